@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml uv.lock Makefile scripts/setup.sh
 	@touch $@
 
 demo: $(STAMP) ## watch windows over a year of flights
-	@$(WITH_JAVA) $(BIN)/muntin demo $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python -m examples.flights $(ARGS)
 
 test: $(STAMP) ## run the tests (ARGS='-k name' narrows them)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -n 2 $(ARGS)

@@ -14,8 +14,8 @@ from tests.join_oracle import JoinOracle, JoinStep
 
 from muntin.engine import columns
 from muntin.engine.clocks import ClockTime
-from muntin.engine.joins.joiner import SIDE, Arrived, Joiner
-from muntin.engine.joins.operator import join_shard
+from muntin.engine.joins.joiner import SIDE, Joiner, SideArrival
+from muntin.engine.joins.operator import open_join_shard
 from muntin.model.joins import SIDES, JoinSpec, Joint, Side, SideName
 from muntin.model.spec import DUPLICATES
 from muntin.standalone import JoinWindow, SessionJoinWindow
@@ -133,7 +133,7 @@ class EngineJoinDoor:
         result, counts = JoinStep(), {}
         parts = {side: self._by_partition(joiner, side, step, types[side]) for side in SIDES}
         for number, (store, cache) in enumerate(zip(stores, caches, strict=True)):
-            shard = join_shard(joiner, store, cache)
+            shard = open_join_shard(joiner, store, cache)
             mine = {side: parts[side][number] for side in SIDES}
             emitted = shard.step(mine, step.wall, final=step.final)
             result.rows += emitted.results.rows(named=True)
@@ -148,12 +148,12 @@ class EngineJoinDoor:
 
     def _by_partition(
         self, joiner: Joiner, side: SideName, step: JoinBatch, types: Mapping[str, str]
-    ) -> list[list[Arrived]]:
+    ) -> list[list[SideArrival]]:
         """Return the messages of each shard, from two tasks."""
         given = joiner.spec.side(side)
         messages = frame(given, step.side(side), types, step.wall)
         half = len(messages) // 2
-        found: list[list[Arrived]] = [[] for _ in range(self.shards)]
+        found: list[list[SideArrival]] = [[] for _ in range(self.shards)]
         for messages_of_task in (messages[:half], messages[half:]):
             arrived = joiner.arrive(side, messages_of_task)
             if side in step.backlog:
@@ -203,7 +203,7 @@ def frame(
 def rejected_of(joiner: Joiner, row: dict[str, Any]) -> tuple[SideName, dict[str, Any], str, Any]:
     """Return a rejected message in the oracle's form."""
     side: SideName = row[SIDE]
-    message = {name: row[out] for name, out in joiner.aside[side].items()}
+    message = {name: row[out] for name, out in joiner.rejected_names[side].items()}
     return side, message, row[columns.REASON], row[columns.WATERMARK]
 
 

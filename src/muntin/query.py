@@ -12,6 +12,7 @@ from muntin.hosts.interrupts import watch_signals
 from muntin.hosts.progress import Progress
 from muntin.hosts.watchers import RefCounted, Watcher, WatcherCall
 from muntin.model.errors import OptionError
+from muntin.model.option_types import check_count
 from muntin.sinks.batch import Batch
 
 # Largest number of batches that wait for one watcher.
@@ -164,8 +165,7 @@ class Query(ABC):
         if not self.is_active:
             hint = "start it with shards=, or give its checkpoint to muntin rescale"
             raise OptionError("rescale", shards, "is of a query that has ended", hint)
-        if shards < 1:
-            raise OptionError("shards", shards, "is less than one", "give 1 or more")
+        check_count("shards", shards)
         with self._changed:
             self._moving = True
         try:

@@ -69,7 +69,7 @@ class Link:
         if isinstance(self.spec, JoinSpec):
             given = {side: polars_schema(schemas[side]) for side in SIDES}
             make = partial(JoinOperator, self.spec, given, "_right", both_keys=False)
-            self.results = _pairs(make().joiner.names, schemas)
+            self.results = _pairs(make().joiner.result_names, schemas)
         else:
             make = partial(WindowOperator, self.spec, polars_schema(schemas[""]))
             self.results = result_schema(schemas[""], make().combiner)

@@ -14,11 +14,12 @@ from tests.unit.tables.test_opened import app_of
 from muntin.apps.windowing.division import WindowingDivision
 from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
-from muntin.engine.joins.operator import join_shard
+from muntin.engine.joins.operator import open_join_shard
 from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model import aggregates
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import days
+from muntin.model.fill import Fill
 from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.joins import (
     HOWS,
@@ -34,7 +35,7 @@ from muntin.model.joins import (
     Within,
 )
 from muntin.model.kinds import Kind
-from muntin.model.policies import Each, Fill, Firing
+from muntin.model.policies import Each, Firing
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
@@ -62,6 +63,7 @@ SCHEMA = pl.Schema(
         "value": pl.Int64(),
         "part": pl.Int64(),
         "at": pl.Int64(),
+        "odd": pl.Boolean(),
         "time": pl.Datetime("us", "UTC"),
         columns.TIME: pl.Int64(),
     }
@@ -83,6 +85,7 @@ WINDOWS: dict[str, Kind] = {
     "sliding": Sliding(10),
     "sessions": Sessions(5),
     "sessions of a length": Sessions(5, longest=8),
+    "sessions with a start": Sessions(9, start="odd", same="part"),
     "rows": Windows(3, 2, 1, "rows"),
     "rows that slide": Sliding(3, "rows"),
     "offsets": Windows(3, 3, 0, "rows"),
@@ -195,7 +198,8 @@ def messages(rows: Sequence[Message], scale: int = 1) -> pl.DataFrame:
     names = ["key", "at", "value"]
     frame = pl.DataFrame(rows, schema=names, orient="row").with_columns(pl.lit(0).alias("part"))
     time = (pl.col("at") * scale).alias(columns.TIME)
-    frame = frame.with_columns(time, time.cast(SCHEMA["time"]).alias("time"))
+    odd = (pl.col("value") % 2 == 1).alias("odd")
+    frame = frame.with_columns(time, odd, time.cast(SCHEMA["time"]).alias("time"))
     return frame.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
 
 
@@ -222,7 +226,7 @@ def window_spec(kind: str, shards: int = 2, **firing: Any) -> WindowSpec:
         {"n": aggregates.count(), "sum": aggregates.sum("value")},
         firing=Firing(**firing),
         lateness=2 if windows.axis == "time" else 0,
-        types=TYPES,
+        types=TYPES | ({"odd": "Boolean"} if "start" in kind else {}),
         shards=shards,
         offset=offset,
         sets=sets,
@@ -299,7 +303,7 @@ def join_run(
                 mine_only = cut[side].get(number, one.messages.clear())
                 counts = one.counts if number == 0 else {}
                 mine[side] = [replace(one, messages=mine_only, counts=counts)]
-            emitted += join_shard(joiner, store, FrameCache()).step(mine, 0).results.rows()
+            emitted += open_join_shard(joiner, store, FrameCache()).step(mine, 0).results.rows()
         return sorted(emitted, key=str)
 
     return Run(step, held)

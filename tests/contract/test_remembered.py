@@ -13,7 +13,7 @@ from tests.unit.engine.queries import SCHEMA, messages
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
-from muntin.engine.joins.operator import join_shard
+from muntin.engine.joins.operator import open_join_shard
 from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model import aggregates
 from muntin.model.cumulating import Cumulating
@@ -107,12 +107,12 @@ def test_joins(kind: str) -> None:
     given: dict[SideName, Any] = {
         s: [joiner.arrive(s, frame.select(schema.names()))] for s in SIDES
     }
-    join_shard(joiner, blobs, FrameCache()).step(given, 0)
+    open_join_shard(joiner, blobs, FrameCache()).step(given, 0)
     assert load_spec(parse_manifest(blobs.load() or "").spec) == spec
-    join_shard(joiner, blobs, FrameCache())
+    open_join_shard(joiner, blobs, FrameCache())
     other = Joiner(replace(spec, how="left"), dict.fromkeys(SIDES, schema))
     with pytest.raises(SpecChangedError, match="join: was inner, is left"):
-        join_shard(other, blobs, FrameCache())
+        open_join_shard(other, blobs, FrameCache())
 
 
 TABLES = {

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from muntin.hosts.local.sql_functions import FUNCTIONS
 from muntin.model.aggregates.entry import ENTRIES
-from muntin.sql.foreign import INSTEAD
+from muntin.sql.foreign_functions import REPLACEMENTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql-functions.md"
 
@@ -126,7 +126,7 @@ def listing() -> str:
         "\n## Another name\n\nThese functions of Flink and ksqlDB are refused, with what to write "
         "instead.\n\n| function | instead |\n| --- | --- |\n"
     )
-    parts += [f"| `{name}` | `{sql}` |\n" for name, sql in sorted(INSTEAD.items())]
+    parts += [f"| `{name}` | `{sql}` |\n" for name, sql in sorted(REPLACEMENTS.items())]
     parts.append("| `PROCTIME` | `current_timestamp()` in a view, the time of the batch |\n")
     return "".join(parts)
 

@@ -9,8 +9,8 @@ import pytest
 from tests.docs.functions import CLAUSES, PAGE, Clause, listing
 
 import muntin as mt
-from muntin.sql import door
-from muntin.sql.foreign import INSTEAD
+from muntin.sql import api
+from muntin.sql.foreign_functions import REPLACEMENTS
 
 TIMES = [datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC) for second in (1, 2, 30)]
 FRAME = pl.DataFrame({"k": ["a", "a", "b"], "v": [1, 2, 3], "ts": TIMES})
@@ -23,7 +23,7 @@ def test_the_page_is_written_anew() -> None:
 
 @pytest.mark.parametrize("clause", CLAUSES, ids=lambda clause: clause.name)
 def test_a_clause_is_run_by_the_hosts_that_the_page_says(clause: Clause) -> None:
-    assert door.question(clause.sample).lowered.query
+    assert api.compile_query(clause.sample).lowered.query
     if clause.local:
         assert len(mt.sql(clause.sample, t=FRAME).results) > 0
     else:
@@ -31,7 +31,7 @@ def test_a_clause_is_run_by_the_hosts_that_the_page_says(clause: Clause) -> None
             mt.sql(clause.sample, t=FRAME)
 
 
-@pytest.mark.parametrize("name", INSTEAD)
+@pytest.mark.parametrize("name", REPLACEMENTS)
 def test_a_function_of_another_engine_is_refused_with_what_to_write(name: str) -> None:
     text = f"SELECT k, max({name}(k)) AS m FROM t GROUP BY k, TUMBLE(ts, INTERVAL '1' MINUTE)"
     with pytest.raises(mt.SqlError, match=f"(?s){name.lower()} isn't a function here; write "):
@@ -59,4 +59,4 @@ def test_a_rounded_time_is_refused_with_its_window(key: str, window: str) -> Non
     with pytest.raises(mt.SqlError) as caught:
         mt.sql(f"SELECT {key} AS at, count(*) AS n FROM t GROUP BY {key}", t=FRAME)
     assert f"group by TUMBLE(ts, {window})" in str(caught.value)
-    assert door.question(f"SELECT count(*) AS n FROM t GROUP BY TUMBLE(ts, {window})")
+    assert api.compile_query(f"SELECT count(*) AS n FROM t GROUP BY TUMBLE(ts, {window})")

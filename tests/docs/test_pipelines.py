@@ -12,7 +12,7 @@ from muntin.explain.story import describe_spec
 from muntin.model.errors import SqlError
 from muntin.model.windows import hopping
 from muntin.pipelines.toml import pipeline
-from muntin.sql import door
+from muntin.sql import api
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -25,7 +25,7 @@ def fences(page: str, language: str) -> list[str]:
 
 def test_the_pipelines_in_sql_and_in_toml_are_the_same() -> None:
     (sql,), (toml,) = fences("pipelines.md", "sql"), fences("pipelines.md", "toml")
-    ours, theirs = door.pipeline(sql), pipeline(toml)
+    ours, theirs = api.compile_pipeline(sql), pipeline(toml)
     assert ours.flows == theirs.flows
     assert ours.checkpoint == theirs.checkpoint
 
@@ -35,7 +35,7 @@ def test_the_explanation_is_what_is_said() -> None:
     for line in draw_ruler(hopping("10 minutes", "4 minutes")):
         assert " " * 10 + line in shown
     (sql,) = fences("pipelines.md", "sql")
-    said = describe_spec(door.pipeline(sql).flows[0].query.spec)
+    said = describe_spec(api.compile_pipeline(sql).flows[0].query.spec)
     for part in ("early ", "full ", "late "):
         (line,) = [line for line in shown.splitlines() if line.startswith(part)]
         assert line in said.splitlines()
@@ -46,13 +46,13 @@ def test_the_error_is_what_is_said() -> None:
     place = shown.splitlines()[1].strip()
     text = f"SELECT page, count(*)\n\n{place}\nGROUP BY page, window_start, window_end"
     with pytest.raises(SqlError) as caught:
-        door.question(text)
+        api.compile_query(text)
     assert str(caught.value) == shown.rstrip()
 
 
 @pytest.mark.parametrize("page", ["flink", "ksqldb"])
 def test_the_statements_beside_those_of_a_peer_are_pipelines(page: str) -> None:
     (sql,) = fences(f"coming-from/{page}.md", "sql")
-    read = door.pipeline(sql)
+    read = api.compile_pipeline(sql)
     assert [flow.results for flow in read.flows] == ["views"]
     assert read.checkpoint == "checkpoints"

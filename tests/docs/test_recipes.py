@@ -25,7 +25,7 @@ FILES = {
 }
 COMPUTED = """
 import muntin as mt
-from muntin.sql.door import aggregate
+from muntin.sql.api import aggregate
 from muntin.testing import Oracle
 
 spec = mt.standalone.windowed(key="k", time="t").tumbling("10 us").agg(n=mt.sum_distinct("v"))

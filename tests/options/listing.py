@@ -1,22 +1,29 @@
-"""The page that lists every option of SQL's ``WITH`` and of TOML."""
+"""Writes the page that lists every option of Python, SQL's ``WITH``, TOML and the commands."""
 
 from __future__ import annotations
 
-from inspect import signature
+from collections.abc import Iterator
+from inspect import Parameter, signature
 from pathlib import Path
+from typing import Any
+
+import typer
+from tests.options.calls import CALLS
 
 import muntin as mt
+from muntin.cli.app import build
 from muntin.model.reader_options import READERS, ReaderOption
 from muntin.model.table_options import options_of
 from muntin.pipelines import form
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "options.md"
 _OTHERS = ("to_kafka", "to_memory")
-_HEAD = """# Options of tables and files
+_HEAD = """# All options
 
-What `CREATE TABLE … WITH (…)` and `[tables.…]` of a file take. An option that isn't listed is
-refused by its name, with the nearest one that is. The options of `kafka` are on
-[its page](../kafka.md).
+This page lists the options of all public functions, of `CREATE TABLE … WITH (…)`, of files in TOML
+and of the command line. An option that isn't listed is refused by its name. The tests of muntin
+go through these tables. They try each option of a function with the value that is accepted here,
+which has to change the query, and with the one that is refused.
 
 """
 _KINDS = {"parse_boolean": "`true` or `false`", "parse_whole": "a whole number",
@@ -28,7 +35,8 @@ _WHEN = {"always": "", "stream": "streams", "batch": "tables read once",
 
 def listing() -> str:
     """The page."""
-    parts = [_HEAD, "## Sinks\n\n| connector | option | default |\n| --- | --- | --- |\n"]
+    parts = [_HEAD, *_functions(), "## Sinks in SQL and files\n\n"]
+    parts.append("| connector | option | default |\n| --- | --- | --- |\n")
     for name in sorted(one for one in dir(mt) if one.startswith("to_") and one not in _OTHERS):
         function = getattr(mt, name)
         for option in options_of(function):
@@ -37,7 +45,9 @@ def listing() -> str:
             said = "the table's name" if option == "table" else "required" if needed else ""
             shown = said or ("" if default in (None, ()) else f"`{default}`")
             parts.append(f"| `{name.removeprefix('to_')}` | `{option}` | {shown} |\n")
-    parts.append("\n## Sources\n\n| connector | option | takes | has an effect on |\n")
+    parts.append("\n## Sources in SQL and files\n\n")
+    parts.append("The options of `kafka` are on [its page](../kafka.md).\n\n")
+    parts.append("| connector | option | takes | has an effect on |\n")
     parts.append("| --- | --- | --- | --- |\n")
     for connector, options in READERS.items():
         parts += [_row(connector, option) for option in options]
@@ -48,7 +58,48 @@ def listing() -> str:
                         ("fill", form.FillForm)):  # fmt: skip
         for name, field in model.model_fields.items():
             parts.append(f"| {part} | `{field.alias or name}` | {field.description or ''} |\n")
-    return "".join(parts)
+    return "".join([*parts, *_flags()])
+
+
+def _functions() -> Iterator[str]:
+    """Yield the section of each public function's options."""
+    yield "## Functions of Python\n\n"
+    yield "| function | option | default | accepted, for example | refused, for example |\n"
+    yield "| --- | --- | --- | --- | --- |\n"
+    for name, call in CALLS.items():
+        for option, (valid, invalid) in call.options.items():
+            default = signature(call.function).parameters[option].default
+            needed = default is Parameter.empty
+            cells = ("required" if needed else _code(default), _code(valid), _code(invalid))
+            yield f"| `{name}` | `{option}` | {' | '.join(cells)} |\n"
+    yield "\n"
+
+
+def _flags() -> Iterator[str]:
+    """Yield the section of the command line's flags."""
+    yield "\n## Flags of the command line\n\n| command | flag | default | meaning |\n"
+    yield "| --- | --- | --- | --- |\n"
+    for name, command in commands():
+        for flag in command.params:
+            if flag.param_type_name == "option" and flag.name != "help":
+                default = "" if flag.default in (None, False, ()) else f"`{flag.default}`"
+                meaning = (flag.help or "").replace("|", "\\|")
+                yield f"| `muntin {name}` | `{flag.opts[0]}` | {default} | {meaning} |\n"
+
+
+def commands(group: Any = None, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each command with its name, those of groups too."""
+    group = group or typer.main.get_command(build())
+    for own, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{name}{own} ")
+        else:
+            yield f"{name}{own}", command
+
+
+def _code(value: Any) -> str:
+    plain = isinstance(value, str | int | float | tuple | list | dict)
+    return f"`{value!r}`".replace("|", "\\|") if plain and value != () else ""
 
 
 def _row(connector: str, option: ReaderOption) -> str:

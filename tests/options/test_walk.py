@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from inspect import signature
 from pathlib import Path
 from typing import Any, get_args
 from unittest.mock import Mock
 
 import pytest
-import typer
 from pydantic import BaseModel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 from tests.options import walk
-from tests.options.listing import listing
+from tests.options.listing import commands, listing
 
 import muntin as mt
-from muntin.cli.app import build
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.pipeline import DeclaredTable
 from muntin.model.reader_options import READERS, ReaderOption, check_reader
@@ -242,15 +239,6 @@ def test_a_key_of_a_file_is_honoured_or_refused(path: str) -> None:
 # The command line
 
 
-def commands(group: Any = None, name: str = "") -> Iterator[tuple[str, Any]]:
-    group = group or typer.main.get_command(build())
-    for own, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, f"{name}{own} ")
-        else:
-            yield f"{name}{own}", command
-
-
 @pytest.mark.parametrize(("name", "command"), [pytest.param(*one, id=one[0]) for one in commands()])
 def test_a_flag_is_known_or_refused(name: str, command: Any) -> None:
     needed = ["x" for one in command.params if one.param_type_name == "argument" and one.required]
@@ -262,26 +250,3 @@ def test_a_flag_is_known_or_refused(name: str, command: Any) -> None:
         if flag.bare_type in (int, float):
             with pytest.raises(Exception, match="Input should be a valid"):
                 command.make_context(name, [*needed, flag.opts[0], "no such value"])
-
-
-# Python
-
-
-def test_each_option_of_windowed_has_a_row() -> None:
-    assert {*signature(mt.windowed).parameters} - {"frame", "host"} == {*walk.WINDOWED}
-
-
-@pytest.mark.parametrize("option", walk.WINDOWED)
-def test_an_option_of_windowed_is_honoured_or_refused(option: str) -> None:
-    valid, invalid = walk.WINDOWED[option]
-    frame = Mock(spec=DataFrame)
-    needed = (
-        {"time": "ts"} if option in ("lateness", "max_ahead", "idle", "clock", "watermark") else {}
-    )
-    assert repr(vars(mt.windowed(frame, **{**needed, option: valid}))) != repr(
-        vars(mt.windowed(frame, **needed))
-    )
-    with pytest.raises((OptionError, TypeError)):
-        mt.windowed(frame, **{**needed, option: invalid}).tumbling("1 minute").agg(n=mt.count())
-    with pytest.raises(TypeError, match="unexpected keyword"):
-        mt.windowed(frame, **{f"{option}xx": valid})

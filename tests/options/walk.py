@@ -101,6 +101,7 @@ TOML: dict[str, tuple[Any, Any]] = {
     "early.then": (None, {"often": True}),
     "full.repeat": (None, "no"),
     "fill.value": ("null", "one"),
+    "fill.values": ({"views": 1}, {"n": [1]}),
     "fill.up_to": ("2 days", "a while"),
     "windows.tumbling": ("5 minutes", "often"),
     "windows.hopping": (None, "often"),
@@ -109,6 +110,9 @@ TOML: dict[str, tuple[Any, Any]] = {
     "windows.rolling": (None, "often"),
     "windows.session": (None, "often"),
     "windows.longest": (None, "1 minute"),
+    "windows.start": (None, "views = 1"),
+    "windows.end": (None, "views = 1"),
+    "windows.same": (None, "views"),
     "windows.slide": (None, "1 minute"),
     "windows.step": (None, "1 minute"),
     "windows.origin": ("2026-01-01T00:00:30", "some day"),
@@ -118,18 +122,3 @@ TOML: dict[str, tuple[Any, Any]] = {
     "windows.closed": (None, "left"),
 }
 """Keys of a pipeline in TOML, by their part; of ``None`` they are valid only beside others."""
-
-WINDOWED: dict[str, tuple[Any, Any]] = {
-    "key": ("page", 1),
-    "time": ("ts", 1),
-    "offset": (("partition", "offset"), "partition"),
-    "lateness": ("1 minute", "a while"),
-    "max_ahead": ("1 hour", "a while"),
-    "idle": ("1 minute", "a while"),
-    "watermark": (["page"], "slowest"),
-    "where": ("n > 1", 1),
-    "clock": ("at", 1),
-    "shards": (3, 0),
-    "nulls": ("group", "keep"),
-}
-"""Options of ``windowed``."""

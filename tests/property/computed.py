@@ -29,6 +29,8 @@ AGGREGATES = {
 }
 
 
+# Aggregates whose values are exact numbers, between which windows can be filled.
+NUMBERS = {"values", "flags", "sum", "amount", "least", "most", "mean", "first", "last", "low"}
 FULL_STATE = {
     "middle": aggregates.median("amount"),
     "third": aggregates.exact_quantile("value", 0.3),

@@ -12,25 +12,25 @@ offsets and are emitted again, is a ``Range``: ``FIRST`` is what is drawn unless
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from hypothesis import strategies as st
 from tests.doors import Batch
-from tests.property.computed import AGGREGATES, FULL_STATE, NAMES, OF_NAMES
+from tests.property.computed import AGGREGATES, FULL_STATE, NAMES, NUMBERS, OF_NAMES
 
 from muntin.model.axis import DAY, HOUR, Axis, instant
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days, Hours
+from muntin.model.fill import Fill
 from muntin.model.kinds import Kind
 from muntin.model.policies import (
     After,
     Each,
     Every,
     EveryRows,
-    Fill,
     Firing,
     FirstThen,
     RowsOrEvery,
@@ -63,7 +63,7 @@ class Range:
     Attributes:
         kinds: ``fixed`` (tumbling, hopping), ``cumulating``, ``days``, ``sliding``, ``sessions``,
             ``own gaps`` (sessions of which each message has its own gap), ``longest`` (sessions
-            with a longest duration).
+            with a longest duration), ``cut`` (sessions that conditions cut).
         positions: What a message's position may be: ``time``, ``arrival`` or ``offset``.
         full_state: Whether aggregates may need all messages of a window.
         replays: Whether messages may have offsets on the time axis too, and be emitted again.
@@ -91,8 +91,11 @@ class Range:
 _IMPOSSIBLE = {
     ("days", "arrival"), ("days", "offset"), ("sessions", "arrival"), ("own gaps", "arrival"),
     ("own gaps", "offset"), ("longest", "arrival"), ("longest", "offset"),
+    ("cut", "arrival"), ("cut", "offset"),
 }  # fmt: skip
-SESSIONS = ("sessions", "own gaps", "longest")
+SESSIONS = ("sessions", "own gaps", "longest", "cut")
+CUT_TYPES = {"opens": "boolean", "state": "long"}
+"""The columns of messages of which sessions are cut, beside ``flag``."""
 FIRST = Range()
 EVERYTHING = Range(
     ("fixed", "cumulating", "days", "sliding", "sessions"),
@@ -237,7 +240,6 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
         accumulate=in_time or ground.kind in SESSIONS or draw(st.booleans()),
         rows=draw(st.sampled_from((None, None, 1, 5))) if ground.axis == "time" else None,
         repeat=in_time or early is None or draw(st.booleans()),
-        fill=draw(_fills(ground)),
     )
     known = AGGREGATES | (FULL_STATE if ground.full_state else {})
     known |= (OF_NAMES | (NAMES if ground.full_state else {})) if ground.wide else {}
@@ -256,10 +258,12 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
             frame = draw(st.none() | st.just(0) | shorter)
         measured = kind.axis if frame else "time"
         computed[name] = replace(known[name], frame=frame, frame_axis=measured)
+    firing = replace(firing, fill=draw(_fills(ground, list(computed), firing.accumulate)))
     key = draw(st.sampled_from(("long", "string", *(("boolean",) if ground.wide else ()))))
     kinds = {"value": "long", "amount": "double", "flag": "boolean"}
     kinds |= {"second": "long"} if ground.second else {}
     kinds |= {"gap": "long"} if ground.kind == "own gaps" else {}
+    kinds |= CUT_TYPES if ground.kind == "cut" else {}
     kinds |= {"name": "string"} if ground.wide else {}
     offsets = {"partition": "long", "offset": "long"} if ground.has_offsets else {}
     by_time = ground.axis == "time" or draw(st.booleans())
@@ -279,13 +283,22 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
     )
 
 
-def _fills(ground: Ground) -> st.SearchStrategy[Fill | None]:
-    """Whether empty windows are filled, where there are some; the longest by a few windows."""
+def _fills(
+    ground: Ground, names: Sequence[str], accumulate: bool
+) -> st.SearchStrategy[Fill | None]:
+    """Whether empty windows are filled, where there are some; the longest by a few windows.
+
+    Their count is 0, since tests recognize them by it.
+    """
     if ground.axis != "time" or ground.kind in ("sliding", *SESSIONS):
         return st.none()
     lengths = st.integers(13, 40).map(lambda n: n * (DAY if ground.kind == "days" else ground.unit))
-    values = st.sampled_from(("zero", "null"))
-    return st.none() | st.none() | st.builds(Fill, values, lengths)
+    words = st.sampled_from(("zero", "null", "previous") if accumulate else ("zero", "null"))
+    lines = st.sets(st.sampled_from([name for name in names if name in NUMBERS] or ["n"]))
+    own = (lines if accumulate else st.just(set())).map(
+        lambda drawn: tuple({**dict.fromkeys(sorted(drawn), "linear"), "n": 0}.items())
+    )
+    return st.none() | st.none() | st.builds(Fill, words, lengths, own)
 
 
 @st.composite
@@ -304,6 +317,13 @@ def windows(draw: st.DrawFn, ground: Ground) -> Kind:
         gap = draw(st.integers(1, 5))
         most = draw(st.integers(gap, 12))
         return Sessions(gap * unit, draw(_closed), "time", None, most * unit)
+    if ground.kind == "cut":
+        gap = draw(st.integers(1, 6))
+        most = draw(st.none() | st.none() | st.integers(gap, 12))
+        subset = draw(st.sets(st.sampled_from(("opens", "flag", "state")), min_size=1))
+        start, end, same = (name if name in subset else None for name in ("opens", "flag", "state"))
+        longest = None if most is None else most * unit
+        return Sessions(gap * unit, draw(_closed), "time", None, longest, start, end, same)
     if ground.kind == "cumulating":
         step = draw(st.integers(1, 4))
         origin = draw(st.integers(0, step - 1))
@@ -371,6 +391,9 @@ def message_lists(
     if ground.kind == "own gaps":
         gaps = st.integers(1, 5).map(lambda n: n * unit)
         columns["gap"] = _mostly(gaps, st.sampled_from((None, 0, -unit)))
+    if ground.kind == "cut":
+        columns["opens"] = _mostly(st.booleans(), st.none())
+        columns["state"] = st.sampled_from((1, 1, 2, None))
     if ground.second:
         columns["second"] = _with_nulls(st.integers(0, 2), spec)
     if spec.time is None:

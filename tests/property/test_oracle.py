@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,7 +34,8 @@ Bounds = tuple[int, int]
 Key = tuple[Any, ...]
 Said = dict[tuple[Key, Bounds], dict[str, Any]]
 Placed = list[tuple[int, dict[str, Any]]]
-EACH_KIND = [Range((kind,), POSITIONS, True, True, True) for kind in (*EVERYTHING.kinds, "longest")]
+KINDS = (*EVERYTHING.kinds, "longest", "cut")
+EACH_KIND = [Range((kind,), POSITIONS, True, True, True) for kind in KINDS]
 
 
 @pytest.mark.parametrize("drawn_from", EACH_KIND, ids=lambda r: r.kinds[0])
@@ -183,6 +185,9 @@ def at_their_windows(spec: WindowSpec, placed: Placed) -> Iterator[tuple[Bounds,
     """All windows of one key, as they are emitted, and the positions in each."""
     windows = spec.windows
     positions = sorted(position for position, _ in placed)
+    if isinstance(windows, Sessions) and windows.conditions:
+        yield from cut_sessions(windows, placed)
+        return
     if isinstance(windows, Sessions):
         yield from whole_sessions(windows, positions)
         return
@@ -236,3 +241,47 @@ def whole_sessions(windows: Sessions, positions: list[int]) -> Iterator[tuple[Bo
 def bounds_of_session(windows: Sessions, session: list[int]) -> Bounds:
     end = session[-1] + windows.gap
     return session[0], end if windows.longest is None else min(end, session[0] + windows.longest)
+
+
+def cut_sessions(windows: Sessions, placed: Placed) -> Iterator[tuple[Bounds, list[int]]]:
+    """The sessions of one key that conditions cut, from all of its messages at once."""
+    by_position: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for position, message in placed:
+        by_position[position].append(message)
+    positions = sorted(by_position)
+    # For each position: whether a message begins a session, or ends it, and the values.
+    begins, ends = (
+        [name is not None and any(m[name] for m in by_position[p]) for p in positions]
+        for name in (windows.start, windows.end)
+    )
+    values = [
+        {m[windows.same] for m in by_position[p]} if windows.same is not None else {0}
+        for p in positions
+    ]
+    at = 0
+    while at < len(positions):
+        if windows.start is not None and not begins[at]:
+            at += 1
+            continue
+        last = at
+        while not ends[last] and last + 1 < len(positions):
+            both = [positions[last], positions[last + 1]]
+            if len([*whole_sessions(replace(windows, longest=None), both)]) == 2:
+                break
+            if windows.longest is not None:
+                most = windows.longest + (windows.closed == "both")
+                if positions[last + 1] - positions[at] >= most:
+                    break
+            if len(values[last] | values[last + 1]) > 1:
+                break
+            if windows.end is None and begins[last + 1]:
+                break
+            last += 1
+        _, end = bounds_of_session(windows, positions[at : last + 1])
+        if ends[last]:
+            end = positions[last]
+        elif last + 1 < len(positions):
+            end = min(end, positions[last + 1])
+        inside = [p for p in positions[at : last + 1] for _ in by_position[p]]
+        yield (positions[at], end), inside
+        at = last + 1

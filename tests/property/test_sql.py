@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.model.errors import MuntinError, ProblemsError, SqlError
-from muntin.sql.door import pipeline, question
-from muntin.sql.reader import Dialect
+from muntin.sql.api import compile_pipeline, compile_query
+from muntin.sql.dialect import Dialect
 
 pytest.importorskip("sqlglot")
 
@@ -185,7 +185,7 @@ def test_any_words_are_refused(words: list[str]) -> None:
 
 
 def lowered_or_refused(text: str) -> None:
-    for read in (question, pipeline):
+    for read in (compile_query, compile_pipeline):
         refusals: list[MuntinError] = []
         try:
             read(text)

@@ -133,12 +133,16 @@ def _join_stage(drawn: Query, shards: int, identity: str) -> Stage:
     make = partial(JoinOperator, drawn.spec, sides, "_right", both_keys=False)
     joiner = make().joiner
     shown: dict[str, pl.DataType] = {
-        out: sides[side][name] for side in SIDES for name, out in joiner.names[side].items()
+        out: sides[side][name] for side in SIDES for name, out in joiner.result_names[side].items()
     }
     shown[columns.EMISSION] = pl.String()
     if joiner.revises:
         shown[columns.REVISION] = pl.Int64()
-    aside = {out: sides[side][name] for side in SIDES for name, out in joiner.aside[side].items()}
+    aside = {
+        out: sides[side][name]
+        for side in SIDES
+        for name, out in joiner.rejected_names[side].items()
+    }
     rejected = {
         SIDE: pl.String(), **aside, columns.REASON: pl.String(), columns.WATERMARK: pl.Int64()
     }  # fmt: skip

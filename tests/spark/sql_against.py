@@ -23,7 +23,7 @@ from tests.spark.sql_draw import After, Draw, words
 from tests.spark.sql_pairs import Pairs, drawn_pairs
 
 import muntin as mt
-from muntin.sql.door import question
+from muntin.sql.api import compile_query
 
 ROWS = """
     SELECT id, CAST('2026-01-01' AS TIMESTAMP) + make_dt_interval(0, 0, 0, id * 41) AS ts,
@@ -197,7 +197,7 @@ class Against:
 
     def _ours(self, text: str, new: str) -> bool:
         try:
-            question(text)
+            compile_query(text)
         except mt.SqlError as error:
             self.counts[f"refused: {error.problem[:60]}"] += 1
             at = text.find(new)

@@ -23,7 +23,7 @@ from muntin.model.errors import SourceError
 from muntin.sinks.declared import Surroundings, sink
 from muntin.sources.kafka import Reader
 from muntin.spark.sources.tables import read_table
-from muntin.sql.door import pipeline
+from muntin.sql.api import compile_pipeline
 
 COLUMNS = "id long, at timestamp, value long"
 MALFORMED = [b"{", b"", b"[1]", b'{"id": "x"}', b'{"at": "yesterday"}', b"\xff\xfe", None]
@@ -357,7 +357,7 @@ def test_sql_reads_a_topic_by_a_registry(
         FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '1' MINUTE))
         GROUP BY window_start, window_end;
     """
-    frame = read_table(spark, pipeline(script).tables["orders"], Surroundings())
+    frame = read_table(spark, compile_pipeline(script).tables["orders"], Surroundings())
     assert sorted((row["id"], row["at"].second) for row in frame.collect()) == [
         (n, n) for n in range(25)
     ]
@@ -418,7 +418,7 @@ def test_a_pipeline_reads_and_writes_topics(
         FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '1' MINUTE))
         GROUP BY window_start, window_end;
     """
-    tables = pipeline(script).tables
+    tables = compile_pipeline(script).tables
     kafka.send(topic, [(0, None, order(n, n, n)) for n in range(7)])
     frame = read_table(spark, tables["orders"], Surroundings())
     assert sorted(r["value"] for r in frame.collect()) == list(range(7))

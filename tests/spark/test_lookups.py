@@ -148,12 +148,12 @@ def test_what_is_refused(
 
 def test_explain_names_the_table(spark: SparkSession) -> None:
     from muntin.explain.flows import describe_query
-    from muntin.sql.door import question
+    from muntin.sql.api import compile_query
 
     text = COUNT.format("JOIN kinds k ON t.key = k.name", "TUMBLE(at, 1 MINUTE)")
-    assert "t, looked up in kinds" in describe_query(question(text).lowered.query, {})
+    assert "t, looked up in kinds" in describe_query(compile_query(text).lowered.query, {})
     text = f"SELECT * FROM ({OURS}) w JOIN kinds k ON w.key = k.name"
-    assert "beside rows of kinds" in describe_query(question(text).lowered.query, {})
+    assert "beside rows of kinds" in describe_query(compile_query(text).lowered.query, {})
 
 
 WINDOWS = """SELECT key, {start} AS start, count(*) AS n, sum(value) AS total FROM {t}

@@ -27,9 +27,9 @@ from muntin.sources.kafka import Reader
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 _START = datetime(2026, 1, 1, tzinfo=UTC)
-_MESSAGES, _PARTITIONS, _RATE = 12_000, 3, 300
+_MESSAGES, _PARTITIONS, _RATE = 6_000, 3, 300
 # The number of messages that are sent after all moves.
-_LAST = 1_500
+_LAST = 750
 _VICTIM = """
 import sys
 import muntin as mt
@@ -103,12 +103,12 @@ def test_a_query_moves_under_load_and_back(
     there = mt.kafka(kafka.servers, traffic.topic, columns=COLUMNS, per_batch=2000, reader=reader)
 
     first = _tumbling(here).start(checkpoint=steps[0], results=results)
-    _until(lambda: first.progress.received > 1500)
+    _until(lambda: first.progress.received > 700)
     first.stop()
     mt.move(steps[0], steps[1], to="spark")
     second = _tumbling(there.stream(spark)).start(checkpoint=str(steps[1]), results=results)
     seen = first.progress.received
-    _until(lambda: second.progress.received > seen + 1500)
+    _until(lambda: second.progress.received > seen + 700)
     second.stop()
     assert traffic.sent < _MESSAGES
     mt.move(steps[1], steps[2], to="local", spark=spark)

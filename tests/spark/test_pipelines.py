@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 import muntin as mt
 from muntin.spark.pipelines import SparkPipelines
 from muntin.spark.query import WindowedQuery
-from muntin.sql.door import pipeline
+from muntin.sql.api import compile_pipeline
 
 
 def test_half_a_pipeline_doesnt_run_on(
@@ -33,6 +33,6 @@ def test_half_a_pipeline_doesnt_run_on(
     stop = WindowedQuery.stop
     monkeypatch.setattr(WindowedQuery, "stop", lambda q: (stopped.append(q.query.name), stop(q)))
     with pytest.raises(mt.OptionError, match="column='batch'"):
-        SparkPipelines(spark).start(pipeline(script), {})
+        SparkPipelines(spark).start(compile_pipeline(script), {})
     assert stopped == ["half_one"]
     assert not {query.name for query in spark.streams.active} & {"half_one", "half_two"}

@@ -19,7 +19,7 @@ import muntin as mt
 from muntin.sources.kafka import Reader
 from muntin.spark.pipelines import SparkPipelines
 from muntin.spark.sources.decimals import LONG_TEXTS
-from muntin.sql.door import pipeline
+from muntin.sql.api import compile_pipeline
 from muntin.tables import App
 
 NOW = 1_767_225_600_000_000
@@ -263,7 +263,7 @@ def test_tables_of_sql(spark: SparkSession, tmp_path: Path) -> None:
     for number in range(2):
         written(source, number, lines())
         seen += len(lines())
-        (query,) = SparkPipelines(spark).start(pipeline(script), {})
+        (query,) = SparkPipelines(spark).start(compile_pipeline(script), {})
         assert query.await_end(timeout=240)
         assert query.progress.adds_up()
         assert query.progress.counts["seen"] == seen

@@ -13,7 +13,7 @@ from tests.spark.feed import Feed, at, rows
 
 import muntin as mt
 from muntin.spark.pipelines import SparkPipelines
-from muntin.sql.door import pipeline
+from muntin.sql.api import compile_pipeline
 
 MESSAGES = [
     (None, at(3), 4),
@@ -521,7 +521,7 @@ def test_a_pipeline_from_source_to_sinks(spark: SparkSession, tmp_path: Path) ->
     feed.add(("a", at(13), 9), ("a", at(40), 1))
     feed.add(("a", at(3), 100), ("b", at(31), 2))
     given = {"data": str(feed.folder), "out": str(tmp_path), "not": "c"}
-    made = pipeline(PIPELINE, {"not": "c"})
+    made = compile_pipeline(PIPELINE, {"not": "c"})
     assert made.names == {"data", "out", "not"}
     for query in SparkPipelines(spark).start(made, given, {}):
         assert query.await_end(120)
@@ -555,7 +555,7 @@ def test_what_a_pipeline_lacks_is_told_before_anything_starts(
     given = {"data": str(feed.folder), "out": str(tmp_path), "not": "c"}
     assert old in PIPELINE
     with pytest.raises(mt.MuntinError, match=said):
-        SparkPipelines(spark).start(pipeline(PIPELINE.replace(old, new), given), given, {})
+        SparkPipelines(spark).start(compile_pipeline(PIPELINE.replace(old, new), given), given, {})
     assert not (tmp_path / "checkpoints").exists()
 
 

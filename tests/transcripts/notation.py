@@ -15,6 +15,7 @@ it states something that is not so, and a run of it must be found failing. The s
       rolling 10 s          rolling 3 rows closed left
       session 10 s          session 10 s open       (``open``: a whole gap parts two messages)
       session by gap        session by gap open     (a column of each message's own, microseconds)
+      session 10 s, at most 25 s, start login, end logout, same state open      (any of these)
 
 - ``columns``: names and types of a row's cells (default ``key:string time value:long``);
 - ``keys`` (default ``key``), ``aggregates`` by output name, for example ``max(value)``, and of
@@ -28,7 +29,8 @@ it states something that is not so, and a run of it must be found failing. The s
   ``when sum > 10``;
 - ``offset: partition offset``: the columns of a message's partition and of its offset;
 - ``nulls: group``: NULL is a value of keys like any other;
-- ``fill``: ``zero up to 1 minute`` or ``null up to 1 minute``;
+- ``fill``: ``zero up to 1 minute``, likewise ``null``, ``previous`` or ``linear``; or with one for
+  some aggregates alone: ``null, n=0, price=linear, city='Rome' up to 1 minute``;
 - ``sets``: grouping sets, ``rollup``, ``cube`` or ``(region key) (region) ()``;
 - ``watermark``: ``greatest``, or the columns that have a clock for each of their values;
 - ``time: none``: there is no column of event times (else it is ``time``).
@@ -63,6 +65,7 @@ from tests.doors import Batch
 from muntin.model import aggregates, cumulating, days, months, sessions, sliding, windows
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import SECOND, Length, instant, measure, micros, rows
+from muntin.model.fill import FILL_WORDS, Fill, fill_of
 from muntin.model.grouping_sets import GROUPING_ID, number_sets
 from muntin.model.inputs import BY_GREATEST, read_watermark
 from muntin.model.kinds import Kind
@@ -77,7 +80,6 @@ from muntin.model.policies import (
     Policy,
     RowsOrEvery,
     When,
-    fill_of,
 )
 from muntin.model.sessions import Closed
 from muntin.model.spec import WindowSpec
@@ -194,7 +196,19 @@ def _firing_policies(item: dict[str, str]) -> Firing:
         rows=int(item["rows"]) if "rows" in item else None,
         accumulate=item.get("accumulate", "true") == "true",
         repeat=item.get("repeat", "true") == "true",
-        fill=fill_of(*item["fill"].split(" up to ")) if "fill" in item else None,
+        fill=read_fill(item["fill"]) if "fill" in item else None,
+    )
+
+
+def read_fill(text: str) -> Fill:
+    ways, _, up_to = text.rpartition(" up to ")
+    first, *others = ways.split(", ")
+    values = [first, *others] if "=" in first else others
+    named = (way.split("=") for way in values)
+    return fill_of(
+        None if "=" in first else first,
+        up_to,
+        {name: way if way in FILL_WORDS else read_value(way) for name, way in named},
     )
 
 
@@ -252,16 +266,15 @@ def read_windows(text: str) -> Kind:
             length, _, closed = size.partition(" closed ")
             return sliding.rolling(read_length(length), closed or "right")
     assert kind == "session", kind
-    size, _, longest = size.partition(", at most ")
-    if longest:
-        most = longest.removesuffix(" open")
-        ends: Closed = "both" if most == longest else "left"
-        return sessions.session(size, closed=ends, longest=most)
-    gap = size.removesuffix(" open")
-    closed: Closed = "both" if gap == size else "left"
-    if rest.startswith("by "):
-        return sessions.session(by=rest.removeprefix("by ").removesuffix(" open"), closed=closed)
-    return sessions.session(read_length(gap), closed=closed)
+    size, *words = rest.removesuffix(" open").split(", ")
+    closed: Closed = "left" if rest.endswith(" open") else "both"
+    if size.startswith("by "):
+        return sessions.session(by=size.removeprefix("by "), closed=closed)
+    options: dict[str, Any] = {}
+    for word in words:
+        option, _, value = word.replace("at most", "longest").partition(" ")
+        options[option] = value
+    return sessions.session(read_length(size), closed=closed, **options)
 
 
 def read_length(text: str) -> Length:

@@ -114,7 +114,8 @@ def _firing(firing: Firing, axis: Axis) -> Iterator[str]:
     if not firing.repeat:
         yield "repeat: false"
     if firing.fill is not None:
-        yield f"fill: {firing.fill.value} up to {_length(firing.fill.up_to, axis)}"
+        ways, _, _ = str(firing.fill).rpartition(" up to ")
+        yield f"fill: {_scalar(f'{ways} up to {_length(firing.fill.up_to, axis)}')}"
 
 
 def _columns_text(columns: Mapping[str, str]) -> str:
@@ -160,6 +161,7 @@ def _windows(windows: Kind) -> str:
             return f"session by {by}{' open' * (closed == 'left')}"
         case Sessions(gap, closed, _, _, longest):
             most = "" if longest is None else f", at most {_length(longest, axis)}"
+            most += "".join(f", {name} {column}" for name, column in windows.conditions.items())
             return f"session {_length(gap, axis)}{most}{' open' * (closed == 'left')}"
     if not origin:
         return text

@@ -15,10 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from examples.flights.source import read_flights, sort_by_landing, write_replay
 from tests.services.machine import free_port, listens, wait_until
 from tests.web.browser import Browser, found
-
-from muntin.apps.flights.source import read_flights, sort_by_landing, write_replay
 
 ROOT = Path(__file__).parents[2]
 MUNTIN = [sys.executable, "-c", "from muntin.cli.app import main; main()"]

@@ -1,1 +1,1 @@
-"""Demonstration applications: the flights, the windowing application, and their pages."""
+"""Applications: the windowing application."""

@@ -18,7 +18,6 @@ def build() -> typer.Typer:
         import typer
     except ImportError as error:
         raise MissingExtraError("the command muntin", "cli") from error
-    from muntin.cli.demo import demo
     from muntin.cli.doctor import doctor
     from muntin.cli.explain import check, explain, schema
     from muntin.cli.flags import PlainCommand, PlainGroup
@@ -42,7 +41,7 @@ def build() -> typer.Typer:
     )
     app.callback()(options)
     looks = (doctor, check, explain, schema, inspect, move, rescale, serve, sql, warm, why)
-    for command in (run, demo, *looks):
+    for command in (run, *looks):
         app.command(cls=PlainCommand)(command)
     table = typer.Typer(cls=PlainGroup)
     table.callback(invoke_without_command=True)(windowing)

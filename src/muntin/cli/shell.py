@@ -24,7 +24,7 @@ from muntin.model.counts import format_rejections
 from muntin.model.pipeline import DeclaredTable, Windowing
 
 if TYPE_CHECKING:
-    from muntin.sql.script import Question
+    from muntin.sql.script import CompiledQuery
 
 _HELP = """Statements end with a semicolon: CREATE TABLE, CREATE VIEW, SET, SELECT, EXPLAIN SELECT.
 A SELECT over streams runs until Ctrl-C. Also: tables, help, exit."""
@@ -84,14 +84,14 @@ class Shell:
         until_quiet: bool = False,
         form: RowFormat = RowFormat.TABLE,
     ) -> None:
-        from muntin.sql import door
+        from muntin.sql import api
 
         self.console = console
         self.until_quiet = until_quiet
         self.form = form
         self._spark = spark
         self._stack = ExitStack()
-        self.definitions = door.Definitions()
+        self.definitions = api.Definitions()
 
     @property
     def names(self) -> list[str]:
@@ -111,18 +111,18 @@ class Shell:
         Raises:
             MuntinError: When a statement can't be run; those before it were run.
         """
-        from muntin.sql import door
+        from muntin.sql import api
 
-        for statement in door.split(text):
+        for statement in api.split_statements(text):
             command = statement.strip().rstrip(";").strip().lower()
             if command == "tables":
                 print_text(self.console, "\n".join(self.names) or "no tables yet")
             elif command == "help":
                 print_text(self.console, _HELP)
             else:
-                self._answer(door.step(statement, self.definitions))
+                self._answer(api.compile_input(statement, self.definitions))
 
-    def _answer(self, question: Question | None) -> None:
+    def _answer(self, question: CompiledQuery | None) -> None:
         if question is None:
             return
         if question.explain:
@@ -130,7 +130,7 @@ class Shell:
         else:
             self._run_select(question)
 
-    def _run_select(self, question: Question) -> None:
+    def _run_select(self, question: CompiledQuery) -> None:
         if self._spark is None:
             self._spark = self._stack.enter_context(
                 session(self.console, "muntin sql", quits=False)

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from muntin.cli.console import QueryFailedError, cell, print_text, session, summarize_error
+from muntin.cli.console import QueryFailedError, cell, print_text, summarize_error
 from muntin.hosts.interrupts import Interruption, stop_queries, watch_signals
 from muntin.model.axis import moment
 from muntin.model.counts import format_rejections
@@ -80,17 +80,6 @@ def watch(
         for query in queries:
             if query.is_active:
                 query.stop()
-
-
-def run_to_end(
-    console: Console, name: str, start: Callable[[Any], list[Any]], total: int
-) -> tuple[float, list[Any]]:
-    """Run queries until they have read all input; return the seconds and the queries."""
-    with session(console, name) as spark:
-        begun = time.monotonic()
-        queries = start(spark)
-        watch(queries, console, until_quiet=True, total=total)
-        return time.monotonic() - begun, queries
 
 
 def _follow(

@@ -10,6 +10,7 @@ import polars as pl
 
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
+from muntin.model.option_types import check_boolean, check_count, check_text
 from muntin.sources.kafka import Form, KafkaTopics, Reader
 from muntin.sources.kafka_broker import starting_text_of
 from muntin.sources.kafka_client import of_connector
@@ -145,11 +146,9 @@ def kafka(
         >>> orders.topics
         ('orders',)
     """
-    if columns is not None and not isinstance(columns, str | Mapping):
-        columns = str(columns.toDDL())
-    topics = (topic,) if isinstance(topic, str) else tuple(topic)
-    if not topics or not all(topics):
-        raise OptionError("topic", topic, "names none", "give the name of one")
+    check_text("servers", servers)
+    topics = _list_topics(topic)
+    check_boolean("headers", headers)
     if format not in get_args(Form):
         hint = f"give one of {', '.join(get_args(Form))}"
         raise OptionError("format", format, "isn't read", hint)
@@ -157,8 +156,7 @@ def kafka(
     if format in DESCRIBED and columns is not None:
         hint = "leave it out: the schema says them"
         raise OptionError("columns", columns, f"aren't given with format={format!r}", hint)
-    if per_batch is not None and per_batch < 1:
-        raise OptionError("per_batch", per_batch, "is less than one", "give 1 or more")
+    check_count("per_batch", per_batch)
     if reader not in (None, *get_args(Reader)):
         raise OptionError("reader", reader, "isn't one", "give 'columns' or 'spark'")
     connector_options = of_connector(options or {})
@@ -169,13 +167,34 @@ def kafka(
     if format == "protobuf":
         message, schema = message_of(schema), None
     return Kafka(
-        servers, topics, columns, format, schema, starting_text, headers, per_batch, reader,
-        registry_at(registry, waits), message, connector_options, waits, group,
+        servers, topics, _plain_columns(columns), format, schema, starting_text, headers,
+        per_batch, reader, registry_at(registry, waits), message, connector_options, waits, group,
     )  # fmt: skip
+
+
+def _list_topics(topic: str | Sequence[str]) -> tuple[str, ...]:
+    topics = (topic,) if isinstance(topic, str) else tuple(topic)
+    if not topics:
+        raise OptionError("topic", topic, "names none", "give the name of one")
+    for one in topics:
+        check_text("topic", one)
+    return topics
+
+
+def _plain_columns(
+    columns: str | Mapping[str, pl.DataType] | StructType | None,
+) -> str | Mapping[str, pl.DataType] | None:
+    """Return a schema of Spark as text, and other columns as they are."""
+    if columns is None or isinstance(columns, str | Mapping):
+        return columns
+    if not hasattr(columns, "toDDL"):
+        hint = "write them as 'page string, at timestamp', or as a mapping of names to types"
+        raise OptionError("columns", columns, "aren't columns", hint)
+    return str(columns.toDDL())
 
 
 def _check_group(group: str | None, starting: str) -> None:
     if starting == "group" and group is None:
         raise OptionError("starting", "group", "needs a consumer group", "add group='…'")
-    if group is not None and not group:
-        raise OptionError("group", group, "names none", "give its name, or leave it out")
+    if group is not None:
+        check_text("group", group)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from muntin.hosts.local.definition import LocalDefinition
     from muntin.spark.join import Joined
     from muntin.spark.windowed import WindowedAggregate
-    from muntin.sql.script import Question
+    from muntin.sql.script import CompiledQuery
 
     Table: TypeAlias = DataFrame | WindowedAggregate | LocalFrame
 
@@ -69,7 +69,7 @@ def sql(
         >>> views.results.select("page", "n").rows()
         [('home', 2)]
     """
-    from muntin.sql import door
+    from muntin.sql import api
 
     tables_by_name: dict[str, Any] = dict(tables)
     session: Any = None
@@ -82,7 +82,7 @@ def sql(
         statement = source
     else:
         session = source
-    question = door.question(statement)
+    question = api.compile_query(statement)
     if question.explain is not None:
         hint = "leave EXPLAIN out, and call .explain() on the result; muntin sql takes EXPLAIN"
         raise SqlError(statement, question.explain, "mt.sql returns a query, not a text", hint)
@@ -94,7 +94,7 @@ def sql(
 
 
 def _choose_host(
-    question: Question, session: object, tables: Mapping[str, Any], requested_host: Host | None
+    question: CompiledQuery, session: object, tables: Mapping[str, Any], requested_host: Host | None
 ) -> Host:
     """Return the host of a statement, which must be the same for all of its inputs."""
     hosts = {name: choose_host(name, table, None) for name, table in tables.items()}
@@ -113,14 +113,14 @@ def _choose_host(
     return requested_host or natural or _host_of_declared(question)
 
 
-def _host_of_declared(question: Question) -> Host:
+def _host_of_declared(question: CompiledQuery) -> Host:
     """Return the host that reads the tables that a statement declares."""
     tables_read = find_tables(question.lowered.query)
     declared = [table for name, table in question.tables.items() if name in tables_read]
     return "spark" if any(map(needs_spark, declared)) else "local"
 
 
-def _query_locally(question: Question, tables: Mapping[str, Any]) -> LocalDefinition:
+def _query_locally(question: CompiledQuery, tables: Mapping[str, Any]) -> LocalDefinition:
     """Build a query in this process, and open its tables."""
     rows_by_name = index_by_name({name: find_rows(name, table) for name, table in tables.items()})
     surroundings = Surroundings({}, os.environ)

@@ -16,6 +16,9 @@ FLAGS = (
     columns.CLOCK,
     columns.PARTITION,
     columns.REACH,
+    columns.STARTS,
+    columns.ENDS,
+    columns.SAME,
     columns.ALL,
     columns.COUNTS,
 )

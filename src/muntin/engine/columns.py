@@ -17,6 +17,12 @@ CLOCK = "__muntin_clock"
 PARTITION = "__muntin_partition"
 # The position up to which a message extends its session, if each message has its own gap.
 REACH = "__muntin_reach"
+# Whether a message begins or ends its session, and the value that its session keeps.
+STARTS = "__muntin_start"
+ENDS = "__muntin_end"
+SAME = "__muntin_same"
+# These columns by the options of sessions.
+CONDITIONS = {"start": STARTS, "end": ENDS, "same": SAME}
 # The key of a query without keys, with the same value in all messages.
 ALL = "__muntin_all"
 # The keys of grouping sets, the number of the set, and whether a copy of a message is counted.
@@ -30,6 +36,8 @@ WINDOW = "window"
 MESSAGES = "n"
 FIRST = "first"
 LAST = "last"
+# The end of a session that a condition has cut.
+END = "end"
 
 # In frames of results and of rejected messages.
 WINDOW_START = "window_start"

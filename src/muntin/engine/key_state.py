@@ -10,7 +10,9 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.results import find_session_ends
 from muntin.engine.retention import ENDED, find_first_whole
+from muntin.engine.sessions.cut_shard import select_newest
 from muntin.engine.sessions.shard import FIRED_LATE, UNEMITTED
 from muntin.engine.windows.by_count import HEAD
 from muntin.engine.windows.paned import FIRED, LATE
@@ -196,9 +198,14 @@ def read_sessions(
     if not len(rows):
         return []
     # The last version of a session counts; one without messages has vanished.
-    newest = rows.unique(columns.FIRST, keep="last", maintain_order=True)
+    assert isinstance(spec.windows, Sessions)
+    if spec.windows.is_cut:
+        newest = select_newest(rows, [columns.FIRST])
+    else:
+        newest = rows.unique(columns.FIRST, keep="last", maintain_order=True)
     newest = newest.filter(pl.col(columns.MESSAGES) > 0).sort(columns.FIRST)
-    names = [columns.FIRST, columns.LAST, columns.MESSAGES, FIRED, UNEMITTED]
+    newest = newest.with_columns(find_session_ends(newest, spec.windows).alias(columns.END))
+    names = [columns.FIRST, columns.LAST, columns.END, columns.MESSAGES, FIRED, UNEMITTED]
     if FIRED_LATE in newest.columns:
         newest = newest.with_columns(pl.col(FIRED_LATE).fill_null(0))
         names.append(FIRED_LATE)
@@ -267,12 +274,11 @@ def list_key_windows(
     )
     if isinstance(windows, Sessions):
         for session in read_sessions(spec, named, blobs, key):
-            session_end = session.last + windows.gap
-            if (start is None or session_end > start) and (end is None or session.first <= end):
+            if (start is None or session.end > start) and (end is None or session.first <= end):
                 stage = stage_of(session.last)
                 emitted = (session.messages, session.fired, None, session.unemitted)
                 shown = _EXPIRED if stage == "expired" else emitted
-                rows.append((session.first, session_end, *shown, stage))
+                rows.append((session.first, session.end, *shown, stage))
     else:
         for seen in read_windows(spec, named, blobs, key, start, end):
             if seen.messages or seen.fired or seen.late:

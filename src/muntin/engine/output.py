@@ -15,18 +15,18 @@ from muntin.model.joins import SideName
 
 
 @dataclass(frozen=True)
-class LetIn:
+class EnteringMessages:
     """Messages of one side that entered a join in a step.
 
     Attributes:
         messages: The messages, with their positions on the axis.
-        mark: The side's watermark in that step; ``None`` before the first message.
+        watermark: The side's watermark in that step; ``None`` before the first message.
         final: Whether the input ended.
         start: The offset of position 0, if each partition is an axis of its own.
     """
 
     messages: pl.DataFrame
-    mark: int | None
+    watermark: int | None
     final: bool
     start: int = 0
 
@@ -44,7 +44,7 @@ class Output:
         counts: Messages so far: ``seen``, ``counted``, ``filtered``, and rejected by reason.
         pending: Number of changed windows that wait for their policy.
         rows: Number of rows in the state.
-        let_in: The messages that entered a join, by side.
+        entering: The messages that entered a join, by side.
         clocks: The clocks of the input, if it has several; see ``State.describe_clocks``.
     """
 
@@ -55,7 +55,7 @@ class Output:
     counts: dict[str, int] = field(default_factory=dict)
     pending: int = 0
     rows: int = 0
-    let_in: dict[SideName, list[LetIn]] = field(default_factory=dict)
+    entering: dict[SideName, list[EnteringMessages]] = field(default_factory=dict)
     clocks: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -8,9 +8,11 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.dtypes import instant_type
+from muntin.engine.fills import make_constants, value_column
 from muntin.engine.order import sort_rows
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.panes import window_end, window_start
+from muntin.model.fill import LINEAR, PREVIOUS
 from muntin.model.sessions import Sessions
 
 # A sort key: 0 for retractions, 1 for windows that still exist.
@@ -31,7 +33,7 @@ def build_results(
             exists = (pl.col(columns.EMISSION) != "retract").cast(pl.Int64).alias(_LIVES)
             emitted, order = emitted.with_columns(exists), [_LIVES, *order, columns.LAST]
         emitted = sort_rows(emitted, order)
-        end = emitted[columns.LAST] + spec.windows.gap
+        end = find_session_ends(emitted, spec.windows)
     else:
         emitted = sort_rows(emitted, order or [columns.WINDOW, *combiner.keys])
         end = window_end(emitted[columns.WINDOW], combiner.numbered_windows)
@@ -60,17 +62,30 @@ def _values(emitted: pl.DataFrame, combiner: Combiner) -> list[pl.Series]:
     has_messages = _has_messages(emitted)
     row = pl.select(pl.when(has_messages).then(has_messages.cum_sum() - 1)).to_series()
     windows = emitted.filter(has_messages)
-    columns_found = []
-    for algebra, (name, aggregate) in pairs:
+    filled_columns = []
+    for index, (algebra, (name, aggregate)) in enumerate(pairs):
         values = algebra.lower(windows).gather(row).alias(name)
-        empty = pl.Series([aggregate.entry.filled(fill.value)]).cast(values.dtype)
-        columns_found.append(values.zip_with(has_messages, empty.new_from_index(0, len(values))))
-    return columns_found
+        way, column = fill.way_of(name), value_column(index)
+        if way not in (PREVIOUS, LINEAR):
+            empty = make_constants(aggregate, way, values.dtype, len(values))
+        elif column in emitted.columns:
+            empty = emitted[column]
+        else:
+            empty = values.clear(len(values))
+        filled_columns.append(values.zip_with(has_messages, empty))
+    return filled_columns
 
 
 def _has_messages(emitted: pl.DataFrame) -> pl.Series:
     """Return the mask of windows that have messages and aren't filled."""
     return emitted[columns.MESSAGES].ne_missing(0)
+
+
+def find_session_ends(sessions: pl.DataFrame, windows: Sessions) -> pl.Series:
+    """Return the ends of sessions as they are emitted."""
+    if columns.END in sessions.columns:
+        return sessions[columns.END]
+    return sessions[columns.LAST] + windows.gap
 
 
 def build_values(windows: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:

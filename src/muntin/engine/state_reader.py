@@ -13,11 +13,11 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.dtypes import dtype_of
-from muntin.engine.joins.as_of import living
-from muntin.engine.joins.by_arrival import ARRIVED, deletes, keep_last
+from muntin.engine.joins.as_of import drop_replaced
+from muntin.engine.joins.by_arrival import ARRIVED, build_deletion_test, select_last_rows
 from muntin.engine.joins.joiner import ID
-from muntin.engine.joins.newest import newest
-from muntin.engine.joins.sessions import LAST, MET, renamed
+from muntin.engine.joins.newest import select_newest
+from muntin.engine.joins.sessions import HAS_PARTNER, LAST, rename_last_position
 from muntin.engine.key_state import find_blobs
 from muntin.engine.results import build_values
 from muntin.engine.windows.operator import make_combiner, open_shard
@@ -136,12 +136,11 @@ def read_messages(
     is only computed with ``partners``. Without ``blobs`` only the numbers are returned.
     """
     blob_numbers: list[int] = []
-    frames_read: list[pl.DataFrame] = []
+    frames: list[pl.DataFrame] = []
     spec = load_spec(manifest.spec)
     assert isinstance(spec, JoinSpec)
-    bound, keys = spec.bound, spec.left.keys if side == "left" else spec.right.keys
     for part in manifest.each():
-        first_kept = part.extra.get("from", {}).get(side)
+        first = part.extra.get("from", {}).get(side)
         matched_blobs = (
             list_overlapping_blobs(part.tables.get(f"{side} matched", ())) if partners else []
         )
@@ -154,24 +153,38 @@ def read_messages(
             blob_numbers += side_blobs
             if blobs is None or not side_blobs:
                 continue
-            frames = [decode_frame(blobs[number]) for number in side_blobs]
-            # Only messages of session joins have the column ``MET``.
-            frames = [renamed(frame) if MET in frame.columns else frame for frame in frames]
-            # The latest version of a message says where its session ends now.
-            rows = pl.concat(frames, how="diagonal").unique(ID, keep="last")
-            axis = next((c for c in (LAST, ARRIVED) if c in rows.columns), columns.TIME)
-            if isinstance(bound, ByArrival):
-                rows = keep_last(rows, keys).filter(~deletes(spec.right, spec.right.types))
-            if isinstance(bound, Newest):
-                rows = newest(rows, keys)
-            if isinstance(bound, AsOf) and side == "right":
-                rows = living(rows, keys, first_kept, bound.most)
-            elif first_kept is not None and name == "messages":
-                rows = rows.filter(pl.col(axis) >= first_kept)
+            # Messages of the other tables haven't expired.
+            expires = name == "messages" or isinstance(spec.bound, AsOf)
+            rows = _decode_messages([blobs[number] for number in side_blobs])
+            rows = _drop_expired(rows, spec, side, first if expires else None)
             waits = pl.lit(name == "waiting").alias(WAITS)
             rows = rows.with_columns(waits, rows[ID].is_in(matched.implode()).alias(MATCHED))
-            frames_read.append(rows.drop(HASH_COLUMN, strict=False))
-    return blob_numbers, frames_read
+            frames.append(rows.drop(HASH_COLUMN, strict=False))
+    return blob_numbers, frames
+
+
+def _decode_messages(blobs: Sequence[bytes]) -> pl.DataFrame:
+    """Return the latest version of each message, which has the end of its session now."""
+    frames = map(decode_frame, blobs)
+    # Only messages of session joins have the column ``HAS_PARTNER``.
+    current = [
+        rename_last_position(frame) if HAS_PARTNER in frame.columns else frame for frame in frames
+    ]
+    return pl.concat(current, how="diagonal").unique(ID, keep="last")
+
+
+def _drop_expired(rows: pl.DataFrame, spec: JoinSpec, side: str, first: int | None) -> pl.DataFrame:
+    """Return the messages that the join hasn't replaced, from the first position on."""
+    bound, keys = spec.bound, spec.left.keys if side == "left" else spec.right.keys
+    axis = next((c for c in (LAST, ARRIVED) if c in rows.columns), columns.TIME)
+    if isinstance(bound, ByArrival):
+        is_deletion = build_deletion_test(spec.right, spec.right.types)
+        rows = select_last_rows(rows, keys).filter(~is_deletion)
+    if isinstance(bound, Newest):
+        rows = select_newest(rows, keys)
+    if isinstance(bound, AsOf) and side == "right":
+        return drop_replaced(rows, keys, first, bound.most)
+    return rows if first is None else rows.filter(pl.col(axis) >= first)
 
 
 def compare_rows(old: pl.DataFrame, new: pl.DataFrame, identity: Sequence[str]) -> pl.DataFrame:

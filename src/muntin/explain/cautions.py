@@ -71,6 +71,11 @@ def _check_state(spec: WindowSpec) -> Iterator[str]:
             f"a session that is never silent for {gap} never ends: "
             "a key that a machine feeds may not be a visit; longest= ends it"
         )
+        if windows.conditions:
+            yield (
+                "large state: one row is kept for each key and time of an open session, "
+                "from which its cuts are found; longest= bounds them"
+            )
 
 
 def _check_time(spec: WindowSpec, never_late: str | None) -> Iterator[str]:

@@ -180,6 +180,7 @@ def _draw_sessions(windows: Sessions) -> Picture:
     others = " of messages of other keys" if windows.axis == "rows" else ""
     most = windows.longest
     ends = "ends a session" + ("" if most is None else f", or {spell(most, windows.axis)} in all")
+    ends += ", or what cuts it before" * bool(windows.conditions)
     note = f"a silence of {spell(gap, windows.axis)}{others} {ends}"
     return Picture((bars,), ticks, messages=messages, axis=windows.axis, note=note)
 

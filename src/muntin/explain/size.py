@@ -66,7 +66,7 @@ def estimate(spec: WindowSpec, rates: Rates) -> Load:
         panes = 0
         messages = rates.rows * kept_length / SECOND
         sessions = rates.keys * max(1, kept_length // windows.pace)
-        is_cut = isinstance(windows, Sessions) and windows.longest is not None
+        is_cut = isinstance(windows, Sessions) and windows.is_cut
         rows = int(messages if is_cut else min(messages, sessions)) or 1
         emitted = min(rates.keys * SECOND / windows.pace, 2 * rates.rows)
     else:

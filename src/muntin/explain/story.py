@@ -10,10 +10,11 @@ from muntin.explain.cautions import list_cautions
 from muntin.explain.ruler import draw_ruler
 from muntin.explain.size import Rates, estimate, format_amount, format_bytes
 from muntin.model.axis import phrase, spell
+from muntin.model.fill import Fill, write_constant
 from muntin.model.grouping_sets import format_sets
 from muntin.model.pipeline import ROWS
 from muntin.model.policies import After, Every, FirstThen, Policy, When
-from muntin.model.sessions import Sessions
+from muntin.model.sessions import AN_EXPRESSION, Sessions
 from muntin.model.spec import WindowSpec
 
 _INDENT = 10
@@ -115,6 +116,27 @@ def _describe_input(circumstances: Circumstances) -> str:
     return f"{source}rows, as Spark hands them over"
 
 
+def _describe_fill(fill: Fill) -> Iterator[str]:
+    """Yield what windows without messages have, for all aggregates and for single ones."""
+    words = {
+        "zero": "sums and counts are 0",
+        "null": "counts are 0",
+        "previous": "values as in that window",
+        "linear": "values on the line to the next one",
+    }
+    yield f"{'other ' if fill.values else ''}{words[fill.value]}"
+    for name, way in fill.values:
+        match way:
+            case "previous":
+                yield f"{name} as in that window"
+            case "linear":
+                yield f"{name} on the line to the next one"
+            case _:
+                yield f"{name} is {write_constant(way)}"
+    if fill.waits:
+        yield "emitted when the next one has closed"
+
+
 def _describe_row_axis(spec: WindowSpec) -> str:
     if spec.offset is None:
         return "in the order of arrival"
@@ -129,10 +151,12 @@ def _describe_emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     yield "early", early
     often = "once" if firing.repeat else "unless nothing is new since it emitted early"
     yield "full", f"{often}, {_describe_full(spec)}"
+    if isinstance(spec.windows, Sessions) and spec.windows.start is not None:
+        yield "outside", "messages that no session has are rejected when the watermark passes them"
     if firing.fill is not None:
         long = phrase(firing.fill.up_to)
-        sums = "sums and counts" if firing.fill.value == "zero" else "counts"
-        yield "empty", f"filled for {long} after a key's last window with a message; {sums} are 0"
+        ways = "; ".join(_describe_fill(firing.fill))
+        yield "empty", f"filled for {long} after a key's last window with a message; {ways}"
     if firing.grace:
         grace = spell(firing.grace, spec.axis)
         yield "late", f"taken for {grace} after the end, emitted {describe_policy(firing.late)}"
@@ -182,8 +206,23 @@ def _describe_full(spec: WindowSpec) -> str:
     if isinstance(spec.windows, Sessions):
         gap, longest = phrase(spec.windows.gap), spec.windows.longest
         most = "" if longest is None else f", or {phrase(longest)} past its first"
-        return f"when the watermark ({behind}) is {gap} past its last message{most}"
+        sooner = "".join(f", or past {cut}" for cut in _describe_cuts(spec.windows))
+        return f"when the watermark ({behind}) is {gap} past its last message{most}{sooner}"
     return f"when the watermark ({behind}) reaches its end"
+
+
+def _describe_cuts(windows: Sessions) -> Iterator[str]:
+    """Describe the messages that end a session before a gap does."""
+    if windows.end is not None:
+        yield f"a message that ends it: {_describe_condition(windows.end)}"
+    elif windows.start is not None:
+        yield f"one that begins another: {_describe_condition(windows.start)}"
+    if windows.same is not None:
+        yield f"one with another value of {_describe_condition(windows.same)}"
+
+
+def _describe_condition(condition: object) -> str:
+    return condition if isinstance(condition, str) else AN_EXPRESSION
 
 
 def _describe_state(spec: WindowSpec, circumstances: Circumstances) -> Iterator[tuple[str, str]]:

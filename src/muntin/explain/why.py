@@ -139,8 +139,7 @@ def explain_ended_input(
     yield "input      has ended: every window has emitted its final result"
     for window in windows:
         if isinstance(window, SessionSeen):
-            assert isinstance(spec.windows, Sessions)
-            bounds, name = (window.first, window.last + spec.windows.gap), "session"
+            bounds, name = (window.first, window.end), "session"
         else:
             bounds, name = (window.start, window.end), "window "
         start, end = (format_position(bound, spec.axis) for bound in bounds)
@@ -206,7 +205,8 @@ def _explain_past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Itera
     fill = spec.firing.fill
     if not window.messages and fill is not None:
         lately = f"if the key had a message in the {phrase(fill.up_to)} before"
-        yield f"has ended without a message of this key, and is filled {lately}"
+        when = "; it emits when the next window with messages has closed" if fill.waits else ""
+        yield f"has ended without a message of this key, and is filled {lately}{when}"
     elif not window.messages:
         yield "has ended without a message of this key, and emitted nothing"
     elif window.messages > window.late:
@@ -272,14 +272,15 @@ def explain_sessions(
     if not near:
         yield "session    none around this time: it never was, or its state is gone"
     for session in near:
-        end = format_position(session.last + kind.gap, spec.axis)
+        end = format_position(session.end, spec.axis)
         yield f"session    {format_position(session.first, spec.axis)} to {end}"
         yield from (f"           {line}" for line in _explain_session(spec, clocks, session))
     open_sessions = [
         s for s in near if watermark is None or s.last > kind.ended(watermark - spec.firing.grace)
     ]
     if open_sessions or watermark is None or at > kind.ended(watermark - spec.firing.grace):
-        yield f"a message at {format_position(at, spec.axis)} would be taken now"
+        unless = ", or is rejected as outside if no session has it" * (kind.start is not None)
+        yield f"a message at {format_position(at, spec.axis)} would be taken now{unless}"
     else:
         closed = format_position(at + kind.reach + spec.firing.grace, spec.axis)
         yield (
@@ -295,7 +296,8 @@ def _explain_session(spec: WindowSpec, clocks: Clocks, session: SessionSeen) -> 
     emitted = f"has emitted {session.fired} times" if session.fired else "hasn't emitted"
     yield f"holds {session.messages:,} messages, and {emitted}"
     if watermark is None or session.last > kind.ended(watermark):
-        yield f"lives until {_describe_progress_needed(spec, session.last + kind.reach)}"
+        sooner = ", unless a message cuts it sooner" * bool(kind.conditions)
+        yield f"lives until {_describe_progress_needed(spec, session.last + kind.reach)}{sooner}"
         if session.unemitted and spec.firing.early is not None:
             policy = turn(spec.firing.early, session.fired > 0)
             yield f"early: {_describe_waiting(policy, clocks, session.unemitted)}"

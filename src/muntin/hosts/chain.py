@@ -62,7 +62,7 @@ def end_ahead(spec: Spec) -> int | None:
     # the end belongs to the window, it is full only when the watermark has passed it.
     kind = spec.windows
     within = isinstance(kind, Sliding) or (isinstance(kind, Sessions) and kind.closed == "both")
-    return 0 if within else 1
+    return (0 if within else 1) - spec.lag
 
 
 def disorder(spec: Spec) -> int:
@@ -71,8 +71,7 @@ def disorder(spec: Spec) -> int:
     Raises:
         OptionError: When it doesn't follow from the spec.
     """
-    # Windows are emitted in the order of their ends.
-    lag = spec.lag if isinstance(spec, JoinSpec) else 0
+    lag = spec.lag
     if lag is None:
         hint = 'say how late pairs may come: lateness="10 minutes"'
         raise OptionError("lateness", None, "doesn't follow from this join", hint)

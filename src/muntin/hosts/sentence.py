@@ -14,6 +14,7 @@ from muntin.model.axis import Axis
 from muntin.model.errors import OptionError
 from muntin.model.inputs import InputOptions
 from muntin.model.joins import Side, SideName
+from muntin.model.option_types import check_count
 from muntin.model.pipeline import ROWS
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
@@ -141,8 +142,7 @@ def check_shards(shards: int | None) -> None:
     Raises:
         OptionError: When the number is below one.
     """
-    if shards is not None and shards < 1:
-        raise OptionError("shards", shards, "is less than one", "give 1 or more")
+    check_count("shards", shards)
 
 
 def list_keys(key: Any, expression: type, expressions: str) -> tuple[Any, ...]:

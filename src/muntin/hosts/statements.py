@@ -89,9 +89,14 @@ class Resolver:
         return replace(aggregate, column=resolve(aggregate.column), by=resolve(aggregate.by))
 
     def _resolve_windows(self, windows: Kind) -> Kind:
-        """Return windows over columns of the rows, and over expressions of the host."""
+        """Return windows over columns of the rows, and over expressions of the host.
+
+        Conditions of sessions remain text, which a checkpoint stores.
+        """
         if isinstance(windows, ZonedWindows):
             return replace(windows, column=resolve_name(self.columns, windows.column))
-        if isinstance(windows, Sessions) and isinstance(windows.by, Expression):
+        if not isinstance(windows, Sessions):
+            return windows
+        if isinstance(windows.by, Expression):
             return replace(windows, by=self.parse("by", windows.by.text))
-        return windows
+        return replace(windows, same=self.resolve(windows.same))

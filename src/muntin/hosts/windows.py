@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from muntin.engine import columns
 from muntin.model.aggregates import Aggregate
 from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.kinds import Kind
-from muntin.model.sessions import Sessions
+from muntin.model.sessions import AN_EXPRESSION, Sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.zones import ZonedWindows
 
@@ -42,8 +43,9 @@ def complete_spec(
     if isinstance(windows, ZonedWindows):
         windows = replace(windows, column=_find_zone_key(windows.column, keys))
     names = [*keys, *(str(column) for one in aggregates.values() for column in one.columns)]
-    if isinstance(windows, Sessions) and windows.by is not None:
-        names.append(str(windows.by))
+    if isinstance(windows, Sessions):
+        names += [] if windows.by is None else [str(windows.by)]
+        names += [columns.CONDITIONS[option] for option in windows.conditions]
     names += [name for name in spec.clocks if name in schema]
     names += [] if time is None else [time]
     types = {name: str(schema[name]) for name in names}
@@ -71,3 +73,12 @@ def _find_zone_key(column: str, keys: tuple[str, ...]) -> str:
         if name.lower() in folded:
             return folded[name.lower()]
     return column
+
+
+def name_conditions(windows: Sessions) -> Sessions:
+    """Return sessions with the words of their conditions, as a checkpoint stores them."""
+    words = {
+        option: value if isinstance(value, str) else AN_EXPRESSION
+        for option, value in windows.conditions.items()
+    }
+    return replace(windows, **words)  # type: ignore[arg-type]

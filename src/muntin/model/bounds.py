@@ -317,6 +317,11 @@ def find_bound(
 
 def _share_sessions(kinds: Sequence[Uniform]) -> Joint:
     """Return the bound of two sides with the same sessions."""
+    for kind in kinds:
+        if isinstance(kind, Sessions) and kind.is_cut:
+            option = "longest" if kind.longest is not None else next(iter(kind.conditions))
+            hint = f"leave {option}= out: a pair would have to be taken back when a cut moves"
+            raise OptionError(option, str(kind), "isn't for joins", hint)
     if any(isinstance(kind, Sessions) and kind.by is not None for kind in kinds):
         hint = "give both sides .session(gap) with the same gap"
         raise OptionError("session", kinds, "has gaps of its messages, and joins one", hint)
@@ -325,9 +330,6 @@ def _share_sessions(kinds: Sequence[Uniform]) -> Joint:
     if not is_shared or not isinstance(first, Sessions) or first.axis == "rows":
         hint = "give both sides .session(…) with the same gap, on the time axis"
         raise OptionError("session", kinds, "doesn't go with the other side", hint)
-    if first.longest is not None:
-        hint = "leave longest= out: a pair would have to be taken back when a cut moves"
-        raise OptionError("longest", str(first), "isn't for joins", hint)
     return Joint(first)
 
 

@@ -86,6 +86,9 @@ def read_condition(text: str) -> Condition:
         >>> read_condition("worst > 100 AND n <> 3").names
         ('worst', 'n')
     """
+    if not isinstance(text, str):
+        hint = 'write it as in "worst > 100"'
+        raise OptionError("when", text, "isn't a condition in text", hint)
     tree = _Reader(text).read()
     return Condition(tree, tuple(dict.fromkeys(_find_names(tree))))
 

@@ -137,6 +137,9 @@ class JoinSpec(QuerySpec):
     def __post_init__(self) -> None:
         if self.how not in HOWS:
             raise OptionError("how", self.how, "isn't known", f"give one of {', '.join(HOWS)}")
+        if self.layout not in (None, *get_args(StateLayout)):
+            hint = f"give one of {', '.join(get_args(StateLayout))}, or leave it out"
+            raise OptionError("layout", self.layout, "isn't known", hint)
         if len(self.left.keys) != len(self.right.keys) or not self.left.keys:
             hint = "name at least one column that both sides have"
             raise OptionError("on", self.left.keys, "compares nothing", hint)

@@ -15,7 +15,9 @@ from typing import ClassVar, Literal, TypedDict, get_args
 from muntin.model.axis import SECOND, Duration, micros, phrase
 from muntin.model.conditions import read_condition
 from muntin.model.errors import OptionError
+from muntin.model.fill import Fill
 from muntin.model.json_dataclass import JsonDataclass
+from muntin.model.option_types import check_boolean, check_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,31 +211,6 @@ DEFAULT_LATE = Every(10 * SECOND)
 
 
 @dataclass(frozen=True, slots=True)
-class Fill(JsonDataclass):
-    """Filling of windows without messages, so that they emit, too.
-
-    Attributes:
-        value: The value of sums without messages, ``zero`` or ``null``.
-        up_to: How long after the end of its last window with a message a key is filled,
-            microseconds.
-    """
-
-    value: str
-    up_to: int
-
-    def __str__(self) -> str:
-        return f"{self.value} up to {phrase(self.up_to)}"
-
-
-def fill_of(value: str, up_to: Duration) -> Fill:
-    """Return the filling of windows without messages, with its options checked."""
-    if value not in ("zero", "null"):
-        hint = 'give "zero", which makes sums 0, or "null"; counts are 0 in both'
-        raise OptionError("fill", value, "isn't what fills a window", hint)
-    return Fill(value, micros("up_to", up_to, zero=False))
-
-
-@dataclass(frozen=True, slots=True)
 class Firing(JsonDataclass):
     """All policies of one query.
 
@@ -308,6 +285,9 @@ def _one(
     after: Duration | None = None,
     since: Since | None = None,
 ) -> OnePolicy:
+    check_boolean("each", each)
+    check_count("rows", rows, of="row")
+    check_count("at_least", at_least, of="row")
     if when is not None:
         if each or any(word is not None for word in (rows, every, at_least, after, since)):
             hint = "leave the others out: the condition is looked at after each batch"
@@ -322,9 +302,7 @@ def _one(
             "after=DURATION, or when=TEXT"
         )
         problem = "asks for each message and for more" if each else "asks for no policy"
-        raise OptionError(option, (each, rows, every), problem, hint)
-    if rows is not None and rows < 1:
-        raise OptionError(option, rows, "is less than one row", "give rows=1 or more")
+        raise OptionError(option, each, problem, hint)
     if after is not None:
         return _make_after(rows, every, at_least, after, since)
     period = None if every is None else micros(option, every, zero=False)
@@ -332,8 +310,6 @@ def _one(
         if period is None or rows is not None:
             hint = "give it beside every=DURATION, and without rows=N"
             raise OptionError("at_least", at_least, "only works with every=", hint)
-        if at_least < 1:
-            raise OptionError("at_least", at_least, "is less than one row", "give 1 or more")
         return Every(period, at_least)
     if rows is None:
         return Each() if period is None else Every(period)

@@ -21,10 +21,17 @@ class WindowSeen:
 
 @dataclass(frozen=True)
 class SessionSeen:
-    """A session of a key, as read from the state."""
+    """A session of a key, as read from the state.
+
+    Attributes:
+        first: The position of its first message.
+        last: Its last position, so long after which the watermark ends it.
+        end: Its end as it is emitted.
+    """
 
     first: int
     last: int
+    end: int
     messages: int
     fired: int
     unemitted: int

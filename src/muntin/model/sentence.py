@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, Duration, Length, Origin, measure
 from muntin.model.errors import OptionError
+from muntin.model.fill import FillWord, fill_of
 from muntin.model.grouping_sets import GROUPING_ID, Sets, number_sets, read_sets
 from muntin.model.inputs import InputOptions
 from muntin.model.joins import (
@@ -24,8 +25,9 @@ from muntin.model.joins import (
     set_default_policies,
 )
 from muntin.model.kinds import MOST_OVERLAPPING, Kind, Uniform, cumulating_in, of_size
+from muntin.model.option_types import check_boolean, check_count
 from muntin.model.other_words import missing_word, translate_call
-from muntin.model.policies import Firing, PolicyWords, Since, fill_of, policy
+from muntin.model.policies import Firing, PolicyWords, Since, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import ClosedSides, rolling, sliding
 from muntin.model.spec import Nulls, WindowSpec, check_nulls
@@ -203,12 +205,20 @@ class Sentence:
         closed: Closed = "both",
         by: Any = None,
         longest: Duration | None = None,
+        start: Any = None,
+        end: Any = None,
+        same: Any = None,
     ) -> Self:
         """Use session windows, which a message opens and a gap without messages ends.
 
         A session whose bounds change after it was emitted is retracted (``emission`` is
         ``retract``, the aggregates are null) and emitted again. ``window_end`` is the last message
-        plus the gap.
+        plus the gap, or where the session is cut before.
+
+        The last four arguments cut sessions, alone or together. They need ``gap``, and no join.
+        The messages of open sessions are kept by time then, as a late one may move the cuts.
+        Conditions are SQL text, such as ``"kind = 'logout'"``, or expressions of the input; NULL
+        doesn't fulfil them. Messages of one key and time always share a session.
 
         Args:
             gap: The length without messages that ends a session.
@@ -220,10 +230,19 @@ class Sentence:
                 that is NULL, not above zero or longer than a hundred years makes its message
                 ``malformed``.
             longest: The longest duration of a session. It ends so long after its first message,
-                and the next message begins another session. Needs ``gap``, and no join. The
-                messages of open sessions are kept by time, as a late one may move the cuts.
+                and the next message begins another session.
+            start: The condition of messages that begin a session. Without ``end`` each of them
+                begins another session; with ``end``, those inside a session don't. A message that
+                no session has is rejected as ``outside`` once the watermark, less the grace, has
+                passed it; the state keeps whole messages until then.
+            end: The condition of messages that end their session. Such a message is the last of
+                its session, ``window_end`` is its time, and the session is full as soon as the
+                watermark passes it.
+            same: The column, or an expression, that keeps its value within a session. The session
+                ends at the time of the first message with another value; NULL is a value.
         """
-        return self._set_windows(session(gap, closed=closed, by=by, longest=longest))
+        cuts = {"longest": longest, "start": start, "end": end, "same": same}
+        return self._set_windows(session(gap, closed=closed, by=by, **cuts))
 
     def early(
         self,
@@ -268,9 +287,10 @@ class Sentence:
                 knows that it is complete. With ``False`` it emits in full only if something is new
                 or it hasn't emitted yet; this needs ``early()``.
         """
+        check_boolean("repeat", repeat)
         return self._set_once("full", repeat, _firing=replace(self._firing, repeat=repeat))
 
-    def fill(self, value: str, *, up_to: Duration) -> Self:
+    def fill(self, value: FillWord | None = None, /, *, up_to: Duration, **values: Any) -> Self:
         """Let windows without messages emit, once for each key that had messages.
 
         A key is filled from its first window with a message on. An empty window emits in full as
@@ -278,16 +298,40 @@ class Sentence:
         gives it a later revision. At the end of a finite input, keys are filled up to the greatest
         time.
 
+        With ``"previous"``, a window that emits late corrects the filled windows behind it, in the
+        same batch. With ``"linear"`` for any aggregate, a window is filled when the next one with
+        messages has closed, and isn't corrected any more. If there is none within ``up_to``, the
+        value is null.
+
         Args:
             value: The values of an empty window: with ``"zero"`` counts and sums are 0, with
-                ``"null"`` only counts are. All other aggregates are null, as they have no value
-                without messages.
+                ``"null"``, the default, only counts are. All other aggregates are null, as they
+                have no value without messages. With ``"previous"`` all have those of the key's
+                last window with messages, and with ``"linear"`` those on the line to the next one,
+                by the ends of windows. Whole numbers and decimals are rounded to their type.
             up_to: How long a key is filled after the end of its last window with a message. The
                 state keeps one row for each key that is filled.
+            **values: One of these words, or a constant, for aggregates by their names:
+                ``fill(n=0, mean="previous", up_to=…)``. Text that is one of the words, or is in
+                quotes itself, needs quotes: ``"'previous'"``.
+
+        Raises:
+            OptionError: When a value isn't one of the words and doesn't fit the aggregate, also
+                where ``.deltas()`` leaves nothing to repeat, or ``"linear"`` isn't for a number.
+
+        Example:
+            >>> import polars as pl
+            >>> import muntin as mt
+            >>> rows = pl.DataFrame(
+            ...     {"at": ["2026-01-01 09:00", "2026-01-01 12:00"], "price": [1.0, 4.0]}
+            ... )
+            >>> hours = mt.windowed(rows, time="at").tumbling("1 hour")
+            >>> filled = hours.fill(n=0, price="linear", up_to="1 day")
+            >>> filled.agg(n=mt.count(), price=mt.mean("price")).results["price"].to_list()
+            [1.0, 2.0, 3.0, 4.0]
         """
-        return self._set_once(
-            "fill", value, _firing=replace(self._firing, fill=fill_of(value, up_to))
-        )
+        fill = fill_of(value, up_to, values)
+        return self._set_once("fill", fill, _firing=replace(self._firing, fill=fill))
 
     def late(
         self,
@@ -344,8 +388,7 @@ class Sentence:
             OptionError: When ``rows`` is less than 1.
         """
         measure("keep", retention, zero=True)
-        if rows is not None and rows < 1:
-            raise OptionError("rows", rows, "keeps nothing", "give 1 or more, or leave it out")
+        check_count("rows", rows, of="row")
         firing = replace(self._firing, rows=rows)
         return self._set_once("keep", retention, _firing=firing, _kept=retention)
 
@@ -467,6 +510,8 @@ def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> J
     )
     how, layout, nulls = options["how"], options["layout"], options["nulls"]
     shared = options["shared_time"]
+    check_boolean("shared_time", shared)
+    check_boolean("each_change", options["each_change"])
     return JoinSpec(left_side, right_side, bound, how, layout, nulls=nulls, shared_time=shared)
 
 

@@ -16,6 +16,10 @@ from muntin.model.errors import OptionError
 Closed = Literal["both", "left"]
 # A longer gap is a mistaken unit.
 LONGEST_GAP = 36_525 * DAY
+CONDITIONS = ("start", "end", "same")
+"""The fields of sessions that messages are evaluated for, in the order of their words."""
+AN_EXPRESSION = "(an expression)"
+"""The words of a condition or column that was given as an expression, which has no stable text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +35,14 @@ class Sessions(Moving):
         by: The column of each message's own gap, microseconds or a duration; ``None`` if messages
             have none.
         longest: The longest duration of a session, from its first message on; ``None`` for any.
+        start: The condition of messages that begin a session; ``None`` if each may.
+        end: The condition of messages that end their session; ``None`` if none does.
+        same: The column that keeps its value within a session; ``None`` if there is none.
 
-    A session is emitted as ``[first message, last message + gap]``. One of the longest duration
-    ends there, and its last position is counted as a gap before that end.
+    A session is emitted as ``[first message, last message + gap]``. One that is **cut** ends
+    sooner: at its longest duration, at the message that ends it, or where a message begins another
+    one. Its last position is then counted as so long before its end that the watermark ends it
+    there.
     """
 
     KIND: ClassVar[str] = "session"
@@ -45,12 +54,28 @@ class Sessions(Moving):
     axis: Axis = "time"
     by: Any = None
     longest: int | None = None
+    start: Any = None
+    end: Any = None
+    same: Any = None
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """The conditions and the column that sessions depend on, by option."""
+        named = ((option, getattr(self, option)) for option in CONDITIONS)
+        return {option: value for option, value in named if value is not None}
+
+    @property
+    def is_cut(self) -> bool:
+        """True if a session may end before a gap without messages."""
+        return self.longest is not None or bool(self.conditions)
 
     @property
     def storage(self) -> str:
         """The stored units, which take the place of panes, in words."""
-        if self.longest is not None:
-            return "none: messages of open sessions are kept by time, from which sessions are cut"
+        if self.is_cut:
+            text = "none: messages of open sessions are kept by time, from which sessions are cut"
+            whole = "; messages themselves, until it is certain whether a session has them"
+            return text + whole * (self.start is not None)
         return "none: stretches of activity are merged, and those that grow together emitted anew"
 
     @property
@@ -84,7 +109,8 @@ class Sessions(Moving):
             own = isinstance(self.by, str) and not self.by.startswith("__muntin")
             return f"session by {self.by if own else 'the gap of each message'}{edge}"
         most = "" if self.longest is None else f", at most {spell(self.longest, self.axis)}"
-        return f"session {spell(self.gap, self.axis)}{most}{edge}"
+        words = "".join(f", {option} {value}" for option, value in self.conditions.items())
+        return f"session {spell(self.gap, self.axis)}{most}{words}{edge}"
 
 
 def session(
@@ -93,6 +119,9 @@ def session(
     closed: Closed = "both",
     by: Any = None,
     longest: Duration | None = None,
+    start: Any = None,
+    end: Any = None,
+    same: Any = None,
 ) -> Sessions:
     """Return session windows with one gap, or with the gap of each message.
 
@@ -106,19 +135,19 @@ def session(
         problem = "is missing" if gap is None else "can't be combined with by="
         hint = 'give session("30 minutes"), or session(by="column") of their own gaps'
         raise OptionError("gap", gap, problem, hint)
+    cuts = {"longest": longest, "start": start, "end": end, "same": same}
+    given = {option: value for option, value in cuts.items() if value is not None}
     if gap is None:
-        if longest is not None:
-            hint = 'give one gap for all messages: session("30 minutes", longest="8 hours")'
-            raise OptionError("longest", longest, "needs a gap that ends sessions", hint)
+        for option, value in given.items():
+            hint = f'give one gap for all messages: session("30 minutes", {option}=…)'
+            raise OptionError(option, str(value), "needs a gap that ends sessions", hint)
         return Sessions(0, closed, "time", by)
     length, axis = measure("gap", gap)
-    if longest is None:
-        return Sessions(length, closed, axis)
-    if axis == "rows":
+    for option, value in given.items() if axis == "rows" else ():
         hint = "leave it out, or measure the gap in time"
-        raise OptionError("longest", longest, "is a time beside a gap of rows", hint)
-    most = micros("longest", longest, zero=False)
-    if most < length:
+        raise OptionError(option, str(value), "needs a gap in time, not in rows", hint)
+    most = None if longest is None else micros("longest", longest, zero=False)
+    if most is not None and most < length:
         hint = f"give at least the gap, {spell(length, axis)}"
         raise OptionError("longest", longest, "is shorter than the gap", hint)
-    return Sessions(length, closed, axis, None, most)
+    return Sessions(length, closed, axis, None, most, start, end, same)

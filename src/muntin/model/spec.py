@@ -12,15 +12,16 @@ from typing import Any, ClassVar, Literal, get_args
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
-from muntin.model.axis import Axis, phrase, spell
-from muntin.model.by_number import Moving
+from muntin.model.axis import Axis, spell
 from muntin.model.conditions import read_condition
+from muntin.model.days import Days
 from muntin.model.errors import OptionError
 from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, make_fact, names_fact
+from muntin.model.fill import check_fill
 from muntin.model.grouping_sets import GROUPING_ID, format_sets
 from muntin.model.inputs import InputSpec, type_fact
 from muntin.model.kinds import Kind, Uniform
-from muntin.model.policies import Fill, When, parts
+from muntin.model.policies import When, parts
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.zones import ZonedWindows
@@ -91,6 +92,18 @@ class WindowSpec(QuerySpec, InputSpec):
     def by_arrival(self) -> bool:
         """True if a message's position is the number of messages of its key before it."""
         return self.axis == "rows" and self.offset is None
+
+    @property
+    def lag(self) -> int:
+        """Greatest time by which a full emission trails others, which come in order of their ends.
+
+        A filled window may wait for the next one with messages.
+        """
+        fill, windows = self.firing.fill, self.windows
+        if fill is None or not fill.waits:
+            return 0
+        uneven = windows.pace if isinstance(windows, Days) else 0
+        return fill.up_to + self.firing.grace + uneven
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -182,7 +195,7 @@ class WindowSpec(QuerySpec, InputSpec):
             hint = "give the number as what is kept: keep(muntin.rows(N))"
             raise OptionError("rows", firing.rows, f"is a second measure for {windows}", hint)
         if firing.fill is not None:
-            check_fill(firing.fill, windows)
+            check_fill(firing.fill, windows, self.aggregates, firing.accumulate)
         if isinstance(windows, Sliding) and windows.rolls and not firing.accumulate:
             hint = "leave deltas() out: each row has the whole of what lay before it"
             raise OptionError("deltas", str(windows), "emit a row for each message", hint)
@@ -238,7 +251,9 @@ class WindowSpec(QuerySpec, InputSpec):
         These may change from one start to the next: the idle time, the retention, the late policy,
         the repetition of full firings, the filling of empty windows and, without ``deltas()``, the
         early policy. An early policy can't be removed, since the windows that have emitted by it
-        would number their revisions from the start again.
+        would number their revisions from the start again. Lines between values can't be started or
+        stopped, since other windows would have been filled by then. A value from before the start
+        of ``previous`` is null.
 
         Aggregates may be added after the existing ones; they don't include earlier messages. NULL
         keys may be accepted as groups, without the messages rejected before, but groups of NULL
@@ -249,7 +264,10 @@ class WindowSpec(QuerySpec, InputSpec):
             free.add("nulls")
         if self.by_arrival:
             return free
-        free |= {"late", "repeat", "fill", "keep", "keep rows"}
+        free |= {"late", "repeat", "keep", "keep rows"}
+        old_fill, fill = then.firing.fill, self.firing.fill
+        if old_fill is None or fill is None or old_fill.waits == fill.waits:
+            free.add("fill")
         if self.firing.early is not None and self.firing.accumulate:
             free.add("early")
         return free | self._find_added_facts(then)
@@ -291,19 +309,6 @@ def check_nulls(nulls: object) -> None:
     if nulls not in get_args(Nulls):
         hint = 'give "reject", or "group" to make NULL a group of its own'
         raise OptionError("nulls", nulls, "isn't a treatment of NULL keys", hint)
-
-
-def check_fill(fill: Fill, windows: Kind) -> None:
-    """Refuse to fill windows that exist only with messages, or too short a time for any window."""
-    if windows.axis == "rows" or isinstance(windows, Moving):
-        hint = "leave it out, or give tumbling, hopping, cumulating or calendar windows in time"
-        raise OptionError("fill", windows, "are only where there are messages", hint)
-    if isinstance(windows, ZonedWindows):
-        windows = windows.calendar
-    pace = windows.start(1) - windows.start(0) or windows.pace
-    if fill.up_to < pace:
-        hint = f"give at least {phrase(pace)}, the distance between two windows"
-        raise OptionError("up_to", phrase(fill.up_to), "fills no window", hint)
 
 
 def _aggregate_fact_name(aggregate: str) -> str:

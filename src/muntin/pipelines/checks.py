@@ -29,14 +29,14 @@ from muntin.model.pipeline import (
 from muntin.model.reader_options import reader_problems
 from muntin.model.shapes import Shape
 from muntin.model.table_options import nearest_name
-from muntin.sql.references import (
+from muntin.sql.expression_types import (
     Expr,
-    columns_of_ddl,
-    family_of,
-    parsed,
-    shape_of_type,
-    times_of_numbers,
-    unknown_names,
+    find_unitless_times,
+    find_unknown_names,
+    infer_family,
+    parse_ddl_columns,
+    parse_expression,
+    parse_shape,
 )
 
 Shapes = Mapping[str, Shape | None]
@@ -104,8 +104,8 @@ def _check_declaration(
     table: DeclaredTable, is_read: bool, is_written: bool, check_sink: Callable[..., None]
 ) -> Iterator[MuntinError]:
     """Yield the mistakes of one table."""
-    for name, kind in columns_of_ddl(table.columns or "").items() if table.columns else ():
-        if shape_of_type(kind) is None:
+    for name, kind in parse_ddl_columns(table.columns or "").items() if table.columns else ():
+        if parse_shape(kind) is None:
             hint = "write a type of Spark's, such as STRING, BIGINT, DOUBLE or TIMESTAMP"
             yield _about(table, OptionError(name, kind, "isn't a type of Spark's", hint))
     if is_read or not is_written:
@@ -274,15 +274,15 @@ class _Checker:
         """Check expressions; return the family of the last, ``None`` if only Spark knows it."""
         family = None
         for text in filter(None, texts):
-            tree = parsed(text)
+            tree = parse_expression(text)
             if tree is None or columns is None:
                 self.needs_spark = True
                 continue
-            unknown = unknown_names(tree, columns)
+            unknown = find_unknown_names(tree, columns)
             for name in unknown:
                 self._add_unknown_column(name, columns, text=text)
             self._check_time_units(tree, columns, text)
-            family = family_of(tree, columns)
+            family = infer_family(tree, columns)
             self.needs_spark |= family is None and not unknown
             if wanted is not None and family not in (None, wanted):
                 hint = f"write a condition, such as {text} IS NOT NULL"
@@ -291,7 +291,7 @@ class _Checker:
 
     def _check_time_units(self, tree: Expr, columns: Shapes, text: str) -> None:
         """Refuse whole numbers that become times without a unit, or warn of them."""
-        for name, is_cast in times_of_numbers(tree, columns):
+        for name, is_cast in find_unitless_times(tree, columns):
             if is_cast:
                 self.cautions.append(
                     f"query {self.name}: CAST({name} AS TIMESTAMP) reads {name} as seconds. If it "
@@ -319,8 +319,8 @@ class _Checker:
 
 def _columns_of(table: DeclaredTable) -> Shapes | None:
     """Return the columns of a table without its computed ones; ``None`` if unknown."""
-    declared = columns_of_ddl(table.columns) if table.columns else {}
-    columns = {name.lower(): shape_of_type(kind) for name, kind in declared.items()}
+    declared = parse_ddl_columns(table.columns) if table.columns else {}
+    columns = {name.lower(): parse_shape(kind) for name, kind in declared.items()}
     if table.connector == "kafka":
         if table.options.get("format", "json") in ("avro", "protobuf"):
             return None
@@ -355,7 +355,7 @@ def check_declared(table: DeclaredTable, inserted: Iterable[str]) -> None:
     Raises:
         OptionError: With both lists of columns.
     """
-    declared = list(columns_of_ddl(table.columns or ""))
+    declared = list(parse_ddl_columns(table.columns or ""))
     names = list(inserted)
     own = {*_BOUNDS, *_OWN}
     lacking = {name.lower() for name in declared} - {name.lower() for name in names} - own

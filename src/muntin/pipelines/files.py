@@ -55,9 +55,9 @@ def read_pipeline(
         raise OptionError("--set", None, f"lacks {', '.join(missing)}", hint)
     values = {name: f"${{{name}}}" for name in missing} | dict(variables)
     if path.suffix == ".sql":
-        from muntin.sql import door
+        from muntin.sql import api
 
-        return door.pipeline(text, values, problems)
+        return api.compile_pipeline(text, values, problems)
     from muntin.pipelines.toml import pipeline
 
     return pipeline(text, values, problems)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from muntin.model.errors import MissingExtraError
+from muntin.model.fill import FillWord
 from muntin.model.inputs import WatermarkBy
 from muntin.model.sliding import ClosedSides
 from muntin.model.spec import Nulls
@@ -90,7 +91,12 @@ class FullForm(_Part):
 class FillForm(_Part):
     """Emissions of windows without messages."""
 
-    value: Literal["zero", "null"] = Field(description="The value of sums; counts are always 0.")
+    value: FillWord | None = Field(
+        None, description="For all: zero or null for sums and 0 for counts; previous; or linear."
+    )
+    values: dict[Text, bool | int | float | str] = Field(
+        {}, description="One of these words, or a constant, for aggregates by their names."
+    )
     up_to: Text = Field(description=f"How long after its last window with a message. {LENGTH}")
 
 
@@ -106,6 +112,15 @@ class WindowsForm(_Part):
     )
     session: Text | None = Field(None, description=f"The gap. {LENGTH}")
     longest: Text | None = Field(None, description="The longest duration of a session.")
+    start: Text | None = Field(
+        None, description="The condition, in SQL, of messages that begin a session."
+    )
+    end: Text | None = Field(
+        None, description="The condition, in SQL, of messages that end their session."
+    )
+    same: Text | None = Field(
+        None, description="The column, or SQL, that keeps its value within a session."
+    )
     slide: Text | None = Field(None, description="The distance between two starts.")
     step: Text | None = Field(None, description="The distance between two ends.")
     origin: Text | None = Field(None, description="A time at which some window starts.")

@@ -30,6 +30,7 @@ from muntin.model.placeholders import (
 )
 from muntin.model.rolling import emits_messages
 from muntin.model.sentence import Sentence
+from muntin.model.sessions import CONDITIONS, Sessions
 from muntin.model.spec import WindowSpec
 from muntin.pipelines.form import (
     PipelineForm,
@@ -38,8 +39,8 @@ from muntin.pipelines.form import (
     ValidationError,
     WindowsForm,
 )
-from muntin.sql.door import aggregate
-from muntin.sql.outputs import HINT, shared
+from muntin.sql.api import compile_aggregate
+from muntin.sql.outputs import OUTPUT_HINT, find_shared_table
 
 _ROWS = re.compile(r"(\d+)\s+rows?")
 # The additional entries of each kind of windows.
@@ -49,7 +50,7 @@ _USES = {
     "cumulating": {"step", "origin", "zone", "zone_column", "overlap"},
     "sliding": set[str](),
     "rolling": {"closed"},
-    "session": {"closed", "longest"},
+    "session": {"closed", "longest", *CONDITIONS},
 }
 _OWN = ("emission", "revision")
 
@@ -153,11 +154,11 @@ class _Reader:
 
     def _check_outputs(self, flows: tuple[Flow, ...]) -> None:
         """Refuse two outputs in one table."""
-        if (clash := shared(flows, self.tables)) is not None:
+        if (clash := find_shared_table(flows, self.tables)) is not None:
             first, second = clash
             self.entry = f"queries.{flows[second.query].name}.{second.part}"
             problem = f"is written twice, first by queries.{flows[first.query].name}.{first.part}"
-            raise OptionError(second.part, second.table, problem, HINT)
+            raise OptionError(second.part, second.table, problem, OUTPUT_HINT)
 
     def _read_table(self, name: str, table: TableForm) -> DeclaredTable:
         options = {
@@ -194,11 +195,17 @@ class _Reader:
         computed = {}
         for n, text in query.agg.items():
             self.entry = f"queries.{name}.agg.{n}"
-            computed[n] = aggregate(self._fill_placeholders(text))
+            computed[n] = compile_aggregate(self._fill_placeholders(text))
         self.entry = f"queries.{name}"
         marks = InputOptions() if source is None else source.marks
         sentence = _build_sentence(query, marks)
         spec = sentence._spec(computed, sentence._all_keys(tuple(keys)))
+        if isinstance(spec.windows, Sessions):
+            conditions = spec.windows.conditions.items()
+            filled: dict[str, Any] = {
+                option: self._fill_placeholders(text) for option, text in conditions
+            }
+            spec = replace(spec, windows=replace(spec.windows, **filled))
         relation: Reading | Derived = Reading(query.source)
         if query.columns:
             added = (Column(n, self._fill_placeholders(text)) for n, text in query.columns.items())
@@ -257,7 +264,8 @@ def _build_sentence(query: QueryForm, marks: InputOptions) -> Sentence:
     if query.full is not None:
         sentence = sentence.full(repeat=query.full.repeat)
     if query.fill is not None:
-        sentence = sentence.fill(query.fill.value, up_to=query.fill.up_to)
+        fill = query.fill
+        sentence = sentence.fill(fill.value, up_to=fill.up_to, **fill.values)
     if query.late is not None and query.grace is None:
         hint = 'add grace = "1 hour"'
         raise OptionError("late", query.late.model_dump(), "has no effect without a grace", hint)

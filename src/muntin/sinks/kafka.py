@@ -12,6 +12,7 @@ import pyarrow as pa
 from muntin.engine import columns
 from muntin.engine.operator import REJECTED
 from muntin.model.errors import MissingExtraError, OptionError
+from muntin.model.option_types import check_text
 from muntin.sinks.batch import Batch
 from muntin.sinks.kafka_messages import Encoding, Sender
 from muntin.sinks.sink import report_refused
@@ -154,6 +155,8 @@ def to_kafka(
         >>> to_kafka("localhost:9092", "views")
         KafkaSink('localhost:9092', 'views')
     """
+    check_text("servers", servers)
+    check_text("topic", topic)
     if format not in ("json", "avro"):
         raise OptionError("format", format, "isn't written", "give 'json' or 'avro'")
     if schema is not None and format != "avro":
@@ -166,5 +169,9 @@ def to_kafka(
     if options:
         refuse_unknown(client, sends=True)
     schema_registry = registry_at(registry)
-    names = (key,) if isinstance(key, str) else None if key is None else tuple(key)
+    names = (key,) if isinstance(key, str) else key
+    if names is not None:
+        if not isinstance(names, Sequence):
+            raise OptionError("key", key, "isn't the name of a column", "give one, or a list")
+        names = tuple(names)
     return KafkaSink(client, topic, names, format, schema, schema_registry)

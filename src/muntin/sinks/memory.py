@@ -9,6 +9,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.model.errors import SinkError
+from muntin.model.option_types import check_boolean
 from muntin.sinks.batch import Batch
 from muntin.sinks.frames import read_polars_rows, select_newest_revisions
 from muntin.sinks.sink import BATCH_COLUMN
@@ -109,4 +110,5 @@ def to_memory(*, history: bool = False) -> MemorySink:
         >>> to_memory().frame().is_empty()
         True
     """
+    check_boolean("history", history)
     return MemorySink(history=history)

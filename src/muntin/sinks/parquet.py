@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from muntin.engine.utf8 import frame_from_arrow
 from muntin.model.errors import OptionError
+from muntin.model.option_types import check_count
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import BATCH_COLUMN, TableSink, report_refused
 from muntin.state.disk import sync_path
@@ -176,7 +177,6 @@ def to_parquet(
         >>> to_parquet("out", partition_by="country").table
         'out'
     """
-    if files is not None and files < 1:
-        raise OptionError("files", files, "is less than one", "give 1 or more")
+    check_count("files", files)
     several = isinstance(partition_by, Sequence) and not isinstance(partition_by, str)
     return ParquetSink(path, partition_by if several else [partition_by], files)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from muntin.model.errors import OptionError
+from muntin.model.option_types import check_text
 from muntin.sinks.batch import Batch
 
 _LOG = logging.getLogger(__name__)
@@ -137,6 +138,9 @@ class TableSink(ABC):
     is_case_sensitive: ClassVar[bool] = False
 
     def __init__(self, table: str, history: str | None, identify: Callable[[str], str]) -> None:
+        check_text("table", table)
+        if history is not None:
+            check_text("history", history)
         self.table = table
         self.history = history
         self.tables = tuple(identify(name) for name in (table, history) if name is not None)

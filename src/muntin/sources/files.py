@@ -17,6 +17,7 @@ import polars as pl
 
 from muntin.engine.session_zone import SessionZone, find_session_zone
 from muntin.model.errors import OptionError, SourceError
+from muntin.model.option_types import check_boolean, check_count
 from muntin.sources.ddl import plain_columns
 from muntin.sources.file_formats import FileFormat, format_of
 from muntin.sources.source import MALFORMED, Planned, SourceOffsets
@@ -305,8 +306,9 @@ def files(
         raise OptionError("format", format, f"doesn't follow from {pattern!r}", hint)
     if form not in get_args(Form):
         raise OptionError("format", form, "isn't read", f"give one of {', '.join(get_args(Form))}")
-    if files_per_batch is not None and files_per_batch < 1:
-        raise OptionError("files_per_batch", files_per_batch, "is less than one", "give 1 or more")
+    check_count("files_per_batch", files_per_batch)
+    if header is not None:
+        check_boolean("header", header)
     if bad_files not in get_args(BadFiles):
         raise OptionError("bad_files", bad_files, "isn't known", "give 'fail' or 'skip'")
     text_zone: SessionZone | None = find_session_zone(zone)

@@ -77,7 +77,7 @@ def _results(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
     fields = [
         StructField(out, nullable(inputs[side].frame.schema[name].dataType))
         for side in SIDES
-        for name, out in joiner.names[side].items()
+        for name, out in joiner.result_names[side].items()
     ]
     fields.append(StructField(columns.EMISSION, StringType(), False))
     if joiner.revises:
@@ -90,7 +90,7 @@ def _rejected_columns(joiner: Joiner, inputs: dict[SideName, Input]) -> StructTy
     kinds = {
         out: nullable(inputs[side].frame.schema[name].dataType)
         for side in SIDES
-        for name, out in joiner.aside[side].items()
+        for name, out in joiner.rejected_names[side].items()
     }
     return StructType(
         [

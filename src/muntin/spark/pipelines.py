@@ -17,7 +17,7 @@ from muntin.sinks.sink import Sink
 from muntin.spark.explain import collect_plans
 from muntin.spark.sources.tables import read_table
 from muntin.spark.statements import bind, describe_spark_error, find_refused_expression, first_line
-from muntin.sql.references import columns_of_ddl, shape_of_type
+from muntin.sql.expression_types import parse_ddl_columns, parse_shape
 
 
 class SparkPipelines(PipelineHost[Any]):
@@ -72,8 +72,8 @@ def check_columns(table: DeclaredTable, schema: StructType) -> None:
         return
     check_declared(table, schema.names)
     inserted = {field.name.lower(): field.dataType.simpleString() for field in schema.fields}
-    for name, kind in columns_of_ddl(table.columns).items():
-        declared, emitted = shape_of_type(kind), shape_of_type(inserted[name.lower()])
+    for name, kind in parse_ddl_columns(table.columns).items():
+        declared, emitted = parse_shape(kind), parse_shape(inserted[name.lower()])
         if declared is not None and emitted is not None and declared.family != emitted.family:
             hint = f"write CAST(… AS {kind.upper()}) AS {name}, or declare {emitted.text.upper()}"
             problem = f"isn't what the query inserts, which is {emitted.text.upper()}"

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from muntin.engine.joins.division import JoinDivision
 from muntin.engine.windows.division import WindowDivision
 from muntin.model.errors import MuntinError, OptionError
+from muntin.model.option_types import check_count
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.internals.checkpoints import is_there, next_home, renumber, take_place
 from muntin.spark.host.internals.hadoop_path import HadoopPath
@@ -139,8 +140,7 @@ def _write(
     opened: Checkpoint, to: str, shards: int, more: Mapping[str, Divide] | None
 ) -> Checkpoint:
     """Write a batch's state as a new checkpoint, and read it back."""
-    if shards < 1:
-        raise OptionError("shards", shards, "is less than one", "give 1 or more")
+    check_count("shards", shards)
     spark, operators = opened.spark, range(opened.operators)
     chain = [Checkpoint(spark, opened.folder, opened.batch, number) for number in operators]
     # After an older batch than the newest, the next ones are planned anew.

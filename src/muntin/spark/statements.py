@@ -33,6 +33,7 @@ from muntin.model.pipeline import (
     Windowing,
     quote_name,
 )
+from muntin.model.sessions import Sessions
 from muntin.sinks.declared import Surroundings
 from muntin.spark.host.chain import (
     add_window_time,
@@ -64,7 +65,7 @@ from muntin.spark.window_rows import build_rolling_rows
 from muntin.spark.windowed import WindowedAggregate
 
 if TYPE_CHECKING:
-    from muntin.sql.script import Question
+    from muntin.sql.script import CompiledQuery
 
 Find = Callable[[str], DataFrame]
 SqlInput = DataFrame | WindowedAggregate
@@ -72,7 +73,7 @@ SqlInput = DataFrame | WindowedAggregate
 
 def bind_tables(
     spark: SparkSession | None,
-    question: Question,
+    question: CompiledQuery,
     tables: Mapping[str, SqlInput],
 ) -> WindowedAggregate | Joined:
     """Build a query on Spark over DataFrames by name, for ``muntin.sql``.
@@ -90,7 +91,7 @@ def bind_tables(
 
 def bind_statement(
     spark: SparkSession | None,
-    question: Question,
+    question: CompiledQuery,
     frames: Mapping[str, DataFrame],
     around: Surroundings | None = None,
 ) -> WindowedAggregate | Joined:
@@ -253,8 +254,9 @@ def _query_expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], 
         for aggregate in query.spec.aggregates.values():
             arguments = (aggregate.column, aggregate.by)
             texts += [one.text for one in arguments if isinstance(one, Expression)]
-        own = query.spec.own_gap
+        own, windows = query.spec.own_gap, query.spec.windows
         texts += [own.text] if isinstance(own, Expression) else []
+        texts += windows.conditions.values() if isinstance(windows, Sessions) else []
         yield from ((before, text) for text in texts if text)
         for lookup in query.lookups:
             yield from _relation_expressions(lookup.table, find)

@@ -7,14 +7,23 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import CalendarIntervalType, DayTimeIntervalType, StringType, StructType
+from pyspark.sql.types import (
+    BooleanType,
+    CalendarIntervalType,
+    DayTimeIntervalType,
+    NullType,
+    StringType,
+    StructType,
+)
 
+from muntin.engine import columns
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.engine.windows.operator import WindowOperator
 from muntin.hosts.clock import period_of_windows
-from muntin.hosts.windows import GAP, complete_spec
+from muntin.hosts.windows import GAP, complete_spec, name_conditions
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.kinds import Kind
@@ -46,7 +55,7 @@ def build_windows(
     columns_sent = input_.columns()
     key_names = _name_keys(frame, keys, columns_sent)
     aggregates = _name_arguments(frame, spec, columns_sent)
-    windows = _name_gaps(frame, spec.windows, columns_sent)
+    windows = _name_columns_of_sessions(frame, spec.windows, columns_sent)
     source = OperatorInput.of(input_, columns_sent)
     shapes = {field.name: shape_of(field.dataType) for field in source.messages.schema.fields}
     for name, aggregate in aggregates.items():
@@ -117,10 +126,43 @@ def _name_keys(frame: DataFrame, keys: tuple[Column | str, ...], sent: Sent) -> 
     return tuple(names)
 
 
-def _name_gaps(frame: DataFrame, windows: Kind, sent: Sent) -> Kind:
-    """Return the windows over named columns, and send each message's own gap as a column."""
-    if not isinstance(windows, Sessions) or windows.by is None:
+def _name_columns_of_sessions(frame: DataFrame, windows: Kind, sent: Sent) -> Kind:
+    """Return the windows over named columns, and send the columns that sessions depend on."""
+    if not isinstance(windows, Sessions):
         return windows
+    if windows.by is not None:
+        return _name_gaps(frame, windows, sent)
+    for option, value in windows.conditions.items():
+        sent[columns.CONDITIONS[option]] = _resolve_condition(frame, option, value)
+    return name_conditions(windows)
+
+
+def _resolve_condition(frame: DataFrame, option: str, value: object) -> Column:
+    """Return a condition of sessions, or the column that they keep."""
+    column = value
+    if isinstance(value, str):
+        if value in frame.columns:
+            column = F.col(quote_name(value))
+        elif option == "same" and value.replace(".", "").isidentifier():
+            column = resolve_field(frame, option, value)
+        else:
+            column = F.expr(value)
+    if not isinstance(column, Column):
+        what = "a column" if option == "same" else "a condition"
+        raise OptionError(option, value, f"isn't {what}", "give SQL, or an expression as a Column")
+    try:
+        kind = frame.select(column).schema[0].dataType
+    except AnalysisException as error:
+        hint = f"give an expression over {', '.join(frame.columns)}"
+        raise OptionError(option, str(value), "can't be computed", hint) from error
+    if option != "same" and not isinstance(kind, BooleanType | NullType):
+        problem = f"has type {kind.simpleString()}, and a condition is true or false"
+        raise OptionError(option, str(value), problem, "compare it with something")
+    return column
+
+
+def _name_gaps(frame: DataFrame, windows: Sessions, sent: Sent) -> Sessions:
+    """Return sessions with named gaps, and send each message's own gap as a column."""
     by = windows.by
     if isinstance(by, str):
         by = F.col(quote_name(by)) if by in frame.columns else resolve_field(frame, "by", by)

@@ -13,15 +13,15 @@ from muntin.model.aggregates.entry import ENTRIES, Entry
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import Expression
 from muntin.sql.cursor import Span
+from muntin.sql.dialect import parse_statements
 from muntin.sql.expressions import Scope, walk
-from muntin.sql.reader import read
 
 _BY_NAME = {name: entry for entry in ENTRIES.values() for name in entry.sql.names}
 _WITHIN = {name: entry for entry in ENTRIES.values() for name in entry.sql.within}
 _DISTINCT = {name: entry for entry in ENTRIES.values() for name in entry.sql.distinct}
-TAKEN = (*_BY_NAME, *_WITHIN)
+AGGREGATE_NAMES = (*_BY_NAME, *_WITHIN)
 # Spark's other aggregates, which are refused rather than taken for scalar functions.
-_OTHERS = {
+_UNSUPPORTED = {
     "ANY", "BIT_AND", "BIT_OR", "BIT_XOR", "CORR", "COUNT_MIN_SKETCH", "COVAR_POP",
     "COVAR_SAMP", "HISTOGRAM_NUMERIC", "HLL_SKETCH_AGG", "KURTOSIS",
     "LISTAGG", "PERCENTILE", "PERCENTILE_CONT", "REGR_SLOPE", "SKEWNESS", "STDDEV_POP",
@@ -32,7 +32,7 @@ _ROW_FUNCTIONS = {
     "ROW_NUMBER",
 }  # fmt: skip
 _JOINED = "write array_join(collect_list(x), ', ')"
-_INSTEAD = {
+_REPLACEMENTS = {
     "LISTAGG": _JOINED,
     "STRING_AGG": _JOINED,
     "PERCENTILE": "write exact_quantile(x, 0.5), a value that there is, or median(x)",
@@ -44,26 +44,26 @@ _INSTEAD = {
 }
 # Names of ksqlDB for the newest and the oldest value that isn't NULL.
 _BY_OFFSET = {"LATEST_BY_OFFSET": "LAST", "EARLIEST_BY_OFFSET": "FIRST"}
-_KNOWN = "the aggregates are " + ", ".join(name.lower() for name in TAKEN)
+_NAMES_HINT = "the aggregates are " + ", ".join(name.lower() for name in AGGREGATE_NAMES)
 
 
-def name_of(node: exp.Expr) -> str:
+def find_aggregate_name(node: exp.Expr) -> str:
     """Return the name of the aggregate that a node calls, in capitals; empty if it calls none."""
     if isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
-        return name_of(node.this)
+        return find_aggregate_name(node.this)
     if isinstance(node, exp.Any | exp.All):
         # LIKE ANY ('a%', 'b%') is a comparison.
         return "" if isinstance(node.parent, exp.Like | exp.ILike) else "ANY"
     if isinstance(node, exp.Anonymous):
         name = node.name.upper()
-        known = {*TAKEN, *_OTHERS, *_INSTEAD, *_ROW_FUNCTIONS, *_BY_OFFSET}
+        known = {*AGGREGATE_NAMES, *_UNSUPPORTED, *_REPLACEMENTS, *_ROW_FUNCTIONS, *_BY_OFFSET}
         return name if name in known else ""
     if isinstance(node, exp.AggFunc):
         return type(node).__name__.upper()
     return ""
 
 
-def call(scope: Scope, node: exp.Expr) -> Aggregate:
+def lower_aggregate(scope: Scope, node: exp.Expr) -> Aggregate:
     """Return the aggregate that a node calls."""
     span = scope.span(node)
     condition: exp.Expr | None = None
@@ -72,7 +72,7 @@ def call(scope: Scope, node: exp.Expr) -> Aggregate:
     ordered: exp.Expr | None = None
     if isinstance(node, exp.WithinGroup):
         ordered, node = node.expression, node.this
-    name = name_of(node)
+    name = find_aggregate_name(node)
     skips_nulls = isinstance(node, exp.IgnoreNulls) or name in _BY_OFFSET
     if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
         node = node.this
@@ -80,10 +80,10 @@ def call(scope: Scope, node: exp.Expr) -> Aggregate:
     if name in _ROW_FUNCTIONS:
         hint = "give an aggregate over a frame, or number rows in the table that you write to"
         scope.fail(span, f"{name.lower()} numbers rows of a whole partition", hint)
-    if name not in TAKEN or not isinstance(node, exp.Anonymous):
-        hint = _INSTEAD.get(name, _KNOWN)
+    if name not in AGGREGATE_NAMES or not isinstance(node, exp.Anonymous):
+        hint = _REPLACEMENTS.get(name, _NAMES_HINT)
         scope.fail(span, f"{name.lower()} isn't computed in windows", hint)
-    for inner in filter(name_of, walk(*node.expressions)):
+    for inner in filter(find_aggregate_name, walk(*node.expressions)):
         hint = "compute the inner one in a query of its own"
         scope.fail(scope.span(inner), "an aggregate within an aggregate", hint)
     try:
@@ -91,13 +91,13 @@ def call(scope: Scope, node: exp.Expr) -> Aggregate:
         if arguments and isinstance(arguments[0], exp.IgnoreNulls | exp.RespectNulls):
             skips_nulls |= isinstance(arguments[0], exp.IgnoreNulls)
             arguments[0] = arguments[0].this
-        return _Call(scope, name, span, arguments, condition, skips_nulls).call(ordered)
+        return _AggregateCall(scope, name, span, arguments, condition, skips_nulls).call(ordered)
     except OptionError as error:
         raise SqlError(scope.text, span, f"{error.option} {error.problem}", error.hint) from error
 
 
 @dataclass(frozen=True)
-class _Call:
+class _AggregateCall:
     scope: Scope
     name: str
     span: Span
@@ -193,7 +193,7 @@ class _Call:
         self.scope.fail(self.span, f"{self.name.lower()} {problem}", hint)
 
 
-def alone(text: str) -> Aggregate:
+def compile_aggregate(text: str) -> Aggregate:
     """Return the aggregate that a text calls, as in ``quantile(delay, 0.95)``.
 
     Raises:
@@ -203,7 +203,7 @@ def alone(text: str) -> Aggregate:
         >>> str(alone("quantile(delay, 0.95)"))
         'quantile(delay, q=0.95, k=200)'
     """
-    found, cursor = read(text, lambda cursor: cursor.scalar("an aggregate"))
-    if len(found) != 1 or not name_of(found[0]):
-        raise SqlError(text, (0, max(1, len(text))), "this is no aggregate", _KNOWN)
-    return call(Scope(cursor), found[0])
+    found, cursor = parse_statements(text, lambda cursor: cursor.scalar("an aggregate"))
+    if len(found) != 1 or not find_aggregate_name(found[0]):
+        raise SqlError(text, (0, max(1, len(text))), "this is no aggregate", _NAMES_HINT)
+    return lower_aggregate(Scope(cursor), found[0])

@@ -15,10 +15,10 @@ from muntin.model.pipeline import (
     quote_name,
 )
 from muntin.sql.cursor import Cursor, Span
-from muntin.sql.syntax import CreateView, Existing, Source
+from muntin.sql.syntax import CreateView, Existing, FromItem
 
 
-def marks_of(marks: InputOptions, cursor: Cursor, source: Source) -> InputOptions:
+def merge_input_options(marks: InputOptions, cursor: Cursor, source: FromItem) -> InputOptions:
     """Return the marks of a source, with those that the query itself declares."""
     mark = source.watermark
     if source.offset is not None:
@@ -31,13 +31,13 @@ def marks_of(marks: InputOptions, cursor: Cursor, source: Source) -> InputOption
     return replace(mark.marks, offset=marks.offset, clock=marks.clock)
 
 
-def bound_of(relation: Relation, bound: str) -> str | None:
+def find_bound_column(relation: Relation, bound: str) -> str | None:
     """Return the column that holds a bound of windows; ``None`` if there is none."""
     if isinstance(relation, Windowing):
         return bound if relation.spec.axis == "time" else None
     if not isinstance(relation, Derived):
         return None
-    inner = bound_of(relation.source, bound)
+    inner = find_bound_column(relation.source, bound)
     if inner is None or relation.columns is None:
         return inner
     shown = (c.name for c in relation.columns if c.text in (inner, quote_name(inner), "*"))
@@ -48,7 +48,7 @@ def bound_of(relation: Relation, bound: str) -> str | None:
 _BOUNDS = ("window_start", "window_end")
 
 
-def bound_named(relation: Relation, name: str) -> str:
+def resolve_bound_alias(relation: Relation, name: str) -> str:
     """Return the bound of windows that a column shows under an alias; otherwise the same name.
 
     Queries written for Flink say ``window_start AS starttime``; results have the bound itself as
@@ -64,7 +64,7 @@ def bound_named(relation: Relation, name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedRelation:
     """A relation, its marks, and the names that its columns may be qualified by."""
 
     relation: Relation
@@ -83,10 +83,10 @@ class Catalog:
     """
 
     tables: dict[str, DeclaredTable] = field(default_factory=dict)
-    views: dict[str, Resolved] = field(default_factory=dict)
+    views: dict[str, ResolvedRelation] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
 
-    def inner(self) -> Catalog:
+    def copy(self) -> Catalog:
         """Return a copy, in which a query may define views of its own."""
         return Catalog(dict(self.tables), dict(self.views), set(self.used))
 
@@ -95,7 +95,7 @@ class Catalog:
     ) -> None:
         """Define a table."""
         name = table.name.lower()
-        if self._stays(cursor, span, table.name, existing, name in self.tables):
+        if self._keeps_existing(cursor, span, table.name, existing, name in self.tables):
             return
         # A table is read when its readers run, but under the watermark that it had when they were
         # defined: they would read the new table with the marks of the old one.
@@ -106,13 +106,17 @@ class Catalog:
             cursor.fail(span, f"{reader} uses {table.name} as it was", hint)
         self.tables[name] = table
 
-    def add_view(self, cursor: Cursor, view: CreateView, resolved: Resolved) -> None:
+    def add_view(self, cursor: Cursor, view: CreateView, resolved: ResolvedRelation) -> None:
         """Define a view; readers of an older view by that name keep the older one."""
         name = view.name.lower()
-        if not self._stays(cursor, view.span, view.name, view.existing, name in self.views):
+        if not self._keeps_existing(
+            cursor, view.span, view.name, view.existing, name in self.views
+        ):
             self.views[name] = resolved
 
-    def _stays(self, cursor: Cursor, span: Span, name: str, existing: Existing, same: bool) -> bool:
+    def _keeps_existing(
+        self, cursor: Cursor, span: Span, name: str, existing: Existing, same: bool
+    ) -> bool:
         """Return whether a table or view stays defined; ``same`` if the new one is of its kind."""
         if name.lower() not in self.tables and name.lower() not in self.views:
             return False
@@ -120,7 +124,7 @@ class Catalog:
             cursor.fail(span, f"{name} is there already", "give it another name")
         return existing == "keep"
 
-    def resolve(self, name: str, alias: str | None) -> Resolved:
+    def resolve(self, name: str, alias: str | None) -> ResolvedRelation:
         """Return a relation by its name; an undefined name is left to whoever runs the query."""
         names = frozenset({(alias or name.rpartition(".")[2]).lower()})
         view = self.views.get(name.lower())
@@ -128,5 +132,5 @@ class Catalog:
             return replace(view, qualifiers=names)
         table = self.tables.get(name.lower())
         if table is None:
-            return Resolved(Reading(name), InputOptions(), names)
-        return Resolved(Reading(table.name), table.marks, names)
+            return ResolvedRelation(Reading(name), InputOptions(), names)
+        return ResolvedRelation(Reading(table.name), table.marks, names)

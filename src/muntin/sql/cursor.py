@@ -23,10 +23,10 @@ from muntin.model.errors import SqlError
 from muntin.model.placeholders import PLACEHOLDER
 
 Span = tuple[int, int]
-Part = TypeVar("Part")
+Parsed = TypeVar("Parsed")
 _SPAN = "span"
 # Deeper than anybody nests expressions, and within the recursion limit of Python.
-DEEPEST = 120
+MAX_DEPTH = 120
 
 
 class WindowNode(exp.Expression, exp.Func):
@@ -36,7 +36,7 @@ class WindowNode(exp.Expression, exp.Func):
     _sql_names = ["MUNTIN_WINDOW"]  # noqa: RUF012
 
 
-class LengthNode(exp.Expression):
+class IntervalNode(exp.Expression):
     """A length inside ``OVER (...)``; ``length_of`` returns it."""
 
     arg_types = {"this": True}  # noqa: RUF012
@@ -65,7 +65,7 @@ class Cursor(SparkParser):
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
         """Raise a complaint of sqlglot as an ``SqlError`` in our words."""
-        self.fail(token or None, f"this can't be read: {_plain(message)}", "fix the expression")
+        self.fail(token or None, f"this can't be read: {_reword(message)}", "fix the expression")
 
     @property
     def ended(self) -> bool:
@@ -118,7 +118,7 @@ class Cursor(SparkParser):
         if not self.takes_kind(TokenType.R_PAREN):
             self.fail(None, f"{what} isn't closed", hint)
 
-    def several(self, one: Callable[[], Part]) -> list[Part]:
+    def several(self, one: Callable[[], Parsed]) -> list[Parsed]:
         """Read a list separated by commas."""
         found = [one()]
         while self.takes_kind(TokenType.COMMA):
@@ -220,7 +220,7 @@ class Cursor(SparkParser):
     def _deeper(self) -> Iterator[None]:
         self.depth = getattr(self, "depth", 0) + 1
         try:
-            if self.depth > DEEPEST:
+            if self.depth > MAX_DEPTH:
                 self.fail(None, "the expression is nested too deep", "compute a part of it before")
             yield
         finally:
@@ -230,17 +230,17 @@ class Cursor(SparkParser):
         return self._placed(lambda: super(Cursor, self)._parse_function_call(*args, **options))
 
 
-def call_of(node: exp.Expr) -> Any:
+def window_call_of(node: exp.Expr) -> Any:
     """Return the window call that a node inside an expression stands for."""
     return node.meta["call"]
 
 
-def length_of(node: exp.Expr) -> Any:
+def interval_of(node: exp.Expr) -> Any:
     """Return the length that a node inside ``OVER`` stands for."""
     return node.meta["length"]
 
 
-def held_in(node: exp.Expr) -> exp.Expr:
+def find_spanned_parent(node: exp.Expr) -> exp.Expr:
     """Return the smallest expression around a node whose tokens are all known.
 
     In ``a NOT IN (1)`` only the tokens of the whole are known, not those of the inner ``a IN (1)``.
@@ -250,7 +250,7 @@ def held_in(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def span_of(node: exp.Expr) -> Span | None:
+def find_span(node: exp.Expr) -> Span | None:
     """Return the span of a node in the text; ``None`` if it isn't known."""
     meta = node._meta or {}
     if _SPAN in meta:
@@ -258,13 +258,13 @@ def span_of(node: exp.Expr) -> Span | None:
         return found
     if "start" in meta:
         return meta["start"], meta["end"] + 1
-    inner = [span for child in node.iter_expressions() if (span := span_of(child))]
+    inner = [span for child in node.iter_expressions() if (span := find_span(child))]
     if not inner:
         return None
     return min(start for start, _ in inner), max(end for _, end in inner)
 
 
-def _plain(message: str) -> str:
+def _reword(message: str) -> str:
     # The parser's complaints about its own classes mean nothing to the author of the text.
     if "<class" in message:
         return "something is missing here"

@@ -11,11 +11,11 @@ from sqlglot import exp
 from muntin.model.errors import SqlError
 from muntin.model.pipeline import quote_name
 from muntin.model.placeholders import OutsideQuotesError, fill_expression
-from muntin.sql.cursor import Cursor, Span, held_in, span_of
-from muntin.sql.foreign import find_foreign
-from muntin.sql.reader import read
+from muntin.sql.cursor import Cursor, Span, find_span, find_spanned_parent
+from muntin.sql.dialect import parse_statements
+from muntin.sql.foreign_functions import find_foreign_function
 
-Swaps = dict[Span, str]
+Replacements = dict[Span, str]
 # The functions that convert a number since 1970, by the precision in Flink's call.
 _EPOCHS = {"0": "timestamp_seconds", "3": "timestamp_millis"}
 
@@ -38,21 +38,21 @@ class Scope:
 
     def span(self, node: exp.Expr) -> Span:
         """Return the span of a node."""
-        found, around = span_of(node), node.parent
+        found, around = find_span(node), node.parent
         if found is not None:
             return found
-        while around is not None and span_of(around) is None:
+        while around is not None and find_span(around) is None:
             around = around.parent
-        at = (around and span_of(around)) or (0, 1)
+        at = (around and find_span(around)) or (0, 1)
         self.fail(at, "this part can't be told apart", "name it in a view")
 
     def standing(self, node: exp.Expr) -> Span:
         """Return the span of a node's whole text, which may be taken or replaced."""
         # A column's span comes from its tokens, so it needs no check.
-        found = span_of(node)
+        found = find_span(node)
         if found is None or not (isinstance(node, exp.Column) or self._reads_so(node, found)):
             hint = "put it into parentheses, or compute it in a view and name its column here"
-            whole = self.span(held_in(node))
+            whole = self.span(find_spanned_parent(node))
             self.fail(whole, "this can't be separated from what stands around it", hint)
         return found
 
@@ -60,7 +60,7 @@ class Scope:
         """Return whether the text of a span, read by itself, is the same node."""
         text, given = self.text[slice(*span)], self.cursor.given
         try:
-            found, _ = read(text, lambda cursor: cursor.scalar("an expression"), given)
+            found, _ = parse_statements(text, lambda cursor: cursor.scalar("an expression"), given)
         except SqlError:
             return False
         return found == [node]
@@ -96,10 +96,10 @@ class Scope:
             node: The node.
             named: Returns the text of a part; ``None`` looks into the part's own parts.
         """
-        swaps: Swaps = {}
+        swaps: Replacements = {}
 
         def visit(part: exp.Expr) -> None:
-            foreign = find_foreign(part)
+            foreign = find_foreign_function(part)
             if foreign is not None:
                 self.fail(self.span(part), *foreign)
             text = named(part)
@@ -131,10 +131,10 @@ class Scope:
             self.fail(self.span(node), f"TO_TIMESTAMP_LTZ has no precision {given[1].name}", hint)
         return f"{function}({self.rewritten(given[0], named)})"
 
-    def rendered(self, node: exp.Expr, swaps: Swaps) -> str:
+    def rendered(self, node: exp.Expr, swaps: Replacements) -> str:
         """Return the text of a node with some spans replaced and placeholders filled in."""
         for hole in node.find_all(exp.Placeholder, exp.Parameter):
-            at = span_of(hole) or self.span(node)
+            at = find_span(hole) or self.span(node)
             self.fail(at, "a placeholder stands outside of quotes", "write '${name}'")
         whole = start, end = self.standing(node)
         pieces: list[str] = []
@@ -169,10 +169,19 @@ def walk(*nodes: exp.Expr) -> Iterator[exp.Expr]:
 
 
 # The operators whose precedence is the same in Spark and in the parser.
-_SURE = (exp.Connector, exp.Predicate, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
+_SAME_PRECEDENCE = (
+    exp.Connector,
+    exp.Predicate,
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Div,
+    exp.Mod,
+    exp.IntDiv,
+)
 
 
-def apart(node: exp.Expr) -> bool:
+def is_grouped_as_parsed(node: exp.Expr) -> bool:
     """Return whether Spark surely groups a node and the operator around it as the parser does.
 
     The parser reads ``a | b & c`` as ``(a | b) & c``, Spark as ``a | (b & c)``.
@@ -181,21 +190,21 @@ def apart(node: exp.Expr) -> bool:
     whole = node.this if isinstance(node, exp.Not) else node
     # Spark reads ``b = v BETWEEN x AND y`` as ``(b = v) BETWEEN x AND y``; in a list, parentheses
     # or commas delimit the node.
-    if _compares(whole) and _compares(around) and node.arg_key != "expressions":
+    if _is_comparison(whole) and _is_comparison(around) and node.arg_key != "expressions":
         return False
     operators = (exp.Binary, exp.Unary)
     if not isinstance(node, operators) or not isinstance(around, operators):
         return True
     if isinstance(node, exp.Paren | exp.Dot) or isinstance(around, exp.Paren):
         return True
-    return all(isinstance(one, (*_SURE, exp.Unary)) for one in (node, around))
+    return all(isinstance(one, (*_SAME_PRECEDENCE, exp.Unary)) for one in (node, around))
 
 
-def _compares(node: exp.Expr | None) -> bool:
+def _is_comparison(node: exp.Expr | None) -> bool:
     return isinstance(node, exp.Predicate) and isinstance(node, exp.Binary | exp.Between | exp.In)
 
 
-def normal(node: exp.Expr, scope: Scope) -> exp.Expr:
+def normalize(node: exp.Expr, scope: Scope) -> exp.Expr:
     """Return a node that equals every node of its meaning: without qualifiers, quotes, capitals.
 
     Parentheses around the whole are omitted. Names of fields keep their capitals, since the keys of
@@ -215,7 +224,7 @@ def normal(node: exp.Expr, scope: Scope) -> exp.Expr:
             found.set("this", found.name.lower())
             return found
         written = isinstance(found, exp.Concat | exp.RawString) or found.is_string
-        span = span_of(found) if written else None
+        span = find_span(found) if written else None
         return exp.RawString(this=scope.text[slice(*span)]) if span else found
 
     return node.unnest().transform(plainer)

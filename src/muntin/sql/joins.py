@@ -17,39 +17,43 @@ from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import How, JoinNulls, JoinSpec, Newest, Side, set_default_policies
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
 from muntin.sql import ksql
-from muntin.sql.around import one_side
-from muntin.sql.catalog import Resolved, bound_of, marks_of
+from muntin.sql.catalog import ResolvedRelation, find_bound_column, merge_input_options
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.expressions import Scope, walk
-from muntin.sql.firings import emit_spans, firing
-from muntin.sql.nearness import Places, pair_of
-from muntin.sql.overs import frame_of, order_of
-from muntin.sql.pairs import OVER, Half, pairing
-from muntin.sql.selectlist import END
-from muntin.sql.syntax import Join, Select, Source, TableItem, WindowCall
+from muntin.sql.join_bounds import OVER_HINT, JoinSide, lower_join_bound
+from muntin.sql.outer_query import refuse_side_star
+from muntin.sql.over_aggregates import find_order_column, lower_frame
+from muntin.sql.select_list import END
+from muntin.sql.syntax import FromItem, Join, Select, TableExpression, WindowCall
+from muntin.sql.time_bounds import Sides, find_equated_columns
+from muntin.sql.triggers import collect_emit_spans, lower_emit
 
 _ON = "write ON Orders.id = Shipments.id"
 
-Resolve = Callable[[TableItem, str | None], Resolved]
+ResolveTable = Callable[[TableExpression, str | None], ResolvedRelation]
 """Resolves a side's rows, from a table's name or a query, and its alias."""
 
 
-def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, dict[str, Span]]:
+def lower_join(
+    cursor: Cursor, select: Select, resolve: ResolveTable
+) -> tuple[Joining, dict[str, Span]]:
     """Return a join, and the spans of its parts."""
-    _check(cursor, select)
+    _check_clauses(cursor, select)
     join = select.joins[0]
     grace = None if join.within is None else join.within.grace
-    emit = ksql.with_lengths(cursor, select.emit, "WITHIN", grace=grace)
-    left = _half(cursor, select.source, resolve, join.left_over)
-    right = _half(cursor, join.source, resolve, join.over)
+    emit = ksql.add_lengths(cursor, select.emit, "WITHIN", grace=grace)
+    left = _lower_side(cursor, select.source, resolve, join.left_over)
+    right = _lower_side(cursor, join.source, resolve, join.over)
     sides = {left.name.lower(): 0, right.name.lower(): 1}
     if len(sides) < 2:
         hint = "give one of them another name, as in JOIN t AS other"
         cursor.fail(join.source.span, f"both sides are called {left.name}", hint)
-    paired = pairing(cursor, join, conditions_of(select, join), left, right, changes=emit.changes)
-    equal, chosen = _equal(cursor, select, join, paired.rest, (left, right))
-    spans = _spans(select, join)
-    policies = set_default_policies(firing(cursor.sql, emit, paired.bound.axis, join=True))
+    paired = lower_join_bound(
+        cursor, join, collect_conditions(select, join), left, right, changes=emit.changes
+    )
+    equal, chosen = _split_conditions(cursor, select, join, paired.rest, (left, right))
+    spans = _collect_spans(select, join)
+    policies = set_default_policies(lower_emit(cursor.sql, emit, paired.bound.axis, join=True))
     parts = zip((left, right), zip(*equal, strict=True), paired.times, strict=True)
     one, other = (
         Side(keys, time, firing=policies, **half.resolved.marks.on(paired.bound.axis).options)
@@ -62,11 +66,13 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
         spec = JoinSpec(one, other, paired.bound, how, nulls=nulls)
     except OptionError as error:
         at = spans.get(error.option, join.span)
-        raise SqlError(cursor.sql, at, f"{error.option} {error.problem}", _hint(error)) from error
-    columns, bare = _shown(cursor, select, chosen, sides)
+        raise SqlError(
+            cursor.sql, at, f"{error.option} {error.problem}", _find_hint(error)
+        ) from error
+    columns, bare = _lower_select_list(cursor, select, chosen, sides)
     if again:
-        _check_known(cursor, select, chosen, columns)
-    texts = [sided(Scope(cursor), part, sides) for part in chosen]
+        _check_identity(cursor, select, chosen, columns)
+    texts = [render_sides(Scope(cursor), part, sides) for part in chosen]
     where = " AND ".join(texts if len(texts) < 2 else [f"({text})" for text in texts]) or None
     made = Joining(
         left.resolved.relation,
@@ -82,14 +88,14 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
     return made, spans
 
 
-def _spans(select: Select, join: Join) -> dict[str, Span]:
+def _collect_spans(select: Select, join: Join) -> dict[str, Span]:
     """Return the spans of the parts of a join."""
     sources = {f"FROM {source.item}": source.span for source in (select.source, join.source)}
     named = {"select": select.span, "within": join.span, "on": join.span}
-    return {**named, "FROM": select.source.span, **sources, **emit_spans(select.emit)}
+    return {**named, "FROM": select.source.span, **sources, **collect_emit_spans(select.emit)}
 
 
-def _hint(error: OptionError) -> str:
+def _find_hint(error: OptionError) -> str:
     if error.option == "within":
         return "write OFFSET FOR (partition, offset) behind each table"
     if error.option == "time":
@@ -97,7 +103,7 @@ def _hint(error: OptionError) -> str:
     return error.hint
 
 
-def _check(cursor: Cursor, select: Select) -> None:
+def _check_clauses(cursor: Cursor, select: Select) -> None:
     if select.joins[0].not_in:
         hint = "write NOT EXISTS (SELECT ... WHERE a.id = b.id AND ...)"
         problem = "NOT IN is unknown where a value is NULL, which a stream never knows"
@@ -112,7 +118,9 @@ def _check(cursor: Cursor, select: Select) -> None:
         cursor.fail(select.span, "DISTINCT can't stand beside JOIN", "leave it out")
 
 
-def _half(cursor: Cursor, source: Source, resolve: Resolve, over: exp.Window | None) -> Half:
+def _lower_side(
+    cursor: Cursor, source: FromItem, resolve: ResolveTable, over: exp.Window | None
+) -> JoinSide:
     if isinstance(source.item, WindowCall):
         hint = "group by its windows in a query in parentheses, and join that"
         cursor.fail(source.span, "a side of a join is a table or a query", hint)
@@ -120,26 +128,26 @@ def _half(cursor: Cursor, source: Source, resolve: Resolve, over: exp.Window | N
         hint = "write (SELECT ...) AS one"
         cursor.fail(source.span, "this side of the join has no name", hint)
     resolved = resolve(source.item, source.alias)
-    resolved = replace(resolved, marks=marks_of(resolved.marks, cursor, source))
+    resolved = replace(resolved, marks=merge_input_options(resolved.marks, cursor, source))
     if over is None:
-        time = resolved.marks.time or bound_of(resolved.relation, END)
-        return Half(resolved, source.name, None, None, time)
+        time = resolved.marks.time or find_bound_column(resolved.relation, END)
+        return JoinSide(resolved, source.name, None, None, time)
     scope = Scope(cursor, resolved.qualifiers)
-    frame = frame_of(scope, over)
+    frame = lower_frame(scope, over)
     kind, length = frame.kind, frame.length
     if not frame.includes_row:
-        cursor.fail(scope.span(over), "the frame doesn't end with its row", OVER)
-    order = order_of(scope, over)
+        cursor.fail(scope.span(over), "the frame doesn't end with its row", OVER_HINT)
+    order = find_order_column(scope, over)
     if kind == "RANGE" and order is None:
-        cursor.fail(scope.span(over), "RANGE needs the column of event times", OVER)
+        cursor.fail(scope.span(over), "RANGE needs the column of event times", OVER_HINT)
     marked = resolved.marks.time
     if kind == "RANGE" and marked is not None and order != marked:
         problem = f"the watermark is one of {marked}, the window is ordered by {order}"
         cursor.fail(scope.span(over), problem, f"order by {marked}")
-    return Half(resolved, source.name, kind, length, order or marked)
+    return JoinSide(resolved, source.name, kind, length, order or marked)
 
 
-def conditions_of(select: Select, join: Join, *, where: bool = True) -> list[exp.Expr]:
+def collect_conditions(select: Select, join: Join, *, where: bool = True) -> list[exp.Expr]:
     """Return the conditions of a pair, part by part.
 
     For ``FROM a, b`` these are all conditions in ``WHERE``. For an inner join they are those of
@@ -152,7 +160,7 @@ def conditions_of(select: Select, join: Join, *, where: bool = True) -> list[exp
             join emits.
     """
     conditions = [select.where] if join.by_where else [join.on]
-    if where and _takes_where(select, join):
+    if where and _where_bounds_pairs(select, join):
         conditions.append(select.where)
     parts: list[exp.Expr] = []
     for condition in filter(None, conditions):
@@ -161,13 +169,13 @@ def conditions_of(select: Select, join: Join, *, where: bool = True) -> list[exp
     return parts
 
 
-def _takes_where(select: Select, join: Join) -> bool:
+def _where_bounds_pairs(select: Select, join: Join) -> bool:
     """Return whether ``WHERE`` bounds the pairs like ``ON``; it filters versions afterwards."""
     of_versions = join.as_of or join.source.as_of is not None
     return join.how == "inner" and not (join.by_where or join.using or of_versions)
 
 
-def _check_known(
+def _check_identity(
     cursor: Cursor, select: Select, chosen: Sequence[exp.Expr], shown: tuple[Column, ...] | None
 ) -> None:
     """Refuse a join at each change if its rows don't say which one replaces another."""
@@ -188,7 +196,7 @@ def _check_known(
             cursor.fail(select.span, f"a pair is known by {name}, which isn't shown", hint)
 
 
-def sided(scope: Scope, node: exp.Expr, sides: Places) -> str:
+def render_sides(scope: Scope, node: exp.Expr, sides: Sides) -> str:
     """Return an expression over pairs, with the columns' qualifiers replaced by the names of sides.
 
     Args:
@@ -207,8 +215,8 @@ def sided(scope: Scope, node: exp.Expr, sides: Places) -> str:
     return scope.rewritten(node, named)
 
 
-def _shown(
-    cursor: Cursor, select: Select, chosen: Sequence[exp.Expr], sides: Places
+def _lower_select_list(
+    cursor: Cursor, select: Select, chosen: Sequence[exp.Expr], sides: Sides
 ) -> tuple[tuple[Column, ...] | None, tuple[str, ...]]:
     """Return the select list, and the unqualified columns in it and in the conditions."""
     scope = Scope(cursor)
@@ -221,14 +229,14 @@ def _shown(
             scope.fail(scope.span(node), "OVER can't stand beside JOIN", hint)
     for item in select.items:
         if item.of is not None:
-            one_side(scope, item)
+            refuse_side_star(scope, item)
     if len(select.items) == 1 and select.items[0].scalar is None:
         return None, tuple(bare)
     found: list[Column] = []
     for item in select.items:
         if item.scalar is None:
             scope.fail(item.span, "* stands beside other columns", "name the columns")
-        text = sided(scope, item.scalar, sides)
+        text = render_sides(scope, item.scalar, sides)
         last = item.scalar.name if isinstance(item.scalar, exp.Column) else None
         name = item.alias or last or scope.rendered(item.scalar, {})
         if any(name.lower() == column.name.lower() for column in found):
@@ -238,23 +246,23 @@ def _shown(
     return tuple(found), tuple(bare)
 
 
-def _equal(
+def _split_conditions(
     cursor: Cursor,
     select: Select,
     join: Join,
     conditions: Sequence[exp.Expr],
-    halves: tuple[Half, Half],
+    halves: tuple[JoinSide, JoinSide],
 ) -> tuple[list[tuple[str, str]], list[exp.Expr]]:
     """Return the equal columns of a pair, and the conditions that filter the pairs.
 
     An inner join treats conditions in ``ON`` and in ``WHERE`` alike.
     """
-    is_among = join.by_where or _takes_where(select, join)
+    is_among = join.by_where or _where_bounds_pairs(select, join)
     chosen = [] if select.where is None or is_among else [select.where]
     if join.using:
         return [(name, name) for name in join.using], chosen
     sides = {half.name.lower(): place for place, half in enumerate(halves)}
-    compared = [(part, pair_of(part, sides)) for part in conditions]
+    compared = [(part, find_equated_columns(part, sides)) for part in conditions]
     equal = [(halves[0].own(p[0]), halves[1].own(p[1])) for _, p in compared if p is not None]
     others = [part for part, pair in compared if pair is None]
     if (others and join.how != "inner") or not equal:

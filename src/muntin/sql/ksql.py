@@ -11,13 +11,13 @@ from dataclasses import replace
 from sqlglot.tokens import TokenType
 
 from muntin.model.axis import phrase
-from muntin.sql import lengths
-from muntin.sql.catalog import Resolved
+from muntin.sql import intervals
+from muntin.sql.catalog import ResolvedRelation
 from muntin.sql.cursor import Cursor
-from muntin.sql.lengths import Length
+from muntin.sql.intervals import Interval
 from muntin.sql.syntax import Argument, Emit, WindowCall, WindowClause, WithinClause
 
-COLUMNS = {"windowstart": "window_start", "windowend": "window_end"}
+KSQL_COLUMNS = {"windowstart": "window_start", "windowend": "window_end"}
 _WINDOW = (
     "write WINDOW TUMBLING (SIZE 1 HOUR), HOPPING (SIZE 1 HOUR, ADVANCE BY 5 MINUTES) or "
     "SESSION (5 MINUTES), with RETENTION 7 DAYS or GRACE PERIOD 10 MINUTES behind a comma"
@@ -31,7 +31,9 @@ _KINDS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
 }
 
 
-def over(clause: WindowClause, cursor: Cursor, resolved: Resolved) -> WindowCall:
+def build_window_call(
+    clause: WindowClause, cursor: Cursor, resolved: ResolvedRelation
+) -> WindowCall:
     """Return the window function over a source."""
     time = resolved.marks.time
     if time is None:
@@ -41,16 +43,16 @@ def over(clause: WindowClause, cursor: Cursor, resolved: Resolved) -> WindowCall
     return replace(clause.call, arguments=(*clause.call.arguments, column))
 
 
-def with_window(clause: WindowClause, cursor: Cursor, emit: Emit | None) -> Emit:
+def add_window_lengths(clause: WindowClause, cursor: Cursor, emit: Emit | None) -> Emit:
     """Return ``EMIT`` with the grace and retention of the clause.
 
     With ``FINAL``, windows wait for their grace; it moves their watermark instead.
     """
-    made = with_lengths(cursor, emit, "WINDOW", grace=clause.grace, retain=_kept(clause))
+    made = add_lengths(cursor, emit, "WINDOW", grace=clause.grace, retain=_find_retention(clause))
     return made if emit is None or "closes" not in emit.spans else emit
 
 
-def with_lengths(cursor: Cursor, emit: Emit | None, word: str, **lengths: Length | None) -> Emit:
+def add_lengths(cursor: Cursor, emit: Emit | None, word: str, **lengths: Interval | None) -> Emit:
     """Return ``EMIT`` with the lengths of another clause; refuse a length that both have."""
     emit = emit or Emit()
     given = {name: length for name, length in lengths.items() if length is not None}
@@ -61,26 +63,26 @@ def with_lengths(cursor: Cursor, emit: Emit | None, word: str, **lengths: Length
     return replace(emit, **given, spans={**emit.spans, **spans})  # type: ignore[arg-type]
 
 
-def _kept(clause: WindowClause) -> Length | None:
+def _find_retention(clause: WindowClause) -> Interval | None:
     """Return the retention, counted from a window's end instead of its start."""
     if clause.retention is None:
         return None
-    return replace(clause.retention, value=clause.retention.value - _size(clause))
+    return replace(clause.retention, value=clause.retention.value - _measure_size(clause))
 
 
-def _size(clause: WindowClause) -> int:
+def _measure_size(clause: WindowClause) -> int:
     """Return the length of a window, or the gap of sessions, in microseconds."""
     sizes = [a.value for a in clause.call.arguments if a.label in ("SIZE", "GAP")]
-    return sum(length.value for length in sizes if isinstance(length, Length))
+    return sum(length.value for length in sizes if isinstance(length, Interval))
 
 
-def lateness(clause: WindowClause, emit: Emit | None) -> int:
+def find_extra_lateness(clause: WindowClause, emit: Emit | None) -> int:
     """Return the additional lateness of the watermark, in microseconds."""
     final = emit is not None and "closes" in emit.spans
     return clause.grace.value if final and clause.grace is not None else 0
 
 
-def window(cursor: Cursor) -> WindowClause | None:
+def parse_window(cursor: Cursor) -> WindowClause | None:
     """Read ``WINDOW TUMBLING (...)``, if it comes next; ``WINDOW w AS (...)`` is another clause."""
     start = cursor.here
     following = cursor._tokens[cursor._index + 2 : cursor._index + 3]
@@ -92,19 +94,19 @@ def window(cursor: Cursor) -> WindowClause | None:
     arguments: list[Argument] = []
     for label, words in parts.items():
         if arguments:
-            _comma(cursor)
+            _expect_comma(cursor)
         if words:
             cursor.needs(*words, hint=_WINDOW)
-        length = lengths.duration(cursor, _WINDOW)
+        length = intervals.parse_duration(cursor, _WINDOW)
         arguments.append(Argument("length", length, length.span, label))
-    given: dict[str, Length] = {}
+    given: dict[str, Interval] = {}
     while cursor.takes_kind(TokenType.COMMA):
         part = "retention" if cursor.takes("RETENTION") else "grace"
         if part == "grace":
             cursor.needs("GRACE", "PERIOD", hint=_WINDOW)
         if part in given:
             cursor.fail(None, f"WINDOW says its {part} twice", "say it once")
-        given[part] = lengths.duration(cursor, _WINDOW)
+        given[part] = intervals.parse_duration(cursor, _WINDOW)
     cursor.closes("WINDOW", _WINDOW)
     call = WindowCall(name, tuple(arguments), cursor.since(start))
     clause = WindowClause(call, given.get("grace"), given.get("retention"))
@@ -114,28 +116,28 @@ def window(cursor: Cursor) -> WindowClause | None:
 
 def _refuse_short_retention(cursor: Cursor, clause: WindowClause) -> None:
     """Refuse a retention, counted by ksqlDB from a window's start, that ends before its grace."""
-    least = _size(clause) + (0 if clause.grace is None else clause.grace.value)
+    least = _measure_size(clause) + (0 if clause.grace is None else clause.grace.value)
     if clause.retention is not None and clause.retention.value < least:
         hint = f"write RETENTION {phrase(least).upper()} or more"
         cursor.fail(clause.retention.span, "RETENTION is below the size and the grace", hint)
 
 
-def within(cursor: Cursor) -> WithinClause | None:
+def parse_within(cursor: Cursor) -> WithinClause | None:
     """Read ``WITHIN ...``, if it comes next."""
     start = cursor.here
     if not cursor.takes("WITHIN"):
         return None
     if cursor.takes_kind(TokenType.L_PAREN):
-        before = lengths.duration(cursor, _WITHIN)
-        _comma(cursor)
-        after = lengths.duration(cursor, _WITHIN)
+        before = intervals.parse_duration(cursor, _WITHIN)
+        _expect_comma(cursor)
+        after = intervals.parse_duration(cursor, _WITHIN)
         cursor.closes("WITHIN", _WITHIN)
     else:
-        before = after = lengths.duration(cursor, _WITHIN)
-    grace = lengths.duration(cursor, _WITHIN) if cursor.takes("GRACE", "PERIOD") else None
+        before = after = intervals.parse_duration(cursor, _WITHIN)
+    grace = intervals.parse_duration(cursor, _WITHIN) if cursor.takes("GRACE", "PERIOD") else None
     return WithinClause(before.value, after.value, grace, cursor.since(start))
 
 
-def _comma(cursor: Cursor) -> None:
+def _expect_comma(cursor: Cursor) -> None:
     if not cursor.takes_kind(TokenType.COMMA):
         cursor.fail(None, "a comma is missing", "put one between the two lengths")

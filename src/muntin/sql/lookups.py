@@ -27,39 +27,39 @@ from muntin.model.pipeline import (
     find_tables,
     quote_name,
 )
-from muntin.sql.around import Shown, columns_of
-from muntin.sql.catalog import Catalog, Resolved
+from muntin.sql.catalog import Catalog, ResolvedRelation
 from muntin.sql.cursor import Cursor
 from muntin.sql.expressions import Scope, walk
-from muntin.sql.joins import Resolve, conditions_of, sided
-from muntin.sql.nearness import nearness, pair_of
-from muntin.sql.selectlist import END, START
+from muntin.sql.joins import ResolveTable, collect_conditions, render_sides
+from muntin.sql.outer_query import InnerColumns, list_columns
+from muntin.sql.select_list import END, START
 from muntin.sql.syntax import Join, Select, WindowCall
-from muntin.sql.windowcalls import meaning
+from muntin.sql.time_bounds import extract_time_bounds, find_equated_columns
+from muntin.sql.window_functions import bind_window_call
 
 _KINDS: dict[str, LookupHow] = {"inner": "inner", "left": "left", "semi": "semi", "anti": "anti"}
 _FIRST = "join in a view, and form the windows of its rows"
 
-Rows = Callable[[], tuple[WindowCall | None, Resolved]]
+ResolveSource = Callable[[], tuple[WindowCall | None, ResolvedRelation]]
 """Reads the relation after ``FROM``, and the window call around it."""
 
 
-def looked_up(
-    cursor: Cursor, select: Select, catalog: Catalog, resolve: Resolve, rows: Rows
-) -> tuple[WindowCall | None, Resolved] | None:
+def lower_lookups(
+    cursor: Cursor, select: Select, catalog: Catalog, resolve: ResolveTable, rows: ResolveSource
+) -> tuple[WindowCall | None, ResolvedRelation] | None:
     """Return the relation after ``FROM`` with its lookups; ``None`` if streams are joined."""
-    known = [_table(cursor, select, join, catalog, resolve) for join in select.joins]
+    known = [_find_lookup_table(cursor, select, join, catalog, resolve) for join in select.joins]
     tables = [one for one in known if one is not None]
     if len(tables) < len(known):
         return None
     call, found = rows()
     _check_source(cursor, select, found.relation)
     if call is not None:
-        windows = meaning(cursor.sql, call).windows
+        windows = bind_window_call(cursor.sql, call).windows
         if windows.retracts or windows.axis == "rows":
             cursor.fail(select.source.span, "these windows are formed before JOIN", _FIRST)
     for join, table in zip(select.joins, tables, strict=True):
-        look_up = _beside if isinstance(found.relation, Windowing) else _joined
+        look_up = _look_up_windows if isinstance(found.relation, Windowing) else _look_up_messages
         found = look_up(cursor, select, join, found, table)
     return call, found
 
@@ -73,9 +73,9 @@ def _check_source(cursor: Cursor, select: Select, relation: Relation) -> None:
         cursor.fail(select.joins[0].span, "these rows aren't looked up in a table", hint)
 
 
-def _table(
-    cursor: Cursor, select: Select, join: Join, catalog: Catalog, resolve: Resolve
-) -> Resolved | None:
+def _find_lookup_table(
+    cursor: Cursor, select: Select, join: Join, catalog: Catalog, resolve: ResolveTable
+) -> ResolvedRelation | None:
     """Return the table that a join looks up; ``None`` if the join may be one of streams."""
     item = join.source.item
     if isinstance(item, WindowCall) or join.over or join.left_over or join.within or join.by_where:
@@ -89,7 +89,7 @@ def _table(
     if not is_input(found.relation) or any(one is not None and one.stream for one in declared):
         return None
     sides = {select.source.name.lower(): 0} | dict.fromkeys(found.qualifiers, 1)
-    near, _ = nearness(cursor, conditions_of(select, join), sides)
+    near, _ = extract_time_bounds(cursor, collect_conditions(select, join), sides)
     return None if near is not None else found
 
 
@@ -100,15 +100,15 @@ def is_input(relation: Relation) -> bool:
     return isinstance(relation, Reading | Values | Union)
 
 
-def _joined(
-    cursor: Cursor, select: Select, join: Join, found: Resolved, table: Resolved
-) -> Resolved:
+def _look_up_messages(
+    cursor: Cursor, select: Select, join: Join, found: ResolvedRelation, table: ResolvedRelation
+) -> ResolvedRelation:
     """Return messages joined with the rows of a table."""
-    name, how = _named(cursor, join, found, table)
+    name, how = _name_table(cursor, join, found, table)
     sides = dict.fromkeys(found.qualifiers, 0) | dict.fromkeys(table.qualifiers, 1)
-    conditions = conditions_of(select, join)
+    conditions = collect_conditions(select, join)
     pairs = [(name, name) for name in join.using]
-    pairs += filter(None, (pair_of(part, sides) for part in conditions))
+    pairs += filter(None, (find_equated_columns(part, sides) for part in conditions))
     shared = [one for one, other in pairs if one.lower() == other.lower()]
     if how == "left":
         _check_shared(cursor, select, table, shared)
@@ -118,13 +118,17 @@ def _joined(
     ]
     texts = [" = ".join(pair) for pair in ends]
     # The columns of ``IN`` needn't be qualified, so their condition isn't taken from the text.
-    others = [sided(scope, part, sides) for part in conditions if pair_of(part, sides) is None]
+    others = [
+        render_sides(scope, part, sides)
+        for part in conditions
+        if find_equated_columns(part, sides) is None
+    ]
     if join.not_in:
         # A condition that is NULL keeps a row out, as one that is true does.
         others.insert(0, f"{texts[0]}" + "".join(f" OR {end} IS NULL" for end in ends[0]))
         del texts[0], pairs[0]
-    on = scope.noted(_conjunction([*texts, *others]), join.span)
-    rest = scope.noted(_conjunction(others), join.span) if others else None
+    on = scope.noted(_join_with_and([*texts, *others]), join.span)
+    rest = scope.noted(_join_with_and(others), join.span) if others else None
     relation = Lookup(
         found.relation, table.relation, name, how, on, tuple(shared), tuple(pairs), rest
     )
@@ -132,11 +136,13 @@ def _joined(
     return replace(found, relation=relation, qualifiers=found.qualifiers | shown)
 
 
-def _conjunction(texts: Sequence[str]) -> str:
+def _join_with_and(texts: Sequence[str]) -> str:
     return " AND ".join(f"({text})" for text in texts)
 
 
-def _named(cursor: Cursor, join: Join, found: Resolved, table: Resolved) -> tuple[str, LookupHow]:
+def _name_table(
+    cursor: Cursor, join: Join, found: ResolvedRelation, table: ResolvedRelation
+) -> tuple[str, LookupHow]:
     """Return the name of a table in a join, and the kind of the join."""
     name = join.source.alias or str(join.source.item).rpartition(".")[2]
     if table.qualifiers & found.qualifiers:
@@ -149,41 +155,43 @@ def _named(cursor: Cursor, join: Join, found: Resolved, table: Resolved) -> tupl
     return name, _KINDS[join.how]
 
 
-def _beside(
-    cursor: Cursor, select: Select, join: Join, found: Resolved, table: Resolved
-) -> Resolved:
+def _look_up_windows(
+    cursor: Cursor, select: Select, join: Join, found: ResolvedRelation, table: ResolvedRelation
+) -> ResolvedRelation:
     """Return windows that are joined with the rows of a table when they emit."""
-    called, how = _named(cursor, join, found, table)
+    called, how = _name_table(cursor, join, found, table)
     made = found.relation
     assert isinstance(made, Windowing)
     if how not in ("inner", "left"):
         hint = "look messages up in it, before their windows, or write JOIN or LEFT JOIN"
         cursor.fail(join.span, "windows are looked up by JOIN and LEFT JOIN", hint)
     scope = Scope(cursor, found.qualifiers)
-    shown = Shown.of(made, select.joins.index(join))
+    shown = InnerColumns.of(made, select.joins.index(join))
     sides = dict.fromkeys(found.qualifiers, 0) | dict.fromkeys(table.qualifiers, 1)
     for name in join.using:
         if name.lower() not in shown.known:
             hint = f"give some of {', '.join(shown.known)}"
             scope.fail(join.span, f"the windows have no column {name}", hint)
     pairs: list[tuple[exp.Column, str]] = [(exp.column(one), one) for one in join.using]
-    for part in conditions_of(select, join, where=False):
-        pair = pair_of(part, sides)
+    for part in collect_conditions(select, join, where=False):
+        pair = find_equated_columns(part, sides)
         if pair is None:
             hint = "write ON w.k = t.k AND ..., and compare all else in WHERE"
             scope.fail(scope.span(part), "windows are looked up by equal columns", hint)
         left = part.this if sides[part.this.parts[0].name.lower()] == 0 else part.expression
         pairs.append((left, pair[1]))
     row = f"__muntin_table{len(made.lookups)}"
-    equal = tuple((_stays(scope, join, made, shown.column(scope, o)).text, t) for o, t in pairs)
+    equal = tuple(
+        (_check_stable(scope, join, made, shown.column(scope, o)).text, t) for o, t in pairs
+    )
     shared = tuple(other for one, other in pairs if one.name.lower() == other.lower())
     lookup = WindowLookup(table.relation, called.lower(), how, equal, shared, row)
-    columns, lookups = (*columns_of(made), lookup.all), (*made.lookups, lookup)
+    columns, lookups = (*list_columns(made), lookup.all), (*made.lookups, lookup)
     relation = replace(made, columns=columns, lookups=lookups)
     return replace(found, relation=relation, qualifiers=found.qualifiers | table.qualifiers)
 
 
-def _stays(scope: Scope, join: Join, made: Windowing, column: Column) -> Column:
+def _check_stable(scope: Scope, join: Join, made: Windowing, column: Column) -> Column:
     """Return a column that windows are looked up by; it must stay the same in each emission."""
     firing, identity = made.spec.firing, (*made.spec.keys, START, END)
     same = {*identity, *map(quote_name, identity)}
@@ -195,7 +203,9 @@ def _stays(scope: Scope, join: Join, made: Windowing, column: Column) -> Column:
     return column
 
 
-def _check_shared(cursor: Cursor, select: Select, table: Resolved, shared: Sequence[str]) -> None:
+def _check_shared(
+    cursor: Cursor, select: Select, table: ResolvedRelation, shared: Sequence[str]
+) -> None:
     """Refuse a column that both sides share, and that is the message's if no row matches."""
     nodes = [item.scalar for item in select.items]
     nodes += [select.where, select.having, select.qualify, *select.group]

@@ -13,30 +13,30 @@ from typing import Literal
 
 from muntin.model.pipeline import DeclaredTable, Flow
 
-Part = Literal["into", "rejected"]
-HINT = "give each output a table of its own"
+OutputPart = Literal["into", "rejected"]
+OUTPUT_HINT = "give each output a table of its own"
 
 
 @dataclass(frozen=True)
-class Target:
+class Output:
     """One table that a query writes to."""
 
     query: int
-    part: Part
+    part: OutputPart
     table: str
 
 
-def shared(
+def find_shared_table(
     flows: Sequence[Flow], tables: Mapping[str, DeclaredTable]
-) -> tuple[Target, Target] | None:
+) -> tuple[Output, Output] | None:
     """Return the first two outputs that go to one table; names are compared without case.
 
     A Kafka topic may take the rejected messages of several queries: messages are only appended to
     it, and a dead letter replaces no other. Results would replace each other, since their key is
     the key and the window of a row.
     """
-    taken: dict[str, Target] = {}
-    for output in _outputs(flows):
+    taken: dict[str, Output] = {}
+    for output in _list_outputs(flows):
         name = output.table.lower()
         first = taken.setdefault(name, output)
         # A table that couldn't be read counts as none in Kafka.
@@ -47,9 +47,9 @@ def shared(
     return None
 
 
-def _outputs(flows: Sequence[Flow]) -> Iterator[Target]:
+def _list_outputs(flows: Sequence[Flow]) -> Iterator[Output]:
     for place, flow in enumerate(flows):
         if flow.results is not None:
-            yield Target(place, "into", flow.results)
+            yield Output(place, "into", flow.results)
         if flow.rejected is not None:
-            yield Target(place, "rejected", flow.rejected)
+            yield Output(place, "rejected", flow.rejected)

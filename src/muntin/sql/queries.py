@@ -8,20 +8,20 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from muntin.model.pipeline import Values
-from muntin.sql import clauses, groupby, ksql, membership
+from muntin.sql import group_by, ksql, stream_clauses, subqueries
 from muntin.sql.cursor import Cursor, Span
-from muntin.sql.ordering import ordering
+from muntin.sql.order_by import parse_order_by
 from muntin.sql.syntax import (
     CreateView,
     Emit,
-    Item,
+    FromItem,
     Join,
     Select,
-    Source,
-    TableItem,
+    SelectItem,
+    TableExpression,
     WindowCall,
 )
-from muntin.sql.windowcalls import FORMS, KINDS, read_call
+from muntin.sql.window_functions import TABLE_FUNCTIONS, USAGE, parse_window_call
 
 # Keywords that end a list, and therefore are no aliases of the item before them.
 _CLAUSES = {
@@ -43,34 +43,34 @@ _REFUSED = {
     "EXCEPT": ("EXCEPT isn't taken", "write two queries"),
     "INTERSECT": ("INTERSECT isn't taken", "write two queries"),
 }
-_ORDER = "WHERE, GROUP BY, HAVING, WINDOW, QUALIFY, ORDER BY, LIMIT"
-_SELECT = "write SELECT ... FROM ... GROUP BY ... EMIT ..."
+_CLAUSE_ORDER = "WHERE, GROUP BY, HAVING, WINDOW, QUALIFY, ORDER BY, LIMIT"
+_SELECT_HINT = "write SELECT ... FROM ... GROUP BY ... EMIT ..."
 
 
-def query(cursor: Cursor) -> Select:
+def parse_query(cursor: Cursor) -> Select:
     """Read a query, with the views that ``WITH`` defines before it."""
     views: list[CreateView] = []
     if cursor.takes("WITH"):
-        views = cursor.several(lambda: _view(cursor))
-    first, more = _select(cursor, tuple(views)), []
+        views = cursor.several(lambda: _parse_view(cursor))
+    first, more = _parse_select(cursor, tuple(views)), []
     while cursor.takes_kind(TokenType.UNION):
         if not cursor.takes("ALL"):
             hint = "write UNION ALL"
             cursor.fail(cursor._prev, "UNION would remember every row of a stream", hint)
-        more.append(_select(cursor, ()))
+        more.append(_parse_select(cursor, ()))
     return replace(first, united=tuple(more))
 
 
-def _view(cursor: Cursor) -> CreateView:
+def _parse_view(cursor: Cursor) -> CreateView:
     name, span = cursor.name("a view")
-    names = column_names(cursor)
+    names = parse_column_names(cursor)
     cursor.needs("AS", "(", hint=f"write WITH {name} AS (SELECT ...)")
-    made = CreateView(name, renamed(cursor, query(cursor), names), span)
+    made = CreateView(name, rename_columns(cursor, parse_query(cursor), names), span)
     cursor.closes("WITH")
     return made
 
 
-def column_names(cursor: Cursor) -> list[tuple[str, Span]]:
+def parse_column_names(cursor: Cursor) -> list[tuple[str, Span]]:
     """Read ``(a, b)`` after a view's name, if it comes next."""
     if not cursor.takes_kind(TokenType.L_PAREN):
         return []
@@ -79,7 +79,7 @@ def column_names(cursor: Cursor) -> list[tuple[str, Span]]:
     return found
 
 
-def renamed(cursor: Cursor, select: Select, names: list[tuple[str, Span]]) -> Select:
+def rename_columns(cursor: Cursor, select: Select, names: list[tuple[str, Span]]) -> Select:
     """Return a query whose columns have the names that its view declares."""
     if not names:
         return select
@@ -91,29 +91,29 @@ def renamed(cursor: Cursor, select: Select, names: list[tuple[str, Span]]) -> Se
     return replace(select, items=tuple(replace(item, alias=name) for item, (name, _) in pairs))
 
 
-def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
+def _parse_select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     start = cursor.here
-    cursor.needs("SELECT", hint=_SELECT)
+    cursor.needs("SELECT", hint=_SELECT_HINT)
     cursor.depth += 1
     if cursor.depth > 20:
         cursor.fail(None, "queries are nested too deep", "name some of them with CREATE VIEW")
     _skip_stream(cursor)
     distinct = cursor.takes("DISTINCT")
-    items = cursor.several(lambda: _item(cursor))
+    items = cursor.several(lambda: _parse_item(cursor))
     head = cursor.since(start)
     cursor.needs("FROM", hint="write FROM and a table, or AS before a column's name")
-    source = _source(cursor)
-    joins = _joins(cursor, source.span[1])
-    window = ksql.window(cursor)
-    where, member = membership.where(cursor, source, query)
+    source = _parse_source(cursor)
+    joins = _parse_joins(cursor, source.span[1])
+    window = ksql.parse_window(cursor)
+    where, member = subqueries.parse_where(cursor, source, parse_query)
     if member is not None:
         joins = (*joins, member)
-    group, sets, group_span = groupby.group(cursor, head)
+    group, sets, group_span = group_by.parse_group_by(cursor, head)
     having = cursor.scalar("a condition") if cursor.takes_kind(TokenType.HAVING) else None
-    named = _named_windows(cursor)
+    named = _parse_named_windows(cursor)
     qualify = cursor.scalar("a condition") if cursor.takes_kind(TokenType.QUALIFY) else None
-    order = ordering(cursor)
-    emit = _end(cursor)
+    order = parse_order_by(cursor)
+    emit = _parse_end(cursor)
     return Select(
         items=tuple(items), distinct=bool(distinct), source=source, joins=joins, where=where,
         group=group, having=having, named=named, emit=emit, span=head, group_span=group_span,
@@ -121,15 +121,15 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     )  # fmt: skip
 
 
-def _end(cursor: Cursor) -> Emit | None:
+def _parse_end(cursor: Cursor) -> Emit | None:
     """Read ``EMIT``, if it comes next; the query must end after it."""
     if cursor.word in _REFUSED:
         problem, hint = _REFUSED[cursor.word]
         cursor.fail(None, problem, hint)
-    emit = clauses.emit(cursor)
+    emit = stream_clauses.parse_emit(cursor)
     followed = map(cursor.sees_kind, (TokenType.R_PAREN, TokenType.UNION))
     if not cursor.ended and not any(followed):
-        hint = f"the clauses are {_ORDER} and EMIT, in this order"
+        hint = f"the clauses are {_CLAUSE_ORDER} and EMIT, in this order"
         cursor.fail(None, f"{cursor.shown} isn't understood here", hint)
     return emit
 
@@ -143,11 +143,11 @@ def _skip_stream(cursor: Cursor) -> None:
         cursor.takes("STREAM")
 
 
-def _joins(cursor: Cursor, after: int) -> tuple[Join, ...]:
+def _parse_joins(cursor: Cursor, after: int) -> tuple[Join, ...]:
     """Read the joined tables after a table that ends at ``after``."""
     joins = []
-    left_over = _over(cursor)
-    while (join := _join(cursor, left_over)) is not None:
+    left_over = _parse_over(cursor)
+    while (join := _parse_join(cursor, left_over)) is not None:
         joins.append(join)
         left_over = None
     if left_over is not None:
@@ -157,21 +157,21 @@ def _joins(cursor: Cursor, after: int) -> tuple[Join, ...]:
     return tuple(joins)
 
 
-def _item(cursor: Cursor) -> Item:
+def _parse_item(cursor: Cursor) -> SelectItem:
     start = cursor.here
     if cursor.takes_kind(TokenType.STAR):
-        return Item(None, None, cursor.since(start))
+        return SelectItem(None, None, cursor.since(start))
     if cursor.word in ("FROM", "WHERE", "GROUP BY", "HAVING", "AS"):
         cursor.fail(None, f"{cursor.word} stands where a column should", "name a column")
-    of = _whose(cursor)
+    of = _parse_qualified_star(cursor)
     if of is not None:
-        return Item(None, None, cursor.since(start), of)
+        return SelectItem(None, None, cursor.since(start), of)
     scalar = cursor.scalar("a column")
     span = cursor.since(start)
-    return Item(scalar, _alias(cursor, "a column"), span)
+    return SelectItem(scalar, _parse_alias(cursor, "a column"), span)
 
 
-def _whose(cursor: Cursor) -> str | None:
+def _parse_qualified_star(cursor: Cursor) -> str | None:
     """Read ``w.*``, if it comes next; return the ``w``."""
     index = cursor._index
     named = cursor.sees_kind(TokenType.IDENTIFIER) or cursor.sees_kind(TokenType.VAR)
@@ -183,7 +183,7 @@ def _whose(cursor: Cursor) -> str | None:
     return None
 
 
-def _alias(cursor: Cursor, what: str) -> str | None:
+def _parse_alias(cursor: Cursor, what: str) -> str | None:
     if cursor.takes("AS"):
         return cursor.name(what)[0]
     named = cursor.sees_kind(TokenType.IDENTIFIER) or cursor.sees_kind(TokenType.VAR)
@@ -192,51 +192,54 @@ def _alias(cursor: Cursor, what: str) -> str | None:
     return None
 
 
-def _source(cursor: Cursor) -> Source:
-    _check_made(cursor)
+def _parse_source(cursor: Cursor) -> FromItem:
+    _refuse_lateral(cursor)
     start = cursor.here
     if cursor.second not in ("", ",", ")"):
         cursor.takes("STREAM")  # any table here is a stream
-    item = _rows(cursor)
-    mark, offset = clauses.watermark_of_source(cursor), clauses.offset_columns(cursor)
-    as_of, alias = _as_of(cursor), None
+    item = _parse_table(cursor)
+    mark, offset = (
+        stream_clauses.parse_source_watermark(cursor),
+        stream_clauses.parse_offset_columns(cursor),
+    )
+    as_of, alias = _parse_as_of(cursor), None
     if cursor.word != "MATCH_RECOGNIZE":
-        alias = _alias(cursor, "a table")
+        alias = _parse_alias(cursor, "a table")
     if isinstance(item, Values) and alias:
-        item = replace(item, columns=tuple(name for name, _ in column_names(cursor)))
-    mark = mark or clauses.watermark_of_source(cursor)
-    offset = offset or clauses.offset_columns(cursor)
-    return Source(item, alias, mark, cursor.since(start), offset, as_of)
+        item = replace(item, columns=tuple(name for name, _ in parse_column_names(cursor)))
+    mark = mark or stream_clauses.parse_source_watermark(cursor)
+    offset = offset or stream_clauses.parse_offset_columns(cursor)
+    return FromItem(item, alias, mark, cursor.since(start), offset, as_of)
 
 
-def _rows(cursor: Cursor) -> TableItem | WindowCall:
+def _parse_table(cursor: Cursor) -> TableExpression | WindowCall:
     """Read a window function, a query or rows in parentheses, or a table's name."""
     if cursor.word == "TABLE" and cursor.second == "(":
         cursor._advance(2)
-        call = _table_function(cursor)
+        call = _parse_table_function(cursor)
         cursor.closes("TABLE")
         return call
-    if cursor.word in KINDS and cursor.second == "(":
-        return _table_function(cursor)
+    if cursor.word in TABLE_FUNCTIONS and cursor.second == "(":
+        return _parse_table_function(cursor)
     if cursor.takes_kind(TokenType.L_PAREN):
-        found = _values(cursor) if cursor.takes("VALUES") else query(cursor)
+        found = _parse_values(cursor) if cursor.takes("VALUES") else parse_query(cursor)
         cursor.closes("the query")
         return found
     name = cursor.path("a table")
     if cursor.sees_kind(TokenType.L_PAREN):
-        hint = f"the window functions are {', '.join(KINDS)}: {FORMS['TUMBLE']}"
+        hint = f"the window functions are {', '.join(TABLE_FUNCTIONS)}: {USAGE['TUMBLE']}"
         cursor.fail(None, f"{name} isn't a function that gives rows", hint)
     return name
 
 
-def _check_made(cursor: Cursor) -> None:
+def _refuse_lateral(cursor: Cursor) -> None:
     """Refuse a table that is computed from each row of another."""
     if cursor.word == "LATERAL" or (cursor.word == "UNNEST" and cursor.second == "("):
         problem, hint = _REFUSED["LATERAL"]
         cursor.fail(None, problem.replace("LATERAL", cursor.word), hint)
 
 
-def _values(cursor: Cursor) -> Values:
+def _parse_values(cursor: Cursor) -> Values:
     """Read the rows after ``VALUES``."""
 
     def row() -> None:
@@ -251,7 +254,7 @@ def _values(cursor: Cursor) -> Values:
     return Values(cursor.sql[slice(*cursor.since(start))])
 
 
-def _as_of(cursor: Cursor) -> exp.Expr | None:
+def _parse_as_of(cursor: Cursor) -> exp.Expr | None:
     """Read ``FOR SYSTEM_TIME AS OF orders.at``, if it comes next, and return the time."""
     if not cursor.word.startswith("FOR") or "SYSTEM" not in f"{cursor.word} {cursor.second}":
         return None
@@ -261,18 +264,18 @@ def _as_of(cursor: Cursor) -> exp.Expr | None:
     return cursor.scalar("a time")
 
 
-def _table_function(cursor: Cursor) -> WindowCall:
+def _parse_table_function(cursor: Cursor) -> WindowCall:
     start, name = cursor.here, cursor.word
-    if name not in KINDS or cursor.second != "(":
-        hint = f"write one of {', '.join(KINDS)}: TABLE({FORMS['TUMBLE']})"
+    if name not in TABLE_FUNCTIONS or cursor.second != "(":
+        hint = f"write one of {', '.join(TABLE_FUNCTIONS)}: TABLE({USAGE['TUMBLE']})"
         cursor.fail(None, f"{name or 'this'} isn't a window function", hint)
     cursor._advance(2)
-    call = read_call(cursor, name, start, query)
+    call = parse_window_call(cursor, name, start, parse_query)
     cursor.closes(name)
     return call
 
 
-_HOW: dict[tuple[str, ...], str] = {
+_JOIN_KINDS: dict[tuple[str, ...], str] = {
     ("JOIN",): "inner",
     ("INNER", "JOIN"): "inner",
     ("LEFT", "SEMI", "JOIN"): "semi",
@@ -292,13 +295,13 @@ _HOW: dict[tuple[str, ...], str] = {
 }
 
 
-def _join(cursor: Cursor, left_over: exp.Window | None) -> Join | None:
+def _parse_join(cursor: Cursor, left_over: exp.Window | None) -> Join | None:
     start = cursor.here
-    for words, how in _HOW.items():
+    for words, how in _JOIN_KINDS.items():
         if cursor.takes(*words):
-            source = _source(cursor)
-            over = _over(cursor)
-            near = ksql.within(cursor)
+            source = _parse_source(cursor)
+            over = _parse_over(cursor)
+            near = ksql.parse_within(cursor)
             on: exp.Expr | None = None
             using: tuple[str, ...] = ()
             if cursor.takes_kind(TokenType.ON):
@@ -313,18 +316,18 @@ def _join(cursor: Cursor, left_over: exp.Window | None) -> Join | None:
             as_of = words[0] == "ASOF"
             return Join(how, source, over, left_over, on, using, span, within=near, as_of=as_of)
     if cursor.takes_kind(TokenType.COMMA):
-        source = _source(cursor)
-        over = _over(cursor)
+        source = _parse_source(cursor)
+        over = _parse_over(cursor)
         return Join("inner", source, over, left_over, None, (), cursor.since(start), by_where=True)
     if cursor.word in ("CROSS", "NATURAL"):
         span = cursor.next_span
         if cursor.takes("CROSS", "JOIN"):
-            _check_made(cursor)
+            _refuse_lateral(cursor)
         cursor.fail(span, "a join needs equal columns", "write JOIN ... ON a.id = b.id")
     return None
 
 
-def _over(cursor: Cursor) -> exp.Window | None:
+def _parse_over(cursor: Cursor) -> exp.Window | None:
     """Read ``OVER (...)`` after a table, as in the Samza design, if it comes next."""
     if cursor.word != "OVER":
         return None
@@ -336,7 +339,7 @@ def _over(cursor: Cursor) -> exp.Window | None:
     return found
 
 
-def _named_windows(cursor: Cursor) -> dict[str, exp.Window]:
+def _parse_named_windows(cursor: Cursor) -> dict[str, exp.Window]:
     found: dict[str, exp.Window] = {}
 
     def one() -> None:

@@ -18,19 +18,19 @@ from muntin.model.pipeline import (
     set_shards,
 )
 from muntin.model.placeholders import placeholder_names
-from muntin.sql.catalog import Catalog, Resolved
+from muntin.sql.catalog import Catalog, ResolvedRelation
 from muntin.sql.cursor import Cursor, Span
+from muntin.sql.dialect import find_semicolons, parse_statements
 from muntin.sql.expressions import Scope
-from muntin.sql.lowering import Lowered, add_view, lower
-from muntin.sql.ordering import refuse_order
-from muntin.sql.outputs import HINT, shared
-from muntin.sql.reader import read, semicolons
-from muntin.sql.statements import statement
+from muntin.sql.lowering import LoweredQuery, add_view, lower_query
+from muntin.sql.order_by import refuse_order
+from muntin.sql.outputs import OUTPUT_HINT, find_shared_table
+from muntin.sql.statements import parse_statement
 from muntin.sql.syntax import CreateTable, CreateView, Explain, Insert, Select, Setting, Statement
 
 
 @dataclass(frozen=True)
-class Question:
+class CompiledQuery:
     """One query to run, with the tables that were defined before it.
 
     Attributes:
@@ -42,7 +42,7 @@ class Question:
     """
 
     text: str
-    lowered: Lowered
+    lowered: LoweredQuery
     tables: Mapping[str, DeclaredTable]
     explain: Span | None = None
     earlier: Mapping[str, tuple[str, Span]] = field(default_factory=dict)
@@ -86,17 +86,17 @@ class Definitions:
     def define(self, cursor: Cursor, statement: Statement) -> bool:
         """Apply a statement if it defines something; return whether it does."""
         if isinstance(statement, CreateTable):
-            made = table(cursor, statement)
+            made = declare_table(cursor, statement)
             self.catalog.add_table(cursor, statement.span, made, statement.existing)
         elif isinstance(statement, CreateView):
             add_view(cursor, statement, self.catalog)
         elif isinstance(statement, Setting):
-            self._set(cursor, statement)
+            self._apply_setting(cursor, statement)
         else:
             return False
         return True
 
-    def _set(self, cursor: Cursor, setting: Setting) -> None:
+    def _apply_setting(self, cursor: Cursor, setting: Setting) -> None:
         name, span = setting.name.lower(), setting.value_span
         if name == "checkpoint":
             # Its placeholders are filled in when the pipeline runs, like those of options.
@@ -118,10 +118,10 @@ class Definitions:
             hint = "the settings are checkpoint, trigger, shards"
             cursor.fail(setting.name_span, f"{setting.name} isn't a setting", hint)
 
-    def lowered(self, cursor: Cursor, select: Select) -> Lowered:
+    def lower_query(self, cursor: Cursor, select: Select) -> LoweredQuery:
         """Lower a query over the definitions; refuse one that is neither windowed nor a join."""
-        found = lower(cursor, select, self.catalog, outermost=True)
-        if isinstance(found, Resolved):
+        found = lower_query(cursor, select, self.catalog, outermost=True)
+        if isinstance(found, ResolvedRelation):
             hint = "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE)"
             cursor.fail(select.span, "this query has no windows", hint)
         if self.shards is None:
@@ -129,7 +129,7 @@ class Definitions:
         return replace(found, query=set_shards(found.query, self.shards))
 
 
-def pipeline(
+def compile_pipeline(
     text: str,
     given: Mapping[str, str] | None = None,
     problems: list[MuntinError] | None = None,
@@ -159,7 +159,7 @@ def pipeline(
         'tumbling 10 minutes'
     """
     mistakes: list[SqlError] = []
-    statements, cursor = read(text, statement, given, mistakes)
+    statements, cursor = parse_statements(text, parse_statement, given, mistakes)
     made = Definitions()
     inserts: list[Insert] = []
     flows: list[Flow] = []
@@ -167,8 +167,8 @@ def pipeline(
         try:
             if made.define(cursor, one):
                 continue
-            insert = _insert_of(cursor, one)
-            flows.append(_flow(cursor, insert, made))
+            insert = _require_insert(cursor, one)
+            flows.append(_lower_insert(cursor, insert, made))
             inserts.append(insert)
         except SqlError as error:
             mistakes.append(error)
@@ -177,10 +177,10 @@ def pipeline(
         _check_outputs(cursor, inserts, flows, tables)
         if not flows and not mistakes:
             hint = "end it with INSERT INTO a_table SELECT ..."
-            cursor.fail(_end(text), "the pipeline runs no query", hint)
+            cursor.fail(_find_end(text), "the pipeline runs no query", hint)
     except SqlError as error:
         mistakes.append(error)
-    mistakes = [one for one in mistakes if not _follows(one, text, mistakes)]
+    mistakes = [one for one in mistakes if not _is_consequence(one, text, mistakes)]
     mistakes.sort(key=lambda error: error.span)
     if problems is None:
         ProblemsError.raise_if_any(mistakes)
@@ -198,7 +198,7 @@ class _NoTableError(SqlError):
     """A statement writes to a table that no statement before it creates."""
 
 
-def _follows(error: SqlError, text: str, mistakes: Sequence[SqlError]) -> bool:
+def _is_consequence(error: SqlError, text: str, mistakes: Sequence[SqlError]) -> bool:
     """Return whether a mistake only follows from another: its table couldn't be created."""
     if not isinstance(error, _NoTableError) or len(mistakes) == 1:
         return False
@@ -206,7 +206,7 @@ def _follows(error: SqlError, text: str, mistakes: Sequence[SqlError]) -> bool:
     return re.search(rf"(?i)\bCREATE\b[^;(]*\bTABLE\b[^;(]*{name}", text) is not None
 
 
-def _insert_of(cursor: Cursor, one: Statement) -> Insert:
+def _require_insert(cursor: Cursor, one: Statement) -> Insert:
     """Return a statement that defines nothing as an ``INSERT``; refuse any other."""
     if isinstance(one, Insert):
         return one
@@ -216,7 +216,7 @@ def _insert_of(cursor: Cursor, one: Statement) -> Insert:
     cursor.fail(span, "nobody takes this query's rows", hint)
 
 
-def _end(text: str) -> Span:
+def _find_end(text: str) -> Span:
     end = len(text.rstrip())
     return end, end + 1
 
@@ -225,27 +225,27 @@ def _check_outputs(
     cursor: Cursor, inserts: list[Insert], flows: list[Flow], tables: Mapping[str, DeclaredTable]
 ) -> None:
     """Refuse a second output to the same table, at that output."""
-    clash = shared(flows, tables)
+    clash = find_shared_table(flows, tables)
     if clash is None:
         return
     second = clash[1]
     insert = inserts[second.query]
     span = insert.into_span if second.part == "into" else insert.rejected_span
-    cursor.fail(span, f"{second.table} is written twice", HINT)
+    cursor.fail(span, f"{second.table} is written twice", OUTPUT_HINT)
 
 
-def _flow(cursor: Cursor, insert: Insert, made: Definitions) -> Flow:
-    query, rejected = made.lowered(cursor, insert.select).query, None
+def _lower_insert(cursor: Cursor, insert: Insert, made: Definitions) -> Flow:
+    query, rejected = made.lower_query(cursor, insert.select).query, None
     if insert.select.ordering is not None:
         refuse_order(cursor, insert.select.ordering)
-    into = _target(cursor, insert.into, insert.into_span, made)
+    into = _find_target(cursor, insert.into, insert.into_span, made)
     if insert.rejected is not None:
-        rejected = _target(cursor, insert.rejected, insert.rejected_span, made)
+        rejected = _find_target(cursor, insert.rejected, insert.rejected_span, made)
     made.catalog.used |= find_tables(query)
     return Flow(into, query, into, rejected)
 
 
-def _target(cursor: Cursor, name: str, span: Span | None, made: Definitions) -> str:
+def _find_target(cursor: Cursor, name: str, span: Span | None, made: Definitions) -> str:
     """Return a table that is written to, under the name of its definition."""
     table = made.catalog.tables.get(name.lower())
     if table is None:
@@ -255,15 +255,15 @@ def _target(cursor: Cursor, name: str, span: Span | None, made: Definitions) -> 
     return table.name
 
 
-def question(
+def compile_query(
     text: str, given: Mapping[str, str] | None = None, made: Definitions | None = None
-) -> Question:
+) -> CompiledQuery:
     """Return the one query of a text, with the definitions before it.
 
     Raises:
         SqlError: When there is none, or it can't be run, at the place.
     """
-    statements, cursor = read(text, statement, given)
+    statements, cursor = parse_statements(text, parse_statement, given)
     made = made or Definitions()
     asked: Select | None = None
     explain: Span | None = None
@@ -280,31 +280,31 @@ def question(
         if isinstance(one, Explain):
             asked, explain = one.select, one.span
     if asked is None:
-        cursor.fail(_end(text), "no query is asked", "end with SELECT ... FROM ...")
-    lowered = made.lowered(cursor, asked)
+        cursor.fail(_find_end(text), "no query is asked", "end with SELECT ... FROM ...")
+    lowered = made.lower_query(cursor, asked)
     if asked.ordering is not None:
         known = map(made.catalog.tables.get, find_tables(lowered.query))
         if any(table is not None and table.stream for table in known):
             refuse_order(cursor, asked.ordering)
-    return Question(text, lowered, made.catalog.tables, explain, made.places)
+    return CompiledQuery(text, lowered, made.catalog.tables, explain, made.places)
 
 
-def step(text: str, made: Definitions) -> Question | None:
+def compile_input(text: str, made: Definitions) -> CompiledQuery | None:
     """Run one text of a session: return its query, or ``None`` if it only defines something.
 
     Returns:
         The query, where it is one; ``None`` where something was defined.
     """
-    statements, cursor = read(text, statement)
+    statements, cursor = parse_statements(text, parse_statement)
     if not any(isinstance(one, Select | Explain | Insert) for one in statements):
         for one in statements:
             made.define(cursor, one)
         made.places |= {one: (text, span) for one, span in cursor.places.items()}
         return None
-    return question(text, made=made)
+    return compile_query(text, made=made)
 
 
-def split(text: str) -> list[str]:
+def split_statements(text: str) -> list[str]:
     """Split a text into its statements, each with its semicolon.
 
     A statement with an unterminated quote is returned as it is.
@@ -314,14 +314,14 @@ def split(text: str) -> list[str]:
         ["SET a = ';';", ' SELECT 1']
     """
     found, start = [], 0
-    for end in semicolons(text):
+    for end in find_semicolons(text):
         found.append(text[start : end + 1])
         start = end + 1
     found.append(text[start:])
     return [one for one in found if one.strip(" ;\n\t\r")]
 
 
-def table(cursor: Cursor, made: CreateTable) -> DeclaredTable:
+def declare_table(cursor: Cursor, made: CreateTable) -> DeclaredTable:
     """Return the table that a statement declares, as pipelines use it."""
     options = dict(made.options)
     connector = options.pop("connector", None)

@@ -8,9 +8,9 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from muntin.model.inputs import InputOptions
-from muntin.sql import clauses
+from muntin.sql import stream_clauses
 from muntin.sql.cursor import Cursor, Span
-from muntin.sql.queries import column_names, query, renamed
+from muntin.sql.queries import parse_column_names, parse_query, rename_columns
 from muntin.sql.syntax import (
     CreateTable,
     CreateView,
@@ -21,67 +21,69 @@ from muntin.sql.syntax import (
     Statement,
 )
 
-_STATEMENTS = "the statements are SELECT, CREATE TABLE, CREATE VIEW, INSERT INTO, SET and EXPLAIN"
-_OURS = ("connector", "mode")
+_STATEMENTS_HINT = (
+    "the statements are SELECT, CREATE TABLE, CREATE VIEW, INSERT INTO, SET and EXPLAIN"
+)
+_OWN_OPTIONS = ("connector", "mode")
 _CONSTRAINTS = ("PRIMARY", "UNIQUE", "CONSTRAINT", "FOREIGN", "CHECK", "REFERENCES")
 _OR_COMMA = "close its parenthesis, or write a comma"
-_TABLE = "write CREATE TABLE t (ts TIMESTAMP, ...) WITH (connector = 'parquet', path = '...')"
+_TABLE_HINT = "write CREATE TABLE t (ts TIMESTAMP, ...) WITH (connector = 'parquet', path = '...')"
 
 
-def statement(cursor: Cursor) -> Statement | None:
+def parse_statement(cursor: Cursor) -> Statement | None:
     """Read one statement; ``None`` if the text is empty."""
     cursor.depth = 0
     if cursor.ended or cursor.sees_kind(TokenType.SEMICOLON):
         cursor._advance(len(cursor._tokens))
         return None
-    found = _statement(cursor)
+    found = _parse_by_keyword(cursor)
     if not cursor.ended:
         hint = "end the statement with a semicolon before the next"
         cursor.fail(None, f"{cursor.shown} isn't understood here", hint)
     return found
 
 
-def _statement(cursor: Cursor) -> Statement:
+def _parse_by_keyword(cursor: Cursor) -> Statement:
     if cursor.word in ("SELECT", "WITH"):
-        return query(cursor)
+        return parse_query(cursor)
     if cursor.takes("EXPLAIN"):
         span = cursor.since(cursor._prev.start)
-        return Explain(query(cursor), span)
+        return Explain(parse_query(cursor), span)
     if cursor.takes("CREATE"):
-        return _create(cursor)
+        return _parse_create(cursor)
     if cursor.takes("INSERT", "INTO"):
-        return _insert(cursor)
+        return _parse_insert(cursor)
     if cursor.takes("SET"):
-        return _setting(cursor)
-    cursor.fail(None, f"{cursor.shown} doesn't begin a statement", _STATEMENTS)
+        return _parse_setting(cursor)
+    cursor.fail(None, f"{cursor.shown} doesn't begin a statement", _STATEMENTS_HINT)
 
 
-def _create(cursor: Cursor) -> CreateTable | CreateView:
+def _parse_create(cursor: Cursor) -> CreateTable | CreateView:
     start = cursor._prev.start
     replaces = cursor.takes("OR", "REPLACE")
     cursor.takes("TEMPORARY") or cursor.takes("TEMP")
     if cursor.takes("VIEW"):
-        existing = _existing(cursor, replaces)
+        existing = _parse_existing(cursor, replaces)
         name, span = cursor.name("a view")
-        names = column_names(cursor)
+        names = parse_column_names(cursor)
         cursor.needs("AS", hint=f"write CREATE VIEW {name} AS SELECT ...")
-        return CreateView(name, renamed(cursor, query(cursor), names), span, existing)
+        return CreateView(name, rename_columns(cursor, parse_query(cursor), names), span, existing)
     if cursor.word == "STREAM":
         hint = "write CREATE TABLE ... WITH (...), or CREATE VIEW ... AS SELECT for a query"
         cursor.fail(None, "CREATE STREAM isn't taken", hint)
     cursor.takes("STREAMING")
-    cursor.needs("TABLE", hint=_TABLE)
-    existing = _existing(cursor, replaces)
+    cursor.needs("TABLE", hint=_TABLE_HINT)
+    existing = _parse_existing(cursor, replaces)
     name, _ = cursor.name("a table")
     if cursor.word == "AS":
         hint = f"write CREATE TABLE {name} WITH (...) for a sink, and INSERT INTO {name} SELECT ..."
         cursor.fail(None, "CREATE TABLE ... AS SELECT isn't taken: it doesn't say where to", hint)
-    parts = _Parts()
+    parts = _TableParts()
     if cursor.takes_kind(TokenType.L_PAREN):
-        cursor.several(lambda: _part(cursor, parts))
+        cursor.several(lambda: _parse_table_part(cursor, parts))
         cursor.closes("the list of columns", _OR_COMMA)
-    cursor.needs("WITH", "(", hint=_TABLE)
-    options, spans = _options(cursor)
+    cursor.needs("WITH", "(", hint=_TABLE_HINT)
+    options, spans = _parse_options(cursor)
     return CreateTable(
         name,
         tuple(parts.columns),
@@ -94,7 +96,7 @@ def _create(cursor: Cursor) -> CreateTable | CreateView:
     )
 
 
-def _existing(cursor: Cursor, replaces: bool) -> Existing:
+def _parse_existing(cursor: Cursor, replaces: bool) -> Existing:
     start = cursor.here
     if not cursor.takes("IF", "NOT", "EXISTS"):
         return "replace" if replaces else "refuse"
@@ -105,7 +107,7 @@ def _existing(cursor: Cursor, replaces: bool) -> Existing:
 
 
 @dataclass
-class _Parts:
+class _TableParts:
     """The columns and marks between the parentheses of ``CREATE TABLE``."""
 
     columns: list[tuple[str, str]] = field(default_factory=list)
@@ -113,21 +115,21 @@ class _Parts:
     marks: InputOptions = field(default_factory=InputOptions)
 
 
-def _part(cursor: Cursor, parts: _Parts) -> None:
+def _parse_table_part(cursor: Cursor, parts: _TableParts) -> None:
     start = cursor.here
     if cursor.word == "WATERMARK" and cursor.second != ",":
         cursor.takes("WATERMARK")
         if parts.marks.time is not None:
             cursor.fail((start, cursor.here), "the table has two watermarks", "leave one away")
-        found, known = clauses.watermark_of_table(cursor).marks, parts.marks
+        found, known = stream_clauses.parse_table_watermark(cursor).marks, parts.marks
         parts.marks = replace(found, offset=known.offset, clock=known.clock)
     elif cursor.sees("OFFSET", "FOR"):
-        parts.marks = replace(parts.marks, offset=clauses.offset_columns(cursor))
+        parts.marks = replace(parts.marks, offset=stream_clauses.parse_offset_columns(cursor))
     elif cursor.takes("CLOCK", "FOR"):
         parts.marks = replace(parts.marks, clock=cursor.name("a column")[0])
     else:
         _refuse_constraint(cursor)
-        _column(cursor, parts, start)
+        _parse_column(cursor, parts, start)
 
 
 def _refuse_constraint(cursor: Cursor) -> None:
@@ -137,7 +139,7 @@ def _refuse_constraint(cursor: Cursor) -> None:
         cursor.fail(None, f"{cursor.word} isn't kept here", hint)
 
 
-def _column(cursor: Cursor, parts: _Parts, start: int) -> None:
+def _parse_column(cursor: Cursor, parts: _TableParts, start: int) -> None:
     name, span = cursor.name("a column")
     taken = {n.lower() for n, _ in (*parts.columns, *parts.computed)}
     if name.lower() in taken:
@@ -168,14 +170,14 @@ def _column(cursor: Cursor, parts: _Parts, start: int) -> None:
     if cursor.takes("COMMENT"):
         cursor.text("the comment")
     _refuse_constraint(cursor)
-    parts.columns.append((name, _type(kind)))
+    parts.columns.append((name, _render_type(kind)))
 
 
-def _type(kind: exp.Expr) -> str:
+def _render_type(kind: exp.Expr) -> str:
     return kind.sql(dialect="spark")
 
 
-def _options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:
+def _parse_options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:
     """Read options such as ``connector = 'parquet'``, with or without quotes around the key.
 
     Our own keys may be written in any case; all others are passed to the connector as written.
@@ -186,26 +188,26 @@ def _options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:
         if options and not cursor.takes_kind(TokenType.COMMA):
             cursor.fail(None, "the options aren't closed", "write name = 'value', ...")
         start = cursor.here
-        key = _key(cursor)
-        if key.lower() in _OURS:
+        key = _parse_key(cursor)
+        if key.lower() in _OWN_OPTIONS:
             key = key.lower()
         # Spark's readers compare options without case, so the second would replace the first.
         if key.lower() in {known.lower() for known in options}:
             cursor.fail((start, cursor.here), f"{key} is given twice", "give it once")
         if not cursor.takes_kind(TokenType.EQ):
             cursor.fail(None, f"{key} has no value", f"write {key} = '...'")
-        options[key], spans[key] = _value(cursor)
+        options[key], spans[key] = _parse_value(cursor)
     cursor.closes("WITH", _OR_COMMA)
     return options, spans
 
 
-def _key(cursor: Cursor) -> str:
+def _parse_key(cursor: Cursor) -> str:
     if cursor.sees_kind(TokenType.STRING):
         return cursor.text("the option")[0]
     return cursor.path("an option")
 
 
-def _value(cursor: Cursor) -> tuple[str, Span]:
+def _parse_value(cursor: Cursor) -> tuple[str, Span]:
     number = cursor.takes_kind(TokenType.NUMBER)
     if number is not None:
         return number.text, (number.start, number.end + 1)
@@ -217,7 +219,7 @@ def _value(cursor: Cursor) -> tuple[str, Span]:
     return cursor.text("the value")
 
 
-def _insert(cursor: Cursor) -> Insert:
+def _parse_insert(cursor: Cursor) -> Insert:
     cursor.takes("TABLE")
     into, into_span = cursor.name("a table")
     rejected, rejected_span = None, None
@@ -227,14 +229,14 @@ def _insert(cursor: Cursor) -> Insert:
     if cursor.sees_kind(TokenType.L_PAREN) or cursor.word not in ("SELECT", "WITH"):
         hint = f"write INSERT INTO {into} SELECT ..."
         cursor.fail(None, "INSERT takes a query, and its columns by name", hint)
-    return Insert(into, into_span, rejected, rejected_span, query(cursor))
+    return Insert(into, into_span, rejected, rejected_span, parse_query(cursor))
 
 
-def _setting(cursor: Cursor) -> Setting:
+def _parse_setting(cursor: Cursor) -> Setting:
     start = cursor.here
-    name = _key(cursor)
+    name = _parse_key(cursor)
     name_span = (start, cursor._prev.end + 1)
     if not cursor.takes_kind(TokenType.EQ):
         cursor.fail(None, f"{name} has no value", f"write SET {name} = '...'")
-    value, span = _value(cursor)
+    value, span = _parse_value(cursor)
     return Setting(name, name_span, value, span)

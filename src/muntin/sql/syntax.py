@@ -7,11 +7,12 @@ from typing import Literal
 
 from sqlglot import exp
 
+from muntin.model.fill import Fill
 from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import Values
-from muntin.model.policies import Fill, OnePolicy
+from muntin.model.policies import OnePolicy
 from muntin.sql.cursor import Span
-from muntin.sql.lengths import Length
+from muntin.sql.intervals import Interval
 
 ArgumentKind = Literal["table", "columns", "length", "text", "scalar"]
 
@@ -49,8 +50,8 @@ class WindowClause:
     """``WINDOW TUMBLING (SIZE 1 HOUR, RETENTION 7 DAYS, GRACE PERIOD 10 MINUTES)``."""
 
     call: WindowCall
-    grace: Length | None
-    retention: Length | None
+    grace: Interval | None
+    retention: Interval | None
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class WithinClause:
 
     before: int
     after: int
-    grace: Length | None
+    grace: Interval | None
     span: Span
 
 
@@ -79,7 +80,7 @@ class Watermark:
 
 
 @dataclass(frozen=True)
-class Source:
+class FromItem:
     """The relation after ``FROM`` or ``JOIN``, with the clauses that follow it.
 
     Attributes:
@@ -91,7 +92,7 @@ class Source:
         as_of: Time of ``FOR SYSTEM_TIME AS OF orders.at``.
     """
 
-    item: TableItem | WindowCall
+    item: TableExpression | WindowCall
     alias: str | None
     watermark: Watermark | None
     span: Span
@@ -123,7 +124,7 @@ class Join:
     """
 
     how: str
-    source: Source
+    source: FromItem
     over: exp.Window | None
     left_over: exp.Window | None
     on: exp.Expr | None
@@ -136,7 +137,7 @@ class Join:
 
 
 @dataclass(frozen=True)
-class Item:
+class SelectItem:
     """One column of a select list.
 
     Attributes:
@@ -182,8 +183,8 @@ class Emit:
 
     early: PolicyClause | None = None
     late: PolicyClause | None = None
-    grace: Length | None = None
-    retain: Length | None = None
+    grace: Interval | None = None
+    retain: Interval | None = None
     retain_rows: int | None = None
     deltas: bool = False
     repeat: bool = True
@@ -193,7 +194,7 @@ class Emit:
 
 
 @dataclass(frozen=True)
-class OrderedBy:
+class SortKey:
     """``total DESC NULLS LAST``."""
 
     scalar: exp.Expr
@@ -202,10 +203,10 @@ class OrderedBy:
 
 
 @dataclass(frozen=True)
-class Ordering:
+class OrderBy:
     """``ORDER BY total DESC LIMIT 10``, or one of the two."""
 
-    by: tuple[OrderedBy, ...]
+    by: tuple[SortKey, ...]
     limit: int | None
     span: Span
 
@@ -214,9 +215,9 @@ class Ordering:
 class Select:
     """A query."""
 
-    items: tuple[Item, ...]
+    items: tuple[SelectItem, ...]
     distinct: bool
-    source: Source
+    source: FromItem
     joins: tuple[Join, ...]
     where: exp.Expr | None
     group: tuple[exp.Expr, ...]
@@ -229,7 +230,7 @@ class Select:
     window: WindowClause | None = None
     qualify: exp.Expr | None = None
     sets: tuple[tuple[exp.Expr, ...], ...] | None = None
-    ordering: Ordering | None = None
+    ordering: OrderBy | None = None
     united: tuple[Select, ...] = ()
 
     @property
@@ -298,5 +299,5 @@ class Explain:
 Statement = Select | CreateView | CreateTable | Insert | Setting | Explain
 
 
-TableItem = str | Select | Values
+TableExpression = str | Select | Values
 """The relation that a query reads: a table by its name, a query, or rows."""

@@ -8,32 +8,34 @@ from typing import Any
 
 from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import Union
-from muntin.sql.catalog import Resolved
+from muntin.sql.catalog import ResolvedRelation
 from muntin.sql.cursor import Cursor
 from muntin.sql.lookups import is_input
 from muntin.sql.syntax import Select
 
 
-def united(
+def lower_union(
     cursor: Cursor, select: Select, lower: Callable[[Select], Any], outermost: bool
-) -> Resolved:
+) -> ResolvedRelation:
     """Return the united rows of several queries that choose and compute rows one by one."""
     parts = (replace(select, united=(), views=()), *select.united)
     if outermost:
         hint = "unite rows in FROM (SELECT ... UNION ALL SELECT ...), or write two queries"
         cursor.fail(parts[1].span, "UNION ALL unites messages, not whole queries", hint)
-    found: list[Resolved] = []
+    found: list[ResolvedRelation] = []
     for part in parts:
         one = lower(part)
-        if not isinstance(one, Resolved) or not is_input(one.relation):
+        if not isinstance(one, ResolvedRelation) or not is_input(one.relation):
             hint = "unite the rows before their windows, or write two queries"
             cursor.fail(part.span, "this query's results can't be united with others", hint)
         found.append(one)
-    marks = _marks(cursor, parts, [one.marks for one in found])
-    return Resolved(Union(tuple(one.relation for one in found)), marks, frozenset())
+    marks = _merge_input_options(cursor, parts, [one.marks for one in found])
+    return ResolvedRelation(Union(tuple(one.relation for one in found)), marks, frozenset())
 
 
-def _marks(cursor: Cursor, parts: Sequence[Select], marks: Sequence[InputOptions]) -> InputOptions:
+def _merge_input_options(
+    cursor: Cursor, parts: Sequence[Select], marks: Sequence[InputOptions]
+) -> InputOptions:
     """Return the marks of all messages together; the watermark trails by the greatest lateness."""
     first = marks[0]
     for part, one in zip(parts, marks, strict=True):

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from muntin.engine.joins.joiner import REACHED
+from muntin.engine.joins.joiner import WINDOW_HAS_ENDED
 from muntin.engine.joins.strategy import SideFrames
 from muntin.model.axis import MIN_POSITION
 from muntin.model.joins import SIDES, ByArrival, JoinSpec, Newest, Side, SideName
@@ -122,7 +122,7 @@ def _compute_watermarks(
         side_spec = spec.side(side)
         can_advance = find_advancing(frame, side_spec.offset, taken[side])
         if isinstance(spec.bound, Newest):
-            can_advance &= frame.select(REACHED).to_series().to_numpy()
+            can_advance &= frame.select(WINDOW_HAS_ENDED).to_series().to_numpy()
         watermarks[side] = MessageWatermarks.from_messages(
             frame, side_spec.lateness, starts[side], can_advance
         )

@@ -10,14 +10,14 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.joins import reading as join_reading
-from muntin.engine.joins.joiner import SIDE, Arrived, Joiner
-from muntin.engine.joins.operator import join_shard
+from muntin.engine.joins.joiner import SIDE, Joiner, SideArrival
+from muntin.engine.joins.operator import open_join_shard
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.reading import AxisRange
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.joins.strategy import SideFrames
-from muntin.engine.joins.window_output import window_output
-from muntin.engine.output import LetIn
+from muntin.engine.joins.window_output import build_window_output
+from muntin.engine.output import EnteringMessages
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.standalone.frame_builder import UNREAD_COLUMN, WATERMARK_COLUMN, FrameBuilder
 from muntin.standalone.join_cuts import split_join_steps
@@ -72,10 +72,10 @@ class StoredJoin(StoredWindows):
             types = {name: str(kind) for name, kind in schema.items()}
             spec = spec.with_side(side, replace(spec.side(side), types=types))
         self.joiner = Joiner(spec, {s: builders[s].schema for s in SIDES}, self.suffix)
-        self.shard: JoinShard | PartitionedJoinShard = join_shard(
+        self.shard: JoinShard | PartitionedJoinShard = open_join_shard(
             self.joiner, self.blobs, FrameCache()
         )
-        results, rejected = self.joiner.nothing_emitted(), self.joiner.nothing_rejected
+        results, rejected = self.joiner.make_empty_results(), self.joiner.empty_rejected
         sides = {side: self._build_window_output(side, []) for side in self.outputs}
         step = StepRows(self._hide_columns(results), self._format_rejected(rejected), sides)
         self._finish_opening(self.shard.state, step)
@@ -83,7 +83,7 @@ class StoredJoin(StoredWindows):
     @property
     def watermarks(self) -> dict[SideName, int | None]:
         """The watermark of each side; ``None`` on the rows axis."""
-        return dict(self.shard.marks) if self.is_open else dict.fromkeys(SIDES)
+        return dict(self.shard.watermarks) if self.is_open else dict.fromkeys(SIDES)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -99,7 +99,7 @@ class StoredJoin(StoredWindows):
         """Process messages: a batch in one step, single ones as if each were a batch."""
         if pending.order is None:
             return [self._step(pending.messages, pending.final)]
-        watermarks_and_offsets = self.shard.marks, self.shard.state.taken
+        watermarks_and_offsets = self.shard.watermarks, self.shard.state.taken
         steps = split_join_steps(
             pending.messages, pending.order, self.spec, *watermarks_and_offsets
         )
@@ -114,7 +114,7 @@ class StoredJoin(StoredWindows):
     ) -> pl.DataFrame:
         """Return the stored messages of a side, with their position in ``columns.TIME``."""
         wanted = [self._cast_keys(side, keys) for keys in only]
-        messages = join_reading.messages(self.shard, side, between, *wanted[:1])
+        messages = join_reading.read_join_messages(self.shard, side, between, *wanted[:1])
         for keys in wanted[1:]:
             messages = messages.join(keys, on=keys.columns, how="semi")
         return messages.select(*self._visible[side], columns.TIME)
@@ -126,7 +126,9 @@ class StoredJoin(StoredWindows):
         if not self.is_open:
             return pl.DataFrame()
         keys = None if only is None else self._cast_keys(side, only)
-        return self._cast_bounds(side, join_reading.windows(self.shard, side, between, keys))
+        return self._cast_bounds(
+            side, join_reading.read_join_windows(self.shard, side, between, keys)
+        )
 
     def get_sessions(self, between: AxisRange, only: pl.DataFrame | None) -> pl.DataFrame:
         """Return the sessions of both sides; see ``join_reading.sessions``."""
@@ -134,7 +136,7 @@ class StoredJoin(StoredWindows):
             return pl.DataFrame()
         assert isinstance(self.shard, JoinShard)
         keys = None if only is None else self._cast_keys("left", only)
-        return self._cast_bounds("left", join_reading.sessions(self.shard, between, keys))
+        return self._cast_bounds("left", join_reading.read_join_sessions(self.shard, between, keys))
 
     def _step(
         self,
@@ -143,22 +145,26 @@ class StoredJoin(StoredWindows):
         latest: Mapping[SideName, int] | None = None,
     ) -> StepRows:
         wall = self.clock.read(self.shard.state)
-        arrived: dict[SideName, list[Arrived]] = {side: [] for side in SIDES}
+        arrived: dict[SideName, list[SideArrival]] = {side: [] for side in SIDES}
         for side, frame in (messages or {}).items():
             arrived[side] = [self.joiner.arrive(side, frame)]
         for side, moment in (latest or {}).items():
-            nothing = self.joiner.no_messages(side)
-            aside = self.joiner.nothing_aside(side)
-            arrived[side] = [Arrived(nothing, rejected=aside, reached=moment)]
+            nothing = self.joiner.make_empty_messages(side)
+            aside = self.joiner.make_empty_rejected(side)
+            arrived[side] = [SideArrival(nothing, rejected=aside, reached=moment)]
         step = self.shard.step(arrived, wall, final=final)
-        sides = {side: self._build_window_output(side, step.let_in[side]) for side in self.outputs}
+        sides = {
+            side: self._build_window_output(side, step.entering[side]) for side in self.outputs
+        }
         return StepRows(
             self._hide_columns(step.results), self._format_rejected(step.rejected), sides
         )
 
-    def _build_window_output(self, side: SideName, let_in: Sequence[LetIn]) -> pl.DataFrame:
+    def _build_window_output(
+        self, side: SideName, entering: Sequence[EnteringMessages]
+    ) -> pl.DataFrame:
         """Return the outputs of a side's own windows."""
-        sent = window_output(self.joiner, side, self._visible[side], let_in)
+        sent = build_window_output(self.joiner, side, self._visible[side], entering)
         return self._cast_bounds(side, sent)
 
     def _cast_keys(self, side: SideName, keys: pl.DataFrame) -> pl.DataFrame:
@@ -167,7 +173,7 @@ class StoredJoin(StoredWindows):
 
     def _hide_columns(self, results: pl.DataFrame) -> pl.DataFrame:
         """Return results without the accompanying columns."""
-        names = self.joiner.names
+        names = self.joiner.result_names
         hidden = {
             names[s][n] for s in SIDES for n in (UNREAD_COLUMN, WATERMARK_COLUMN) if n in names[s]
         }
@@ -175,7 +181,7 @@ class StoredJoin(StoredWindows):
 
     def _format_rejected(self, rejected: pl.DataFrame) -> pl.DataFrame:
         outs = dict.fromkeys(
-            self.joiner.aside[side][name] for side in SIDES for name in self._visible[side]
+            self.joiner.rejected_names[side][name] for side in SIDES for name in self._visible[side]
         )
         watermark = pl.coalesce(WATERMARK_COLUMN, columns.WATERMARK)
         kinds = set(self._time_types.values())

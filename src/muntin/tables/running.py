@@ -16,6 +16,7 @@ from weakref import WeakSet, finalize
 from muntin.model.axis import SECOND
 from muntin.model.closeable import Closeable
 from muntin.model.errors import MuntinError, OptionError
+from muntin.model.option_types import check_count
 from muntin.stores import KeyValue
 from muntin.tables.agent import AgentRun
 from muntin.tables.changes import TableChanges
@@ -51,8 +52,7 @@ class Running(Closeable):
     ) -> None:
         if app.running is not None:
             raise OptionError("app", app.name, "is open already", "close it first")
-        if partitions < 1:
-            raise OptionError("partitions", partitions, "is less than one", "give 1 or more")
+        check_count("partitions", partitions)
         self._app = app
         self._clock = clock
         self._store = PartitionStore(store, app, partitions)
@@ -128,8 +128,7 @@ class Running(Closeable):
             OptionError: When the data of a topic is shorter than what was read of it, or its last
                 row that was read is another one now.
         """
-        if batch < 1:
-            raise OptionError("batch", batch, "is less than one", "give 1 or more")
+        check_count("batch", batch)
         if isinstance(sources, Memory):
             self.topics = sources
         if self._pending or self._app.timers:

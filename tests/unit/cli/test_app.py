@@ -40,7 +40,6 @@ def test_help_names_the_commands():
     assert emitted.exit_code == 0
     for command in ("run", "explain", "schema"):
         assert command in emitted.stdout
-    assert "demo" in emitted.stdout
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from muntin.explain.flows import describe_flows
 from muntin.explain.size import Rates, estimate, format_amount, format_bytes
 from muntin.explain.story import Circumstances, describe_spec
 from muntin.model.pipeline import Column, DeclaredTable
-from muntin.sql.door import pipeline
+from muntin.sql.api import compile_pipeline
 
 AT = sentence(key="k", time="ts", lateness="30 minutes")
 HOURS = AT.hopping("1 hour", "5 minutes")
@@ -166,7 +166,7 @@ def test_numbers_at_a_glance():
 
 
 def test_pipelines_are_told_with_their_tables():
-    made = pipeline(
+    made = compile_pipeline(
         """CREATE TABLE a (k STRING, timestamp TIMESTAMP, x INT,
                WATERMARK FOR timestamp AS timestamp - 1 MINUTE) WITH (connector = 'rate');
            CREATE TABLE b (k STRING, timestamp TIMESTAMP, y INT) WITH (connector = 'json');
@@ -192,7 +192,7 @@ def test_pipelines_are_told_with_their_tables():
 
 
 def test_queries_before_others_come_first() -> None:
-    made = pipeline(
+    made = compile_pipeline(
         """CREATE TABLE a (k STRING, at TIMESTAMP, x INT) WITH (connector = 'json');
            CREATE TABLE b (k STRING, at TIMESTAMP, y INT) WITH (connector = 'json');
            CREATE TABLE o WITH (connector = 'parquet', path = '/o');

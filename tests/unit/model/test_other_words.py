@@ -67,7 +67,7 @@ def test_the_next_word_of_a_query() -> None:
 
 
 def test_sql_is_a_function_though_its_package_is_imported() -> None:
-    import muntin.sql.door
+    import muntin.sql.api
     from muntin.dataframe.sql import sql
 
     assert mt.sql is sql

@@ -10,7 +10,7 @@ from sqlglot import exp, parse_one
 from muntin.model.errors import MuntinError
 from muntin.model.placeholders import OutsideQuotesError, fill_expression
 from muntin.pipelines.toml import pipeline
-from muntin.sql.door import question
+from muntin.sql.api import compile_query
 
 HOSTILE = "1 OR true; -- ' \" ` \\ /* */ ${q}"
 
@@ -67,7 +67,7 @@ into = "views"
 
 def test_toml_and_sql_take_a_value_as_the_same_data() -> None:
     made = pipeline(TOML.format(where="page = '${p}'"), {"p": HOSTILE}).flows[0].query
-    asked = question(
+    asked = compile_query(
         "SELECT count(*) AS n FROM clicks WATERMARK ts DELAY OF INTERVAL 1 SECOND "
         "WHERE page = '${p}' GROUP BY TUMBLE(ts, INTERVAL 10 MINUTES)",
         {"p": HOSTILE},

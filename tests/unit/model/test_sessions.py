@@ -26,13 +26,25 @@ def test_a_longest_duration() -> None:
     assert windows.memory > session("30 minutes").memory
 
 
+def test_conditions() -> None:
+    windows = session("30 minutes", longest="8 hours", end="kind = 'logout'", same="page")
+    assert windows.is_cut
+    assert windows.conditions == {"end": "kind = 'logout'", "same": "page"}
+    assert str(windows) == "session 30 minutes, at most 8 hours, end kind = 'logout', same page"
+    assert not session("30 minutes").is_cut
+    assert session("30 minutes", start="login").storage.endswith("whether a session has them")
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         ({"gap": "1 hour", "longest": "59 minutes"}, "is shorter than the gap; .*1 hour"),
         ({"gap": "1 hour", "longest": "0 s"}, "longest='0 s' is zero"),
-        ({"gap": rows(3), "longest": "1 hour"}, "a time beside a gap of rows"),
+        ({"gap": rows(3), "longest": "1 hour"}, "longest='1 hour' needs a gap in time"),
         ({"by": "patience", "longest": "1 hour"}, "needs a gap"),
+        ({"gap": rows(3), "end": "logout"}, "end='logout' needs a gap in time"),
+        ({"end": "logout"}, "gap=None is missing"),
+        ({"by": "patience", "same": "state"}, "same='state' needs a gap that ends sessions"),
     ],
 )
 def test_durations_that_cannot_be(options: dict[str, Any], problem: str) -> None:

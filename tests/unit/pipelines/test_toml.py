@@ -11,7 +11,7 @@ from muntin.model.errors import OptionError
 from muntin.pipelines.files import read_pipeline
 from muntin.pipelines.form import form_schema
 from muntin.pipelines.toml import PipelineFileError, pipeline
-from muntin.sql import door
+from muntin.sql import api
 
 ROOT = Path(__file__).parents[3]
 
@@ -75,6 +75,10 @@ def sql(windows: str, emit: str = "") -> str:
             "SESSION(ts, 30 MINUTES, LONGEST => INTERVAL '8' HOUR)",
         ),
         (
+            'session = "30 minutes", start = "a = 1", end = "b = \'x\'", same = "c"',
+            "SESSION(ts, 30 MINUTES, END => b = 'x', START => a = 1, SAME => c)",
+        ),
+        (
             'session = "30 minutes", closed = "left"',
             "SESSION(ts, 30 MINUTES, CLOSED => 'left')",
         ),
@@ -89,7 +93,7 @@ def sql(windows: str, emit: str = "") -> str:
     ],
 )
 def test_windows_are_those_of_sql(windows, call):
-    ours, theirs = pipeline(TOML % (windows, ""), GIVEN), door.pipeline(sql(call), GIVEN)
+    ours, theirs = pipeline(TOML % (windows, ""), GIVEN), api.compile_pipeline(sql(call), GIVEN)
     assert ours.flows == theirs.flows
     assert ours.tables["clicks"].options == theirs.tables["clicks"].options
     assert (ours.checkpoint, ours.trigger, ours.names) == ("c", 5_000_000, theirs.names)
@@ -109,6 +113,10 @@ def test_windows_are_those_of_sql(windows, call):
             "EARLY EVERY 9 ROWS OR AFTER 1 SECOND SINCE LAST",
         ),
         ('fill = { value = "zero", up_to = "1 day" }', "FILL ZERO UP TO 1 DAY"),
+        (
+            'fill = { value = "previous", values = { n = 0 }, up_to = "1 day" }',
+            "FILL PREVIOUS (n = 0) UP TO 1 DAY",
+        ),
         ('early = { every = "1 s" }\nkeep = "2 days"', "EARLY EVERY 1 SECOND RETAIN 2 DAYS"),
         ('late = { rows = 2 }\ngrace = "1 hour"', "LATE EVERY 2 ROWS GRACE 1 HOUR"),
         ('grace = "1 hour"\nkeep = "2 hours"', "GRACE 1 HOUR RETAIN 2 HOURS"),
@@ -124,7 +132,9 @@ def test_windows_are_those_of_sql(windows, call):
 )
 def test_policies_are_those_of_sql(said, emit):
     ours = pipeline(TOML % ('tumbling = "1 hour"', said), GIVEN)
-    assert ours.flows == door.pipeline(sql("TUMBLE(ts, 1 HOUR)", "EMIT " + emit), GIVEN).flows
+    assert (
+        ours.flows == api.compile_pipeline(sql("TUMBLE(ts, 1 HOUR)", "EMIT " + emit), GIVEN).flows
+    )
 
 
 def test_windows_of_rows_lie_on_offsets():

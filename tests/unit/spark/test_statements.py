@@ -10,7 +10,7 @@ import pytest
 import muntin as mt
 from muntin.model.errors import OptionError, SqlError
 from muntin.spark import statements
-from muntin.sql import door
+from muntin.sql import api
 
 STATEMENT = """SELECT k, SUM(v) AS `x`, MAX(v) AS `x=y`, window_start, window_end
 FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' MINUTE))
@@ -34,7 +34,7 @@ def test_an_aggregate_is_found_by_its_whole_name(
 
     monkeypatch.setattr(statements, "bind", refuses)
     with pytest.raises(SqlError) as refusal:
-        statements.bind_statement(None, door.question(STATEMENT), {})
+        statements.bind_statement(None, api.compile_query(STATEMENT), {})
     start, end = refusal.value.span
     assert STATEMENT[start:end].startswith(marked)
 

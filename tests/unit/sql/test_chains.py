@@ -7,8 +7,8 @@ from tests.unit.sql.twins import joined, lowered, refused
 
 from muntin.model.joins import Newest, Within
 from muntin.model.pipeline import Derived, Joining, Windowing, find_tables
-from muntin.sql.catalog import bound_of
-from muntin.sql.selectlist import END
+from muntin.sql.catalog import find_bound_column
+from muntin.sql.select_list import END
 
 WINDOWS = "SELECT k, window_start, window_end, count(*) AS n FROM TABLE(TUMBLE({}, 1 MINUTE)) "
 BY = "GROUP BY k, window_start, window_end"
@@ -61,12 +61,15 @@ def test_windows_over_pairs_of_windows():
 
 def test_where_the_ends_of_windows_are():
     made = lowered(INNER)
-    assert bound_of(made, END) == END
-    assert bound_of(Derived(made), END) == END
-    assert bound_of(lowered("SELECT count(*) AS n FROM t GROUP BY TUMBLE(3 ROWS)"), END) is None
+    assert find_bound_column(made, END) == END
+    assert find_bound_column(Derived(made), END) == END
+    assert (
+        find_bound_column(lowered("SELECT count(*) AS n FROM t GROUP BY TUMBLE(3 ROWS)"), END)
+        is None
+    )
     one = joined(f"SELECT a.k FROM ({INNER}) a JOIN ({INNER}) b USING (k, window_end)")
-    assert bound_of(one, END) is None
-    assert bound_of(Derived(one), END) is None
+    assert find_bound_column(one, END) is None
+    assert find_bound_column(Derived(one), END) is None
 
 
 CHANGES = (

@@ -8,9 +8,9 @@ from tests.unit.sql.twins import lowered, refused
 
 from muntin.model import aggregates as agg
 from muntin.model.pipeline import Column, Expression
-from muntin.sql.door import aggregate
+from muntin.sql.api import compile_aggregate
+from muntin.sql.dialect import parse_statements
 from muntin.sql.expressions import Scope, walk
-from muntin.sql.reader import read
 
 BOUNDS = "window_start, window_end"
 HOUR = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))"
@@ -78,7 +78,7 @@ def test_aggregates_take_all_of_their_arguments(text: str, meant: agg.Aggregate)
     assert only(text) == meant
     if "t.st" not in text:
         # What a pipeline in TOML computes.
-        assert aggregate(text) == meant
+        assert compile_aggregate(text) == meant
 
 
 def test_aggregates_per_row_take_all_of_their_arguments() -> None:
@@ -161,7 +161,7 @@ def test_a_key_within_its_own_negation_is_not_taken_for_it(key: str, item: str, 
 
 
 def test_what_isnt_the_same_by_itself_is_refused() -> None:
-    [node], cursor = read("a NOT IN (1)", lambda c: c.scalar("x"))
+    [node], cursor = parse_statements("a NOT IN (1)", lambda c: c.scalar("x"))
     inner = next(part for part in walk(node) if isinstance(part, exp.In))
     assert Scope(cursor).standing(node) == (0, 12)
     with pytest.raises(Exception, match="can't be separated"):

@@ -15,7 +15,7 @@ from muntin.model.pipeline import (
     WindowLookup,
     find_tables,
 )
-from muntin.sql.door import question
+from muntin.sql.api import compile_query
 
 LEFT, RIGHT = SIDE_COLUMNS
 COUNT = "SELECT g.kind, count(*) AS n FROM bids b {} GROUP BY g.kind, TUMBLE(b.ts, 1 MINUTE)"
@@ -90,7 +90,7 @@ def test_a_table_may_be_a_query_or_a_view():
 
 def test_a_table_that_is_declared_as_one_is_looked_up():
     text = COUNT.format("JOIN goods g ON b.item = g.item").replace("g.kind", "g.item")
-    source = question(GOODS.format("batch") + text).lowered.query.source
+    source = compile_query(GOODS.format("batch") + text).lowered.query.source
     assert isinstance(source, Lookup)
     assert "GROUP BY can't stand beside JOIN" in refused(GOODS.format("stream") + text)[0]
 

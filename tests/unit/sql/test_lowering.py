@@ -91,6 +91,16 @@ WINDOWS = [
         "TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), 30 MINUTES, LONGEST => 8 HOURS))",
         AT.session("30 minutes", longest="8 hours"),
     ),
+    (
+        "TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), 30 MINUTES, "
+        "START => kind = 'login', END => kind IN ('logout', 'expired'), SAME => upper(device)))",
+        AT.session(
+            "30 minutes",
+            start="kind = 'login'",
+            end="kind IN ('logout', 'expired')",
+            same="upper(device)",
+        ),
+    ),
     ("HOP(t, DESCRIPTOR(ts), 5 MINUTES, 1 HOUR)", AT.hopping("1 hour", "5 minutes")),
     ("TABLE(TUMBLE(TABLE t, 3 ROWS))", sentence(key="k").tumbling(mt.rows(3))),
     ("TABLE(HOP(TABLE t, 2 ROWS, ROWS 6))", sentence(key="k").hopping(mt.rows(6), mt.rows(2))),
@@ -300,6 +310,16 @@ EMITS = [
     (
         "EMIT FILL NULL UP TO INTERVAL '2' HOUR, EARLY EACH",
         HOURS.early(each=True).fill("null", up_to="2 hours"),
+    ),
+    ("EMIT FILL PREVIOUS UP TO 1 DAY", HOURS.fill("previous", up_to="1 day")),
+    ("EMIT FILL LINEAR (n = 0) UP TO 1 DAY", HOURS.fill("linear", n=0, up_to="1 day")),
+    ("EMIT FILL (n = -1) UP TO 1 DAY", HOURS.fill(n=-1, up_to="1 day")),
+    ("EMIT FILL (n = 'linear') UP TO 1 DAY", HOURS.fill(n="'linear'", up_to="1 day")),
+    ("EMIT FILL (n = linear) UP TO 1 DAY", HOURS.fill(n="linear", up_to="1 day")),
+    ("EMIT FILL (n = 1.5) UP TO 1 DAY", HOURS.fill(n=1.5, up_to="1 day")),
+    (
+        "EMIT FILL (n = true) UP TO 1 DAY, EARLY EACH",
+        HOURS.early(each=True).fill(n=True, up_to="1 day"),
     ),
     ("EMIT EARLY EACH", HOURS.early(each=True)),
     ("EMIT EARLY EVERY ROW", HOURS.early(each=True)),

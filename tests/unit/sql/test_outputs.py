@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import muntin as mt
-from muntin.sql.door import pipeline
+from muntin.sql.api import compile_pipeline
 
 TABLES = """
     CREATE TABLE t (k STRING, ts TIMESTAMP) WITH (connector = 'json', path = 't');
@@ -38,14 +38,14 @@ def written(*outputs: str) -> str:
 def test_two_outputs_in_one_table_are_refused_at_the_second(outputs, name, at):
     text = written(*outputs)
     with pytest.raises(mt.SqlError, match=f"{name} is written twice; give each output") as caught:
-        pipeline(text)
+        compile_pipeline(text)
     start, end = caught.value.span
     assert text[start:end] == at
     assert text.rindex(f"INTO {at} ") + len("INTO ") == start
 
 
 def test_rejected_messages_of_several_queries_may_go_to_one_topic():
-    made = pipeline(written("a REJECTED INTO letters", "b REJECTED INTO Letters"))
+    made = compile_pipeline(written("a REJECTED INTO letters", "b REJECTED INTO Letters"))
     assert [(flow.results, flow.rejected) for flow in made.flows] == [
         ("a", "letters"),
         ("b", "letters"),

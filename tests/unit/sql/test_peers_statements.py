@@ -20,7 +20,7 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.errors import SqlError
 from muntin.model.pipeline import Expression, Windowing
 from muntin.model.sessions import Sessions
-from muntin.sql.door import question
+from muntin.sql.api import compile_query
 from muntin.standalone import SessionAggregator, WindowedAggregator
 
 DOCS = Path(__file__).parents[3] / "docs" / "coming-from.md"
@@ -550,9 +550,9 @@ def _plain(aggregate: Aggregate) -> Aggregate:
 def test_what_becomes_of_a_statement(printed: Printed) -> None:
     if printed.refused is not None:
         with pytest.raises(SqlError, match=re.escape(printed.refused)):
-            question(TABLES + printed.text)
+            compile_query(TABLES + printed.text)
         return
-    found = question(TABLES + printed.text).lowered.query
+    found = compile_query(TABLES + printed.text).lowered.query
     if printed.rows is not None:
         assert isinstance(found, Windowing)
         assert emitted(found) == printed.rows

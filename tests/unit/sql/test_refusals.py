@@ -6,7 +6,7 @@ import pytest
 from tests.unit.sql.twins import refused
 
 import muntin as mt
-from muntin.sql.door import aggregate, pipeline
+from muntin.sql.api import compile_aggregate, compile_pipeline
 
 HOUR = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))"
 G = "GROUP BY k, window_start, window_end"
@@ -389,7 +389,7 @@ def test_refused(text, said, at):
 
 def test_the_place_is_shown_with_its_line():
     with pytest.raises(mt.SqlError) as caught:
-        pipeline("SELECT\n\tk,\n\tcount(*\nFROM t")
+        compile_pipeline("SELECT\n\tk,\n\tcount(*\nFROM t")
     assert str(caught.value).splitlines()[1:] == ["  FROM t", "  ^^^^"]
     assert str(caught.value).startswith("line 4: ")
 
@@ -405,4 +405,4 @@ def test_deep_nesting_is_refused_not_crashed():
 @pytest.mark.parametrize("text", ["delay", "avg(DISTINCT x)", "max(x) + 1", "max(x); min(x)", ""])
 def test_an_aggregate_alone_is_nothing_else(text):
     with pytest.raises(mt.SqlError):
-        aggregate(text)
+        compile_aggregate(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import muntin as mt
-from muntin.sql.door import Definitions, pipeline, question, step
+from muntin.sql.api import Definitions, compile_input, compile_pipeline, compile_query
 
 FIRST = "CREATE TABLE t (k STRING, ts TIMESTAMP) WITH (connector = 'json', path = 'first');"
 SECOND = "TABLE t (k STRING, ts TIMESTAMP) WITH (connector = 'json', path = 'second');"
@@ -16,7 +16,7 @@ QUERY = "SELECT k, count(*) AS n FROM {} GROUP BY k, TUMBLE(ts, 1 HOUR);"
 def catalog(*statements: str):
     made = Definitions()
     for statement in statements:
-        step(statement, made)
+        compile_input(statement, made)
     return made.catalog
 
 
@@ -79,7 +79,7 @@ def test_a_view_is_replaced_or_left_as_the_statement_says():
 def test_a_question_reads_the_view_as_it_is_now():
     text = f"""{FIRST} CREATE VIEW v AS SELECT * FROM t WHERE k = '1';
         CREATE OR REPLACE VIEW v AS SELECT * FROM v WHERE ts IS NOT NULL; {QUERY.format("v")}"""
-    relation = question(text).lowered.query.source
+    relation = compile_query(text).lowered.query.source
     assert (relation.where, relation.source.where) == ("ts IS NOT NULL", "k = '1'")
 
 
@@ -107,4 +107,4 @@ def test_what_cannot_be_replaced_is_refused(second, said, place):
 def test_a_table_of_a_query_before_is_not_replaced(table):
     text = f"{FIRST} {OUT} INSERT INTO out {QUERY.format('t')} CREATE OR REPLACE {table}"
     with pytest.raises(mt.SqlError, match=r"a query uses (t|out) as it was"):
-        pipeline(text)
+        compile_pipeline(text)

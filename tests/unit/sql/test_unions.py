@@ -6,7 +6,7 @@ import pytest
 from tests.unit.sql.twins import lowered, refused
 
 from muntin.model.pipeline import Column, Derived, Reading, Union, find_tables
-from muntin.sql.door import question
+from muntin.sql.api import compile_query
 
 COUNT = "SELECT k, count(*) AS n FROM ({}) u GROUP BY k, TUMBLE(u.ts, 1 MINUTE)"
 TABLE = """CREATE TABLE {} (k STRING, {} TIMESTAMP, WATERMARK FOR {} AS {} - {} SECONDS)
@@ -24,7 +24,7 @@ def test_rows_meet_by_their_places():
 def test_the_watermark_trails_as_far_as_that_of_any():
     tables = TABLE.format("a", "ts", "ts", "ts", 5) + TABLE.format("b", "TS", "TS", "TS", 30)
     text = COUNT.format("SELECT k, ts FROM a UNION ALL SELECT k, TS FROM b")
-    query = question(tables + text).lowered.query
+    query = compile_query(tables + text).lowered.query
     assert (query.spec.time, query.spec.lateness) == ("ts", 30_000_000)
 
 

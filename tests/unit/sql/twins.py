@@ -11,7 +11,7 @@ import muntin as mt
 from muntin.model.errors import SqlError
 from muntin.model.pipeline import Joining, Windowing
 from muntin.spark.windowed import Windowed
-from muntin.sql.door import question
+from muntin.sql.api import compile_query
 
 FRAME = Mock(spec=DataFrame)
 
@@ -23,14 +23,14 @@ def sentence(**options: Any) -> Windowed:
 
 def lowered(text: str, **given: str) -> Windowing:
     """What a query of windows is lowered to."""
-    found = question(text, given).lowered.query
+    found = compile_query(text, given).lowered.query
     assert isinstance(found, Windowing)
     return found
 
 
 def joined(text: str) -> Joining:
     """What a join is lowered to."""
-    found = question(text).lowered.query
+    found = compile_query(text).lowered.query
     assert isinstance(found, Joining)
     return found
 
@@ -38,7 +38,7 @@ def joined(text: str) -> Joining:
 def refused(text: str) -> tuple[str, str]:
     """What a text is refused for, and the place that the caret points at."""
     try:
-        question(text)
+        compile_query(text)
     except SqlError as error:
         lines = str(error).splitlines()
         assert len(lines) == 3

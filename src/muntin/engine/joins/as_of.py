@@ -2,11 +2,11 @@
 
 A left message waits until the right side's watermark has passed it, since a newer version may come
 until then. Where the right side's source is read to its end, it doesn't hold left messages back:
-time passes with the greatest time of either side, less the right side's lateness. A version that
-comes behind that isn't late, and counts for what is emitted from then on.
+time then advances to the greatest time of either side, less the right side's lateness. A version
+that arrives after that isn't late, and applies to left messages that are emitted later.
 
-The right side keeps the messages that are newer than any left message that may still come, and the
-newest message of each key before that. Others are dropped when their run is merged.
+The right side stores all versions from the first left message that may still arrive, and the newest
+version of each key before it. Others are dropped when their run is merged.
 
 Source: Flink's temporal joins (versions of a row by event time).
 """
@@ -17,54 +17,52 @@ from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.firing import MAX_WINDOW
 from muntin.engine.joins.joiner import ID, LATE, Joiner
-from muntin.engine.joins.pairs import AT, ROW, compared
+from muntin.engine.joins.pairs import AT, ROW, RowNumbers, select_comparable_keys
 from muntin.engine.joins.stored_messages import StoredMessages
 from muntin.engine.joins.strategy import (
     JoinClock,
     JoinStrategy,
     SideFrames,
-    SidePlaces,
+    SidePositions,
     SideWatermarks,
 )
 from muntin.engine.order import find_group_starts, sort_rows
 from muntin.engine.state import State
 from muntin.model.joins import AsOf, JoinSpec
 
-RowNumbers = NDArray[np.int64]
-_ASKS = "__asks"
+_IS_LEFT = "__is_left"
 _PASSED = "passed"
 
 
 class Versions(StoredMessages):
     """Right messages, each of which is its key's version until the time of the next one."""
 
-    def __init__(self, joiner: Joiner, state: State, most: int | None) -> None:
-        self.most = most
+    def __init__(self, joiner: Joiner, state: State, max_age: int | None) -> None:
+        self.max_age = max_age
         super().__init__(joiner, "right", state)
 
-    def all_near(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
-        """Return the messages between two positions; all are read to decide which are valid."""
-        found = self.messages.read() if only is None else [self.of(only)]
-        living = self._living([self.empty, *found])
-        return living.filter(pl.col(columns.TIME).is_between(low, high))
+    def read_messages(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
+        """Return the versions between two positions that haven't been replaced."""
+        frames = self.messages.read() if only is None else [self.read_keys(only)]
+        versions = self._drop_expired([self.empty, *frames])
+        return versions.filter(pl.col(columns.TIME).is_between(low, high))
 
-    def drop_before(self, place: int | None) -> None:
+    def drop_before(self, position: int | None) -> None:
         """Drop the versions before a position, except the newest of each key."""
-        if place is None:
+        if position is None:
             return
-        self.from_place = place
-        if place == MAX_WINDOW:
-            self.messages.drop_before(place)
-        elif self.most is not None:
-            self.messages.drop_before(place - self.most)
+        self.first_position = position
+        if position == MAX_WINDOW:
+            self.messages.drop_before(position)
+        elif self.max_age is not None:
+            self.messages.drop_before(position - self.max_age)
 
-    def _living(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        return living(pl.concat(frames), self.keys, self.from_place, self.most)
+    def _drop_expired(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        return drop_replaced(pl.concat(frames), self.keys, self.first_position, self.max_age)
 
 
 class AsOfJoin(JoinStrategy):
@@ -79,118 +77,126 @@ class AsOfJoin(JoinStrategy):
         self.versions = Versions(joiner, state, self.spec.bound.most)
         self.buffers = {"left": self.waiting, "right": self.versions}
 
-    def kept_from(self, marks: SideWatermarks) -> SidePlaces:
-        """Return the first position that is kept; the right side keeps a version before it."""
-        left, right = marks["left"], marks["right"]
-        asks = None
+    def find_first_stored(self, watermarks: SideWatermarks) -> SidePositions:
+        """Return the first positions; the right side also stores the version before its own."""
+        left, right = watermarks["left"], watermarks["right"]
+        first_version = None
         if left is not None and right is not None:
-            asks = min(left - self.spec.left.firing.grace, right)
-        return {"left": self._find_later(right, self.passed), "right": asks}
+            first_version = min(left - self.spec.left.firing.grace, right)
+        return {"left": self._find_later(right, self.emitted_until), "right": first_version}
 
     @property
-    def passed(self) -> int | None:
+    def emitted_until(self) -> int | None:
         """The position before which left messages were emitted because the right side had ended."""
-        passed: int | None = self.state.extra.get(_PASSED)
-        return passed
+        position: int | None = self.state.extra.get(_PASSED)
+        return position
 
-    def drop_before(self, places: SidePlaces) -> None:
-        super().drop_before({**places, "left": self._find_later(places["left"], self.passed)})
+    def drop_before(self, positions: SidePositions) -> None:
+        left = self._find_later(positions["left"], self.emitted_until)
+        super().drop_before({**positions, "left": left})
 
-    def _pass_time(self, moment: JoinClock) -> int | None:
-        """Return the position before which the versions of left messages are certain now."""
-        if moment.final:
+    def _update_certain_until(self, clock: JoinClock) -> int | None:
+        """Return the position before which no newer version can arrive, and record it."""
+        if clock.final:
             return MAX_WINDOW
-        left, right = moment.marks["left"], moment.marks["right"]
-        if "right" in moment.caught_up and left is not None:
-            reached = left + self.spec.left.lateness - self.spec.right.lateness
-            self.state.extra[_PASSED] = self._find_later(reached, self.passed)
-        return self._find_later(right, self.passed)
+        left, right = clock.watermarks["left"], clock.watermarks["right"]
+        if "right" in clock.caught_up and left is not None:
+            position = left + self.spec.left.lateness - self.spec.right.lateness
+            self.state.extra[_PASSED] = self._find_later(position, self.emitted_until)
+        return self._find_later(right, self.emitted_until)
 
     @staticmethod
     def _find_later(one: int | None, other: int | None) -> int | None:
         """Return the later one of two positions, each of which may be unknown."""
-        known = [position for position in (one, other) if position is not None]
-        return max(known, default=None)
+        positions = [position for position in (one, other) if position is not None]
+        return max(positions, default=None)
 
-    def meet(self, new: SideFrames, moment: JoinClock) -> list[pl.DataFrame]:
-        passed = self._pass_time(moment)
-        left, place, on_time = new["left"], pl.col(columns.TIME), pl.lit(False).alias(LATE)
+    def join_messages(self, new: SideFrames, clock: JoinClock) -> list[pl.DataFrame]:
+        certain_until = self._update_certain_until(clock)
+        left, position, on_time = new["left"], pl.col(columns.TIME), pl.lit(False).alias(LATE)
         # A message counts as late only in the step in which it arrives.
         versions = new["right"].with_columns(on_time)
         emitted = []
-        if passed is not None:
+        if certain_until is not None:
             due = pl.concat(
-                [self.waiting.all_near(-MAX_WINDOW, passed - 1), left.filter(place < passed)]
+                [
+                    self.waiting.read_messages(-MAX_WINDOW, certain_until - 1),
+                    left.filter(position < certain_until),
+                ]
             )
-            emitted = self._emitted(due, versions, moment.final)
-            left = left.filter(place >= passed)
+            emitted = self._build_results(due, versions, clock.final)
+            left = left.filter(position >= certain_until)
         self.waiting.messages.append(left.with_columns(on_time))
         self.versions.messages.append(versions)
         return emitted
 
-    def _emitted(self, due: pl.DataFrame, new: pl.DataFrame, final: bool) -> list[pl.DataFrame]:
-        """Return results for left messages whose version is final."""
+    def _build_results(
+        self, due: pl.DataFrame, new: pl.DataFrame, final: bool
+    ) -> list[pl.DataFrame]:
+        """Return results for left messages, each of which no newer version can reach."""
         if not len(due):
             return []
-        stored = self.versions.of(self.joiner.wanted("left", due))
-        there = pl.concat([stored, new.select(stored.columns)])
-        left, right = newest(due, there, self.spec)
-        emitted = [self.joiner.paired(due[left], there[right], final, "full")]
+        stored = self.versions.read_keys(self.joiner.convert_keys("left", due))
+        versions = pl.concat([stored, new.select(stored.columns)])
+        left, right = find_versions(due, versions, self.spec)
+        results = [self.joiner.build_pairs(due[left], versions[right], final, "full")]
         if "left" in self.spec.unmatched:
-            alone = np.ones(len(due), dtype=bool)
-            alone[left] = False
-            unmatched = due.filter(pl.Series(alone)).sort(columns.TIME, ID)
-            emitted.append(self.joiner.unmatched("left", unmatched))
-        return emitted
+            has_no_version = np.ones(len(due), dtype=bool)
+            has_no_version[left] = False
+            unmatched = due.filter(pl.Series(has_no_version)).sort(columns.TIME, ID)
+            results.append(self.joiner.build_unmatched("left", unmatched))
+        return results
 
 
-def living(
-    rows: pl.DataFrame, keys: Sequence[str], place: int | None, most: int | None
+def drop_replaced(
+    rows: pl.DataFrame, keys: Sequence[str], position: int | None, max_age: int | None
 ) -> pl.DataFrame:
     """Return the versions that may still be a left message's partner.
 
     Args:
         rows: Stored right messages.
         keys: Their key columns.
-        place: The first position of left messages that may still come; ``None`` for any.
-        most: Greatest age of a version, microseconds; ``None`` for any age.
+        position: The first position of left messages that may still come; ``None`` for any.
+        max_age: Greatest age of a version, microseconds; ``None`` for any age.
     """
-    if place is None:
+    if position is None:
         return rows
     at = pl.col(columns.TIME)
-    before = rows.filter(at < place)
-    if most is not None:
-        before = before.filter(at >= place - most)
+    before = rows.filter(at < position)
+    if max_age is not None:
+        before = before.filter(at >= position - max_age)
     last = before.sort(columns.TIME, ID).unique(keys, keep="last")
-    return pl.concat([last, rows.filter(at >= place)])
+    return pl.concat([last, rows.filter(at >= position)])
 
 
-def newest(
+def find_versions(
     left: pl.DataFrame, right: pl.DataFrame, spec: JoinSpec
 ) -> tuple[RowNumbers, RowNumbers]:
     """Return the row numbers of left messages and of the newest right message at each one's time.
 
     Of several right messages at the same time, the one that arrived last counts.
     """
-    nothing = np.zeros(0, dtype=np.int64)
+    no_rows = np.zeros(0, dtype=np.int64)
     if not len(left) or not len(right):
-        return nothing, nothing
+        return no_rows, no_rows
     assert isinstance(spec.bound, AsOf)
     parts = []
-    for frame, keys, asked in ((right, spec.right.keys, 0), (left, spec.left.keys, 1)):
+    for frame, keys, is_left in ((right, spec.right.keys, 0), (left, spec.left.keys, 1)):
         number = pl.int_range(pl.len(), dtype=pl.Int64).alias(ROW)
-        place, order = pl.col(columns.TIME).alias(AT), pl.lit(asked, dtype=pl.Int64).alias(_ASKS)
-        parts.append(frame.select(*compared(frame, keys), place, order, ID, number))
+        position = pl.col(columns.TIME).alias(AT)
+        order = pl.lit(is_left, dtype=pl.Int64).alias(_IS_LEFT)
+        key_columns = select_comparable_keys(frame, keys)
+        parts.append(frame.select(*key_columns, position, order, ID, number))
     names = parts[0].columns[: len(spec.left.keys)]
     # NULL equals nothing.
-    rows = sort_rows(pl.concat(parts).drop_nulls(names), [*names, AT, _ASKS, ID])
+    rows = sort_rows(pl.concat(parts).drop_nulls(names), [*names, AT, _IS_LEFT, ID])
     count = np.arange(len(rows))
     first = np.maximum.accumulate(np.where(find_group_starts(rows, names), count, 0))
-    asks = rows[_ASKS].to_numpy() == 1
-    version = np.maximum.accumulate(np.where(asks, -1, count))
-    found = asks & (version >= first)
+    is_left_row = rows[_IS_LEFT].to_numpy() == 1
+    version = np.maximum.accumulate(np.where(is_left_row, -1, count))
+    has_version = is_left_row & (version >= first)
     if spec.bound.most is not None:
         at = rows[AT].to_numpy()
-        found &= at - at[version] <= spec.bound.most
+        has_version &= at - at[version] <= spec.bound.most
     row = rows[ROW].to_numpy()
-    return row[found], row[version[found]]
+    return row[has_version], row[version[has_version]]

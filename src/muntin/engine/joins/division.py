@@ -1,4 +1,4 @@
-"""Rescaling of joins: dividing their state among another number of shards."""
+"""Division of a join's state among another number of shards, when a query is rescaled."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import ID
-from muntin.engine.joins.sessions import LAST, renamed
+from muntin.engine.joins.sessions import LAST, rename_last_position
 from muntin.model.joins import SIDES, AsOf, ByArrival, JoinSpec, Joint, SideName
 from muntin.model.recall import load_spec
 from muntin.state.manifest import Manifest
 from muntin.state.shards import split_by_shard
 
-_KEPT = "kept"
+_ROW_COUNTS = "kept"
 
 
-class _Kept(NamedTuple):
-    """The content of a join's run.
+class _Origin(NamedTuple):
+    """The side and table of a join's run, and how its shard numbered messages.
 
     Attributes:
         side: The side of the messages.
         name: The name of the table.
         base: The offset of the messages' numbers that makes them unique among all old shards.
-        first: The first position that is kept; ``None`` if all are.
+        first: The first position of messages that haven't expired; ``None`` for any.
     """
 
     side: SideName
@@ -42,7 +42,7 @@ class JoinDivision:
         spec = load_spec(manifests[0].spec)
         assert isinstance(spec, JoinSpec)
         self.spec = spec
-        self._blobs: dict[int, _Kept] = {}
+        self._blobs: dict[int, _Origin] = {}
         parts: dict[Any, list[Manifest]] = {}
         for manifest in manifests:
             for partition, one in manifest.by_part().items():
@@ -52,25 +52,25 @@ class JoinDivision:
                 # A shard without messages of any partition has no numbers.
                 counted = [one.extra.get("next", {}).get(side, 0) for one in mine]
                 for one, base in zip(mine, accumulate(counted, initial=0), strict=False):
-                    self._note(one, side, base)
+                    self._record_origins(one, side, base)
 
-    def _note(self, one: Manifest, side: SideName, base: int) -> None:
+    def _record_origins(self, one: Manifest, side: SideName, base: int) -> None:
         first = one.extra.get("from", {}).get(side)
         for table, runs in one.tables.items():
-            whose, _, name = table.partition(" ")
-            for run in runs if whose == side else ():
-                self._blobs |= dict.fromkeys(run.blobs, _Kept(side, name, base, first))
+            owner, _, name = table.partition(" ")
+            for run in runs if owner == side else ():
+                self._blobs |= dict.fromkeys(run.blobs, _Origin(side, name, base, first))
 
     def divide(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
         side, name, base, first = self._blobs[blob]
         joint = isinstance(self.spec.bound, Joint)
         if joint:
-            rows = renamed(rows, list(self.spec.side(side).types))
+            rows = rename_last_position(rows, list(self.spec.side(side).types))
         if ID in rows.columns:
             rows = rows.with_columns(pl.col(ID) + base)
         keys = self.spec.side(side).keys
         if name == "matched":
-            return _matched(rows, keys, shards)
+            return _divide_matched(rows, keys, shards)
         versions = isinstance(self.spec.bound, AsOf | ByArrival) and side == "right"
         if name == "messages" and first is not None and not versions:
             # This shard may have dropped rows for a limit that another shard still has room for.
@@ -78,26 +78,28 @@ class JoinDivision:
         return split_by_shard(rows, keys, shards)
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
-        found = dict(manifests[0].extra)
-        found.pop(_KEPT, None)
-        if "next" in found:
-            places = {side: [one.extra["from"][side] for one in manifests] for side in SIDES}
-            found["next"] = {side: sum(m.extra["next"][side] for m in manifests) for side in SIDES}
-            found["from"] = {
-                side: None if None in mine else min(mine) for side, mine in places.items()
+        extra = dict(manifests[0].extra)
+        extra.pop(_ROW_COUNTS, None)
+        if "next" in extra:
+            positions = {side: [one.extra["from"][side] for one in manifests] for side in SIDES}
+            extra["next"] = {side: sum(m.extra["next"][side] for m in manifests) for side in SIDES}
+            extra["from"] = {
+                side: None if None in mine else min(mine) for side, mine in positions.items()
             }
-        return found
+        return extra
 
 
-def _matched(rows: pl.DataFrame, keys: Sequence[str], shards: int) -> dict[int, pl.DataFrame]:
+def _divide_matched(
+    rows: pl.DataFrame, keys: Sequence[str], shards: int
+) -> dict[int, pl.DataFrame]:
     """Divide the numbers of matched messages by the shards that own their keys.
 
-    Earlier versions stored no keys. Then every shard gets all numbers: those of messages that it
+    Earlier versions stored no keys. Then every shard gets all numbers: numbers of messages that it
     doesn't own have no effect, and are dropped when they expire.
     """
     if not set(keys) <= {*rows.columns}:
         return dict.fromkeys(range(shards), rows)
     # Rows without keys that were merged with others. A matched message never has NULL in its key.
-    unknown = rows.filter(pl.col(keys[0]).is_null())
-    known = split_by_shard(rows.filter(pl.col(keys[0]).is_not_null()), keys, shards)
-    return {n: pl.concat([unknown, known.get(n, rows.clear())]) for n in range(shards)}
+    without_keys = rows.filter(pl.col(keys[0]).is_null())
+    with_keys = split_by_shard(rows.filter(pl.col(keys[0]).is_not_null()), keys, shards)
+    return {n: pl.concat([without_keys, with_keys.get(n, rows.clear())]) for n in range(shards)}

@@ -9,7 +9,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.arrival import make_parts
-from muntin.engine.joins.joiner import Arrived, Joiner
+from muntin.engine.joins.joiner import Joiner, SideArrival
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.operator import REJECTED, RESULTS, Part, ShardState, StepOutput, Task
@@ -46,10 +46,16 @@ class JoinOperator:
             arrived.append(joiner.arrive(side, frame, taken))
             taken.add(arrived[-1].offsets)
         if not arrived:
-            arrived.append(Arrived(joiner.no_messages(side), rejected=joiner.nothing_aside(side)))
-        whole = pl.concat([part.messages for part in arrived])
+            arrived.append(
+                SideArrival(
+                    joiner.make_empty_messages(side), rejected=joiner.make_empty_rejected(side)
+                )
+            )
+        messages_of_task = pl.concat([part.messages for part in arrived])
         keys = list(joiner.spec.side(side).keys)
-        return make_parts(arrived, {_MESSAGES: split_by_shard(whole, keys, task.shards)}, task)
+        return make_parts(
+            arrived, {_MESSAGES: split_by_shard(messages_of_task, keys, task.shards)}, task
+        )
 
     def open(self, state: ShardState) -> JoinStep:
         return JoinStep(self.joiner, state)
@@ -60,23 +66,25 @@ class JoinStep:
 
     def __init__(self, joiner: Joiner, state: ShardState) -> None:
         self.joiner = joiner
-        self.shard = join_shard(joiner, state.blobs, state.cache)
+        self.shard = open_join_shard(joiner, state.blobs, state.cache)
         self.shard.state.ends_run = state.ends_run
         state.cache.retain(self.shard.state.list_blobs())
 
     def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
-        arrived: dict[SideName, list[Arrived]] = {side: [] for side in SIDES}
+        arrived: dict[SideName, list[SideArrival]] = {side: [] for side in SIDES}
         for part in parts:
             side = cast(SideName, part.input)
-            messages = part.frames.get(_MESSAGES, self.joiner.no_messages(side))
-            rejected = part.frames.get(REJECTED, self.joiner.nothing_aside(side))
-            arrived[side].append(Arrived(messages, rejected=rejected, **part.header["arrival"]))
+            messages = part.frames.get(_MESSAGES, self.joiner.make_empty_messages(side))
+            rejected = part.frames.get(REJECTED, self.joiner.make_empty_rejected(side))
+            arrived[side].append(SideArrival(messages, rejected=rejected, **part.header["arrival"]))
         clock = self.shard.state.wall or 0 if wall is None else wall
-        made = self.shard.step(arrived, clock, final=final)
-        return StepOutput({RESULTS: made.results, REJECTED: made.rejected}, made.progress)
+        output = self.shard.step(arrived, clock, final=final)
+        return StepOutput({RESULTS: output.results, REJECTED: output.rejected}, output.progress)
 
 
-def join_shard(joiner: Joiner, blobs: Blobs, cache: FrameCache) -> JoinShard | PartitionedJoinShard:
+def open_join_shard(
+    joiner: Joiner, blobs: Blobs, cache: FrameCache
+) -> JoinShard | PartitionedJoinShard:
     """Open a shard of a join over its store as of the last commit."""
     if joiner.spec.axis == "rows":
         return PartitionedJoinShard(joiner, blobs, cache)

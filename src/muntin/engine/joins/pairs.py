@@ -1,8 +1,8 @@
 """Search for partners in two frames, by a hash join on key and a coarse position.
 
-Partners lie at most a reach apart. Positions are divided into buckets of the length of the reach,
-so that the partners of a row are in at most two buckets. One hash join on key and bucket finds few
-other rows, and these are removed by their exact distance.
+Positions are divided into buckets as long as the greatest distance of partners, so that the
+partners of a row are in at most two buckets. A hash join on key and bucket finds few other rows,
+which their exact distance excludes.
 """
 
 from __future__ import annotations
@@ -22,59 +22,66 @@ RowNumbers = NDArray[np.int64]
 AT, ROW, BUCKET = "__at", "__row", "__bucket"
 
 
-def pairs(left: pl.DataFrame, right: pl.DataFrame, spec: JoinSpec) -> tuple[RowNumbers, RowNumbers]:
+def find_pairs(
+    left: pl.DataFrame, right: pl.DataFrame, spec: JoinSpec
+) -> tuple[RowNumbers, RowNumbers]:
     """Return the row numbers of all pairs of partners, in any order."""
-    nothing = np.zeros(0, dtype=np.int64)
+    no_rows = np.zeros(0, dtype=np.int64)
     if not len(left) or not len(right):
-        return nothing, nothing
+        return no_rows, no_rows
     bound = spec.bound
     assert isinstance(bound, Within | Together)
-    back, ahead = _reach(bound)
+    back, ahead = _find_distances(bound)
     names = [f"k{i}" for i in range(len(spec.left.keys))]
-    one = _slim(left, spec.left.keys, bound)
-    other = _slim(right, spec.right.keys, bound)
+    one = _select_search_columns(left, spec.left.keys, bound)
+    other = _select_search_columns(right, spec.right.keys, bound)
     if back == ahead == 0:
-        found = _joined(one, other, [*names, AT])
+        pairs = _join_on(one, other, [*names, AT])
     else:
         width = back + ahead + 1
         low, high = ((pl.col(AT) + by).floordiv(width) for by in (-back, ahead))
         early = one.with_columns(low.alias(BUCKET))
         late = one.filter(low < high).with_columns(high.alias(BUCKET))
         other = other.with_columns(pl.col(AT).floordiv(width).alias(BUCKET))
-        found = _joined(pl.concat([early, late]), other, [*names, BUCKET])
-        apart = pl.col(f"{AT}_right") - pl.col(AT)
-        found = found.filter(apart.is_between(-back, ahead))
-    rows = found[ROW].to_numpy(), found[f"{ROW}_right"].to_numpy()
-    return rows if isinstance(bound, Within) else _in_one_window(left, right, rows, bound)
+        pairs = _join_on(pl.concat([early, late]), other, [*names, BUCKET])
+        distance = pl.col(f"{AT}_right") - pl.col(AT)
+        pairs = pairs.filter(distance.is_between(-back, ahead))
+    rows = pairs[ROW].to_numpy(), pairs[f"{ROW}_right"].to_numpy()
+    if isinstance(bound, Within):
+        return rows
+    return _keep_pairs_in_one_window(left, right, rows, bound)
 
 
-def _reach(bound: Within | Together) -> tuple[int, int]:
-    """Return the greatest distances of partners before and after, in the units of ``_slim``."""
+def _find_distances(bound: Within | Together) -> tuple[int, int]:
+    """Return the greatest distances of partners before and after, in the units of the search."""
     if isinstance(bound, Within):
         return bound.before, bound.after
     panes = bound.windows[0].panes_per_window - 1
     return panes, panes
 
 
-def _slim(frame: pl.DataFrame, keys: Sequence[str], bound: Within | Together) -> pl.DataFrame:
+def _select_search_columns(
+    frame: pl.DataFrame, keys: Sequence[str], bound: Within | Together
+) -> pl.DataFrame:
     """Return the columns of the search: keys, position (or pane) and row number."""
-    place = pl.col(columns.TIME)
+    position = pl.col(columns.TIME)
     if isinstance(bound, Together):
-        place = pane_of(place, bound.windows[0])
+        position = pane_of(position, bound.windows[0])
     rows = pl.int_range(pl.len(), dtype=pl.Int64).alias(ROW)
-    return frame.select(*compared(frame, keys), place.alias(AT), rows)
+    return frame.select(*select_comparable_keys(frame, keys), position.alias(AT), rows)
 
 
-def compared(frame: pl.DataFrame, keys: Sequence[str]) -> list[pl.Expr]:
+def select_comparable_keys(frame: pl.DataFrame, keys: Sequence[str]) -> list[pl.Expr]:
     """Return the key columns as ``k0…``, with all integers in one width."""
-    found = []
+    expressions = []
     for i, key in enumerate(keys):
-        whole = frame.schema[key].is_integer()
-        found.append((pl.col(key).cast(pl.Int64) if whole else pl.col(key)).alias(f"k{i}"))
-    return found
+        is_integer = frame.schema[key].is_integer()
+        expression = pl.col(key).cast(pl.Int64) if is_integer else pl.col(key)
+        expressions.append(expression.alias(f"k{i}"))
+    return expressions
 
 
-def _joined(left: pl.DataFrame, right: pl.DataFrame, on: list[str]) -> pl.DataFrame:
+def _join_on(left: pl.DataFrame, right: pl.DataFrame, on: list[str]) -> pl.DataFrame:
     """Join on columns; integer columns are packed into one, which is several times faster."""
     if all(left.schema[name].is_integer() for name in on):
         bounds = {}
@@ -94,18 +101,18 @@ def _joined(left: pl.DataFrame, right: pl.DataFrame, on: list[str]) -> pl.DataFr
     return left.join(right, on=on)
 
 
-def _in_one_window(
+def _keep_pairs_in_one_window(
     left: pl.DataFrame, right: pl.DataFrame, rows: tuple[RowNumbers, RowNumbers], bound: Together
 ) -> tuple[RowNumbers, RowNumbers]:
     """Return the pairs that share a window of each kind; tumbling windows need no check."""
     if len(bound.windows) == 1 and bound.windows[0].panes_per_window == 1:
         return rows
     times = [f[columns.TIME].to_numpy()[r] for f, r in zip((left, right), rows, strict=True)]
-    places = pl.DataFrame({"low": np.minimum(*times), "high": np.maximum(*times)})
-    keep = np.ones(len(places), dtype=bool)
+    positions = pl.DataFrame({"low": np.minimum(*times), "high": np.maximum(*times)})
+    keep = np.ones(len(positions), dtype=bool)
     for windows in bound.windows:
-        # Of the windows that contain the earlier message, the last one ends last.
+        # The last of the windows that contain the earlier message also ends last.
         last_of = in_columns(windows.last_window)
-        last = places.select(last_of(pane_of(pl.col("low"), windows))).to_series()
-        keep &= window_end(last, windows).to_numpy() > places["high"].to_numpy()
+        last = positions.select(last_of(pane_of(pl.col("low"), windows))).to_series()
+        keep &= window_end(last, windows).to_numpy() > positions["high"].to_numpy()
     return rows[0][keep], rows[1][keep]

@@ -1,4 +1,4 @@
-"""A join on the rows axis: every partition is an axis of its own, counted from recorded starts.
+"""A join on the rows axis: every partition has its own axis, counted from its recorded start.
 
 The first offset of a partition on a side is recorded permanently, and positions are counted from
 it. So the two sides are aligned even if their offsets differ. Partners are in partitions of the
@@ -17,8 +17,8 @@ import polars as pl
 
 from muntin.engine import admission, columns
 from muntin.engine.admission import admit
-from muntin.engine.joins.joiner import Arrived, Joiner
-from muntin.engine.joins.shard import JoinShard, SideArrivals, fresh_side
+from muntin.engine.joins.joiner import Joiner, SideArrival
+from muntin.engine.joins.shard import JoinShard, SideArrivals, combine_arrivals
 from muntin.engine.output import Output
 from muntin.engine.state import State
 from muntin.model.counts import add_counts
@@ -39,38 +39,40 @@ class PartitionedJoinShard:
         self.state = State(blobs, cache, self.spec, "join", SIDES)
         extra = self.state.extra
         # The watermarks of partitions are independent, so the shard has none.
-        self.marks: dict[SideName, int | None] = dict.fromkeys(SIDES)
+        self.watermarks: dict[SideName, int | None] = dict.fromkeys(SIDES)
         self.watermark: int | None = None
         self.starts: Starts = {side: dict(extra.get("starts", {}).get(side, ())) for side in SIDES}
 
     def step(self, arrived: SideArrivals, wall: int, *, final: bool = False) -> Output:
-        parts: dict[SideName, dict[Any, Arrived]] = {}
+        parts: dict[SideName, dict[Any, SideArrival]] = {}
         rejected: list[pl.DataFrame] = []
-        new = {side: fresh_side(self.joiner, side, arrived[side], self.state) for side in SIDES}
+        new = {
+            side: combine_arrivals(self.joiner, side, arrived[side], self.state) for side in SIDES
+        }
         for side in SIDES:
             covered = [stretch for part in arrived[side] for stretch in part.offsets]
-            self._record(side, covered)
-            rejected += self._lost(side, new[side].messages)
-            parts[side] = self._by_partition(side, new[side].messages, covered)
+            self._record_starts(side, covered)
+            rejected += self._reject_unpositioned(side, new[side].messages)
+            parts[side] = self._split_by_partition(side, new[side].messages, covered)
         wall = self.state.clock(new.values(), wall)
-        begun = [partition for side in SIDES for partition in self.starts[side]]
-        names = dict.fromkeys([*self.state.partitions, *begun])
-        emitted = [self._partition_step(name, parts, wall, final) for name in names]
+        started = [partition for side in SIDES for partition in self.starts[side]]
+        names = dict.fromkeys([*self.state.partitions, *started])
+        emitted = [self._step_partition(name, parts, wall, final) for name in names]
         self.state.wall = wall
         starts = {side: list(self.starts[side].items()) for side in SIDES}
         self.state.extra["starts"] = starts
         self.state.save()
         counts = add_counts([self.state.counts, *(one.counts for one in emitted)])
-        aside = [self.joiner.nothing_rejected, *rejected]
-        whole = Output.combine(emitted, self.joiner.nothing_emitted(), aside, counts)
+        rejected_frames = [self.joiner.empty_rejected, *rejected]
+        output = Output.combine(emitted, self.joiner.make_empty_results(), rejected_frames, counts)
         for side in SIDES:
-            known = zip(names, emitted, strict=True)
-            whole.let_in[side] = [
+            partitions = zip(names, emitted, strict=True)
+            output.entering[side] = [
                 replace(part, start=self.starts[side].get(name, 0))
-                for name, one in known
-                for part in one.let_in[side]
+                for name, step in partitions
+                for part in step.entering[side]
             ]
-        return whole
+        return output
 
     @property
     def counts(self) -> dict[str, int]:
@@ -79,22 +81,22 @@ class PartitionedJoinShard:
         opened = (JoinShard(self.joiner, one, self.state.cache) for one in parts)
         return add_counts([self.state.counts, *(one.counts for one in opened)])
 
-    def opened(self, side: SideName) -> Iterator[tuple[Any, int, JoinShard]]:
+    def iterate_partitions(self, side: SideName) -> Iterator[tuple[Any, int, JoinShard]]:
         """Yield each partition of a side with its start offset and its shard."""
         for partition, start in self.starts[side].items():
-            if (one := self.state.partitions.get(partition)) is not None:
-                yield partition, start, JoinShard(self.joiner, one, self.state.cache)
+            if (blobs := self.state.partitions.get(partition)) is not None:
+                yield partition, start, JoinShard(self.joiner, blobs, self.state.cache)
 
-    def _lost(self, side: SideName, messages: pl.DataFrame) -> list[pl.DataFrame]:
+    def _reject_unpositioned(self, side: SideName, messages: pl.DataFrame) -> list[pl.DataFrame]:
         """Reject messages without partition or offset, which have no position."""
-        lost = pl.any_horizontal(pl.col(*(self.spec.side(side).offset or ())).is_null())
-        messages = messages.filter(lost)
-        taken, rejected = admit(messages, self.spec.required(side), None)
-        counts = admission.count_messages(messages, taken, rejected)
+        has_no_position = pl.any_horizontal(pl.col(*(self.spec.side(side).offset or ())).is_null())
+        messages = messages.filter(has_no_position)
+        accepted, rejected = admit(messages, self.spec.required(side), None)
+        counts = admission.count_messages(messages, accepted, rejected)
         self.state.count({name: n for name, n in counts.items() if n})
-        return [self.joiner.set_aside(side, frame, None) for frame in rejected]
+        return [self.joiner.align_rejected(side, frame, None) for frame in rejected]
 
-    def _record(self, side: SideName, covered: Sequence[OffsetRange]) -> None:
+    def _record_starts(self, side: SideName, covered: Sequence[OffsetRange]) -> None:
         """Record the starts of new partitions."""
         first: dict[Any, int] = {}
         for partition, low, _ in covered:
@@ -102,36 +104,40 @@ class PartitionedJoinShard:
         for partition, low in first.items():
             self.starts[side].setdefault(partition, low)
 
-    def _by_partition(
+    def _split_by_partition(
         self, side: SideName, messages: pl.DataFrame, covered: Sequence[OffsetRange]
-    ) -> dict[Any, Arrived]:
-        """Return each partition's messages with their positions and the end of its offsets."""
+    ) -> dict[Any, SideArrival]:
+        """Return each partition's messages with their positions, and the end of its offsets."""
         offset = self.spec.side(side).offset
         assert offset is not None
         partition, number = offset
         # Messages without partition or offset were rejected.
         messages = messages.drop_nulls([partition, number])
         parts = messages.partition_by(partition, as_dict=True, maintain_order=True)
-        reached: dict[Any, int] = {}
+        ends: dict[Any, int] = {}
         for name, _, high in covered:
-            reached[name] = max(high + 1, reached.get(name, high + 1))
-        found = {}
-        for name, until in reached.items():
+            ends[name] = max(high + 1, ends.get(name, high + 1))
+        arrivals = {}
+        for name, end in ends.items():
             start = self.starts[side][name]
-            place = (pl.col(number).cast(pl.Int64) - start).alias(columns.TIME)
-            mine = parts.get((name,), messages.clear()).with_columns(place)
-            nothing = self.joiner.nothing_aside(side)
-            found[name] = Arrived(mine, rejected=nothing, latest=until - start)
-        return found
+            position = (pl.col(number).cast(pl.Int64) - start).alias(columns.TIME)
+            positioned = parts.get((name,), messages.clear()).with_columns(position)
+            no_rejected = self.joiner.make_empty_rejected(side)
+            arrivals[name] = SideArrival(positioned, rejected=no_rejected, latest=end - start)
+        return arrivals
 
-    def _partition_step(
-        self, partition: Any, parts: Mapping[SideName, dict[Any, Arrived]], wall: int, final: bool
+    def _step_partition(
+        self,
+        partition: Any,
+        parts: Mapping[SideName, dict[Any, SideArrival]],
+        wall: int,
+        final: bool,
     ) -> Output:
-        one = self.state.partition(partition)
-        shard = JoinShard(self.joiner, one, self.state.cache)
+        blobs = self.state.partition(partition)
+        shard = JoinShard(self.joiner, blobs, self.state.cache)
         # The shard may be new, or idle for some batches; the clock has advanced.
         shard.state.wall, shard.state.ends_run = self.state.wall, self.state.ends_run
-        mine = {
+        arrivals = {
             side: [parts[side][partition]] if partition in parts[side] else [] for side in SIDES
         }
-        return shard.step(mine, wall, final=final)
+        return shard.step(arrivals, wall, final=final)

@@ -1,6 +1,6 @@
-"""Reading of a join's state: the messages of either side, and their windows.
+"""Reads a join's state: the stored messages of either side, and their windows.
 
-Only messages that the join still keeps for later partners are included.
+Expired messages are left out, unless they are held for a partner that waits.
 
 Source: the Samza SQL window operator design (``getWindows``, ``getMessages``).
 """
@@ -28,40 +28,40 @@ _MESSAGES = "messages"
 
 
 class AxisRange(NamedTuple):
-    """A range of a join's axis, both ends included; ``None`` is open. Rows have offsets."""
+    """A range of a join's axis, both ends included; ``None`` is open. On the rows axis: offsets."""
 
     low: int | None
     high: int | None
 
 
-def messages(
+def read_join_messages(
     shard: JoinShard | PartitionedJoinShard,
     side: SideName,
     between: AxisRange,
     only: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Return the messages of a side that the join holds, in order.
+    """Return the stored messages of a side, by position.
 
     Returns:
         The side's columns, and the position in ``columns.TIME`` (on the rows axis the offset).
     """
     joiner, offset = shard.joiner, shard.spec.side(side).offset
-    found = [joiner.no_messages(side)]
-    wanted = found[0].columns
-    for _, start, opened in shard.opened(side):
-        held = opened.strategy.stored(side, *_ends(between, start), only)
-        found.append(held.with_columns(pl.col(columns.TIME) + start).select(wanted))
+    frames = [joiner.make_empty_messages(side)]
+    names = frames[0].columns
+    for _, start, partition in shard.iterate_partitions(side):
+        stored = partition.strategy.read_messages(side, *_find_ends(between, start), only)
+        frames.append(stored.with_columns(pl.col(columns.TIME) + start).select(names))
     order = [columns.TIME, *(offset or ())[::-1]]
-    return pl.concat(found).sort(order, maintain_order=True)
+    return pl.concat(frames).sort(order, maintain_order=True)
 
 
-def windows(
+def read_join_windows(
     shard: JoinShard | PartitionedJoinShard,
     side: SideName,
     between: AxisRange,
     only: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Return the windows of a side that overlap a range and hold messages, by start.
+    """Return the windows of a side that overlap a range and contain stored messages, by start.
 
     Returns:
         ``window_start``, ``window_end`` and ``messages``. If messages have offsets, the partition
@@ -70,19 +70,19 @@ def windows(
     Raises:
         OptionError: When the side's windows aren't on a grid.
     """
-    kind, offset = windows_of(shard.spec, side), shard.spec.side(side).offset
-    found = []
-    for _, start, opened in shard.opened(side):
-        held = _held(opened, side, kind, _ends(between, start), only, offset)
+    kind, offset = get_grid_windows(shard.spec, side), shard.spec.side(side).offset
+    frames = []
+    for _, start, partition in shard.iterate_partitions(side):
+        stored = _read_windows(partition, side, kind, _find_ends(between, start), only, offset)
         bounds = pl.col(columns.WINDOW_START, columns.WINDOW_END)
-        found.append(held.with_columns(bounds + start))
-    if not found:
-        found = [_grouped(shard.joiner.no_messages(side), kind, offset)]
+        frames.append(stored.with_columns(bounds + start))
+    if not frames:
+        frames = [_count_by_window(shard.joiner.make_empty_messages(side), kind, offset)]
     order = [columns.WINDOW_START, columns.WINDOW_END, *(offset or ())[:1]]
-    return pl.concat(found).sort(order)
+    return pl.concat(frames).sort(order)
 
 
-def sessions(
+def read_join_sessions(
     shard: JoinShard, between: AxisRange, only: pl.DataFrame | None = None
 ) -> pl.DataFrame:
     """Return the sessions of both sides that overlap a range and may still grow.
@@ -96,13 +96,13 @@ def sessions(
     keys = list(spec.left.keys)
     parts = []
     for name in SIDES:
-        mine = only if name == "left" or only is None else joiner.wanted("left", only)
-        held = shard.strategy.stored(name, -MAX_WINDOW, MAX_WINDOW, mine)
-        named = zip(spec.side(name).keys, keys, strict=True)
+        keys_of_side = only if name == "left" or only is None else joiner.convert_keys("left", only)
+        stored = shard.strategy.read_messages(name, -MAX_WINDOW, MAX_WINDOW, keys_of_side)
+        renamed_keys = zip(spec.side(name).keys, keys, strict=True)
         kinds = joiner.schemas["left"]
         parts.append(
-            held.select(
-                *(pl.col(own).cast(kinds[key]).alias(key) for own, key in named),
+            stored.select(
+                *(pl.col(own).cast(kinds[key]).alias(key) for own, key in renamed_keys),
                 columns.TIME,
                 LAST,
                 *(pl.lit(int(name == side), dtype=pl.Int64).alias(f"__{side}") for side in SIDES),
@@ -110,39 +110,43 @@ def sessions(
         )
     last = pl.col(LAST).first()
     grouped = pl.concat(parts).group_by(*keys, pl.col(LAST).alias("__last"))
-    found = grouped.agg(
+    sessions = grouped.agg(
         pl.col(columns.TIME).min().alias(columns.WINDOW_START),
         (last + spec.bound.sessions.gap).alias(columns.WINDOW_END),
         *(pl.col(f"__{side}").sum().alias(side) for side in SIDES),
     ).drop("__last")
-    low, high = _ends(between)
-    # The last event belongs to a session, the gap after it doesn't.
+    low, high = _find_ends(between)
+    # A session includes its last position, but not the end of the gap after it.
     inside = pl.col(columns.WINDOW_END) > low, pl.col(columns.WINDOW_START) <= high
-    return found.filter(*inside).sort(columns.WINDOW_START, *keys)
+    return sessions.filter(*inside).sort(columns.WINDOW_START, *keys)
 
 
-def windows_of(spec: JoinSpec, side: SideName) -> Paned:
-    """Return the windows of a side: its own, or those that partners share."""
-    kind = kind_of(spec, side)
+def get_grid_windows(spec: JoinSpec, side: SideName) -> Paned:
+    """Return the windows of a side on a grid: its own, or those that partners share.
+
+    Raises:
+        OptionError: When there are none, or one for each message.
+    """
+    kind = get_side_windows(spec, side)
     if kind is None or isinstance(kind, Moving):
         text = "has no windows" if kind is None else "has a window for each message"
         raise OptionError("side", side, text, "ask get_messages, or give it .tumbling(…)")
     return kind
 
 
-def kind_of(spec: JoinSpec, side: SideName) -> Uniform | None:
-    """Return the windows of a side, of any kind; ``None`` if it has none."""
+def get_side_windows(spec: JoinSpec, side: SideName) -> Uniform | None:
+    """Return the windows of a side, its own or shared ones; ``None`` if it has none."""
     kind = spec.side(side).windows
     return spec.bound.windows[0] if kind is None and isinstance(spec.bound, Together) else kind
 
 
-def _ends(between: AxisRange, start: int = 0) -> tuple[int, int]:
+def _find_ends(between: AxisRange, start: int = 0) -> tuple[int, int]:
     """Return the ends of a range as positions, counted from a start."""
     low = -MAX_WINDOW if between.low is None else between.low - start
     return low, MAX_WINDOW if between.high is None else between.high - start
 
 
-def _held(
+def _read_windows(
     shard: JoinShard,
     side: SideName,
     kind: Paned,
@@ -157,24 +161,26 @@ def _held(
         first = kind.start(kind.first_window(kind.pane_of(low)))
     if high != MAX_WINDOW:
         last = kind.end(kind.last_window(kind.pane_of(high))) - 1
-    found = _grouped(shard.strategy.stored(side, first, last, only), kind, offset)
-    return found.filter(pl.col(columns.WINDOW_END) > low, pl.col(columns.WINDOW_START) <= high)
+    windows = _count_by_window(shard.strategy.read_messages(side, first, last, only), kind, offset)
+    return windows.filter(pl.col(columns.WINDOW_END) > low, pl.col(columns.WINDOW_START) <= high)
 
 
-def _grouped(held: pl.DataFrame, kind: Paned, offset: tuple[str, str] | None) -> pl.DataFrame:
+def _count_by_window(
+    messages: pl.DataFrame, kind: Paned, offset: tuple[str, str] | None
+) -> pl.DataFrame:
     pane = pane_of(pl.col(columns.TIME), kind)
-    inside = copy_to_windows(held.with_columns(pane.alias(columns.PANE)), None, None, kind)
+    inside = copy_to_windows(messages.with_columns(pane.alias(columns.PANE)), None, None, kind)
     by, ends = [columns.WINDOW], []
     if offset is not None:
         partition, number = offset
         by = [partition, columns.WINDOW]
         ends = [pl.col(number).min().alias(_FIRST_OFFSET), pl.col(number).max().alias(_LAST_OFFSET)]
-    found = inside.group_by(by).agg(pl.len().cast(pl.Int64).alias(_MESSAGES), *ends)
-    window = found[columns.WINDOW]
-    found = found.with_columns(
+    counts = inside.group_by(by).agg(pl.len().cast(pl.Int64).alias(_MESSAGES), *ends)
+    window = counts[columns.WINDOW]
+    counts = counts.with_columns(
         window_start(window, kind).alias(columns.WINDOW_START),
         window_end(window, kind).alias(columns.WINDOW_END),
     )
     names = [c.meta.output_name() for c in ends]
     bounds = [columns.WINDOW_START, columns.WINDOW_END]
-    return found.select(*by[:-1], *bounds, *names, _MESSAGES)
+    return counts.select(*by[:-1], *bounds, *names, _MESSAGES)

@@ -15,7 +15,7 @@ from muntin.state.runs import Complete
 
 
 class StoredMessages:
-    """The stored messages of one side, from a position on.
+    """The stored messages of one side that haven't expired.
 
     Args:
         joiner: The join.
@@ -23,7 +23,7 @@ class StoredMessages:
         state: The state of the shard.
         by_keys: Whether messages are searched by key.
         axis: The column with the position by which messages expire.
-        settle: Drops rows of a merge that nothing is stored before; see ``Runs``.
+        settle: Drops rows in merges that include the oldest run; see ``Runs``.
     """
 
     def __init__(
@@ -39,43 +39,43 @@ class StoredMessages:
         self.keys = list(joiner.spec.side(side).keys)
         self.axis = axis
         numbers = columns.number(ID), pl.lit(False).alias(LATE)
-        self.empty = joiner.no_messages(side).with_columns(numbers)
+        self.empty = joiner.make_empty_messages(side).with_columns(numbers)
         if axis != columns.TIME:
             self.empty = self.empty.with_columns(columns.number(axis))
-        self.from_place: int | None = None
-        # Without segments, since messages that are soon dropped or replaced don't profit from them.
+        self.first_position: int | None = None
+        # Without segments, which don't pay for messages that are soon dropped or replaced.
         self.messages = state.table(
             f"{side} messages",
             axis,
             None,
-            self._living,
+            self._drop_expired,
             self.keys if by_keys else (),
             settle=settle,
         )
 
     @property
     def rows(self) -> int:
-        """Number of stored messages; some of them may have expired."""
+        """Number of stored messages, including expired ones that aren't dropped yet."""
         return self.messages.rows
 
-    def of(self, only: pl.DataFrame) -> pl.DataFrame:
-        """Return all kept messages of some keys."""
+    def read_keys(self, only: pl.DataFrame) -> pl.DataFrame:
+        """Return all messages of some keys."""
         frames = self.messages.read(only=only) if len(only) and self.rows else []
-        return self._living([self.empty, *frames])
+        return self._drop_expired([self.empty, *frames])
 
-    def all_near(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
+    def read_messages(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
         """Return the messages between two positions, both included, of some keys or of all."""
-        messages = self._living([self.empty, *self.messages.read(low, high)])
+        messages = self._drop_expired([self.empty, *self.messages.read(low, high)])
         messages = messages.filter(pl.col(columns.TIME).is_between(low, high))
         return messages if only is None else join_null_safe(messages, only, self.keys, "semi")
 
-    def drop_before(self, place: int | None) -> None:
+    def drop_before(self, position: int | None) -> None:
         """Drop the messages before a position, unless it is ``None``."""
-        if place is not None:
-            self.from_place = place
-            self.messages.drop_before(place)
+        if position is not None:
+            self.first_position = position
+            self.messages.drop_before(position)
 
-    def _living(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """Return the rows that are kept."""
-        rows, place = pl.concat(frames), self.from_place
-        return rows if place is None else rows.filter(pl.col(self.axis) >= place)
+    def _drop_expired(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Return the rows that haven't expired."""
+        rows, first = pl.concat(frames), self.first_position
+        return rows if first is None else rows.filter(pl.col(self.axis) >= first)

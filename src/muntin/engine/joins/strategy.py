@@ -1,4 +1,4 @@
-"""The interface of join strategies, which find partners in a shard of a join."""
+"""The interface of join strategies, each of which finds partners by one kind of bound."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from muntin.model.joins import SIDES, Joint, SideName
 
 SideWatermarks = Mapping[SideName, int | None]
 SideFrames = Mapping[SideName, pl.DataFrame]
-SidePlaces = Mapping[SideName, int | None]
+SidePositions = Mapping[SideName, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,26 +24,26 @@ class JoinClock:
     """The watermarks and clocks of a join in a step.
 
     Attributes:
-        marks: Each side's watermark now.
-        before: The first position that was kept on each side when the step began.
-        after: The first position that is kept from now on.
+        watermarks: Each side's watermark now.
+        before: The first position of stored messages on each side when the step began.
+        after: The first position of stored messages on each side after the step.
         wall: The wall clock now, microseconds.
         last_wall: The wall clock of the step before; ``None`` for the first step.
         final: Whether the input has ended.
         ends_run: Whether the run ends, so that messages that wait for the wall clock enter now.
-        caught_up: The sides whose source has no more messages than this batch reads, if it tells.
+        caught_up: The sides whose source has reported that this batch reads its last messages.
     """
 
-    marks: SideWatermarks
-    before: SidePlaces
-    after: SidePlaces
+    watermarks: SideWatermarks
+    before: SidePositions
+    after: SidePositions
     wall: int
     last_wall: int | None
     final: bool
     ends_run: bool = False
     caught_up: frozenset[SideName] = frozenset()
 
-    def passed(self, period: int) -> bool:
+    def has_passed(self, period: int) -> bool:
         """Return whether the wall clock has passed a multiple of a period since the last step."""
         if self.ends_run:
             return True
@@ -57,15 +57,15 @@ class StoredSide(Protocol):
     def rows(self) -> int:
         """Number of stored messages."""
 
-    def drop_before(self, place: int | None) -> None:
+    def drop_before(self, position: int | None) -> None:
         """Drop the messages before a position, unless it is ``None``."""
 
-    def all_near(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
+    def read_messages(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
         """Return the messages between two positions, both included, of some keys or of all."""
 
 
 class JoinStrategy(ABC):
-    """A strategy to find partners, for one kind of bound."""
+    """A strategy that finds partners for one kind of bound."""
 
     buffers: Mapping[SideName, StoredSide]
 
@@ -84,48 +84,52 @@ class JoinStrategy(ABC):
         return 0
 
     @property
-    def kept(self) -> dict[str, Any]:
+    def row_counts(self) -> dict[str, Any]:
         """Counts of messages by position and side, for limits of rows; plain JSON."""
         return {}
 
-    def late(self, messages: SideFrames, marks: SideWatermarks) -> Mapping[SideName, pl.Series]:
-        """Return which messages are late by the watermark of their side."""
-        found = {}
+    def find_late(
+        self, messages: SideFrames, watermarks: SideWatermarks
+    ) -> Mapping[SideName, pl.Series]:
+        """Return, for each message, whether it is late by the watermark of its side."""
+        late = {}
         for side in SIDES:
-            edge = self.edge(side, marks)
-            found[side] = messages[side][columns.TIME] < (-MAX_WINDOW if edge is None else edge)
-        return found
+            first = self.find_first_accepted(side, watermarks)
+            late[side] = messages[side][columns.TIME] < (-MAX_WINDOW if first is None else first)
+        return late
 
-    def edge(self, side: SideName, marks: SideWatermarks) -> int | None:
+    def find_first_accepted(self, side: SideName, watermarks: SideWatermarks) -> int | None:
         """Return the first position at which a side accepts messages; ``None`` for any."""
-        mark, bound = marks[side], self.spec.bound
+        watermark, bound = watermarks[side], self.spec.bound
         assert not isinstance(bound, Joint)
-        return None if mark is None else bound.first_taken(mark, self.spec.side(side).firing.grace)
+        if watermark is None:
+            return None
+        return bound.first_taken(watermark, self.spec.side(side).firing.grace)
 
-    def watermark(self, marks: SideWatermarks) -> int | None:
+    def compute_watermark(self, watermarks: SideWatermarks) -> int | None:
         """Return the join's watermark: the earlier one of both sides, once both have one."""
-        known = [mark for mark in marks.values() if mark is not None]
-        return min(known) if len(known) == len(SIDES) else None
+        present = [watermark for watermark in watermarks.values() if watermark is not None]
+        return min(present) if len(present) == len(SIDES) else None
 
     @abstractmethod
-    def kept_from(self, marks: SideWatermarks) -> SidePlaces:
-        """Return the first position that is kept on each side; ``None`` if all are."""
+    def find_first_stored(self, watermarks: SideWatermarks) -> SidePositions:
+        """Return the first position of stored messages on each side; ``None`` for any."""
 
-    def drop_before(self, places: SidePlaces) -> None:
+    def drop_before(self, positions: SidePositions) -> None:
         """Drop the messages before a position on each side."""
         for side in SIDES:
-            self.buffers[side].drop_before(places[side])
+            self.buffers[side].drop_before(positions[side])
 
-    def stored(
+    def read_messages(
         self, side: SideName, low: int, high: int, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         """Return a side's messages between two positions, both included, of some keys or all."""
-        return self.buffers[side].all_near(low, high, only)
+        return self.buffers[side].read_messages(low, high, only)
 
-    def let_in(self, taken: SideFrames, moment: JoinClock) -> SideFrames:
+    def select_entering(self, accepted: SideFrames, clock: JoinClock) -> SideFrames:
         """Return the messages that enter the join in this step; others wait for their policy."""
-        return taken
+        return accepted
 
     @abstractmethod
-    def meet(self, new: SideFrames, moment: JoinClock) -> list[pl.DataFrame]:
+    def join_messages(self, new: SideFrames, clock: JoinClock) -> list[pl.DataFrame]:
         """Join new messages with the other side, and return the rows to emit."""

@@ -13,8 +13,8 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import LATE, Joiner
-from muntin.engine.joins.reading import kind_of
-from muntin.engine.output import LetIn
+from muntin.engine.joins.reading import get_side_windows
+from muntin.engine.output import EnteringMessages
 from muntin.engine.windows.panes import in_columns, pane_of, window_end, window_start
 from muntin.model.by_number import Moving
 from muntin.model.joins import SideName
@@ -24,8 +24,8 @@ from muntin.model.policies import Every
 _BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
 
 
-def window_output(
-    joiner: Joiner, side: SideName, names: Sequence[str], let_in: Sequence[LetIn]
+def build_window_output(
+    joiner: Joiner, side: SideName, names: Sequence[str], entering: Sequence[EnteringMessages]
 ) -> pl.DataFrame:
     """Return the messages of a side's windows, each once.
 
@@ -36,29 +36,35 @@ def window_output(
     Raises:
         OptionError: When a name is one of the added columns.
     """
-    kind, waits = kind_of(joiner.spec, side), isinstance(joiner.spec.side(side).firing.early, Every)
+    kind = get_side_windows(joiner.spec, side)
+    has_period = isinstance(joiner.spec.side(side).firing.early, Every)
     kind = None if isinstance(kind, Moving) else kind
     added = [columns.EMISSION, *(_BOUNDS if kind is not None else ())]
     for name in names:
         if name in added:
             raise columns.make_clash_error(side, name, "window outputs")
-    nothing = LetIn(joiner.no_messages(side).with_columns(pl.lit(False).alias(LATE)), None, False)
-    return pl.concat(_sent(names, kind, waits, part) for part in (nothing, *let_in))
+    empty = joiner.make_empty_messages(side).with_columns(pl.lit(False).alias(LATE))
+    no_messages = EnteringMessages(empty, None, False)
+    return pl.concat(
+        _build_part(names, kind, has_period, part) for part in (no_messages, *entering)
+    )
 
 
-def _sent(names: Sequence[str], kind: Paned | None, waits: bool, part: LetIn) -> pl.DataFrame:
-    found, bounds, full = part.messages, [], pl.lit(part.final)
+def _build_part(
+    names: Sequence[str], kind: Paned | None, has_period: bool, part: EnteringMessages
+) -> pl.DataFrame:
+    messages, bounds, is_full = part.messages, [], pl.lit(part.final)
     if kind is not None:
-        first = in_columns(kind.first_window)(pane_of(pl.col(columns.TIME), kind))
-        place = found.select(first).to_series()
-        found = found.with_columns(
-            window_start(place, kind).alias(columns.WINDOW_START),
-            window_end(place, kind).alias(columns.WINDOW_END),
+        find_first = in_columns(kind.first_window)(pane_of(pl.col(columns.TIME), kind))
+        first_window = messages.select(find_first).to_series()
+        messages = messages.with_columns(
+            window_start(first_window, kind).alias(columns.WINDOW_START),
+            window_end(first_window, kind).alias(columns.WINDOW_END),
         )
         bounds = [pl.col(_BOUNDS) + part.start]
         # A message that waited may enter because its window has ended.
-        if waits and part.mark is not None:
-            full = full | (~pl.col(LATE) & (pl.col(columns.WINDOW_END) <= part.mark))
+        if has_period and part.watermark is not None:
+            is_full = is_full | (~pl.col(LATE) & (pl.col(columns.WINDOW_END) <= part.watermark))
     late = pl.when(LATE).then(pl.lit("late")).otherwise(pl.lit("early"))
-    emission = pl.when(full).then(pl.lit("full")).otherwise(late)
-    return found.select(*bounds, *names, emission.alias(columns.EMISSION))
+    emission = pl.when(is_full).then(pl.lit("full")).otherwise(late)
+    return messages.select(*bounds, *names, emission.alias(columns.EMISSION))

@@ -10,19 +10,25 @@ Source: KIP-94, the steps "find", "merge" and "aggregate", done for all keys of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
+from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.aggregates.chosen import Extreme
 from muntin.engine.order import find_group_starts, sort_rows
 from muntin.engine.windows.combine import Combined, Combiner
+from muntin.model.errors import OptionError
 from muntin.model.kinds import Numbered
 from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
+
+# Whether the messages of a cell have different values in the column that sessions keep.
+MIXED = "__muntin_mixed"
 
 
 class SessionCombiner(Combiner):
@@ -36,20 +42,30 @@ class SessionCombiner(Combiner):
     def __init__(self, spec: WindowSpec, schema: pl.Schema) -> None:
         assert isinstance(spec.windows, Sessions)
         self.sessions: Sessions = spec.windows
+        # The columns of messages that conditions were evaluated to, by the columns that have them.
+        self._evaluated = {
+            columns.CONDITIONS[option]: _find_evaluated(option, column, schema)
+            for option, column in self.sessions.conditions.items()
+        }
         super().__init__(spec, schema)
 
     @property
     def numbered_windows(self) -> Numbered:
         """The panes that messages are lifted to."""
         # If each message has its own gap, only messages of one time certainly share a session.
-        # Sessions with a longest duration are cut between positions.
-        gap = 1 if self.sessions.longest is not None else self.sessions.gap or 1
+        # Sessions are cut between positions.
+        gap = 1 if self.sessions.is_cut else self.sessions.gap or 1
         return Windows(gap, gap, 0, self.sessions.axis)
 
     @property
     def no_windows(self) -> pl.DataFrame:
         """An empty frame of sessions, which have bounds instead of a window number."""
         return self.no_cells.drop(columns.PANE)
+
+    @cached_property
+    def empty_messages(self) -> pl.DataFrame:
+        """An empty frame of messages, with the columns that shards get."""
+        return pl.DataFrame(schema=self.schema)
 
     @property
     def reach(self) -> str:
@@ -58,10 +74,17 @@ class SessionCombiner(Combiner):
 
     def _internal_keys(self, schema: pl.Schema) -> dict[str, pl.DataType]:
         own = {} if self.sessions.by is None else {columns.REACH: pl.Int64()}
-        return {**super()._internal_keys(schema), **own}
+        evaluated = {name: schema[column] for name, column in self._evaluated.items()}
+        return {**super()._internal_keys(schema), **own, **evaluated}
 
     def _add_keys(self, messages: pl.DataFrame) -> pl.DataFrame:
         messages, by = super()._add_keys(messages), self.sessions.by
+        copies = [
+            pl.col(column).alias(name)
+            for name, column in self._evaluated.items()
+            if name not in messages.columns
+        ]
+        messages = messages.with_columns(copies) if copies else messages
         if by is None or columns.REACH in messages.columns:
             return messages
         malformed = no_gap(messages, by)
@@ -70,16 +93,25 @@ class SessionCombiner(Combiner):
         reach = (pl.col(columns.TIME) + _gap(messages, by)).alias(columns.REACH)
         return messages.with_columns(malformed.alias(columns.MALFORMED), reach)
 
-    def _bounds(self) -> list[Extreme]:
-        first, last = Extreme(0, columns.TIME, False), Extreme(0, self.reach, True)
-        first.v, last.v = columns.FIRST, columns.LAST
-        return [first, last]
+    def _bounds(self) -> list[Algebra]:
+        bounds: list[Algebra] = [
+            _NamedExtreme(columns.FIRST, columns.TIME, False),
+            _NamedExtreme(columns.LAST, self.reach, True),
+        ]
+        self.cutting = [
+            _SharedValue() if name == columns.SAME else _NamedExtreme(name, name, True)
+            for name in self._evaluated
+        ]
+        return [*bounds, *self.cutting]
 
     def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
         messages = self._add_keys(messages)
         taken, rejected = self.part(messages, None)
         sure, doubtful = taken, None
-        if watermark is not None and len(taken):
+        if self.sessions.start is not None:
+            # Only the shard knows the messages that are in no session.
+            sure, doubtful = taken.clear(), taken
+        elif watermark is not None and len(taken):
             # Any message before this position may be within the gap of a closed session.
             late = pl.col(columns.TIME) < watermark - self.spec.firing.grace
             doubtful = taken.filter(late)
@@ -91,7 +123,7 @@ class SessionCombiner(Combiner):
         return combined
 
     def combine_cells(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        if self.sessions.longest is not None:
+        if self.sessions.is_cut:
             return super().combine_cells(frames)
         full = [frame for frame in frames if len(frame)]
         return joined(full, self) if full else self.no_cells
@@ -100,6 +132,54 @@ class SessionCombiner(Combiner):
     def patience(self) -> int:
         """Distance of the watermark from a session's last message at which the session closes."""
         return self.sessions.reach + self.spec.firing.grace
+
+
+class _NamedExtreme(Extreme):
+    """The least or greatest value of a column, in a column of a name."""
+
+    def __init__(self, name: str, column: str, greatest: bool) -> None:
+        super().__init__(0, column, greatest)
+        self.v = name
+
+
+class _SharedValue(Algebra):
+    """The value that all messages have in a column, NULL included; or else that there is none."""
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        return self._merge(pl.lit(False))
+
+    def merge(self) -> list[pl.Expr]:
+        return self._merge(pl.col(MIXED).any())
+
+    def _merge(self, are_mixed: pl.Expr) -> list[pl.Expr]:
+        value = pl.col(columns.SAME)
+        differ = (value.min() != value.max()).fill_null(False)
+        differ |= value.is_null().any() & value.is_not_null().any()
+        return [value.max().alias(columns.SAME), (are_mixed | differ).alias(MIXED)]
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        return frame[columns.SAME]
+
+
+def _find_evaluated(option: str, column: object, schema: pl.Schema) -> str:
+    """Return the column of messages that a condition was evaluated to.
+
+    Raises:
+        OptionError: When messages have no such column, or its type can't work.
+    """
+    name = columns.CONDITIONS[option]
+    if name not in schema:
+        name = str(column)
+    if name not in schema:
+        raise OptionError(option, name, "isn't a column", f"give one of {', '.join(schema)}")
+    dtype = schema[name]
+    if option != "same" and dtype not in (pl.Boolean(), pl.Null()):
+        hint = "compare it with something"
+        raise OptionError(option, str(column), f"has type {dtype}, not true or false", hint)
+    if option == "same" and (dtype.is_nested() or dtype.is_float()):
+        hint = "give a string, an integer, a date, a timestamp, a boolean or a decimal"
+        raise OptionError(option, str(column), f"has type {dtype}", hint)
+    return name
 
 
 def no_gap(messages: pl.DataFrame, by: str) -> pl.Expr:

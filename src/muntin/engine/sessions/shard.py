@@ -50,10 +50,8 @@ FIRED, UNEMITTED = "fired", "unemitted"
 FIRED_LATE = "fired_late"
 # The replaced sessions that are still to be retracted, with their revisions.
 RETRACTS = "retracts"
-_Retracts = pl.List(pl.Struct({columns.FIRST: pl.Int64, columns.LAST: pl.Int64, FIRED: pl.Int64}))
-_NO_RETRACTS = pl.lit(None, dtype=_Retracts).alias(RETRACTS)
-# The first position of the session into which a stored one was merged.
-INTO = "into"
+# Whether another session has taken the place of a stored one.
+REPLACED = "replaced"
 _GROUP, _CLOSED_LAST = "__group", "__closed_last"
 
 
@@ -68,6 +66,10 @@ class SessionShard(WindowShard):
         table, last = self.state.table, columns.LAST
         self._identity = [*self.keys, columns.FIRST]
         self._bounds = [*self._identity, last]
+        # Other sessions end a gap after their last position.
+        self._ends = [columns.END] if self.windows.conditions else []
+        replaced = dict.fromkeys([columns.FIRST, columns.LAST, FIRED, *self._ends], pl.Int64)
+        self._no_retracts = pl.lit(None, dtype=pl.List(pl.Struct(replaced))).alias(RETRACTS)
         first = isinstance(self.spec.firing.late, FirstThen)
         self._counts = [FIRED, UNEMITTED, *([FIRED_LATE] if first else [])]
         self._times = since_columns(self.spec.firing.early, self.spec.firing.late)
@@ -103,7 +105,8 @@ class SessionShard(WindowShard):
         if whole is not None:
             wanted.append(pl.col(columns.LAST) >= whole)
         if start is not None:
-            wanted.append(pl.col(columns.LAST) + self.windows.gap > start)
+            ends = pl.col(columns.END) if self._ends else pl.col(columns.LAST) + self.windows.gap
+            wanted.append(ends > start)
         if end is not None:
             wanted.append(pl.col(columns.FIRST) <= end)
         return build_values(self._newest(frames).filter(*wanted), self.combiner)
@@ -117,20 +120,29 @@ class SessionShard(WindowShard):
             The sessions with new messages, the stored sessions that they replace, and the late
             messages.
         """
-        raw = [c.raw for c in combined if c.raw is not None]
+        raw = [c.raw for c in combined if c.raw is not None and len(c.raw)]
         cells = [c.cells for c in combined if len(c.cells)]
-        stored = self._stored(cells, raw)
+        waiting = self._find_waiting_keys(moment)
+        stored = self._stored([*cells, *waiting], raw)
         late = []
         doubtful = pl.concat(raw) if raw else None
         if doubtful is not None:
             doubtful, of_closed = self._split_closed(doubtful, stored, moment)
             cells += [self.combiner.lift(doubtful)] if len(doubtful) else []
             late.append(of_closed)
-        if not cells:
-            nothing = self._no_sessions()
-            return nothing, nothing.with_columns(columns.number(INTO)), late
-        changed, absorbed, alone = self._place(cells, stored, doubtful, moment)
+        if not cells and not waiting:
+            return *self._nothing_changed(), late
+        changed, absorbed, alone = self._place([*cells, *waiting], stored, doubtful, moment)
         return changed, absorbed, [*late, alone]
+
+    def _find_waiting_keys(self, moment: BatchClock) -> list[pl.DataFrame]:
+        """Return the keys that have to be placed without new messages, as rows of no cells."""
+        return []
+
+    def _nothing_changed(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return no changed sessions, and none that they replace."""
+        nothing = self._no_sessions()
+        return nothing, nothing.with_columns(pl.lit(False).alias(REPLACED))
 
     def _place(
         self,
@@ -143,20 +155,24 @@ class SessionShard(WindowShard):
         new = pl.concat(cells, how="diagonal").with_columns(self._zeros())
         now = [columns.number(name, moment.wall) for name in self._times]
         new = new.with_columns(pl.col(columns.MESSAGES).alias(UNEMITTED), *now)
-        old = stored.filter(pl.col(columns.LAST) > moment.closed_before)
+        old = self._select_open(stored, moment)
         rows, group = grouped(
             [old.with_columns(old=True), new.with_columns(old=False)], self.combiner
         )
         return self._merged(rows, group, doubtful, moment)
 
     def _stored(self, cells: Sequence[pl.DataFrame], raw: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """Return the stored sessions of a batch's keys, including closed ones."""
+        """Return the stored sessions of a batch's keys, including closed and vanished ones."""
         of_messages = [pl.col(name).alias(key) for name, key in self.combiner.key_names.items()]
         named = [c.select(self.keys) for c in cells] + [m.select(of_messages) for m in raw]
         if not named:
             return self._no_sessions()
-        newest = self._newest(self.sessions.read(only=pl.concat(named).unique()))
-        return newest.filter(pl.col(columns.MESSAGES) > 0)
+        return self._newest(self.sessions.read(only=pl.concat(named).unique()))
+
+    def _select_open(self, stored: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
+        """Return the stored sessions that exist and are open."""
+        is_open = pl.col(columns.LAST) > moment.closed_before
+        return stored.filter((pl.col(columns.MESSAGES) > 0) & is_open)
 
     def _split_closed(
         self, doubtful: pl.DataFrame, stored: pl.DataFrame, moment: BatchClock
@@ -168,7 +184,8 @@ class SessionShard(WindowShard):
         """
         last = pl.col(columns.LAST)
         remembered = moment.closed_before - self.windows.memory
-        closed = latest_closed(stored.filter(last > remembered), self.keys, moment)
+        exists = pl.col(columns.MESSAGES) > 0
+        closed = latest_closed(stored.filter(exists & (last > remembered)), self.keys, moment)
         if not len(closed):
             return doubtful, self.combiner.nothing_rejected
         by = [pl.col(key).alias(name) for name, key in self.combiner.key_names.items()]
@@ -206,7 +223,8 @@ class SessionShard(WindowShard):
         counts |= self._merge_times(rows, begins)
         whole = whole.with_columns(pl.Series(c, count) for c, count in counts.items())
         whole = self._with_retracts(whole, rows, group, was & ~same[group])
-        absorbed = rows.with_columns(pl.Series(INTO, begin[group]))
+        is_replaced = rows[columns.FIRST].to_numpy() != begin[group]
+        absorbed = rows.with_columns(pl.Series(REPLACED, is_replaced))
         absorbed = absorbed.filter(pl.Series(was & taken[group])).drop("old")
         late = self._rejected(rows, group, lost, doubtful)
         changed = whole.filter(pl.Series(taken))
@@ -240,14 +258,14 @@ class SessionShard(WindowShard):
     ) -> pl.DataFrame:
         """Add to sessions those that they replace, directly or earlier, for retraction."""
         of = pl.Series(_GROUP, group)
-        bounds = [columns.FIRST, columns.LAST, FIRED]
+        bounds = [columns.FIRST, columns.LAST, FIRED, *self._ends]
         own = rows.with_columns(of).filter(pl.Series(vanished) & (rows[FIRED] > 0))
         lists = [own.select(_GROUP, pl.struct(bounds).alias(RETRACTS))]
         earlier = rows.select(of, RETRACTS).drop_nulls(RETRACTS)
         lists.append(earlier.explode(RETRACTS))
         owed = pl.concat(lists)
         if not len(owed):
-            return whole.with_columns(_NO_RETRACTS)
+            return whole.with_columns(self._no_retracts)
         by_group = owed.group_by(_GROUP).agg(pl.col(RETRACTS))
         numbers = pl.int_range(pl.len(), dtype=pl.Int64).alias(_GROUP)
         numbered = whole.with_columns(numbers)
@@ -358,7 +376,8 @@ class SessionShard(WindowShard):
         again = (pl.col(columns.EMISSION) == "late").fill_null(False).cast(pl.Int64)
         added = [pl.col(FIRED) + once, pl.col(UNEMITTED) * (1 - once), pl.col(FIRED_LATE) + again]
         added = added[: len(self._counts)]  # the last one is optional
-        rows = rows.with_columns(*added, pl.when(emits).then(_NO_RETRACTS).otherwise(RETRACTS))
+        no_retracts = pl.when(emits).then(self._no_retracts).otherwise(RETRACTS)
+        rows = rows.with_columns(*added, no_retracts)
         return emitted, rows.drop(columns.EMISSION), silent.filter(~emits)
 
     def _late(self, moment: BatchClock) -> pl.Expr:
@@ -375,8 +394,7 @@ class SessionShard(WindowShard):
         replaced = pl.col(RETRACTS).struct
         return owing.select(
             *self.keys,
-            replaced.field(columns.FIRST),
-            replaced.field(columns.LAST),
+            *(replaced.field(name) for name in (columns.FIRST, columns.LAST, *self._ends)),
             pl.lit("retract").alias(columns.EMISSION),
             replaced.field(FIRED).alias(columns.REVISION),
         )
@@ -387,7 +405,7 @@ class SessionShard(WindowShard):
         """Store the sessions of this batch, and drop the expired ones."""
         last = pl.col(columns.LAST)
         edge = self._edge(moment)
-        replaced = absorbed.filter(pl.col(columns.FIRST) != pl.col(INTO)).drop(INTO)
+        replaced = absorbed.filter(REPLACED).drop(REPLACED)
         # Most sessions of a large batch start and end within it.
         gone = replaced.with_columns(columns.number(columns.MESSAGES))
         self.sessions.append(pl.concat([gone, rows.filter(last >= edge)], how="diagonal"))
@@ -429,15 +447,15 @@ class SessionShard(WindowShard):
         return self.combiner.no_windows.with_columns(self._zeros())
 
     def _zeros(self) -> list[pl.Expr]:
-        numbers = [*self._counts, *self._times]
-        return [*(columns.number(name) for name in numbers), _NO_RETRACTS]
+        numbers = [*self._counts, *self._times, *self._ends]
+        return [*(columns.number(name) for name in numbers), self._no_retracts]
 
     def _complete(self, stored: pl.DataFrame) -> pl.DataFrame:
         """Complete stored sessions with the columns that were added since."""
         whole = self.combiner.complete(stored)
         if RETRACTS not in whole.columns:
             # Earlier versions retracted at once.
-            whole = whole.with_columns(_NO_RETRACTS)
+            whole = whole.with_columns(self._no_retracts)
         numbers = [*self._counts, *self._times]
         # These columns are missing if other policies wrote the state.
         optional = [name for name in (FIRED_LATE, *SINCE.values()) if name in numbers]

@@ -9,16 +9,18 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.arrival import make_parts
 from muntin.engine.conditions import check_conditions
+from muntin.engine.fills import check_fills
 from muntin.engine.operator import REJECTED, RESULTS, Judged, Part, ShardState, StepOutput, Task
 from muntin.engine.output import Shard
 from muntin.engine.sessions.combine import SessionCombiner
-from muntin.engine.sessions.longest import LongestSessionShard
+from muntin.engine.sessions.cut_shard import CutSessionShard
 from muntin.engine.sessions.shard import SessionShard
 from muntin.engine.windows.by_count import ArrivalShard
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.dedup import DedupShard, PartitionedShard
 from muntin.engine.windows.each import EachShard
 from muntin.engine.windows.filling import FillingShard
+from muntin.engine.windows.interpolating import InterpolatingShard
 from muntin.engine.windows.sliding import SlidingShard
 from muntin.engine.windows.zoned import ZonedCombiner, ZonedShard
 from muntin.model.sessions import Sessions
@@ -127,6 +129,7 @@ def make_combiner(spec: WindowSpec, schema: pl.Schema) -> Combiner:
     """Return the combiner of a query."""
     combiner = _COMBINERS.get(type(spec.windows), Combiner)(spec, schema)
     check_conditions(combiner)
+    check_fills(combiner)
     return combiner
 
 
@@ -146,8 +149,9 @@ def _open_inner(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
     if isinstance(windows, ZonedWindows) and combiner.zone is None:
         return ZonedShard(combiner, blobs, cache, _open_inner)
     shard_class = _SHARDS.get(type(windows), EachShard)
-    if combiner.spec.firing.fill is not None:
-        shard_class = FillingShard
-    if isinstance(windows, Sessions) and windows.longest is not None:
-        shard_class = LongestSessionShard
+    fill = combiner.spec.firing.fill
+    if fill is not None:
+        shard_class = InterpolatingShard if fill.waits else FillingShard
+    if isinstance(windows, Sessions) and windows.is_cut:
+        shard_class = CutSessionShard
     return shard_class(combiner, blobs, cache)

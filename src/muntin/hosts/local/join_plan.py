@@ -53,14 +53,14 @@ def build_join(
     schemas = {side: source.reader.schema for side, source in zip(SIDES, sources, strict=True)}
     operator = JoinOperator(spec, schemas, suffix, both_keys=both_keys)
     joiner = operator.joiner
-    rejected = dict(joiner.nothing_rejected.schema)
+    rejected = dict(joiner.empty_rejected.schema)
     rejected[columns.WATERMARK] = result_time_type(sources[0].reader.time_type)
     named: dict[str, Input] = {side: inputs[side] for side in SIDES}
     return Plan(
         spec,
         operator,
         tuple(sources),
-        results=joiner.nothing_emitted().schema,
+        results=joiner.make_empty_results().schema,
         layout=lay_out_rejected(pl.Schema(rejected), named, joins=True),
         period=period_of_join([spec.side(side) for side in SIDES if inputs[side].clock is None]),
         keys=spec.result_keys,

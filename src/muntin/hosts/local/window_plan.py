@@ -13,6 +13,7 @@ from muntin.engine.dtypes import shape_of
 from muntin.engine.results import no_results
 from muntin.engine.windows.operator import WindowOperator
 from muntin.hosts.clock import period_of_windows
+from muntin.hosts.local.expressions import resolve_condition
 from muntin.hosts.local.messages import (
     MessageReader,
     resolve_named,
@@ -27,7 +28,7 @@ from muntin.hosts.local.plan import (
     lay_out_rejected,
     set_upstream_shards,
 )
-from muntin.hosts.windows import GAP, complete_spec
+from muntin.hosts.windows import GAP, complete_spec, name_conditions
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import micros
 from muntin.model.errors import OptionError
@@ -79,8 +80,8 @@ def _complete(
     reader = given.reader()
     names, key_columns = _name_keys(reader.rows, keys)
     aggregates, operands = _name_operands(reader.rows, spec)
-    windows, gaps = _name_gaps(reader.rows, spec.windows)
-    reader = reader.with_columns({**key_columns, **operands, **gaps})
+    windows, of_sessions = _name_columns_of_sessions(reader.rows, spec.windows)
+    reader = reader.with_columns({**key_columns, **operands, **of_sessions})
     schema = reader.schema
     shapes = {name: shape_of(kind) for name, kind in schema.items()}
     for name, aggregate in aggregates.items():
@@ -159,10 +160,23 @@ def _name_operands(
     return found, computed
 
 
-def _name_gaps(rows: pl.Schema, windows: Kind) -> tuple[Kind, dict[str, pl.Expr]]:
-    """Return the windows over named columns, and the expression of each message's own gap."""
-    if not isinstance(windows, Sessions) or windows.by is None:
+def _name_columns_of_sessions(rows: pl.Schema, windows: Kind) -> tuple[Kind, dict[str, pl.Expr]]:
+    """Return the windows over named columns, and the expressions of sessions' columns."""
+    if not isinstance(windows, Sessions):
         return windows, {}
+    if windows.by is not None:
+        return _name_gaps(rows, windows)
+    computed = {}
+    for option, value in windows.conditions.items():
+        if option == "same":
+            computed[columns.SAME] = resolve_operand(rows, option, value, value)
+        else:
+            computed[columns.CONDITIONS[option]] = resolve_condition(rows, option, value)
+    return name_conditions(windows), computed
+
+
+def _name_gaps(rows: pl.Schema, windows: Sessions) -> tuple[Sessions, dict[str, pl.Expr]]:
+    """Return sessions with named gaps, and the expression of each message's own gap."""
     by = resolve_operand(rows, "by", windows.by, windows.by)
     kind = pl.LazyFrame(schema=rows).select(by).collect_schema()
     dtype = next(iter(kind.values()))

@@ -122,9 +122,9 @@ class Entry:
     of_rows: Callable[[WindowRows, Aggregate], Any] | None = None
     formula: Formula | None = None
 
-    def filled(self, value: str) -> Any:
+    def fill_without_values(self, word: str) -> Any:
         """Return its value in an empty window that is filled with ``zero`` or ``null``."""
-        return 0 if self.adds and value == "zero" else self.empty
+        return 0 if self.adds and word == "zero" else self.empty
 
 
 ENTRIES: dict[str, Entry] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from muntin.model.policies import (
 )
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
+from muntin.testing.oracle.filling import fill_values, find_corrected, is_decided
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.values import exceeds_type, value
 from muntin.testing.oracle.window import Key, OracleWindow, Placed
@@ -52,10 +53,17 @@ def firings(
     Replaced sessions are retracted first. Windows follow by start, then by key, then by end.
     """
     emitted = []
+    fill, windows = spec.firing.fill, list(windows)
     for window in windows:
-        emission = _emission(spec, window, ending)
+        if fill is not None and fill.waits and not window.messages:
+            is_next = window.waits and is_decided(spec, window, windows, ending.after)
+            emission = "full" if is_next else None
+        else:
+            emission = _emission(spec, window, ending)
         if emission is not None:
             emitted += [(window, emission), *((old, RETRACT) for old in window.replaced)]
+    if fill is not None and fill.follows and not fill.waits:
+        emitted += [(window, "late") for window in find_corrected(emitted, windows)]
     return sorted(emitted, key=_in_order)
 
 
@@ -121,21 +129,29 @@ def _is_due(spec: WindowSpec, policy: OnePolicy, window: OracleWindow, ending: E
             )
 
 
-def row(spec: WindowSpec, window: OracleWindow, emission: str) -> tuple[dict[str, Any], bool]:
+def row(
+    spec: WindowSpec, window: OracleWindow, emission: str, windows: Collection[OracleWindow]
+) -> tuple[dict[str, Any], bool]:
     """Return the emitted row of a window, and whether a sum in it exceeds 64 bits."""
-    messages = window.messages if spec.firing.accumulate else window.unemitted
-    key = dict(zip(spec.keys, window.key, strict=True))
-    values = dict.fromkeys(spec.aggregates)
-    if emission != RETRACT:
-        values = _values(spec, window, messages)
+    overflown: list[str] = []
+    values: dict[str, Any] = dict.fromkeys(spec.aggregates)
     if spec.firing.fill is not None and not window.messages:
-        how = spec.firing.fill.value
-        values = {name: agg.entry.filled(how) for name, agg in spec.aggregates.items()}
-    overflown = list(_overflown(spec, values))
-    values |= dict.fromkeys(overflown)
+        values = fill_values(spec, window, windows, lambda other: _fitting(spec, other)[0])
+    elif emission != RETRACT:
+        values, overflown = _fitting(spec, window, all_of_it=spec.firing.accumulate)
+    key = dict(zip(spec.keys, window.key, strict=True))
     bounds = {"window_start": window.start, "window_end": window.end}
     emitted = {"emission": emission, "revision": window.revision}
     return key | bounds | values | emitted, bool(overflown)
+
+
+def _fitting(
+    spec: WindowSpec, window: OracleWindow, *, all_of_it: bool = True
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the aggregates of a window, and those that exceed 64 bits, which are null."""
+    values = _values(spec, window, window.messages if all_of_it else window.unemitted)
+    overflown = list(_overflown(spec, values))
+    return values | dict.fromkeys(overflown), overflown
 
 
 def _values(spec: WindowSpec, window: OracleWindow, messages: Sequence[Placed]) -> dict[str, Any]:

@@ -49,12 +49,19 @@ class Placing(ABC, Generic[K]):
     def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
         """Put the messages of a step into the windows that are open by the marks in force."""
 
+    def pop_outside(self, marks: Watermarks) -> list[Placed]:
+        """Return the messages that are certain to be in no window, by the marks after a step."""
+        return []
+
     def forget_closed(self, marks: Watermarks) -> None:
-        """Drop the windows that take no more messages by the marks at the end of a step."""
+        """Drop the windows that take no more messages by the marks at the end of a step.
+
+        Empty windows that haven't emitted yet still wait for others.
+        """
         self.windows = {
             bounds: window
             for bounds, window in self.windows.items()
-            if window.over + self._grace > marks.of(window.key)
+            if window.over + self._grace > marks.of(window.key) or window.waits
         }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
 
 from muntin.model.sessions import Sessions
 from muntin.testing.oracle.marks import Watermarks
@@ -101,7 +103,7 @@ class SessionPlacing(Placing[Sessions]):
         yield current
 
     def _last(self, window: OracleWindow) -> int:
-        return window.end - self._kind.gap
+        return window.over - self._kind.reach
 
     def _join(self, key: Key, group: _Group, new: list[Placed]) -> None:
         """Create or extend the session of a group; a new session replaces the old ones in it."""
@@ -128,98 +130,203 @@ class _Member:
     number: int | None = None
     old: OracleWindow | None = None
 
+    @property
+    def position(self) -> int:
+        return self.placed.position
 
-class LongestPlacing(SessionPlacing):
-    """Sessions with a longest duration: all of a key's open ones are cut anew in each step.
 
-    From the first message after the last closed session on, a message begins a session if it isn't
-    within the gap of the one before, or not within the longest duration of the session's first.
+@dataclass
+class _Part:
+    """A session of a key, or messages of one time that are in no session.
+
+    Attributes:
+        members: Its messages, by time.
+        end: Its end as it is emitted.
+        over: Least mark at which it has ended.
+        outside: Whether it is no session.
     """
+
+    members: list[_Member]
+    end: int
+    over: int
+    outside: bool = False
+
+
+class CutPlacing(SessionPlacing):
+    """Sessions that are cut: all of a key's open ones are cut anew in each step.
+
+    From the first message after the last closed session on, messages of one time either begin a
+    session, or continue the one before, or are outside of all.
+    """
+
+    def __init__(self, kind: Sessions, grace: int) -> None:
+        super().__init__(kind, grace)
+        self._outside: list[Placed] = []
+        # The sessions that were replaced, by key, start and end.
+        self._former: dict[tuple[Key, int, int], OracleWindow] = {}
 
     def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
         """Assign messages; one is late when its session is closed, or would be."""
         outcome = Outcome()
-        by_key: dict[Key, set[int]] = defaultdict(set)
+        by_key: dict[Key, set[int]] = {placed.key: set() for placed in self._outside}
         for number, placed in enumerate(messages):
             if self._belongs_to_closed(placed):
                 outcome.late.add(number)
             else:
-                by_key[placed.key].add(number)
+                by_key.setdefault(placed.key, set()).add(number)
         for key, numbers in by_key.items():
             old = [window for window in self.windows.values() if window.key == key]
             kept = [_Member(placed, old=window) for window in old for placed in window.messages]
+            kept += [_Member(placed) for placed in self._outside if placed.key == key]
             while True:
                 parts = self._cut([*kept, *(_Member(messages[n], n) for n in sorted(numbers))])
                 late = {
                     one.number
                     for part in parts
-                    if self._is_closed(self._end(part), marks.of(key))
-                    for one in part
+                    if part.over + self._grace <= marks.of(key)
+                    for one in part.members
                     if one.number is not None
                 }
                 if not late:
                     break
                 outcome.late |= late
                 numbers -= late
-            self._replace(key, old, parts, messages[0].wall)
+            wall = messages[0].wall if messages else 0
+            self._replace(key, old, [part for part in parts if not part.outside], wall)
+            others = [placed for placed in self._outside if placed.key != key]
+            outside = [one.placed for part in parts if part.outside for one in part.members]
+            self._outside = others + outside
         return outcome
+
+    def pop_outside(self, marks: Watermarks) -> list[Placed]:
+        """Return the messages outside of sessions that no session can have any more."""
+        settled, self._outside = (
+            [
+                one
+                for one in self._outside
+                if (one.position + 1 + self._grace <= marks.of(one.key)) == is_settled
+            ]
+            for is_settled in (True, False)
+        )
+        return settled
 
     def _belongs_to_closed(self, placed: Placed) -> bool:
         return any(
-            window.key == placed.key and placed.position - self._last(window) < self._kind.reach
+            window.key == placed.key and placed.position < window.over
             for window in self._remembered
         )
 
-    def _cut(self, members: list[_Member]) -> list[list[_Member]]:
-        kind, parts = self._kind, list[list[_Member]]()
-        assert kind.longest is not None
-        most = kind.longest + kind.reach - kind.gap
-        for one in sorted(members, key=lambda one: one.placed.position):
-            position = one.placed.position
-            if (
-                not parts
-                or position - parts[-1][-1].placed.position >= kind.reach
-                or position - parts[-1][0].placed.position >= most
-            ):
-                parts.append([])
-            parts[-1].append(one)
+    def _cut(self, members: list[_Member]) -> list[_Part]:
+        """Return the sessions of a key, in order."""
+        kind, parts = self._kind, list[_Part]()
+        members.sort(key=lambda one: one.position)
+        current: _Part | None = None
+        before: list[_Member] = []
+        for position, group in groupby(members, key=lambda one: one.position):
+            now = list(group)
+            if current is not None and position >= current.over:
+                current = None
+            if current is not None and self._changes(before, now):
+                current.end = current.over = position
+                current = None
+            if current is not None:
+                current.members += now
+                self._extend(current, position)
+            elif kind.start is None or _is_any(now, kind.start):
+                current = _Part(now, position, position)
+                self._extend(current, position)
+                parts.append(current)
+            else:
+                parts.append(_Part(now, position, position + 1, outside=True))
+            if current is not None and _is_any(now, kind.end):
+                current.end, current.over = position, position + 1
+            before = now
         return parts
 
-    def _end(self, part: list[_Member]) -> int:
-        """Return the last position of a session, as if it ended a gap before its end."""
-        assert self._kind.longest is not None
-        cut = part[0].placed.position + self._kind.longest - self._kind.gap
-        return min(part[-1].placed.position, cut)
+    def _extend(self, part: _Part, position: int) -> None:
+        """Let a session last a gap from a position on, or as long as it may at most."""
+        kind = self._kind
+        last = position
+        if kind.longest is not None:
+            last = min(last, part.members[0].position + kind.longest - kind.gap)
+        part.end, part.over = last + kind.gap, last + kind.reach
 
-    def _replace(
-        self, key: Key, old: list[OracleWindow], parts: list[list[_Member]], wall: int
-    ) -> None:
+    def _changes(self, before: list[_Member], now: list[_Member]) -> bool:
+        """Return whether messages within the gap of those before begin another session."""
+        kind = self._kind
+        if kind.same is not None:
+            return len({one.placed.message[kind.same] for one in (*before, *now)}) > 1 or (
+                kind.end is None and _is_any(now, kind.start)
+            )
+        return kind.end is None and _is_any(now, kind.start)
+
+    def _replace(self, key: Key, old: list[OracleWindow], parts: list[_Part], wall: int) -> None:
         """Store the sessions of a key; one with other bounds replaces those that began in it.
 
-        Messages of a session that was cut are unemitted, as if they came now.
+        Messages of a session that was cut are unemitted, as if they came now. A session with the
+        bounds of one that was replaced before continues its revisions.
         """
         for window in old:
-            del self.windows[window.start, self._last(window), key]
+            del self.windows[window.start, window.end, key]
+        sessions = []
         for part in parts:
-            first, last = part[0].placed.position, self._end(part)
-            new = [one.placed for one in part if one.number is not None]
-            begun_by = [one.old for one in part if one.old and one.placed.position == one.old.start]
-            inside = [window for window in old if any(one is window for one in begun_by)]
-            before = [w for w in inside if (w.start, self._last(w)) == (first, last)]
-            if before and len(inside) == 1:
-                self.windows[first, last, key] = before[0].take(new)
-                continue
-            session = OracleWindow(key, first, last + self._kind.gap, last + self._kind.reach)
-            for one in part:
-                session.messages.append(one.placed)
-                if one.old is None or not self._is_within(one.old, part):
-                    session.unemitted.append(one.placed._replace(wall=wall))
-            for window in inside:
-                if self._is_within(window, part):
-                    session.unemitted += window.unemitted
-                session.emissions |= window.emissions
-                session.replaced += [*window.replaced, *([window] if window.revision else [])]
-            self.windows[first, last, key] = session
+            first = part.members[0].position
+            begun = [one.old for one in part.members if one.old and one.position == one.old.start]
+            inside = [window for window in old if any(one is window for one in begun)]
+            bounds = (first, part.end, part.over)
+            if [(w.start, w.end, w.over) for w in inside] == [bounds]:
+                session = inside[0]
+                session.take(one.placed for one in part.members if one.number is not None)
+            else:
+                session = self._create(key, part, inside, wall)
+                self._former.update({(key, w.start, w.end): w for w in inside if w.revision})
+            sessions.append(session)
+            self.windows[first, part.end, key] = session
+        for session in sessions:
+            former = self._former.pop((key, session.start, session.end), None)
+            if former is not None and former is not session:
+                self._continue(session, former, sessions)
 
-    def _is_within(self, window: OracleWindow, part: list[_Member]) -> bool:
-        return sum(one.old is window for one in part) == len(window.messages)
+    def _continue(
+        self, session: OracleWindow, former: OracleWindow, sessions: list[OracleWindow]
+    ) -> None:
+        """Let a session continue the revisions of a former one, without an owed retraction."""
+        for other in sessions:
+            other.replaced = [one for one in other.replaced if one is not former]
+        session.revision += former.revision
+        session.emissions |= former.emissions
+
+    def forget_closed(self, marks: Watermarks) -> None:
+        """Drop closed sessions, and forget replaced ones when they would have been forgotten."""
+        super().forget_closed(marks)
+        self._former = {
+            bounds: window
+            for bounds, window in self._former.items()
+            if not self._is_closed(self._last(window) + self._kind.memory, marks.of(window.key))
+        }
+
+    def _create(self, key: Key, part: _Part, inside: list[OracleWindow], wall: int) -> OracleWindow:
+        """Return a new session, which replaces those that began in it."""
+        session = OracleWindow(key, part.members[0].position, part.end, part.over)
+        for one in part.members:
+            session.messages.append(one.placed)
+            if one.old is None or not self._is_within(one.old, part):
+                session.unemitted.append(one.placed._replace(wall=wall))
+        for window in inside:
+            if self._is_within(window, part):
+                session.unemitted += window.unemitted
+            session.emissions |= window.emissions
+            if window.revision:
+                session.replaced.append(window)
+            session.replaced += window.replaced
+        # If only the end has changed, all messages have been emitted, but with another end.
+        if not session.unemitted:
+            session.unemitted = [placed._replace(wall=wall) for placed in session.messages]
+        return session
+
+    def _is_within(self, window: OracleWindow, part: _Part) -> bool:
+        return sum(one.old is window for one in part.members) == len(window.messages)
+
+
+def _is_any(members: list[_Member], condition: Any) -> bool:
+    return condition is not None and any(one.placed.message[condition] for one in members)

@@ -12,14 +12,15 @@ from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, PARTLY_LATE, WindowSpec
 from muntin.model.zones import ZonedWindows, list_zones
 from muntin.testing.oracle.emitting import Ending, firings, row
+from muntin.testing.oracle.filling import create_empty_windows
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing, ZonedPlacing
-from muntin.testing.oracle.sessions import LongestPlacing, SessionPlacing
+from muntin.testing.oracle.sessions import CutPlacing, SessionPlacing
 from muntin.testing.oracle.values import to_micros
 from muntin.testing.oracle.window import OracleMessage, OracleWindow, Placed, Position
 
 # The reasons for which a message is rejected.
-REASONS = ("late", "future", "null_key", "null_time", "malformed", "overflow")
+REASONS = ("late", "future", "null_key", "null_time", "malformed", "outside", "overflow")
 OUTCOMES = ("seen", "counted", PARTLY_LATE, DUPLICATES, *REASONS)
 
 
@@ -90,6 +91,10 @@ class Oracle:
         ending = Ending(self._watermarks, after, wall, self._wall)
         for window, emission in firings(self._spec, self._placing.windows.values(), ending):
             self._fire(window, emission, result)
+        for placed in self._placing.pop_outside(after):
+            result.counts["outside"] += 1
+            result.counts["counted"] -= 1
+            result.rejected.append(self._make_rejected_row(placed.message, "outside"))
         self._watermarks, self._wall = after, wall
         self._placing.forget_closed(self._watermarks)
         result.watermark = after.shown_watermark
@@ -123,7 +128,7 @@ class Oracle:
         outcome = self._placing.take(first, self._watermarks)
         for copies in others:  # The copies are late exactly if the first ones are.
             self._placing.take(copies, self._watermarks)
-        self._fill()
+        create_empty_windows(self._spec, self._placing.windows)
         result.counts[PARTLY_LATE] = outcome.partly_late
         numbers = iter(range(len(placed)))
         for message, reason in zip(new, reasons, strict=True):
@@ -132,25 +137,6 @@ class Oracle:
             result.counts[reason or "counted"] += 1
             if reason is not None:
                 result.rejected.append(self._make_rejected_row(message, reason))
-
-    def _fill(self) -> None:
-        """Create empty windows after those with messages, as far as the query fills them."""
-        fill, kind, windows = self._spec.firing.fill, self._spec.windows, self._placing.windows
-        if fill is None or isinstance(kind, Sessions):
-            return
-        for window in list(windows.values()):
-            if window.messages:
-                own = kind
-                if isinstance(kind, ZonedWindows):
-                    own = kind.in_zone(window.key[self._spec.keys.index(kind.column)])
-                assert not isinstance(own, ZonedWindows)
-                last = own.ended(window.end + fill.up_to)
-                for k in range(own.ended(window.end) + 1, last + 1):
-                    start, end = own.start(k), own.end(k)
-                    if start == end:  # The time zone skipped this day.
-                        continue
-                    empty = OracleWindow(window.key, start, end, over=end)
-                    windows.setdefault((start, end, window.key), empty)
 
     def _was_taken_before(self, message: OracleMessage) -> bool:
         """Return whether this offset was seen before, whatever became of the message then."""
@@ -191,7 +177,8 @@ class Oracle:
         return {**message, "reason": reason, "watermark": self._watermarks.shown_watermark}
 
     def _fire(self, window: OracleWindow, emission: str, result: OracleStep) -> None:
-        emitted, overflown = row(self._spec, window, emission)
+        windows = self._placing.windows.values()
+        emitted, overflown = row(self._spec, window, emission, windows)
         if overflown:
             result.rejected.append(self._make_rejected_row(self._blank(window), "overflow"))
             result.counts["overflow"] += 1
@@ -230,7 +217,7 @@ def _of_set(number: int, placed: Placed) -> Placed:
 def _placing(spec: WindowSpec) -> Placing[Any]:
     grace = spec.firing.grace
     if isinstance(spec.windows, Sessions):
-        placing = SessionPlacing if spec.windows.longest is None else LongestPlacing
+        placing = CutPlacing if spec.windows.is_cut else SessionPlacing
         return placing(spec.windows, grace)
     if isinstance(spec.windows, Sliding):
         return SlidingPlacing(spec.windows, grace)

@@ -37,6 +37,7 @@ class OracleWindow:
         emissions: Emissions with messages of the window or of sessions that it replaces:
             ``early``, ``full``, ``late``.
         replaced: Sessions that it replaces and that its next firing retracts.
+        source: If it has no messages, the last window of its key before it that has some.
     """
 
     key: Key
@@ -48,6 +49,12 @@ class OracleWindow:
     revision: int = 0
     emissions: set[str] = field(default_factory=set)
     replaced: list[OracleWindow] = field(default_factory=list)
+    source: OracleWindow | None = None
+
+    @property
+    def waits(self) -> bool:
+        """True if it has no messages and hasn't been filled yet."""
+        return self.source is not None and not self.messages and not self.revision
 
     def take(self, messages: Iterable[Placed]) -> OracleWindow:
         """Add messages, and return the window."""

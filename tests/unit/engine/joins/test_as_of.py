@@ -9,7 +9,7 @@ import pytest
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
-from muntin.engine.joins.reading import AxisRange, messages
+from muntin.engine.joins.reading import AxisRange, read_join_messages
 from muntin.engine.joins.shard import JoinShard
 from muntin.model.joins import SIDES, AsOf, JoinSpec, Side, SideName
 from muntin.model.policies import Each, Firing
@@ -42,7 +42,7 @@ class Run:
         return self.opened().step(arrived, 0, **options).results.rows()
 
     def kept(self, side: SideName) -> list[int]:
-        return messages(self.opened(), side, AxisRange(None, None))["id"].sort().to_list()
+        return read_join_messages(self.opened(), side, AxisRange(None, None))["id"].sort().to_list()
 
 
 def test_of_old_versions_the_newest_of_each_key_stays():

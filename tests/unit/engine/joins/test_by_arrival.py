@@ -10,9 +10,9 @@ import pytest
 
 import muntin as mt
 from muntin.engine import columns
-from muntin.engine.joins.by_arrival import deletes
+from muntin.engine.joins.by_arrival import build_deletion_test
 from muntin.engine.joins.joiner import Joiner
-from muntin.engine.joins.reading import AxisRange, messages
+from muntin.engine.joins.reading import AxisRange, read_join_messages
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.state_reader import read_messages
 from muntin.explain.why_joins import SideSeen, explain_positions
@@ -55,7 +55,7 @@ class Run:
         return self.opened().step(arrived, 0, **options).results.rows()
 
     def kept(self, side: SideName) -> list[int]:
-        return messages(self.opened(), side, AxisRange(None, None))["id"].sort().to_list()
+        return read_join_messages(self.opened(), side, AxisRange(None, None))["id"].sort().to_list()
 
     def read_from_outside(self) -> list[int]:
         manifest = parse_manifest(self.store.manifest or "")
@@ -109,9 +109,9 @@ def test_the_columns_of_kafka_are_no_values():
     names = ["key", "name", "topic", "partition", "offset", "timestamp", "headers"]
     side = Side(("key",), "timestamp")
     rows = pl.DataFrame({name: [1, 1] for name in names}).with_columns(name=pl.Series([None, 1]))
-    assert rows.filter(deletes(side, names)).height == 1
+    assert rows.filter(build_deletion_test(side, names)).height == 1
     # A column that happens to be called so is a value like any other.
-    assert rows.filter(deletes(side, ["key", "name", "topic"])).height == 0
+    assert rows.filter(build_deletion_test(side, ["key", "name", "topic"])).height == 0
 
 
 def test_the_definition_comes_back_from_a_checkpoint():

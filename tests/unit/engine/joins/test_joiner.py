@@ -62,9 +62,9 @@ def test_columns_of_windows_may_be_joined() -> None:
         "revision": pl.Int32(),
         "emission_then": TEXT,
     }
-    assert joiner(emitted, emitted).outputs.keys() >= {*emitted, "revision_right"}
+    assert joiner(emitted, emitted).result_types.keys() >= {*emitted, "revision_right"}
     # What the right side of a semi join is called is emitted nowhere.
-    assert "emission" not in joiner({}, {"emission": TEXT}, "semi").outputs
+    assert "emission" not in joiner({}, {"emission": TEXT}, "semi").result_types
 
 
 WIDTHS = [
@@ -107,7 +107,7 @@ def test_a_key_that_does_not_fit_the_other_side_has_no_partner(
 
 def step(shard: JoinShard, side: SideName, *messages: tuple[int, int]) -> list[int]:
     """The keys of the pairs that messages of one side make."""
-    given = {name: shard.joiner.no_messages(name) for name in SIDES}
+    given = {name: shard.joiner.make_empty_messages(name) for name in SIDES}
     rows = [(key, time, time) for key, time in messages]
     given[side] = pl.DataFrame(rows, schema=given[side].schema, orient="row")
     emitted = shard.step({name: [shard.joiner.arrive(name, given[name])] for name in SIDES}, 0)

@@ -12,7 +12,7 @@ from tests.contract.checkpoints import MemoryCheckpoint, image_of, rescaled
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
-from muntin.engine.joins.reading import AxisRange, messages
+from muntin.engine.joins.reading import AxisRange, read_join_messages
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.state_reader import read_messages
 from muntin.model.errors import OptionError
@@ -74,7 +74,7 @@ def test_a_row_for_each_window_that_may_change_is_kept():
             assert found == [("a", end, revision, revision, word, 2 * revision + 1)]
     # Those that neither side may change have gone, and so have the rows that were replaced.
     for side in SIDES:
-        kept = messages(run.opened(), side, AxisRange(None, None))
+        kept = read_join_messages(run.opened(), side, AxisRange(None, None))
         assert kept.select("end", "revision").rows() == [(170, 4), (180, 4), (190, 4)]
     assert run.opened().strategy.rows < 60
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.engine import columns
-from muntin.engine.joins.pairs import pairs
+from muntin.engine.joins.pairs import find_pairs
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.joins import Bound, JoinSpec, Side, Together, Within
@@ -38,7 +38,7 @@ def frame(emitted: list[tuple[Any, ...]], schema: dict[str, Any]) -> pl.DataFram
 
 
 def found(left: pl.DataFrame, right: pl.DataFrame, spec: JoinSpec) -> list[tuple[int, int]]:
-    rows = pairs(left, right, spec)
+    rows = find_pairs(left, right, spec)
     return sorted(zip(*(r.tolist() for r in rows), strict=True))
 
 

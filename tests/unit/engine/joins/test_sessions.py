@@ -9,7 +9,7 @@ import pytest
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
-from muntin.engine.joins.reading import AxisRange, messages, sessions
+from muntin.engine.joins.reading import AxisRange, read_join_messages, read_join_sessions
 from muntin.engine.joins.sessions import LAST
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.state_reader import read_messages
@@ -71,10 +71,10 @@ def test_columns_may_have_ordinary_names(name: str, kind: Any, values: list[Any]
     assert run.values(run.step([], [(two, 105)])) == [(one, two)]
     assert run.values(run.step([(three, 112)])) == [(three, two)]
     shard = run.opened()
-    kept = messages(shard, "left", AxisRange(None, None))
+    kept = read_join_messages(shard, "left", AxisRange(None, None))
     assert kept.select("key", name, columns.TIME).rows() == [("a", one, 100), ("a", three, 112)]
     whole = ("window_start", "window_end", "left", "right")
-    found = sessions(shard, AxisRange(None, None))
+    found = read_join_sessions(shard, AxisRange(None, None))
     assert found.select(whole).rows() == [(100, 122, 2, 1)]
     (read,) = read_from_outside(run, "left")
     assert sorted(read[name]) == sorted([one, three])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from typing import Any
+
 import polars as pl
 import pytest
 
 from muntin.engine import columns
+from muntin.engine.fills import interpolate
 from muntin.engine.windows.operator import make_combiner, open_shard
-from muntin.model.aggregates import count
-from muntin.model.errors import OptionError
+from muntin.model.aggregates import collect_list, count, last
+from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.spec import WindowSpec
 from muntin.standalone import windowed
 from muntin.state.blobs import MemoryBlobs
@@ -72,3 +76,101 @@ def test_what_fills_nothing_is_refused() -> None:
         MINUTES.fill("zero", up_to="30 seconds").agg(n=count())
     with pytest.raises(OptionError, match='give "zero"'):
         MINUTES.fill("last", up_to="1 hour")
+    with pytest.raises(OptionError, match="doesn't say with what"):
+        MINUTES.fill(up_to="1 hour")
+    with pytest.raises(OptionError, match="fill='m' is no aggregate; give some of n"):
+        MINUTES.fill(m=0, up_to="1 hour").agg(n=count())
+    with pytest.raises(OptionError, match="give a number, a text"):
+        MINUTES.fill(n=[0], up_to="1 hour")
+    with pytest.raises(OptionError, match=r"repeats results, and deltas\(\) emits only"):
+        MINUTES.fill(n="previous", up_to="1 hour").deltas().agg(n=count())
+
+
+@pytest.mark.parametrize(
+    ("ways", "problem"),
+    [
+        ({"city": "linear"}, "city=linear.* has values of type String, between which"),
+        ({"cities": "linear"}, "has values of type List"),
+        ({"n": "none"}, "n='none'.* is no value of type Int64; give a value of that type"),
+        ({"n": 0.5}, "n=0.5.* is no value of type Int64"),
+        ({"n": 2**63}, "is no value of type Int64"),
+        ({"n": True}, "n=true.* is no value of type Int64"),
+        ({"city": 0}, "city=0.* is no value of type String"),
+        ({"cities": "Rome"}, "is no value of type List"),
+    ],
+)
+def test_a_constant_fits_its_aggregate(ways: dict[str, Any], problem: str) -> None:
+    ended = MINUTES.fill(up_to="1 hour", **ways)
+    spec = ended.agg(n=count(), city=last("city"), cities=collect_list("city"))
+    schema = pl.Schema({"k": pl.String(), "city": pl.String(), columns.TIME: pl.Int64()})
+    with pytest.raises(OptionError, match=problem):
+        make_combiner(spec, schema)
+
+
+def test_values_before_a_restart_are_repeated_after_it() -> None:
+    blobs = MemoryBlobs()
+    spec = MINUTES.fill("previous", up_to="10 minutes").agg(n=count())
+    step(spec, blobs, [("a", 0), ("a", 1), ("b", MINUTE)])
+    assert step(spec, blobs, [("b", 4 * MINUTE)]) == [
+        ("a", 1, 2),
+        ("b", 1, 1),
+        ("a", 2, 2),
+        ("b", 2, 1),
+        ("a", 3, 2),
+        ("b", 3, 1),
+    ]
+
+
+def test_a_query_that_begins_to_repeat_has_no_earlier_values() -> None:
+    blobs = MemoryBlobs()
+    step(FILLED, blobs, [("a", 0), ("b", MINUTE)])
+    repeats = MINUTES.fill("previous", up_to="10 minutes").agg(n=count())
+    assert step(repeats, blobs, [("b", 3 * MINUTE)]) == [
+        ("a", 1, None),
+        ("b", 1, 1),
+        ("a", 2, None),
+        ("b", 2, 1),
+    ]
+
+
+def test_lines_are_neither_begun_nor_ended_by_a_restart() -> None:
+    blobs = MemoryBlobs()
+    step(FILLED, blobs, [("a", 0)])
+    lines = MINUTES.fill("linear", up_to="10 minutes").agg(n=count())
+    with pytest.raises(SpecChangedError, match="fill: was zero up to 10 minutes"):
+        step(lines, blobs, [("b", 3 * MINUTE)])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "left", "right", "middle"),
+    [
+        (pl.Int64(), 2**63 - 1, -(2**63), 0),
+        (pl.UInt64(), 2**64 - 1, 2**64 - 4, 2**64 - 2),
+        (pl.Int8(), -128, 127, 0),
+        (pl.Decimal(38, 2), Decimal(9 * 10**35 + 1), Decimal(-9 * 10**35), Decimal("0.5")),
+        (pl.Decimal(10, 2), Decimal("1.25"), Decimal("1.26"), Decimal("1.26")),
+        (pl.Float32(), 1.5, 2.5, 2.0),
+        (pl.Float64(), 1.5, None, None),
+    ],
+    ids=str,
+)
+def test_lines_are_in_the_type_of_their_ends(
+    dtype: pl.DataType, left: Any, right: Any, middle: Any
+) -> None:
+    low, high = (pl.Series([value], dtype=dtype) for value in (left, right))
+    line = interpolate(low, high, pl.Series([10 * MINUTE]), pl.Series([20 * MINUTE]))
+    assert line.dtype == dtype
+    assert line.to_list() == [middle]
+
+
+def test_what_lies_on_lines_trails_by_no_more_than_is_said() -> None:
+    blobs = MemoryBlobs()
+    spec = MINUTES.fill("linear", up_to="3 minutes").late(grace="90 seconds").agg(n=count())
+    newest, behind = 0, []
+    for minute in (0, 1, 2, 3, 4, 5, 6, 6.5, 7, 12, 13, 14):
+        rows = [("b", int(minute * MINUTE))] + [("a", 0)] * (minute == 0)
+        starts = [start for _, start, _ in step(spec, blobs, rows)]
+        behind += [newest - start for start in starts]
+        newest = max([newest, *starts])
+    assert max(behind) == 4
+    assert spec.lag == 4.5 * MINUTE

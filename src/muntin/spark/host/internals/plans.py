@@ -42,10 +42,10 @@ def is_seen(frame: DataFrame) -> bool:
 
 
 def reads(frame: DataFrame, name: str) -> bool:
-    """Return whether a plan has a source of a name."""
+    """Return whether a plan has a source whose name starts with ``name``."""
     if not is_seen(frame):
-        return name in _texts(vars(frame).get("_plan"))
-    return any(leaf.toString() == name for leaf in _leaves(_analyzed(frame)))
+        return any(text.startswith(name) for text in _texts(vars(frame).get("_plan")))
+    return any(leaf.toString().startswith(name) for leaf in _leaves(_analyzed(frame)))
 
 
 def streams(frame: DataFrame) -> int | None:

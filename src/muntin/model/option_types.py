@@ -1,0 +1,61 @@
+"""Checks of options of plain types: booleans, whole numbers and texts."""
+
+from __future__ import annotations
+
+from muntin.model.errors import OptionError
+
+
+def check_boolean(option: str, value: object) -> None:
+    """Refuse a value that isn't a boolean: a text such as ``"no"`` would count as true.
+
+    Raises:
+        OptionError: When it isn't ``True`` or ``False``.
+
+    Example:
+        >>> check_boolean("repeat", "no")
+        Traceback (most recent call last):
+        muntin.model.errors.OptionError: repeat='no' isn't True or False; give one of them
+    """
+    if not isinstance(value, bool):
+        raise OptionError(option, value, "isn't True or False", "give one of them")
+
+
+def check_count(option: str, value: object, *, of: str = "") -> None:
+    """Refuse a value that is neither ``None`` nor a whole number of at least one.
+
+    Args:
+        option: The option, for the error.
+        value: Its value.
+        of: What is counted, in the singular, for the error: ``"row"``.
+
+    Raises:
+        OptionError: When it isn't such a number.
+
+    Example:
+        >>> check_count("rows", 0, of="row")
+        Traceback (most recent call last):
+        muntin.model.errors.OptionError: rows=0 is less than one row; give 1 or more
+    """
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise OptionError(option, value, "isn't a whole number", "give 1 or more")
+    if value < 1:
+        raise OptionError(option, value, f"is less than one {of}".rstrip(), "give 1 or more")
+
+
+def check_text(option: str, value: object) -> None:
+    """Refuse a value that isn't a text with at least one character that can be seen.
+
+    Raises:
+        OptionError: When it isn't such a text.
+
+    Example:
+        >>> check_text("topic", "")
+        Traceback (most recent call last):
+        muntin.model.errors.OptionError: topic='' is empty; give a text
+    """
+    if not isinstance(value, str):
+        raise OptionError(option, value, "isn't a text", "give one")
+    if not value.strip():
+        raise OptionError(option, value, "is empty", "give a text")

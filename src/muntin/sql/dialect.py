@@ -1,0 +1,135 @@
+"""Reads texts of statements, in which window functions are expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import TokenType
+
+from muntin.model.errors import SqlError
+from muntin.sql import intervals
+from muntin.sql.cursor import Cursor, IntervalNode, WindowNode
+from muntin.sql.window_functions import (
+    BOUND_FUNCTIONS,
+    ROUNDING_FUNCTIONS,
+    SPARK_FUNCTIONS,
+    TABLE_FUNCTIONS,
+    parse_rounding,
+    parse_window_call,
+)
+
+# The functions whose arguments aren't a list of expressions.
+_OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY")
+
+
+def _parse_window_function(cursor: Cursor, name: str) -> exp.Expr:
+    """Read a window function inside an expression."""
+    node = WindowNode(this=name)
+    node.meta["call"] = parse_window_call(cursor, name, cursor._tokens[cursor._index - 2].start)
+    return node
+
+
+def _parse_rounding_function(cursor: Cursor, name: str) -> exp.Expr:
+    """Read ``FLOOR(ts TO HOUR)`` as a window, and ``FLOOR(x)`` as Spark's function."""
+    written = cursor._tokens[cursor._index - 2]
+    arguments = cursor._parse_csv(cursor._parse_lambda)
+    if len(arguments) != 1 or not cursor.takes("TO"):
+        return exp.Anonymous(this=written.text, expressions=arguments)
+    node = WindowNode(this=name)
+    node.meta["call"] = parse_rounding(cursor, name, written.start, arguments[0])
+    return node
+
+
+class StatementParser(Cursor):
+    """The cursor over a whole text."""
+
+    FUNCTION_PARSERS: ClassVar[Any] = {
+        **{name: SparkParser.FUNCTION_PARSERS[name] for name in _OWN_SYNTAX},
+        **{
+            name: partial(_parse_window_function, name=name)
+            for name in (*TABLE_FUNCTIONS, *BOUND_FUNCTIONS, *SPARK_FUNCTIONS)
+        },
+        **{name: partial(_parse_rounding_function, name=name) for name in ROUNDING_FUNCTIONS},
+    }
+    statement: Callable[[Cursor], Any]
+    # The mistakes of statements that couldn't be read; ``None`` raises the first.
+    problems: list[SqlError] | None = None
+
+    def _parse_window_spec(self) -> Any:
+        self._match(TokenType.BETWEEN)
+        if self.takes("UNBOUNDED"):
+            value: Any = "UNBOUNDED"
+        elif self.takes("CURRENT", "ROW"):
+            value = "CURRENT ROW"
+        else:
+            value = IntervalNode(this="length")
+            value.meta["length"] = intervals.parse_interval(self)
+        side = self._prev.text.upper() if self._match_texts(self.WINDOW_SIDES) else None
+        return {"value": value, "side": side}
+
+    def _parse_statement(self) -> Any:
+        try:
+            return self.statement(self)
+        except SqlError as error:
+            if self.problems is None:
+                raise
+            self.problems.append(error)
+            self._advance(self._tokens_size - self._index)
+            return None
+
+
+class Dialect(Spark):
+    """Spark's SQL dialect, with window functions."""
+
+    Parser = StatementParser
+
+    class Tokenizer(Spark.Tokenizer):
+        """Spark's tokens; no word makes the rest of a statement one token, as EXPLAIN would."""
+
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+def parse_statements(
+    text: str,
+    statement: Callable[[Cursor], Any],
+    given: Mapping[str, str] | None = None,
+    problems: list[SqlError] | None = None,
+) -> tuple[list[Any], Cursor]:
+    """Read all statements of a text.
+
+    Args:
+        text: Text to read.
+        statement: Reads one statement.
+        given: Values of the placeholders ``${name}``.
+        problems: Collects the mistakes of statements that can't be read, which are left out;
+            ``None`` raises the first.
+    """
+    cursor = StatementParser(dialect=Dialect)
+    cursor.statement, cursor.given, cursor.problems = statement, given or {}, problems
+    cursor.used, cursor.depth, cursor.places = set(), 0, {}
+    try:
+        tokens = Dialect().tokenize(text)
+    except TokenError as error:
+        at = (error.end or len(text) or 1) - 1
+        problem = "this can't be read: a quote or a comment doesn't end"
+        raise SqlError(text, (at, at + 1), problem, "end it") from error
+    try:
+        found = cursor.parse(tokens, text)
+    except RecursionError as error:
+        raise SqlError(text, (0, 1), "this is nested too deep", "write it in steps") from error
+    return [one for one in found if one is not None], cursor
+
+
+def find_semicolons(text: str) -> list[int]:
+    """Return the positions of the semicolons that end statements."""
+    try:
+        tokens = Dialect().tokenize(text)
+    except TokenError:
+        return []
+    return [token.start for token in tokens if token.token_type == TokenType.SEMICOLON]

@@ -1,0 +1,108 @@
+"""Functions of Flink and ksqlDB that have another name or meaning here, with what to write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+PROCTIME_ERROR = (
+    "windows by processing time depend on when they run",
+    "write SELECT *, current_timestamp() AS at FROM t in a view, the time of the batch that reads "
+    "a row, and window by at",
+)
+REPLACEMENTS = {
+    "COLLECT": "collect_list(x)",
+    "CONVERT_TZ": "date_format(from_utc_timestamp(ts, 'Europe/Berlin'), 'HH:mm')",
+    "EXTRACTJSONFIELD": "get_json_object(text, '$.a')",
+    "JSON_EXISTS": "get_json_object(text, '$.a') IS NOT NULL",
+    "JSON_QUERY": "get_json_object(text, '$.a')",
+    "JSON_VALUE": "get_json_object(text, '$.a')",
+    "ROW": "named_struct('a', x, 'b', y)",
+    "SPLIT_INDEX": "split_part(text, '/', n + 1)",
+    "STRINGTOTIMESTAMP": "to_timestamp(text, 'yyyy-MM-dd HH:mm:ss')",
+    "TIMESTAMPTOSTRING": "date_format(ts, 'yyyy-MM-dd HH:mm:ss')",
+}
+"""The SQL to write instead of a function, by its name."""
+
+# The units of windows, from the letters that patterns of dates have for them.
+_UNITS = {"s": "SECOND", "m": "MINUTE", "H": "HOUR", "d": "DAY", "M": "MONTH", "y": "YEAR"}
+_LENGTHS = {"YEAR": "12 MONTHS", "MONTH": "1 MONTH"}
+
+
+def find_foreign_function(node: exp.Expr) -> tuple[str, str] | None:
+    """Return what is wrong with a function, and what to write; ``None`` if nothing is.
+
+    Example:
+        >>> find_foreign(exp.Anonymous(this="JSON_QUERY"))
+        ("json_query isn't a function here", "write get_json_object(text, '$.a')")
+    """
+    if (
+        isinstance(node, exp.Is)
+        and _is_regexp_extract(node.this)
+        and isinstance(node.expression, exp.Null)
+    ):
+        hint = "write regexp_extract(...) <> '', or text RLIKE 'pattern'"
+        return "regexp_extract is '' and not NULL where nothing matches", hint
+    if not isinstance(node, exp.Anonymous):
+        return None
+    name = node.name.upper()
+    if name == "PROCTIME":
+        return PROCTIME_ERROR
+    if name not in REPLACEMENTS:
+        return None
+    return f"{name.lower()} isn't a function here", f"write {REPLACEMENTS[name]}"
+
+
+def _is_regexp_extract(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.upper() == "REGEXP_EXTRACT"
+
+
+def find_rounded_time(group: Sequence[exp.Expr]) -> tuple[exp.Expr, str] | None:
+    """Return a key that rounds a time, and the window to write instead; ``None`` without one.
+
+    Example:
+        >>> day = exp.Anonymous(this="TO_DATE", expressions=[exp.column("ts")])
+        >>> find_rounded_time([day])[1]
+        "group by TUMBLE(ts, INTERVAL '1' DAY), and show to_date(window_start)"
+    """
+    for node in group:
+        unit, time = _find_rounding_unit(node), next(node.find_all(exp.Column), None)
+        if unit is None or time is None:
+            continue
+        size = _LENGTHS.get(unit, f"INTERVAL '1' {unit}")
+        name = ".".join(part.name for part in time.parts)
+        return node, f"group by TUMBLE({name}, {size}), and show {_render_over_window_start(node)}"
+    return None
+
+
+def _find_rounding_unit(node: exp.Expr) -> str | None:
+    """Return the unit that a function rounds times to."""
+    if isinstance(node, exp.Cast):
+        return "DAY" if node.to.is_type("DATE") else None
+    if not isinstance(node, exp.Anonymous):
+        return None
+    texts = [one.name for one in node.expressions if isinstance(one, exp.Literal)]
+    name = node.name.upper()
+    if name in ("TO_DATE", "DATE"):
+        return "DAY"
+    if name in ("DATE_TRUNC", "TRUNC") and texts:
+        return texts[0].upper() if texts[0].upper() in _UNITS.values() else None
+    if name != "DATE_FORMAT" or not texts or "y" not in texts[0].lower():
+        return None
+    letters = re.sub(r"'[^']*'", "", texts[0])
+    return next((unit for letter, unit in _UNITS.items() if letter in letters), None)
+
+
+def _render_over_window_start(node: exp.Expr) -> str:
+    """Return a function of a time as one of the start of the window."""
+
+    def start(part: exp.Expr) -> exp.Expr:
+        return exp.column("window_start") if isinstance(part, exp.Column) else part
+
+    if isinstance(node, exp.Cast):
+        return "CAST(window_start AS DATE)"
+    text = node.transform(start).sql()
+    name, _, rest = text.partition("(")
+    return f"{name.lower()}({rest}"

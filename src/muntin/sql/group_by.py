@@ -1,0 +1,95 @@
+"""Reads ``GROUP BY``: its expressions, and those of each grouping set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import combinations, product
+from math import prod
+
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from muntin.sql.cursor import Cursor, Parsed, Span
+
+GroupKeys = tuple[exp.Expr, ...]
+_MAX_SETS = 64
+_HINT = "write for example GROUPING SETS ((a, b), (a), ()), ROLLUP (a, b) or CUBE (a, b)"
+
+
+def parse_group_by(
+    cursor: Cursor, head: Span
+) -> tuple[GroupKeys, tuple[GroupKeys, ...] | None, Span]:
+    """Read ``GROUP BY ...``, if it comes next.
+
+    Returns:
+        All expressions, the grouping sets (``None`` if none are written), and the span.
+    """
+    start = cursor.here
+    if not cursor.takes_kind(TokenType.GROUP_BY):
+        return (), None, head
+    if cursor.word == "ALL":
+        cursor.fail(None, "GROUP BY ALL isn't taken", "name the columns")
+    found = cursor.several(lambda: _parse_sets(cursor) or cursor.scalar("a column"))
+    span = cursor.since(start)
+    parts: list[list[GroupKeys]] = [one if isinstance(one, list) else [(one,)] for one in found]
+    whole = _concatenate(group for sets in parts for group in sets)
+    if not any(isinstance(one, list) for one in found):
+        return whole, None, span
+    if prod(map(len, parts)) > _MAX_SETS:
+        cursor.fail(span, "these are too many grouping sets", "name those that you need")
+    # Expressions beside the sets belong to each of them.
+    return whole, tuple(_concatenate(chosen) for chosen in product(*parts)), span
+
+
+def _parse_sets(cursor: Cursor) -> list[GroupKeys] | None:
+    """Read ``GROUPING SETS (...)``, ``ROLLUP (...)`` or ``CUBE (...)``, if it comes next."""
+    found = _SET_PARSERS.get(cursor.word)
+    if found is None or cursor.second != "(":
+        return None
+    cursor._advance()
+    return found(cursor)
+
+
+def _parse_parenthesized(cursor: Cursor, one: Callable[[], Parsed]) -> list[Parsed]:
+    cursor.needs("(", hint=_HINT)
+    if cursor.takes_kind(TokenType.R_PAREN):
+        return []
+    found = cursor.several(one)
+    cursor.closes("the list")
+    return found
+
+
+def _parse_set(cursor: Cursor) -> GroupKeys:
+    """Read ``a`` or ``(a, b)``, one set."""
+    if not cursor.sees_kind(TokenType.L_PAREN):
+        return (cursor.scalar("a column"),)
+    return tuple(_parse_parenthesized(cursor, lambda: cursor.scalar("a column")))
+
+
+def _parse_grouping_sets(cursor: Cursor) -> list[GroupKeys]:
+    several = _parse_parenthesized(cursor, lambda: _parse_sets(cursor) or [_parse_set(cursor)])
+    return [group for sets in several for group in sets]
+
+
+def _parse_rollup(cursor: Cursor) -> list[GroupKeys]:
+    parts = _parse_parenthesized(cursor, lambda: _parse_set(cursor))
+    return [_concatenate(parts[:count]) for count in range(len(parts), -1, -1)]
+
+
+def _parse_cube(cursor: Cursor) -> list[GroupKeys]:
+    parts = _parse_parenthesized(cursor, lambda: _parse_set(cursor))
+    if 2 ** len(parts) > _MAX_SETS:
+        cursor.fail(None, "these are too many grouping sets", "name those that you need")
+    counts = range(len(parts), -1, -1)
+    return [_concatenate(chosen) for count in counts for chosen in combinations(parts, count)]
+
+
+def _concatenate(parts: Iterable[GroupKeys]) -> GroupKeys:
+    return tuple(node for part in parts for node in part)
+
+
+_SET_PARSERS: dict[str, Callable[[Cursor], list[GroupKeys]]] = {
+    "GROUPING SETS": _parse_grouping_sets,
+    "ROLLUP": _parse_rollup,
+    "CUBE": _parse_cube,
+}

@@ -1,0 +1,353 @@
+"""Every option of every public function: a value that it takes, and one that it refuses.
+
+An option that exists and has no row here fails ``test_calls.py``, and so does a row without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+import muntin as mt
+
+CLICKS = pl.DataFrame({"page": ["a"], "ts": ["2026-01-01 00:00:00"], "n": [1], "part": [0]})
+ANY: Any = object()
+"""No value of the option's type is refused before the query starts."""
+BESIDE: Any = object()
+"""The option is valid only beside others, or changes nothing that is shown; its tests show it."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A public function with the arguments that it needs, and a pair of values for each option.
+
+    Attributes:
+        function: The function, whose signature lists the options.
+        run: Calls it with options, and everything behind it that judges them.
+        needed: Arguments without which no option can be tried.
+        options: By option, a value that it takes and one that it refuses.
+        beside: By option, more arguments without which it has no meaning.
+    """
+
+    function: Callable[..., Any]
+    run: Callable[..., Any]
+    options: Mapping[str, tuple[Any, Any]]
+    needed: Mapping[str, Any] = field(default_factory=dict)
+    beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def _windowed(**options: Any) -> Any:
+    return mt.windowed(**{"frame": CLICKS, "key": "page", "time": "ts", **options})
+
+
+def _sentence(method: str) -> Callable[..., Any]:
+    def run(**options: Any) -> Any:
+        windows = _windowed()
+        if method in ("early", "late", "full", "fill", "keep", "top"):
+            windows = windows.tumbling("1 minute")
+        # The name of the word that fills all aggregates may be that of an aggregate.
+        words = [options.pop("value")] if method == "fill" else []
+        query = getattr(windows, method)(*words, **options)
+        return query if method == "top" else query.agg(views=mt.count(), total=mt.sum("n"))
+
+    return run
+
+
+def _rows(**options: Any) -> Any:
+    return _windowed(time=None).tumbling(mt.rows(**options)).agg(n=mt.count())
+
+
+def _aggregate(name: str) -> Callable[..., Any]:
+    def run(**options: Any) -> Any:
+        return _windowed().tumbling("1 minute").agg(x=getattr(mt, name)(**options))
+
+    return run
+
+
+def _join(**options: Any) -> Any:
+    return mt.join(options.pop("left"), options.pop("right"), **options)
+
+
+_TRIGGER = {
+    "each": (BESIDE, "yes"),
+    "rows": (3, 0),
+    "every": ("5 seconds", "often"),
+    "at_least": (3, 0),
+    "after": ("5 seconds", "soon"),
+    "since": ("last", "middle"),
+    "when": ("views > 3", 1),
+    "then": ({"every": "1 minute"}, {"often": True}),
+}
+_OTHERS: dict[str, dict[str, Any]] = {
+    "each": {"each": True},
+    "every": {"rows": 5},
+    "at_least": {"every": "1 second"},
+    "after": {"after": "1 second"},
+    "since": {"after": "5 seconds"},
+    "when": {"when": "views > 1"},
+}
+
+
+def _trigger_beside(**needed: Any) -> dict[str, dict[str, Any]]:
+    beside = {option: {**needed, **_OTHERS.get(option, {"each": True})} for option in _TRIGGER}
+    return {**beside, "rows": {**needed, "rows": 5}}
+
+
+_SERVERS = {"servers": "localhost:9092", "topic": "views"}
+
+
+def _sinks() -> dict[str, Call]:
+    rows: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
+        "to_delta": ({"table": "lake/t"}, {"table": ("lake/u", ""), "history": ("lake/h", "")}),
+        "to_duckdb": (
+            {"path": "out.duckdb", "table": "t"},
+            {"path": ("other.duckdb", ANY), "table": ("u", ""), "history": ("h", "")},
+        ),
+        "to_iceberg": (
+            {"table": "lake.db.t"},
+            {"table": ("lake.db.u", "u"), "history": ("lake.db.h", "h")},
+        ),
+        "to_kafka": (
+            _SERVERS,
+            {
+                "servers": ("other:9092", ""),
+                "topic": ("other", ""),
+                "key": ("page", 1),
+                "format": (BESIDE, "xml"),
+                "schema": (BESIDE, "no schema"),
+                "registry": (BESIDE, "no address"),
+                "options": ({"linger.ms": "5"}, {"linger.sm": "5"}),
+            },
+        ),
+        "to_memory": ({}, {"history": (True, "yes")}),
+        "to_parquet": (
+            {"path": "out"},
+            {"path": ("other", ANY), "partition_by": ("page", ANY), "files": (2, 0)},
+        ),
+        "to_postgres": (
+            {"dsn": "host=localhost", "table": "t"},
+            {
+                "dsn": ("host=other", "no address"),
+                "table": ("u", ""),
+                "schema": ("s", ""),
+                "history": ("h", ""),
+                "create": ("never", "perhaps"),
+                "patience": (BESIDE, "a while"),
+                "password": (BESIDE, ANY),
+            },
+        ),
+    }
+    return {
+        name: Call(getattr(mt, name), getattr(mt, name), options, needed)
+        for name, (needed, options) in rows.items()
+    }
+
+
+def _aggregates() -> dict[str, Call]:
+    more: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
+        "count": ({}, {}),
+        "approx_distinct": ({}, {"lg_k": (10, 99)}),
+        "arg_max": ({"by": "n"}, {"by": ("part", 1), "nulls": ("skip", "drop")}),
+        "arg_min": ({"by": "n"}, {"by": ("part", 1), "nulls": ("skip", "drop")}),
+        "exact_quantile": ({"q": 0.5}, {"q": (0.9, 2)}),
+        "first": ({}, {"nulls": ("skip", "drop")}),
+        "last": ({}, {"nulls": ("skip", "drop")}),
+        "last_values": ({}, {"nulls": ("skip", "drop")}),
+        "quantile": ({"q": 0.5}, {"q": (0.9, 2), "k": (100, 1)}),
+        "top_k": ({"k": 3}, {"k": (5, 0), "ascending": (True, "yes")}),
+    }
+    names = (
+        *("bool_and", "bool_or", "collect_list", "count_distinct", "count_if", "distinct", "max"),
+        *("mean", "median", "min", "mode", "stddev", "sum", "sum_distinct", "variance"),
+    )
+    calls = {}
+    for name in [*names, *more]:
+        needed, options = more.get(name, ({}, {}))
+        conditions = name in ("bool_and", "bool_or", "count_if")
+        column = pl.col("n") > 1 if conditions else "n"
+        other = pl.col("n") > 2 if conditions else "part"
+        rows = {"column": (other, 1.5), **options}
+        needed = needed if name == "count" else {"column": column, **needed}
+        calls[name] = Call(getattr(mt, name), _aggregate(name), rows, needed)
+    return calls
+
+
+CALLS: dict[str, Call] = {
+    "windowed": Call(
+        mt.windowed,
+        lambda **options: _windowed(**options).tumbling("1 minute").agg(n=mt.count()),
+        {
+            "frame": (CLICKS.clone().with_columns(x=1), 1),
+            "key": (("page", "part"), 1),
+            "time": (pl.col("ts"), 1),
+            "offset": (("part", "n"), "part"),
+            "lateness": ("1 minute", "a while"),
+            "max_ahead": ("1 hour", "a while"),
+            "idle": ("1 minute", "a while"),
+            "watermark": (["page"], "slowest"),
+            "where": (pl.col("n") > 1, 1),
+            "clock": ("ts", 1),
+            "shards": (3, 0),
+            "nulls": ("group", "keep"),
+            "host": ("local", "flink"),
+        },
+    ),
+    ".tumbling": Call(
+        mt.windowed(CLICKS).tumbling,
+        _sentence("tumbling"),
+        {
+            "size": ("1 hour", "a while"),
+            "origin": ("2026-01-01T00:00:30", "some day"),
+            "zone": ("Europe/Paris", "Europe/Nowhere"),
+        },
+        {"size": "1 day"},
+    ),
+    ".hopping": Call(
+        mt.windowed(CLICKS).hopping,
+        _sentence("hopping"),
+        {
+            "size": ("3 days", "a while"),
+            "slide": ("2 days", "3 days"),
+            "origin": ("2026-01-01T00:00:30", "some day"),
+            "zone": ("Europe/Paris", "Europe/Nowhere"),
+            "overlap": (BESIDE, 0),
+        },
+        {"size": "2 days", "slide": "1 day"},
+    ),
+    ".cumulating": Call(
+        mt.windowed(CLICKS).cumulating,
+        _sentence("cumulating"),
+        {
+            "size": ("2 days", "a while"),
+            "step": ("12 hours", "2 days"),
+            "origin": ("2026-01-01T00:00:30", "some day"),
+            "zone": ("Europe/Paris", "Europe/Nowhere"),
+            "overlap": (BESIDE, 0),
+        },
+        {"size": "1 day", "step": "6 hours"},
+    ),
+    ".sliding": Call(
+        mt.windowed(CLICKS).sliding,
+        _sentence("sliding"),
+        {"size": ("1 hour", "a while")},
+        {"size": "1 minute"},
+    ),
+    ".rolling": Call(
+        mt.windowed(CLICKS).rolling,
+        _sentence("rolling"),
+        {"size": ("1 hour", "a while"), "closed": ("both", "outside")},
+        {"size": "1 minute"},
+    ),
+    ".session": Call(
+        mt.windowed(CLICKS).session,
+        _sentence("session"),
+        {
+            "gap": ("1 hour", "a while"),
+            "closed": ("left", "outside"),
+            "by": (BESIDE, 1),
+            "longest": ("8 hours", "1 second"),
+            "start": ("n = 1", 1),
+            "end": ("n = 1", 1),
+            "same": ("n", 1),
+        },
+        {"gap": "1 minute"},
+    ),
+    ".early": Call(
+        mt.windowed(CLICKS).early, _sentence("early"), _TRIGGER, beside=_trigger_beside()
+    ),
+    ".late": Call(
+        mt.windowed(CLICKS).late,
+        _sentence("late"),
+        {"grace": ("2 hours", "a while"), **_TRIGGER},
+        {"grace": "1 hour"},
+        _trigger_beside(),
+    ),
+    ".full": Call(
+        mt.windowed(CLICKS).full, _sentence("full"), {"repeat": (BESIDE, "no")}, {"repeat": True}
+    ),
+    ".fill": Call(
+        mt.windowed(CLICKS).fill,
+        _sentence("fill"),
+        {"value": ("null", "one"), "up_to": ("2 days", "a while")},
+        {"value": "zero", "up_to": "1 day"},
+    ),
+    ".keep": Call(
+        mt.windowed(CLICKS).keep,
+        _sentence("keep"),
+        {"retention": ("2 hours", "a while"), "rows": (1000, 0)},
+        {"retention": "1 hour"},
+    ),
+    ".top": Call(
+        mt.windowed(CLICKS).top,
+        _sentence("top"),
+        {"n": (2, 0), "by": ("part", "no_such_column"), "ascending": (True, "yes")},
+        {"n": 1, "by": "n"},
+    ),
+    "rows": Call(mt.rows, _rows, {"count": (3, 0)}, {"count": 2}),
+    "join": Call(
+        mt.join,
+        _join,
+        {
+            "left": (mt.windowed(CLICKS, time="ts", lateness="1 second"), CLICKS),
+            "right": (mt.windowed(CLICKS, time="ts", lateness="1 second"), CLICKS),
+            "on": ("part", "no_such_column"),
+            "within": ("2 minutes", "a while"),
+            "as_of": (BESIDE, "a while"),
+            "newest": (BESIDE, "yes"),
+            "how": ("left", "sideways"),
+            "suffix": ("_other", ""),
+            "layout": (BESIDE, "list"),
+            "shards": (3, 0),
+            "nulls": (BESIDE, "keep"),
+            "shared_time": (BESIDE, "yes"),
+            "each_change": (BESIDE, "yes"),
+            "host": ("local", "flink"),
+        },
+        {
+            "left": mt.windowed(CLICKS, time="ts"),
+            "right": mt.windowed(CLICKS, time="ts"),
+            "on": "page",
+            "within": "1 minute",
+        },
+    ),
+    "files": Call(
+        mt.files,
+        mt.files,
+        {
+            "path": ("other/*.csv", ANY),
+            "columns": ("page string, n bigint", "page nothing"),
+            "format": ("jsonl", "xml"),
+            "header": (True, "yes"),
+            "zone": ("Europe/Paris", "Europe/Nowhere"),
+            "files_per_batch": (3, 0),
+            "bad_files": ("skip", "delete"),
+        },
+        {"path": "clicks/*.csv", "columns": "page string"},
+    ),
+    "kafka": Call(
+        mt.kafka,
+        mt.kafka,
+        {
+            "servers": ("other:9092", ""),
+            "topic": (["clicks", "views"], ""),
+            "columns": ("page string, n bigint", 1),
+            "format": ("csv", "xml"),
+            "schema": (BESIDE, "no schema"),
+            "starting": ("latest", "whenever"),
+            "headers": (True, "yes"),
+            "per_batch": (1000, 0),
+            "reader": ("columns", "rows"),
+            "registry": (BESIDE, "no address"),
+            "options": ({"security.protocol": "SSL"}, {"security.protocl": "SSL"}),
+            "patience": ("5 minutes", "a while"),
+            "group": (BESIDE, 1),
+        },
+        {**_SERVERS, "columns": "page string"},
+    ),
+    "ticks": Call(mt.ticks, mt.ticks, {"rate": (100, 0)}),
+    **_sinks(),
+    **_aggregates(),
+}

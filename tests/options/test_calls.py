@@ -1,0 +1,57 @@
+"""Each option of each public function changes what the function returns, or is refused."""
+
+from __future__ import annotations
+
+from inspect import Parameter, isfunction, signature
+from typing import Any
+
+import pytest
+from tests.options.calls import ANY, BESIDE, CALLS
+
+import muntin as mt
+from muntin.model.errors import MuntinError
+
+# These need Spark, a checkpoint, or a function of the user's; tests of their own try their options.
+ELSEWHERE = {
+    *("aggregate", "apply", "configure", "memory", "metrics", "move", "on_spark", "open_state"),
+    *("open_table", "session", "settings", "source", "sql"),
+}
+_MANY = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+_CASES = [(name, option) for name, call in CALLS.items() for option in call.options]
+
+
+def show(result: Any) -> str:
+    """Return all that a call's result consists of, without addresses."""
+    inside = getattr(result, "__dict__", None)
+    explain = getattr(result, "explain", None)
+    return f"{result!r} {inside!r} {explain() if explain else ''}"
+
+
+def test_each_public_function_has_its_options_here() -> None:
+    public = {name for name in mt.__all__ if isfunction(getattr(mt, name))}
+    assert public - {*CALLS} == ELSEWHERE
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_each_option_has_a_row(name: str) -> None:
+    parameters = signature(CALLS[name].function).parameters.values()
+    named = {one.name for one in parameters if one.kind not in _MANY}
+    assert {*CALLS[name].options} == named
+
+
+@pytest.mark.parametrize(("name", "option"), _CASES)
+def test_an_option_is_honoured_or_refused(name: str, option: str) -> None:
+    call = CALLS[name]
+    valid, invalid = call.options[option]
+    needed = {**call.needed, **call.beside.get(option, {})}
+    if valid is not BESIDE:
+        assert show(call.run(**{**needed, option: valid})) != show(call.run(**needed))
+    if invalid is not ANY:
+        with pytest.raises(MuntinError):
+            call.run(**{**needed, option: invalid})
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_unknown_option_is_refused(name: str) -> None:
+    with pytest.raises((TypeError, mt.OptionError), match="no_such_option"):
+        CALLS[name].run(**CALLS[name].needed, no_such_option=1)
