@@ -17,9 +17,9 @@ joins, except that a message is never emitted both with NULL and with a partner;
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from muntin.model.axis import Axis
 from muntin.model.bounds import (
@@ -38,7 +38,11 @@ from muntin.model.errors import OptionError
 from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, make_fact, names_fact
 from muntin.model.inputs import InputSpec
 from muntin.model.kinds import Uniform
+from muntin.model.option_types import check_boolean
 from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, FirstThen, Policy, by_change
+
+if TYPE_CHECKING:
+    from muntin.model.sentence import Sentence
 
 __all__ = [
     "HOWS",
@@ -60,6 +64,7 @@ __all__ = [
     "Together",
     "Within",
     "find_bound",
+    "join_sides",
     "make_pairs",
     "set_default_policies",
 ]  # fmt: skip
@@ -381,3 +386,32 @@ def set_default_policies(firing: Firing) -> Firing:
     early: Policy = firing.early or Each()
     late: Policy = Each() if firing.late is DEFAULT_LATE else firing.late
     return replace(firing, early=early, late=late)
+
+
+def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
+    """Return the join of two inputs, with all lengths measured on the axis of its bound.
+
+    Args:
+        left: The left input.
+        right: The right input.
+        options: The options of `join`: `on`, `within`, `as_of`, `newest`, `how`, `layout`,
+            `nulls`, `shared_time` and `each_change`.
+    """
+    pairs = make_pairs(options["on"])
+    at_once = (left._input_options.time, right._input_options.time) in pairs
+    bound = find_bound(
+        options["within"],
+        left._windows_of_side(),
+        right._windows_of_side(),
+        at_once=at_once,
+        **{name: options[name] for name in ("as_of", "newest", "each_change")},
+    )
+    left_side, right_side = (
+        sentence._side(tuple(pair[number] for pair in pairs), bound.axis)
+        for number, sentence in enumerate((left, right))
+    )
+    how, layout, nulls = options["how"], options["layout"], options["nulls"]
+    shared = options["shared_time"]
+    check_boolean("shared_time", shared)
+    check_boolean("each_change", options["each_change"])
+    return JoinSpec(left_side, right_side, bound, how, layout, nulls=nulls, shared_time=shared)

@@ -17,13 +17,7 @@ from muntin.model.errors import OptionError
 from muntin.model.fill import FillWord, fill_of
 from muntin.model.grouping_sets import GROUPING_ID, Sets, number_sets, read_sets
 from muntin.model.inputs import InputOptions
-from muntin.model.joins import (
-    JoinSpec,
-    Side,
-    find_bound,
-    make_pairs,
-    set_default_policies,
-)
+from muntin.model.joins import Side, set_default_policies
 from muntin.model.kinds import MOST_OVERLAPPING, Kind, Uniform, cumulating_in, of_size
 from muntin.model.option_types import check_boolean, check_count
 from muntin.model.other_words import missing_word, translate_call
@@ -484,35 +478,6 @@ class Sentence:
             if not keys or not isinstance(keys[0], str) or keys[0] != partition:
                 return (partition, *keys)
         return keys
-
-
-def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
-    """Return the join of two inputs, with all lengths measured on the axis of its bound.
-
-    Args:
-        left: The left input.
-        right: The right input.
-        options: The options of `join`: `on`, `within`, `as_of`, `newest`, `how`, `layout`,
-            `nulls`, `shared_time` and `each_change`.
-    """
-    pairs = make_pairs(options["on"])
-    at_once = (left._input_options.time, right._input_options.time) in pairs
-    bound = find_bound(
-        options["within"],
-        left._windows_of_side(),
-        right._windows_of_side(),
-        at_once=at_once,
-        **{name: options[name] for name in ("as_of", "newest", "each_change")},
-    )
-    left_side, right_side = (
-        sentence._side(tuple(pair[number] for pair in pairs), bound.axis)
-        for number, sentence in enumerate((left, right))
-    )
-    how, layout, nulls = options["how"], options["layout"], options["nulls"]
-    shared = options["shared_time"]
-    check_boolean("shared_time", shared)
-    check_boolean("each_change", options["each_change"])
-    return JoinSpec(left_side, right_side, bound, how, layout, nulls=nulls, shared_time=shared)
 
 
 def check_name(option: str, value: object) -> None:

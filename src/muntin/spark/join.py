@@ -14,8 +14,7 @@ from muntin.hosts.sentence import (
     windows_as_messages,
 )
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, SideName
-from muntin.model.sentence import join_sides
+from muntin.model.joins import SIDES, SideName, join_sides
 from muntin.spark.explain import explain
 from muntin.spark.host.chain import drop_emission, find_upstream
 from muntin.spark.join_plan import build_join

@@ -66,10 +66,10 @@ def zoned_pane_of(position: pl.Expr, zone: pl.Expr, windows: ZonedWindows) -> pl
 
 
 def group_by_zone(zones: pl.Series) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Yield each zone with the indices of its rows; there are few zones, and none is NULL."""
+    """Yield each zone with the indices of its rows, by name; there are few, and none is NULL."""
     if not len(zones):
         return
-    names = zones.unique()
+    names = zones.unique().sort()
     codes = zones.replace_strict(names, range(len(names)), return_dtype=pl.UInt16).to_numpy()
     # A stable sort of 16 bits takes one pass over the rows for each byte.
     order = np.argsort(codes, kind="stable")

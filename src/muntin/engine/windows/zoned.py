@@ -107,7 +107,7 @@ class ZonedShard:
         cells = self._split_by_zone(combined)
         outputs = {
             zone: self._step_zone(zone, cells.get(zone, []), judged, wall, final)
-            for zone in dict.fromkeys([*state.partitions, *cells])
+            for zone in sorted({*state.partitions, *cells})
             if zone in cells or final or self._passes_edge(zone, judged)
         }
         sizes = state.extra.setdefault(ZONES, {})

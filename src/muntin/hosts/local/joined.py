@@ -17,8 +17,7 @@ from muntin.hosts.sentence import (
     windows_as_messages,
 )
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, SideName
-from muntin.model.sentence import join_sides
+from muntin.model.joins import SIDES, SideName, join_sides
 
 _FIRING = (columns.EMISSION, columns.REVISION)
 

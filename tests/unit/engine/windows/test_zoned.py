@@ -101,7 +101,7 @@ def test_a_zone_where_nothing_ends_is_left_alone() -> None:
         assert stepped == ["UTC"]
         assert held.output.rows == 6  # a cell and a mark of each message, of both zones
         ended = held.step(("a", "UTC", "2026-01-01T15:00"))
-        assert stepped == ["UTC", "UTC", "Asia/Tokyo"]
+        assert stepped == ["UTC", "Asia/Tokyo", "UTC"]
     assert ended.filter(emission="full")["tz"].to_list() == ["Asia/Tokyo"]
 
 
