@@ -54,9 +54,13 @@ def listing() -> str:
     parts.append("\n## Keys of a file in TOML\n\n| part | key | meaning |\n| --- | --- | --- |\n")
     for part, model in (("file", form.PipelineForm), ("tables", form.TableForm),
                         ("queries", form.QueryForm), ("windows", form.WindowsForm),
-                        ("early, late", form.PolicyForm), ("full", form.FullForm),
+                        ("early, late", form.PolicyForm), ("early", form.EarlyForm),
+                        ("full", form.FullForm),
                         ("fill", form.FillForm)):  # fmt: skip
+        shown = form.PolicyForm.model_fields if model is form.EarlyForm else {}
         for name, field in model.model_fields.items():
+            if name in shown:
+                continue
             parts.append(f"| {part} | `{field.alias or name}` | {field.description or ''} |\n")
     return "".join([*parts, *_flags()])
 

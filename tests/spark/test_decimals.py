@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from muntin.model.pipeline import DeclaredTable
-from muntin.sources.source import MALFORMED
+from muntin.sources.source import MALFORMED_COLUMN
 from muntin.spark.sources.kafka_parsing import parse_rows
 from muntin.spark.sources.tables import Surroundings, read_table
 
@@ -68,7 +68,7 @@ def parsed(
 @pytest.mark.timeout(120)
 def test_endless_numbers_in_payloads_are_malformed(spark: SparkSession) -> None:
     rows = parsed(spark, [*ENDLESS, *SOUND], COLUMNS)
-    bad = [bytes(row[MALFORMED]) for row in rows if row[MALFORMED] is not None]
+    bad = [bytes(row[MALFORMED_COLUMN]) for row in rows if row[MALFORMED_COLUMN] is not None]
     assert bad == [text.encode() for text in ENDLESS]
 
 
@@ -78,7 +78,7 @@ def test_sound_payloads_are_read_as_spark_reads_them(spark: SparkSession) -> Non
     frame = spark.createDataFrame([(text,) for text in SOUND], "value string")
     wanted = frame.select(F.from_json("value", COLUMNS).alias("v")).select("v.*").collect()
     found = [row.asDict() for row in parsed(spark, SOUND, COLUMNS)]
-    assert all(row.pop(MALFORMED) is None for row in found)
+    assert all(row.pop(MALFORMED_COLUMN) is None for row in found)
     assert found == [row.asDict() for row in wanted]
 
 
@@ -87,9 +87,9 @@ def test_endless_numbers_in_lines_of_csv_are_malformed(spark: SparkSession) -> N
     endless = ["a,1e10000000", 'b,"1e-1000000000"', "c," + "9" * 2_000_000, "d,١e١٠٠٠٠٠٠٠"]
     sound = ["1234e5678,1.5", "x,1e3", "1e99999,", 'y,"1,234.5"']
     rows = parsed(spark, [*endless, *sound], FLAT, format="csv")
-    bad = [bytes(row[MALFORMED]) for row in rows if row[MALFORMED] is not None]
+    bad = [bytes(row[MALFORMED_COLUMN]) for row in rows if row[MALFORMED_COLUMN] is not None]
     assert bad == [text.encode() for text in endless]
-    amounts = [row.amount for row in rows if row[MALFORMED] is None]
+    amounts = [row.amount for row in rows if row[MALFORMED_COLUMN] is None]
     assert amounts == [Decimal("1.5"), Decimal(1000), None, Decimal("1234.5")]
 
 
@@ -124,8 +124,12 @@ def test_a_text_of_any_length_is_read(spark: SparkSession, tmp_path: Path) -> No
     text = "n" * 20_000_001
     payloads = [f'{{"id": "{text}", "amount": {number}}}' for number in ("1.5", "1e10000000")]
     sound, endless = parsed(spark, payloads, FLAT)
-    assert (len(sound.id), sound.amount, sound[MALFORMED]) == (len(text), Decimal("1.5"), None)
-    assert bytes(endless[MALFORMED]) == payloads[1].encode()
+    assert (len(sound.id), sound.amount, sound[MALFORMED_COLUMN]) == (
+        len(text),
+        Decimal("1.5"),
+        None,
+    )
+    assert bytes(endless[MALFORMED_COLUMN]) == payloads[1].encode()
     (tmp_path / "part").write_text("\n".join(payloads))
     table = DeclaredTable("t", "json", FLAT, options={"path": str(tmp_path)}, stream=False)
     sizes = read_table(spark, table, Surroundings()).selectExpr("length(id)", "amount").collect()

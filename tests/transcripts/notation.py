@@ -27,6 +27,7 @@ it states something that is not so, and a run of it must be found failing. The s
 - ``early`` (default never) and ``late`` (default ``each``): ``each``, ``every 3 rows``,
   ``every 1 minute``, ``every 3 rows or 1 minute``, ``every 1 minute, at least 3 rows`` or
   ``when sum > 10``;
+- ``over``: ``2 windows``, the greatest number that wait to emit early; there is one shard then;
 - ``offset: partition offset``: the columns of a message's partition and of its offset;
 - ``nulls: group``: NULL is a value of keys like any other;
 - ``fill``: ``zero up to 1 minute``, likewise ``null``, ``previous`` or ``linear``; or with one for
@@ -71,6 +72,7 @@ from muntin.model.inputs import BY_GREATEST, read_watermark
 from muntin.model.kinds import Kind
 from muntin.model.policies import (
     After,
+    Crowded,
     Each,
     Every,
     EveryRows,
@@ -79,6 +81,7 @@ from muntin.model.policies import (
     OnePolicy,
     Policy,
     RowsOrEvery,
+    WaitingLimit,
     When,
 )
 from muntin.model.sessions import Closed
@@ -157,7 +160,7 @@ def _expected(step: dict[str, Any], spec: WindowSpec, columns: dict[str, str]) -
 def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
     options = {"windows", "columns", "keys", "aggregates", "lateness", "ahead", "time", "offset"}
     options |= {"idle", "grace", "keep", "rows", "accumulate", "early", "late", "repeat", "nulls"}
-    options |= {"sets", "fill", "watermark"}
+    options |= {"sets", "fill", "over", "watermark"}
     only_known(item, options)
     offset = item.get("offset", "").split()
     watermark = item.get("watermark")
@@ -180,6 +183,7 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
         types={name: kind for name, kind in columns.items() if name != "time"},
         offset=(offset[0], offset[1]) if offset else None,
         nulls=item.get("nulls", "reject"),
+        shards=1 if "over" in item else None,
         sets=sets,
         watermark=follows,
         clocks=clocks,
@@ -188,14 +192,16 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
 
 def _firing_policies(item: dict[str, str]) -> Firing:
     grace = item.get("grace", "0 s")
+    over = WaitingLimit(int(item["over"].removesuffix(" windows"))) if "over" in item else None
     return Firing(
-        early=read_policy(item["early"]) if "early" in item else None,
+        early=read_policy(item["early"]) if "early" in item else over and Crowded(),
         late=read_policy(item.get("late", "each")),
         grace=read_extent("grace", grace),
         retention=read_extent("keep", item.get("keep", grace)),
         rows=int(item["rows"]) if "rows" in item else None,
         accumulate=item.get("accumulate", "true") == "true",
         repeat=item.get("repeat", "true") == "true",
+        over=over,
         fill=read_fill(item["fill"]) if "fill" in item else None,
     )
 

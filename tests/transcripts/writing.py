@@ -36,7 +36,7 @@ from muntin.model.joins import (
 )
 from muntin.model.kinds import Kind
 from muntin.model.months import Months
-from muntin.model.policies import After, Every, Firing, OnePolicy, Policy, When, parts
+from muntin.model.policies import After, Crowded, Every, Firing, OnePolicy, Policy, When, parts
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, WindowSpec
@@ -100,7 +100,9 @@ def _spec(spec: WindowSpec, columns: Mapping[str, str]) -> Iterator[str]:
 
 
 def _firing(firing: Firing, axis: Axis) -> Iterator[str]:
-    if firing.early is not None:
+    if firing.over is not None:
+        yield f"over: {firing.over.windows} windows"
+    if firing.early not in (None, Crowded()):
         yield f"early: {_policy(firing.early)}"
     yield f"late: {_policy(firing.late)}"
     if firing.grace:

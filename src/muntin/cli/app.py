@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from muntin.model.errors import MissingExtraError
@@ -19,19 +20,17 @@ def build() -> typer.Typer:
     except ImportError as error:
         raise MissingExtraError("the command muntin", "cli") from error
     from muntin.cli.doctor import doctor
-    from muntin.cli.explain import check, explain, schema
+    from muntin.cli.explain import check_pipeline, explain_pipeline, schema
     from muntin.cli.flags import PlainCommand, PlainGroup
     from muntin.cli.inspect import inspect
-    from muntin.cli.move import move
-    from muntin.cli.rescale import rescale
-    from muntin.cli.run import run
+    from muntin.cli.move import move_checkpoint
+    from muntin.cli.rescale import rescale_checkpoint
+    from muntin.cli.run import run_pipeline
     from muntin.cli.serve import serve
-    from muntin.cli.shell import sql
+    from muntin.cli.shell import open_shell
     from muntin.cli.version import options
     from muntin.cli.warm import warm
     from muntin.cli.why import why
-    from muntin.cli.windowing import windowing
-    from muntin.cli.windowing_delete import delete
 
     app = typer.Typer(
         cls=PlainGroup,
@@ -40,14 +39,36 @@ def build() -> typer.Typer:
         pretty_exceptions_show_locals=False,
     )
     app.callback()(options)
-    looks = (doctor, check, explain, schema, inspect, move, rescale, serve, sql, warm, why)
-    for command in (run, *looks):
-        app.command(cls=PlainCommand)(command)
+    commands: dict[str, Callable[..., None]] = {
+        "run": run_pipeline,
+        "doctor": doctor,
+        "check": check_pipeline,
+        "explain": explain_pipeline,
+        "schema": schema,
+        "inspect": inspect,
+        "move": move_checkpoint,
+        "rescale": rescale_checkpoint,
+        "serve": serve,
+        "sql": open_shell,
+        "warm": warm,
+        "why": why,
+    }
+    for name, command in commands.items():
+        app.command(name, cls=PlainCommand)(command)
+    app.add_typer(_build_windowing(), name="windowing")
+    return app
+
+
+def _build_windowing() -> typer.Typer:
+    """Build the commands of the windowing application."""
+    from muntin.cli.flags import PlainCommand, PlainGroup
+    from muntin.cli.windowing import windowing
+    from muntin.cli.windowing_delete import delete_rows
+
     table = typer.Typer(cls=PlainGroup)
     table.callback(invoke_without_command=True)(windowing)
-    table.command(cls=PlainCommand)(delete)
-    app.add_typer(table, name="windowing")
-    return app
+    table.command("delete", cls=PlainCommand)(delete_rows)
+    return table
 
 
 def main() -> None:

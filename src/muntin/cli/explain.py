@@ -28,7 +28,7 @@ from muntin.model.pipeline import Pipeline
 from muntin.pipelines.files import SUFFIXES
 
 
-def explain(
+def explain_pipeline(
     pipeline: PipelineFile,
     set_: SetValues = None,
     host: HostOption = None,
@@ -62,7 +62,7 @@ def explain(
         console.print()
 
 
-def check(pipeline: PipelineFile, set_: SetValues = None, host: HostOption = None) -> None:
+def check_pipeline(pipeline: PipelineFile, set_: SetValues = None, host: HostOption = None) -> None:
     """Check a pipeline: print all mistakes for which muntin run would refuse it.
 
     The exit code is 1 if there are any.

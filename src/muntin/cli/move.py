@@ -12,14 +12,14 @@ from rich.console import Console
 from muntin.cli.console import print_text, report_errors, session_for
 
 
-class Host(StrEnum):
+class TargetHost(StrEnum):
     """The hosts to which a query can move."""
 
     SPARK = "spark"
     LOCAL = "local"
 
 
-def move(
+def move_checkpoint(
     checkpoint: Annotated[
         Path, typer.Argument(help="Checkpoint folder of a stopped query.", metavar="FROM")
     ],
@@ -29,7 +29,7 @@ def move(
             help="Folder of the new checkpoint; empty, or one that doesn't exist.", metavar="TO"
         ),
     ],
-    to: Annotated[Host, typer.Option(help="Host that runs the query from now on.")],
+    to: Annotated[TargetHost, typer.Option(help="Host that runs the query from now on.")],
 ) -> None:
     """Carry a stopped query between Spark and the local host.
 
@@ -41,13 +41,13 @@ def move(
 
     console = Console()
     old, new = str(checkpoint.resolve()), str(target.resolve())
-    if to is Host.SPARK:
+    if to is TargetHost.SPARK:
         with report_errors():
             batch = moved(old, new, to="spark")
     else:
         with session_for("move", checkpoint, console, "Reading the state") as spark:
             batch = moved(old, new, to="local", spark=spark)
-    host = "Spark" if to is Host.SPARK else "the local host"
+    host = "Spark" if to is TargetHost.SPARK else "the local host"
     print_text(
         console, f"{target} continues after batch {batch}; start the query from it on {host}"
     )

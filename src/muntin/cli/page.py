@@ -14,7 +14,7 @@ from muntin.cli.console import summarize_error
 from muntin.model.errors import OptionError
 from muntin.serve import Chart, Feed, Subject, Tile
 
-Host = Annotated[
+AddressOption = Annotated[
     str, typer.Option(help="Address to listen on. Other than the loopback it requires --token.")
 ]
 Port = Annotated[int, typer.Option(help="Port to listen on (0 = any free port).")]

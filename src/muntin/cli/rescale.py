@@ -13,7 +13,7 @@ from muntin.cli.console import print_text, report_errors, session_for
 from muntin.model.errors import OptionError
 
 
-def rescale(
+def rescale_checkpoint(
     checkpoint: Annotated[Path, typer.Argument(help="Checkpoint folder of a stopped query.")],
     shards: Annotated[int, typer.Option(help="New number of shards.")],
     to: Annotated[

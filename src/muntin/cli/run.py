@@ -26,7 +26,7 @@ LogOption = Annotated[
 ]
 
 
-def run(
+def run_pipeline(
     pipeline: PipelineFile,
     set_: SetValues = None,
     host: HostOption = None,

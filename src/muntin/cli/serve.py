@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from muntin.cli.console import print_text, report_errors, session
-from muntin.cli.page import Host, Port, Token, TokenFile, add_query, read_token
+from muntin.cli.page import AddressOption, Port, Token, TokenFile, add_query, read_token
 from muntin.cli.pipelines import PipelineFile, SetValues, open_pipeline, parse_settings
 from muntin.cli.watch import watch
 from muntin.serve import Feed
@@ -14,7 +14,7 @@ from muntin.serve import Feed
 def serve(
     pipeline: PipelineFile,
     set_: SetValues = None,
-    host: Host = "127.0.0.1",
+    host: AddressOption = "127.0.0.1",
     port: Port = 8765,
     token: Token = None,
     token_file: TokenFile = None,

@@ -33,7 +33,7 @@ _WHOLE = 1_000_000
 _LEAVE = {"exit", "quit", "\\q"}
 
 
-def sql(
+def open_shell(
     execute: Annotated[
         list[str] | None, typer.Option("--execute", "-e", help="Run these statements, then exit.")
     ] = None,

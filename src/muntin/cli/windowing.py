@@ -19,7 +19,7 @@ from rich.live import Live
 from muntin.apps.windowing import Maximum, Monitor, Options, TableProgress
 from muntin.apps.windowing.source import parse_source as source_of
 from muntin.cli.console import QueryFailedError, print_text, report_errors, session, summarize_error
-from muntin.cli.page import Host, Port, TablePage, Token, TokenFile, read_token
+from muntin.cli.page import AddressOption, Port, TablePage, Token, TokenFile, read_token
 from muntin.cli.windowing_view import render_run
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.serve import Feed
@@ -88,7 +88,7 @@ def windowing(
     shards: _Shards = None,
     json_: _Json = False,
     page: _Page = True,
-    host: Host = "127.0.0.1",
+    host: AddressOption = "127.0.0.1",
     port: Port = 8765,
     token: Token = None,
     token_file: TokenFile = None,
@@ -102,7 +102,7 @@ def windowing(
     with report_errors(), ExitStack() as stack:
         table = source_of(source)
         options = _options(context.params, table)
-        reporter = Reporter(Console(), options, as_json=json_)
+        reporter = ProgressReporter(Console(), options, as_json=json_)
         if page:
             reporter.page = _serve_page(stack, options, host, port, read_token(token, token_file))
         _exit(reporter, finished=_run(options, shards, reporter, master, table, checkpoint))
@@ -120,7 +120,7 @@ def _options(arguments: Mapping[str, Any], table: Any) -> Options:
     return Options(**values)
 
 
-def _exit(reporter: Reporter, *, finished: bool) -> None:
+def _exit(reporter: ProgressReporter, *, finished: bool) -> None:
     """Print the summary, and end the command with its exit code."""
     summary = reporter.monitor.summary(time.monotonic())
     reporter.write(summary)
@@ -153,7 +153,7 @@ def _serve_page(
     return TablePage(feed, options)
 
 
-class Reporter:
+class ProgressReporter:
     """Prints a run on a terminal, in plain lines, or in JSON."""
 
     def __init__(self, console: Console, options: Options, *, as_json: bool = False) -> None:
@@ -200,7 +200,7 @@ class Reporter:
 def _run(
     options: Options,
     shards: int | None,
-    reporter: Reporter,
+    reporter: ProgressReporter,
     master: str | None,
     table: Any,
     checkpoint: Path | None,
@@ -230,7 +230,7 @@ def _run(
         return True
 
 
-def follow(query: Any, options: Options, reporter: Reporter) -> None:
+def follow(query: Any, options: Options, reporter: ProgressReporter) -> None:
     """Report at each interval until the duration is over."""
     # Until then, Spark may print messages, which would break a live view.
     while query.is_active and reporter.begun is None:
@@ -254,6 +254,6 @@ def follow(query: Any, options: Options, reporter: Reporter) -> None:
         raise QueryFailedError(summarize_error(failure)) from failure
 
 
-def _show(live: Live | None, reporter: Reporter) -> None:
+def _show(live: Live | None, reporter: ProgressReporter) -> None:
     if live is not None:
         live.update(render_run(reporter.monitor, reporter.last, reporter.elapsed))

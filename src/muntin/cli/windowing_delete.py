@@ -14,7 +14,7 @@ from muntin.apps import windowing
 from muntin.cli.console import print_text, report_errors
 
 
-def delete(
+def delete_rows(
     folder: Annotated[
         Path, typer.Argument(help="Folder that the run was started with (--deletes).")
     ],

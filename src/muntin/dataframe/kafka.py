@@ -11,7 +11,7 @@ import polars as pl
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
 from muntin.model.option_types import check_boolean, check_count, check_text
-from muntin.sources.kafka import Form, KafkaTopics, Reader
+from muntin.sources.kafka import KafkaTopics, PayloadFormat, Reader
 from muntin.sources.kafka_broker import starting_text_of
 from muntin.sources.kafka_client import of_connector
 from muntin.sources.kafka_formats import DESCRIBED, InColumns, refuse_schema
@@ -76,7 +76,7 @@ def kafka(
     topic: str | Sequence[str],
     *,
     columns: str | Mapping[str, pl.DataType] | StructType | None = None,
-    format: Form = "json",
+    format: PayloadFormat = "json",
     schema: Any = None,
     starting: str | datetime = "earliest",
     headers: bool = False,
@@ -149,8 +149,8 @@ def kafka(
     check_text("servers", servers)
     topics = _list_topics(topic)
     check_boolean("headers", headers)
-    if format not in get_args(Form):
-        hint = f"give one of {', '.join(get_args(Form))}"
+    if format not in get_args(PayloadFormat):
+        hint = f"give one of {', '.join(get_args(PayloadFormat))}"
         raise OptionError("format", format, "isn't read", hint)
     refuse_schema(format, schema, registry, topics, reader)
     if format in DESCRIBED and columns is not None:

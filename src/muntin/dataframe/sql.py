@@ -141,4 +141,4 @@ def _query_locally(question: CompiledQuery, tables: Mapping[str, Any]) -> LocalD
             query.show_in(lowered.order)
         return query
     except OptionError as error:
-        raise question.locate(error) from error
+        raise question.locate_error(error) from error

@@ -12,6 +12,7 @@ from muntin.engine.state import State
 from muntin.model.kinds import Uniform
 from muntin.model.policies import (
     After,
+    Crowded,
     Every,
     FirstThen,
     Policy,
@@ -120,6 +121,8 @@ def is_due(
         return pl.when(first).then(first_policy).otherwise(later_policy)
     if isinstance(policy, When):
         return pl.col(condition_column(policy.condition))
+    if isinstance(policy, Crowded):
+        return pl.lit(False)
     by_clock = is_due_by_clock(policy, clock)
     if by_clock and isinstance(policy, Every):
         return pl.col(unemitted) >= (1 if clock.ends_run else policy.least)

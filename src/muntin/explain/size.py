@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import WORD
 from muntin.model.axis import SECOND
-from muntin.model.policies import After, Every, turn
+from muntin.model.policies import After, Crowded, Every, turn
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 
@@ -90,7 +90,7 @@ def _find_kept_length(spec: WindowSpec) -> int:
 
 def _estimate_early(spec: WindowSpec, rates: Rates, emitted: float) -> float:
     """Return how often a window emits before it is full, at most."""
-    if spec.firing.early is None or emitted == 0:
+    if spec.firing.early in (None, Crowded()) or emitted == 0:
         return 0.0
     early = turn(spec.firing.early, emitted=True)
     length = _find_kept_length(spec) / SECOND if spec.axis == "time" else 1.0

@@ -13,7 +13,7 @@ from muntin.model.axis import phrase, spell
 from muntin.model.fill import Fill, write_constant
 from muntin.model.grouping_sets import format_sets
 from muntin.model.pipeline import ROWS
-from muntin.model.policies import After, Every, FirstThen, Policy, When
+from muntin.model.policies import After, Crowded, Every, FirstThen, Policy, When
 from muntin.model.sessions import AN_EXPRESSION, Sessions
 from muntin.model.spec import WindowSpec
 
@@ -148,6 +148,9 @@ def _describe_emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     early = (
         "never" if firing.early is None else f"while it is current, {describe_policy(firing.early)}"
     )
+    if firing.over is not None:
+        share = ", of which each shard has an equal part" if spec.shards != 1 else ""
+        early += f"; {firing.over}{share}"
     yield "early", early
     often = "once" if firing.repeat else "unless nothing is new since it emitted early"
     yield "full", f"{often}, {_describe_full(spec)}"
@@ -182,6 +185,8 @@ def describe_policy(policy: Policy) -> str:
     """Describe a trigger policy, as part of a sentence."""
     if isinstance(policy, FirstThen):
         return f"first {describe_policy(policy.first)}; then {describe_policy(policy.then)}"
+    if isinstance(policy, Crowded):
+        return str(policy)
     if isinstance(policy, When):
         return f"after each batch that changed it, if {policy.condition}"
     text = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from muntin.model.axis import format_position, moment, phrase, spell
 from muntin.model.counts import format_rejections
 from muntin.model.kinds import Numbered
-from muntin.model.policies import After, Every, OnePolicy, turn
+from muntin.model.policies import After, Crowded, Every, OnePolicy, turn
 from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
 from muntin.model.spec import PARTLY_LATE, WindowSpec
@@ -181,6 +181,8 @@ def explain_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
 
 
 def _describe_waiting(policy: OnePolicy, clocks: Clocks, unemitted: int) -> str:
+    if isinstance(policy, Crowded):
+        return f"{unemitted:,} new messages wait until too many windows wait, or its end"
     left = []
     if policy.rows is not None:
         left.append(f"{unemitted:,} of {policy.rows:,} new messages have arrived")

@@ -32,7 +32,7 @@ def emits_again(spec: Spec, *, full: bool, streams: bool) -> bool:
         return False
     if isinstance(spec, JoinSpec):
         return isinstance(spec.bound, Newest)
-    return spec.firing.early is not None or spec.firing.grace > 0
+    return spec.firing.emits_early or spec.firing.grace > 0
 
 
 def refuse_revisions(spec: Spec | None, *, each_change: bool) -> NoReturn:

@@ -33,7 +33,8 @@ class Progress:
             advanced it.
         counts: Counts of messages since the checkpoint began: ``seen``; their outcome (``counted``,
             for agents ``taken``; ``filtered``, ``duplicates``); and one count for each reason of
-            rejection, except that ``overflow`` counts windows. ``seen`` is the sum of the others.
+            rejection, except that ``overflow`` counts windows. Where sessions have a start, it is
+            open whether ``undecided`` messages are in one. ``seen`` is the sum of the others.
             For agents it is at most that sum, since a table may refuse a message that was
             ``taken``. In addition ``partly_late`` is the number of counted messages that were too
             late for some of their overlapping windows.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from muntin.model.spec import DUPLICATES, PARTLY_LATE
+from muntin.model.spec import DUPLICATES, PARTLY_LATE, UNDECIDED
 
 # Names of counts that are no reason for rejection; agents count "taken", windows "counted".
-FATES = frozenset({"seen", "counted", "taken", "filtered", DUPLICATES, PARTLY_LATE})
+FATES = frozenset({"seen", "counted", "taken", "filtered", UNDECIDED, DUPLICATES, PARTLY_LATE})
 # Counts of messages that another count includes as well.
 _COUNTED_TWICE = frozenset({"seen", PARTLY_LATE})
 

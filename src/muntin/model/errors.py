@@ -124,6 +124,10 @@ class LeaseLostError(MuntinError):
     """A running query's checkpoint was deleted, or taken over by another query."""
 
 
+class WaitingWindowsError(MuntinError):
+    """More windows wait to emit than ``early(over=…, stop=True)`` allows; nothing is stored."""
+
+
 class RefusedError(MuntinError):
     """A consumer can't accept an output now; the output is kept, and sent again later."""
 

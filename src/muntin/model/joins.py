@@ -168,6 +168,9 @@ class JoinSpec(QuerySpec):
             raise OptionError("layout", self.layout, text, hint)
 
     def _check(self, name: SideName, side: Side) -> None:
+        if side.firing.over is not None:
+            value, hint = f"{side.firing.over.windows} on the {name}", "leave it out"
+            raise OptionError("over", value, "isn't for joins: each message is let in", hint)
         for option, policy in (("early", side.firing.early), ("late", side.firing.late)):
             least = isinstance(policy, Every) and policy.least > 1
             if least or by_change(policy) or isinstance(policy, FirstThen):

@@ -19,6 +19,10 @@ _DISPLAY_CALLS = (
     "head",
     "writeStream",
 )
+_SUPPRESS = (
+    "leave it out, and a window emits once, when it is full; untilTimeLimit(d) is .early(after=d), "
+    "and maxRecords(n) is over=n, with stop=True to shut down"
+)
 # Names that windows without aggregates don't have.
 _INCOMPLETE = {
     **{
@@ -33,7 +37,7 @@ _INCOMPLETE = {
     ),
     **dict.fromkeys(("where", "filter"), "give windowed(…, where=…)"),
     **dict.fromkeys(("withWatermark", "grace"), "give windowed(…, lateness=…) or .late(grace=…)"),
-    "suppress": "leave it out: without .early() a window emits once, when it is full",
+    "suppress": _SUPPRESS,
     "window": "say .tumbling(…), .hopping(…), .rolling(…), .session(…) or .sliding(…)",
 }
 # Names that a finished query doesn't have.
@@ -42,7 +46,7 @@ _COMPLETE = {
     **dict.fromkeys(
         ("early", "late", "keep", "tumbling", "hopping", "session"), "say it before .agg(…)"
     ),
-    "suppress": "leave it out: without .early() a window emits once, when it is full",
+    "suppress": _SUPPRESS,
     "to_memory": "give it to .start(results=muntin.to_memory())",
 }
 

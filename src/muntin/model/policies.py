@@ -133,7 +133,39 @@ class When(JsonDataclass):
         return f"when {self.condition}"
 
 
-OnePolicy = Each | EveryRows | Every | RowsOrEvery | After | When
+@dataclass(frozen=True, slots=True)
+class Crowded(JsonDataclass):
+    """Emit only when too many windows wait to emit; see ``WaitingLimit``."""
+
+    KIND: ClassVar[str] = "crowded"
+    rows: ClassVar[None] = None
+    period: ClassVar[None] = None
+
+    def __str__(self) -> str:
+        return "only when too many wait"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingLimit(JsonDataclass):
+    """A limit of the current windows that have changed and wait to emit.
+
+    Source: the buffers of Kafka Streams' ``suppress``.
+
+    Attributes:
+        windows: The greatest number, divided equally among the shards.
+        stop: Whether the query stops with an error beyond it. Otherwise the oldest windows emit
+            early.
+    """
+
+    windows: int
+    stop: bool = False
+
+    def __str__(self) -> str:
+        beyond = "the query stops" if self.stop else "the oldest emit early"
+        return f"{beyond} when more than {self.windows:,} wait"
+
+
+OnePolicy = Each | EveryRows | Every | RowsOrEvery | After | When | Crowded
 """A single policy: ``rows`` is set if it counts new messages, ``period`` if it has a clock."""
 
 
@@ -225,6 +257,7 @@ class Firing(JsonDataclass):
         rows: Greatest number of messages that are kept in closed windows; the oldest windows are
             dropped first. ``None`` for no limit.
         fill: The filling of empty windows; ``None`` if they don't emit.
+        over: The limit of windows that wait to emit early; ``None`` for no limit.
     """
 
     early: Policy | None = None
@@ -235,6 +268,13 @@ class Firing(JsonDataclass):
     rows: int | None = None
     repeat: bool = True
     fill: Fill | None = None
+    over: WaitingLimit | None = None
+
+    @property
+    def emits_early(self) -> bool:
+        """True if a window may emit before it is full."""
+        only_stops = isinstance(self.early, Crowded) and self.over is not None and self.over.stop
+        return self.early is not None and not only_stops
 
     @property
     def on_wall_clock(self) -> bool:
@@ -314,6 +354,18 @@ def _one(
     if rows is None:
         return Each() if period is None else Every(period)
     return EveryRows(rows) if period is None else RowsOrEvery(rows, period)
+
+
+def limit_waiting(over: int | None, stop: bool) -> WaitingLimit | None:
+    """Return the limit of waiting windows, with its options checked."""
+    if over is None:
+        if stop:
+            hint = "give over=N, the greatest number of windows that may wait"
+            raise OptionError("stop", stop, "stops at no limit", hint)
+        return None
+    if isinstance(over, bool) or not isinstance(over, int) or over < 1:
+        raise OptionError("over", over, "is no number of windows", "give over=1 or more")
+    return WaitingLimit(over, stop)
 
 
 def _make_after(

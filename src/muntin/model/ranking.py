@@ -44,7 +44,7 @@ def refuse(spec: WindowSpec) -> None:
     if not firing.accumulate:
         hint = "leave out deltas()"
         raise OptionError("deltas", True, "leaves no window its first rows", hint)
-    if spec.windows.retracts and (firing.early is not None or firing.grace):
+    if spec.windows.retracts and (firing.emits_early or firing.grace):
         hint = "leave out early() and late(): sessions emit their rows when they are complete"
         problem = "are taken back as wholes, not row by row"
         raise OptionError("top", str(spec.windows), problem, hint)

@@ -19,9 +19,9 @@ from muntin.model.grouping_sets import GROUPING_ID, Sets, number_sets, read_sets
 from muntin.model.inputs import InputOptions
 from muntin.model.joins import Side, set_default_policies
 from muntin.model.kinds import MOST_OVERLAPPING, Kind, Uniform, cumulating_in, of_size
-from muntin.model.option_types import check_boolean, check_count
+from muntin.model.option_types import check_boolean, check_count, check_name
 from muntin.model.other_words import missing_word, translate_call
-from muntin.model.policies import Firing, PolicyWords, Since, policy
+from muntin.model.policies import Crowded, Firing, Policy, PolicyWords, Since, limit_waiting, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import ClosedSides, rolling, sliding
 from muntin.model.spec import Nulls, WindowSpec, check_nulls
@@ -92,12 +92,6 @@ class Sentence:
                 shop are two keys. A message with an unknown zone is ``malformed``, and one whose
                 zone is NULL is ``null_key``. A window ends and closes at the instant of its own
                 zone. The origin is then a date or a local time, of each zone.
-
-        Example:
-            >>> from muntin.model.inputs import InputOptions
-            >>> sales = Sentence(_input_options=InputOptions(time="at"))
-            >>> str(sales.tumbling("1 day", zone_column="tz")._windows)
-            "tumbling 1 day in each key's zone (tz)"
         """
         windows = of_size(size, zone=zone, zone_column=zone_column, origin=origin)
         return self._set_windows(windows)
@@ -249,6 +243,8 @@ class Sentence:
         since: Since | None = None,
         when: str | None = None,
         then: PolicyWords | None = None,
+        over: int | None = None,
+        stop: bool = False,
     ) -> Self:
         """Let current windows emit before they are full (``emission`` is ``early``).
 
@@ -269,9 +265,18 @@ class Sentence:
                 ``"worst > 100 AND NOT region = 'north'"``.
             then: The policy of a window's early firings after its first one, in the same words:
                 ``.early(rows=1, then={"every": "1 minute"})``.
+            over: The greatest number of windows that have changed and wait to emit. Beyond it, the
+                oldest emit at the end of the batch: by their ends, then by key. The number is
+                divided equally among the shards, rounded up, so the same batch emits the same
+                when it is read again. For tumbling, hopping, cumulating and calendar windows.
+            stop: With ``over``, stop the query with an error instead, before the batch is stored.
         """
-        chosen = policy("early", each, rows, every, at_least, when, then, after, since)
-        return self._set_once("early", chosen, _firing=replace(self._firing, early=chosen))
+        limit = limit_waiting(over, stop)
+        words = (rows, every, at_least, when, then, after, since)
+        alone = limit is not None and not each and all(word is None for word in words)
+        chosen: Policy = Crowded() if alone else policy("early", each, *words)
+        firing = replace(self._firing, early=chosen, over=limit)
+        return self._set_once("early", chosen, _firing=firing)
 
     def full(self, *, repeat: bool) -> Self:
         """Set whether a window emits in full although nothing is new since it emitted early.
@@ -478,13 +483,6 @@ class Sentence:
             if not keys or not isinstance(keys[0], str) or keys[0] != partition:
                 return (partition, *keys)
         return keys
-
-
-def check_name(option: str, value: object) -> None:
-    """Refuse a value that isn't the name of a column."""
-    if value is not None and not isinstance(value, str):
-        hint = "give its name; select an expression under a name first"
-        raise OptionError(option, value, "isn't the name of a column", hint)
 
 
 def _check_aggregates(aggregates: Mapping[str, object], unnamed: tuple[Any, ...]) -> None:

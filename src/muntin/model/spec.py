@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, get_args
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
 from muntin.model.axis import Axis, spell
+from muntin.model.by_number import Moving
 from muntin.model.conditions import read_condition
 from muntin.model.days import Days
 from muntin.model.errors import OptionError
@@ -21,13 +22,15 @@ from muntin.model.fill import check_fill
 from muntin.model.grouping_sets import GROUPING_ID, format_sets
 from muntin.model.inputs import InputSpec, type_fact
 from muntin.model.kinds import Kind, Uniform
-from muntin.model.policies import When, parts
+from muntin.model.policies import Each, WaitingLimit, When, parts
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.zones import ZonedWindows
 
 Nulls = Literal["reject", "group"]
 DUPLICATES = "duplicates"
+# Messages that a session may have or not, depending on messages that may still come.
+UNDECIDED = "undecided"
 # Messages that are counted, but not in all of their windows, since some were closed.
 PARTLY_LATE = "partly_late"
 
@@ -177,6 +180,9 @@ class WindowSpec(QuerySpec, InputSpec):
         if self.firing.rows is not None:
             hint = "bound it by time, as in keep(DURATION)"
             raise OptionError("rows", self.firing.rows, "can't be counted over zones", hint)
+        if self.firing.over is not None:
+            hint = "leave it out, or give one zone"
+            raise OptionError("over", self.firing.over.windows, "can't be counted over zones", hint)
         if self.keys and column not in self.keys:
             raise OptionError("zone_column", column, "isn't a key column", "add it to the key")
 
@@ -194,6 +200,8 @@ class WindowSpec(QuerySpec, InputSpec):
         if self.axis == "rows" and firing.rows is not None:
             hint = "give the number as what is kept: keep(muntin.rows(N))"
             raise OptionError("rows", firing.rows, f"is a second measure for {windows}", hint)
+        if firing.over is not None:
+            self._check_over(firing.over)
         if firing.fill is not None:
             check_fill(firing.fill, windows, self.aggregates, firing.accumulate)
         if isinstance(windows, Sliding) and windows.rolls and not firing.accumulate:
@@ -214,6 +222,17 @@ class WindowSpec(QuerySpec, InputSpec):
             hint = f"let the first key be {offset[0]!r}"
             raise OptionError("key", self.keys, "doesn't begin with the partition", hint)
 
+    def _check_over(self, over: WaitingLimit) -> None:
+        if self.axis == "rows" or isinstance(self.windows, Moving):
+            hint = "give rows= or after=, which let windows emit one by one"
+            problem = f"isn't for {self.windows}, which wait in another order"
+            raise OptionError("over", over.windows, problem, hint)
+        if self.firing.early == Each():
+            hint = "leave one of them out"
+            raise OptionError(
+                "over", over.windows, "limits nothing: with each=True none waits", hint
+            )
+
     @property
     def title(self) -> str:
         """The windows and their keys, in words."""
@@ -231,6 +250,8 @@ class WindowSpec(QuerySpec, InputSpec):
         }
         if not firing.repeat:
             facts["repeat"] = make_fact(firing.repeat)
+        if firing.over is not None:
+            facts["over"] = make_fact(firing.over)
         if firing.fill is not None:
             facts["fill"] = make_fact(firing.fill)
         if firing.rows is not None:
@@ -264,7 +285,7 @@ class WindowSpec(QuerySpec, InputSpec):
             free.add("nulls")
         if self.by_arrival:
             return free
-        free |= {"late", "repeat", "keep", "keep rows"}
+        free |= {"late", "repeat", "keep", "keep rows", "over"}
         old_fill, fill = then.firing.fill, self.firing.fill
         if old_fill is None or fill is None or old_fill.waits == fill.waits:
             free.add("fill")

@@ -82,6 +82,15 @@ class PolicyForm(OnePolicyForm):
     )
 
 
+class EarlyForm(PolicyForm):
+    """When a window emits before it is full."""
+
+    over: int | None = Field(
+        None, ge=1, description="Beyond so many changed windows that wait, the oldest emit."
+    )
+    stop: bool = Field(False, description="Beside over: stop with an error instead.")
+
+
 class FullForm(_Part):
     """Full emissions, when windows end."""
 
@@ -154,7 +163,7 @@ class QueryForm(_Part):
         None, description="Sets of key columns to group by, as GROUPING SETS."
     )
     windows: WindowsForm
-    early: PolicyForm | None = None
+    early: EarlyForm | None = None
     full: FullForm | None = None
     fill: FillForm | None = None
     late: PolicyForm | None = None

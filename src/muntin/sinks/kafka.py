@@ -17,9 +17,9 @@ from muntin.sinks.batch import Batch
 from muntin.sinks.kafka_messages import Encoding, Sender
 from muntin.sinks.sink import report_refused
 from muntin.sources.kafka_client import of_librdkafka, refuse_unknown
-from muntin.sources.kafka_columns import OWN
+from muntin.sources.kafka_columns import KAFKA_COLUMNS
 from muntin.sources.schema_registry import Registry, registry_at
-from muntin.sources.source import MALFORMED
+from muntin.sources.source import MALFORMED_COLUMN
 
 # These columns become headers, so that the value of a dead letter is the original message.
 _REJECTED_HEADERS = ("topic", "partition", "offset", "timestamp", columns.REASON, columns.WATERMARK)
@@ -82,13 +82,13 @@ class KafkaSink:
         """Return the encoding of rows with some columns as messages."""
         if batch.kind == REJECTED:
             own = [name for name in _REJECTED_HEADERS if name in names]
-            payload = [c for c in names if c not in (*own, *OWN, MALFORMED)]
+            payload = [c for c in names if c not in (*own, *KAFKA_COLUMNS, MALFORMED_COLUMN)]
             key = self.key if self.key is not None else ("key",) if "key" in names else ()
             encoding = Encoding(
                 _resolve_names(key, names),
                 tuple(payload or names),
                 tuple(own),
-                raw=MALFORMED if MALFORMED in names else None,
+                raw=MALFORMED_COLUMN if MALFORMED_COLUMN in names else None,
                 has_headers="headers" in names,
             )
         else:

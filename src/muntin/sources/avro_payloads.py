@@ -13,7 +13,13 @@ import pyarrow as pa
 from muntin.engine.utf8 import decode_with_escapes
 from muntin.sources.avro_scalar import AvroReader
 from muntin.sources.avro_schema import AvroType
-from muntin.sources.byte_cursor import ByteCursor, Numbers, Rows, decode_in_batches, replace_nulls
+from muntin.sources.byte_cursor import (
+    ByteCursor,
+    Positions,
+    RowSelection,
+    decode_in_batches,
+    replace_nulls,
+)
 from muntin.sources.lists import drop_repeated_keys, list_of
 from muntin.sources.payloads import MOST_ITEMS
 from muntin.sources.text_values import spread_rows
@@ -53,7 +59,7 @@ class AvroPayloads:
         return pl.DataFrame({field.name: _read(cursor, _EACH, field.kind) for field in fields})
 
 
-def _read(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
+def _read(cursor: ByteCursor, rows: RowSelection, kind: AvroType) -> pl.Series:
     """Read the next value of some messages."""
     if kind.null is not None:
         return _read_nullable(cursor, rows, kind)
@@ -79,7 +85,7 @@ def _read(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
     return _read_bytes(cursor, rows, kind)
 
 
-def _read_nullable(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
+def _read_nullable(cursor: ByteCursor, rows: RowSelection, kind: AvroType) -> pl.Series:
     """Read values of a union with null: the number of the branch comes first."""
     branch, plain = cursor.zigzag(rows), replace(kind, null=None)
     cursor.mark(rows, (branch != 0) & (branch != 1))
@@ -91,7 +97,7 @@ def _read_nullable(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
     return spread_rows(values.to_frame(), rows_with_value, len(has_value)).to_series()
 
 
-def _read_items(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
+def _read_items(cursor: ByteCursor, rows: RowSelection, kind: AvroType) -> pl.Series:
     """Read arrays and maps: blocks of items after their counts, up to an empty block.
 
     The first items of all messages are read at once, then the second ones, and so on.
@@ -115,7 +121,7 @@ def _read_items(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
     return drop_repeated_keys(lists) if kind.kind == "map" else lists
 
 
-def _read_block_count(cursor: ByteCursor, rows: Numbers, read_counts: Numbers) -> Numbers:
+def _read_block_count(cursor: ByteCursor, rows: Positions, read_counts: Positions) -> Positions:
     """Read the count of some messages' next blocks, after ``read_counts`` items of each."""
     count = cursor.zigzag(rows)
     # A negative count is followed by the size of the block in bytes.
@@ -128,7 +134,7 @@ def _read_block_count(cursor: ByteCursor, rows: Numbers, read_counts: Numbers) -
     return np.where(wrong, 0, count)
 
 
-def _read_item(cursor: ByteCursor, rows: Numbers, kind: AvroType) -> pl.Series:
+def _read_item(cursor: ByteCursor, rows: Positions, kind: AvroType) -> pl.Series:
     """Read the next items of some messages' arrays, or the next entries of their maps."""
     assert kind.items is not None
     if kind.kind == "array":
@@ -137,7 +143,7 @@ def _read_item(cursor: ByteCursor, rows: Numbers, kind: AvroType) -> pl.Series:
     return pl.DataFrame({"key": keys, "value": _read(cursor, rows, kind.items)}).to_struct()
 
 
-def _read_number(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
+def _read_number(cursor: ByteCursor, rows: RowSelection, kind: AvroType) -> pl.Series:
     numbers = cursor.zigzag(rows)
     if kind.kind == "int":
         cursor.mark(rows, (numbers < -(2**31)) | (numbers >= 2**31))
@@ -148,7 +154,7 @@ def _read_number(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
     return pl.Series(numbers)
 
 
-def _read_bytes(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
+def _read_bytes(cursor: ByteCursor, rows: RowSelection, kind: AvroType) -> pl.Series:
     if kind.kind == "fixed":
         sizes = np.full(len(cursor.at[rows]), kind.size)
     else:
@@ -163,7 +169,9 @@ def _read_bytes(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
     return texts
 
 
-def _read_decimals(cursor: ByteCursor, rows: Rows, sizes: Numbers, column: pl.Decimal) -> pl.Series:
+def _read_decimals(
+    cursor: ByteCursor, rows: RowSelection, sizes: Positions, column: pl.Decimal
+) -> pl.Series:
     """Read big-endian numbers in two's complement as decimals."""
     cursor.mark(rows, (sizes < 1) | (sizes > 16))
     at, sizes = cursor.take(rows, np.where((sizes < 1) | (sizes > 16), 0, sizes))
@@ -176,14 +184,14 @@ def _read_decimals(cursor: ByteCursor, rows: Rows, sizes: Numbers, column: pl.De
     return pl.Series(pa.Array.from_buffers(kind, len(low), [None, pa.py_buffer(halves)]))
 
 
-def _are_below(high: Numbers, low: Numbers, limit: int) -> Numbers:
+def _are_below(high: Positions, low: Positions, limit: int) -> Positions:
     """Return whether the absolute values of numbers, in two halves, are below a limit."""
     most, least = divmod(limit - 1, 2**64), divmod(1 - limit, 2**64)
     small = (high < most[0]) | ((high == most[0]) & (low <= np.uint64(most[1])))
     return small & ((high > least[0]) | ((high == least[0]) & (low >= np.uint64(least[1]))))
 
 
-def _sign_extend(words: Numbers, count: Numbers) -> Numbers:
+def _sign_extend(words: Positions, count: Positions) -> Positions:
     """Return the lowest bytes of each word as a signed number."""
     shift = 64 - 8 * np.clip(count, 1, 8)
     return (words << shift.astype(np.uint64)).view(np.int64) >> shift

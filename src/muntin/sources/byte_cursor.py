@@ -16,8 +16,8 @@ import pyarrow as pa
 from muntin.sources.byte_values import ROOM, ByteValues
 from muntin.sources.text_values import null_malformed
 
-Numbers = np.ndarray[Any, Any]
-Rows = slice | Numbers
+Positions = np.ndarray[Any, Any]
+RowSelection = slice | Positions
 
 # The positions and numbers of this many messages fit into a core's cache.
 _MESSAGES, _BYTES = 20_000, 1 << 26
@@ -58,7 +58,7 @@ class ByteCursor:
         steps: Number of steps so far in loops whose length depends on the messages.
     """
 
-    def __init__(self, data: Any, at: Numbers, end: Numbers) -> None:
+    def __init__(self, data: Any, at: Positions, end: Positions) -> None:
         self.data = data
         self.bytes = np.frombuffer(data, np.uint8)
         self.at = at
@@ -68,27 +68,27 @@ class ByteCursor:
         self.steps = 0
 
     @classmethod
-    def over(cls, values: Sequence[bytes], sizes: Numbers, skip: int = 0) -> ByteCursor:
+    def over(cls, values: Sequence[bytes], sizes: Positions, skip: int = 0) -> ByteCursor:
         """Return a cursor over messages of some sizes, each read after its first ``skip`` bytes."""
         room = bytes(ROOM)
         end = np.cumsum(sizes) + ROOM
         return cls(b"".join([room, *values, room]), end - sizes + skip, end)
 
-    def narrow(self, starts: Numbers, sizes: Numbers) -> ByteCursor:
+    def narrow(self, starts: Positions, sizes: Positions) -> ByteCursor:
         """Return a cursor over parts of the messages, as if each were a message."""
         part = ByteCursor(self.data, starts.copy(), starts + sizes)
         part.steps = self.steps
         return part
 
-    def wrong(self) -> Numbers:
+    def wrong(self) -> Positions:
         """Return which messages are malformed: marked, or not read exactly to their ends."""
         return self.bad | (self.at != self.end)
 
-    def count_unread(self, rows: Rows) -> Numbers:
+    def count_unread(self, rows: RowSelection) -> Positions:
         """Return the numbers of bytes of some messages that weren't read yet."""
         return np.maximum(self.end[rows] - self.at[rows], 0)
 
-    def move(self, rows: Rows, width: Any) -> Numbers:
+    def move(self, rows: RowSelection, width: Any) -> Positions:
         """Return the positions of some messages, and advance them by ``width``."""
         # A message that is read beyond its end is malformed; here, reads only mustn't exceed the
         # buffer.
@@ -96,21 +96,21 @@ class ByteCursor:
         self.at[rows] += width
         return at
 
-    def mark(self, rows: Rows, wrong: Numbers) -> None:
+    def mark(self, rows: RowSelection, wrong: Positions) -> None:
         """Mark some messages as malformed, and read no more of them."""
         if wrong.any():
             marked = np.arange(len(self.at))[rows][wrong]
             self.bad[marked] = True
             self.at[marked] = self.end[marked]
 
-    def defer(self, rows: Rows, late: Numbers) -> None:
+    def defer(self, rows: RowSelection, late: Positions) -> None:
         """Leave some messages to be read one by one, and read no more of them here."""
         if late.any():
             deferred = np.arange(len(self.at))[rows][late]
             self.deferred[deferred] = True
             self.at[deferred] = self.end[deferred]
 
-    def take_step(self, rows: Numbers) -> Numbers:
+    def take_step(self, rows: Positions) -> Positions:
         """Begin another step for some messages; return those that take part in it.
 
         After many steps, the messages are deferred if only few are left; then none takes part.
@@ -123,20 +123,20 @@ class ByteCursor:
             return rows[:0]
         return rows
 
-    def words(self, at: Numbers, kind: str) -> Numbers:
+    def words(self, at: Positions, kind: str) -> Positions:
         """Return the words of eight or four bytes at some positions, aligned or not."""
         width = np.dtype(kind).itemsize
         shape = (len(self.data) - width + 1,)
         return np.ndarray(shape, kind, self.data, strides=(1,))[at]
 
-    def varint(self, rows: Rows) -> Numbers:
+    def varint(self, rows: RowSelection) -> Positions:
         """Read the next unsigned varint of some messages: seven bits a byte, the lowest first."""
         word, width, beyond = self.varints(self.move(rows, 0))
         self.mark(rows, beyond)
         self.move(rows, width)
         return word
 
-    def varints(self, at: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    def varints(self, at: Positions) -> tuple[Positions, Positions, Positions]:
         """Return the varints at some positions, their sizes, and which have more than 64 bits."""
         low = self.bytes[at]
         if (low < 128).all():
@@ -155,7 +155,7 @@ class ByteCursor:
         return word, width, beyond
 
     def _complete_long(
-        self, at: Numbers, long: Numbers, word: Numbers, width: Numbers, beyond: Numbers
+        self, at: Positions, long: Positions, word: Positions, width: Positions, beyond: Positions
     ) -> None:
         """Complete numbers of nine or ten bytes."""
         ninth, tenth = self.bytes[at[long] + 8], self.bytes[at[long] + 9]
@@ -165,18 +165,18 @@ class ByteCursor:
         width[long] += 1 + goes_on
         beyond[long] = goes_on & (tenth > 1)
 
-    def zigzag(self, rows: Rows) -> Numbers:
+    def zigzag(self, rows: RowSelection) -> Positions:
         """Read the next number of some messages whose lowest bit is its sign."""
         return unzigzag(self.varint(rows))
 
-    def take(self, rows: Rows, sizes: Numbers) -> tuple[Numbers, Numbers]:
+    def take(self, rows: RowSelection, sizes: Positions) -> tuple[Positions, Positions]:
         """Read bytes of some sizes; return their positions and sizes, 0 for an invalid size."""
         wrong = (sizes < 0) | (sizes > self.count_unread(rows))
         self.mark(rows, wrong)
         sizes = np.where(wrong, 0, sizes)
         return self.move(rows, sizes), sizes
 
-    def views(self, at: Numbers, sizes: Numbers) -> pl.Series:
+    def views(self, at: Positions, sizes: Positions) -> pl.Series:
         """Return the bytes at some positions as a column, without copying them."""
         # Twelve bytes fit into the view itself; a longer view has the first four and a reference.
         inside = _mask_lowest(self.words(at + 4, "<u8"), sizes - 4)
@@ -189,7 +189,7 @@ class ByteCursor:
         return pl.Series(pa.Array.from_buffers(pa.binary_view(), len(at), buffers))
 
 
-def unzigzag(word: Numbers) -> Numbers:
+def unzigzag(word: Positions) -> Positions:
     """Decode numbers whose lowest bit is the sign.
 
     Example:
@@ -199,7 +199,7 @@ def unzigzag(word: Numbers) -> Numbers:
     return ((word >> _ONE) ^ -(word & _ONE)).view(np.int64)
 
 
-def replace_nulls(values: Sequence[bytes | None]) -> tuple[Sequence[bytes] | ByteValues, Numbers]:
+def replace_nulls(values: Sequence[bytes | None]) -> tuple[Sequence[bytes] | ByteValues, Positions]:
     """Return payloads with empty bytes in place of nulls, and which are null."""
     if isinstance(values, ByteValues):
         return values, values.nulls
@@ -212,7 +212,7 @@ def replace_nulls(values: Sequence[bytes | None]) -> tuple[Sequence[bytes] | Byt
 
 def decode_in_batches(
     messages: Sequence[bytes] | ByteValues,
-    bad: Numbers,
+    bad: Positions,
     columns: dict[str, pl.DataType],
     read: Callable[[ByteCursor], pl.DataFrame],
     read_one: Callable[[bytes], list[Any]],
@@ -256,7 +256,7 @@ def _decode_one_by_one(
     columns: dict[str, pl.DataType],
     read_one: Callable[[bytes], list[Any]],
     rows: Sequence[int],
-    faulty: Numbers,
+    faulty: Positions,
 ) -> pl.DataFrame:
     """Decode messages one by one into columns, and note in ``faulty`` which are malformed."""
     values: list[list[Any]] = []
@@ -296,7 +296,7 @@ def _scalar_type(dtype: Any) -> Any:
     return pl.Int64() if isinstance(dtype, (pl.Datetime, pl.Duration)) else dtype
 
 
-def _split_ranges(sizes: Numbers) -> Iterator[tuple[int, int]]:
+def _split_ranges(sizes: Positions) -> Iterator[tuple[int, int]]:
     """Yield the ranges of messages that are read at once; a large message may be alone."""
     behind = np.cumsum(sizes)
     first = 0
@@ -308,7 +308,7 @@ def _split_ranges(sizes: Numbers) -> Iterator[tuple[int, int]]:
         first = end
 
 
-def _mask_lowest(words: Numbers, count: Numbers) -> Numbers:
+def _mask_lowest(words: Positions, count: Positions) -> Positions:
     """Return the lowest bytes of each word, with the others set to zero."""
     shift = (64 - 8 * np.clip(count, 1, 8)).astype(np.uint64)
     return np.where(count > 0, words & (_ALL >> shift), np.uint64(0))

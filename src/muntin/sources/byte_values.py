@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
-Numbers = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 # Room before and after the values, so that a reader may read whole words around each.
 ROOM = 16
@@ -31,8 +31,8 @@ class ByteValues(Sequence[bytes | None]):
     """
 
     data: Bytes
-    starts: Numbers
-    sizes: Numbers
+    starts: Integers
+    sizes: Integers
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -69,7 +69,7 @@ class ByteValues(Sequence[bytes | None]):
         column = pl.Series(pa.Array.from_buffers(pa.large_binary(), len(self), buffers))
         return column.set(pl.Series(self.nulls), None) if self.nulls.any() else column
 
-    def _pack_bytes(self, sizes: Numbers, offsets: Numbers) -> Bytes:
+    def _pack_bytes(self, sizes: Integers, offsets: Integers) -> Bytes:
         """Return the values' bytes without those between them."""
         shifts = np.repeat(self.starts - offsets[:-1], sizes)
         return self.data[shifts + np.arange(offsets[-1])]

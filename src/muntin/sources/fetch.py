@@ -37,7 +37,7 @@ PartitionName = tuple[str, int]
 
 
 @dataclass
-class Progress:
+class FetchProgress:
     """The progress of fetching one range.
 
     Attributes:
@@ -105,13 +105,13 @@ class Fetcher:
         self._leaders: dict[PartitionName, int] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
 
-    def fetch(self, ranges: Sequence[Progress]) -> None:
+    def fetch(self, ranges: Sequence[FetchProgress]) -> None:
         """Fetch a piece of each open range, and wait until there is something.
 
         Raises:
             FetchError: When a range can't be fetched directly.
         """
-        by_leader: dict[int, list[Progress]] = {}
+        by_leader: dict[int, list[FetchProgress]] = {}
         for one in ranges:
             if one.is_open:
                 by_leader.setdefault(self._find_leader(one), []).append(one)
@@ -128,7 +128,7 @@ class Fetcher:
         while self._connections:
             self._connections.popitem()[1].close()
 
-    def _fetch_from(self, leader: int, ranges: Sequence[Progress]) -> None:
+    def _fetch_from(self, leader: int, ranges: Sequence[FetchProgress]) -> None:
         progress_by_partition = {(one.topic, one.partition): one for one in ranges}
         try:
             if leader not in self._connections:
@@ -149,7 +149,7 @@ class Fetcher:
             self._leaders.clear()
             raise FetchError(f"a broker can't be asked: {error}") from error
 
-    def _find_leader(self, one: Progress) -> int:
+    def _find_leader(self, one: FetchProgress) -> int:
         partition = one.topic, one.partition
         if partition not in self._leaders:
             self._find_leaders(one.topic)
@@ -186,8 +186,8 @@ def fetcher_of(client: Mapping[str, str]) -> Fetcher | None:
     return _FETCHERS[name]
 
 
-def _encode(ranges: Sequence[Progress], *, committed: bool) -> bytes:
-    topics: dict[str, list[Progress]] = {}
+def _encode(ranges: Sequence[FetchProgress], *, committed: bool) -> bytes:
+    topics: dict[str, list[FetchProgress]] = {}
     for one in ranges:
         topics.setdefault(one.topic, []).append(one)
     # The client is no replica, and keeps no fetch session.

@@ -21,8 +21,8 @@ from muntin.model.errors import OptionError, SourceError
 from muntin.sources.csv_payloads import CsvPayloads
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.sources.payloads import Payloads
-from muntin.sources.records import read_records
-from muntin.sources.source import MALFORMED
+from muntin.sources.records import read_text_records
+from muntin.sources.source import MALFORMED_COLUMN
 from muntin.sources.text_values import WHOLE, convert_texts, is_readable
 
 _ROWS_AT_ONCE = 200_000
@@ -177,9 +177,9 @@ class CsvFiles:
         return _is_settled(written)
 
     def read(self, path: Path, size: int, schema: pl.Schema) -> Iterator[pl.DataFrame]:
-        columns = {name: kind for name, kind in schema.items() if name != MALFORMED}
+        columns = {name: kind for name, kind in schema.items() if name != MALFORMED_COLUMN}
         decoder = None if self.header else CsvPayloads(columns, self.zone)
-        for records in read_records(path, size, quotes=True):
+        for records in read_text_records(path, size, quotes=True):
             if decoder is None and records:
                 names, records = _header(records), records[1:]
                 # Columns that aren't requested are read as text, which any field is.
@@ -214,9 +214,9 @@ class JsonLines:
         return _is_settled(written)
 
     def read(self, path: Path, size: int, schema: pl.Schema) -> Iterator[pl.DataFrame]:
-        columns = {name: kind for name, kind in schema.items() if name != MALFORMED}
+        columns = {name: kind for name, kind in schema.items() if name != MALFORMED_COLUMN}
         decoder = JsonPayloads(columns, self.zone)
-        for records in read_records(path, size, quotes=False):
+        for records in read_text_records(path, size, quotes=False):
             yield from _decode(decoder, records, schema)
 
 
@@ -226,7 +226,7 @@ def _is_settled(written: int) -> bool:
 
 def _sample(path: Path, *, quotes: bool) -> list[bytes]:
     """Return the first records of a file."""
-    for records in read_records(path, path.stat().st_size, quotes=quotes):
+    for records in read_text_records(path, path.stat().st_size, quotes=quotes):
         if records:
             return records[:_SAMPLE]
     raise SourceError(f"{path} is empty, so its columns can't be inferred")
@@ -258,7 +258,7 @@ def _decode(decoder: Payloads, records: list[bytes], schema: pl.Schema) -> Itera
     for first in range(0, len(records), _ROWS_AT_ONCE):
         some = records[first : first + _ROWS_AT_ONCE]
         rows, bad = decoder.decode(some)
-        lacking = [name for name in schema if name not in rows.columns and name != MALFORMED]
+        lacking = [name for name in schema if name not in rows.columns and name != MALFORMED_COLUMN]
         rows = rows.with_columns(pl.lit(None, dtype=schema[name]).alias(name) for name in lacking)
-        raw = pl.Series(MALFORMED, some, dtype=pl.Binary).set(~bad, None)
+        raw = pl.Series(MALFORMED_COLUMN, some, dtype=pl.Binary).set(~bad, None)
         yield rows.with_columns(raw).select(schema.names())

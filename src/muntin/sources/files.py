@@ -20,10 +20,10 @@ from muntin.model.errors import OptionError, SourceError
 from muntin.model.option_types import check_boolean, check_count
 from muntin.sources.ddl import plain_columns
 from muntin.sources.file_formats import FileFormat, format_of
-from muntin.sources.source import MALFORMED, Planned, SourceOffsets
+from muntin.sources.source import MALFORMED_COLUMN, Planned, SourceOffsets
 
 BadFiles = Literal["fail", "skip"]
-Form = Literal["parquet", "csv", "jsonl"]
+FormatName = Literal["parquet", "csv", "jsonl"]
 
 _LOG = logging.getLogger(__name__)
 _JSON_LINES = (".jsonl", ".ndjson", ".json")
@@ -67,7 +67,7 @@ class FileSource:
     @property
     def malformed(self) -> str | None:
         """The column with the bytes of unreadable records; ``None`` for Parquet."""
-        return None if self.format.form == "parquet" else MALFORMED
+        return None if self.format.form == "parquet" else MALFORMED_COLUMN
 
     @cached_property
     def schema(self) -> pl.Schema:
@@ -85,7 +85,9 @@ class FileSource:
             columns = self.format.infer(Path(listing[0].path))
         if self.malformed in columns:
             hint = "give the column another name"
-            raise OptionError("columns", MALFORMED, "is the column of unreadable records", hint)
+            raise OptionError(
+                "columns", MALFORMED_COLUMN, "is the column of unreadable records", hint
+            )
         own = {} if self.malformed is None else {self.malformed: pl.Binary()}
         return pl.Schema({**columns, **own})
 
@@ -256,7 +258,7 @@ def files(
     path: str | PathLike[str],
     *,
     columns: str | Mapping[str, pl.DataType | str] | None = None,
-    format: Form | None = None,
+    format: FormatName | None = None,
     header: bool | None = None,
     zone: str = "UTC",
     files_per_batch: int | None = None,
@@ -302,10 +304,12 @@ def files(
     pattern = fspath(path)
     form = format or _FORMS.get(Path(pattern).suffix)
     if form is None:
-        hint = f"give one of {', '.join(get_args(Form))}: format='csv'"
+        hint = f"give one of {', '.join(get_args(FormatName))}: format='csv'"
         raise OptionError("format", format, f"doesn't follow from {pattern!r}", hint)
-    if form not in get_args(Form):
-        raise OptionError("format", form, "isn't read", f"give one of {', '.join(get_args(Form))}")
+    if form not in get_args(FormatName):
+        raise OptionError(
+            "format", form, "isn't read", f"give one of {', '.join(get_args(FormatName))}"
+        )
     check_count("files_per_batch", files_per_batch)
     if header is not None:
         check_boolean("header", header)

@@ -21,7 +21,7 @@ from muntin.sources.lists import list_of
 from muntin.sources.text_values import REAL, WHOLE, convert_texts, is_readable, null_malformed
 
 _BITS = {pl.Int8: 8, pl.Int16: 16, pl.Int32: 32, pl.Int64: 64}
-Mask = np.ndarray[Any, Any]
+ByteMask = np.ndarray[Any, Any]
 
 
 class _Number(str):
@@ -96,7 +96,7 @@ def _refuse(name: str) -> None:
     raise ValueError(name)
 
 
-def _convert_column(values: list[Any], dtype: Any, zone: SessionZone) -> tuple[pl.Series, Mask]:
+def _convert_column(values: list[Any], dtype: Any, zone: SessionZone) -> tuple[pl.Series, ByteMask]:
     """Convert values to a column, and return which of them aren't of its type."""
     dtype = _instance_of(dtype)
     missing = np.fromiter((value is None for value in values), bool, len(values))
@@ -117,8 +117,8 @@ def _convert_column(values: list[Any], dtype: Any, zone: SessionZone) -> tuple[p
 
 
 def _convert_structs(
-    values: list[Any], dtype: pl.Struct, zone: SessionZone, missing: Mask
-) -> tuple[pl.Series, Mask]:
+    values: list[Any], dtype: pl.Struct, zone: SessionZone, missing: ByteMask
+) -> tuple[pl.Series, ByteMask]:
     is_object = np.fromiter((isinstance(value, dict) for value in values), bool, len(values))
     wrong = ~is_object & ~missing
     parts = []
@@ -132,8 +132,8 @@ def _convert_structs(
 
 
 def _convert_lists(
-    values: list[Any], dtype: Any, zone: SessionZone, missing: Mask
-) -> tuple[pl.Series, Mask]:
+    values: list[Any], dtype: Any, zone: SessionZone, missing: ByteMask
+) -> tuple[pl.Series, ByteMask]:
     """Convert arrays, or objects as the entries of maps, to a column of lists."""
     is_map = isinstance(dtype, pl.Map)
     wanted = dict if is_map else list

@@ -27,16 +27,16 @@ from muntin.sources.kafka_client import (
     refuse_owned,
     refuse_unknown,
 )
-from muntin.sources.kafka_columns import OWN, KafkaReader, refuse_malformed
+from muntin.sources.kafka_columns import KAFKA_COLUMNS, KafkaReader, refuse_malformed
 from muntin.sources.kafka_source import KafkaSource, KafkaSourceReader
 from muntin.sources.payloads import Payloads, UnreadableError
 from muntin.sources.protobuf_payloads import ProtobufPayloads
 from muntin.sources.protobuf_schema import ProtoMessage
 from muntin.sources.schema_registry import Registry
-from muntin.sources.source import MALFORMED
+from muntin.sources.source import MALFORMED_COLUMN
 from muntin.sources.text_values import is_readable
 
-Form = Literal["json", "csv", "avro", "protobuf"]
+PayloadFormat = Literal["json", "csv", "avro", "protobuf"]
 Reader = Literal["spark", "columns"]
 PayloadColumns = str | Mapping[str, pl.DataType | str]
 
@@ -76,7 +76,7 @@ class KafkaTopics:
     servers: str
     topics: tuple[str, ...]
     columns: PayloadColumns | None
-    form: Form
+    form: PayloadFormat
     reader_schema: str | None
     starting: str
     headers: bool
@@ -147,8 +147,8 @@ class KafkaTopics:
         if payload is None:
             return own
         refuse_malformed(payload)
-        rest = {n: kind for n, kind in own.items() if n in OWN and n not in payload}
-        return {**payload, **rest, MALFORMED: pl.Binary()}
+        rest = {n: kind for n, kind in own.items() if n in KAFKA_COLUMNS and n not in payload}
+        return {**payload, **rest, MALFORMED_COLUMN: pl.Binary()}
 
     def source_in(self, zone: str, zone_option: str = "zone") -> KafkaSource:
         """Return the topics as a source of columns.

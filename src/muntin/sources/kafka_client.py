@@ -9,7 +9,7 @@ from muntin.model.errors import OptionError
 from muntin.sources.kafka_options import (
     DATA_LOSS,
     JAVA_EQUIVALENTS,
-    OWN,
+    MANAGED_OPTIONS,
     PLANNING,
     RENAMED,
     SPARK,
@@ -123,8 +123,10 @@ def refuse_owned(options: Mapping[str, str]) -> None:
     """Refuse options that a reader of ranges sets itself."""
     for name in options:
         plain = name.removeprefix("kafka.")
-        if plain in OWN:
-            raise OptionError("options", name, "is set by the reader itself", OWN[plain])
+        if plain in MANAGED_OPTIONS:
+            raise OptionError(
+                "options", name, "is set by the reader itself", MANAGED_OPTIONS[plain]
+            )
 
 
 def refuse_idle_credentials(options: Mapping[str, str]) -> None:

@@ -21,10 +21,10 @@ from muntin.sources.kafka_consumer import Columns, Range
 from muntin.sources.kafka_reading import read
 from muntin.sources.kafka_watch import TopicWatch
 from muntin.sources.payloads import Payloads
-from muntin.sources.source import MALFORMED
+from muntin.sources.source import MALFORMED_COLUMN
 
 # Kafka's own columns, besides those of the payload.
-OWN = ("key", "topic", "partition", "offset", "timestamp", "headers")
+KAFKA_COLUMNS = ("key", "topic", "partition", "offset", "timestamp", "headers")
 # The columns that differ by message, with the names of confluent_kafka's methods.
 _FIELDS = {
     "key": "key",
@@ -102,8 +102,8 @@ class KafkaReader:
             # ones.
             decoded, bad = self.payload.decode(values)
             columns = {name: decoded[name] for name in decoded.columns if name in self.wanted}
-            if MALFORMED in self.wanted:
-                columns[MALFORMED] = _keep_malformed(values, bad)
+            if MALFORMED_COLUMN in self.wanted:
+                columns[MALFORMED_COLUMN] = _keep_malformed(values, bad)
             if self.malformed_flag is not None:
                 columns[self.malformed_flag] = bad
         garbled = {}
@@ -128,9 +128,9 @@ class KafkaReader:
 
 def refuse_malformed(names: Collection[str]) -> None:
     """Refuse a payload with a column named like that of malformed payloads."""
-    if MALFORMED in names:
+    if MALFORMED_COLUMN in names:
         hint = "call it something else with computed columns of your own"
-        raise OptionError("columns", MALFORMED, "is the column of unparsed payloads", hint)
+        raise OptionError("columns", MALFORMED_COLUMN, "is the column of unparsed payloads", hint)
 
 
 def _keep_malformed(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series:

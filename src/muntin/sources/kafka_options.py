@@ -39,7 +39,7 @@ SPARK = frozenset(
      "startingOffsetsByTimestampStrategy")
 )  # fmt: skip
 # Options that a reader of ranges sets itself.
-OWN = {
+MANAGED_OPTIONS = {
     "auto.offset.reset": "give starting=",
     "auto.commit.enable": "give group=",
     "enable.auto.commit": "give group=",

@@ -7,7 +7,7 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 import numpy as np
 
 from muntin.model.errors import SourceError
-from muntin.sources.fetch import Fetcher, Progress, fetcher_of
+from muntin.sources.fetch import Fetcher, FetchProgress, fetcher_of
 from muntin.sources.kafka_connection import FetchError
 from muntin.sources.kafka_consumer import (
     MOST_BYTES,
@@ -61,7 +61,7 @@ def _fetch(
     fetcher: Fetcher, ranges: Sequence[Range], fields: Collection[str]
 ) -> Generator[list[Columns], None, Sequence[Range]]:
     """Fetch ranges as record batches; return the ranges that are left to librdkafka."""
-    progress = [Progress(*one) for one in ranges]
+    progress = [FetchProgress(*one) for one in ranges]
     # A part of a single range can be yielded early; several ranges keep their order.
     is_single = len(progress) == 1
     first_offset = progress[0].start
@@ -82,12 +82,12 @@ def _fetch(
     return []
 
 
-def _is_full(progress: Progress) -> bool:
+def _is_full(progress: FetchProgress) -> bool:
     bodies = sum(len(batch.body) for batch in progress.batches)
     return sum(b.count for b in progress.batches) >= MOST_MESSAGES or bodies >= MOST_BYTES
 
 
-def _take(progress: Progress, first_offset: int, fields: Collection[str]) -> Columns:
+def _take(progress: FetchProgress, first_offset: int, fields: Collection[str]) -> Columns:
     """Take the messages that were fetched, from an offset on."""
     batches, progress.batches = progress.batches, []
     records = read_records(batches)

@@ -23,7 +23,7 @@ from muntin.sources.kafka_ranges import (
 )
 from muntin.sources.kafka_reading import read
 from muntin.sources.kafka_watch import TopicWatch
-from muntin.sources.source import MALFORMED, Planned, SourceOffsets
+from muntin.sources.source import MALFORMED_COLUMN, Planned, SourceOffsets
 
 # How often to look for new partitions of topics, in seconds.
 _DESCRIBING = 5.0
@@ -53,7 +53,7 @@ class KafkaSource:
     @property
     def malformed(self) -> str | None:
         """The column of payloads that can't be decoded, if payloads are decoded."""
-        return MALFORMED if self.columns.payload is not None else None
+        return MALFORMED_COLUMN if self.columns.payload is not None else None
 
     def open(self) -> KafkaSourceReader:
         """Connect to the brokers.

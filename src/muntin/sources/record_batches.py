@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from muntin.sources.byte_cursor import ByteCursor
-from muntin.sources.byte_values import ROOM, Bytes, ByteValues, Numbers
+from muntin.sources.byte_values import ROOM, Bytes, ByteValues, Integers
 from muntin.sources.record_chain import BrokenChainError, find_records, read_varint
 
 # The header: base offset, length, leader epoch, magic, checksum, attributes, last offset delta,
@@ -92,13 +92,13 @@ class Records:
         header_starts: Position of each record's headers in the buffer of the values.
     """
 
-    offsets: Numbers
-    timestamps: Numbers
+    offsets: Integers
+    timestamps: Integers
     append_time: Any
     keys: ByteValues
     values: ByteValues
-    header_counts: Numbers
-    header_starts: Numbers
+    header_counts: Integers
+    header_starts: Integers
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -228,7 +228,7 @@ def _require(holds: Any) -> None:
 
 
 def _are_adjacent(
-    starts: Numbers, record_ends: Numbers, ends: Numbers, firsts: Numbers, counts: Numbers
+    starts: Integers, record_ends: Integers, ends: Integers, firsts: Integers, counts: Integers
 ) -> bool:
     """Return whether each record ends where the next one, or its batch's end, is."""
     expected = np.empty_like(starts)
@@ -246,7 +246,7 @@ def _read_values(cursor: ByteCursor, data: Bytes) -> ByteValues:
     return ByteValues(data, starts, np.where(sizes < 0, -1, taken))
 
 
-def _skip_headers(cursor: ByteCursor, counts: Numbers) -> None:
+def _skip_headers(cursor: ByteCursor, counts: Integers) -> None:
     """Skip the headers of each record: the first of all records, then the second, and so on."""
     left = np.flatnonzero(counts)
     counts = counts.copy()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from muntin.sources.byte_cursor import ByteCursor, unzigzag
-from muntin.sources.byte_values import Bytes, Numbers
+from muntin.sources.byte_values import Bytes, Integers
 
 # From this many batches on, a step for all of them is faster than following each batch.
 _IN_STEP = 256
@@ -25,7 +25,7 @@ class BrokenChainError(ValueError):
     """A record doesn't end within its batch."""
 
 
-def find_records(data: Bytes, begins: Numbers, ends: Numbers, counts: Numbers) -> Numbers:
+def find_records(data: Bytes, begins: Integers, ends: Integers, counts: Integers) -> Integers:
     """Find where each record begins, batch after batch.
 
     Args:
@@ -41,7 +41,9 @@ def find_records(data: Bytes, begins: Numbers, ends: Numbers, counts: Numbers) -
     return _follow_records(data, begins, ends, counts) if guess is None else guess
 
 
-def _guess_records(data: Bytes, begins: Numbers, ends: Numbers, counts: Numbers) -> Numbers | None:
+def _guess_records(
+    data: Bytes, begins: Integers, ends: Integers, counts: Integers
+) -> Integers | None:
     """Find records without headers by their zeros; ``None`` if the guess isn't the chain."""
     total = int(counts.sum())
     if not total:
@@ -71,7 +73,9 @@ def _guess_records(data: Bytes, begins: Numbers, ends: Numbers, counts: Numbers)
     return at if (at[(np.cumsum(counts) - counts)[has]] == begins[has]).all() else None
 
 
-def _prune(at: Numbers, next_positions: Numbers, first: int, end: int) -> tuple[Numbers, Numbers]:
+def _prune(
+    at: Integers, next_positions: Integers, first: int, end: int
+) -> tuple[Integers, Integers]:
     """Drop guessed records that don't begin at the end of another, or end at no beginning."""
     following = np.searchsorted(at, next_positions)
     follows = np.append(at, -1)[following] == next_positions
@@ -81,7 +85,7 @@ def _prune(at: Numbers, next_positions: Numbers, first: int, end: int) -> tuple[
     return at[chained], next_positions[chained]
 
 
-def _follow_records(data: Bytes, at: Numbers, ends: Numbers, counts: Numbers) -> Numbers:
+def _follow_records(data: Bytes, at: Integers, ends: Integers, counts: Integers) -> Integers:
     """Follow the chain of each batch: all batches in step while many are left, then one by one."""
     firsts = np.cumsum(counts) - counts
     order = np.argsort(-counts, kind="stable")

@@ -13,7 +13,7 @@ _LONGEST = 64 << 20
 _FIELD = re.compile(rb'(?:"(?:[^"\\]|\\.|"")*"[^,\n]*|[^",\n][^,\n]*|)([,\n]|\Z)', re.DOTALL)
 
 
-def read_records(path: Path, size: int, *, quotes: bool) -> Iterator[list[bytes]]:
+def read_text_records(path: Path, size: int, *, quotes: bool) -> Iterator[list[bytes]]:
     """Yield the records of a file, some megabytes at a time, without empty lines.
 
     Args:

@@ -44,7 +44,7 @@ SourceOffsets = Mapping[str, Any]
 Equal offsets mean equal positions, so hosts compare them with `==`.
 """
 
-MALFORMED = "malformed"
+MALFORMED_COLUMN = "malformed"
 """The column (binary, NULL for good messages) with the bytes of a message that can't be decoded.
 
 Only the column of this name that a source lists in `malformed` has that meaning.

@@ -123,9 +123,9 @@ def bind_statement(
             query.show_in(lowered.order)
         return query
     except OptionError as error:
-        raise question.locate(error) from error
+        raise question.locate_error(error) from error
     except PySparkException as error:
-        text, at = question.place(find_refused_expression(lowered.query, find))
+        text, at = question.locate_expression(find_refused_expression(lowered.query, find))
         problem = f"Spark refuses this: {describe_spark_error(error)}"
         hint = "check the columns of the table and their types"
         raise SqlError(text, at, problem, hint) from error

@@ -1,4 +1,4 @@
-"""The aggregate functions of SQL, lowered to the model's aggregates."""
+"""Lowers SQL's aggregate functions to the model's aggregates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BY_NAME = {name: entry for entry in ENTRIES.values() for name in entry.sql.name
 _WITHIN = {name: entry for entry in ENTRIES.values() for name in entry.sql.within}
 _DISTINCT = {name: entry for entry in ENTRIES.values() for name in entry.sql.distinct}
 AGGREGATE_NAMES = (*_BY_NAME, *_WITHIN)
-# Spark's other aggregates, which are refused rather than taken for scalar functions.
+# Spark's other aggregates, which are refused so that they aren't read as scalar functions.
 _UNSUPPORTED = {
     "ANY", "BIT_AND", "BIT_OR", "BIT_XOR", "CORR", "COUNT_MIN_SKETCH", "COVAR_POP",
     "COVAR_SAMP", "HISTOGRAM_NUMERIC", "HLL_SKETCH_AGG", "KURTOSIS",
@@ -35,14 +35,14 @@ _JOINED = "write array_join(collect_list(x), ', ')"
 _REPLACEMENTS = {
     "LISTAGG": _JOINED,
     "STRING_AGG": _JOINED,
-    "PERCENTILE": "write exact_quantile(x, 0.5), a value that there is, or median(x)",
+    "PERCENTILE": "write exact_quantile(x, 0.5), one of the values, or median(x)",
     "PERCENTILE_CONT": "write percentile_disc(0.5) WITHIN GROUP (ORDER BY x), or median(x)",
-    "STDDEV_POP": "write stddev(x), which is of a sample",
-    "VAR_POP": "write variance(x), which is of a sample",
+    "STDDEV_POP": "write stddev(x), the deviation of a sample",
+    "VAR_POP": "write variance(x), the variance of a sample",
     "TRY_SUM": "write sum(x), which is NULL and reported where it overflows",
     "TRY_AVG": "write avg(x)",
 }
-# Names of ksqlDB for the newest and the oldest value that isn't NULL.
+# ksqlDB's names for the newest and the oldest value that isn't NULL.
 _BY_OFFSET = {"LATEST_BY_OFFSET": "LAST", "EARLIEST_BY_OFFSET": "FIRST"}
 _NAMES_HINT = "the aggregates are " + ", ".join(name.lower() for name in AGGREGATE_NAMES)
 
@@ -52,12 +52,12 @@ def find_aggregate_name(node: exp.Expr) -> str:
     if isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
         return find_aggregate_name(node.this)
     if isinstance(node, exp.Any | exp.All):
-        # LIKE ANY ('a%', 'b%') is a comparison.
+        # ANY in LIKE ANY ('a%', 'b%') is part of a comparison.
         return "" if isinstance(node.parent, exp.Like | exp.ILike) else "ANY"
     if isinstance(node, exp.Anonymous):
         name = node.name.upper()
-        known = {*AGGREGATE_NAMES, *_UNSUPPORTED, *_REPLACEMENTS, *_ROW_FUNCTIONS, *_BY_OFFSET}
-        return name if name in known else ""
+        names = {*AGGREGATE_NAMES, *_UNSUPPORTED, *_REPLACEMENTS, *_ROW_FUNCTIONS, *_BY_OFFSET}
+        return name if name in names else ""
     if isinstance(node, exp.AggFunc):
         return type(node).__name__.upper()
     return ""
@@ -65,13 +65,13 @@ def find_aggregate_name(node: exp.Expr) -> str:
 
 def lower_aggregate(scope: Scope, node: exp.Expr) -> Aggregate:
     """Return the aggregate that a node calls."""
-    span = scope.span(node)
+    span = scope.locate(node)
     condition: exp.Expr | None = None
     if isinstance(node, exp.Filter):
         condition, node = node.expression.this, node.this
-    ordered: exp.Expr | None = None
+    order: exp.Expr | None = None
     if isinstance(node, exp.WithinGroup):
-        ordered, node = node.expression, node.this
+        order, node = node.expression, node.this
     name = find_aggregate_name(node)
     skips_nulls = isinstance(node, exp.IgnoreNulls) or name in _BY_OFFSET
     if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
@@ -85,13 +85,13 @@ def lower_aggregate(scope: Scope, node: exp.Expr) -> Aggregate:
         scope.fail(span, f"{name.lower()} isn't computed in windows", hint)
     for inner in filter(find_aggregate_name, walk(*node.expressions)):
         hint = "compute the inner one in a query of its own"
-        scope.fail(scope.span(inner), "an aggregate within an aggregate", hint)
+        scope.fail(scope.locate(inner), "an aggregate within an aggregate", hint)
     try:
         arguments = list(node.expressions)
         if arguments and isinstance(arguments[0], exp.IgnoreNulls | exp.RespectNulls):
             skips_nulls |= isinstance(arguments[0], exp.IgnoreNulls)
             arguments[0] = arguments[0].this
-        return _AggregateCall(scope, name, span, arguments, condition, skips_nulls).call(ordered)
+        return _AggregateCall(scope, name, span, arguments, condition, skips_nulls).lower(order)
     except OptionError as error:
         raise SqlError(scope.text, span, f"{error.option} {error.problem}", error.hint) from error
 
@@ -105,77 +105,81 @@ class _AggregateCall:
     condition: exp.Expr | None
     skips_nulls: bool = False
 
-    def call(self, ordered: exp.Expr | None) -> Aggregate:
+    def lower(self, order: exp.Expr | None) -> Aggregate:
         name = self.name
         if name in _WITHIN:
-            return self._percentile(ordered)
-        if ordered is not None:
+            return self._lower_percentile(order)
+        if order is not None:
             self._fail("takes no WITHIN GROUP", "omit it")
         if self.arguments and isinstance(self.arguments[0], exp.Distinct):
             if name not in _DISTINCT:
                 self._fail("takes no DISTINCT", "omit it, or write count(DISTINCT x)")
             inner = self.arguments[0].expressions
-            self._check(inner, 1)
-            return self._sees(_DISTINCT[name], self._column(inner[0]))
+            self._check_count(inner, 1)
+            return self._build(_DISTINCT[name], self._lower_column(inner[0]))
         entry = _BY_NAME[name]
-        self._check(self.arguments, 2 if entry.sql.second else 1)
+        self._check_count(self.arguments, 2 if entry.sql.second else 1)
         if name == "COUNT":
-            return self._count(entry, self.arguments[0])
-        column = self._column(self.arguments[0])
+            return self._lower_count(entry, self.arguments[0])
+        column = self._lower_column(self.arguments[0])
         if not entry.sql.second:
-            return self._sees(entry, column)
-        return self._sees(entry, column, self._second(entry))
+            return self._build(entry, column)
+        return self._build(entry, column, self._lower_second_argument(entry))
 
-    def _count(self, entry: Entry, only: exp.Expr) -> Aggregate:
-        everything = isinstance(only, exp.Star) or (
-            isinstance(only, exp.Literal) and not only.is_string
+    def _lower_count(self, entry: Entry, argument: exp.Expr) -> Aggregate:
+        counts_rows = isinstance(argument, exp.Star) or (
+            isinstance(argument, exp.Literal) and not argument.is_string
         )
-        if everything and self.condition is not None:
-            return _BY_NAME["COUNT_IF"].make(self._text(self.condition))
-        return entry.make() if everything else entry.make(self._column(only))
+        if counts_rows and self.condition is not None:
+            return _BY_NAME["COUNT_IF"].make(self._render(self.condition))
+        return entry.make() if counts_rows else entry.make(self._lower_column(argument))
 
-    def _second(self, entry: Entry) -> Any:
+    def _lower_second_argument(self, entry: Entry) -> Any:
         if entry.sql.second == "column":
-            return self._column(self.arguments[1])
-        figure = self._figure(self.arguments[1])
+            return self._lower_column(self.arguments[1])
+        number = self._read_number(self.arguments[1])
         if entry.sql.second == "whole number":
-            return int(figure) if figure == int(figure) else 0
-        return figure
+            return int(number) if number == int(number) else 0
+        return number
 
-    def _percentile(self, ordered: exp.Expr | None) -> Aggregate:
-        self._check(self.arguments, 1)
-        inner = [] if ordered is None else ordered.expressions
+    def _lower_percentile(self, order: exp.Expr | None) -> Aggregate:
+        self._check_count(self.arguments, 1)
+        inner = [] if order is None else order.expressions
         if len(inner) != 1 or inner[0].args.get("desc"):
             hint = "write percentile_disc(0.5) WITHIN GROUP (ORDER BY x)"
             self._fail("needs one column to order by, ascending", hint)
-        return _WITHIN[self.name].make(self._column(inner[0].this), self._figure(self.arguments[0]))
+        return _WITHIN[self.name].make(
+            self._lower_column(inner[0].this), self._read_number(self.arguments[0])
+        )
 
-    def _sees(self, entry: Entry, *given: Any) -> Aggregate:
-        # FILTER turns the values that it omits into nulls.
+    def _build(self, entry: Entry, *arguments: Any) -> Aggregate:
+        # FILTER turns the values that it leaves out into NULL, which this aggregate would count.
         if self.condition is not None and not entry.starts_empty and not self.skips_nulls:
             self._fail("takes no FILTER", "put the condition into WHERE, or write IGNORE NULLS")
         if not self.skips_nulls:
-            return entry.make(*given)
+            return entry.make(*arguments)
         if "nulls" not in signature(entry.make).parameters:
             self._fail("takes no IGNORE NULLS", "omit it")
-        return entry.make(*given, nulls="skip")
+        return entry.make(*arguments, nulls="skip")
 
-    def _column(self, node: exp.Expr) -> str | Expression:
-        """Return a column by its name if a node is one; otherwise an expression."""
+    def _lower_column(self, node: exp.Expr) -> str | Expression:
+        """Return the name of a column, or an expression over columns."""
         if isinstance(node, exp.Star):
             self._fail("takes a column, not *", f"write {self.name.lower()}(x)")
-        own = self.scope.own(node)
+        column_name = self.scope.find_column_name(node)
         if self.condition is None:
-            return self._text(node) if own is None else own
-        kept, value = self._text(self.condition), self._text(node)
-        return Expression(self.scope.noted(f"CASE WHEN {kept} THEN {value} END", self.span))
+            return self._render(node) if column_name is None else column_name
+        condition, value = self._render(self.condition), self._render(node)
+        return Expression(
+            self.scope.note_span(f"CASE WHEN {condition} THEN {value} END", self.span)
+        )
 
-    def _text(self, node: exp.Expr) -> Expression:
+    def _render(self, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Distinct | exp.Star | exp.Lambda | exp.Alias):
             self._fail("can't take this", f"write {self.name.lower()}(x)")
-        return Expression(self.scope.plain(node))
+        return Expression(self.scope.render(node))
 
-    def _figure(self, node: exp.Expr) -> float:
+    def _read_number(self, node: exp.Expr) -> float:
         if not isinstance(node, exp.Literal) or node.is_string:
             self._fail("takes a plain number as its second", "write for example 0.95")
         try:
@@ -184,26 +188,26 @@ class _AggregateCall:
             self._fail("takes a plain number as its second", "write for example 0.95")
             raise
 
-    def _check(self, given: list[exp.Expr], wanted: int) -> None:
-        if len(given) != wanted:
-            many = "one argument" if wanted == 1 else f"{wanted} arguments"
-            self._fail(f"takes {many}, not {len(given)}", f"write {self.name.lower()}(x...)")
+    def _check_count(self, arguments: list[exp.Expr], count: int) -> None:
+        if len(arguments) != count:
+            many = "one argument" if count == 1 else f"{count} arguments"
+            self._fail(f"takes {many}, not {len(arguments)}", f"write {self.name.lower()}(x...)")
 
     def _fail(self, problem: str, hint: str) -> NoReturn:
         self.scope.fail(self.span, f"{self.name.lower()} {problem}", hint)
 
 
 def compile_aggregate(text: str) -> Aggregate:
-    """Return the aggregate that a text calls, as in ``quantile(delay, 0.95)``.
+    """Return the aggregate that a text such as ``quantile(delay, 0.95)`` calls.
 
     Raises:
-        SqlError: When it isn't one.
+        SqlError: When the text isn't one call of an aggregate.
 
     Example:
-        >>> str(alone("quantile(delay, 0.95)"))
+        >>> str(compile_aggregate("quantile(delay, 0.95)"))
         'quantile(delay, q=0.95, k=200)'
     """
-    found, cursor = parse_statements(text, lambda cursor: cursor.scalar("an aggregate"))
-    if len(found) != 1 or not find_aggregate_name(found[0]):
+    nodes, cursor = parse_statements(text, lambda cursor: cursor.parse_scalar("an aggregate"))
+    if len(nodes) != 1 or not find_aggregate_name(nodes[0]):
         raise SqlError(text, (0, max(1, len(text))), "this is no aggregate", _NAMES_HINT)
-    return lower_aggregate(Scope(cursor), found[0])
+    return lower_aggregate(Scope(cursor), nodes[0])

@@ -1,4 +1,4 @@
-"""The tables and views that statements have defined so far."""
+"""Stores the tables and views that statements define, and resolves their names."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from muntin.sql.cursor import Cursor, Span
 from muntin.sql.syntax import CreateView, Existing, FromItem
 
 
-def merge_input_options(marks: InputOptions, cursor: Cursor, source: FromItem) -> InputOptions:
-    """Return the marks of a source, with those that the query itself declares."""
-    mark = source.watermark
+def merge_input_options(options: InputOptions, cursor: Cursor, source: FromItem) -> InputOptions:
+    """Return the input options of a table, with the watermark and offset of the query."""
+    watermark = source.watermark
     if source.offset is not None:
-        marks = replace(marks, offset=source.offset)
-    if mark is None:
-        return marks
-    if marks.time is not None:
+        options = replace(options, offset=source.offset)
+    if watermark is None:
+        return options
+    if options.time is not None:
         hint = "leave this one away, or the one of the table"
-        cursor.fail(mark.span, f"{marks.time} has a watermark already", hint)
-    return replace(mark.marks, offset=marks.offset, clock=marks.clock)
+        cursor.fail(watermark.span, f"{options.time} has a watermark already", hint)
+    return replace(watermark.input_options, offset=options.offset, clock=options.clock)
 
 
 def find_bound_column(relation: Relation, bound: str) -> str | None:
-    """Return the column that holds a bound of windows; ``None`` if there is none."""
+    """Return the column of a relation that holds a bound of windows; ``None`` without one."""
     if isinstance(relation, Windowing):
         return bound if relation.spec.axis == "time" else None
     if not isinstance(relation, Derived):
@@ -40,8 +40,8 @@ def find_bound_column(relation: Relation, bound: str) -> str | None:
     inner = find_bound_column(relation.source, bound)
     if inner is None or relation.columns is None:
         return inner
-    shown = (c.name for c in relation.columns if c.text in (inner, quote_name(inner), "*"))
-    name = next(shown, None)
+    names = (c.name for c in relation.columns if c.text in (inner, quote_name(inner), "*"))
+    name = next(names, None)
     return inner if name == "*" else name
 
 
@@ -49,10 +49,9 @@ _BOUNDS = ("window_start", "window_end")
 
 
 def resolve_bound_alias(relation: Relation, name: str) -> str:
-    """Return the bound of windows that a column shows under an alias; otherwise the same name.
+    """Return the bound of windows that an alias stands for; any other name is returned unchanged.
 
-    Queries written for Flink say ``window_start AS starttime``; results have the bound itself as
-    well.
+    Queries written for Flink say ``window_start AS starttime``. Results have both columns.
     """
     shown = (relation.columns if isinstance(relation, Windowing) else None) or ()
     texts = {column.text: column.name for column in shown if column.name in _BOUNDS}
@@ -65,16 +64,22 @@ def resolve_bound_alias(relation: Relation, name: str) -> str:
 
 @dataclass(frozen=True)
 class ResolvedRelation:
-    """A relation, its marks, and the names that its columns may be qualified by."""
+    """A relation that a query reads.
+
+    Attributes:
+        relation: Rows that the query reads.
+        input_options: Event time, watermark and offset of the rows.
+        qualifiers: Names that may qualify its columns, in lower case.
+    """
 
     relation: Relation
-    marks: InputOptions
+    input_options: InputOptions
     qualifiers: frozenset[str]
 
 
 @dataclass
 class Catalog:
-    """The tables and views defined so far, by names without case.
+    """The tables and views defined so far. Their names have no case.
 
     Attributes:
         tables: Sources and sinks by name, in lower case.
@@ -87,7 +92,7 @@ class Catalog:
     used: set[str] = field(default_factory=set)
 
     def copy(self) -> Catalog:
-        """Return a copy, in which a query may define views of its own."""
+        """Return a copy in which a query may define views of its own."""
         return Catalog(dict(self.tables), dict(self.views), set(self.used))
 
     def add_table(
@@ -97,9 +102,11 @@ class Catalog:
         name = table.name.lower()
         if self._keeps_existing(cursor, span, table.name, existing, name in self.tables):
             return
-        # A table is read when its readers run, but under the watermark that it had when they were
-        # defined: they would read the new table with the marks of the old one.
-        readers = [view for view, made in self.views.items() if name in find_tables(made.relation)]
+        # Readers look the table up when they run, but have its input options from when they were
+        # defined. They would read the new table with the options of the old one.
+        readers = [
+            view for view, relation in self.views.items() if name in find_tables(relation.relation)
+        ]
         if name in self.tables and (readers or name in self.used):
             reader = f"the view {readers[0]}" if readers else "a query"
             hint = "give the new one another name"
@@ -107,7 +114,7 @@ class Catalog:
         self.tables[name] = table
 
     def add_view(self, cursor: Cursor, view: CreateView, resolved: ResolvedRelation) -> None:
-        """Define a view; readers of an older view by that name keep the older one."""
+        """Define a view; readers of an older view by that name keep reading the older one."""
         name = view.name.lower()
         if not self._keeps_existing(
             cursor, view.span, view.name, view.existing, name in self.views
@@ -117,15 +124,15 @@ class Catalog:
     def _keeps_existing(
         self, cursor: Cursor, span: Span, name: str, existing: Existing, same: bool
     ) -> bool:
-        """Return whether a table or view stays defined; ``same`` if the new one is of its kind."""
+        """Return whether the existing table or view stays; ``same`` if both are tables or views."""
         if name.lower() not in self.tables and name.lower() not in self.views:
             return False
         if existing == "refuse" or not same:
-            cursor.fail(span, f"{name} is there already", "give it another name")
+            cursor.fail(span, f"{name} exists already", "give it another name")
         return existing == "keep"
 
     def resolve(self, name: str, alias: str | None) -> ResolvedRelation:
-        """Return a relation by its name; an undefined name is left to whoever runs the query."""
+        """Return a relation by its name; the host resolves an undefined name when it runs."""
         names = frozenset({(alias or name.rpartition(".")[2]).lower()})
         view = self.views.get(name.lower())
         if view is not None:

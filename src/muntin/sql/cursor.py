@@ -1,11 +1,13 @@
-"""A cursor over SQL text, built on sqlglot's parser and moved by our own grammar.
+"""A cursor over the tokens of SQL text, built on sqlglot's parser.
 
-This package reads statements and clauses, and leaves scalar expressions to sqlglot, whose Spark
-dialect only determines their extent and their parts. Spark receives the text as it was written,
-since a syntax tree loses details (``'it''s'``, ``array(a, b)[0]``, unary plus). The text of a part
-consists of the tokens that were read for it. Read by itself, it must yield the same part again;
-otherwise the statement is refused. The dialect knows only functions with a syntax of their own; all
-others are left to Spark.
+This package parses statements and clauses itself. It leaves scalar expressions to sqlglot, whose
+Spark dialect only determines where an expression ends and what its parts are. Spark receives the
+text as the author wrote it, since a syntax tree loses details (``'it''s'``, ``array(a, b)[0]``,
+unary plus). Text that is cut out of an expression must parse to the same node again when it stands
+alone; otherwise the statement is refused. The dialect knows only functions with a syntax of their
+own and leaves all others to Spark.
+
+Only this module and ``muntin.sql.dialect`` use the private methods of sqlglot's parser.
 """
 
 from __future__ import annotations
@@ -30,33 +32,42 @@ MAX_DEPTH = 120
 
 
 class WindowNode(exp.Expression, exp.Func):
-    """A window function called inside an expression; ``call_of`` returns the call."""
+    """A window function called inside an expression; ``window_call_of`` returns the call."""
 
     arg_types = {"this": True}  # noqa: RUF012  # sqlglot's own form
     _sql_names = ["MUNTIN_WINDOW"]  # noqa: RUF012
 
 
 class IntervalNode(exp.Expression):
-    """A length inside ``OVER (...)``; ``length_of`` returns it."""
+    """An interval inside ``OVER (...)``; ``interval_of`` returns it."""
 
     arg_types = {"this": True}  # noqa: RUF012
 
 
 class Cursor(SparkParser):
-    """A position in a text of statements, with methods that read what follows it."""
+    """A position among the tokens of a text, with methods that read the tokens after it.
+
+    ``peek`` methods look at the next token, ``accept`` methods read it if it matches, and
+    ``expect`` methods refuse the statement if it doesn't match.
+
+    Attributes:
+        placeholder_values: Values of the placeholders ``${name}``.
+        used_placeholders: Names of the placeholders that were replaced.
+        expression_spans: Spans of the expressions that Spark is handed, by their text.
+        depth: Number of expressions or queries that contain the next token.
+    """
 
     FUNCTIONS: ClassVar[Any] = {}
     FUNC_TOKENS = SparkParser.FUNC_TOKENS | {TokenType.SESSION}
     # Without this, the parser would read array(a, b)[0] as array(0).
     ARRAY_CONSTRUCTORS: ClassVar[Any] = {}
-    given: Mapping[str, str]
-    used: set[str]
+    placeholder_values: Mapping[str, str]
+    used_placeholders: set[str]
+    expression_spans: dict[str, Span]
     depth: int
-    # The spans of the expressions handed to Spark, by their text.
-    places: dict[str, Span]
 
     def fail(self, span: Span | Token | None, problem: str, hint: str) -> NoReturn:
-        """Raise an ``SqlError`` at a span of the text."""
+        """Raise an ``SqlError`` at a span, or at the next token if the span is ``None``."""
         if span is None:
             span = self.next_span
         if isinstance(span, Token):
@@ -64,160 +75,211 @@ class Cursor(SparkParser):
         raise SqlError(self.sql, span, problem, hint)
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
-        """Raise a complaint of sqlglot as an ``SqlError`` in our words."""
+        """Raise an error of sqlglot's parser as an ``SqlError``."""
         self.fail(token or None, f"this can't be read: {_reword(message)}", "fix the expression")
 
     @property
-    def ended(self) -> bool:
-        """True if the statement has ended."""
+    def is_at_end(self) -> bool:
+        """True if the statement has no more tokens."""
         return self._index >= self._tokens_size
+
+    @property
+    def index(self) -> int:
+        """The index of the next token, for ``rewind``."""
+        return self._index
+
+    @property
+    def position(self) -> int:
+        """The position in the text where the next token begins."""
+        return self.next_span[0]
+
+    @property
+    def last_token(self) -> Token:
+        """The last token that was read."""
+        return self._prev
 
     @property
     def next_span(self) -> Span:
         """The span of the next token, or the one after the last token at the end."""
-        if not self.ended:
+        if not self.is_at_end:
             return self._curr.start, self._curr.end + 1
         end = self._prev.end + 1 if self._index else len(self.sql)
         return end, end + 1
 
     @property
-    def here(self) -> int:
-        """The position where the next token begins."""
-        return self.next_span[0]
-
-    def since(self, start: int) -> Span:
-        """Return the span from a position to the end of the last token that was read."""
-        return start, max(start + 1, self._prev.end + 1)
-
-    def sees(self, *words: str) -> bool:
-        """Return whether these words come next."""
-        return self._match_text_seq(*words, advance=False)
-
-    def takes(self, *words: str) -> bool:
-        """Read these words, if they come next."""
-        return self._match_text_seq(*words)
-
-    def needs(self, *words: str, hint: str) -> None:
-        """Read these words, which must come next."""
-        if not self.takes(*words):
-            self.fail(None, f"{self.shown} stands where {' '.join(words)} should", hint)
-
-    def sees_kind(self, kind: TokenType) -> bool:
-        """Return whether a token of this kind comes next."""
-        return not self.ended and self._curr.token_type == kind
-
-    def takes_kind(self, kind: TokenType) -> Token | None:
-        """Read a token of this kind, if it comes next."""
-        if not self.sees_kind(kind):
-            return None
-        self._advance()
-        return self._prev
-
-    def closes(self, what: str, hint: str = "close its parenthesis") -> None:
-        """Read the closing parenthesis, which must come next."""
-        if not self.takes_kind(TokenType.R_PAREN):
-            self.fail(None, f"{what} isn't closed", hint)
-
-    def several(self, one: Callable[[], Parsed]) -> list[Parsed]:
-        """Read a list separated by commas."""
-        found = [one()]
-        while self.takes_kind(TokenType.COMMA):
-            found.append(one())
-        return found
+    def next_word(self) -> str:
+        """The next token in capitals; empty for a string, a quoted name, and at the end."""
+        is_excluded = self.is_at_end or self._curr.token_type in self.TEXT_MATCH_EXCLUDED_TOKENS
+        return "" if is_excluded else self._curr.text.upper()
 
     @property
-    def second(self) -> str:
+    def next_identifier(self) -> str:
+        """The next token without quotes around it; empty for a string and at the end."""
+        is_quoted = self.peek_kind(TokenType.IDENTIFIER)
+        return self._curr.text if is_quoted else self.next_word
+
+    @property
+    def second_word(self) -> str:
         """The text of the token after the next, in capitals; empty after the end."""
         return self._next.text.upper() if self._index + 1 < self._tokens_size else ""
 
     @property
-    def word(self) -> str:
-        """The next token in capitals; empty for a string, a quoted name, and at the end."""
-        excluded = self.ended or self._curr.token_type in self.TEXT_MATCH_EXCLUDED_TOKENS
-        return "" if excluded else self._curr.text.upper()
+    def next_text(self) -> str:
+        """The text of the next token as error messages show it."""
+        return "the end" if self.is_at_end else repr(self._curr.text)
 
-    @property
-    def shown(self) -> str:
-        """The next token, for a message."""
-        return "the end" if self.ended else repr(self._curr.text)
+    def token_at(self, distance: int) -> Token | None:
+        """Return the token at a distance from the next one, such as -1 for the one before it."""
+        index = self._index + distance
+        return self._tokens[index] if 0 <= index < self._tokens_size else None
 
-    def name(self, what: str) -> tuple[str, Span]:
-        """Read a name."""
-        start = self.here
-        found = None if self.ended else self._parse_id_var(any_token=False)
-        if not isinstance(found, exp.Identifier):
-            problem = f"{self.shown} isn't a name of {what}"
+    def span_from(self, start: int) -> Span:
+        """Return the span from a position to the end of the last token that was read."""
+        return start, max(start + 1, self._prev.end + 1)
+
+    def skip(self, count: int = 1) -> None:
+        """Read tokens, whatever they are."""
+        self._advance(count)
+
+    def skip_all(self) -> None:
+        """Read the remaining tokens of the statement."""
+        self._advance(self._tokens_size - self._index)
+
+    def rewind(self, index: int) -> None:
+        """Return to an earlier token."""
+        self._retreat(index)
+
+    def peek(self, *words: str) -> bool:
+        """Return whether these words come next."""
+        return self._match_text_seq(*words, advance=False)
+
+    def accept(self, *words: str) -> bool:
+        """Read these words if they come next; return whether they do."""
+        return self._match_text_seq(*words)
+
+    def expect(self, *words: str, hint: str) -> None:
+        """Read these words, which must come next."""
+        if not self.accept(*words):
+            self.fail(None, f"{self.next_text} stands where {' '.join(words)} should", hint)
+
+    def peek_kind(self, *kinds: TokenType) -> bool:
+        """Return whether a token of one of these kinds comes next."""
+        return not self.is_at_end and self._curr.token_type in kinds
+
+    def accept_kind(self, *kinds: TokenType) -> Token | None:
+        """Read and return the next token if it is of one of these kinds."""
+        if not self.peek_kind(*kinds):
+            return None
+        self._advance()
+        return self._prev
+
+    def expect_close(self, what: str, hint: str = "close its parenthesis") -> None:
+        """Read the closing parenthesis of something, which must come next."""
+        if not self.accept_kind(TokenType.R_PAREN):
+            self.fail(None, f"{what} isn't closed", hint)
+
+    def parse_list(self, parse_item: Callable[[], Parsed]) -> list[Parsed]:
+        """Parse a list separated by commas."""
+        items = [parse_item()]
+        while self.accept_kind(TokenType.COMMA):
+            items.append(parse_item())
+        return items
+
+    def parse_name(self, what: str) -> tuple[str, Span]:
+        """Parse a name; return it with its span."""
+        start = self.position
+        identifier = None if self.is_at_end else self._parse_id_var(any_token=False)
+        if not isinstance(identifier, exp.Identifier):
+            problem = f"{self.next_text} isn't a name of {what}"
             self.fail(None, problem, "write a name, or `a name`")
-        return found.name, self.since(start)
+        return identifier.name, self.span_from(start)
 
-    def path(self, what: str) -> str:
-        """Read a name with its qualifiers or fields: ``event.at``."""
-        found = self.name(what)[0]
-        while self.takes_kind(TokenType.DOT):
-            found += f".{self.name(what)[0]}"
-        return found
+    def parse_path(self, what: str) -> str:
+        """Parse a name with its qualifiers or fields: ``event.at``."""
+        path = self.parse_name(what)[0]
+        while self.accept_kind(TokenType.DOT):
+            path += f".{self.parse_name(what)[0]}"
+        return path
 
-    def text(self, what: str) -> tuple[str, Span]:
-        """Read a string literal, without filling placeholders in."""
-        token = self.takes_kind(TokenType.STRING)
+    def parse_string(self, what: str) -> tuple[str, Span]:
+        """Parse a string literal; return it, with its placeholders, and its span."""
+        token = self.accept_kind(TokenType.STRING)
         if token is None:
             self.fail(None, f"{what} is missing", "write it in quotes: '...'")
         return token.text, (token.start, token.end + 1)
 
-    def filled(self, text: str, span: Span) -> str:
+    def fill_placeholders(self, text: str, span: Span) -> str:
         """Return a string whose placeholders are replaced by their values."""
 
-        def value(found: re.Match[str]) -> str:
-            name = found.group(1)
-            self.used.add(name)
-            if name not in self.given:
+        def find_value(match: re.Match[str]) -> str:
+            name = match.group(1)
+            self.used_placeholders.add(name)
+            if name not in self.placeholder_values:
                 self.fail(span, f"${{{name}}} has no value", f"give --set {name}=...")
-            return self.given[name]
+            return self.placeholder_values[name]
 
-        return PLACEHOLDER.sub(value, text)
+        return PLACEHOLDER.sub(find_value, text)
 
-    def scalar(self, what: str) -> exp.Expr:
-        """Read an expression."""
-        start = self.here
+    def parse_type(self) -> exp.Expr | None:
+        """Parse the type of a column; return ``None`` if no type comes next."""
+        kind: exp.Expr | None = None if self.is_at_end else self._parse_types(schema=True)
+        return kind
+
+    def parse_column(self) -> exp.Expr | None:
+        """Parse a column with its qualifiers; return ``None`` if none comes next."""
+        column: exp.Expr | None = self._parse_column()
+        return column
+
+    def parse_window(self, *, named: bool = False) -> exp.Window | None:
+        """Parse ``OVER (...)``, or ``AS (...)`` if it is ``named``; else return ``None``."""
+        window = self._parse_window(exp.Null(), alias=named)
+        return window if isinstance(window, exp.Window) else None
+
+    def parse_scalar(self, what: str) -> exp.Expr:
+        """Parse a scalar expression, which can't contain a query."""
+        start = self.position
         self.depth = 0
-        found: exp.Expr | None = None if self.ended else self._parse_disjunction()
-        if found is None:
-            self.fail(None, f"{self.shown} isn't {what}", f"write {what} here")
-        query = found.find(exp.Query)
-        if query is not None:
+        node: exp.Expr | None = None if self.is_at_end else self._parse_disjunction()
+        if node is None:
+            self.fail(None, f"{self.next_text} isn't {what}", f"write {what} here")
+        if node.find(exp.Query) is not None:
             hint = "write it first in WHERE, as EXISTS (SELECT ...) or IN (SELECT ...), or join"
-            self.fail(self.since(start), "a query within an expression isn't taken", hint)
-        if isinstance(found, exp.Identifier | exp.DataType | exp.Interval | exp.Tuple | exp.Star):
-            self.fail(
-                self.since(start), f"this isn't {what}", "write a column, or a function of it"
-            )
-        found.meta[_SPAN] = self.since(start)
-        return found
+            self.fail(self.span_from(start), "a query within an expression isn't taken", hint)
+        if isinstance(node, exp.Identifier | exp.DataType | exp.Interval | exp.Tuple | exp.Star):
+            hint = "write a column, or a function of it"
+            self.fail(self.span_from(start), f"this isn't {what}", hint)
+        node.meta[_SPAN] = self.span_from(start)
+        return node
+
+    # sqlglot calls the following methods, which note the span of every part of an expression.
 
     def _parse_disjunction(self) -> Any:
-        with self._deeper():
-            return self._placed(super()._parse_disjunction)
+        with self._nest():
+            return self._note_span(super()._parse_disjunction)
 
     def _parse_equality(self, parse_is: bool = True) -> Any:
-        return self._placed(lambda: super(Cursor, self)._parse_equality(parse_is))
+        return self._note_span(lambda: super(Cursor, self)._parse_equality(parse_is))
 
     def _parse_unary(self) -> Any:
-        with self._deeper():
-            return self._placed(super()._parse_unary)
+        with self._nest():
+            return self._note_span(super()._parse_unary)
 
     def _parse_atom(self) -> Any:
-        return self._placed(super()._parse_atom)
+        return self._note_span(super()._parse_atom)
 
-    def _placed(self, parse: Callable[[], Any]) -> Any:
-        """Return what ``parse`` returns; an expression notes the span of its tokens."""
-        start = self.here
-        found = parse()
-        if isinstance(found, exp.Expr):
-            found.meta[_SPAN] = self.since(start)
-        return found
+    def _parse_function_call(self, *args: Any, **options: Any) -> Any:
+        return self._note_span(lambda: super(Cursor, self)._parse_function_call(*args, **options))
+
+    def _note_span(self, parse: Callable[[], Any]) -> Any:
+        """Return what ``parse`` returns; an expression gets the span of its tokens."""
+        start = self.position
+        node = parse()
+        if isinstance(node, exp.Expr):
+            node.meta[_SPAN] = self.span_from(start)
+        return node
 
     @contextmanager
-    def _deeper(self) -> Iterator[None]:
+    def _nest(self) -> Iterator[None]:
         self.depth = getattr(self, "depth", 0) + 1
         try:
             if self.depth > MAX_DEPTH:
@@ -226,24 +288,21 @@ class Cursor(SparkParser):
         finally:
             self.depth -= 1
 
-    def _parse_function_call(self, *args: Any, **options: Any) -> Any:
-        return self._placed(lambda: super(Cursor, self)._parse_function_call(*args, **options))
-
 
 def window_call_of(node: exp.Expr) -> Any:
-    """Return the window call that a node inside an expression stands for."""
+    """Return the window call of a ``WindowNode``."""
     return node.meta["call"]
 
 
 def interval_of(node: exp.Expr) -> Any:
-    """Return the length that a node inside ``OVER`` stands for."""
-    return node.meta["length"]
+    """Return the interval of an ``IntervalNode``."""
+    return node.meta["interval"]
 
 
 def find_spanned_parent(node: exp.Expr) -> exp.Expr:
-    """Return the smallest expression around a node whose tokens are all known.
+    """Return a node, or the smallest expression around it whose span the parser noted.
 
-    In ``a NOT IN (1)`` only the tokens of the whole are known, not those of the inner ``a IN (1)``.
+    In ``a NOT IN (1)`` it noted the span of the whole, and not of the inner ``a IN (1)``.
     """
     while _SPAN not in (node._meta or {}) and node.parent is not None:
         node = node.parent
@@ -251,11 +310,11 @@ def find_spanned_parent(node: exp.Expr) -> exp.Expr:
 
 
 def find_span(node: exp.Expr) -> Span | None:
-    """Return the span of a node in the text; ``None`` if it isn't known."""
+    """Return the span of a node in the text; ``None`` if the parser noted none."""
     meta = node._meta or {}
     if _SPAN in meta:
-        found: Span = meta[_SPAN]
-        return found
+        noted: Span = meta[_SPAN]
+        return noted
     if "start" in meta:
         return meta["start"], meta["end"] + 1
     inner = [span for child in node.iter_expressions() if (span := find_span(child))]
@@ -265,7 +324,7 @@ def find_span(node: exp.Expr) -> Span | None:
 
 
 def _reword(message: str) -> str:
-    # The parser's complaints about its own classes mean nothing to the author of the text.
+    """Return an error of sqlglot's parser without the names of its classes."""
     if "<class" in message:
         return "something is missing here"
     return message[:1].lower() + message[1:]

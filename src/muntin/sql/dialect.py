@@ -1,4 +1,4 @@
-"""Reads texts of statements, in which window functions are expressions."""
+"""The SQL dialect: Spark's, in which window functions may stand inside expressions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import TokenType
 
 from muntin.model.errors import SqlError
-from muntin.sql import intervals
 from muntin.sql.cursor import Cursor, IntervalNode, WindowNode
+from muntin.sql.intervals import parse_interval
 from muntin.sql.window_functions import (
     BOUND_FUNCTIONS,
     ROUNDING_FUNCTIONS,
@@ -26,50 +26,53 @@ from muntin.sql.window_functions import (
 
 # The functions whose arguments aren't a list of expressions.
 _OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY")
+_WINDOW_FUNCTIONS = (*TABLE_FUNCTIONS, *BOUND_FUNCTIONS, *SPARK_FUNCTIONS)
 
 
 def _parse_window_function(cursor: Cursor, name: str) -> exp.Expr:
-    """Read a window function inside an expression."""
+    """Parse a window function inside an expression."""
     node = WindowNode(this=name)
+    # The parser has read the function's name and the parenthesis.
     node.meta["call"] = parse_window_call(cursor, name, cursor._tokens[cursor._index - 2].start)
     return node
 
 
 def _parse_rounding_function(cursor: Cursor, name: str) -> exp.Expr:
-    """Read ``FLOOR(ts TO HOUR)`` as a window, and ``FLOOR(x)`` as Spark's function."""
-    written = cursor._tokens[cursor._index - 2]
+    """Parse ``FLOOR(ts TO HOUR)`` as a window, and ``FLOOR(x)`` as Spark's function."""
+    function = cursor._tokens[cursor._index - 2]
     arguments = cursor._parse_csv(cursor._parse_lambda)
-    if len(arguments) != 1 or not cursor.takes("TO"):
-        return exp.Anonymous(this=written.text, expressions=arguments)
+    if len(arguments) != 1 or not cursor.accept("TO"):
+        return exp.Anonymous(this=function.text, expressions=arguments)
     node = WindowNode(this=name)
-    node.meta["call"] = parse_rounding(cursor, name, written.start, arguments[0])
+    node.meta["call"] = parse_rounding(cursor, name, function.start, arguments[0])
     return node
 
 
 class StatementParser(Cursor):
-    """The cursor over a whole text."""
+    """The cursor over a whole text, which parses statement by statement.
+
+    Attributes:
+        statement: Parses one statement.
+        problems: Collects the errors of statements that can't be parsed; ``None`` raises the first.
+    """
 
     FUNCTION_PARSERS: ClassVar[Any] = {
         **{name: SparkParser.FUNCTION_PARSERS[name] for name in _OWN_SYNTAX},
-        **{
-            name: partial(_parse_window_function, name=name)
-            for name in (*TABLE_FUNCTIONS, *BOUND_FUNCTIONS, *SPARK_FUNCTIONS)
-        },
+        **{name: partial(_parse_window_function, name=name) for name in _WINDOW_FUNCTIONS},
         **{name: partial(_parse_rounding_function, name=name) for name in ROUNDING_FUNCTIONS},
     }
     statement: Callable[[Cursor], Any]
-    # The mistakes of statements that couldn't be read; ``None`` raises the first.
     problems: list[SqlError] | None = None
 
     def _parse_window_spec(self) -> Any:
         self._match(TokenType.BETWEEN)
-        if self.takes("UNBOUNDED"):
+        if self.accept("UNBOUNDED"):
             value: Any = "UNBOUNDED"
-        elif self.takes("CURRENT", "ROW"):
+        elif self.accept("CURRENT", "ROW"):
             value = "CURRENT ROW"
         else:
-            value = IntervalNode(this="length")
-            value.meta["length"] = intervals.parse_interval(self)
+            value = IntervalNode(this="interval")
+            value.meta["interval"] = parse_interval(self)
         side = self._prev.text.upper() if self._match_texts(self.WINDOW_SIDES) else None
         return {"value": value, "side": side}
 
@@ -80,7 +83,7 @@ class StatementParser(Cursor):
             if self.problems is None:
                 raise
             self.problems.append(error)
-            self._advance(self._tokens_size - self._index)
+            self.skip_all()
             return None
 
 
@@ -98,32 +101,36 @@ class Dialect(Spark):
 def parse_statements(
     text: str,
     statement: Callable[[Cursor], Any],
-    given: Mapping[str, str] | None = None,
+    placeholder_values: Mapping[str, str] | None = None,
     problems: list[SqlError] | None = None,
 ) -> tuple[list[Any], Cursor]:
-    """Read all statements of a text.
+    """Parse all statements of a text.
 
     Args:
-        text: Text to read.
-        statement: Reads one statement.
-        given: Values of the placeholders ``${name}``.
-        problems: Collects the mistakes of statements that can't be read, which are left out;
+        text: Text of the statements.
+        statement: Parses one statement.
+        placeholder_values: Values of the placeholders ``${name}``.
+        problems: Collects the errors of statements that can't be parsed, which are left out;
             ``None`` raises the first.
+
+    Returns:
+        The statements that aren't empty, and the cursor that read them.
     """
     cursor = StatementParser(dialect=Dialect)
-    cursor.statement, cursor.given, cursor.problems = statement, given or {}, problems
-    cursor.used, cursor.depth, cursor.places = set(), 0, {}
+    cursor.statement, cursor.problems = statement, problems
+    cursor.placeholder_values, cursor.used_placeholders = placeholder_values or {}, set()
+    cursor.depth, cursor.expression_spans = 0, {}
     try:
         tokens = Dialect().tokenize(text)
     except TokenError as error:
-        at = (error.end or len(text) or 1) - 1
+        end = (error.end or len(text) or 1) - 1
         problem = "this can't be read: a quote or a comment doesn't end"
-        raise SqlError(text, (at, at + 1), problem, "end it") from error
+        raise SqlError(text, (end, end + 1), problem, "end it") from error
     try:
-        found = cursor.parse(tokens, text)
+        statements = cursor.parse(tokens, text)
     except RecursionError as error:
         raise SqlError(text, (0, 1), "this is nested too deep", "write it in steps") from error
-    return [one for one in found if one is not None], cursor
+    return [one for one in statements if one is not None], cursor
 
 
 def find_semicolons(text: str) -> list[int]:

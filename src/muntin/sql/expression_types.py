@@ -1,4 +1,4 @@
-"""Analyses texts for Spark: the types of declared columns, and the columns in expressions."""
+"""Finds the types of declared columns and expressions, and the names in expressions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FAMILIES = {
     "other": ("VARIANT", "NULL", "TIME"),
 }
 _FAMILY_OF = {name: family for family, names in _FAMILIES.items() for name in names}
-# Names of types that Spark has besides those of standard SQL.
+# Spark's names of types besides those of standard SQL.
 _SPARK_TYPES = {
     "byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT", "real": "FLOAT",
     "dec": "DECIMAL", "numeric": "DECIMAL", "string": "TEXT", "void": "NULL",
@@ -48,19 +48,19 @@ def parse_shape(text: str) -> Shape | None:
     """Return the shape of a column's type; ``None`` if Spark has no such type.
 
     Example:
-        >>> shape_of_type("decimal(10, 2)").family, shape_of_type("timestmp")
+        >>> parse_shape("decimal(10, 2)").family, parse_shape("timestmp")
         ('decimal', None)
     """
     if text.strip().lower().startswith("interval "):
         return Shape(text, "interval")
-    known = _SPARK_TYPES.get(text.strip().lower())
-    if known is not None:
-        return Shape(text, _FAMILY_OF[known])
+    spark_type = _SPARK_TYPES.get(text.strip().lower())
+    if spark_type is not None:
+        return Shape(text, _FAMILY_OF[spark_type])
     try:
         kind = DataType.build(text, dialect=Dialect)
     except (SqlglotError, ValueError):
         return None
-    # Spark refuses CHAR and VARCHAR for the columns that it reads.
+    # Spark refuses to read columns of type CHAR and VARCHAR.
     family = _FAMILY_OF.get(kind.this.name if hasattr(kind.this, "name") else str(kind.this))
     return None if family is None else Shape(text, family)
 
@@ -69,18 +69,18 @@ def parse_ddl_columns(ddl: str) -> dict[str, str]:
     """Return the columns of Spark's DDL and the texts of their types.
 
     Example:
-        >>> columns_of_ddl("`page` STRING, amount decimal(10, 2)")
+        >>> parse_ddl_columns("`page` STRING, amount decimal(10, 2)")
         {'page': 'STRING', 'amount': 'decimal(10, 2)'}
     """
     parts: list[str] = []
     depth, start, is_quoted = 0, 0, False
-    for place, c in enumerate(ddl):
+    for position, c in enumerate(ddl):
         is_quoted ^= c == "`"
         if not is_quoted:
             depth += (c in "<(") - (c in ">)")
             if c == "," and not depth:
-                parts.append(ddl[start:place])
-                start = place + 1
+                parts.append(ddl[start:position])
+                start = position + 1
     parts.append(ddl[start:])
     columns = {}
     for part in map(str.strip, parts):
@@ -94,12 +94,12 @@ def parse_ddl_columns(ddl: str) -> dict[str, str]:
 
 
 def parse_expression(text: str) -> exp.Expr | None:
-    """Return an expression's tree; ``None`` if only Spark can read it."""
+    """Return the syntax tree of an expression; ``None`` if only Spark can parse it."""
     try:
-        found, _ = parse_statements(text, lambda cursor: cursor.scalar("an expression"))
+        nodes, _ = parse_statements(text, lambda cursor: cursor.parse_scalar("an expression"))
     except SqlError:
         return None
-    return found[0] if len(found) == 1 else None
+    return nodes[0] if len(nodes) == 1 else None
 
 
 def find_unknown_names(tree: exp.Expr, columns: Mapping[str, Shape | None]) -> list[str]:
@@ -116,16 +116,16 @@ def find_unknown_names(tree: exp.Expr, columns: Mapping[str, Shape | None]) -> l
 def find_unitless_times(
     tree: exp.Expr, columns: Mapping[str, Shape | None]
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the whole numbers that become times without a unit, and whether by a cast."""
+    """Yield whole numbers that become times without a unit; ``True`` if a cast converts them."""
     for node in tree.walk():
         is_cast = isinstance(node, exp.Cast) and node.to.is_type(*_TIMES)
-        given = [node.this] if is_cast else node.expressions
+        arguments = [node.this] if is_cast else node.expressions
         if not is_cast and not (
             isinstance(node, exp.Anonymous) and node.name.lower() == "to_timestamp_ltz"
         ):
             continue
-        if len(given) == 1 and infer_family(given[0], columns) == "integer":
-            yield given[0].sql(dialect="spark"), is_cast
+        if len(arguments) == 1 and infer_family(arguments[0], columns) == "integer":
+            yield arguments[0].sql(dialect="spark"), is_cast
 
 
 def infer_family(tree: Any, columns: Mapping[str, Shape | None]) -> str | None:

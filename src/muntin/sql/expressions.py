@@ -1,4 +1,4 @@
-"""Texts of expressions for Spark SQL, with some parts replaced by others."""
+"""Renders expressions as Spark SQL, with some of their parts replaced."""
 
 from __future__ import annotations
 
@@ -16,146 +16,164 @@ from muntin.sql.dialect import parse_statements
 from muntin.sql.foreign_functions import find_foreign_function
 
 Replacements = dict[Span, str]
-# The functions that convert a number since 1970, by the precision in Flink's call.
+# The functions that convert a number of units since 1970, by the precision of Flink's call.
 _EPOCHS = {"0": "timestamp_seconds", "3": "timestamp_millis"}
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The text of an expression, and the qualifiers that its columns may have."""
+    """Renders the expressions of a query.
+
+    Attributes:
+        cursor: Cursor that parsed the text.
+        qualifiers: Names that may qualify columns, in lower case.
+    """
 
     cursor: Cursor
     qualifiers: frozenset[str] = frozenset()
 
     @property
     def text(self) -> str:
-        """The whole text."""
+        """The text of all statements."""
         return self.cursor.sql
 
     def fail(self, span: Span, problem: str, hint: str) -> NoReturn:
         """Raise an ``SqlError`` at a span of the text."""
         self.cursor.fail(span, problem, hint)
 
-    def span(self, node: exp.Expr) -> Span:
-        """Return the span of a node."""
-        found, around = find_span(node), node.parent
-        if found is not None:
-            return found
-        while around is not None and find_span(around) is None:
-            around = around.parent
-        at = (around and find_span(around)) or (0, 1)
-        self.fail(at, "this part can't be told apart", "name it in a view")
+    def locate(self, node: exp.Expr) -> Span:
+        """Return the span of a node; refuse a node without one."""
+        span, parent = find_span(node), node.parent
+        if span is not None:
+            return span
+        while parent is not None and find_span(parent) is None:
+            parent = parent.parent
+        at = (parent and find_span(parent)) or (0, 1)
+        self.fail(at, "this part has no text of its own", "compute it in a view")
 
-    def standing(self, node: exp.Expr) -> Span:
-        """Return the span of a node's whole text, which may be taken or replaced."""
+    def locate_separable(self, node: exp.Expr) -> Span:
+        """Return the span of a node that can be cut out of the text; refuse any other node.
+
+        Text that is cut out must parse to the same node when it stands alone.
+        """
         # A column's span comes from its tokens, so it needs no check.
-        found = find_span(node)
-        if found is None or not (isinstance(node, exp.Column) or self._reads_so(node, found)):
+        span = find_span(node)
+        if span is None or not (isinstance(node, exp.Column) or self._parses_alone(node, span)):
             hint = "put it into parentheses, or compute it in a view and name its column here"
-            whole = self.span(find_spanned_parent(node))
-            self.fail(whole, "this can't be separated from what stands around it", hint)
-        return found
+            whole = self.locate(find_spanned_parent(node))
+            self.fail(whole, "this can't be separated from the text around it", hint)
+        return span
 
-    def _reads_so(self, node: exp.Expr, span: Span) -> bool:
-        """Return whether the text of a span, read by itself, is the same node."""
-        text, given = self.text[slice(*span)], self.cursor.given
+    def _parses_alone(self, node: exp.Expr, span: Span) -> bool:
+        """Return whether the text of a span parses to the same node when it stands alone."""
+        text, values = self.text[slice(*span)], self.cursor.placeholder_values
         try:
-            found, _ = parse_statements(text, lambda cursor: cursor.scalar("an expression"), given)
+            nodes, _ = parse_statements(
+                text, lambda cursor: cursor.parse_scalar("an expression"), values
+            )
         except SqlError:
             return False
-        return found == [node]
+        return nodes == [node]
 
-    def unqualified(self, column: exp.Column) -> list[str]:
-        """Return the parts of a column's name without its qualifier."""
+    def strip_qualifier(self, column: exp.Column) -> list[str]:
+        """Return the parts of a column's name without the qualifier."""
         names = [part.name for part in column.parts]
         return names[1:] if len(names) > 1 and names[0].lower() in self.qualifiers else names
 
-    def own(self, node: exp.Expr | None) -> str | None:
-        """Return the name of a column; ``None`` for a field of a struct and for any other node."""
-        names = self.unqualified(node) if isinstance(node, exp.Column) else []
+    def find_column_name(self, node: exp.Expr | None) -> str | None:
+        """Return the name of a column; ``None`` for a struct's field and any other node."""
+        names = self.strip_qualifier(node) if isinstance(node, exp.Column) else []
         return names[0] if len(names) == 1 else None
 
-    def plain(self, node: exp.Expr) -> str:
-        """Return the text of an expression over the relation's columns, without qualifiers."""
+    def render(self, node: exp.Expr) -> str:
+        """Return the text of an expression, without the qualifiers of its columns."""
 
-        def named(part: exp.Expr) -> str | None:
+        def render_part(part: exp.Expr) -> str | None:
             if isinstance(part, exp.Window):
                 hint = "compute OVER (...) in the select list, on its own"
-                self.fail(self.span(part), "OVER can't stand here", hint)
+                self.fail(self.locate(part), "OVER can't stand here", hint)
             if not isinstance(part, exp.Column):
                 return None
-            names = self.unqualified(part)
+            names = self.strip_qualifier(part)
             return ".".join(map(quote_name, names)) if len(names) < len(part.parts) else None
 
-        return self.rewritten(node, named)
+        return self.rewrite(node, render_part)
 
-    def rewritten(self, node: exp.Expr, named: Callable[[exp.Expr], str | None]) -> str:
+    def rewrite(self, node: exp.Expr, render_part: Callable[[exp.Expr], str | None]) -> str:
         """Return the text of a node with some parts replaced.
 
         Args:
             node: The node.
-            named: Returns the text of a part; ``None`` looks into the part's own parts.
+            render_part: Returns the text that replaces a part; ``None`` visits its children.
         """
-        swaps: Replacements = {}
+        replacements: Replacements = {}
 
         def visit(part: exp.Expr) -> None:
-            foreign = find_foreign_function(part)
-            if foreign is not None:
-                self.fail(self.span(part), *foreign)
-            text = named(part)
+            problem = find_foreign_function(part)
+            if problem is not None:
+                self.fail(self.locate(part), *problem)
+            text = render_part(part)
             if text is None:
-                text = self._of_epoch(part, named)
+                text = self._render_epoch(part, render_part)
             if text is not None:
-                swaps[self.standing(part)] = text
+                replacements[self.locate_separable(part)] = text
                 return
             for child in part.iter_expressions():
                 if isinstance(child, exp.Expr):
                     visit(child)
 
         visit(node)
-        return self.rendered(node, swaps)
+        return self.render_with(node, replacements)
 
-    def _of_epoch(self, node: exp.Expr, named: Callable[[exp.Expr], str | None]) -> str | None:
-        """Return the Spark call for Flink's ``TO_TIMESTAMP_LTZ(number, 3)``: 3 is milliseconds."""
+    def _render_epoch(
+        self, node: exp.Expr, render_part: Callable[[exp.Expr], str | None]
+    ) -> str | None:
+        """Return Spark's call for ``TO_TIMESTAMP_LTZ(x, 3)``; ``None`` for any other node."""
         if not isinstance(node, exp.Anonymous) or node.name.lower() != "to_timestamp_ltz":
             return None
-        given = node.expressions
-        if len(given) == 1 and isinstance(given[0], exp.Literal) and given[0].is_int:
+        arguments = node.expressions
+        if len(arguments) == 1 and isinstance(arguments[0], exp.Literal) and arguments[0].is_int:
             hint = "write TO_TIMESTAMP_LTZ(x, 3) for milliseconds, (x, 0) for seconds"
-            self.fail(self.span(node), "this number doesn't say its unit", hint)
-        if len(given) != 2 or not isinstance(given[1], exp.Literal) or given[1].is_string:
+            self.fail(self.locate(node), "this number has no unit", hint)
+        if (
+            len(arguments) != 2
+            or not isinstance(arguments[1], exp.Literal)
+            or arguments[1].is_string
+        ):
             return None
-        function = _EPOCHS.get(given[1].name)
+        function = _EPOCHS.get(arguments[1].name)
         if function is None:
             hint = "write 3 for milliseconds, or 0 for seconds"
-            self.fail(self.span(node), f"TO_TIMESTAMP_LTZ has no precision {given[1].name}", hint)
-        return f"{function}({self.rewritten(given[0], named)})"
+            self.fail(
+                self.locate(node), f"TO_TIMESTAMP_LTZ has no precision {arguments[1].name}", hint
+            )
+        return f"{function}({self.rewrite(arguments[0], render_part)})"
 
-    def rendered(self, node: exp.Expr, swaps: Replacements) -> str:
-        """Return the text of a node with some spans replaced and placeholders filled in."""
+    def render_with(self, node: exp.Expr, replacements: Replacements) -> str:
+        """Return the text of a node with some spans replaced and its placeholders filled in."""
         for hole in node.find_all(exp.Placeholder, exp.Parameter):
-            at = find_span(hole) or self.span(node)
-            self.fail(at, "a placeholder stands outside of quotes", "write '${name}'")
-        whole = start, end = self.standing(node)
+            hole_span = find_span(hole) or self.locate(node)
+            self.fail(hole_span, "a placeholder stands outside of quotes", "write '${name}'")
+        whole = start, end = self.locate_separable(node)
         pieces: list[str] = []
-        for (low, high), text in sorted(swaps.items()):
-            pieces += [self._filled(start, low), text]
+        for (low, high), text in sorted(replacements.items()):
+            pieces += [self._fill_placeholders(start, low), text]
             start = high
-        return self.noted("".join([*pieces, self._filled(start, end)]), whole)
+        return self.note_span("".join([*pieces, self._fill_placeholders(start, end)]), whole)
 
-    def noted(self, text: str, span: Span) -> str:
-        """Return a text for Spark after noting its span, which an error of Spark is reported at."""
-        self.cursor.places.setdefault(text, span)
+    def note_span(self, text: str, span: Span) -> str:
+        """Note the span at which errors of Spark in this text are reported; return the text."""
+        self.cursor.expression_spans.setdefault(text, span)
         return text
 
-    def _filled(self, start: int, end: int) -> str:
-        def value(name: str, place: int) -> str:
+    def _fill_placeholders(self, start: int, end: int) -> str:
+        def find_value(name: str, position: int) -> str:
             hole = f"${{{name}}}"
-            at = (start + place, start + place + len(hole))
-            return self.cursor.filled(hole, at)
+            hole_span = (start + position, start + position + len(hole))
+            return self.cursor.fill_placeholders(hole, hole_span)
 
         try:
-            return fill_expression(self.text[start:end], value)
+            return fill_expression(self.text[start:end], find_value)
         except OutsideQuotesError as error:
             hint = "write '${name}'"
             self.fail((start, end), f"{error} stands outside of quotes", hint)
@@ -168,7 +186,7 @@ def walk(*nodes: exp.Expr) -> Iterator[exp.Expr]:
         yield from walk(*(one for one in node.iter_expressions() if isinstance(one, exp.Expr)))
 
 
-# The operators whose precedence is the same in Spark and in the parser.
+# The operators with the same precedence in Spark and in sqlglot.
 _SAME_PRECEDENCE = (
     exp.Connector,
     exp.Predicate,
@@ -182,22 +200,22 @@ _SAME_PRECEDENCE = (
 
 
 def is_grouped_as_parsed(node: exp.Expr) -> bool:
-    """Return whether Spark surely groups a node and the operator around it as the parser does.
+    """Return whether Spark certainly groups a node and its parent as sqlglot does.
 
-    The parser reads ``a | b & c`` as ``(a | b) & c``, Spark as ``a | (b & c)``.
+    sqlglot parses ``a | b & c`` as ``(a | b) & c``, and Spark as ``a | (b & c)``.
     """
-    around = node.parent
-    whole = node.this if isinstance(node, exp.Not) else node
-    # Spark reads ``b = v BETWEEN x AND y`` as ``(b = v) BETWEEN x AND y``; in a list, parentheses
+    parent = node.parent
+    operand = node.this if isinstance(node, exp.Not) else node
+    # Spark parses ``b = v BETWEEN x AND y`` as ``(b = v) BETWEEN x AND y``. In a list, parentheses
     # or commas delimit the node.
-    if _is_comparison(whole) and _is_comparison(around) and node.arg_key != "expressions":
+    if _is_comparison(operand) and _is_comparison(parent) and node.arg_key != "expressions":
         return False
     operators = (exp.Binary, exp.Unary)
-    if not isinstance(node, operators) or not isinstance(around, operators):
+    if not isinstance(node, operators) or not isinstance(parent, operators):
         return True
-    if isinstance(node, exp.Paren | exp.Dot) or isinstance(around, exp.Paren):
+    if isinstance(node, exp.Paren | exp.Dot) or isinstance(parent, exp.Paren):
         return True
-    return all(isinstance(one, (*_SAME_PRECEDENCE, exp.Unary)) for one in (node, around))
+    return all(isinstance(one, (*_SAME_PRECEDENCE, exp.Unary)) for one in (node, parent))
 
 
 def _is_comparison(node: exp.Expr | None) -> bool:
@@ -205,26 +223,26 @@ def _is_comparison(node: exp.Expr | None) -> bool:
 
 
 def normalize(node: exp.Expr, scope: Scope) -> exp.Expr:
-    """Return a node that equals every node of its meaning: without qualifiers, quotes, capitals.
+    """Return a node without the qualifiers, quotes and capitals that don't change its meaning.
 
-    Parentheses around the whole are omitted. Names of fields keep their capitals, since the keys of
-    a map differ by them. Strings keep their quotes and escapes, since the parser reads some of them
-    differently from Spark.
+    Parentheses around the node are omitted too. Names of fields keep their capitals, which
+    distinguish the keys of a map. Strings keep their quotes and escapes, some of which sqlglot
+    parses differently from Spark.
     """
 
-    def plainer(found: exp.Expr) -> exp.Expr:
-        if isinstance(found, exp.Column):
-            parts = scope.unqualified(found)
-            names = [exp.Identifier(this=part, quoted=False) for part in parts]
+    def simplify(part: exp.Expr) -> exp.Expr:
+        if isinstance(part, exp.Column):
+            parts = scope.strip_qualifier(part)
+            names = [exp.Identifier(this=name_part, quoted=False) for name_part in parts]
             names[0].set("this", parts[0].lower())
             return exp.Dot.build(names) if len(names) > 1 else exp.Column(this=names[0])
-        if isinstance(found, exp.Identifier):
-            return exp.Identifier(this=found.name, quoted=False)
-        if isinstance(found, exp.Anonymous):
-            found.set("this", found.name.lower())
-            return found
-        written = isinstance(found, exp.Concat | exp.RawString) or found.is_string
-        span = find_span(found) if written else None
-        return exp.RawString(this=scope.text[slice(*span)]) if span else found
+        if isinstance(part, exp.Identifier):
+            return exp.Identifier(this=part.name, quoted=False)
+        if isinstance(part, exp.Anonymous):
+            part.set("this", part.name.lower())
+            return part
+        is_literal = isinstance(part, exp.Concat | exp.RawString) or part.is_string
+        span = find_span(part) if is_literal else None
+        return exp.RawString(this=scope.text[slice(*span)]) if span else part
 
-    return node.unnest().transform(plainer)
+    return node.unnest().transform(simplify)

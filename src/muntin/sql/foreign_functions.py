@@ -1,4 +1,4 @@
-"""Functions of Flink and ksqlDB that have another name or meaning here, with what to write."""
+"""Recognizes functions of Flink and ksqlDB with another name or meaning here."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ REPLACEMENTS = {
     "STRINGTOTIMESTAMP": "to_timestamp(text, 'yyyy-MM-dd HH:mm:ss')",
     "TIMESTAMPTOSTRING": "date_format(ts, 'yyyy-MM-dd HH:mm:ss')",
 }
-"""The SQL to write instead of a function, by its name."""
+"""Replacements by the name of the function."""
 
-# The units of windows, from the letters that patterns of dates have for them.
+# The units of windows, by their letters in date patterns, from short to long.
 _UNITS = {"s": "SECOND", "m": "MINUTE", "H": "HOUR", "d": "DAY", "M": "MONTH", "y": "YEAR"}
 _LENGTHS = {"YEAR": "12 MONTHS", "MONTH": "1 MONTH"}
 
 
 def find_foreign_function(node: exp.Expr) -> tuple[str, str] | None:
-    """Return what is wrong with a function, and what to write; ``None`` if nothing is.
+    """Return the problem with a foreign function and a hint; ``None`` for any other node.
 
     Example:
-        >>> find_foreign(exp.Anonymous(this="JSON_QUERY"))
+        >>> find_foreign_function(exp.Anonymous(this="JSON_QUERY"))
         ("json_query isn't a function here", "write get_json_object(text, '$.a')")
     """
     if (
@@ -60,7 +60,7 @@ def _is_regexp_extract(node: exp.Expr) -> bool:
 
 
 def find_rounded_time(group: Sequence[exp.Expr]) -> tuple[exp.Expr, str] | None:
-    """Return a key that rounds a time, and the window to write instead; ``None`` without one.
+    """Return a key that rounds a time, and a hint with the window; ``None`` without such a key.
 
     Example:
         >>> day = exp.Anonymous(this="TO_DATE", expressions=[exp.column("ts")])
@@ -78,7 +78,7 @@ def find_rounded_time(group: Sequence[exp.Expr]) -> tuple[exp.Expr, str] | None:
 
 
 def _find_rounding_unit(node: exp.Expr) -> str | None:
-    """Return the unit that a function rounds times to."""
+    """Return the unit to which a function rounds times; ``None`` for any other node."""
     if isinstance(node, exp.Cast):
         return "DAY" if node.to.is_type("DATE") else None
     if not isinstance(node, exp.Anonymous):
@@ -96,7 +96,7 @@ def _find_rounding_unit(node: exp.Expr) -> str | None:
 
 
 def _render_over_window_start(node: exp.Expr) -> str:
-    """Return a function of a time as one of the start of the window."""
+    """Return the text of a function of a time, applied to the start of the window."""
 
     def start(part: exp.Expr) -> exp.Expr:
         return exp.column("window_start") if isinstance(part, exp.Column) else part

@@ -1,4 +1,4 @@
-"""Reads ``GROUP BY``: its expressions, and those of each grouping set."""
+"""Parses ``GROUP BY``: its expressions, and those of each grouping set."""
 
 from __future__ import annotations
 
@@ -19,51 +19,51 @@ _HINT = "write for example GROUPING SETS ((a, b), (a), ()), ROLLUP (a, b) or CUB
 def parse_group_by(
     cursor: Cursor, head: Span
 ) -> tuple[GroupKeys, tuple[GroupKeys, ...] | None, Span]:
-    """Read ``GROUP BY ...``, if it comes next.
+    """Parse ``GROUP BY ...``, if it comes next.
 
     Returns:
-        All expressions, the grouping sets (``None`` if none are written), and the span.
+        All expressions, the grouping sets (``None`` without them), and the span.
     """
-    start = cursor.here
-    if not cursor.takes_kind(TokenType.GROUP_BY):
+    start = cursor.position
+    if not cursor.accept_kind(TokenType.GROUP_BY):
         return (), None, head
-    if cursor.word == "ALL":
+    if cursor.next_word == "ALL":
         cursor.fail(None, "GROUP BY ALL isn't taken", "name the columns")
-    found = cursor.several(lambda: _parse_sets(cursor) or cursor.scalar("a column"))
-    span = cursor.since(start)
-    parts: list[list[GroupKeys]] = [one if isinstance(one, list) else [(one,)] for one in found]
-    whole = _concatenate(group for sets in parts for group in sets)
-    if not any(isinstance(one, list) for one in found):
-        return whole, None, span
+    items = cursor.parse_list(lambda: _parse_sets(cursor) or cursor.parse_scalar("a column"))
+    span = cursor.span_from(start)
+    parts: list[list[GroupKeys]] = [one if isinstance(one, list) else [(one,)] for one in items]
+    keys = _concatenate(group for sets in parts for group in sets)
+    if not any(isinstance(one, list) for one in items):
+        return keys, None, span
     if prod(map(len, parts)) > _MAX_SETS:
         cursor.fail(span, "these are too many grouping sets", "name those that you need")
     # Expressions beside the sets belong to each of them.
-    return whole, tuple(_concatenate(chosen) for chosen in product(*parts)), span
+    return keys, tuple(_concatenate(chosen) for chosen in product(*parts)), span
 
 
 def _parse_sets(cursor: Cursor) -> list[GroupKeys] | None:
-    """Read ``GROUPING SETS (...)``, ``ROLLUP (...)`` or ``CUBE (...)``, if it comes next."""
-    found = _SET_PARSERS.get(cursor.word)
-    if found is None or cursor.second != "(":
+    """Parse ``GROUPING SETS (...)``, ``ROLLUP (...)`` or ``CUBE (...)``, if it comes next."""
+    parse = _SET_PARSERS.get(cursor.next_word)
+    if parse is None or cursor.second_word != "(":
         return None
-    cursor._advance()
-    return found(cursor)
+    cursor.skip()
+    return parse(cursor)
 
 
-def _parse_parenthesized(cursor: Cursor, one: Callable[[], Parsed]) -> list[Parsed]:
-    cursor.needs("(", hint=_HINT)
-    if cursor.takes_kind(TokenType.R_PAREN):
+def _parse_parenthesized(cursor: Cursor, parse_item: Callable[[], Parsed]) -> list[Parsed]:
+    cursor.expect("(", hint=_HINT)
+    if cursor.accept_kind(TokenType.R_PAREN):
         return []
-    found = cursor.several(one)
-    cursor.closes("the list")
-    return found
+    items = cursor.parse_list(parse_item)
+    cursor.expect_close("the list")
+    return items
 
 
 def _parse_set(cursor: Cursor) -> GroupKeys:
-    """Read ``a`` or ``(a, b)``, one set."""
-    if not cursor.sees_kind(TokenType.L_PAREN):
-        return (cursor.scalar("a column"),)
-    return tuple(_parse_parenthesized(cursor, lambda: cursor.scalar("a column")))
+    """Parse one set, ``a`` or ``(a, b)``."""
+    if not cursor.peek_kind(TokenType.L_PAREN):
+        return (cursor.parse_scalar("a column"),)
+    return tuple(_parse_parenthesized(cursor, lambda: cursor.parse_scalar("a column")))
 
 
 def _parse_grouping_sets(cursor: Cursor) -> list[GroupKeys]:

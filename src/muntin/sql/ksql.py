@@ -1,7 +1,7 @@
-"""The clauses of ksqlDB: ``WINDOW TUMBLING (SIZE 1 HOUR)`` and ``WITHIN 1 HOUR``.
+"""Parses and lowers ksqlDB's clauses ``WINDOW TUMBLING (SIZE 1 HOUR)`` and ``WITHIN 1 HOUR``.
 
 They mean the same as in ksqlDB's reference, with two exceptions. Bounds of windows are numbers in
-ksqlDB and timestamps here. Without a grace period, ksqlDB takes late messages for a day.
+ksqlDB and timestamps here. Without a grace period, ksqlDB accepts late messages for a day.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from dataclasses import replace
 from sqlglot.tokens import TokenType
 
 from muntin.model.axis import phrase
-from muntin.sql import intervals
 from muntin.sql.catalog import ResolvedRelation
 from muntin.sql.cursor import Cursor
-from muntin.sql.intervals import Interval
+from muntin.sql.intervals import Interval, parse_duration
 from muntin.sql.syntax import Argument, Emit, WindowCall, WindowClause, WithinClause
 
 KSQL_COLUMNS = {"windowstart": "window_start", "windowend": "window_end"}
@@ -23,7 +22,7 @@ _WINDOW = (
     "SESSION (5 MINUTES), with RETENTION 7 DAYS or GRACE PERIOD 10 MINUTES behind a comma"
 )
 _WITHIN = "write WITHIN 1 HOUR, or WITHIN (1 HOUR, 2 HOURS), and GRACE PERIOD 10 MINUTES behind it"
-# The window function that each word means, and the words before each length.
+# The window function of each word, with the words before each of its intervals.
 _KINDS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
     "TUMBLING": ("TUMBLE", {"SIZE": ("SIZE",)}),
     "HOPPING": ("HOP", {"SIZE": ("SIZE",), "SLIDE": ("ADVANCE", "BY")}),
@@ -34,8 +33,8 @@ _KINDS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
 def build_window_call(
     clause: WindowClause, cursor: Cursor, resolved: ResolvedRelation
 ) -> WindowCall:
-    """Return the window function over a source."""
-    time = resolved.marks.time
+    """Return the window function that ``WINDOW`` means over a table."""
+    time = resolved.input_options.time
     if time is None:
         hint = "write WATERMARK ts DELAY OF INTERVAL '1' MINUTE behind the table"
         cursor.fail(clause.call.span, "the table has no column of event times", hint)
@@ -43,79 +42,90 @@ def build_window_call(
     return replace(clause.call, arguments=(*clause.call.arguments, column))
 
 
-def add_window_lengths(clause: WindowClause, cursor: Cursor, emit: Emit | None) -> Emit:
-    """Return ``EMIT`` with the grace and retention of the clause.
+def add_window_intervals(clause: WindowClause, cursor: Cursor, emit: Emit | None) -> Emit:
+    """Return ``EMIT`` with the grace and retention of ``WINDOW``.
 
-    With ``FINAL``, windows wait for their grace; it moves their watermark instead.
+    With ``EMIT FINAL``, windows wait for the grace, which adds to the lateness instead.
     """
-    made = add_lengths(cursor, emit, "WINDOW", grace=clause.grace, retain=_find_retention(clause))
-    return made if emit is None or "closes" not in emit.spans else emit
+    merged = add_intervals(
+        cursor, emit, "WINDOW", grace=clause.grace, retain=_find_retention(clause)
+    )
+    return merged if emit is None or "closes" not in emit.spans else emit
 
 
-def add_lengths(cursor: Cursor, emit: Emit | None, word: str, **lengths: Interval | None) -> Emit:
-    """Return ``EMIT`` with the lengths of another clause; refuse a length that both have."""
+def add_intervals(
+    cursor: Cursor, emit: Emit | None, word: str, **intervals: Interval | None
+) -> Emit:
+    """Return ``EMIT`` with the intervals of another clause; refuse an interval that both have.
+
+    Args:
+        cursor: Cursor that parsed the text.
+        emit: ``EMIT``, if the query has it.
+        word: Name of the other clause.
+        **intervals: Its intervals, by the attribute of ``Emit``.
+    """
     emit = emit or Emit()
-    given = {name: length for name, length in lengths.items() if length is not None}
-    for name in given:
+    present = {name: interval for name, interval in intervals.items() if interval is not None}
+    for name in present:
         if getattr(emit, name) is not None:
-            cursor.fail(emit.spans[name], f"{word} says so already", "say it once")
-    spans = {name: length.span for name, length in given.items()}
-    return replace(emit, **given, spans={**emit.spans, **spans})  # type: ignore[arg-type]
+            cursor.fail(emit.spans[name], f"{word} has this already", "write it once")
+    spans = {name: interval.span for name, interval in present.items()}
+    return replace(emit, **present, spans={**emit.spans, **spans})  # type: ignore[arg-type]
 
 
 def _find_retention(clause: WindowClause) -> Interval | None:
-    """Return the retention, counted from a window's end instead of its start."""
+    """Return the retention from a window's end; ksqlDB counts it from the start."""
     if clause.retention is None:
         return None
     return replace(clause.retention, value=clause.retention.value - _measure_size(clause))
 
 
 def _measure_size(clause: WindowClause) -> int:
-    """Return the length of a window, or the gap of sessions, in microseconds."""
+    """Return the size of a window, or the gap of sessions, in microseconds."""
     sizes = [a.value for a in clause.call.arguments if a.label in ("SIZE", "GAP")]
-    return sum(length.value for length in sizes if isinstance(length, Interval))
+    return sum(size.value for size in sizes if isinstance(size, Interval))
 
 
 def find_extra_lateness(clause: WindowClause, emit: Emit | None) -> int:
-    """Return the additional lateness of the watermark, in microseconds."""
+    """Return the lateness that the grace adds with ``EMIT FINAL``, in microseconds."""
     final = emit is not None and "closes" in emit.spans
     return clause.grace.value if final and clause.grace is not None else 0
 
 
 def parse_window(cursor: Cursor) -> WindowClause | None:
-    """Read ``WINDOW TUMBLING (...)``, if it comes next; ``WINDOW w AS (...)`` is another clause."""
-    start = cursor.here
-    following = cursor._tokens[cursor._index + 2 : cursor._index + 3]
-    opens = bool(following) and following[0].token_type == TokenType.L_PAREN
-    if cursor.word != "WINDOW" or cursor.second not in _KINDS or not opens:
+    """Parse ``WINDOW TUMBLING (...)``, if it comes next, and not ``WINDOW w AS (...)``."""
+    start = cursor.position
+    third = cursor.token_at(2)
+    is_clause = third is not None and third.token_type == TokenType.L_PAREN
+    if cursor.next_word != "WINDOW" or cursor.second_word not in _KINDS or not is_clause:
         return None
-    name, parts = _KINDS[cursor.second]
-    cursor._advance(3)
+    name, labels = _KINDS[cursor.second_word]
+    cursor.skip(3)
     arguments: list[Argument] = []
-    for label, words in parts.items():
+    for label, words in labels.items():
         if arguments:
             _expect_comma(cursor)
         if words:
-            cursor.needs(*words, hint=_WINDOW)
-        length = intervals.parse_duration(cursor, _WINDOW)
-        arguments.append(Argument("length", length, length.span, label))
-    given: dict[str, Interval] = {}
-    while cursor.takes_kind(TokenType.COMMA):
-        part = "retention" if cursor.takes("RETENTION") else "grace"
+            cursor.expect(*words, hint=_WINDOW)
+        interval = parse_duration(cursor, _WINDOW)
+        arguments.append(Argument("interval", interval, interval.span, label))
+    options: dict[str, Interval] = {}
+    while cursor.accept_kind(TokenType.COMMA):
+        part = "retention" if cursor.accept("RETENTION") else "grace"
         if part == "grace":
-            cursor.needs("GRACE", "PERIOD", hint=_WINDOW)
-        if part in given:
-            cursor.fail(None, f"WINDOW says its {part} twice", "say it once")
-        given[part] = intervals.parse_duration(cursor, _WINDOW)
-    cursor.closes("WINDOW", _WINDOW)
-    call = WindowCall(name, tuple(arguments), cursor.since(start))
-    clause = WindowClause(call, given.get("grace"), given.get("retention"))
+            cursor.expect("GRACE", "PERIOD", hint=_WINDOW)
+        if part in options:
+            cursor.fail(None, f"WINDOW has two intervals for {part}", "write one")
+        options[part] = parse_duration(cursor, _WINDOW)
+    cursor.expect_close("WINDOW", _WINDOW)
+    call = WindowCall(name, tuple(arguments), cursor.span_from(start))
+    clause = WindowClause(call, options.get("grace"), options.get("retention"))
     _refuse_short_retention(cursor, clause)
     return clause
 
 
 def _refuse_short_retention(cursor: Cursor, clause: WindowClause) -> None:
-    """Refuse a retention, counted by ksqlDB from a window's start, that ends before its grace."""
+    """Refuse a retention that ends before the grace of a window."""
     least = _measure_size(clause) + (0 if clause.grace is None else clause.grace.value)
     if clause.retention is not None and clause.retention.value < least:
         hint = f"write RETENTION {phrase(least).upper()} or more"
@@ -123,21 +133,21 @@ def _refuse_short_retention(cursor: Cursor, clause: WindowClause) -> None:
 
 
 def parse_within(cursor: Cursor) -> WithinClause | None:
-    """Read ``WITHIN ...``, if it comes next."""
-    start = cursor.here
-    if not cursor.takes("WITHIN"):
+    """Parse ``WITHIN ...``, if it comes next."""
+    start = cursor.position
+    if not cursor.accept("WITHIN"):
         return None
-    if cursor.takes_kind(TokenType.L_PAREN):
-        before = intervals.parse_duration(cursor, _WITHIN)
+    if cursor.accept_kind(TokenType.L_PAREN):
+        before = parse_duration(cursor, _WITHIN)
         _expect_comma(cursor)
-        after = intervals.parse_duration(cursor, _WITHIN)
-        cursor.closes("WITHIN", _WITHIN)
+        after = parse_duration(cursor, _WITHIN)
+        cursor.expect_close("WITHIN", _WITHIN)
     else:
-        before = after = intervals.parse_duration(cursor, _WITHIN)
-    grace = intervals.parse_duration(cursor, _WITHIN) if cursor.takes("GRACE", "PERIOD") else None
-    return WithinClause(before.value, after.value, grace, cursor.since(start))
+        before = after = parse_duration(cursor, _WITHIN)
+    grace = parse_duration(cursor, _WITHIN) if cursor.accept("GRACE", "PERIOD") else None
+    return WithinClause(before.value, after.value, grace, cursor.span_from(start))
 
 
 def _expect_comma(cursor: Cursor) -> None:
-    if not cursor.takes_kind(TokenType.COMMA):
-        cursor.fail(None, "a comma is missing", "put one between the two lengths")
+    if not cursor.accept_kind(TokenType.COMMA):
+        cursor.fail(None, "a comma is missing", "put one between the two intervals")

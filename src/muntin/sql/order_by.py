@@ -1,4 +1,4 @@
-"""``ORDER BY ... LIMIT ...`` after a query over tables that end."""
+"""Parses and lowers ``ORDER BY ... LIMIT ...``, which only queries over finite tables may have."""
 
 from __future__ import annotations
 
@@ -17,62 +17,66 @@ _HINT = "order the table that you write to, or read a table WITH (..., mode = 'b
 
 
 def parse_order_by(cursor: Cursor) -> OrderBy | None:
-    """Read ``ORDER BY a DESC NULLS LAST, b LIMIT 10``, or a part of it, if it comes next."""
-    start = cursor.here
-    by: list[SortKey] = []
-    if cursor.word == "ORDER BY":
-        cursor._advance()
-        by = cursor.several(lambda: _parse_sort_key(cursor))
+    """Parse ``ORDER BY a DESC NULLS LAST, b LIMIT 10``, or one of the two, if it comes next."""
+    start = cursor.position
+    keys: list[SortKey] = []
+    if cursor.next_word == "ORDER BY":
+        cursor.skip()
+        keys = cursor.parse_list(lambda: _parse_sort_key(cursor))
     limit = None
-    if cursor.takes("LIMIT"):
-        token = cursor.takes_kind(TokenType.NUMBER)
+    if cursor.accept("LIMIT"):
+        token = cursor.accept_kind(TokenType.NUMBER)
         if token is None or not token.text.isdigit():
             cursor.fail(token, "LIMIT takes a number of rows", "write LIMIT 10")
         limit = int(token.text)
-    if not by and limit is None:
+    if not keys and limit is None:
         return None
-    return OrderBy(tuple(by), limit, cursor.since(start))
+    return OrderBy(tuple(keys), limit, cursor.span_from(start))
 
 
 def _parse_sort_key(cursor: Cursor) -> SortKey:
-    scalar = cursor.scalar("a column")
-    descends = not cursor.takes("ASC") and cursor.takes("DESC")
+    scalar = cursor.parse_scalar("a column")
+    is_descending = not cursor.accept("ASC") and cursor.accept("DESC")
     nulls: Literal["first", "last"] | None = None
-    if cursor.takes("NULLS", "FIRST"):
+    if cursor.accept("NULLS", "FIRST"):
         nulls = "first"
-    elif cursor.takes("NULLS", "LAST"):
+    elif cursor.accept("NULLS", "LAST"):
         nulls = "last"
-    return SortKey(scalar, bool(descends), nulls)
+    return SortKey(scalar, bool(is_descending), nulls)
 
 
-def refuse_order(cursor: Cursor, ordering: OrderBy) -> NoReturn:
-    """Refuse an order or limit of rows that have no end."""
-    word = "ORDER BY would never end" if ordering.by else "LIMIT would end"
-    cursor.fail(ordering.span, f"{word} on a stream", _HINT)
+def refuse_order(cursor: Cursor, order_by: OrderBy) -> NoReturn:
+    """Refuse ``ORDER BY`` or ``LIMIT`` on a stream."""
+    word = "ORDER BY would never end" if order_by.keys else "LIMIT would end"
+    cursor.fail(order_by.span, f"{word} on a stream", _HINT)
 
 
-def lower_order_by(cursor: Cursor, select: Select, ordering: OrderBy) -> Order:
+def lower_order_by(cursor: Cursor, select: Select, order_by: OrderBy) -> Order:
     """Return the order and limit of a query's rows, over its output columns."""
     scope = Scope(cursor, frozenset({(select.source.alias or "").lower()}))
-    return Order(tuple(_lower_sort_key(scope, select, one) for one in ordering.by), ordering.limit)
+    return Order(
+        tuple(_lower_sort_key(scope, select, one) for one in order_by.keys), order_by.limit
+    )
 
 
-def _lower_sort_key(scope: Scope, select: Select, one: SortKey) -> Ordered:
-    node = one.scalar
+def _lower_sort_key(scope: Scope, select: Select, sort_key: SortKey) -> Ordered:
+    node = sort_key.scalar
     item = find_item_by_ordinal(scope, select, node)
     item = item or next((item for item in select.items if _shows(item, node)), None)
     if item is None:
-        return Ordered(scope.plain(node), one.descends, one.nulls)
+        return Ordered(scope.render(node), sort_key.is_descending, sort_key.nulls)
     if item.alias is None and not isinstance(item.scalar, exp.Column):
         hint = "name it with AS, and order by the name"
-        scope.fail(scope.span(node), "this column has no name to order by", hint)
+        scope.fail(scope.locate(node), "this column has no name to order by", hint)
     assert item.scalar is not None
-    return Ordered(quote_name(item.alias or item.scalar.name), one.descends, one.nulls)
+    return Ordered(
+        quote_name(item.alias or item.scalar.name), sort_key.is_descending, sort_key.nulls
+    )
 
 
 def _shows(item: SelectItem, node: exp.Expr) -> bool:
-    """Return whether a column of the select list is the one ordered by, by name or expression."""
+    """Return whether an item has the name or the expression of a sort key."""
     if isinstance(node, exp.Column):
-        own = item.scalar.name if isinstance(item.scalar, exp.Column) else ""
-        return node.name.lower() in ((item.alias or own).lower(), own.lower())
+        column_name = item.scalar.name if isinstance(item.scalar, exp.Column) else ""
+        return node.name.lower() in ((item.alias or column_name).lower(), column_name.lower())
     return item.scalar == node

@@ -1,8 +1,8 @@
-"""The outputs of a pipeline's queries, each of which needs a table of its own.
+"""Finds outputs of a pipeline's queries that share a table.
 
-Rows that are written again under a batch's number replace the earlier ones, so that a batch may be
-repeated: a folder of Parquet, or the rows of a log in DuckDB or PostgreSQL. Each query counts its
-batches from 0, so two outputs in one table would overwrite each other's rows.
+A sink that receives a batch again replaces the rows with the number of that batch, so that a batch
+may be repeated. Each query counts its batches from 0, so two outputs to one table would overwrite
+each other's rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ OUTPUT_HINT = "give each output a table of its own"
 
 @dataclass(frozen=True)
 class Output:
-    """One table that a query writes to."""
+    """One output of a query.
+
+    Attributes:
+        query: Index of the query.
+        part: Whether the output has the results or the rejected messages.
+        table: Name of the table.
+    """
 
     query: int
     part: OutputPart
@@ -29,27 +35,26 @@ class Output:
 def find_shared_table(
     flows: Sequence[Flow], tables: Mapping[str, DeclaredTable]
 ) -> tuple[Output, Output] | None:
-    """Return the first two outputs that go to one table; names are compared without case.
+    """Return the first two outputs to one table, whose names have no case; ``None`` without such.
 
-    A Kafka topic may take the rejected messages of several queries: messages are only appended to
-    it, and a dead letter replaces no other. Results would replace each other, since their key is
-    the key and the window of a row.
+    Several queries may write rejected messages to one Kafka topic, which are only appended. Results
+    in a topic would replace each other, since their key is the key and window of a row.
     """
-    taken: dict[str, Output] = {}
+    outputs_by_table: dict[str, Output] = {}
     for output in _list_outputs(flows):
         name = output.table.lower()
-        first = taken.setdefault(name, output)
-        # A table that couldn't be read counts as none in Kafka.
+        first = outputs_by_table.setdefault(name, output)
+        # A table whose definition has an error is missing here.
         in_kafka = name in tables and tables[name].connector == "kafka"
-        letters = first.part == output.part == "rejected" and in_kafka
-        if first is not output and not letters:
+        are_rejected_messages = first.part == output.part == "rejected" and in_kafka
+        if first is not output and not are_rejected_messages:
             return first, output
     return None
 
 
 def _list_outputs(flows: Sequence[Flow]) -> Iterator[Output]:
-    for place, flow in enumerate(flows):
+    for index, flow in enumerate(flows):
         if flow.results is not None:
-            yield Output(place, "into", flow.results)
+            yield Output(index, "into", flow.results)
         if flow.rejected is not None:
-            yield Output(place, "rejected", flow.rejected)
+            yield Output(index, "rejected", flow.rejected)

@@ -1,4 +1,4 @@
-"""Reads ``SELECT``, from the select list to ``EMIT``."""
+"""Parses ``SELECT``, from the select list to ``EMIT``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from muntin.sql.syntax import (
 )
 from muntin.sql.window_functions import TABLE_FUNCTIONS, USAGE, parse_window_call
 
-# Keywords that end a list, and therefore are no aliases of the item before them.
+# Keywords that end a list, so none of them is an alias of the item before it.
 _CLAUSES = {
     "FROM", "WHERE", "GROUP BY", "HAVING", "EMIT", "WINDOW", "ORDER BY", "LIMIT", "JOIN", "INNER",
     "LEFT", "RIGHT", "FULL", "CROSS", "SEMI", "ANTI", "NATURAL", "ASOF", "ON", "USING", "OVER",
@@ -44,189 +44,187 @@ _REFUSED = {
     "INTERSECT": ("INTERSECT isn't taken", "write two queries"),
 }
 _CLAUSE_ORDER = "WHERE, GROUP BY, HAVING, WINDOW, QUALIFY, ORDER BY, LIMIT"
+_NAMES = (TokenType.IDENTIFIER, TokenType.VAR)
 _SELECT_HINT = "write SELECT ... FROM ... GROUP BY ... EMIT ..."
 
 
 def parse_query(cursor: Cursor) -> Select:
-    """Read a query, with the views that ``WITH`` defines before it."""
+    """Parse a query, with the views that ``WITH`` defines before it."""
     views: list[CreateView] = []
-    if cursor.takes("WITH"):
-        views = cursor.several(lambda: _parse_view(cursor))
-    first, more = _parse_select(cursor, tuple(views)), []
-    while cursor.takes_kind(TokenType.UNION):
-        if not cursor.takes("ALL"):
+    if cursor.accept("WITH"):
+        views = cursor.parse_list(lambda: _parse_view(cursor))
+    first, unions = _parse_select(cursor, tuple(views)), []
+    while cursor.accept_kind(TokenType.UNION):
+        if not cursor.accept("ALL"):
             hint = "write UNION ALL"
-            cursor.fail(cursor._prev, "UNION would remember every row of a stream", hint)
-        more.append(_parse_select(cursor, ()))
-    return replace(first, united=tuple(more))
+            cursor.fail(cursor.last_token, "UNION would remember every row of a stream", hint)
+        unions.append(_parse_select(cursor, ()))
+    return replace(first, unions=tuple(unions))
 
 
 def _parse_view(cursor: Cursor) -> CreateView:
-    name, span = cursor.name("a view")
+    name, span = cursor.parse_name("a view")
     names = parse_column_names(cursor)
-    cursor.needs("AS", "(", hint=f"write WITH {name} AS (SELECT ...)")
-    made = CreateView(name, rename_columns(cursor, parse_query(cursor), names), span)
-    cursor.closes("WITH")
-    return made
+    cursor.expect("AS", "(", hint=f"write WITH {name} AS (SELECT ...)")
+    view = CreateView(name, rename_columns(cursor, parse_query(cursor), names), span)
+    cursor.expect_close("WITH")
+    return view
 
 
 def parse_column_names(cursor: Cursor) -> list[tuple[str, Span]]:
-    """Read ``(a, b)`` after a view's name, if it comes next."""
-    if not cursor.takes_kind(TokenType.L_PAREN):
+    """Parse ``(a, b)`` after a view's name, if it comes next."""
+    if not cursor.accept_kind(TokenType.L_PAREN):
         return []
-    found = cursor.several(lambda: cursor.name("a column"))
-    cursor.closes("the list of columns")
-    return found
+    names = cursor.parse_list(lambda: cursor.parse_name("a column"))
+    cursor.expect_close("the list of columns")
+    return names
 
 
 def rename_columns(cursor: Cursor, select: Select, names: list[tuple[str, Span]]) -> Select:
-    """Return a query whose columns have the names that its view declares."""
+    """Return a query with the column names that its view declares."""
     if not names:
         return select
     if len(names) != len(select.items) or any(item.scalar is None for item in select.items):
         span = (names[0][1][0], names[-1][1][1])
-        hint = "name the columns of the query one by one, as many as there"
+        hint = "name the columns of the query one by one, as many as in the list"
         cursor.fail(span, "these names aren't those of the query's columns", hint)
     pairs = zip(select.items, names, strict=True)
     return replace(select, items=tuple(replace(item, alias=name) for item, (name, _) in pairs))
 
 
 def _parse_select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
-    start = cursor.here
-    cursor.needs("SELECT", hint=_SELECT_HINT)
+    start = cursor.position
+    cursor.expect("SELECT", hint=_SELECT_HINT)
     cursor.depth += 1
     if cursor.depth > 20:
         cursor.fail(None, "queries are nested too deep", "name some of them with CREATE VIEW")
     _skip_stream(cursor)
-    distinct = cursor.takes("DISTINCT")
-    items = cursor.several(lambda: _parse_item(cursor))
-    head = cursor.since(start)
-    cursor.needs("FROM", hint="write FROM and a table, or AS before a column's name")
+    distinct = cursor.accept("DISTINCT")
+    items = cursor.parse_list(lambda: _parse_item(cursor))
+    head = cursor.span_from(start)
+    cursor.expect("FROM", hint="write FROM and a table, or AS before a column's name")
     source = _parse_source(cursor)
     joins = _parse_joins(cursor, source.span[1])
     window = ksql.parse_window(cursor)
-    where, member = subqueries.parse_where(cursor, source, parse_query)
-    if member is not None:
-        joins = (*joins, member)
-    group, sets, group_span = group_by.parse_group_by(cursor, head)
-    having = cursor.scalar("a condition") if cursor.takes_kind(TokenType.HAVING) else None
-    named = _parse_named_windows(cursor)
-    qualify = cursor.scalar("a condition") if cursor.takes_kind(TokenType.QUALIFY) else None
-    order = parse_order_by(cursor)
+    where, semi_join = subqueries.parse_where(cursor, source, parse_query)
+    if semi_join is not None:
+        joins = (*joins, semi_join)
+    group, grouping_sets, group_span = group_by.parse_group_by(cursor, head)
+    having = cursor.parse_scalar("a condition") if cursor.accept_kind(TokenType.HAVING) else None
+    named_windows = _parse_named_windows(cursor)
+    qualify = cursor.parse_scalar("a condition") if cursor.accept_kind(TokenType.QUALIFY) else None
+    order_by = parse_order_by(cursor)
     emit = _parse_end(cursor)
     return Select(
         items=tuple(items), distinct=bool(distinct), source=source, joins=joins, where=where,
-        group=group, having=having, named=named, emit=emit, span=head, group_span=group_span,
-        views=views, window=window, qualify=qualify, sets=sets, ordering=order,
+        group=group, having=having, named_windows=named_windows, emit=emit, span=head,
+        group_span=group_span, views=views, window=window, qualify=qualify,
+        grouping_sets=grouping_sets, order_by=order_by,
     )  # fmt: skip
 
 
 def _parse_end(cursor: Cursor) -> Emit | None:
-    """Read ``EMIT``, if it comes next; the query must end after it."""
-    if cursor.word in _REFUSED:
-        problem, hint = _REFUSED[cursor.word]
+    """Parse ``EMIT``, if it comes next; the query must end after it."""
+    if cursor.next_word in _REFUSED:
+        problem, hint = _REFUSED[cursor.next_word]
         cursor.fail(None, problem, hint)
     emit = stream_clauses.parse_emit(cursor)
-    followed = map(cursor.sees_kind, (TokenType.R_PAREN, TokenType.UNION))
-    if not cursor.ended and not any(followed):
+    if not cursor.is_at_end and not cursor.peek_kind(TokenType.R_PAREN, TokenType.UNION):
         hint = f"the clauses are {_CLAUSE_ORDER} and EMIT, in this order"
-        cursor.fail(None, f"{cursor.shown} isn't understood here", hint)
+        cursor.fail(None, f"{cursor.next_text} isn't understood here", hint)
     return emit
 
 
 def _skip_stream(cursor: Cursor) -> None:
-    """Read Calcite's ``STREAM``, which changes nothing, unless it is the name of a column."""
-    if cursor.word != "STREAM" or cursor.second in ("", ",", "AS", "FROM", ".", "[", "("):
+    """Skip Calcite's ``STREAM``, which changes nothing, unless it is the name of a column."""
+    if cursor.next_word != "STREAM" or cursor.second_word in ("", ",", "AS", "FROM", ".", "[", "("):
         return
-    following = cursor._tokens[cursor._index + 1].token_type
-    if following in (TokenType.STAR, TokenType.VAR, TokenType.IDENTIFIER, TokenType.DISTINCT):
-        cursor.takes("STREAM")
+    following = cursor.token_at(1)
+    begins_column = (TokenType.STAR, TokenType.VAR, TokenType.IDENTIFIER, TokenType.DISTINCT)
+    if following is not None and following.token_type in begins_column:
+        cursor.accept("STREAM")
 
 
 def _parse_joins(cursor: Cursor, after: int) -> tuple[Join, ...]:
-    """Read the joined tables after a table that ends at ``after``."""
+    """Parse the joins after a table that ends at ``after``."""
     joins = []
     left_over = _parse_over(cursor)
     while (join := _parse_join(cursor, left_over)) is not None:
         joins.append(join)
         left_over = None
     if left_over is not None:
-        span = cursor.since(after)
+        span = cursor.span_from(after)
         hint = "write an aggregate OVER (...), or JOIN a table"
         cursor.fail(span, "a table alone has no OVER", hint)
     return tuple(joins)
 
 
 def _parse_item(cursor: Cursor) -> SelectItem:
-    start = cursor.here
-    if cursor.takes_kind(TokenType.STAR):
-        return SelectItem(None, None, cursor.since(start))
-    if cursor.word in ("FROM", "WHERE", "GROUP BY", "HAVING", "AS"):
-        cursor.fail(None, f"{cursor.word} stands where a column should", "name a column")
-    of = _parse_qualified_star(cursor)
-    if of is not None:
-        return SelectItem(None, None, cursor.since(start), of)
-    scalar = cursor.scalar("a column")
-    span = cursor.since(start)
+    start = cursor.position
+    if cursor.accept_kind(TokenType.STAR):
+        return SelectItem(None, None, cursor.span_from(start))
+    if cursor.next_word in ("FROM", "WHERE", "GROUP BY", "HAVING", "AS"):
+        cursor.fail(None, f"{cursor.next_word} stands where a column should", "name a column")
+    qualifier = _parse_qualified_star(cursor)
+    if qualifier is not None:
+        return SelectItem(None, None, cursor.span_from(start), qualifier)
+    scalar = cursor.parse_scalar("a column")
+    span = cursor.span_from(start)
     return SelectItem(scalar, _parse_alias(cursor, "a column"), span)
 
 
 def _parse_qualified_star(cursor: Cursor) -> str | None:
-    """Read ``w.*``, if it comes next; return the ``w``."""
-    index = cursor._index
-    named = cursor.sees_kind(TokenType.IDENTIFIER) or cursor.sees_kind(TokenType.VAR)
-    if named and cursor.second == ".":
-        name, _ = cursor.name("a table")
-        if cursor.takes_kind(TokenType.DOT) and cursor.takes_kind(TokenType.STAR):
+    """Parse ``w.*``, if it comes next; return the ``w``."""
+    index = cursor.index
+    if cursor.peek_kind(*_NAMES) and cursor.second_word == ".":
+        name, _ = cursor.parse_name("a table")
+        if cursor.accept_kind(TokenType.DOT) and cursor.accept_kind(TokenType.STAR):
             return name
-        cursor._retreat(index)
+        cursor.rewind(index)
     return None
 
 
 def _parse_alias(cursor: Cursor, what: str) -> str | None:
-    if cursor.takes("AS"):
-        return cursor.name(what)[0]
-    named = cursor.sees_kind(TokenType.IDENTIFIER) or cursor.sees_kind(TokenType.VAR)
-    if named and cursor.word not in _CLAUSES:
-        return cursor.name(what)[0]
+    if cursor.accept("AS"):
+        return cursor.parse_name(what)[0]
+    if cursor.peek_kind(*_NAMES) and cursor.next_word not in _CLAUSES:
+        return cursor.parse_name(what)[0]
     return None
 
 
 def _parse_source(cursor: Cursor) -> FromItem:
     _refuse_lateral(cursor)
-    start = cursor.here
-    if cursor.second not in ("", ",", ")"):
-        cursor.takes("STREAM")  # any table here is a stream
-    item = _parse_table(cursor)
-    mark, offset = (
-        stream_clauses.parse_source_watermark(cursor),
-        stream_clauses.parse_offset_columns(cursor),
-    )
+    start = cursor.position
+    if cursor.second_word not in ("", ",", ")"):
+        cursor.accept("STREAM")  # Calcite's word changes nothing
+    table = _parse_table(cursor)
+    watermark = stream_clauses.parse_source_watermark(cursor)
+    offset = stream_clauses.parse_offset_columns(cursor)
     as_of, alias = _parse_as_of(cursor), None
-    if cursor.word != "MATCH_RECOGNIZE":
+    if cursor.next_word != "MATCH_RECOGNIZE":
         alias = _parse_alias(cursor, "a table")
-    if isinstance(item, Values) and alias:
-        item = replace(item, columns=tuple(name for name, _ in parse_column_names(cursor)))
-    mark = mark or stream_clauses.parse_source_watermark(cursor)
+    if isinstance(table, Values) and alias:
+        table = replace(table, columns=tuple(name for name, _ in parse_column_names(cursor)))
+    watermark = watermark or stream_clauses.parse_source_watermark(cursor)
     offset = offset or stream_clauses.parse_offset_columns(cursor)
-    return FromItem(item, alias, mark, cursor.since(start), offset, as_of)
+    return FromItem(table, alias, watermark, cursor.span_from(start), offset, as_of)
 
 
 def _parse_table(cursor: Cursor) -> TableExpression | WindowCall:
-    """Read a window function, a query or rows in parentheses, or a table's name."""
-    if cursor.word == "TABLE" and cursor.second == "(":
-        cursor._advance(2)
+    """Parse a window function, a query or rows in parentheses, or a table's name."""
+    if cursor.next_word == "TABLE" and cursor.second_word == "(":
+        cursor.skip(2)
         call = _parse_table_function(cursor)
-        cursor.closes("TABLE")
+        cursor.expect_close("TABLE")
         return call
-    if cursor.word in TABLE_FUNCTIONS and cursor.second == "(":
+    if cursor.next_word in TABLE_FUNCTIONS and cursor.second_word == "(":
         return _parse_table_function(cursor)
-    if cursor.takes_kind(TokenType.L_PAREN):
-        found = _parse_values(cursor) if cursor.takes("VALUES") else parse_query(cursor)
-        cursor.closes("the query")
-        return found
-    name = cursor.path("a table")
-    if cursor.sees_kind(TokenType.L_PAREN):
+    if cursor.accept_kind(TokenType.L_PAREN):
+        table = _parse_values(cursor) if cursor.accept("VALUES") else parse_query(cursor)
+        cursor.expect_close("the query")
+        return table
+    name = cursor.parse_path("a table")
+    if cursor.peek_kind(TokenType.L_PAREN):
         hint = f"the window functions are {', '.join(TABLE_FUNCTIONS)}: {USAGE['TUMBLE']}"
         cursor.fail(None, f"{name} isn't a function that gives rows", hint)
     return name
@@ -234,44 +232,49 @@ def _parse_table(cursor: Cursor) -> TableExpression | WindowCall:
 
 def _refuse_lateral(cursor: Cursor) -> None:
     """Refuse a table that is computed from each row of another."""
-    if cursor.word == "LATERAL" or (cursor.word == "UNNEST" and cursor.second == "("):
+    if cursor.next_word == "LATERAL" or (
+        cursor.next_word == "UNNEST" and cursor.second_word == "("
+    ):
         problem, hint = _REFUSED["LATERAL"]
-        cursor.fail(None, problem.replace("LATERAL", cursor.word), hint)
+        cursor.fail(None, problem.replace("LATERAL", cursor.next_word), hint)
 
 
 def _parse_values(cursor: Cursor) -> Values:
-    """Read the rows after ``VALUES``."""
+    """Parse the rows after ``VALUES``."""
 
-    def row() -> None:
-        if cursor.takes_kind(TokenType.L_PAREN):
-            cursor.several(lambda: cursor.scalar("a value"))
-            cursor.closes("the row")
+    def parse_row() -> None:
+        if cursor.accept_kind(TokenType.L_PAREN):
+            cursor.parse_list(lambda: cursor.parse_scalar("a value"))
+            cursor.expect_close("the row")
         else:
-            cursor.scalar("a value")
+            cursor.parse_scalar("a value")
 
-    start = cursor.here
-    cursor.several(row)
-    return Values(cursor.sql[slice(*cursor.since(start))])
+    start = cursor.position
+    cursor.parse_list(parse_row)
+    return Values(cursor.sql[slice(*cursor.span_from(start))])
 
 
 def _parse_as_of(cursor: Cursor) -> exp.Expr | None:
-    """Read ``FOR SYSTEM_TIME AS OF orders.at``, if it comes next, and return the time."""
-    if not cursor.word.startswith("FOR") or "SYSTEM" not in f"{cursor.word} {cursor.second}":
+    """Parse ``FOR SYSTEM_TIME AS OF orders.at``, if it comes next; return the time."""
+    if (
+        not cursor.next_word.startswith("FOR")
+        or "SYSTEM" not in f"{cursor.next_word} {cursor.second_word}"
+    ):
         return None
-    cursor._advance(2 if cursor.word == "FOR" else 1)
-    if not (cursor.takes("AS", "OF") or cursor.takes("AS OF")):
+    cursor.skip(2 if cursor.next_word == "FOR" else 1)
+    if not (cursor.accept("AS", "OF") or cursor.accept("AS OF")):
         cursor.fail(None, "AS OF has to stand here", "write FOR SYSTEM_TIME AS OF orders.at")
-    return cursor.scalar("a time")
+    return cursor.parse_scalar("a time")
 
 
 def _parse_table_function(cursor: Cursor) -> WindowCall:
-    start, name = cursor.here, cursor.word
-    if name not in TABLE_FUNCTIONS or cursor.second != "(":
+    start, name = cursor.position, cursor.next_word
+    if name not in TABLE_FUNCTIONS or cursor.second_word != "(":
         hint = f"write one of {', '.join(TABLE_FUNCTIONS)}: TABLE({USAGE['TUMBLE']})"
         cursor.fail(None, f"{name or 'this'} isn't a window function", hint)
-    cursor._advance(2)
+    cursor.skip(2)
     call = parse_window_call(cursor, name, start, parse_query)
-    cursor.closes(name)
+    cursor.expect_close(name)
     return call
 
 
@@ -296,59 +299,64 @@ _JOIN_KINDS: dict[tuple[str, ...], str] = {
 
 
 def _parse_join(cursor: Cursor, left_over: exp.Window | None) -> Join | None:
-    start = cursor.here
+    start = cursor.position
     for words, how in _JOIN_KINDS.items():
-        if cursor.takes(*words):
+        if cursor.accept(*words):
             source = _parse_source(cursor)
             over = _parse_over(cursor)
-            near = ksql.parse_within(cursor)
+            within = ksql.parse_within(cursor)
             on: exp.Expr | None = None
             using: tuple[str, ...] = ()
-            if cursor.takes_kind(TokenType.ON):
-                on = cursor.scalar("a condition")
-            elif cursor.takes("USING", "("):
-                using = tuple(cursor.several(lambda: cursor.name("a column")[0]))
-                cursor.closes("the list")
+            if cursor.accept_kind(TokenType.ON):
+                on = cursor.parse_scalar("a condition")
+            elif cursor.accept("USING", "("):
+                using = tuple(cursor.parse_list(lambda: cursor.parse_name("a column")[0]))
+                cursor.expect_close("the list")
             else:
                 hint = "write ON Orders.id = Shipments.id, or USING (id)"
                 cursor.fail(None, "the join has no condition", hint)
-            span = cursor.since(start)
-            as_of = words[0] == "ASOF"
-            return Join(how, source, over, left_over, on, using, span, within=near, as_of=as_of)
-    if cursor.takes_kind(TokenType.COMMA):
+            span = cursor.span_from(start)
+            is_asof = words[0] == "ASOF"
+            return Join(
+                how, source, over, left_over, on, using, span, within=within, is_asof=is_asof
+            )
+    if cursor.accept_kind(TokenType.COMMA):
         source = _parse_source(cursor)
         over = _parse_over(cursor)
-        return Join("inner", source, over, left_over, None, (), cursor.since(start), by_where=True)
-    if cursor.word in ("CROSS", "NATURAL"):
+        span = cursor.span_from(start)
+        return Join("inner", source, over, left_over, None, (), span, is_comma_join=True)
+    if cursor.next_word in ("CROSS", "NATURAL"):
         span = cursor.next_span
-        if cursor.takes("CROSS", "JOIN"):
+        if cursor.accept("CROSS", "JOIN"):
             _refuse_lateral(cursor)
         cursor.fail(span, "a join needs equal columns", "write JOIN ... ON a.id = b.id")
     return None
 
 
 def _parse_over(cursor: Cursor) -> exp.Window | None:
-    """Read ``OVER (...)`` after a table, as in the Samza design, if it comes next."""
-    if cursor.word != "OVER":
+    """Parse ``OVER (...)`` after a table, as in the Samza design, if it comes next."""
+    if cursor.next_word != "OVER":
         return None
-    start = cursor.here
-    found = cursor._parse_window(exp.Null())
-    if not isinstance(found, exp.Window):
-        cursor.fail(cursor.since(start), "this is no OVER (...)", "write OVER (ROWS 3 PRECEDING)")
-    found.meta["span"] = cursor.since(start)
-    return found
+    start = cursor.position
+    window = cursor.parse_window()
+    if window is None:
+        hint = "write OVER (ROWS 3 PRECEDING)"
+        cursor.fail(cursor.span_from(start), "this is no OVER (...)", hint)
+    window.meta["span"] = cursor.span_from(start)
+    return window
 
 
 def _parse_named_windows(cursor: Cursor) -> dict[str, exp.Window]:
-    found: dict[str, exp.Window] = {}
+    """Parse ``WINDOW w AS (...)``, if it comes next; return the windows by name in lower case."""
+    windows: dict[str, exp.Window] = {}
 
-    def one() -> None:
-        name, span = cursor.name("a window")
-        window = cursor._parse_window(exp.Null(), alias=True)
-        if not isinstance(window, exp.Window) or name.lower() in found:
+    def parse_one() -> None:
+        name, span = cursor.parse_name("a window")
+        window = cursor.parse_window(named=True)
+        if window is None or name.lower() in windows:
             cursor.fail(span, "this is no named window", "write WINDOW w AS (...)")
-        found[name.lower()] = window
+        windows[name.lower()] = window
 
-    if cursor.takes("WINDOW"):
-        cursor.several(one)
-    return found
+    if cursor.accept("WINDOW"):
+        cursor.parse_list(parse_one)
+    return windows

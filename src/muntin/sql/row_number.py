@@ -1,9 +1,9 @@
-"""The rows of windows, and the first of them by ``ROW_NUMBER``.
+"""Lowers queries for the rows of windows, and for the first rows by ``ROW_NUMBER``.
 
-``SELECT * FROM TABLE(TUMBLE(...))`` shows the rows of windows. ``ROW_NUMBER() OVER (PARTITION BY
-window_start, window_end ORDER BY ...)`` numbers the rows of each window, in a query by itself or
-beside ``GROUP BY``. A bound, ``WHERE rownum <= 3`` around it or ``QUALIFY``, limits how many rows
-of a window are kept.
+``SELECT * FROM TABLE(TUMBLE(...))`` selects the rows of windows. ``ROW_NUMBER() OVER (PARTITION BY
+window_start, window_end ORDER BY ...)`` numbers the rows of each window, or the results of windows
+that an inner query groups. ``WHERE rownum <= 3`` around it, or ``QUALIFY``, limits how many rows of
+a window the state has.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from muntin.sql.window_functions import WindowBinding, bind_window_call
 NUMBERING_FUNCTIONS = ("ROW_NUMBER", "RANK", "DENSE_RANK")
 """The functions that number the rows of windows."""
 UNLIMITED = -1
-"""The number of rows kept per window while the query that bounds it hasn't been read yet."""
+"""The limit of a ranking until the query around it, which has the limit, is lowered."""
 _USAGE = "write ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY price DESC)"
 _LIMIT_HINT = "write WHERE {name} <= 3 around it, or QUALIFY {name} <= 3"
 
@@ -67,9 +67,9 @@ def find_numbering(scope: Scope, select: Select) -> NumberingCall | None:
     for index, item in enumerate(select.items):
         for node in _walk_numberings(item.scalar):
             if node is not item.scalar.unnest():  # type: ignore[union-attr]
-                hint = "give it a column of its own, and compute around it"
+                hint = "give it a column of its own, and compute in a query around it"
                 name = find_aggregate_name(node.this).lower()
-                scope.fail(scope.span(node), f"{name} is part of an expression", hint)
+                scope.fail(scope.locate(node), f"{name} is part of an expression", hint)
             numberings.append(
                 NumberingCall(node, item.alias or find_aggregate_name(node.this).lower(), index)
             )
@@ -77,8 +77,8 @@ def find_numbering(scope: Scope, select: Select) -> NumberingCall | None:
         if not any(normalize(node, scope) == normalize(one.node, scope) for one in numberings):
             numberings.append(NumberingCall(node, find_aggregate_name(node.this).lower(), None))
     for other in numberings[1:]:
-        hint = "rank them one after the other, in queries over queries"
-        scope.fail(scope.span(other.node), "a query numbers its rows once", hint)
+        hint = "number them one after the other, in nested queries"
+        scope.fail(scope.locate(other.node), "a query numbers its rows once", hint)
     return numberings[0] if numberings else None
 
 
@@ -93,30 +93,30 @@ def lower_numbering(
     select: Select,
     resolved: ResolvedRelation,
     call: WindowCall | None,
-    number: NumberingCall,
+    numbering: NumberingCall,
 ) -> tuple[Windowing, WindowBinding | None]:
     """Return the numbered rows of a window function, or of windows that another query emits."""
-    window = number.node
-    name = number.function
+    window = numbering.node
+    name = numbering.function
     if window.args.get("spec") or window.args.get("alias") or window.this.expressions:
-        scope.fail(scope.span(window), f"{name.lower()} has no frame and no argument", _USAGE)
-    by, ascending = _lower_order(scope, window)
-    ranking = Ranking(number.alias, by, ascending, UNLIMITED, (), call is None, name)
+        scope.fail(scope.locate(window), f"{name.lower()} has no frame and no argument", _USAGE)
+    sort_texts, ascending = _lower_order(scope, window)
+    ranking = Ranking(numbering.alias, sort_texts, ascending, UNLIMITED, (), call is None, name)
     parts = list(window.args.get("partition_by") or [])
     if call is not None:
-        per = _remove_bounds(scope, window, parts, {START, END})
-        return _lower_window_rows(scope, select, resolved, call, per, ranking)
+        partition = _remove_bounds(scope, window, parts, {START, END})
+        return _lower_window_rows(scope, select, resolved, call, partition, ranking)
     names = [find_bound_column(resolved.relation, bound) for bound in (START, END)]
     if None in names:
-        hint = "number the rows of windows; of a stream they would have to be kept indefinitely"
-        scope.fail(scope.span(window), "these rows are in no windows of time", hint)
+        hint = "number the rows of windows; those of a stream would be kept forever"
+        scope.fail(scope.locate(window), "these rows aren't in windows of time", hint)
     start, end = str(names[0]), str(names[1])
-    per = _remove_bounds(scope, window, parts, {start, end})
+    partition = _remove_bounds(scope, window, parts, {start, end})
     if select.emit is not None:
-        hint = "leave EMIT out: each row is emitted once, when its windows are full"
-        scope.fail(select.emit.spans["emit"], "rows of windows have no policy", hint)
-    keys = (Column(FIRST, quote_name(start)), Column(LAST, quote_name(end)), *per)
-    where = None if select.where is None else scope.plain(select.where)
+        hint = "leave EMIT out: each row is emitted once, when its windows are complete"
+        scope.fail(select.emit.spans["emit"], "numbered windows have no trigger policy", hint)
+    keys = (Column(FIRST, quote_name(start)), Column(LAST, quote_name(end)), *partition)
+    where = None if select.where is None else scope.render(select.where)
     spec = replace(
         moments(end), keys=tuple(key.name for key in keys), aggregates=_build_aggregates(ranking)
     )
@@ -129,56 +129,62 @@ def _lower_window_rows(
     select: Select,
     resolved: ResolvedRelation,
     call: WindowCall,
-    per: tuple[Column, ...],
+    partition: tuple[Column, ...],
     ranking: Ranking,
 ) -> tuple[Windowing, WindowBinding]:
-    meant = bind_window_call(scope.text, call, scope.qualifiers)
-    marks, axis = resolved.marks, meant.windows.axis
-    if axis == "time" and marks.time is not None and marks.time != meant.time:
-        hint = f"measure windows on {marks.time}, or give {meant.time} the watermark"
-        problem = f"the watermark is one of {marks.time}, the windows lie on {meant.time}"
-        scope.fail(meant.spans.get("timecol", call.span), problem, hint)
+    binding = bind_window_call(scope.text, call, scope.qualifiers)
+    options, axis = resolved.input_options, binding.windows.axis
+    if axis == "time" and options.time is not None and options.time != binding.time:
+        hint = f"measure windows on {options.time}, or give {binding.time} the watermark"
+        problem = f"the watermark follows {options.time}, the windows {binding.time}"
+        scope.fail(binding.spans.get("timecol", call.span), problem, hint)
     if axis != "time":
         hint = "measure the windows in time, or aggregate: top_k(...), collect_list(...)"
-        scope.fail(call.span, "rows of windows that are measured in rows aren't shown", hint)
-    keys = _collect_keys(scope, select, meant, per, ranking)
+        scope.fail(call.span, "windows measured in rows don't show their rows", hint)
+    keys = _collect_keys(scope, select, binding, partition, ranking)
     try:
         spec = WindowSpec(
             keys=tuple(key.name for key in keys),
-            time=meant.time,
-            windows=meant.windows,
+            time=binding.time,
+            windows=binding.windows,
             aggregates=_build_aggregates(ranking),
             firing=lower_emit(scope.text, select.emit, axis),
             nulls="group",
-            **{**marks.options, "offset": meant.offset or marks.offset},
+            **{**options.options, "offset": binding.offset or options.offset},
         )
         refuse(spec)
     except OptionError as error:
         raise SqlError(scope.text, call.span, f"{error.value} {error.problem}", error.hint) from (
             error
         )
-    where = None if select.where is None else scope.plain(select.where)
+    where = None if select.where is None else scope.render(select.where)
     windowing = Windowing(
-        resolved.relation, spec, tuple(keys), where, clock=marks.clock, ranking=ranking
+        resolved.relation, spec, tuple(keys), where, clock=options.clock, ranking=ranking
     )
-    return windowing, meant
+    return windowing, binding
 
 
 def _collect_keys(
-    scope: Scope, select: Select, meant: WindowBinding, per: tuple[Column, ...], ranking: Ranking
+    scope: Scope,
+    select: Select,
+    binding: WindowBinding,
+    partition: tuple[Column, ...],
+    ranking: Ranking,
 ) -> list[Column]:
-    """Return the columns that partition the numbered rows and, for sessions, their windows."""
-    if select.where is not None and meant.windows.retracts:
+    """Return the columns that partition the numbered rows and their sessions."""
+    if select.where is not None and binding.windows.retracts:
         hint = "filter before: WITH v AS (SELECT * FROM t WHERE ...), and TABLE v in the call"
         problem = "sessions are formed in FROM, before WHERE, and would change by it"
-        scope.fail(scope.span(select.where), problem, hint)
-    keys = list(per)
-    for node in meant.partition:
-        own = scope.own(node) if isinstance(node, exp.Column) else None
-        if own is None or own.lower() not in {key.name.lower() for key in per}:
+        scope.fail(scope.locate(select.where), problem, hint)
+    keys = list(partition)
+    for node in binding.partition:
+        column_name = scope.find_column_name(node)
+        if column_name is None or column_name.lower() not in {
+            key.name.lower() for key in partition
+        }:
             if ranking.by:
                 hint = f"add it to the PARTITION BY of {ranking.function}"
-                scope.fail(scope.span(node), "sessions are partitioned by this", hint)
+                scope.fail(scope.locate(node), "sessions are partitioned by this", hint)
             keys.append(_lower_key(scope, node))
     return keys
 
@@ -192,7 +198,7 @@ def _build_aggregates(ranking: Ranking) -> dict[str, Aggregate]:
 
 
 def selects_only_rows(select: Select) -> bool:
-    """Return whether a query over a window function shows its rows and aggregates nothing."""
+    """Return whether a query over a window function selects its rows and aggregates nothing."""
     scalars = [item.scalar for item in select.items if item.scalar is not None]
     computed = any(
         find_aggregate_name(node) or isinstance(node, exp.Window)
@@ -212,87 +218,87 @@ def lower_all_rows(
 def _lower_order(scope: Scope, window: exp.Window) -> tuple[tuple[str, ...], tuple[bool, ...]]:
     order = window.args.get("order")
     if order is None:
-        scope.fail(scope.span(window), "rows are numbered in no order", _USAGE)
-    by, ascending = [], []
+        scope.fail(scope.locate(window), "rows have no order to be numbered in", _USAGE)
+    sort_texts, ascending = [], []
     for one in order.expressions:
-        down = bool(one.args.get("desc"))
-        if bool(one.args.get("nulls_first")) == down:
-            hint = "leave NULLS out: ascending they are first, descending last"
-            scope.fail(scope.span(one), "nulls have their own place", hint)
-        by.append(scope.plain(one.this))
-        ascending.append(not down)
-    return tuple(by), tuple(ascending)
+        is_descending = bool(one.args.get("desc"))
+        if bool(one.args.get("nulls_first")) == is_descending:
+            hint = "leave NULLS out: they are first in ascending order and last in descending order"
+            scope.fail(scope.locate(one), "nulls are ordered otherwise", hint)
+        sort_texts.append(scope.render(one.this))
+        ascending.append(not is_descending)
+    return tuple(sort_texts), tuple(ascending)
 
 
 def _lower_key(scope: Scope, node: exp.Expr) -> Column:
-    own = scope.own(node) if isinstance(node, exp.Column) else None
-    if own is None:
+    column_name = scope.find_column_name(node)
+    if column_name is None:
         hint = "compute it in a view, and name its column here"
-        scope.fail(scope.span(node), "rows are partitioned by columns", hint)
-    return Column(own, quote_name(own))
+        scope.fail(scope.locate(node), "rows are partitioned by columns", hint)
+    return Column(column_name, quote_name(column_name))
 
 
 def _remove_bounds(
     scope: Scope, window: exp.Window, parts: list[exp.Expr], bounds: set[str]
 ) -> tuple[Column, ...]:
-    """Return the columns of ``PARTITION BY`` without the bounds of windows, which it must have."""
+    """Return the columns of ``PARTITION BY`` without the bounds of windows; refuse one without."""
     keys = [_lower_key(scope, node) for node in parts]
     low = {bound.lower() for bound in bounds}
     if not low <= {key.name.lower() for key in keys}:
         hint = f"add {' and '.join(sorted(bounds, reverse=True))} to PARTITION BY"
-        scope.fail(scope.span(window), "rows aren't numbered by window", hint)
+        scope.fail(scope.locate(window), "rows aren't numbered by window", hint)
     return tuple(key for key in keys if key.name.lower() not in low)
 
 
 def lower_select_list(
-    scope: Scope, select: Select, windowing: Windowing, number: NumberingCall | None
+    scope: Scope, select: Select, windowing: Windowing, numbering: NumberingCall | None
 ) -> Choice:
     """Return the select list over the rows of windows."""
-    own = {key.name.lower() for key in windowing.keys} | {START, END}
+    reserved = {key.name.lower() for key in windowing.keys} | {START, END}
     columns: list[Column] = []
     for index, item in enumerate(select.items):
         if item.scalar is None:
             columns.append(Column("*", "*"))
-        elif number is not None and index == number.item:
-            columns.append(Column(number.alias, quote_name(number.alias)))
+        elif numbering is not None and index == numbering.item:
+            columns.append(Column(numbering.alias, quote_name(numbering.alias)))
         else:
-            text = scope.plain(item.scalar)
-            bare = scope.own(item.scalar) if isinstance(item.scalar, exp.Column) else None
-            column = Column(item.alias or bare or text, text)
-            if column.name.lower() in own and (bare or "").lower() != column.name.lower():
+            text = scope.render(item.scalar)
+            own_name = scope.find_column_name(item.scalar)
+            column = Column(item.alias or own_name or text, text)
+            if column.name.lower() in reserved and (own_name or "").lower() != column.name.lower():
                 hint = "give it another name with AS"
                 problem = f"{column.name} is a column of the output already"
                 scope.fail(item.span, problem, hint)
             columns.append(column)
-    if all(column.text == "*" or column.name == _alias(number) for column in columns):
+    if all(column.text == "*" or column.name == _alias(numbering) for column in columns):
         return Choice()
     return Choice(tuple(columns))
 
 
-def _alias(number: NumberingCall | None) -> str | None:
-    return None if number is None else number.alias
+def _alias(numbering: NumberingCall | None) -> str | None:
+    return None if numbering is None else numbering.alias
 
 
 def limit_rows(scope: Scope, windowing: Windowing, condition: exp.Expr) -> Windowing:
-    """Return numbered rows, limited to as many as a condition allows."""
+    """Return numbered rows, limited by a condition on their number."""
     ranking = windowing.ranking
     assert ranking is not None
     bounds = _find_limits(scope, condition.unnest(), ranking.number)
     if not bounds:
-        refuse_unlimited(scope, scope.span(condition), ranking)
-    most, span = min(bounds)
-    if not 1 <= most <= 10_000:
+        refuse_unlimited(scope, scope.locate(condition), ranking)
+    row_limit, span = min(bounds)
+    if not 1 <= row_limit <= 10_000:
         hint = "give a whole number from 1 to 10000"
-        scope.fail(span, "so many rows aren't kept of a window", hint)
-    bounded_ranking = replace(ranking, most=most)
+        scope.fail(span, "a window can't keep so many rows", hint)
+    bounded_ranking = replace(ranking, most=row_limit)
     choices = ranking.choices
-    only = isinstance(condition.unnest(), exp.LTE | exp.LT | exp.GTE | exp.GT)
+    bounds_only_number = isinstance(condition.unnest(), exp.LTE | exp.LT | exp.GTE | exp.GT)
     firing = windowing.spec.firing
-    if not only and (firing.early is not None or firing.grace):
-        hint = "bound the number alone, or let windows emit once"
-        scope.fail(scope.span(condition), "a row that was emitted may hold no more", hint)
-    if not only:
-        text = scope.rendered(condition, _find_replacements(scope, condition, ranking.number))
+    if not bounds_only_number and (firing.early is not None or firing.grace):
+        hint = "limit the number alone, or let windows emit once"
+        scope.fail(scope.locate(condition), "an emitted row may no longer satisfy this", hint)
+    if not bounds_only_number:
+        text = scope.render_with(condition, _find_replacements(scope, condition, ranking.number))
         choices = (*choices, Choice(None, text))
     bounded_ranking = replace(bounded_ranking, choices=choices)
     spec = replace(windowing.spec, aggregates=_build_aggregates(bounded_ranking))
@@ -300,18 +306,20 @@ def limit_rows(scope: Scope, windowing: Windowing, condition: exp.Expr) -> Windo
 
 
 def _find_replacements(scope: Scope, condition: exp.Expr, name: str) -> dict[Span, str]:
-    """Return replacements for ``ROW_NUMBER`` and qualified columns in a condition over its rows."""
-    swaps: dict[Span, str] = {}
+    """Return replacements for numbering calls and qualified columns in a condition."""
+    replacements: dict[Span, str] = {}
     for node in walk(condition):
         if isinstance(node, exp.Window):
-            swaps[scope.standing(node)] = quote_name(name)
-        elif isinstance(node, exp.Column) and len(node.parts) > 1 and scope.own(node):
-            swaps[scope.standing(node)] = quote_name(str(scope.own(node)))
-    return swaps
+            replacements[scope.locate_separable(node)] = quote_name(name)
+        elif isinstance(node, exp.Column) and len(node.parts) > 1 and scope.find_column_name(node):
+            replacements[scope.locate_separable(node)] = quote_name(
+                str(scope.find_column_name(node))
+            )
+    return replacements
 
 
 def _find_limits(scope: Scope, node: exp.Expr, name: str) -> list[tuple[int, Span]]:
-    """Return the upper bounds that a condition sets on the row number, with their spans."""
+    """Return the limits that a condition sets on the row number, with their spans."""
     if isinstance(node, exp.And):
         parts = (node.this.unnest(), node.expression.unnest())
         return [one for part in parts for one in _find_limits(scope, part, name)]
@@ -320,11 +328,11 @@ def _find_limits(scope: Scope, node: exp.Expr, name: str) -> list[tuple[int, Spa
         return []
     if not isinstance(high, exp.Literal) or not high.name.isdigit():
         return []
-    return [(int(high.name) - less, scope.span(high))]
+    return [(int(high.name) - less, scope.locate(high))]
 
 
 def _split_comparison(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr | None, int]:
-    """Return the bounded expression, its bound, and 1 if the bound itself is excluded."""
+    """Return the smaller and the greater side of a comparison; 1 if it is strict, else 0."""
     if isinstance(node, exp.LTE | exp.EQ):
         return node.this, node.expression, 0
     if isinstance(node, exp.LT):
@@ -339,8 +347,8 @@ def _split_comparison(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr | None,
 def _is_row_number(scope: Scope, node: exp.Expr, name: str) -> bool:
     if isinstance(node, exp.Window):
         return find_aggregate_name(node.this) in NUMBERING_FUNCTIONS
-    own = scope.own(node) if isinstance(node, exp.Column) else None
-    return own is not None and own.lower() == name.lower()
+    column_name = scope.find_column_name(node)
+    return column_name is not None and column_name.lower() == name.lower()
 
 
 def add_choice(windowing: Windowing, choice: Choice) -> Windowing:
@@ -353,12 +361,12 @@ def add_choice(windowing: Windowing, choice: Choice) -> Windowing:
 
 
 def refuse_unlimited(scope: Scope, span: Span, ranking: Ranking) -> None:
-    """Refuse numbered rows without a bound."""
+    """Refuse numbered rows without a limit."""
     hint = _LIMIT_HINT.format(name=ranking.number)
     scope.fail(span, "every row of a window would be kept", hint)
 
 
 def lacks_limit(relation: Relation) -> bool:
-    """Return whether rows are numbered and have no bound yet."""
+    """Return whether a relation has numbered rows without a limit."""
     ranking = relation.ranking if isinstance(relation, Windowing) else None
     return ranking is not None and ranking.most == UNLIMITED

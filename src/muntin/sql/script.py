@@ -1,4 +1,4 @@
-"""Texts of several statements: a pipeline, or one query with the definitions before it."""
+"""Compiles scripts: a pipeline, or one query with the definitions before it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from muntin.sql.syntax import CreateTable, CreateView, Explain, Insert, Select, 
 
 @dataclass(frozen=True)
 class CompiledQuery:
-    """One query to run, with the tables that were defined before it.
+    """One query to run, with the tables that the statements before it define.
 
     Attributes:
         text: Text of all statements.
         lowered: Lowered query.
         tables: Declared tables by name.
-        explain: Span of ``EXPLAIN`` before the query, if it is written.
-        earlier: Expressions of earlier statements, with their texts and spans.
+        explain: Span of ``EXPLAIN`` before the query; ``None`` without it.
+        earlier: Text and span of the expressions of earlier statements, by expression.
     """
 
     text: str
@@ -47,33 +47,36 @@ class CompiledQuery:
     explain: Span | None = None
     earlier: Mapping[str, tuple[str, Span]] = field(default_factory=dict)
 
-    def place(self, expression: str | None) -> tuple[str, Span]:
-        """Return the text and span of an expression; by default those of the query."""
-        asked = expression or ""
-        if asked in self.lowered.places:
-            return self.text, self.lowered.places[asked]
-        return self.earlier.get(asked, (self.text, self.lowered.spans["select"]))
+    def locate_expression(self, expression: str | None) -> tuple[str, Span]:
+        """Return the text and span of an expression; those of the query if it isn't known."""
+        text = expression or ""
+        if text in self.lowered.expression_spans:
+            return self.text, self.lowered.expression_spans[text]
+        return self.earlier.get(text, (self.text, self.lowered.spans["select"]))
 
-    def locate(self, error: OptionError) -> SqlError:
-        """Return the error of an option with its place: that of its expression, or its clause."""
-        text, span = self.text, self.lowered.place(error)
-        if isinstance(error.value, str) and error.value in {*self.lowered.places, *self.earlier}:
-            text, span = self.place(error.value)
+    def locate_error(self, error: OptionError) -> SqlError:
+        """Return an option's error with the span of its expression or clause."""
+        text, span = self.text, self.lowered.locate(error)
+        if isinstance(error.value, str) and error.value in {
+            *self.lowered.expression_spans,
+            *self.earlier,
+        }:
+            text, span = self.locate_expression(error.value)
         problem = f"{error.option} {error.value!r} {error.problem}"
         return SqlError(text, span, problem, error.hint)
 
 
 @dataclass
 class Definitions:
-    """Tables, views and settings that statements define for those after them.
+    """Tables, views and settings that statements define for the statements after them.
 
     Attributes:
         catalog: Defined tables and views.
-        checkpoint: Folder of the queries' progress and state, as it was written.
+        checkpoint: Folder of the queries' progress and state, with its placeholders.
         trigger: Least time between batches, in microseconds.
         available_now: Whether to read the messages available now and then stop.
         shards: Number of shards of the state.
-        places: Expressions with the statements that contain them, and their spans.
+        expression_spans: Text and span of the expressions that Spark is handed.
     """
 
     catalog: Catalog = field(default_factory=Catalog)
@@ -81,13 +84,13 @@ class Definitions:
     trigger: int | None = None
     available_now: bool = False
     shards: int | None = None
-    places: dict[str, tuple[str, Span]] = field(default_factory=dict)
+    expression_spans: dict[str, tuple[str, Span]] = field(default_factory=dict)
 
     def define(self, cursor: Cursor, statement: Statement) -> bool:
-        """Apply a statement if it defines something; return whether it does."""
+        """Apply a statement if it defines something; return whether it does so."""
         if isinstance(statement, CreateTable):
-            made = declare_table(cursor, statement)
-            self.catalog.add_table(cursor, statement.span, made, statement.existing)
+            declared = declare_table(cursor, statement)
+            self.catalog.add_table(cursor, statement.span, declared, statement.existing)
         elif isinstance(statement, CreateView):
             add_view(cursor, statement, self.catalog)
         elif isinstance(statement, Setting):
@@ -102,12 +105,12 @@ class Definitions:
             # Its placeholders are filled in when the pipeline runs, like those of options.
             self.checkpoint = setting.value
         elif name == "shards":
-            value = cursor.filled(setting.value, span)
+            value = cursor.fill_placeholders(setting.value, span)
             if not (value.isdigit() and int(value)):
                 cursor.fail(span, "shards isn't a number", "give a whole number, 1 or more")
             self.shards = int(value)
         elif name == "trigger":
-            value = cursor.filled(setting.value, span)
+            value = cursor.fill_placeholders(setting.value, span)
             self.available_now = value.lower() == "available now"
             try:
                 self.trigger = None if self.available_now else micros(name, value, zero=False)
@@ -119,35 +122,38 @@ class Definitions:
             cursor.fail(setting.name_span, f"{setting.name} isn't a setting", hint)
 
     def lower_query(self, cursor: Cursor, select: Select) -> LoweredQuery:
-        """Lower a query over the definitions; refuse one that is neither windowed nor a join."""
-        found = lower_query(cursor, select, self.catalog, outermost=True)
-        if isinstance(found, ResolvedRelation):
+        """Lower a query over the definitions; refuse a query without windows or a join."""
+        lowered = lower_query(cursor, select, self.catalog, is_outermost=True)
+        if isinstance(lowered, ResolvedRelation):
             hint = "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE)"
             cursor.fail(select.span, "this query has no windows", hint)
         if self.shards is None:
-            return found
-        return replace(found, query=set_shards(found.query, self.shards))
+            return lowered
+        return replace(lowered, query=set_shards(lowered.query, self.shards))
 
 
 def compile_pipeline(
     text: str,
-    given: Mapping[str, str] | None = None,
+    placeholder_values: Mapping[str, str] | None = None,
     problems: list[MuntinError] | None = None,
 ) -> Pipeline:
     """Return the pipeline that ``CREATE``, ``SET`` and ``INSERT INTO`` statements define.
 
     Args:
         text: Text of the statements.
-        given: Values of the placeholders ``${name}``.
-        problems: Collects the mistakes of statements, which are then left out; ``None``
+        placeholder_values: Values of the placeholders ``${name}``.
+        problems: Collects the errors of statements, which are then left out; ``None``
             raises them.
 
+    Returns:
+        The pipeline, with one flow for each ``INSERT INTO``.
+
     Raises:
-        SqlError: When a statement can't be run, at the place.
-        ProblemsError: When several can't.
+        SqlError: When a statement can't be run, at its span.
+        ProblemsError: When several statements can't be run.
 
     Example:
-        >>> made = pipeline('''
+        >>> pipeline = compile_pipeline('''
         ...     CREATE TABLE clicks (page STRING, ts TIMESTAMP, WATERMARK FOR ts AS ts - 30 SECONDS)
         ...     WITH (connector = 'json', path = 'clicks/');
         ...     CREATE TABLE views WITH (connector = 'parquet', path = 'views/');
@@ -155,51 +161,59 @@ def compile_pipeline(
         ...     FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 10 MINUTES))
         ...     GROUP BY page, window_start, window_end
         ... ''')
-        >>> str(made.flows[0].query.spec.windows)
+        >>> str(pipeline.flows[0].query.spec.windows)
         'tumbling 10 minutes'
     """
-    mistakes: list[SqlError] = []
-    statements, cursor = parse_statements(text, parse_statement, given, mistakes)
-    made = Definitions()
+    errors: list[SqlError] = []
+    statements, cursor = parse_statements(text, parse_statement, placeholder_values, errors)
+    definitions = Definitions()
     inserts: list[Insert] = []
     flows: list[Flow] = []
     for one in statements:
         try:
-            if made.define(cursor, one):
+            if definitions.define(cursor, one):
                 continue
             insert = _require_insert(cursor, one)
-            flows.append(_lower_insert(cursor, insert, made))
+            flows.append(_lower_insert(cursor, insert, definitions))
             inserts.append(insert)
         except SqlError as error:
-            mistakes.append(error)
-    tables, checkpoint = made.catalog.tables, made.checkpoint
+            errors.append(error)
+    tables, checkpoint = definitions.catalog.tables, definitions.checkpoint
     try:
         _check_outputs(cursor, inserts, flows, tables)
-        if not flows and not mistakes:
+        if not flows and not errors:
             hint = "end it with INSERT INTO a_table SELECT ..."
             cursor.fail(_find_end(text), "the pipeline runs no query", hint)
     except SqlError as error:
-        mistakes.append(error)
-    mistakes = [one for one in mistakes if not _is_consequence(one, text, mistakes)]
-    mistakes.sort(key=lambda error: error.span)
+        errors.append(error)
+    errors = [one for one in errors if not _is_consequence(one, text, errors)]
+    errors.sort(key=lambda error: error.span)
     if problems is None:
-        ProblemsError.raise_if_any(mistakes)
+        ProblemsError.raise_if_any(errors)
     else:
-        problems += mistakes
+        problems += errors
     texts = [value for table in tables.values() for value in table.options.values()]
-    asked = frozenset(cursor.used).union(*map(placeholder_names, [*texts, checkpoint or ""]))
-    places = {name: (text, span) for name, span in cursor.places.items()}
+    placeholders = frozenset(cursor.used_placeholders).union(
+        *map(placeholder_names, [*texts, checkpoint or ""])
+    )
+    expression_spans = {name: (text, span) for name, span in cursor.expression_spans.items()}
     return Pipeline(
-        tables, tuple(flows), checkpoint, made.trigger, made.available_now, asked, places
+        tables,
+        tuple(flows),
+        checkpoint,
+        definitions.trigger,
+        definitions.available_now,
+        placeholders,
+        expression_spans,
     )
 
 
 class _NoTableError(SqlError):
-    """A statement writes to a table that no statement before it creates."""
+    """A statement writes to a table that no earlier statement creates."""
 
 
 def _is_consequence(error: SqlError, text: str, mistakes: Sequence[SqlError]) -> bool:
-    """Return whether a mistake only follows from another: its table couldn't be created."""
+    """Return whether an error only follows from another one: its table couldn't be created."""
     if not isinstance(error, _NoTableError) or len(mistakes) == 1:
         return False
     name = re.escape(text[slice(*error.span)])
@@ -207,7 +221,7 @@ def _is_consequence(error: SqlError, text: str, mistakes: Sequence[SqlError]) ->
 
 
 def _require_insert(cursor: Cursor, one: Statement) -> Insert:
-    """Return a statement that defines nothing as an ``INSERT``; refuse any other."""
+    """Return a statement if it is an ``INSERT``; refuse a query without one."""
     if isinstance(one, Insert):
         return one
     assert isinstance(one, Select | Explain)
@@ -224,7 +238,7 @@ def _find_end(text: str) -> Span:
 def _check_outputs(
     cursor: Cursor, inserts: list[Insert], flows: list[Flow], tables: Mapping[str, DeclaredTable]
 ) -> None:
-    """Refuse a second output to the same table, at that output."""
+    """Refuse the second of two outputs to the same table."""
     clash = find_shared_table(flows, tables)
     if clash is None:
         return
@@ -234,113 +248,124 @@ def _check_outputs(
     cursor.fail(span, f"{second.table} is written twice", OUTPUT_HINT)
 
 
-def _lower_insert(cursor: Cursor, insert: Insert, made: Definitions) -> Flow:
-    query, rejected = made.lower_query(cursor, insert.select).query, None
-    if insert.select.ordering is not None:
-        refuse_order(cursor, insert.select.ordering)
-    into = _find_target(cursor, insert.into, insert.into_span, made)
+def _lower_insert(cursor: Cursor, insert: Insert, definitions: Definitions) -> Flow:
+    query, rejected = definitions.lower_query(cursor, insert.select).query, None
+    if insert.select.order_by is not None:
+        refuse_order(cursor, insert.select.order_by)
+    into = _find_target(cursor, insert.into, insert.into_span, definitions)
     if insert.rejected is not None:
-        rejected = _find_target(cursor, insert.rejected, insert.rejected_span, made)
-    made.catalog.used |= find_tables(query)
+        rejected = _find_target(cursor, insert.rejected, insert.rejected_span, definitions)
+    definitions.catalog.used |= find_tables(query)
     return Flow(into, query, into, rejected)
 
 
-def _find_target(cursor: Cursor, name: str, span: Span | None, made: Definitions) -> str:
-    """Return a table that is written to, under the name of its definition."""
-    table = made.catalog.tables.get(name.lower())
+def _find_target(cursor: Cursor, name: str, span: Span | None, definitions: Definitions) -> str:
+    """Return the name of a table to write to, as its definition spells it."""
+    table = definitions.catalog.tables.get(name.lower())
     if table is None:
         hint = f"write CREATE TABLE {name} WITH (connector = 'parquet', path = '...')"
         raise _NoTableError(cursor.sql, span or cursor.next_span, f"there is no table {name}", hint)
-    made.catalog.used.add(name.lower())
+    definitions.catalog.used.add(name.lower())
     return table.name
 
 
 def compile_query(
-    text: str, given: Mapping[str, str] | None = None, made: Definitions | None = None
+    text: str,
+    placeholder_values: Mapping[str, str] | None = None,
+    definitions: Definitions | None = None,
 ) -> CompiledQuery:
     """Return the one query of a text, with the definitions before it.
 
+    Args:
+        text: Text of the statements, of which the last one is the query.
+        placeholder_values: Values of the placeholders ``${name}``.
+        definitions: Definitions of earlier texts, to which those of this text are added.
+
     Raises:
-        SqlError: When there is none, or it can't be run, at the place.
+        SqlError: When there is no query or it can't be run, at its span.
     """
-    statements, cursor = parse_statements(text, parse_statement, given)
-    made = made or Definitions()
-    asked: Select | None = None
+    statements, cursor = parse_statements(text, parse_statement, placeholder_values)
+    definitions = definitions or Definitions()
+    select: Select | None = None
     explain: Span | None = None
     for one in statements:
-        if asked is not None:
+        if select is not None:
             hint = "ask one query at a time, as the last statement"
-            cursor.fail(asked.span, "another statement follows this query", hint)
-        if made.define(cursor, one):
+            cursor.fail(select.span, "another statement follows this query", hint)
+        if definitions.define(cursor, one):
             continue
         if isinstance(one, Insert):
             hint = "ask with SELECT, and start() it with a sink; or run it with muntin run"
             cursor.fail(one.into_span, "INSERT INTO starts a query", hint)
-        asked = one
+        select = one
         if isinstance(one, Explain):
-            asked, explain = one.select, one.span
-    if asked is None:
+            select, explain = one.select, one.span
+    if select is None:
         cursor.fail(_find_end(text), "no query is asked", "end with SELECT ... FROM ...")
-    lowered = made.lower_query(cursor, asked)
-    if asked.ordering is not None:
-        known = map(made.catalog.tables.get, find_tables(lowered.query))
-        if any(table is not None and table.stream for table in known):
-            refuse_order(cursor, asked.ordering)
-    return CompiledQuery(text, lowered, made.catalog.tables, explain, made.places)
+    lowered = definitions.lower_query(cursor, select)
+    if select.order_by is not None:
+        tables = map(definitions.catalog.tables.get, find_tables(lowered.query))
+        if any(table is not None and table.stream for table in tables):
+            refuse_order(cursor, select.order_by)
+    return CompiledQuery(
+        text, lowered, definitions.catalog.tables, explain, definitions.expression_spans
+    )
 
 
-def compile_input(text: str, made: Definitions) -> CompiledQuery | None:
-    """Run one text of a session: return its query, or ``None`` if it only defines something.
+def compile_input(text: str, definitions: Definitions) -> CompiledQuery | None:
+    """Compile one input of an interactive session.
 
     Returns:
-        The query, where it is one; ``None`` where something was defined.
+        The query; ``None`` if the text only adds to the definitions.
     """
     statements, cursor = parse_statements(text, parse_statement)
     if not any(isinstance(one, Select | Explain | Insert) for one in statements):
         for one in statements:
-            made.define(cursor, one)
-        made.places |= {one: (text, span) for one, span in cursor.places.items()}
+            definitions.define(cursor, one)
+        definitions.expression_spans |= {
+            one: (text, span) for one, span in cursor.expression_spans.items()
+        }
         return None
-    return compile_query(text, made=made)
+    return compile_query(text, definitions=definitions)
 
 
 def split_statements(text: str) -> list[str]:
     """Split a text into its statements, each with its semicolon.
 
-    A statement with an unterminated quote is returned as it is.
+    A text with an unterminated quote is returned as one statement.
 
     Example:
-        >>> split("SET a = ';'; SELECT 1")
+        >>> split_statements("SET a = ';'; SELECT 1")
         ["SET a = ';';", ' SELECT 1']
     """
-    found, start = [], 0
+    parts, start = [], 0
     for end in find_semicolons(text):
-        found.append(text[start : end + 1])
+        parts.append(text[start : end + 1])
         start = end + 1
-    found.append(text[start:])
-    return [one for one in found if one.strip(" ;\n\t\r")]
+    parts.append(text[start:])
+    return [one for one in parts if one.strip(" ;\n\t\r")]
 
 
-def declare_table(cursor: Cursor, made: CreateTable) -> DeclaredTable:
-    """Return the table that a statement declares, as pipelines use it."""
-    options = dict(made.options)
+def declare_table(cursor: Cursor, statement: CreateTable) -> DeclaredTable:
+    """Return the table that a ``CREATE TABLE`` statement declares."""
+    options = dict(statement.options)
     connector = options.pop("connector", None)
     if connector is None:
         hint = "add connector = 'parquet', or csv, json, kafka, rate, ..."
-        cursor.fail(made.span, f"{made.name} has no connector", hint)
-    connector = cursor.filled(connector, made.spans["connector"])
+        cursor.fail(statement.span, f"{statement.name} has no connector", hint)
+    connector = cursor.fill_placeholders(connector, statement.spans["connector"])
     mode = options.pop("mode", "stream")
     if mode not in ("stream", "batch"):
         hint = "write 'stream' or 'batch'"
-        cursor.fail(made.spans["mode"], f"mode {mode!r} isn't known", hint)
-    scope = Scope(cursor, frozenset({made.name.lower()}))
-    ddl = ", ".join(f"{quote_name(name)} {kind}" for name, kind in made.columns)
+        cursor.fail(statement.spans["mode"], f"mode {mode!r} isn't known", hint)
+    scope = Scope(cursor, frozenset({statement.name.lower()}))
+    ddl = ", ".join(f"{quote_name(name)} {kind}" for name, kind in statement.columns)
     return DeclaredTable(
-        made.name,
+        statement.name,
         connector,
         ddl or None,
-        tuple(Column(name, scope.plain(node)) for name, node in made.computed),
+        tuple(Column(name, scope.render(node)) for name, node in statement.computed),
         options,
-        made.marks,
+        statement.input_options,
         mode == "stream",
     )

@@ -1,4 +1,4 @@
-"""The select list of any windowed query: its keys, its aggregates, and its output columns."""
+"""The keys, aggregates and output columns of a windowed query."""
 
 from __future__ import annotations
 
@@ -28,7 +28,19 @@ ROW_NUMBER_COLUMN = Column(NUMBER, f"{PLACE} + 1")
 
 
 class SelectList(ABC):
-    """The keys, aggregates and output of a windowed query, collected while it is read."""
+    """The keys, aggregates and output columns of a windowed query, collected while it is lowered.
+
+    Attributes:
+        scope: Scope of the query's expressions.
+        select: Query.
+        keys: Key columns.
+        aggregates: Aggregates by name.
+        outputs: Output columns in the order of the select list.
+        having: Condition over results; ``None`` without one.
+        spans: Spans of keys and aggregates, by the names that the model's errors use.
+        grouping_sets: Numbers of the grouping sets; ``None`` without them.
+        each: Whether each message at the end of a window is a row.
+    """
 
     def __init__(self, scope: Scope, select: Select) -> None:
         self.scope = scope
@@ -38,40 +50,44 @@ class SelectList(ABC):
         self.outputs: list[Column] = []
         self.having: str | None = None
         self.spans: dict[str, Span] = {}
-        self.sets: tuple[int, ...] | None = None
+        self.grouping_sets: tuple[int, ...] | None = None
         self.each = False
-        self._named: list[tuple[exp.Expr, str]] = []
+        self._key_names: list[tuple[exp.Expr, str]] = []
 
-    def key(self, node: exp.Expr, span: Span) -> None:
-        """Add a key under the name that the select list gives it."""
+    def add_key(self, node: exp.Expr, span: Span) -> None:
+        """Add a key, named by its alias in the select list."""
         node = node.unnest()
-        text, meant = self.scope.plain(node), normalize(node, self.scope)
-        own = self.scope.own(node)
-        # A field of a struct has the name that Spark gives it.
-        name = own or (node.name if isinstance(node, exp.Column | exp.Dot) else text)
+        text, normalized = self.scope.render(node), normalize(node, self.scope)
+        column_name = self.scope.find_column_name(node)
+        # Spark names a struct's field by its last part.
+        name = column_name or (node.name if isinstance(node, exp.Column | exp.Dot) else text)
         for item in self.select.items:
-            if item.alias and item.scalar and normalize(item.scalar, self.scope) == meant:
+            if item.alias and item.scalar and normalize(item.scalar, self.scope) == normalized:
                 name = item.alias
                 break
-        if any(meant == known for known, _ in self._named):
+        if any(normalized == key for key, _ in self._key_names):
             return
-        self.keys.append(Column(name, self.scope.noted(quote_name(own), span) if own else text))
-        self._named.append((meant, name))
+        self.keys.append(
+            Column(
+                name, self.scope.note_span(quote_name(column_name), span) if column_name else text
+            )
+        )
+        self._key_names.append((normalized, name))
         self.spans.setdefault("key", span)
         self.spans[f"key {name}"] = span
 
-    def key_of(self, node: exp.Expr) -> str | None:
-        """Return the name of the key that a node stands for; ``None`` if it isn't a key."""
+    def find_key(self, node: exp.Expr) -> str | None:
+        """Return the name of the key that a node equals; ``None`` if it isn't a key."""
         if not is_grouped_as_parsed(node):
             return None
-        meant = normalize(node, self.scope)
-        return next((name for known, name in self._named if known == meant), None)
+        normalized = normalize(node, self.scope)
+        return next((name for key, name in self._key_names if key == normalized), None)
 
-    def computed(self, aggregate: Aggregate, span: Span, name: str | None = None) -> str:
-        """Add an aggregate and return its name; an aggregate that exists already keeps its name."""
-        for known, same in self.aggregates.items():
-            if same == aggregate:
-                return known
+    def add_aggregate(self, aggregate: Aggregate, span: Span, name: str | None = None) -> str:
+        """Add an aggregate unless an equal one exists; return its name."""
+        for existing_name, existing in self.aggregates.items():
+            if existing == aggregate:
+                return existing_name
         name = name or f"__muntin_a{len(self.aggregates)}"
         if name in self.aggregates:
             name = f"__muntin_a{len(self.aggregates)}"
@@ -79,49 +95,53 @@ class SelectList(ABC):
         self.spans[f"agg {name}"] = span
         return name
 
-    def over_results(self, node: exp.Expr) -> str:
-        """Return an expression over results, which have keys and aggregates under their names."""
-        return self.scope.rewritten(node, self._named_in_results)
+    def render_over_results(self, node: exp.Expr) -> str:
+        """Return the text of an expression over results, whose columns are keys and aggregates."""
+        return self.scope.rewrite(node, self._render_result_part)
 
-    def _named_in_results(self, node: exp.Expr) -> str | None:
-        key = self.key_of(node)
-        return self._named_there(node) if key is None else quote_name(key)
+    def _render_result_part(self, node: exp.Expr) -> str | None:
+        key = self.find_key(node)
+        return self._render_part(node) if key is None else quote_name(key)
 
     @abstractmethod
-    def _named_there(self, node: exp.Expr) -> str | None:
-        """Return the text of a node that isn't a key, in results; ``None`` looks into its parts."""
+    def _render_part(self, node: exp.Expr) -> str | None:
+        """Return the text over results of a node that isn't a key; ``None`` visits its children."""
 
-    def show(self, item: SelectItem, name: str, text: str) -> None:
-        """Add a column to the output."""
+    def add_output(self, item: SelectItem, name: str, text: str) -> None:
+        """Add an output column."""
         hint = "give it another name with AS"
         if any(name.lower() == shown.name.lower() for shown in self.outputs):
             self.scope.fail(item.span, f"two columns are called {name}", hint)
-        mine = {key.name.lower(): quote_name(key.name) for key in self.keys}
-        mine |= {START: START, END: END, **{own: own for own in EMISSION_COLUMNS}}
-        if self.sets is not None:
-            mine[GROUPING_ID] = GROUPING_ID
-        if name.lower() in mine and text != mine[name.lower()]:
+        own_texts = {key.name.lower(): quote_name(key.name) for key in self.keys}
+        own_texts |= {
+            START: START,
+            END: END,
+            **{emission_column: emission_column for emission_column in EMISSION_COLUMNS},
+        }
+        if self.grouping_sets is not None:
+            own_texts[GROUPING_ID] = GROUPING_ID
+        if name.lower() in own_texts and text != own_texts[name.lower()]:
             self.scope.fail(item.span, f"{name} is a column of the output already", hint)
         self.outputs.append(Column(name, text))
 
-    def finish(self, offset: tuple[str, str] | None) -> None:
-        """Complete the keys and aggregates with those that the engine needs."""
+    def add_engine_columns(self, offset: tuple[str, str] | None) -> None:
+        """Add the keys and aggregates that the engine needs and the query doesn't have."""
         if offset is not None and not any(k.name == offset[0] for k in self.keys[:1]):
-            # Offsets count within their partition.
+            # Offsets are positions within their partition.
             self.keys.insert(0, Column(offset[0], quote_name(offset[0])))
         if not self.aggregates:
-            self.computed(count(), self.select.span)
+            self.add_aggregate(count(), self.select.span)
 
-    def spec(self, meant: WindowBinding, firing: Firing, **options: Any) -> WindowSpec:
-        """Return the spec of the query; NULL is a group of its own, as in ``GROUP BY``."""
+    def build_spec(self, binding: WindowBinding, firing: Firing, **options: Any) -> WindowSpec:
+        """Return the spec of the query, in which NULL is a group of its own as in ``GROUP BY``."""
         return WindowSpec(
-            keys=self._identity,
-            time=meant.time,
-            windows=self._name_zones(meant.windows),
+            keys=self._identity_columns,
+            time=binding.time,
+            windows=self._name_zones(binding.windows),
             aggregates=dict(self.aggregates),
             firing=firing,
             nulls="group",
-            sets=self.sets,
+            sets=self.grouping_sets,
             **options,
         )
 
@@ -136,51 +156,55 @@ class SelectList(ABC):
         raise OptionError("zone_column", column, "isn't a key", f"add GROUP BY {column}")
 
     @property
-    def _identity(self) -> tuple[str, ...]:
-        """The keys, and the number of the grouping set if there are sets."""
-        return (*(key.name for key in self.keys), *(() if self.sets is None else (GROUPING_ID,)))
+    def _identity_columns(self) -> tuple[str, ...]:
+        """The names of the keys, and of the grouping set's number if there are sets."""
+        return (
+            *(key.name for key in self.keys),
+            *(() if self.grouping_sets is None else (GROUPING_ID,)),
+        )
 
-    def shown(self) -> tuple[Column, ...] | None:
-        """Return the output columns of an emission; ``None`` if they are the default ones.
+    def build_columns(self) -> tuple[Column, ...] | None:
+        """Return the output columns; ``None`` if they are the default ones.
 
-        The columns that identify a window are always shown, before the first one that doesn't
-        identify it.
+        The columns that identify a window are always among them.
         """
-        identity = [*self._identity, START, END]
+        identity = [*self._identity_columns, START, END]
         default = [*identity, *self.aggregates, *EMISSION_COLUMNS]
-        whole = complete_columns(self.outputs, identity)
-        plain = all(column.bare for column in whole) and self.having is None
-        return None if plain and [c.name for c in whole] == default else whole
+        columns = complete_columns(self.outputs, identity)
+        is_unchanged = all(column.bare for column in columns) and self.having is None
+        return None if is_unchanged and [c.name for c in columns] == default else columns
 
 
 def find_item_by_ordinal(scope: Scope, select: Select, node: exp.Expr) -> SelectItem | None:
-    """Return the item that an ordinal means in ``GROUP BY`` or ``ORDER BY``; otherwise ``None``."""
+    """Return the item that an ordinal in ``GROUP BY`` or ``ORDER BY`` means, if it is one."""
     if not isinstance(node, exp.Literal) or node.is_string:
         return None
-    place = int(node.name) if node.name.isdigit() else 0
-    if not 1 <= place <= len(select.items):
+    ordinal = int(node.name) if node.name.isdigit() else 0
+    if not 1 <= ordinal <= len(select.items):
         hint = f"give a number from 1 to {len(select.items)}, or a column"
-        scope.fail(scope.span(node), f"there is no column {node.name}", hint)
+        scope.fail(scope.locate(node), f"there is no column {node.name}", hint)
     if any(item.scalar is None for item in select.items):
-        scope.fail(scope.span(node), "* isn't one column", "name the columns")
-    return select.items[place - 1]
+        scope.fail(scope.locate(node), "* isn't one column", "name the columns")
+    return select.items[ordinal - 1]
 
 
 def complete_columns(
     outputs: Sequence[Column], identity: Sequence[str], *, each: bool = False
 ) -> tuple[Column, ...]:
-    """Return the chosen columns, completed by those that identify a window and its emission.
+    """Return the selected columns, with those that identify a window and its emission.
+
+    Missing columns of the identity follow the leading ones that are selected.
 
     Args:
-        outputs: Chosen columns.
+        outputs: Selected columns.
         identity: Names of the columns that identify a window.
-        each: Whether each row of a window is shown, identified by its number.
+        each: Whether each row of a window is a result, identified by its number.
     """
-    chosen = {column.name for column in outputs}
-    missing = [Column(name, quote_name(name)) for name in identity if name not in chosen]
-    lead = 0
-    while lead < len(outputs) and outputs[lead].name in identity:
-        lead += 1
-    own = [Column(name, name) for name in EMISSION_COLUMNS if name not in chosen]
-    own += [ROW_NUMBER_COLUMN] if each and NUMBER not in chosen else []
-    return (*outputs[:lead], *missing, *outputs[lead:], *own)
+    selected = {column.name for column in outputs}
+    missing = [Column(name, quote_name(name)) for name in identity if name not in selected]
+    leading = 0
+    while leading < len(outputs) and outputs[leading].name in identity:
+        leading += 1
+    emission_columns = [Column(name, name) for name in EMISSION_COLUMNS if name not in selected]
+    emission_columns += [ROW_NUMBER_COLUMN] if each and NUMBER not in selected else []
+    return (*outputs[:leading], *missing, *outputs[leading:], *emission_columns)

@@ -1,4 +1,4 @@
-"""The clauses of streams: ``EMIT`` and ``WATERMARK``."""
+"""Parses the clauses of streams: ``EMIT``, ``WATERMARK`` and ``OFFSET FOR``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ from sqlglot.tokens import TokenType
 
 from muntin.model.fill import FILL_WORDS, Fill
 from muntin.model.inputs import AHEAD, BY_GREATEST, BY_SOURCE, InputOptions, WatermarkBy
-from muntin.model.policies import After, Each, Every, EveryRows, OnePolicy, RowsOrEvery
-from muntin.sql import intervals
+from muntin.model.policies import (
+    After,
+    Crowded,
+    Each,
+    Every,
+    EveryRows,
+    OnePolicy,
+    RowsOrEvery,
+    WaitingLimit,
+)
 from muntin.sql.cursor import Cursor, Span
+from muntin.sql.intervals import Interval, parse_duration, parse_interval
 from muntin.sql.syntax import Emit, PolicyClause, ThenClause, Watermark, WhenClause
 
 _EMIT = (
@@ -19,14 +28,14 @@ _EMIT = (
     "or ON CLOSE, or CHANGES"
 )
 _FILL = (
-    "write for example FILL ZERO UP TO 1 DAY, with NULL, PREVIOUS or LINEAR likewise, or "
+    "write for example FILL ZERO UP TO 1 DAY, or NULL, PREVIOUS or LINEAR instead of ZERO, or "
     "FILL PREVIOUS (n = 0, price = LINEAR, city = 'none') UP TO 1 DAY"
 )
 _POLICY = (
     "write EVERY 5 SECONDS, EVERY 100 ROWS, EVERY 5 SECONDS OR 100 ROWS, "
-    "EVERY 5 SECONDS AT LEAST 100 ROWS, AFTER 5 SECONDS, "
+    "EVERY 5 SECONDS AT LEAST 100 ROWS, AFTER 5 SECONDS, OVER 100000 WINDOWS, "
     "AFTER 5 SECONDS SINCE LAST, WHEN count(*) > 5, or EACH; "
-    "or one first and another from then on, EACH THEN EVERY 1 MINUTE"
+    "or one policy and then another, EACH THEN EVERY 1 MINUTE"
 )
 _WATERMARK = (
     "write WATERMARK FOR ts AS ts - INTERVAL '30' SECOND, "
@@ -35,140 +44,155 @@ _WATERMARK = (
 
 
 def parse_emit(cursor: Cursor) -> Emit | None:
-    """Read ``EMIT ...``, if it comes next."""
-    if not cursor.takes("EMIT"):
+    """Parse ``EMIT ...``, if it comes next."""
+    if not cursor.accept("EMIT"):
         return None
-    start = cursor._prev.start
-    found: dict[str, Any] = {}
+    start = cursor.last_token.start
+    parts: dict[str, Any] = {}
     spans: dict[str, Span] = {}
-    closes: Span | None = None
+    closes_span: Span | None = None
     while True:
-        begin, word = cursor.here, cursor.word
-        cursor.takes_kind(TokenType.COMMA)
+        part_start, word = cursor.position, cursor.next_word
+        cursor.accept_kind(TokenType.COMMA)
         if (
-            cursor.takes("ON", "CLOSE")
-            or cursor.takes("ON", "WINDOW", "CLOSE")
-            or cursor.takes("FINAL")
+            cursor.accept("ON", "CLOSE")
+            or cursor.accept("ON", "WINDOW", "CLOSE")
+            or cursor.accept("FINAL")
         ):
-            closes = cursor.since(begin)
+            closes_span = cursor.span_from(part_start)
         else:
             part = _parse_emit_part(cursor)
             if part is None:
                 break
-            twice = part.keys() & found.keys()
-            if twice:
-                cursor.fail((begin, cursor.here), f"EMIT says {word} twice", "say it once")
-            found |= part
-            spans |= dict.fromkeys(part, cursor.since(begin))
-    if not found and closes is None:
-        cursor.fail(None, "EMIT doesn't say when", _EMIT)
-    if closes is not None and ("early" in found or "changes" in found):
+            repeated = part.keys() & parts.keys()
+            if repeated:
+                span = part_start, cursor.position
+                cursor.fail(span, f"EMIT has {word} twice", "write it once")
+            parts |= part
+            spans |= dict.fromkeys(part, cursor.span_from(part_start))
+    if not parts and closes_span is None:
+        cursor.fail(None, "EMIT has no clause", _EMIT)
+    if closes_span is not None and ("early" in parts or "changes" in parts):
         hint = "leave one of them out: on close, a window emits when it is full"
-        cursor.fail(closes, "ON CLOSE and early firings exclude each other", hint)
-    spans["emit"] = cursor.since(start)
-    if closes is not None:
-        spans["closes"] = closes
-    return Emit(**found, spans=spans)
+        cursor.fail(closes_span, "ON CLOSE and early firings exclude each other", hint)
+    spans["emit"] = cursor.span_from(start)
+    if closes_span is not None:
+        spans["closes"] = closes_span
+    return Emit(**parts, spans=spans)
 
 
 def _parse_emit_part(cursor: Cursor) -> dict[str, Any] | None:
-    if cursor.takes("EARLY"):
-        return {"early": _parse_policy(cursor)}
-    if cursor.takes("LATE"):
+    if cursor.accept("EARLY"):
+        early = Crowded() if cursor.peek("OVER") else _parse_policy(cursor)
+        return {"early": early, **_parse_limit(cursor)}
+    if cursor.accept("LATE"):
         return {"late": _parse_policy(cursor)}
-    if cursor.takes("GRACE"):
-        return {"grace": intervals.parse_interval(cursor)}
-    if cursor.takes("RETAIN"):
+    if cursor.accept("GRACE"):
+        return {"grace": parse_interval(cursor)}
+    if cursor.accept("RETAIN"):
         return _parse_retention(cursor)
-    if cursor.takes("DELTAS"):
+    if cursor.accept("DELTAS"):
         return {"deltas": True}
-    if cursor.takes("FULL"):
-        cursor.needs("IF", "CHANGED", hint=_EMIT)
+    if cursor.accept("FULL"):
+        cursor.expect("IF", "CHANGED", hint=_EMIT)
         return {"repeat": False}
-    if cursor.takes("FILL"):
+    if cursor.accept("FILL"):
         return {"fill": _parse_fill(cursor)}
-    if cursor.takes("CHANGES"):
+    if cursor.accept("CHANGES"):
         return {"changes": True}
     return None
 
 
 def _parse_fill(cursor: Cursor) -> Fill:
-    value = _parse_fill_word(cursor)
-    if value is None and not cursor.sees("("):
-        cursor.fail(None, "FILL doesn't say with what", _FILL)
-    ways: dict[str, Any] = {}
-    if cursor.takes_kind(TokenType.L_PAREN):
-        for name, way, span in cursor.several(lambda: _parse_fill_way(cursor)):
-            if name in ways:
+    word = _parse_fill_word(cursor)
+    if word is None and not cursor.peek("("):
+        cursor.fail(None, "FILL has no value", _FILL)
+    values: dict[str, Any] = {}
+    if cursor.accept_kind(TokenType.L_PAREN):
+        for name, value, span in cursor.parse_list(lambda: _parse_fill_value(cursor)):
+            if name in values:
                 cursor.fail(span, f"FILL names {name} twice", "name it once")
-            ways[name] = way
-        cursor.closes("FILL")
-    cursor.needs("UP", "TO", hint=_FILL)
-    length = intervals.parse_interval(cursor)
+            values[name] = value
+        cursor.expect_close("FILL")
+    cursor.expect("UP", "TO", hint=_FILL)
+    length = parse_interval(cursor)
     if length.axis != "time" or not length.value:
-        cursor.fail(length.span, "what is filled is measured in time", _FILL)
-    return Fill(value or "null", length.value, tuple(ways.items()))
+        cursor.fail(length.span, "UP TO needs a duration", _FILL)
+    return Fill(word or "null", length.value, tuple(values.items()))
 
 
 def _parse_fill_word(cursor: Cursor) -> str | None:
-    return next((word for word in FILL_WORDS if cursor.takes(word.upper())), None)
+    return next((word for word in FILL_WORDS if cursor.accept(word.upper())), None)
 
 
-def _parse_fill_way(cursor: Cursor) -> tuple[str, Any, Span]:
-    """Read ``n = 0``, with a word or a constant on the right."""
-    name, span = cursor.name("an aggregate")
-    cursor.needs("=", hint=_FILL)
+def _parse_fill_value(cursor: Cursor) -> tuple[str, Any, Span]:
+    """Parse ``n = 0``, with a word or a constant on the right."""
+    name, span = cursor.parse_name("an aggregate")
+    cursor.expect("=", hint=_FILL)
     word = _parse_fill_word(cursor)
     if word is not None:
         return name, word, span
-    if cursor.sees_kind(TokenType.STRING):
-        return name, f"'{cursor.filled(*cursor.text('a text'))}'", span
-    if cursor.takes("TRUE") or cursor.takes("FALSE"):
-        return name, cursor._prev.text.upper() == "TRUE", span
-    minus = cursor.takes_kind(TokenType.DASH)
-    number = cursor.takes_kind(TokenType.NUMBER)
+    if cursor.peek_kind(TokenType.STRING):
+        text = cursor.fill_placeholders(*cursor.parse_string("a text"))
+        return name, f"'{text}'", span
+    if cursor.accept("TRUE") or cursor.accept("FALSE"):
+        return name, cursor.last_token.text.upper() == "TRUE", span
+    minus = cursor.accept_kind(TokenType.DASH)
+    number = cursor.accept_kind(TokenType.NUMBER)
     if number is None:
-        cursor.fail(None, f"{cursor.shown} isn't what fills a window", _FILL)
+        cursor.fail(None, f"{cursor.next_text} can't fill a window", _FILL)
     text = f"{'-' if minus else ''}{number.text}"
     return name, int(text) if number.text.isdecimal() else float(text), span
 
 
 def _parse_retention(cursor: Cursor) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if cursor.word != "ROWS":
-        found["retain"] = intervals.parse_interval(cursor)
-    if cursor.word == "ROWS":
-        found["retain_rows"] = intervals.parse_interval(cursor).value
-    return found
+    options: dict[str, Any] = {}
+    if cursor.next_word != "ROWS":
+        options["retain"] = parse_interval(cursor)
+    if cursor.next_word == "ROWS":
+        options["retain_rows"] = parse_interval(cursor).value
+    return options
 
 
 def _parse_policy(cursor: Cursor) -> PolicyClause:
     first = _parse_single_policy(cursor)
-    return ThenClause(first, _parse_single_policy(cursor)) if cursor.takes("THEN") else first
+    return ThenClause(first, _parse_single_policy(cursor)) if cursor.accept("THEN") else first
+
+
+def _parse_limit(cursor: Cursor) -> dict[str, WaitingLimit]:
+    """Read ``OVER 1000 WINDOWS`` after a policy, with ``OR STOP``, if it comes next."""
+    if not cursor.accept("OVER"):
+        return {}
+    hint = "write OVER 100000 WINDOWS, or OVER 100000 WINDOWS OR STOP"
+    number = cursor.accept_kind(TokenType.NUMBER)
+    if number is None or not number.text.isdecimal() or not int(number.text):
+        cursor.fail(number, "OVER doesn't say how many windows may wait", hint)
+    cursor.expect("WINDOWS", hint=hint)
+    return {"over": WaitingLimit(int(number.text), cursor.accept("OR", "STOP"))}
 
 
 def _parse_single_policy(cursor: Cursor) -> OnePolicy | WhenClause:
-    start = cursor.here
-    if cursor.takes("WHEN"):
-        return WhenClause(cursor.scalar("a condition"), cursor.since(start))
-    if cursor.takes("EACH"):
-        cursor.takes("MESSAGE") or cursor.takes("ROW")
+    start = cursor.position
+    if cursor.accept("WHEN"):
+        return WhenClause(cursor.parse_scalar("a condition"), cursor.span_from(start))
+    if cursor.accept("EACH"):
+        cursor.accept("MESSAGE") or cursor.accept("ROW")
         return Each()
-    after = cursor.takes("AFTER")
-    if not after:
-        cursor.needs("EVERY", hint=_POLICY)
-        if cursor.takes("ROW") or cursor.takes("MESSAGE"):
+    is_after = cursor.accept("AFTER")
+    if not is_after:
+        cursor.expect("EVERY", hint=_POLICY)
+        if cursor.accept("ROW") or cursor.accept("MESSAGE"):
             return Each()
     lengths_by_axis: dict[str, int] = {}
     since = None
     while True:
-        length = _parse_period(cursor, lengths_by_axis, after=after)
+        length = _parse_period(cursor, lengths_by_axis, is_after=is_after)
         lengths_by_axis[length.axis] = length.value
-        since = _parse_since(cursor) if after else since
-        if not cursor.takes("OR"):
+        since = _parse_since(cursor) if is_after else since
+        if not cursor.accept("OR"):
             break
-        after = cursor.takes("AFTER")
-        after or cursor.takes("EVERY")
+        is_after = cursor.accept("AFTER")
+        is_after or cursor.accept("EVERY")
     rows, period = lengths_by_axis.get("rows"), lengths_by_axis.get("time")
     if since is not None and period is not None:
         return After(period, since, rows)
@@ -177,114 +201,116 @@ def _parse_single_policy(cursor: Cursor) -> OnePolicy | WhenClause:
     return Every(period, _parse_at_least(cursor)) if rows is None else RowsOrEvery(rows, period)
 
 
-def _parse_period(
-    cursor: Cursor, lengths_by_axis: dict[str, int], *, after: bool
-) -> intervals.Interval:
-    """Read the length after ``EVERY`` or ``AFTER``."""
-    length = intervals.parse_interval(cursor)
+def _parse_period(cursor: Cursor, lengths_by_axis: dict[str, int], *, is_after: bool) -> Interval:
+    """Parse the interval after ``EVERY`` or ``AFTER``; refuse a second one on the same axis."""
+    length = parse_interval(cursor)
     if length.axis == "number":
         cursor.fail(length.span, "a period needs a unit", _POLICY)
     if length.value == 0:
         cursor.fail(length.span, "the period is zero", _POLICY)
-    if after and length.axis != "time":
-        cursor.fail(length.span, "AFTER waits for a time", _POLICY)
+    if is_after and length.axis != "time":
+        cursor.fail(length.span, "AFTER needs a duration", _POLICY)
     if length.axis in lengths_by_axis:
-        cursor.fail(length.span, "EVERY says twice how often", _POLICY)
+        cursor.fail(length.span, "EVERY has two periods of one kind", _POLICY)
     return length
 
 
 def _parse_since(cursor: Cursor) -> str:
-    """Read ``SINCE LAST MESSAGE`` after a time, if it comes next; ``first`` is the default."""
-    if not cursor.takes("SINCE"):
+    """Parse ``SINCE LAST MESSAGE``, if it comes next; the default is ``first``."""
+    if not cursor.accept("SINCE"):
         return "first"
-    since = "last" if cursor.takes("LAST") else "first"
+    since = "last" if cursor.accept("LAST") else "first"
     if since == "first":
-        cursor.needs("FIRST", hint=_POLICY)
-    cursor.takes("MESSAGE") or cursor.takes("ROW")
+        cursor.expect("FIRST", hint=_POLICY)
+    cursor.accept("MESSAGE") or cursor.accept("ROW")
     return since
 
 
 def _parse_at_least(cursor: Cursor) -> int:
-    """Read ``AT LEAST 100 ROWS`` after a period, if it comes next."""
-    if not cursor.takes("AT", "LEAST"):
+    """Parse ``AT LEAST 100 ROWS``, if it comes next; the default is 1."""
+    if not cursor.accept("AT", "LEAST"):
         return 1
-    least = intervals.parse_interval(cursor)
-    if least.axis != "rows" or least.value < 1:
-        cursor.fail(least.span, "AT LEAST counts rows", _POLICY)
-    return least.value
+    minimum = parse_interval(cursor)
+    if minimum.axis != "rows" or minimum.value < 1:
+        cursor.fail(minimum.span, "AT LEAST needs a number of rows", _POLICY)
+    return minimum.value
 
 
 def parse_table_watermark(cursor: Cursor) -> Watermark:
-    """Read ``FOR ts AS ts - INTERVAL ...``, after ``WATERMARK`` in ``CREATE TABLE``."""
-    start = cursor._prev.start
-    if not cursor.takes("FOR"):
+    """Parse ``FOR ts AS ts - INTERVAL ...``, after ``WATERMARK`` in ``CREATE TABLE``."""
+    start = cursor.last_token.start
+    if not cursor.accept("FOR"):
         return _parse_delayed_watermark(cursor, start)
-    column, _ = cursor.name("a column")
-    cursor.needs("AS", hint=_WATERMARK)
-    again, span = cursor.name("a column")
-    if again != column:
+    column, _ = cursor.parse_name("a column")
+    cursor.expect("AS", hint=_WATERMARK)
+    repeated_column, span = cursor.parse_name("a column")
+    if repeated_column != column:
         hint = f"write WATERMARK FOR {column} AS {column} - INTERVAL '30' SECOND"
-        cursor.fail(span, f"the watermark of {column} follows {again}", hint)
-    delay = _parse_delay(cursor) if cursor.takes_kind(TokenType.DASH) else 0
+        cursor.fail(span, f"the watermark of {column} follows {repeated_column}", hint)
+    delay = _parse_delay(cursor) if cursor.accept_kind(TokenType.DASH) else 0
     return _parse_watermark_options(cursor, column, delay, start)
 
 
 def parse_source_watermark(cursor: Cursor) -> Watermark | None:
-    """Read ``WATERMARK ts DELAY OF INTERVAL ...`` after a table, if it comes next."""
-    if cursor.word != "WATERMARK" or cursor.second in (",", ")", ""):
+    """Parse ``WATERMARK ts DELAY OF INTERVAL ...`` after a table, if it comes next."""
+    if cursor.next_word != "WATERMARK" or cursor.second_word in (",", ")", ""):
         return None
-    cursor.takes("WATERMARK")
-    return _parse_delayed_watermark(cursor, cursor._prev.start)
+    cursor.accept("WATERMARK")
+    return _parse_delayed_watermark(cursor, cursor.last_token.start)
 
 
 def parse_offset_columns(cursor: Cursor) -> tuple[str, str] | None:
-    """Read ``OFFSET FOR (partition, offset)``, if it comes next."""
-    if not cursor.takes("OFFSET", "FOR"):
+    """Parse ``OFFSET FOR (partition, offset)``, if it comes next."""
+    if not cursor.accept("OFFSET", "FOR"):
         return None
     hint = "write OFFSET FOR (partition, offset)"
-    cursor.needs("(", hint=hint)
-    first, _ = cursor.name("a column")
-    if not cursor.takes_kind(TokenType.COMMA):
+    cursor.expect("(", hint=hint)
+    first, _ = cursor.parse_name("a column")
+    if not cursor.accept_kind(TokenType.COMMA):
         cursor.fail(None, "OFFSET has two columns", hint)
-    second, _ = cursor.name("a column")
-    cursor.closes("OFFSET FOR")
+    second, _ = cursor.parse_name("a column")
+    cursor.expect_close("OFFSET FOR")
     return first, second
 
 
 def _parse_delayed_watermark(cursor: Cursor, start: int) -> Watermark:
-    column, _ = cursor.name("a column")
-    cursor.needs("DELAY", "OF", hint=_WATERMARK)
+    column, _ = cursor.parse_name("a column")
+    cursor.expect("DELAY", "OF", hint=_WATERMARK)
     return _parse_watermark_options(cursor, column, _parse_delay(cursor), start)
 
 
 def _parse_delay(cursor: Cursor) -> int:
-    return intervals.parse_duration(cursor, _WATERMARK, "the watermark's delay").value
+    return parse_duration(cursor, _WATERMARK, "the watermark's delay").value
 
 
 def _parse_watermark_options(cursor: Cursor, column: str, delay: int, start: int) -> Watermark:
     ahead: int | None = AHEAD
-    if cursor.takes("MAX", "AHEAD"):
+    if cursor.accept("MAX", "AHEAD"):
         hint = "write MAX AHEAD INTERVAL '1' DAY, or MAX AHEAD ANY"
         ahead = None
-        if not cursor.takes("ANY"):
-            ahead = intervals.parse_duration(cursor, hint, "how far ahead").value
+        if not cursor.accept("ANY"):
+            ahead = parse_duration(cursor, hint, "how far ahead").value
     idle = None
-    if cursor.takes("IDLE", "AFTER"):
+    if cursor.accept("IDLE", "AFTER"):
         hint = "write IDLE AFTER INTERVAL '1' MINUTE"
-        idle = intervals.parse_duration(cursor, hint, "the idle time").value
-    named, clocks = _parse_clocks(cursor) if cursor.takes("BY") else (None, ())
-    marks = InputOptions(column, delay, ahead, idle=idle, watermark=named, clocks=clocks)
-    return Watermark(marks, cursor.since(start))
+        idle = parse_duration(cursor, hint, "the idle time").value
+    rule, clocks = _parse_clocks(cursor) if cursor.accept("BY") else (None, ())
+    marks = InputOptions(column, delay, ahead, idle=idle, watermark=rule, clocks=clocks)
+    return Watermark(marks, cursor.span_from(start))
 
 
 def _parse_clocks(cursor: Cursor) -> tuple[WatermarkBy | None, tuple[str, ...]]:
-    """Read the clocks of a watermark: ``SOURCE``, ``GREATEST``, or columns in parentheses."""
+    """Parse ``SOURCE``, ``GREATEST``, or columns in parentheses, after ``BY`` of a watermark.
+
+    Returns:
+        The rule that the word means, and the columns.
+    """
     for word in (BY_SOURCE, BY_GREATEST):
-        if cursor.takes(word.upper()):
+        if cursor.accept(word.upper()):
             return word, ()
-    cursor.needs("(", hint="write BY SOURCE, BY GREATEST, or BY (device)")
-    names = [cursor.name("a column")[0]]
-    while cursor.takes_kind(TokenType.COMMA):
-        names.append(cursor.name("a column")[0])
-    cursor.closes("BY")
-    return None, tuple(names)
+    cursor.expect("(", hint="write BY SOURCE, BY GREATEST, or BY (device)")
+    columns = [cursor.parse_name("a column")[0]]
+    while cursor.accept_kind(TokenType.COMMA):
+        columns.append(cursor.parse_name("a column")[0])
+    cursor.expect_close("BY")
+    return None, tuple(columns)

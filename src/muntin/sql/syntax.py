@@ -1,4 +1,4 @@
-"""Syntax trees of statements: plain values with their spans, in which no name is resolved yet."""
+"""The syntax trees of statements, in which no name is resolved yet."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sqlglot import exp
 from muntin.model.fill import Fill
 from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import Values
-from muntin.model.policies import OnePolicy
+from muntin.model.policies import OnePolicy, WaitingLimit
 from muntin.sql.cursor import Span
 from muntin.sql.intervals import Interval
 
-ArgumentKind = Literal["table", "columns", "length", "text", "scalar"]
+ArgumentKind = Literal["table", "columns", "interval", "text", "scalar"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Argument:
     """One argument of a window call.
 
     Attributes:
-        kind: ``table``, ``columns`` (a descriptor), ``length``, ``text`` or ``scalar``.
+        kind: ``table``, ``columns`` (a descriptor), ``interval``, ``text`` or ``scalar``.
         value: Value of the argument.
         span: Span of the argument.
         label: Its name in capitals, if it was passed by name.
@@ -38,7 +38,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class WindowCall:
-    """A window function: ``TUMBLE``, ``HOP``, ``CUMULATE``, ``SESSION`` or Spark's."""
+    """A call of a window function: ``TUMBLE``, ``HOP``, ``CUMULATE``, ``SESSION`` or Spark's."""
 
     name: str
     arguments: tuple[Argument, ...]
@@ -47,7 +47,7 @@ class WindowCall:
 
 @dataclass(frozen=True)
 class WindowClause:
-    """``WINDOW TUMBLING (SIZE 1 HOUR, RETENTION 7 DAYS, GRACE PERIOD 10 MINUTES)``."""
+    """ksqlDB's ``WINDOW TUMBLING (SIZE 1 HOUR, RETENTION 7 DAYS, GRACE PERIOD 10 MINUTES)``."""
 
     call: WindowCall
     grace: Interval | None
@@ -56,12 +56,12 @@ class WindowClause:
 
 @dataclass(frozen=True)
 class WithinClause:
-    """``WITHIN (1 HOUR, 2 HOURS) GRACE PERIOD 10 MINUTES``, between a table and ``ON``.
+    """ksqlDB's ``WITHIN (1 HOUR, 2 HOURS) GRACE PERIOD 10 MINUTES``, before ``ON``.
 
     Attributes:
         before: How much earlier the right partner may be, in microseconds.
-        after: How much later it may be, in microseconds.
-        grace: How long late messages are accepted.
+        after: How much later the right partner may be, in microseconds.
+        grace: How long late messages are accepted; ``None`` if the clause has no grace.
         span: Span of the clause.
     """
 
@@ -75,7 +75,7 @@ class WithinClause:
 class Watermark:
     """``WATERMARK FOR ts AS ts - INTERVAL ...`` or ``WATERMARK ts DELAY OF INTERVAL ...``."""
 
-    marks: InputOptions
+    input_options: InputOptions
     span: Span
 
 
@@ -84,15 +84,15 @@ class FromItem:
     """The relation after ``FROM`` or ``JOIN``, with the clauses that follow it.
 
     Attributes:
-        item: A table's name, a query or rows in parentheses, or a window table function.
-        alias: Qualifier of its columns, if one is written.
+        table: Table's name, query or rows in parentheses, or window table function.
+        alias: Alias; ``None`` without one.
         watermark: Watermark that the query declares for it.
-        span: Span of the source.
+        span: Span of the relation and its clauses.
         offset: Columns of ``OFFSET FOR (partition, offset)``.
         as_of: Time of ``FOR SYSTEM_TIME AS OF orders.at``.
     """
 
-    item: TableExpression | WindowCall
+    table: TableExpression | WindowCall
     alias: str | None
     watermark: Watermark | None
     span: Span
@@ -101,8 +101,8 @@ class FromItem:
 
     @property
     def name(self) -> str:
-        """The qualifier of its columns."""
-        return self.alias or str(self.item).rpartition(".")[2]
+        """The alias, or the last part of the table's name, which qualifies columns."""
+        return self.alias or str(self.table).rpartition(".")[2]
 
 
 @dataclass(frozen=True)
@@ -112,15 +112,15 @@ class Join:
     Attributes:
         how: ``inner``, ``left``, ``right``, ``full``, ``semi`` or ``anti``.
         source: Right side.
-        over: Window of the right side.
-        left_over: Window of the left side, if it has one.
+        over: Window of the right side; ``None`` without one.
+        left_over: Window of the left side; ``None`` without one.
         on: Join condition.
         using: Columns of ``USING``.
         span: Span of the join.
-        by_where: Whether it is written ``FROM a, b``, with its condition in ``WHERE``.
+        is_comma_join: Whether it is ``FROM a, b``, with its condition in ``WHERE``.
         within: The ``WITHIN`` clause of ksqlDB.
-        not_in: Whether it is ``NOT IN``, whose first equality also holds for NULL.
-        as_of: Whether it is ``ASOF JOIN``.
+        is_not_in: Whether it is ``NOT IN``, whose first equality also holds for NULL.
+        is_asof: Whether it is ``ASOF JOIN``.
     """
 
     how: str
@@ -130,32 +130,32 @@ class Join:
     on: exp.Expr | None
     using: tuple[str, ...]
     span: Span
-    by_where: bool = False
+    is_comma_join: bool = False
     within: WithinClause | None = None
-    not_in: bool = False
-    as_of: bool = False
+    is_not_in: bool = False
+    is_asof: bool = False
 
 
 @dataclass(frozen=True)
 class SelectItem:
-    """One column of a select list.
+    """One item of a select list.
 
     Attributes:
-        scalar: Expression that it shows; ``None`` for ``*``.
-        alias: Its name, if it has one.
+        scalar: Expression; ``None`` for ``*``.
+        alias: Alias; ``None`` without one.
         span: Span of the item.
-        of: Qualifier of ``*``, such as ``w`` in ``w.*``.
+        qualifier: Qualifier of ``*``, such as ``w`` in ``w.*``; ``None`` without one.
     """
 
     scalar: exp.Expr | None
     alias: str | None
     span: Span
-    of: str | None = None
+    qualifier: str | None = None
 
 
 @dataclass(frozen=True)
 class WhenClause:
-    """``WHEN max(price) > 100``, after ``EARLY`` or ``LATE``."""
+    """``WHEN max(price) > 100`` of ``EARLY`` or ``LATE``."""
 
     condition: exp.Expr
     span: Span
@@ -163,14 +163,14 @@ class WhenClause:
 
 @dataclass(frozen=True)
 class ThenClause:
-    """``EACH THEN EVERY 1 MINUTE``, after ``EARLY`` or ``LATE``."""
+    """``EACH THEN EVERY 1 MINUTE`` of ``EARLY`` or ``LATE``."""
 
     first: OnePolicy | WhenClause
     then: OnePolicy | WhenClause
 
     @property
     def parts(self) -> tuple[OnePolicy | WhenClause, ...]:
-        """Both policies, in their order."""
+        """Both policies in their order."""
         return self.first, self.then
 
 
@@ -179,9 +179,10 @@ PolicyClause = OnePolicy | WhenClause | ThenClause
 
 @dataclass(frozen=True)
 class Emit:
-    """``EMIT ...``: when windows emit."""
+    """``EMIT``: when windows emit, and how long they are retained."""
 
     early: PolicyClause | None = None
+    over: WaitingLimit | None = None
     late: PolicyClause | None = None
     grace: Interval | None = None
     retain: Interval | None = None
@@ -195,25 +196,25 @@ class Emit:
 
 @dataclass(frozen=True)
 class SortKey:
-    """``total DESC NULLS LAST``."""
+    """One key of ``ORDER BY``: ``total DESC NULLS LAST``."""
 
     scalar: exp.Expr
-    descends: bool
+    is_descending: bool
     nulls: Literal["first", "last"] | None
 
 
 @dataclass(frozen=True)
 class OrderBy:
-    """``ORDER BY total DESC LIMIT 10``, or one of the two."""
+    """``ORDER BY total DESC LIMIT 10``, or one of both clauses."""
 
-    by: tuple[SortKey, ...]
+    keys: tuple[SortKey, ...]
     limit: int | None
     span: Span
 
 
 @dataclass(frozen=True)
 class Select:
-    """A query."""
+    """A query, with the clauses in the order of SQL."""
 
     items: tuple[SelectItem, ...]
     distinct: bool
@@ -222,30 +223,30 @@ class Select:
     where: exp.Expr | None
     group: tuple[exp.Expr, ...]
     having: exp.Expr | None
-    named: dict[str, exp.Window] = field(hash=False)
+    named_windows: dict[str, exp.Window] = field(hash=False)
     emit: Emit | None
     span: Span
     group_span: Span
     views: tuple[CreateView, ...] = ()
     window: WindowClause | None = None
     qualify: exp.Expr | None = None
-    sets: tuple[tuple[exp.Expr, ...], ...] | None = None
-    ordering: OrderBy | None = None
-    united: tuple[Select, ...] = ()
+    grouping_sets: tuple[tuple[exp.Expr, ...], ...] | None = None
+    order_by: OrderBy | None = None
+    unions: tuple[Select, ...] = ()
 
     @property
     def scalars(self) -> list[exp.Expr]:
-        """The expressions of the select list."""
+        """The expressions of the select list, without ``*``."""
         return [item.scalar for item in self.items if item.scalar is not None]
 
 
 Existing = Literal["refuse", "replace", "keep"]
-"""The action if the name is taken: ``CREATE``, ``OR REPLACE`` or ``IF NOT EXISTS``."""
+"""What happens if the name exists: ``CREATE``, ``OR REPLACE`` or ``IF NOT EXISTS``."""
 
 
 @dataclass(frozen=True)
 class CreateView:
-    """``CREATE VIEW v AS SELECT ...``, or a part of ``WITH``."""
+    """``CREATE VIEW v AS SELECT ...``, or one view of ``WITH``."""
 
     name: str
     select: Select
@@ -260,7 +261,7 @@ class CreateTable:
     name: str
     columns: tuple[tuple[str, str], ...]
     computed: tuple[tuple[str, exp.Expr], ...]
-    marks: InputOptions
+    input_options: InputOptions
     options: dict[str, str] = field(hash=False)
     spans: dict[str, Span] = field(hash=False)
     span: Span

@@ -1,4 +1,4 @@
-"""Bounds on the distance in time between the partners of a join, as Flink and Spark write them.
+"""Finds the bounds in time that the conditions of a join set, as in Flink and Spark.
 
 ``a.ts BETWEEN b.ts - INTERVAL '4' HOUR AND b.ts`` and comparisons like ``a.ts >= b.ts - INTERVAL
 '4' HOUR`` bound the distance between the event times of both sides. Times are whole microseconds,
@@ -13,19 +13,19 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from muntin.model.errors import SqlError
-from muntin.sql import intervals
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.dialect import parse_statements
 from muntin.sql.expressions import Scope
+from muntin.sql.intervals import INTERVAL_HINT, parse_interval
 
 Sides = Mapping[str, int]
-"""The qualifiers of columns, each with 0 for the left side or 1 for the right side."""
+"""Side of each qualifier of columns: 0 is left, 1 is right."""
 _LEAST, _MOST = (exp.GTE, exp.GT), (exp.LTE, exp.LT)
 _HINT = "write AND a.ts BETWEEN b.ts - INTERVAL '4' HOUR AND b.ts + INTERVAL '1' HOUR"
 
 
 def find_side_column(node: exp.Expr, sides: Sides) -> tuple[int, str] | None:
-    """Return the side and the name of a qualified column; ``None`` for anything else."""
+    """Return the side and name of a qualified column; ``None`` for anything else."""
     parts = [part.name for part in node.parts] if isinstance(node, exp.Column) else []
     if len(parts) != 2 or parts[0].lower() not in sides:
         return None
@@ -43,7 +43,7 @@ def find_equated_columns(node: exp.Expr, sides: Sides) -> tuple[str, str] | None
 
 @dataclass(frozen=True)
 class _TimeExpression:
-    """An event time of one side plus microseconds; ``moved`` if an interval was added."""
+    """A column of one side plus microseconds; ``moved`` if an interval is added."""
 
     side: int
     column: str
@@ -63,13 +63,13 @@ class _Comparison:
 
 @dataclass
 class TimeBounds:
-    """Bounds on the right side's event time, relative to that of the left side.
+    """Bounds on the right event time relative to the left one.
 
     Attributes:
         span: Span of the first bound.
         least: Least distance, in microseconds; negative if the right side is earlier.
         most: Greatest distance, in microseconds.
-        columns: Compared event-time columns, by side.
+        columns: Event-time columns by side.
     """
 
     span: Span
@@ -81,48 +81,48 @@ class TimeBounds:
 def extract_time_bounds(
     cursor: Cursor, parts: Sequence[exp.Expr], sides: Sides
 ) -> tuple[TimeBounds | None, list[exp.Expr]]:
-    """Return the bounds in time that conditions set, and the conditions that set none."""
-    scope, rest = Scope(cursor), []
+    """Return the bounds in time that conditions set, and the other conditions."""
+    scope, others = Scope(cursor), []
     bounds: TimeBounds | None = None
     comparisons = [(part, _find_comparisons(cursor, part, sides)) for part in parts]
-    # Numbers are compared too. Only a column that is moved by an interval is surely a time.
-    times = [one.columns for _, compared in comparisons for one in compared if one.moved]
-    for part, compared in comparisons:
-        if not any(one.columns in times for one in compared):
-            rest.append(part)
+    # Conditions compare numbers too. Only a column plus an interval is certainly a time.
+    times = [one.columns for _, of_part in comparisons for one in of_part if one.moved]
+    for part, of_part in comparisons:
+        if not any(one.columns in times for one in of_part):
+            others.append(part)
             continue
-        bounds = bounds or TimeBounds(scope.span(part))
-        for one in compared:
-            _narrow(cursor, bounds, one, scope.span(part))
+        bounds = bounds or TimeBounds(scope.locate(part))
+        for one in of_part:
+            _narrow(cursor, bounds, one, scope.locate(part))
     if bounds is not None and (bounds.least is None or bounds.most is None):
         cursor.fail(bounds.span, "this bounds a pair in time on one side only", _HINT)
-    return bounds, rest
+    return bounds, others
 
 
-def _narrow(cursor: Cursor, found: TimeBounds, one: _Comparison, span: Span) -> None:
+def _narrow(cursor: Cursor, bounds: TimeBounds, one: _Comparison, span: Span) -> None:
     for side, column in one.columns.items():
-        known = found.columns.setdefault(side, column)
-        if known.lower() != column.lower():
-            problem = f"{known} and {column} of one side are both compared in time"
+        column_before = bounds.columns.setdefault(side, column)
+        if column_before.lower() != column.lower():
+            problem = f"{column_before} and {column} of one side are both compared in time"
             cursor.fail(span, problem, "compare the event time alone")
     if one.least is not None:
-        found.least = one.least if found.least is None else max(found.least, one.least)
+        bounds.least = one.least if bounds.least is None else max(bounds.least, one.least)
     if one.most is not None:
-        found.most = one.most if found.most is None else min(found.most, one.most)
+        bounds.most = one.most if bounds.most is None else min(bounds.most, one.most)
 
 
 def _find_comparisons(cursor: Cursor, part: exp.Expr, sides: Sides) -> list[_Comparison]:
     """Return the comparisons of a condition; empty unless all compare times of both sides."""
     part = part.unnest()
-    compared: list[tuple[exp.Expr, exp.Expr, type[exp.Expr]]] = []
+    operands: list[tuple[exp.Expr, exp.Expr, type[exp.Expr]]] = []
     if isinstance(part, exp.Between):
         low, high = part.args["low"], part.args["high"]
-        compared = [(part.this, low, exp.GTE), (part.this, high, exp.LTE)]
+        operands = [(part.this, low, exp.GTE), (part.this, high, exp.LTE)]
     elif isinstance(part, (*_LEAST, *_MOST)):
-        compared = [(part.this, part.expression, type(part))]
-    found = [_compare(cursor, *one, sides) for one in compared]
-    known = [one for one in found if one is not None]
-    return known if len(known) == len(found) else []
+        operands = [(part.this, part.expression, type(part))]
+    comparisons = [_compare(cursor, *one, sides) for one in operands]
+    valid = [one for one in comparisons if one is not None]
+    return valid if len(valid) == len(comparisons) else []
 
 
 def _compare(
@@ -150,36 +150,36 @@ def _read_time(cursor: Cursor, node: exp.Expr, sides: Sides) -> _TimeExpression 
         return _TimeExpression(*column)
     if not isinstance(node, exp.Add | exp.Sub):
         return None
-    this, moved = node.this.unnest(), node.expression.unnest()
+    this, interval = node.this.unnest(), node.expression.unnest()
     if isinstance(this, exp.Interval) and isinstance(node, exp.Add):
-        this, moved = moved, this
-    if not isinstance(moved, exp.Interval):
+        this, interval = interval, this
+    if not isinstance(interval, exp.Interval):
         return None
-    found = _read_time(cursor, this, sides)
-    if found is None:
+    time = _read_time(cursor, this, sides)
+    if time is None:
         return None
-    by = _measure_interval(cursor, moved) * (1 if isinstance(node, exp.Add) else -1)
-    return replace(found, plus=found.plus + by, moved=True)
+    distance = _measure_interval(cursor, interval) * (1 if isinstance(node, exp.Add) else -1)
+    return replace(time, plus=time.plus + distance, moved=True)
 
 
 def find_compared_times(cursor: Cursor, part: exp.Expr, sides: Sides) -> tuple[str, str] | None:
-    """Return the left and right columns of ``a.at >= b.at``; ``None`` for any other condition."""
-    found = _find_comparisons(cursor, part, sides)
-    if len(found) != 1 or found[0].most != 0 or found[0].moved:
+    """Return the columns of ``a.at >= b.at``, left first; ``None`` for any other condition."""
+    comparisons = _find_comparisons(cursor, part, sides)
+    if len(comparisons) != 1 or comparisons[0].most != 0 or comparisons[0].moved:
         return None
-    return found[0].columns[0], found[0].columns[1]
+    return comparisons[0].columns[0], comparisons[0].columns[1]
 
 
 def _measure_interval(cursor: Cursor, node: exp.Interval) -> int:
     """Return the length of an interval, in microseconds."""
-    span = Scope(cursor).span(node)
+    span = Scope(cursor).locate(node)
     try:
-        found, _ = parse_statements(
-            cursor.sql[slice(*span)], intervals.parse_interval, cursor.given
+        parsed, _ = parse_statements(
+            cursor.sql[slice(*span)], parse_interval, cursor.placeholder_values
         )
     except SqlError as error:
         cursor.fail(span, error.problem, error.hint)
-    (length,) = found
-    if length.axis != "time":
-        cursor.fail(span, "this isn't a length of time", intervals.INTERVAL_HINT)
-    return int(length.value)
+    (interval,) = parsed
+    if interval.axis != "time":
+        cursor.fail(span, "this isn't a length of time", INTERVAL_HINT)
+    return int(interval.value)

@@ -1,4 +1,4 @@
-"""``SELECT ... UNION ALL SELECT ...``: messages of several tables, read as one stream."""
+"""Lowers ``SELECT ... UNION ALL SELECT ...``, which reads several tables as one stream."""
 
 from __future__ import annotations
 
@@ -15,47 +15,56 @@ from muntin.sql.syntax import Select
 
 
 def lower_union(
-    cursor: Cursor, select: Select, lower: Callable[[Select], Any], outermost: bool
+    cursor: Cursor, select: Select, lower_part: Callable[[Select], Any], is_outermost: bool
 ) -> ResolvedRelation:
-    """Return the united rows of several queries that choose and compute rows one by one."""
-    parts = (replace(select, united=(), views=()), *select.united)
-    if outermost:
+    """Return the union of queries, each of which only selects and computes rows.
+
+    Args:
+        cursor: Cursor that parsed the text.
+        select: First query, which has the others.
+        lower_part: Lowers one of the queries.
+        is_outermost: Whether no other query reads the union.
+    """
+    parts = (replace(select, unions=(), views=()), *select.unions)
+    if is_outermost:
         hint = "unite rows in FROM (SELECT ... UNION ALL SELECT ...), or write two queries"
-        cursor.fail(parts[1].span, "UNION ALL unites messages, not whole queries", hint)
-    found: list[ResolvedRelation] = []
+        cursor.fail(parts[1].span, "UNION ALL unites messages, not results", hint)
+    relations: list[ResolvedRelation] = []
     for part in parts:
-        one = lower(part)
-        if not isinstance(one, ResolvedRelation) or not is_input(one.relation):
+        lowered = lower_part(part)
+        if not isinstance(lowered, ResolvedRelation) or not is_input(lowered.relation):
             hint = "unite the rows before their windows, or write two queries"
             cursor.fail(part.span, "this query's results can't be united with others", hint)
-        found.append(one)
-    marks = _merge_input_options(cursor, parts, [one.marks for one in found])
-    return ResolvedRelation(Union(tuple(one.relation for one in found)), marks, frozenset())
+        relations.append(lowered)
+    marks = _merge_input_options(cursor, parts, [lowered.input_options for lowered in relations])
+    return ResolvedRelation(
+        Union(tuple(lowered.relation for lowered in relations)), marks, frozenset()
+    )
 
 
 def _merge_input_options(
-    cursor: Cursor, parts: Sequence[Select], marks: Sequence[InputOptions]
+    cursor: Cursor, parts: Sequence[Select], options: Sequence[InputOptions]
 ) -> InputOptions:
-    """Return the marks of all messages together; the watermark trails by the greatest lateness."""
-    first = marks[0]
-    for part, one in zip(parts, marks, strict=True):
+    """Return the input options of the union; the greatest lateness applies to all messages."""
+    first = options[0]
+    for part, one in zip(parts, options, strict=True):
         if one.offset is not None:
             hint = "leave OFFSET FOR out of the tables"
-            cursor.fail(part.span, "offsets of several tables may be the same", hint)
+            cursor.fail(part.span, "several tables may have the same offsets", hint)
         if (one.watermark, one.clocks) != (first.watermark, first.clocks):
-            hint = "write the same BY behind WATERMARK in all of them, or in none"
-            cursor.fail(part.span, "the watermark goes by something else here", hint)
-        places = ("time", first.time, one.time), ("clock", first.clock, one.clock)
-        for name, mine, other in places:
+            hint = "write the same BY after WATERMARK in all of them, or in none"
+            cursor.fail(part.span, "the watermark follows another clock here", hint)
+        columns = ("time", first.time, one.time), ("clock", first.clock, one.clock)
+        for name, mine, other in columns:
             if (mine or "").lower() != (other or "").lower():
                 hint = f"name it alike in all of them: SELECT {other or mine} AS {mine or other}"
                 problem = f"the {name} is {other or 'nothing'} here, and {mine or 'nothing'} before"
                 cursor.fail(part.span, problem, hint)
-    ahead = [one.max_ahead for one in marks]
-    idle = [one.idle for one in marks]
+    max_aheads = [one.max_ahead for one in options]
+    idles = [one.idle for one in options]
     return replace(
         first,
-        lateness=max(one.lateness for one in marks),
-        max_ahead=None if None in ahead else max(a for a in ahead if a is not None),
-        idle=None if None in idle else max(i for i in idle if i is not None),
+        lateness=max(one.lateness for one in options),
+        max_ahead=None if None in max_aheads else max(a for a in max_aheads if a is not None),
+        idle=None if None in idles else max(i for i in idles if i is not None),
     )

@@ -8,7 +8,7 @@ import pytest
 import typer
 from tests.moved_queries import Folders, hopping, run
 
-from muntin.cli.move import Host, move
+from muntin.cli.move import TargetHost, move_checkpoint
 from muntin.hosts.seed import FACTS, FOLDER
 
 
@@ -18,10 +18,10 @@ def test_a_checkpoint_moves_to_spark_without_spark(
     folders, old, new = Folders(tmp_path / "in"), tmp_path / "old", tmp_path / "new"
     folders.add(2)
     run(hopping(folders.read), old, tmp_path / "out.duckdb")
-    move(old, new, Host.SPARK)
+    move_checkpoint(old, new, TargetHost.SPARK)
     said = " ".join(capsys.readouterr().out.split())
     assert "continues after batch 1; start the query from it on Spark" in said
     assert (new / FOLDER / FACTS).is_file()
     with pytest.raises(typer.Exit):
-        move(old, new, Host.SPARK)
+        move_checkpoint(old, new, TargetHost.SPARK)
     assert "isn't empty" in " ".join(capsys.readouterr().err.split())

@@ -43,7 +43,7 @@ def test_statements_define_for_those_after_them():
 def test_a_mistake_leaves_what_was_defined():
     asked = shell()
     asked.run(TABLE)
-    with pytest.raises(mt.SqlError, match="clicks is there already"):
+    with pytest.raises(mt.SqlError, match="clicks exists already"):
         asked.run(TABLE)
     with pytest.raises(mt.SqlError, match="INSERT INTO starts a query"):
         asked.run("INSERT INTO clicks " + QUERY)

@@ -16,13 +16,13 @@ from muntin.apps.windowing import Options
 from muntin.cli import windowing
 from muntin.cli.app import build
 from muntin.cli.console import QueryFailedError
-from muntin.cli.windowing import Reporter, follow
+from muntin.cli.windowing import ProgressReporter, follow
 
 
 class Query:
     """Has a batch each time it is looked at; may fail after some."""
 
-    def __init__(self, reporter: Reporter, fails_after: int = 10**9) -> None:
+    def __init__(self, reporter: ProgressReporter, fails_after: int = 10**9) -> None:
         self.query = self
         self.reporter = reporter
         self.fails_after = fails_after
@@ -52,9 +52,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windowing.time, "sleep", lambda s: now.__setitem__(0, now[0] + s))
 
 
-def ran(terminal: bool = False, as_json: bool = False, **options: float) -> tuple[Reporter, str]:
+def ran(
+    terminal: bool = False, as_json: bool = False, **options: float
+) -> tuple[ProgressReporter, str]:
     console = Console(file=io.StringIO(), force_terminal=terminal, width=120)
-    reporter = Reporter(console, Options(**options), as_json=as_json)  # type: ignore[arg-type]
+    reporter = ProgressReporter(console, Options(**options), as_json=as_json)  # type: ignore[arg-type]
     query = Query(reporter)
     follow(query, reporter.monitor.options, reporter)
     assert query.stopped
@@ -92,7 +94,7 @@ def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]):
 
 @pytest.mark.usefixtures("clock")
 def test_a_failure_is_told():
-    reporter = Reporter(Console(file=io.StringIO()), Options())
+    reporter = ProgressReporter(Console(file=io.StringIO()), Options())
     with pytest.raises(QueryFailedError, match="disk full"):
         follow(Query(reporter, fails_after=3), reporter.monitor.options, reporter)
 

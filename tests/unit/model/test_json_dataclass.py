@@ -179,6 +179,7 @@ def test_a_query_says_in_plain_words_what_it_stores() -> None:
             "rows": None,
             "repeat": True,
             "fill": None,
+            "over": None,
         },
         "lateness": 0,
         "max_ahead": None,

@@ -96,6 +96,8 @@ def test_what_refuses_a_zone_per_key() -> None:
         spec_of(days.sets(["tz"], ["shop", "tz"]))
     with pytest.raises(OptionError, match="can't be counted over zones"):
         spec_of(days.keep("1 day", rows=100))
+    with pytest.raises(OptionError, match="over=5 can't be counted over zones"):
+        spec_of(days.early(every="1 minute", over=5))
     with pytest.raises(OptionError, match="isn't a key column"):
         WindowSpec(
             keys=("shop",),

@@ -117,6 +117,8 @@ def test_windows_are_those_of_sql(windows, call):
             'fill = { value = "previous", values = { n = 0 }, up_to = "1 day" }',
             "FILL PREVIOUS (n = 0) UP TO 1 DAY",
         ),
+        ("early = { rows = 9, over = 5 }", "EARLY EVERY 9 ROWS OVER 5 WINDOWS"),
+        ("early = { over = 5, stop = true }", "EARLY OVER 5 WINDOWS OR STOP"),
         ('early = { every = "1 s" }\nkeep = "2 days"', "EARLY EVERY 1 SECOND RETAIN 2 DAYS"),
         ('late = { rows = 2 }\ngrace = "1 hour"', "LATE EVERY 2 ROWS GRACE 1 HOUR"),
         ('grace = "1 hour"\nkeep = "2 hours"', "GRACE 1 HOUR RETAIN 2 HOURS"),

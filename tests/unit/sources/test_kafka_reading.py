@@ -51,7 +51,7 @@ def both(client: dict[str, str], ranges: list[Range]) -> list[tuple[Any, ...]]:
     """What both ways read, which must be the same."""
     expected = messages(list(consume(client, False, ranges, FIELDS)))
     fetcher = Fetcher(client)
-    progress = [fetch.Progress(*one) for one in ranges]
+    progress = [fetch.FetchProgress(*one) for one in ranges]
     while any(one.is_open for one in progress):
         fetcher.fetch(progress)
     fetcher.close()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.sources import records
-from muntin.sources.records import read_records, split_records
+from muntin.sources.records import read_text_records, split_records
 
 FIELDS = st.text(st.sampled_from('a,"\n\\é'), max_size=4)
 
@@ -68,8 +68,8 @@ def test_a_large_file_is_read_in_parts_and_empty_lines_are_none(
     monkeypatch.setattr(records, "_CHUNK", 7)
     path = tmp_path / "x.jsonl"
     path.write_bytes(b"\n".join(b"%d" % n for n in range(50)) + b"\n\n \r\n51")
-    parts: Any = [*read_records(path, path.stat().st_size, quotes=False)]
+    parts: Any = [*read_text_records(path, path.stat().st_size, quotes=False)]
     assert [one for part in parts for one in part] == [b"%d" % n for n in [*range(50), 51]]
     assert len(parts) > 10
     with pytest.raises(OSError, match="ends 5 bytes early"):
-        list(read_records(path, path.stat().st_size + 5, quotes=False))
+        list(read_text_records(path, path.stat().st_size + 5, quotes=False))

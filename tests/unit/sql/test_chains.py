@@ -93,15 +93,15 @@ ON = ("k", "window_start", "window_end")
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (CHANGES.format("*", "USING", " WHERE a.n > 1"), "WHERE would leave a pair as it was"),
-        (CHANGES.format("k, a.n", "USING", ""), "a pair is known by window_start"),
-        (CHANGES.format("a.n + 1 AS k, window_start, window_end", "USING", ""), "known by k"),
+        (CHANGES.format("*", "USING", " WHERE a.n > 1"), "WHERE couldn't remove a pair"),
+        (CHANGES.format("k, a.n", "USING", ""), "a pair is identified by window_start"),
+        (CHANGES.format("a.n + 1 AS k, window_start, window_end", "USING", ""), "identified by k"),
         (
             CHANGES.format("*", "ON", "").replace(
                 "(k, window_start, window_end) E",
                 "a.k = b.k AND a.window_start = b.window_start AND a.window_end = b.window_end E",
             ),
-            "a pair that is emitted again is known by its key",
+            "a pair that is emitted again is identified by its key",
         ),
     ],
 )

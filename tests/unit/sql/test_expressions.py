@@ -161,8 +161,8 @@ def test_a_key_within_its_own_negation_is_not_taken_for_it(key: str, item: str, 
 
 
 def test_what_isnt_the_same_by_itself_is_refused() -> None:
-    [node], cursor = parse_statements("a NOT IN (1)", lambda c: c.scalar("x"))
+    [node], cursor = parse_statements("a NOT IN (1)", lambda c: c.parse_scalar("x"))
     inner = next(part for part in walk(node) if isinstance(part, exp.In))
-    assert Scope(cursor).standing(node) == (0, 12)
+    assert Scope(cursor).locate_separable(node) == (0, 12)
     with pytest.raises(Exception, match="can't be separated"):
-        Scope(cursor).plain(inner)
+        Scope(cursor).render(inner)

@@ -76,14 +76,14 @@ def test_what_else_is_compared_chooses_among_pairs():
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (FLINK.format(how="", alias=""), "the rows of r are no versions: they have no event time"),
+        (FLINK.format(how="", alias=""), "the rows of r aren't versions: they have no event time"),
         (
             FLINK.format(how="", alias="").replace("o.at ON", "now() ON"),
-            "versions are those of the time of a column",
+            "AS OF needs a column with the time",
         ),
         (
             FLINK.format(how="", alias="").replace("OF o.at", "OF r.at"),
-            "versions are those of a time of o",
+            "AS OF needs a time of o",
         ),
         (
             FLINK.format(how="RIGHT", alias="").replace("JOIN r", f"JOIN {VERSIONS}"),
@@ -105,7 +105,7 @@ def test_what_else_is_compared_chooses_among_pairs():
             DUCKDB.format(how="", more="").replace(
                 "o.at >= r.since", "r.since BETWEEN o.at AND o.at + INTERVAL '1' HOUR"
             ),
-            "a version is as old as the row it is joined with, or older",
+            "a version can't be newer than the row that it is joined with",
         ),
         (
             DUCKDB.format(how="", more="").replace(

@@ -143,9 +143,17 @@ OVER = "OVER (ORDER BY ts RANGE 1 HOUR PRECEDING)"
     ("text", "said", "at"),
     [
         ("SELECT a.k FROM a JOIN b ON a.k = b.k", "nothing bounds a pair", None),
-        (f"SELECT a.k FROM a JOIN b {OVER} ON a.k > b.k", "one of equal columns", "a.k > b.k"),
-        (f"SELECT a.k FROM a JOIN b {OVER} ON k = b.k", "one of equal columns", "k = b.k"),
-        (f"SELECT a.k FROM a JOIN b {OVER} ON a.k = a.j", "one of equal columns", "a.k = a.j"),
+        (
+            f"SELECT a.k FROM a JOIN b {OVER} ON a.k > b.k",
+            "compares equal columns",
+            "a.k > b.k",
+        ),
+        (f"SELECT a.k FROM a JOIN b {OVER} ON k = b.k", "a join compares equal columns", "k = b.k"),
+        (
+            f"SELECT a.k FROM a JOIN b {OVER} ON a.k = a.j",
+            "a join compares equal columns",
+            "a.k = a.j",
+        ),
         (
             f"{ON} a.ts >= b.ts - INTERVAL '1' HOUR",
             "on one side only; write AND a.ts BETWEEN",
@@ -170,13 +178,13 @@ OVER = "OVER (ORDER BY ts RANGE 1 HOUR PRECEDING)"
         (
             "SELECT a.k FROM a WATERMARK t DELAY OF 1 HOUR JOIN b ON a.k = b.k "
             "AND b.ts BETWEEN a.ts - INTERVAL 1 HOUR AND a.ts",
-            "the watermark of a is one of t, and ts is compared; compare a.t",
+            "the watermark of a follows t, and ts is compared; compare a.t",
             None,
         ),
         (
             "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k AND a.n > b.n "
             "AND b.ts BETWEEN a.ts - INTERVAL 1 HOUR AND a.ts",
-            "one of equal columns",
+            "a join compares equal columns",
             "a.n > b.n",
         ),
         (
@@ -208,7 +216,7 @@ OVER = "OVER (ORDER BY ts RANGE 1 HOUR PRECEDING)"
         ),
         (
             f"SELECT a.k FROM a JOIN b WATERMARK at DELAY OF 1 HOUR {OVER} ON a.k = b.k",
-            "the watermark is one of at",
+            "the watermark follows at",
             None,
         ),
         (
@@ -313,7 +321,7 @@ def test_numbers_since_1970_have_the_unit_that_flink_says(precision, function):
 @pytest.mark.parametrize(
     ("call", "problem"),
     [
-        ("TO_TIMESTAMP_LTZ(1700000000000)", "this number doesn't say its unit"),
+        ("TO_TIMESTAMP_LTZ(1700000000000)", "this number has no unit"),
         ("TO_TIMESTAMP_LTZ(ms, 6)", "TO_TIMESTAMP_LTZ has no precision 6"),
     ],
 )

@@ -98,8 +98,8 @@ def test_a_table_that_is_declared_as_one_is_looked_up():
 @pytest.mark.parametrize(
     ("join", "problem", "place"),
     [
-        ("RIGHT JOIN goods g ON b.item = g.name", "no message has met yet", None),
-        ("FULL JOIN goods g ON b.item = g.name", "no message has met yet", None),
+        ("RIGHT JOIN goods g ON b.item = g.name", "that match no message yet", None),
+        ("FULL JOIN goods g ON b.item = g.name", "that match no message yet", None),
         ("LEFT JOIN goods g ON b.kind = g.kind", "one of them may be NULL", "g.kind"),
         ("JOIN goods b ON b.item = b.name", "both sides are called b", "goods b"),
         ("JOIN goods WATERMARK ts DELAY OF 1 MINUTE g ON b.item = g.name", "beside JOIN", None),
@@ -246,19 +246,19 @@ def test_each_row_with_a_time_before_it_is_looked_up():
     [
         (behind("n", "JOIN goods g ON w.item = g.name AND w.n > g.least"), "by equal columns"),
         (behind("n", "JOIN goods g ON item = name"), "by equal columns"),
-        (behind("n", "RIGHT JOIN goods g ON w.item = g.name"), "no window has met yet"),
-        (behind("n", "LEFT SEMI JOIN goods g ON w.item = g.name"), "by JOIN and LEFT JOIN"),
-        (behind("n", "JOIN goods g ON w.n = g.n", "EMIT EARLY EACH"), "n may be another"),
+        (behind("n", "RIGHT JOIN goods g ON w.item = g.name"), "that match no window yet"),
+        (behind("n", "LEFT SEMI JOIN goods g ON w.item = g.name"), "windows take only JOIN"),
+        (behind("n", "JOIN goods g ON w.n = g.n", "EMIT EARLY EACH"), "n may change"),
         (behind("n", "JOIN goods g USING (name)"), "the windows have no column name"),
         (behind("n", "JOIN goods w ON w.item = w.name"), "both sides are called w"),
         (behind("x.*", "JOIN goods g USING (item)"), "there is no table x here"),
         (
             f"WITH w AS ({HOURLY.format('')}), some AS (SELECT item, n FROM w) "
             "SELECT n FROM some JOIN goods g ON some.item = g.item",
-            "these rows aren't looked up in a table",
+            "these rows can't be joined with a table",
         ),
         (COUNT.format("JOIN goods g ON b.item = g.name").replace("g.kind,", "g.*,", 1), "*"),
-        ("SELECT b.* FROM bids b JOIN asks a ON a.id = b.id AND a.ts = b.ts", "aren't told apart"),
+        ("SELECT b.* FROM bids b JOIN asks a ON a.id = b.id AND a.ts = b.ts", "aren't separate"),
     ],
 )
 def test_what_is_refused_behind_windows(text, problem):

@@ -321,6 +321,11 @@ EMITS = [
         "EMIT FILL (n = true) UP TO 1 DAY, EARLY EACH",
         HOURS.early(each=True).fill(n=True, up_to="1 day"),
     ),
+    ("EMIT EARLY OVER 1000 WINDOWS", HOURS.early(over=1000)),
+    (
+        "EMIT EARLY AFTER 5 SECONDS OVER 1000 WINDOWS OR STOP, GRACE 1 HOUR",
+        HOURS.early(after="5 seconds", over=1000, stop=True).late(grace="1 hour"),
+    ),
     ("EMIT EARLY EACH", HOURS.early(each=True)),
     ("EMIT EARLY EVERY ROW", HOURS.early(each=True)),
     ("EMIT GRACE 6 HOURS", HOURS.late(grace="6 hours")),

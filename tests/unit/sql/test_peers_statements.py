@@ -183,12 +183,12 @@ FLINK_WINDOWS = [
     no(
         "SELECT item, price, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY ts "
         "ASC) AS row_num FROM bids) WHERE row_num = 1",
-        "these rows are in no windows of time",
+        "these rows aren't in windows of time",
     ),
     no(
         "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY price DESC) AS "
         "row_num FROM bids) WHERE row_num <= 5",
-        "these rows are in no windows of time",
+        "these rows aren't in windows of time",
     ),
     no(
         "SELECT * FROM DEDUPLICATE_KEEP_FIRST(input => TABLE bids PARTITION BY item)",
@@ -232,7 +232,7 @@ FLINK_JOINS = [
     yes(f"{IN_L.format(TUMBLE)} EXISTS (SELECT * {OF_R.format(ASKED)} l.item = r.item AND {SAME})"),
     no(
         f"{IN_L.format(TUMBLE)} l.item NOT IN (SELECT item {OF_R.format(ASKED)} {SAME})",
-        "NOT IN is unknown where a value is NULL",
+        "NOT IN is NULL as soon as one value is NULL",
     ),
     yes(
         f"{IN_L.format(TUMBLE)} NOT EXISTS (SELECT * {OF_R.format(ASKED)} l.item = r.item AND "
@@ -253,7 +253,7 @@ FLINK_JOINS = [
     no(
         "SELECT b.item, g.kind FROM bids AS b JOIN goods FOR SYSTEM_TIME AS OF b.proc_time AS g "
         "ON b.item = g.item",
-        "the rows of g are no versions: they have no event time",
+        "the rows of g aren't versions: they have no event time",
     ),
     no(
         "SELECT price, wish FROM bids, LATERAL wishes(proc_time) WHERE item = wanted",
@@ -364,7 +364,7 @@ CALCITE = [
     no("SELECT STREAM * FROM bids ORDER BY ts", "this query has no windows"),
     no(
         "SELECT STREAM ts, item FROM bids UNION ALL SELECT STREAM ts, item FROM asks",
-        "UNION ALL unites messages, not whole queries",
+        "UNION ALL unites messages, not results",
     ),
     no(
         "SELECT STREAM o.ts, o.item, p.kind FROM bids AS o JOIN goods AS p ON o.item = p.item",

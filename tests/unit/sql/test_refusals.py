@@ -27,8 +27,8 @@ CASES = [
     ("SELECT k FROM TABLE(SLIDE(TABLE t, DESCRIPTOR(ts), 1 HOUR))", "isn't a window func", "SLIDE"),
     ("SELECT k, count(*) FROM t GROUP BY k", "so this needs windows", "count(*)"),
     (f"SELECT STREAM k, v FROM {HOUR} {G}", "isn't one value in a group", "v"),
-    (f"SELECT STREAM * FROM {HOUR} {G}", "is no column of a group", "*"),
-    ("SELECT FLOOR(ts TO DAY), k FROM t GROUP BY FLOOR(ts TO DAY), k", "goes to hours", "DAY"),
+    (f"SELECT STREAM * FROM {HOUR} {G}", "isn't a column of a group", "*"),
+    ("SELECT FLOOR(ts TO DAY), k FROM t GROUP BY FLOOR(ts TO DAY), k", "rounds to hours", "DAY"),
     ("SELECT k FROM t GROUP BY TUMBLE(ts, 1 HOUR, TIME '0-12'), k", "isn't a time of", "'0-12'"),
     (
         "SELECT k FROM t WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY k",
@@ -43,7 +43,7 @@ CASES = [
     (
         "SELECT k FROM t WATERMARK ts DELAY OF 1 HOUR WINDOW TUMBLING (SIZE 1 HOUR, GRACE PERIOD "
         "1 HOUR) GROUP BY k EMIT CHANGES GRACE 2 HOURS",
-        "WINDOW says so already",
+        "WINDOW has this already",
         "GRACE 2 HOURS",
     ),
     (
@@ -109,7 +109,7 @@ CASES = [
         "GROUP BY k, window_start",
     ),
     (f"SELECT k, v FROM {HOUR} {G}", "add it to GROUP BY, or write an aggregate of it", "v"),
-    (f"SELECT * FROM {HOUR} {G}", "* is no column of a group", "*"),
+    (f"SELECT * FROM {HOUR} {G}", "* isn't a column of a group", "*"),
     (f"SELECT k, corr(a, b) FROM {HOUR} {G}", "corr isn't computed in windows", "corr(a, b)"),
     (
         f"SELECT k, listagg(a, ',') FROM {HOUR} {G}",
@@ -158,7 +158,7 @@ CASES = [
     (f"SELECT k, count(*) FROM {HOUR} {G} UNION SELECT 1", "remember every row", "UNION"),
     (
         f"SELECT k, count(*) FROM {HOUR} {G} UNION ALL SELECT k FROM u",
-        "unites messages, not whole queries",
+        "unites messages, not results",
         "SELECT k",
     ),
     (
@@ -170,13 +170,13 @@ CASES = [
     ("SELECT count(*) FROM t GROUP BY 3, TUMBLE(ts, 1 HOUR)", "from 1 to 1", "3"),
     (
         "SELECT TUMBLE_START(ts, 1 HOUR) FROM t GROUP BY TUMBLE(ts, 2 HOURS)",
-        "windows of one kind",
+        "one kind of windows",
         "TUMBLE_START(ts, 1 HOUR)",
     ),
     ("SELECT TUMBLE_START(ts, 1 HOUR), count(*) FROM t", "add TUMBLE(ts, 1 HOUR) to GROUP", None),
     (
         "SELECT count(*) FROM TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), 1 MONTH, 1 YEAR)) " + G,
-        "as step a month has no fixed length",
+        "a step can't have months",
         "1 MONTH",
     ),
     (
@@ -206,7 +206,7 @@ CASES = [
     ),
     (
         f"SELECT count(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 'size' => 1 HOUR)) {G}",
-        "this is no name of an argument",
+        "this isn't the name of an argument",
         "'size'",
     ),
     (
@@ -269,8 +269,8 @@ CASES = [
         "gap counts messages of other keys too",
         "3 ROWS",
     ),
-    (f"SELECT k FROM {HOUR} {G} EMIT", "EMIT doesn't say when", "^"),
-    (f"SELECT k FROM {HOUR} {G} EMIT SOON", "EMIT doesn't say when", "SOON"),
+    (f"SELECT k FROM {HOUR} {G} EMIT", "EMIT has no clause", "^"),
+    (f"SELECT k FROM {HOUR} {G} EMIT SOON", "EMIT has no clause", "SOON"),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY", "write EVERY 5 SECONDS", "^"),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EACH THEN", "write EVERY 5 SECONDS", "^"),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EACH THEN SOON", "EACH THEN EVERY 1 MINUTE", "SOON"),
@@ -281,7 +281,11 @@ CASES = [
     ),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 5", "a period needs a unit", "5"),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 0 ROWS", "1 or more", "0"),
-    (f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 2 ROWS OR 3 ROWS", "says twice", "3 ROWS"),
+    (
+        f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 2 ROWS OR 3 ROWS",
+        "two periods of one kind",
+        "3 ROWS",
+    ),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 2 ROWS OR EACH", "", "EACH"),
     (f"SELECT k FROM {HOUR} {G} EMIT LATE EACH", "add for example GRACE", "LATE EACH"),
     (f"SELECT k FROM {HOUR} {G} EMIT GRACE 3 ROWS", "isn't measured in time", "3 ROWS"),
@@ -299,14 +303,14 @@ CASES = [
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EACH EARLY EACH", "EARLY twice", "EARLY EACH"),
     (
         f"SELECT k FROM {HOUR} WATERMARK other DELAY OF 1 HOUR {G}",
-        "the watermark is one of other, the windows lie on ts",
+        "the watermark follows other, the windows ts",
         None,
     ),
     (f"SELECT k FROM {HOUR} WATERMARK ts {G}", "stands where DELAY OF should", "GROUP BY"),
     ("SELECT k, sum(x) OVER (PARTITION BY k) FROM t", "kept indefinitely", None),
     (
         "SELECT k, sum(x) OVER (PARTITION BY k ROWS UNBOUNDED PRECEDING) FROM t",
-        "a frame without a beginning grows without end",
+        "a frame without a start grows forever",
         None,
     ),
     (
@@ -331,7 +335,7 @@ CASES = [
     ),
     (
         "SELECT x AS row_number, sum(x) OVER (ORDER BY ts RANGE 2 MINUTES PRECEDING) FROM t",
-        "is what numbers the rows of one key and time",
+        "is the number of a row with the same key and time",
         "x",
     ),
     (
@@ -346,15 +350,19 @@ CASES = [
     ),
     (
         "SELECT sum(x) OVER (ORDER BY ts RANGE 2 PRECEDING) FROM t",
-        "RANGE isn't measured so",
+        "RANGE isn't measured in this",
         "2",
     ),
     (f"SELECT row_number() OVER {OVER} FROM t", "row_number has no frame", None),
-    (f"SELECT sum(x) OVER {OVER}, max(x) OVER (ROWS 3 PRECEDING) FROM t", "of one kind", None),
+    (
+        f"SELECT sum(x) OVER {OVER}, max(x) OVER (ROWS 3 PRECEDING) FROM t",
+        "one kind of",
+        None,
+    ),
     (
         "SELECT sum(x) OVER (ORDER BY ts RANGE 1 MINUTE PRECEDING), "
         "max(x) OVER (PARTITION BY k ORDER BY ts RANGE 2 MINUTES PRECEDING) FROM t",
-        "let them differ only in how far they reach back",
+        "let them differ only in their length",
         "max(x) OVER (PARTITION BY k ORDER BY ts RANGE 2 MINUTES PRECEDING)",
     ),
     (
@@ -366,11 +374,15 @@ CASES = [
     (
         "SELECT sum(x) OVER (ORDER BY ts RANGE 1 HOUR PRECEDING), "
         "max(x) OVER (ORDER BY ts RANGE UNBOUNDED PRECEDING) FROM t",
-        "a frame without a beginning grows without end",
+        "a frame without a start grows forever",
         None,
     ),
     ("SELECT sum(x) OVER w FROM t", "there is no window w", "sum(x) OVER w"),
-    (f"SELECT k, sum(x) OVER {OVER} FROM t GROUP BY k", "can't stand beside OVER", None),
+    (
+        f"SELECT k, sum(x) OVER {OVER} FROM t GROUP BY k",
+        "exclude each other",
+        None,
+    ),
     (f"SELECT k, sum(x) OVER {OVER} FROM {HOUR} {G}", "can't stand beside GROUP BY", None),
     ("SELECT x FROM t GROUP BY TUMBLE(ts, 1 HOUR), ${x}", "stands outside of quotes", None),
     ("SELECT count(*) FROM t WHERE a = '${x}' GROUP BY TUMBLE(ts, 1 HOUR)", "--set x", "${x}"),

@@ -62,7 +62,7 @@ def test_a_table_is_replaced_or_left_as_the_statement_says():
     for words in ("CREATE OR REPLACE TABLE t", "CREATE TABLE IF NOT EXISTS t"):
         new = catalog(f"CREATE {SECOND}".replace("CREATE TABLE t", words))
         assert new.tables["t"].options["path"] == "second"
-    with pytest.raises(mt.SqlError, match="t is there already; give it another name"):
+    with pytest.raises(mt.SqlError, match="t exists already; give it another name"):
         catalog(FIRST, f"CREATE {SECOND}")
 
 
@@ -86,9 +86,9 @@ def test_a_question_reads_the_view_as_it_is_now():
 @pytest.mark.parametrize(
     ("second", "said", "place"),
     [
-        (f"CREATE OR REPLACE {SECOND}".replace("t (", "v ("), "v is there already", None),
-        ("CREATE OR REPLACE VIEW t AS SELECT * FROM v", "t is there already", "t"),
-        ("CREATE VIEW IF NOT EXISTS t AS SELECT * FROM v", "t is there already", "t"),
+        (f"CREATE OR REPLACE {SECOND}".replace("t (", "v ("), "v exists already", None),
+        ("CREATE OR REPLACE VIEW t AS SELECT * FROM v", "t exists already", "t"),
+        ("CREATE VIEW IF NOT EXISTS t AS SELECT * FROM v", "t exists already", "t"),
         (f"CREATE OR REPLACE {SECOND}", "the view v uses t as it was; give the new one", None),
         (
             "CREATE OR REPLACE VIEW IF NOT EXISTS v AS SELECT * FROM t",

@@ -38,7 +38,7 @@ def test_a_view_may_be_united_and_be_a_union():
     ("second", "problem"),
     [
         ("SELECT k, at AS ts FROM b", "the time is at here, and ts before"),
-        ("SELECT k, ts FROM a OFFSET FOR (p, o)", "offsets of several tables may be the same"),
+        ("SELECT k, ts FROM a OFFSET FOR (p, o)", "several tables may have the same offsets"),
     ],
 )
 def test_what_is_refused(second, problem):

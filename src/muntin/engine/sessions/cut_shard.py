@@ -32,6 +32,7 @@ from muntin.engine.sessions.shard import (
     SessionShard,
 )
 from muntin.engine.windows.combine import Combined
+from muntin.model.spec import UNDECIDED
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import join_null_safe
 from muntin.state.runs import FrameCache, segment_length
@@ -59,8 +60,8 @@ class CutSessionShard(SessionShard):
         self.has_outside = self.windows.start is not None
         if self.has_outside:
             self.messages = self.state.table("messages", columns.PANE, width, pl.concat)
-        # The columns that identify a version of a session.
-        self._version = [*self._bounds, *self._ends]
+        # The columns that identify a session as it is emitted.
+        self._window = [*self._identity, *(self._ends or [columns.LAST])]
         self._new_cells, self._new_messages = combiner.no_cells, pl.DataFrame()
 
     def _take(
@@ -116,13 +117,20 @@ class CutSessionShard(SessionShard):
             late = pl.concat([late, self._reject_outside(rows, cuts, taken, moment)])
         if not len(cuts.last):
             return *self._nothing_changed(), late
-        remembered = pl.col(columns.LAST) > moment.closed_before - self.windows.memory
-        has_vanished = (pl.col(columns.MESSAGES) == 0) & (pl.col(FIRED) > 0)
-        vanished = stored.filter(has_vanished & remembered)
+        vanished = self._find_vanished(stored, moment)
         changed, absorbed = self._compare(old, vanished, rows, cuts, moment)
         self.retained.add(changed)
         self.retained.add(absorbed, -1)
         return changed, absorbed, late
+
+    def _find_vanished(self, stored: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
+        """Return what sessions had emitted that don't exist any more, if it is remembered."""
+        emitted = [pl.col(name).max() for name in self._counts if name != UNEMITTED]
+        exists = pl.col(columns.MESSAGES) > 0
+        remembered = pl.col(columns.LAST) > moment.closed_before - self.windows.memory
+        earlier = stored.filter(~exists & (pl.col(FIRED) > 0) & remembered)
+        vanished = join_null_safe(earlier, stored.filter(exists), self._window, "anti")
+        return vanished.group_by(self._window).agg(emitted)
 
     def _open_cells(
         self, named: pl.DataFrame, old: pl.DataFrame, moment: BatchClock
@@ -188,7 +196,8 @@ class CutSessionShard(SessionShard):
             return self.combiner.empty_messages, self.combiner.nothing_rejected
         late = self._find_messages(doubtful, closed)
         aside = doubtful.filter(late).with_columns(pl.lit("late").alias(columns.REASON))
-        self.state.count({"late": len(aside), "counted": len(doubtful) - len(aside)})
+        fate = UNDECIDED if self.has_outside else "counted"
+        self.state.count({"late": len(aside), fate: len(doubtful) - len(aside)})
         return doubtful.filter(~late), self.combiner.set_aside([aside])
 
     def _find_messages(self, messages: pl.DataFrame, cells: pl.DataFrame) -> pl.Series:
@@ -223,8 +232,8 @@ class CutSessionShard(SessionShard):
         messages = pl.concat(settled, how="diagonal")
         outside = rows.filter(pl.Series(~cuts.is_inside) & (rows[columns.PANE] <= high))
         aside = messages.filter(self._find_messages(messages, outside))
-        # They were counted when they came, since later ones could have begun a session before them.
-        self.state.count({"outside": len(aside), "counted": -len(aside)})
+        counted = len(messages) - len(aside)
+        self.state.count({UNDECIDED: -len(messages), "outside": len(aside), "counted": counted})
         return self.combiner.set_aside(
             [aside.with_columns(pl.lit("outside").alias(columns.REASON))]
         )
@@ -241,7 +250,7 @@ class CutSessionShard(SessionShard):
 
         Args:
             old: The open sessions of some keys.
-            vanished: Their earlier sessions, which have emitted and don't exist any more.
+            vanished: What their earlier sessions had emitted, which don't exist any more.
             rows: Their cells.
             cuts: The sessions of the cells.
             moment: The watermark and the wall clock.
@@ -253,17 +262,20 @@ class CutSessionShard(SessionShard):
         whole = whole.with_columns(pl.Series(columns.LAST, cuts.last), *ends)
         into, is_whole = self._find_successors(old, rows, cuts)
         same = np.bincount(into, minlength=len(whole))[into] == 1
-        for name in (columns.FIRST, columns.LAST, *self._ends):
+        for name in self._window[len(self.keys) :]:
             same &= old[name].to_numpy() == whole[name].to_numpy()[into]
+        is_kept = same & (old[columns.LAST].to_numpy() == whole[columns.LAST].to_numpy()[into])
         is_changed = np.ones(len(whole), dtype=np.bool_)
-        is_changed[into[same & is_whole]] = False
+        is_changed[into[is_kept & is_whole]] = False
         is_changed |= np.bincount(group, inside[_IS_NEW].to_numpy(), len(whole)) > 0
         whole = self._add_counts(whole, old, into, same, is_whole, moment)
         whole = self._with_retracts(whole, old, into, ~same)
-        if len(join_null_safe(vanished, whole, self._version, "semi")):
+        if len(join_null_safe(vanished, whole, self._window, "semi")):
             whole, owed_less = self._revive(whole, vanished)
             is_changed[owed_less] = True
-        absorbed = old.with_columns(pl.Series(REPLACED, ~same)).filter(pl.Series(is_changed[into]))
+        absorbed = old.with_columns(pl.Series(REPLACED, ~is_kept)).filter(
+            pl.Series(is_changed[into])
+        )
         return whole.filter(pl.Series(is_changed)), absorbed
 
     def _add_counts(
@@ -281,7 +293,7 @@ class CutSessionShard(SessionShard):
             whole: The sessions.
             old: The stored sessions.
             into: The number of the session that follows each stored one.
-            same: The stored sessions whose bounds didn't change.
+            same: The stored sessions that are emitted with the same bounds.
             is_whole: The stored sessions whose messages are all in the one that follows.
             moment: The wall clock.
         """
@@ -341,15 +353,15 @@ class CutSessionShard(SessionShard):
         numbered = whole.with_row_index(_NUMBER)
         owed = numbered.select(_NUMBER, *self.keys, RETRACTS).drop_nulls(RETRACTS)
         owed = owed.explode(RETRACTS).unnest(RETRACTS)
-        dropped = join_null_safe(owed, whole, self._version, "semi")
-        others = join_null_safe(owed, whole, self._version, "anti")
+        dropped = join_null_safe(owed, whole, self._window, "semi")
+        others = join_null_safe(owed, whole, self._window, "anti")
         replaced = pl.struct(columns.FIRST, columns.LAST, FIRED, *self._ends).alias(RETRACTS)
         lists = others.group_by(_NUMBER, maintain_order=True).agg(replaced)
         counts = [name for name in self._counts if name != UNEMITTED]
-        before = vanished.select(*self._version, *(pl.col(c).alias(f"{c}.before") for c in counts))
-        owing = dropped.select(*self._version, pl.lit(0, pl.Int64).alias(_RETRACTED))
-        before = join_null_safe(before, owing, self._version, "left")
-        again = join_null_safe(numbered.drop(RETRACTS), before, self._version, "left")
+        before = vanished.select(*self._window, *(pl.col(c).alias(f"{c}.before") for c in counts))
+        owing = dropped.select(*self._window, pl.lit(0, pl.Int64).alias(_RETRACTED)).unique()
+        before = join_null_safe(before, owing, self._window, "left")
+        again = join_null_safe(numbered.drop(RETRACTS), before, self._window, "left")
         again = again.join(lists, on=_NUMBER, how="left").sort(_NUMBER)
         retracted = pl.when(pl.col(f"{FIRED}.before") > 0).then(pl.col(_RETRACTED).fill_null(1))
         again = again.with_columns(

@@ -44,7 +44,7 @@ class EachShard(PanedShard):
 
     def _allows(self, waiting: Waiting, wall: int) -> bool:
         policy = waiting.policy
-        if isinstance(policy, When | FirstThen) or ages_of(policy):
+        if waiting.limit is not None or isinstance(policy, When | FirstThen) or ages_of(policy):
             return False
         if isinstance(policy, Each):
             # Windows that another policy left waiting emit with the next message.

@@ -64,13 +64,23 @@ class PanedShard(WindowShard):
 
     def _waiting(self, name: str, policy: Policy | None, span: int) -> Waiting:
         """Open the table of the windows that wait for a policy."""
-        state, keys = self.state, self.keys if by_change(policy) else ()
+        limit = self.spec.firing.over if name == "early" else None
+        state, keys = self.state, self.keys if by_change(policy) or limit is not None else ()
         table = state.table(name, columns.WINDOW, span, self._merge_changes, keys)
         # The stored number of waiting windows is only valid for the same policies.
         same_policies = state.written_by == self.spec.to_dict()
         counted = state.extra.get(_WAITS, {}).get(name) if same_policies else None
         additive = self.spec.firing.accumulate
-        return Waiting(table, policy, name == "late", self._identity, additive, counted)
+        return Waiting(
+            table,
+            policy,
+            name == "late",
+            self._identity,
+            additive,
+            counted,
+            limit,
+            self.spec.shards,
+        )
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         context = self._begin(combined, wall, final)

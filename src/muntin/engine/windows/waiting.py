@@ -22,7 +22,17 @@ from muntin.engine.firing import (
     may_be_due,
     since_columns,
 )
-from muntin.model.policies import EveryRows, Policy, RowsOrEvery, by_change, by_message
+from muntin.engine.order import sort_rows
+from muntin.engine.retention import divide_limit
+from muntin.model.errors import WaitingWindowsError
+from muntin.model.policies import (
+    EveryRows,
+    Policy,
+    RowsOrEvery,
+    WaitingLimit,
+    by_change,
+    by_message,
+)
 from muntin.state.lookup import join_null_safe
 from muntin.state.runs import Merge, Runs, find_extent, join_runs
 
@@ -42,6 +52,11 @@ class Waiting:
         identity: The columns that identify a window of a key.
         additive: Whether changes are only numbers of messages.
         counted: The stored number of waiting windows; ``None`` if it isn't known.
+        limit: The greatest number of waiting windows; ``None`` for no limit.
+        shards: The number of shards that share the limit.
+
+    Attributes:
+        most: This shard's share of the limit.
     """
 
     def __init__(
@@ -52,6 +67,8 @@ class Waiting:
         identity: Sequence[str],
         additive: bool,
         counted: int | None,
+        limit: WaitingLimit | None = None,
+        shards: int | None = None,
     ) -> None:
         self.table = table
         self.policy = policy
@@ -59,9 +76,12 @@ class Waiting:
         self.additive = additive
         self._times = since_columns(policy)
         self._identity = list(identity)
+        self.limit = limit
+        self.most = divide_limit(None if limit is None else limit.windows, shards)
         # New windows can only be counted if waiting windows are looked up by key.
         self.counted = None
-        if by_change(policy):
+        self._counts = by_change(policy) or limit is not None
+        if self._counts:
             self.counted = 0 if table.low is None else counted
 
     @property
@@ -99,13 +119,44 @@ class Waiting:
 
         Returns:
             The windows that emit now, with all changes since they last did.
+
+        Raises:
+            WaitingWindowsError: When more windows wait than the limit allows, and it stops.
         """
+        emitting = self._take_due(changes, clock, mark)
+        if self.most is None or self.counted is None or self.counted <= self.most:
+            return emitting
+        assert self.limit is not None
+        if self.limit.stop:
+            share = "" if self.most == self.limit.windows else f", {self.most:,} in each shard"
+            raise WaitingWindowsError(
+                f"over={self.limit.windows}{share}: {self.counted:,} changed windows wait to emit. "
+                "Raise over= of early(), or leave stop= out, and the oldest emit early."
+            )
+        return pl.concat([emitting, self._take_oldest(changes.clear(), clock)], how="diagonal")
+
+    def _take_oldest(self, nothing: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:
+        """Take the oldest waiting windows, so that no more wait than the limit allows.
+
+        This reads all windows that wait, of which there are about as many as the limit.
+        """
+        assert self.most is not None
+        waiting = self.read(None, None, nothing).filter(pl.col(columns.WINDOW) > clock.after)
+        waiting = sort_rows(waiting, self._identity)
+        rest = waiting.tail(self.most)
+        self.table.rewrite(rest)
+        self.counted = len(rest)
+        return waiting.head(len(waiting) - len(rest))
+
+    def _take_due(self, changes: pl.DataFrame, clock: BatchClock, mark: Mark) -> pl.DataFrame:
+        """Add the changes of a batch, and take the windows that are due by their policy."""
         low = self.table.low
         if self.policy is None or (not len(changes) and low is None):
             return changes.clear()
         changes = self._with_times(changes, clock)
         if (
-            self.counted is None
+            not self._counts
+            and self.counted is None
             and not may_be_due(self.policy, clock)
             and not self._closes(changes, clock)
         ):
@@ -184,7 +235,7 @@ class Waiting:
         emitting, rest = self._split_due(waiting, clock, mark)
         if self.table.low is not None or len(rest):
             self.table.rewrite(rest)
-        if by_change(self.policy):
+        if self._counts:
             self.counted = len(rest)
         return emitting
 

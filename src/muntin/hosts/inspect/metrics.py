@@ -16,6 +16,7 @@ from muntin.model.axis import SECOND
 from muntin.model.counts import FATES, select_rejections
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.model.listening import is_loopback
+from muntin.model.spec import UNDECIDED
 from muntin.query import BatchTimes, Query
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ def _partition_lag(query: Query) -> dict[str, int]:
 
 def _fates(query: Query) -> dict[str, float]:
     counts = query.progress.counts
-    return {name: counts.get(name, 0) for name in FATES}
+    return {name: counts.get(name, 0) for name in FATES - {UNDECIDED}}
 
 
 def _reasons(query: Query) -> dict[str, float]:

@@ -21,7 +21,7 @@ from muntin.sources.kafka import KafkaTopics
 from muntin.sources.kafka_broker import starting_of
 from muntin.sources.kafka_client import refuse_librdkafkas
 from muntin.sources.kafka_formats import InColumns
-from muntin.sources.source import MALFORMED
+from muntin.sources.source import MALFORMED_COLUMN
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.schema import polars_schema, spark_schema
 from muntin.spark.host.zones import ZONE_SETTING
@@ -149,11 +149,11 @@ def _message_schema(topics: KafkaTopics, typed: KafkaTopics) -> StructType:
     others = {
         name: kind for name, kind in typed.message_types().items() if name not in declared.names
     }
-    malformed = others.pop(MALFORMED, None)
+    malformed = others.pop(MALFORMED_COLUMN, None)
     schema = StructType([*declared.fields, *spark_schema(others).fields])
     if malformed is None:
         return schema
-    return schema.add(MALFORMED, "binary", metadata={MARKS_MALFORMED: True})
+    return schema.add(MALFORMED_COLUMN, "binary", metadata={MARKS_MALFORMED: True})
 
 
 def _as_struct(columns: str | Mapping[str, pl.DataType | str]) -> StructType:

@@ -9,8 +9,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from muntin.sources.kafka_columns import OWN, refuse_malformed
-from muntin.sources.source import MALFORMED
+from muntin.sources.kafka_columns import KAFKA_COLUMNS, refuse_malformed
+from muntin.sources.source import MALFORMED_COLUMN
 from muntin.spark.sources.decimals import LONG_TEXTS, exclude_long_numbers
 from muntin.spark.sources.inputs import MARKS_MALFORMED
 
@@ -43,8 +43,8 @@ def parse_rows(
     refuse_malformed(names)
     # A null in this column means well-formed, so a malformed null payload becomes empty bytes.
     raw = F.coalesce(F.col("value"), F.lit(b""))
-    malformed = F.when(corrupt, raw).alias(MALFORMED, metadata={MARKS_MALFORMED: True})
-    own = [name for name in OWN if name not in names and name in frame.columns]
+    malformed = F.when(corrupt, raw).alias(MALFORMED_COLUMN, metadata={MARKS_MALFORMED: True})
+    own = [name for name in KAFKA_COLUMNS if name not in names and name in frame.columns]
     return whole.select(
         *(F.col(f"{_PARSED}.`{name}`") for name in names),
         *(F.col(name).cast("string") if name == "key" else F.col(name) for name in own),

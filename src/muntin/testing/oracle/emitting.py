@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.conditions import read_condition
+from muntin.model.errors import WaitingWindowsError
 from muntin.model.policies import (
     After,
+    Crowded,
     Each,
     Every,
     EveryRows,
@@ -62,9 +65,35 @@ def firings(
             emission = _emission(spec, window, ending)
         if emission is not None:
             emitted += [(window, emission), *((old, RETRACT) for old in window.replaced)]
+    emitted += [(window, "early") for window in _find_crowded(spec, windows, emitted, ending)]
     if fill is not None and fill.follows and not fill.waits:
         emitted += [(window, "late") for window in find_corrected(emitted, windows)]
     return sorted(emitted, key=_in_order)
+
+
+def _find_crowded(
+    spec: WindowSpec,
+    windows: Sequence[OracleWindow],
+    emitted: Sequence[tuple[OracleWindow, str]],
+    ending: Ending,
+) -> Sequence[OracleWindow]:
+    """Return the oldest windows that emit since more wait than the limit allows."""
+    over = spec.firing.over
+    if over is None:
+        return ()
+    emitting = {id(window) for window, _ in emitted}
+    waiting = [
+        window
+        for window in windows
+        if window.unemitted
+        and window.over > ending.after.of(window.key)
+        and id(window) not in emitting
+    ]
+    share = ceil(over.windows / (spec.shards or 1))
+    if over.stop and len(waiting) > share:
+        raise WaitingWindowsError(f"over={over.windows}: {len(waiting)} windows wait")
+    waiting.sort(key=lambda window: (window.end, nulls_first(window.key)))
+    return waiting[: max(0, len(waiting) - share)]
 
 
 def _in_order(firing: tuple[OracleWindow, str]) -> tuple[bool, int, Key, int]:
@@ -121,6 +150,8 @@ def _is_due(spec: WindowSpec, policy: OnePolicy, window: OracleWindow, ending: E
             clocks = [one.wall for one in window.unemitted]
             age = ending.wall - (min(clocks) if since == "first" else max(clocks))
             return age >= wait and _is_due(spec, Every(policy.period), window, ending)
+        case Crowded():
+            return False
         case When(condition):
             held = _values(spec, window, window.messages)
             held |= dict.fromkeys(_overflown(spec, held))

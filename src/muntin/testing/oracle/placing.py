@@ -49,9 +49,13 @@ class Placing(ABC, Generic[K]):
     def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
         """Put the messages of a step into the windows that are open by the marks in force."""
 
-    def pop_outside(self, marks: Watermarks) -> list[Placed]:
-        """Return the messages that are certain to be in no window, by the marks after a step."""
-        return []
+    def settle(self, marks: Watermarks) -> tuple[list[Placed], int]:
+        """Decide which undecided messages are in no window, by the marks at the end of a step.
+
+        Returns:
+            These messages, and the number of the others.
+        """
+        return [], 0
 
     def forget_closed(self, marks: Watermarks) -> None:
         """Drop the windows that take no more messages by the marks at the end of a step.

@@ -162,6 +162,8 @@ class CutPlacing(SessionPlacing):
     def __init__(self, kind: Sessions, grace: int) -> None:
         super().__init__(kind, grace)
         self._outside: list[Placed] = []
+        # Messages that may be outside or not, depending on messages that may still come.
+        self._undecided: list[Placed] = []
         # The sessions that were replaced, by key, start and end.
         self._former: dict[tuple[Key, int, int], OracleWindow] = {}
 
@@ -191,6 +193,8 @@ class CutPlacing(SessionPlacing):
                     break
                 outcome.late |= late
                 numbers -= late
+            if self._kind.start is not None:
+                self._undecided += [messages[number] for number in sorted(numbers)]
             wall = messages[0].wall if messages else 0
             self._replace(key, old, [part for part in parts if not part.outside], wall)
             others = [placed for placed in self._outside if placed.key != key]
@@ -198,17 +202,16 @@ class CutPlacing(SessionPlacing):
             self._outside = others + outside
         return outcome
 
-    def pop_outside(self, marks: Watermarks) -> list[Placed]:
-        """Return the messages outside of sessions that no session can have any more."""
-        settled, self._outside = (
-            [
-                one
-                for one in self._outside
-                if (one.position + 1 + self._grace <= marks.of(one.key)) == is_settled
-            ]
-            for is_settled in (True, False)
-        )
-        return settled
+    def settle(self, marks: Watermarks) -> tuple[list[Placed], int]:
+        """Decide which messages no session has, once the marks have passed them."""
+        settled, undecided = list[Placed](), list[Placed]()
+        for one in self._undecided:
+            is_passed = one.position + 1 + self._grace <= marks.of(one.key)
+            (settled if is_passed else undecided).append(one)
+        self._undecided = undecided
+        outside = [one for one in settled if any(one is other for other in self._outside)]
+        self._outside = [one for one in self._outside if not any(one is o for o in outside)]
+        return outside, len(settled) - len(outside)
 
     def _belongs_to_closed(self, placed: Placed) -> bool:
         return any(
@@ -273,9 +276,9 @@ class CutPlacing(SessionPlacing):
             first = part.members[0].position
             begun = [one.old for one in part.members if one.old and one.position == one.old.start]
             inside = [window for window in old if any(one is window for one in begun)]
-            bounds = (first, part.end, part.over)
-            if [(w.start, w.end, w.over) for w in inside] == [bounds]:
+            if [(window.start, window.end) for window in inside] == [(first, part.end)]:
                 session = inside[0]
+                session.over = part.over
                 session.take(one.placed for one in part.members if one.number is not None)
             else:
                 session = self._create(key, part, inside, wall)

@@ -9,7 +9,7 @@ from typing import Any
 from muntin.model.axis import FARTHEST
 from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.sliding import Sliding
-from muntin.model.spec import DUPLICATES, PARTLY_LATE, WindowSpec
+from muntin.model.spec import DUPLICATES, PARTLY_LATE, UNDECIDED, WindowSpec
 from muntin.model.zones import ZonedWindows, list_zones
 from muntin.testing.oracle.emitting import Ending, firings, row
 from muntin.testing.oracle.filling import create_empty_windows
@@ -21,7 +21,7 @@ from muntin.testing.oracle.window import OracleMessage, OracleWindow, Placed, Po
 
 # The reasons for which a message is rejected.
 REASONS = ("late", "future", "null_key", "null_time", "malformed", "outside", "overflow")
-OUTCOMES = ("seen", "counted", PARTLY_LATE, DUPLICATES, *REASONS)
+OUTCOMES = ("seen", "counted", UNDECIDED, PARTLY_LATE, DUPLICATES, *REASONS)
 
 
 @dataclass
@@ -91,10 +91,7 @@ class Oracle:
         ending = Ending(self._watermarks, after, wall, self._wall)
         for window, emission in firings(self._spec, self._placing.windows.values(), ending):
             self._fire(window, emission, result)
-        for placed in self._placing.pop_outside(after):
-            result.counts["outside"] += 1
-            result.counts["counted"] -= 1
-            result.rejected.append(self._make_rejected_row(placed.message, "outside"))
+        self._settle(after, result)
         self._watermarks, self._wall = after, wall
         self._placing.forget_closed(self._watermarks)
         result.watermark = after.shown_watermark
@@ -131,12 +128,23 @@ class Oracle:
         create_empty_windows(self._spec, self._placing.windows)
         result.counts[PARTLY_LATE] = outcome.partly_late
         numbers = iter(range(len(placed)))
+        kind = self._spec.windows
+        has_outside = isinstance(kind, Sessions) and kind.start is not None
+        accepted = UNDECIDED if has_outside else "counted"
         for message, reason in zip(new, reasons, strict=True):
             if reason is None and next(numbers) in outcome.late:
                 reason = "late"
-            result.counts[reason or "counted"] += 1
+            result.counts[reason or accepted] += 1
             if reason is not None:
                 result.rejected.append(self._make_rejected_row(message, reason))
+
+    def _settle(self, after: Watermarks, result: OracleStep) -> None:
+        """Reject undecided messages that no window has, and count the others."""
+        outside, counted = self._placing.settle(after)
+        result.rejected += [self._make_rejected_row(one.message, "outside") for one in outside]
+        result.counts["outside"] += len(outside)
+        result.counts["counted"] += counted
+        result.counts[UNDECIDED] -= len(outside) + counted
 
     def _was_taken_before(self, message: OracleMessage) -> bool:
         """Return whether this offset was seen before, whatever became of the message then."""

@@ -65,6 +65,7 @@ def test_counts_add_up() -> None:
     assert step.counts == {
         "seen": 6,
         "counted": 1,
+        "undecided": 0,
         "partly_late": 0,
         "duplicates": 0,
         "late": 1,
@@ -72,6 +73,7 @@ def test_counts_add_up() -> None:
         "null_key": 1,
         "null_time": 1,
         "malformed": 1,
+        "outside": 0,
         "overflow": 0,
     }
     assert [row["reason"] for row in step.rejected] == [
