@@ -83,7 +83,7 @@ def _load(connection: Any, spec: WindowSpec, steps: Sequence[Batch]) -> None:
         connection.executemany(f"INSERT INTO read VALUES ({marks})", rows)
     needed = [
         f'"{name}" IS NOT NULL'
-        for name in (*spec.required, *(spec.offset or ()), spec.time)
+        for name in (*spec.non_null_keys, *(spec.offset or ()), spec.time)
         if name
     ]
     once = "SELECT * FROM read"

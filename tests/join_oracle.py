@@ -249,7 +249,7 @@ class JoinOracle:
                 return "malformed"
             if time is None:
                 return "null_time"
-        if None in [message[column] for column in self._spec.required(side)]:
+        if None in [message[column] for column in self._spec.list_required_keys(side)]:
             return "null_key"
         if given.time is not None:
             if given.max_ahead is not None and message[given.time] > wall + given.max_ahead:
@@ -337,7 +337,7 @@ class JoinOracle:
             if number is not None and not far:
                 emission = "late" if one.late and not final else "full"
                 step.rows.append(self._row(one, versions[number], emission))
-            elif "left" in self._spec.unmatched:
+            elif "left" in self._spec.outer_sides:
                 step.rows.append(self._row(one, None, "full"))
 
     def _emit_newest(self, step: JoinStep, watermark: int | None) -> None:
@@ -346,8 +346,8 @@ class JoinOracle:
         ``watermark`` is the right side's before this step; a row goes once it has moved so far on.
         """
         right, now = self._spec.right, self._marks.get(("right", None))
-        if right.kept is not None and watermark is not None:
-            gone = watermark - right.kept
+        if right.own_retention is not None and watermark is not None:
+            gone = watermark - right.own_retention
             self._table = {key: row for key, row in self._table.items() if (row[0] or 0) >= gone}
         apart = (*right.keys, right.time, *(right.offset or ()))
         for one in [one for one in self._held if one.side == "right"]:
@@ -357,7 +357,7 @@ class JoinOracle:
                 del self._table[one.key]
         for one in [one for one in self._held if one.side == "left"]:
             row = self._table.get(one.key) if None not in one.key else None
-            if row is not None or "left" in self._spec.unmatched:
+            if row is not None or "left" in self._spec.outer_sides:
                 step.rows.append(self._row(one, row and row[1], "full"))
         self._held = []
 
@@ -460,7 +460,7 @@ class JoinOracle:
     def _never_matches(self, one: HeldMessage) -> bool:
         """Return whether a message can't match any more, or its retention is over."""
         mark = self._marks.get((one.side, one.partition))
-        kept = self._spec.side(one.side).kept
+        kept = self._spec.side(one.side).own_retention
         if mark is not None and kept is not None and one.place < mark - kept:
             return True
         theirs = self._marks.get((OTHER[one.side], one.partition))
@@ -488,7 +488,7 @@ class JoinOracle:
             if final or (self._never_matches(one) and not self._still_asked(one))
         ]
         for one in done:
-            if one.side in self._spec.unmatched and not one.matched:
+            if one.side in self._spec.outer_sides and not one.matched:
                 left, right = (one, None) if one.side == "left" else (None, one)
                 step.rows.append(self._row(left, right, "full"))
         self._held = [one for one in self._held if one not in done]

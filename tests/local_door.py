@@ -14,10 +14,10 @@ from tests.join_doors import KINDS, Columns, JoinBatch
 from tests.join_oracle import JoinStep
 
 from muntin.engine import columns
-from muntin.hosts.local.join_plan import build_join
-from muntin.hosts.local.plan import Input, Plan
-from muntin.hosts.local.run import Emitted, OperatorRun
-from muntin.hosts.local.window_plan import build_windows
+from muntin.hosts.local.join_plan import plan_join
+from muntin.hosts.local.plan import LocalInput, LocalPlan
+from muntin.hosts.local.run import BatchOutput, OperatorRun
+from muntin.hosts.local.window_plan import plan_windows
 from muntin.model.axis import instant
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
@@ -72,7 +72,7 @@ class LocalDoor:
 class Run:
     """The operators of a plan over stores in memory."""
 
-    def __init__(self, plan: Plan, restart: bool = False) -> None:
+    def __init__(self, plan: LocalPlan, restart: bool = False) -> None:
         self.plan = plan
         self.restart = restart
         self.stores: dict[tuple[int, int], MemoryBlobs] = {}
@@ -98,7 +98,7 @@ class Run:
         *,
         final: bool,
         backlogs: Sequence[Mapping[str, bool]] = ({},),
-    ) -> Emitted:
+    ) -> BatchOutput:
         if self.restart:
             self.opened = self.open()
         read = iter([[frame] for frame in frames])
@@ -117,7 +117,7 @@ class PartitionedFrames(FrameSource):
 
 def window_plan(
     spec: WindowSpec, steps: Sequence[Batch], shards: int, where: pl.Expr | None = None
-) -> tuple[Plan, list[pl.DataFrame]]:
+) -> tuple[LocalPlan, list[pl.DataFrame]]:
     """Return the plan of a query with a spec, and the frame of each step."""
     times = [m[spec.time] for step in steps for m in step.messages if spec.time]
     text = any(isinstance(time, str) for time in times)
@@ -130,9 +130,9 @@ def window_plan(
     if partitioned:
         frames = [f.with_columns(pl.col("partition").alias(columns.PARTITION)) for f in frames]
     source = made(_frame(types, [], None))
-    given = Input(source, spec.time, where, None, spec.max_ahead, spec.offset)
+    given = LocalInput(source, spec.time, where, None, spec.max_ahead, spec.offset)
     bare = replace(spec, types={}, windows=_with_durations(spec.windows))
-    return build_windows(given, spec.key_columns, bare, shards), frames
+    return plan_windows(given, spec.key_columns, bare, shards), frames
 
 
 def _frame(
@@ -162,7 +162,7 @@ def _text(time: int | str | None) -> str | None:
 
 
 def _window_step(
-    emitted: Emitted, spec: WindowSpec, totals: dict[str, int], *, final: bool
+    emitted: BatchOutput, spec: WindowSpec, totals: dict[str, int], *, final: bool
 ) -> OracleStep:
     firings, rejected = window_rows(spec, emitted.results, emitted.rejected)
     counts = _counted(emitted, totals)
@@ -186,7 +186,7 @@ def window_rows(
     return firings, aside
 
 
-def _counted(emitted: Emitted, totals: dict[str, int]) -> dict[str, int]:
+def _counted(emitted: BatchOutput, totals: dict[str, int]) -> dict[str, int]:
     """Return the counts of a step, by the outcome of messages."""
     sums: dict[str, int] = {}
     for shard in emitted.progress:
@@ -253,9 +253,9 @@ class LocalJoinDoor:
 
 def join_plan(
     spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch], shards: int
-) -> tuple[Plan, dict[SideName, list[pl.DataFrame]]]:
+) -> tuple[LocalPlan, dict[SideName, list[pl.DataFrame]]]:
     """Return the plan of a join with a spec, and the frames of each side's steps."""
-    inputs: dict[SideName, Input] = {}
+    inputs: dict[SideName, LocalInput] = {}
     frames: dict[SideName, list[pl.DataFrame]] = {}
     for side in SIDES:
         given = spec.side(side)
@@ -267,9 +267,9 @@ def join_plan(
             partition = pl.lit(_PARTITION).alias(columns.PARTITION)
             frames[side] = [frame.with_columns(partition) for frame in frames[side]]
         source = made(_frame(kinds, [], None))
-        inputs[side] = Input(source, given.time, None, None, given.max_ahead, given.offset)
+        inputs[side] = LocalInput(source, given.time, None, None, given.max_ahead, given.offset)
         spec = spec.with_side(side, replace(given, types={}))
-    return build_join(inputs, spec, "_right", shards), frames
+    return plan_join(inputs, spec, "_right", shards), frames
 
 
 def rejected_message(

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from muntin.spark.session import FORMAT, LOCAL, SETTINGS, WORKERS
+from muntin.spark.session import CHECKPOINT_FORMAT, LOCAL, SESSION_SETTINGS, WORKERS
 
-OWN = {**WORKERS, **LOCAL, FORMAT: SETTINGS[FORMAT]}
+OWN = {**WORKERS, **LOCAL, CHECKPOINT_FORMAT: SESSION_SETTINGS[CHECKPOINT_FORMAT]}

@@ -25,6 +25,7 @@ from muntin.model.errors import SourceError as SourceError
 from muntin.model.errors import SpecChangedError as SpecChangedError
 from muntin.model.errors import SqlError as SqlError
 from muntin.model.errors import StateCorruptedError as StateCorruptedError
+from muntin.model.errors import WaitingWindowsError as WaitingWindowsError
 from muntin.sinks.delta import to_delta as to_delta
 from muntin.sinks.duckdb import to_duckdb as to_duckdb
 from muntin.sinks.iceberg import to_iceberg as to_iceberg

@@ -236,10 +236,10 @@ class Query(ABC):
         """The number of batches that watchers missed, since they were too slow."""
         return sum(watcher.skipped for watcher in list(self._watching.values()))
 
-    def show(self, batch: int, rows: list[Batch], kept: RefCounted | None = None) -> None:
+    def show(self, batch: int, rows: list[Batch], resource: RefCounted | None = None) -> None:
         """Show a batch to all watchers, without waiting for them."""
         for look in list(self.watchers):
-            self._show(look, WatcherCall(batch, (batch, rows), kept), _BATCHES)
+            self._show(look, WatcherCall(batch, (batch, rows), resource), _BATCHES)
 
     def _show(self, look: Callable[..., Any], shown: WatcherCall, most: int) -> None:
         if id(look) not in self._watching:

@@ -25,13 +25,13 @@ from tests.contract.checkpoints import (
 
 from muntin.engine import columns
 from muntin.engine.joins.operator import JoinOperator
-from muntin.engine.operator import RESULTS, Judged
+from muntin.engine.operator import RESULTS, TaskWatermark
 from muntin.engine.windows.operator import WindowOperator
 from muntin.model import aggregates
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import _PASSED_FIELDS, Unpack
-from muntin.spark.host.messages import PASSED, read_rows
+from muntin.spark.host.messages import PASSED, read_frames
 from muntin.spark.host.processor import ShardSteps
 from muntin.spark.host.schema import nullable, polars_schema, result_schema
 from muntin.spark.host.shards import slots
@@ -111,10 +111,12 @@ class Link:
         sent = []
         for name, before in self.fed.items():
             time = self.spec.side(name).time if isinstance(self.spec, JoinSpec) else self.spec.time
-            task = ShuffleTask(self.stage, name, read_rows, time, frozenset(), True)
+            task = ShuffleTask(self.stage, name, read_frames, time, frozenset(), True)
             given = _messages(rows, name) if before is None else before._passed_on(rows, name)
             # Within a query of Spark's, where the suite runs too, batches aren't the chain's.
-            with patch("muntin.spark.host.task.read_watermark", lambda *_: Judged(False, None)):
+            with patch(
+                "muntin.spark.host.task.load_watermark", lambda *_: TaskWatermark(False, None)
+            ):
                 sent += [row for batch in task(iter(given)) for row in batch.to_pylist()]
         made: list[Any] = []
         for slot, store in zip(self.stage.slots, self.stores, strict=True):

@@ -109,17 +109,17 @@ class MemoryCheckpoint(Checkpoint):
         self.oldest, self.newest = 0, len(self.images) - 1
         self.batch = self.newest if batch is None else self.check_batch("batch", batch)
 
-    def texts(self, batch: int | None = None) -> dict[int, str]:
+    def read_manifests(self, batch: int | None = None) -> dict[int, str]:
         image = self.images[self.batch if batch is None else batch]
         return {slot: text for slot, (text, _) in image.items()}
 
-    def blobs(
+    def read_blobs(
         self, wanted: Mapping[int, Sequence[int]], batch: int | None = None
     ) -> dict[int, dict[int, bytes]]:
         image = self.images[self.batch if batch is None else batch]
         return {slot: {n: image[slot][1][n] for n in numbers} for slot, numbers in wanted.items()}
 
-    def sizes(self) -> dict[int, dict[int, int]]:
+    def measure_blobs(self) -> dict[int, dict[int, int]]:
         image = self.images[self.batch]
         return {slot: {n: len(b) for n, b in blobs.items()} for slot, (_, blobs) in image.items()}
 

@@ -104,8 +104,8 @@ def check_changes(then: OpenWindows, now: OpenWindows) -> pl.DataFrame:
 def inspected(checkpoint: MemoryCheckpoint, key: list[str] | None = None) -> dict[str, Any]:
     """What ``inspect`` says, whose sums are those of the state."""
     report = report_of(checkpoint, key or ())
-    runs = [run for one in checkpoint.read.values() for run in one.runs()]
-    blobs = sum(len(mine) for mine in checkpoint.sizes().values())
+    runs = [run for one in checkpoint.manifest_by_shard.values() for run in one.runs()]
+    blobs = sum(len(mine) for mine in checkpoint.measure_blobs().values())
     assert sum(table["rows"] for table in report["tables"]) == sum(run.rows for run in runs)
     assert sum(table["runs"] for table in report["tables"]) == blobs == len(runs)
     assert sum(table["bytes"] for table in report["tables"]) == sum(
@@ -279,13 +279,15 @@ class TestJoins:
         )
         if how == "semi":
             assert "one that has found a partner was emitted then, and isn't kept" in had
-        elif "left" in spec.marked:
+        elif "left" in spec.sides_to_mark:
             assert "were deleted; it had a partner among them, or several" in had
             assert had.endswith("leaves no room for a partner, and has had a partner")
         else:
             assert "were deleted, and whether it had partners among them isn't known" in had
         assert "has no partner among what is kept: no right message of this key" in none
-        assert ("were deleted; it had no partner among them" in none) == ("left" in spec.marked)
+        assert ("were deleted; it had no partner among them" in none) == (
+            "left" in spec.sides_to_mark
+        )
 
     def test_why_a_message_is_late(self) -> None:
         found = said(joined("window").checkpoint, ["a"], "1970-01-01 00:00:00.000001")
@@ -544,7 +546,7 @@ class TestTables:
     def test_inspect_shows_a_key(self, images: list[Any], table: str) -> None:
         checkpoint = MemoryCheckpoint(images)
         report = report_of(checkpoint, ["a"], table)
-        runs = [run for one in checkpoint.read.values() for run in one.runs()]
+        runs = [run for one in checkpoint.manifest_by_shard.values() for run in one.runs()]
         assert report["kind"] == "tables"
         assert sum(one["rows"] for one in report["tables"]) == sum(run.rows for run in runs)
         assert {row["key"] for row in report["key"]} == {"a"}

@@ -30,7 +30,8 @@ _OVER = "OVER (PARTITION BY window_start, window_end ORDER BY v)"
 CLAUSES = [
     Clause("`TUMBLE`, `HOP`, `CUMULATE`, `SESSION` in `FROM TABLE(…)`",
            f"{_N} FROM {_TVF} GROUP BY k, window_start, window_end"),
-    Clause("the same in `GROUP BY`", f"{_N} FROM t GROUP BY k, SESSION(ts, INTERVAL '1' MINUTE)"),
+    Clause("`TUMBLE`, `HOP`, `CUMULATE`, `SESSION` in `GROUP BY`",
+           f"{_N} FROM t GROUP BY k, SESSION(ts, INTERVAL '1' MINUTE)"),
     Clause("Spark's `window(…)`, `session_window(…)`",
            f"{_N} FROM t GROUP BY k, window(ts, '1 minute')"),
     Clause("Calcite's `FLOOR(ts TO HOUR)`, `CEIL`", f"{_N} FROM t GROUP BY k, FLOOR(ts TO HOUR)"),
@@ -48,12 +49,12 @@ CLAUSES = [
            f"SELECT max(n) AS n FROM {_WINDOWS} GROUP BY window_start, window_end"),
     Clause("`ROW_NUMBER`, `RANK`, `DENSE_RANK` in windows, `QUALIFY`",
            f"SELECT k, v, RANK() {_OVER} AS r FROM {_TVF} QUALIFY r <= 3",
-           note="With a bound. Equal rows are numbered by all of their columns."),
+           note="With a limit. All columns order equal rows."),
     Clause("`SELECT *` of a window function", f"SELECT * FROM {_TVF}"),
     Clause("aggregates `OVER (… RANGE … PRECEDING)`, `OVER (… ROWS … PRECEDING)`",
            "SELECT k, v, sum(v) OVER (PARTITION BY k ORDER BY ts RANGE INTERVAL '1' MINUTE "
            "PRECEDING) AS s FROM t"),
-    Clause("`JOIN` of streams that the times bound",
+    Clause("`JOIN` of streams with a bound in time",
            "SELECT a.k, b.v FROM t a JOIN t b ON a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + "
            "INTERVAL '1' MINUTE"),
     Clause("`WITH`, `CREATE VIEW`, queries over queries",
@@ -93,16 +94,17 @@ def listing() -> str:
     """Return the page."""
     parts = [
         "# Clauses and functions of SQL\n\n"
-        "Each clause and function that `mt.sql`, pipelines and the shell take, by the host that "
-        "runs it. Anything else is refused by its name and place.\n\n"
+        "The clauses and functions of `mt.sql`, pipelines and the shell, and the hosts that run "
+        "them. Anything else is an error that shows its line.\n\n"
         "## Clauses\n\n| clause | on Spark | in this process | |\n| --- | --- | --- | --- |\n"
     ]
     for clause in CLAUSES:
         here = "yes" if clause.local else "no"
         parts.append(f"| {clause.name} | yes | {here} | {clause.note} |\n")
     parts.append(
-        "\n## Aggregates\n\nBoth hosts compute the same ones. [What each takes and returns]"
-        "(windows.md#which-aggregate-takes-which-types).\n\n| in SQL | in Python |\n| --- | --- |\n"
+        "\n## Aggregates\n\nBoth hosts compute the same aggregates. Each has its [types of values "
+        "and results](windows.md#which-aggregate-takes-which-types).\n\n"
+        "| in SQL | in Python |\n| --- | --- |\n"
     )
     for name, entry in sorted(ENTRIES.items()):
         sql = entry.sql
@@ -113,18 +115,18 @@ def listing() -> str:
             parts.append(f"| {', '.join(calls)} | `{name}` |\n")
     functions = ", ".join(f"`{name}`" for name in sorted(FUNCTIONS))
     parts.append(
-        "\n## Functions of a row\n\nOn Spark every function of Spark SQL is taken. In this process "
-        "those are taken that mean the same in Polars and Spark:\n\n"
+        "\n## Functions of a row\n\nSpark takes every function of Spark SQL. This process takes "
+        "the functions that mean the same in Polars and Spark:\n\n"
         f"{functions}.\n\n"
-        "Besides them: comparisons, arithmetic, `AND`, `OR`, `NOT`, `IN`, `BETWEEN`, `LIKE`, `IS`, "
-        "`CASE`, casts that lose nothing, and moments `+ INTERVAL` of less than a day.\n\n"
+        "It also takes comparisons, arithmetic, `AND`, `OR`, `NOT`, `IN`, `BETWEEN`, `LIKE`, `IS`, "
+        "`CASE`, casts without loss, and times `+ INTERVAL` of less than a day.\n\n"
         "## The same name with another meaning\n\n"
         "| function | elsewhere | here |\n| --- | --- | --- |\n"
     )
-    parts += [f"| {name} | {there} | {here} |\n" for name, there, here in DIFFERENT]
+    parts += [f"| {name} | {other} | {here} |\n" for name, other, here in DIFFERENT]
     parts.append(
-        "\n## Another name\n\nThese functions of Flink and ksqlDB are refused, with what to write "
-        "instead.\n\n| function | instead |\n| --- | --- |\n"
+        "\n## Another name\n\nThese functions of Flink and ksqlDB are refused. The error names the "
+        "replacement.\n\n| function | replacement |\n| --- | --- |\n"
     )
     parts += [f"| `{name}` | `{sql}` |\n" for name, sql in sorted(REPLACEMENTS.items())]
     parts.append("| `PROCTIME` | `current_timestamp()` in a view, the time of the batch |\n")

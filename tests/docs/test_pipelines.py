@@ -11,7 +11,7 @@ from muntin.explain.ruler import draw_ruler
 from muntin.explain.story import describe_spec
 from muntin.model.errors import SqlError
 from muntin.model.windows import hopping
-from muntin.pipelines.toml import pipeline
+from muntin.pipelines.toml import parse_pipeline
 from muntin.sql import api
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -25,7 +25,7 @@ def fences(page: str, language: str) -> list[str]:
 
 def test_the_pipelines_in_sql_and_in_toml_are_the_same() -> None:
     (sql,), (toml,) = fences("pipelines.md", "sql"), fences("pipelines.md", "toml")
-    ours, theirs = api.compile_pipeline(sql), pipeline(toml)
+    ours, theirs = api.compile_pipeline(sql), parse_pipeline(toml)
     assert ours.flows == theirs.flows
     assert ours.checkpoint == theirs.checkpoint
 

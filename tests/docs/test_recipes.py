@@ -25,12 +25,12 @@ FILES = {
 }
 COMPUTED = """
 import muntin as mt
-from muntin.sql.api import aggregate
+from muntin.sql.api import compile_aggregate
 from muntin.testing import Oracle
 
 spec = mt.standalone.windowed(key="k", time="t").tumbling("10 us").agg(n=mt.sum_distinct("v"))
 messages = [{"k": "a", "t": t, "v": v} for t, v in ((1, 5), (2, 5), (3, 2), (11, 9))]
-print(Oracle(spec).step(messages, wall=0).firings[0]["n"], aggregate("SUM(DISTINCT v)"))
+print(Oracle(spec).step(messages, wall=0).firings[0]["n"], compile_aggregate("SUM(DISTINCT v)"))
 """
 
 

@@ -56,6 +56,10 @@ def _sentence(method: str) -> Callable[..., Any]:
     return run
 
 
+def _trailing(**options: Any) -> Any:
+    return _windowed().trailing("1 hour", **options).agg(n=mt.count())
+
+
 def _rows(**options: Any) -> Any:
     return _windowed(time=None).tumbling(mt.rows(**options)).agg(n=mt.count())
 
@@ -240,6 +244,12 @@ CALLS: dict[str, Call] = {
         _sentence("rolling"),
         {"size": ("1 hour", "a while"), "closed": ("both", "outside")},
         {"size": "1 minute"},
+    ),
+    ".trailing": Call(
+        mt.windowed(CLICKS).trailing,
+        _trailing,
+        {"every": ("30 seconds", "often"), "origin": ("2026-01-01T00:00:30", "some day")},
+        {"every": "1 minute"},
     ),
     ".session": Call(
         mt.windowed(CLICKS).session,

@@ -21,7 +21,7 @@ from muntin.model.pipeline import DeclaredTable
 from muntin.model.reader_options import READERS, ReaderOption, check_reader
 from muntin.model.table_options import options_of
 from muntin.pipelines import form
-from muntin.pipelines.toml import pipeline
+from muntin.pipelines.toml import parse_pipeline
 from muntin.sinks.declared import Surroundings, sink
 from muntin.spark.sources.tables import read_table
 
@@ -221,7 +221,7 @@ def test_a_key_of_a_file_is_honoured_or_refused(path: str) -> None:
     valid, invalid = walk.TOML[path]
     unchanged = ("queries.from", "windows.closed", "$schema")
     if valid is not None:
-        changed = pipeline(text(file(path, valid)))
+        changed = parse_pipeline(text(file(path, valid)))
         if path not in unchanged:
             before = file("checkpoint", "here")
             if path.startswith(("early", "full", "fill")):
@@ -229,11 +229,11 @@ def test_a_key_of_a_file_is_honoured_or_refused(path: str) -> None:
                 before["queries"]["views"].update(
                     {part: {"value": "zero", "up_to": "1 day"}} if part == "fill" else {}
                 )
-            assert changed != pipeline(text(before))
+            assert changed != parse_pipeline(text(before))
     with pytest.raises(MuntinError):
-        pipeline(text(file(path, invalid)))
+        parse_pipeline(text(file(path, invalid)))
     with pytest.raises(MuntinError, match="extra inputs are not permitted"):
-        pipeline(text(file(f"{path}xx", valid if valid is not None else 1)))
+        parse_pipeline(text(file(f"{path}xx", valid if valid is not None else 1)))
 
 
 # The command line

@@ -110,6 +110,8 @@ TOML: dict[str, tuple[Any, Any]] = {
     "windows.cumulating": (None, "often"),
     "windows.sliding": (None, "often"),
     "windows.rolling": (None, "often"),
+    "windows.trailing": (None, "often"),
+    "windows.every": (None, "often"),
     "windows.session": (None, "often"),
     "windows.longest": (None, "1 minute"),
     "windows.start": (None, "views = 1"),

@@ -64,6 +64,7 @@ def chains(draw: st.DrawFn, *, by_wall: bool = True) -> Chain:
         firing,
         early=Each() if _has(firing.early, When) else firing.early,
         late=Each() if _has(firing.late, When) else firing.late,
+        fill=firing.fill and replace(firing.fill, values=()),
     )
     if not by_wall:
         firing = replace(
@@ -105,10 +106,11 @@ def run(
 def between(chain: Chain, below: Sequence[OracleStep], *, follows: bool) -> list[Batch]:
     """The steps of the second query: what the first emits in full in each of its own."""
     full = [[f for f in step.firings if f["emission"] == "full"] for step in below]
-    # Windows that are full later end behind the watermark.
+    # Windows that are full later end behind the watermark, or by as much before it as fills wait.
+    lag = chain.inner.spec.lag
     marks = [step.watermark for step in below]
     reached = [
-        round(mark) + 1 if follows and mark is not None and abs(mark) < math.inf else None
+        round(mark) + 1 - lag if follows and mark is not None and abs(mark) < math.inf else None
         for mark in marks
     ]
     return [

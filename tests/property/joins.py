@@ -214,7 +214,7 @@ def messages(
         times = st.one_of(about, about, about, about, st.none(), st.just("soon"))
     # Most messages have one key, so that there is somebody to meet.
     keys: list[str | None] = ["a", "b"] if orderly else [*"aaaaaabbb", None]
-    if not spec.required(side):
+    if not spec.list_required_keys(side):
         keys += [None]
     message = {"key": draw(st.sampled_from(keys)), "time": draw(times), "id": number}
     if isinstance(spec.bound, ByArrival) and side == "right" and draw(st.integers(0, 4)) == 0:

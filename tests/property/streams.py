@@ -39,6 +39,7 @@ from muntin.model.policies import (
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import LOOK_BACK, Trailing
 from muntin.model.windows import Windows
 
 SPAN = 40
@@ -63,7 +64,7 @@ class Range:
     Attributes:
         kinds: ``fixed`` (tumbling, hopping), ``cumulating``, ``days``, ``sliding``, ``sessions``,
             ``own gaps`` (sessions of which each message has its own gap), ``longest`` (sessions
-            with a longest duration), ``cut`` (sessions that conditions cut).
+            with a longest duration), ``cut`` (sessions that conditions cut), ``trailing``.
         positions: What a message's position may be: ``time``, ``arrival`` or ``offset``.
         full_state: Whether aggregates may need all messages of a window.
         replays: Whether messages may have offsets on the time axis too, and be emitted again.
@@ -91,6 +92,7 @@ class Range:
 _IMPOSSIBLE = {
     ("days", "arrival"), ("days", "offset"), ("sessions", "arrival"), ("own gaps", "arrival"),
     ("own gaps", "offset"), ("longest", "arrival"), ("longest", "offset"),
+    ("trailing", "arrival"), ("trailing", "offset"),
     ("cut", "arrival"), ("cut", "offset"),
 }  # fmt: skip
 SESSIONS = ("sessions", "own gaps", "longest", "cut")
@@ -172,7 +174,8 @@ def any_streams(draw: st.DrawFn, drawn_from: Range = FIRST) -> Stream:
     ground = draw(grounds(drawn_from))
     unit, base = ground.unit, ground.base
     spec = draw(specs(ground))
-    extreme = ground.kind != "days" and draw(st.integers(0, 9)) == 0
+    # The oracle looks at each instant between two messages.
+    extreme = ground.kind not in ("days", "trailing") and draw(st.integers(0, 9)) == 0
     messages = draw(message_lists(spec, ground, extreme=extreme))
     most = spec.lateness + draw(st.sampled_from((0, SPAN * unit, SPAN * unit)))
     arrived = draw(arrivals(spec, messages, most // unit, unit))
@@ -247,6 +250,9 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
     kind = draw(windows(ground))
     if isinstance(kind, Sliding) and kind.rolls:
         firing = replace(firing, accumulate=True)
+    keys = ground.keys
+    if isinstance(kind, Trailing):
+        keys, firing = (*keys, LOOK_BACK), Firing()
     computed = {"n": AGGREGATES["n"]}
     for name in names:
         frame = None
@@ -270,7 +276,7 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
     ahead = None if in_time else draw(st.sampled_from((None, None, 5 * unit, SPAN * unit)))
     nulls = draw(st.sampled_from(("reject", "group")))
     return WindowSpec(
-        keys=ground.keys,
+        keys=keys,
         time="time" if by_time else None,
         windows=kind,
         aggregates=computed,
@@ -290,7 +296,7 @@ def _fills(
 
     Their count is 0, since tests recognize them by it.
     """
-    if ground.axis != "time" or ground.kind in ("sliding", *SESSIONS):
+    if ground.axis != "time" or ground.kind in ("sliding", "trailing", *SESSIONS):
         return st.none()
     lengths = st.integers(13, 40).map(lambda n: n * (DAY if ground.kind == "days" else ground.unit))
     words = st.sampled_from(("zero", "null", "previous") if accumulate else ("zero", "null"))
@@ -309,6 +315,11 @@ def windows(draw: st.DrawFn, ground: Ground) -> Kind:
     if ground.kind == "sliding":
         sides = st.none() if axis == "rows" and size == 1 else st.none() | _sides
         return Sliding(size * unit, axis, draw(sides))
+    if ground.kind == "trailing":
+        every, counts = draw(st.integers(1, 4)), st.integers(1, 8)
+        sizes = draw(st.lists(counts, min_size=1, max_size=3, unique=True))
+        longest_first = tuple(n * every * unit for n in sorted(sizes, reverse=True))
+        return Trailing(longest_first, every * unit, draw(st.integers(0, every - 1)) * unit)
     if ground.kind == "own gaps":
         return Sessions(0, draw(_closed), by="gap")
     if ground.kind == "sessions":

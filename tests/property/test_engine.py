@@ -37,7 +37,7 @@ from muntin.model.windows import Windows
 from muntin.state import runs
 
 LAYOUTS = [EngineDoor(), EngineDoor(3), EngineDoor(4, restart=True), EngineDoor(2, repeat=True)]
-KINDS = (*EVERYTHING.kinds, "own gaps", "longest", "cut")
+KINDS = (*EVERYTHING.kinds, "own gaps", "longest", "cut", "trailing")
 EACH_KIND = [Range((kind,), POSITIONS, True, True, True) for kind in KINDS]
 FEWER = settings(max_examples=max(1, settings.default.max_examples // 4))
 

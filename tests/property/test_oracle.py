@@ -170,7 +170,7 @@ def by_key(spec: WindowSpec, steps: list[Batch]) -> dict[Key, Placed]:
     placed: dict[Key, Placed] = defaultdict(list)
     for message in (m for step in steps for m in step.messages if is_new(spec, m, known)):
         key = key_of(spec, message)
-        needed = [message[column] for column in (*spec.required, *(spec.offset or ()))]
+        needed = [message[column] for column in (*spec.non_null_keys, *(spec.offset or ()))]
         time = message[spec.time] if spec.time else 0
         if None in needed or not isinstance(time, int):
             continue

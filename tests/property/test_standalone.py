@@ -17,7 +17,7 @@ from muntin.state import runs
 
 EACH_KIND = [
     Range((kind,), full_state=True, replays=True)
-    for kind in (*EVERYTHING.kinds, "own gaps", "longest")
+    for kind in (*EVERYTHING.kinds, "trailing", "own gaps", "longest")
 ]
 EACH_KIND += [
     replace(EVERYTHING, positions=("arrival",)),

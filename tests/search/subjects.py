@@ -48,8 +48,8 @@ def _of_drawn(passes: list[Pass]) -> list[Pass]:
     return [of_case(simpler) for simpler in passes]
 
 
-# DuckDB knows no longest duration, so that only the oracle is asked of it.
-ANY_WINDOWS = replace(WIDEST, kinds=(*WIDEST.kinds, "longest"))
+# DuckDB doesn't cut sessions, so that only the oracle is asked of those.
+ANY_WINDOWS = replace(WIDEST, kinds=(*WIDEST.kinds, "longest", "cut"))
 
 
 @dataclass(frozen=True)

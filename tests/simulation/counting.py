@@ -19,13 +19,13 @@ from tests.doors import Batch
 from muntin.engine.operator import (
     REJECTED,
     RESULTS,
-    Judged,
     Part,
     ShardState,
     StepOutput,
     Task,
+    TaskWatermark,
 )
-from muntin.hosts.local.plan import Input, OperatorInput, Plan, lay_out_rejected
+from muntin.hosts.local.plan import LocalInput, LocalOperatorInput, LocalPlan, lay_out_rejected
 from muntin.sources.frames import FrameSource
 from muntin.state.blobs import draw_number
 from muntin.state.manifest import Manifest, Run, parse_manifest
@@ -76,14 +76,14 @@ class CountingOperator:
 
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
         """Send each message to the shard of its key."""
-        judged = task.judged()
+        judged = task.load_watermark()
         rows: list[list[tuple[int, int]]] = [[] for _ in range(task.shards)]
         latest = None
         for frame in messages:
             for key, value in frame.select("key", "value").iter_rows():
                 latest = value if latest is None else max(latest, value)
                 rows[key % task.shards].append((key, value))
-        mark = judged.watermark if judged.known else "unknown"
+        mark = judged.watermark if judged.is_known else "unknown"
         return [
             Part(shard, {"rows": mine, "latest": latest, "judged": mark})
             for shard, mine in enumerate(rows)
@@ -135,7 +135,9 @@ class CountingStep:
         progress = {
             "counts": manifest.counts, "watermark": latest, "pending": 0, "rows": 0, "fired": {}
         }  # fmt: skip
-        return StepOutput({RESULTS: results, REJECTED: rejected}, progress, Judged(True, latest))
+        return StepOutput(
+            {RESULTS: results, REJECTED: rejected}, progress, TaskWatermark(True, latest)
+        )
 
     def _read(self, runs: Sequence[Run]) -> Counts:
         counts: Counts = {}
@@ -167,18 +169,18 @@ class PlainReader:
         return frame
 
 
-def counting_plan(drawn_input: Counting, shards: int) -> tuple[Plan, list[pl.DataFrame]]:
+def counting_plan(drawn_input: Counting, shards: int) -> tuple[LocalPlan, list[pl.DataFrame]]:
     """The plan of counting on the local host, and the frame of each step."""
     frames = [pl.DataFrame(step.messages, schema=MESSAGES) for step in drawn_input.steps]
     source = FrameSource(frames[0].clear())
-    one = OperatorInput("", source, PlainReader())  # type: ignore[arg-type]
-    layout = lay_out_rejected(LATE, {"": Input(source)}, joins=False)
+    one = LocalOperatorInput("", source, PlainReader())  # type: ignore[arg-type]
+    layout = lay_out_rejected(LATE, {"": LocalInput(source)}, joins=False)
 
-    def again(count: int) -> Plan:
+    def again(count: int) -> LocalPlan:
         return counting_plan(drawn_input, count)[0]
 
     operator = CountingOperator()
-    plan = Plan(
+    plan = LocalPlan(
         None, operator, (one,), COUNTED, layout, None, ("key",), shards, shards, again  # type: ignore[arg-type]
     )  # fmt: skip
     return plan, frames

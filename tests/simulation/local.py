@@ -23,7 +23,7 @@ from muntin.hosts.local import checkpoint as checkpoints
 from muntin.hosts.local.checkpoint import LogCheckpoint, PlannedBatch
 from muntin.hosts.local.delivery import REJECTED, RESULTS, Delivery, make_destinations
 from muntin.hosts.local.loop import Loop, Pace
-from muntin.hosts.local.plan import Plan
+from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.local.query import resume_plan
 from muntin.hosts.local.run import OperatorRun
 from muntin.hosts.progress import Progress
@@ -150,7 +150,7 @@ class LocalRun:
         try:
             checkpoint = LogCheckpoint(str(self._folder), self._sync_every, self._file_bytes)
             loop = self._begin(checkpoint)
-            for _ in loop.batches():
+            for _ in loop.run_batches():
                 self.outcome.steps += 1
             self.outcome.progress = loop.progress
             loop.close()
@@ -165,7 +165,7 @@ class LocalRun:
         sinks = (self._tables[0], self._tables[1])
         plan = resume_plan(self._plan(), checkpoint)
         outputs = make_destinations(plan, sinks)
-        run = OperatorRun(plan, checkpoint.store)
+        run = OperatorRun(plan, checkpoint.open_store)
         delivery = Delivery(outputs, checkpoint.identity, str(self._folder))
         readers = [source.open() for source in plan.sources]
         loop = Loop(plan, run, readers, checkpoint, delivery, Pace(), self.clock)
@@ -179,7 +179,7 @@ class LocalRun:
         checkpoint.commit = watch  # type: ignore[method-assign]
         return loop
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> LocalPlan:
         shards = self.case.shards[self.life % len(self.case.shards)]
         plan, frames = plan_of(self.case, shards)
         feeds = [Feed(one, self) for one in frames]
@@ -214,7 +214,7 @@ _OF_DISK = {"create", "write", "flush", "flush of the folder", "remove"}
 _WEIGHTS = {"planning": 0.3}
 
 
-def plan_of(case: Case, shards: int) -> tuple[Plan, list[list[pl.DataFrame]]]:
+def plan_of(case: Case, shards: int) -> tuple[LocalPlan, list[list[pl.DataFrame]]]:
     """The plan of a case, and the frames of each of its sources, step by step."""
     drawn = case.input
     if isinstance(drawn, Stream):

@@ -41,7 +41,7 @@ from muntin.hosts.local.checkpoint import PlannedBatch
 from muntin.hosts.progress import Totals
 from muntin.model.joins import SIDES, SideName
 from muntin.spark.host import handoff, processor, task
-from muntin.spark.host.messages import read_rows
+from muntin.spark.host.messages import read_frames
 from muntin.spark.host.packed import ShardProcessor
 from muntin.spark.host.processor import PROGRESS, ShardSteps, unpack_blobs
 from muntin.spark.host.schema import add_rejected_columns, result_schema, spark_schema
@@ -284,7 +284,7 @@ class SparkRun:
         number = 0
         for name, (messages, time) in self._messages(batch).items():
             size = -(-len(messages) // count)
-            shuffle = ShuffleTask(stage, name, read_rows, time, frozenset(), streams=True)
+            shuffle = ShuffleTask(stage, name, read_frames, time, frozenset(), streams=True)
             for part in range(count):
                 mine = messages.slice(part * size, size)
                 work = partial(self._combine, shuffle, mine)

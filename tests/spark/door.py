@@ -82,7 +82,7 @@ class SparkDoor:
             plans = []
             for plan, (*_, spec) in zip(inner, cases, strict=True):
                 full = WindowedAggregate(plan).full
-                given = Input(full, spec.time, fed=find_upstream(full))
+                given = Input(full, spec.time, upstream=find_upstream(full))
                 plans.append(build_windows(given, spec.key_columns, replace(spec, types={})))
             batches = _batches(plans, cases[0][1][-1], folder)
         found = []
@@ -132,7 +132,7 @@ def _with_intervals(windows: Kind) -> Kind:
 
 def numbered(number: int, plan: Any) -> DataFrame:
     """What a plan tells, so that it is known among what others do."""
-    return plan.emitted.withColumn("number", F.lit(number))
+    return plan.output.withColumn("number", F.lit(number))
 
 
 def _batches(plans: Sequence[Plan], last: Batch, folder: str) -> list[list[Any]]:

@@ -17,7 +17,7 @@ import muntin as mt
 from muntin.sources.flags import NOW
 from muntin.spark.agents.route import AgentStage, Route, TopicFormat
 from muntin.spark.agents.step import AgentOperator
-from muntin.spark.host.messages import read_rows
+from muntin.spark.host.messages import read_frames
 from muntin.spark.host.task import ShuffleTask, Stage
 from muntin.tables import App
 
@@ -89,7 +89,7 @@ def sent(stamps: list[int] | None, time_column: str) -> dict[str, Any]:
     if stamps is not None:
         columns[NOW] = pa.array(stamps, pa.int64())
     made = Stage(partial(AgentOperator, stage), (0,), {}, "operator", is_reused=False)
-    task = ShuffleTask(made, "clicks", read_rows, time_column, frozenset(schema))
+    task = ShuffleTask(made, "clicks", read_frames, time_column, frozenset(schema))
     (batch,) = task(iter([pa.RecordBatch.from_pydict(columns)]))
     header: dict[str, Any] = json.loads(batch.to_pylist()[0]["header"])
     route = header["header"].pop("route")

@@ -308,7 +308,7 @@ def test_chains_three_deep(
 
 def steps(progress: Progress, way: str = "") -> Iterator[str]:
     """The ways to all operators before the last one."""
-    for name, one in progress.before.items():
+    for name, one in progress.upstreams.items():
         yield f"{way}{name}"
         yield from steps(one, f"{way}{name}/")
 
@@ -321,13 +321,13 @@ def test_all_operators_of_a_chain_get_as_many_shards(spark: SparkSession, tmp_pa
     assert plan.with_shards(now) is plan
     more = plan.with_shards(now + 1)
     assert [count for count, _ in more.shard_counts] == [now + 1] * 4
-    assert more.rejected == plan.rejected
+    assert more.rejection_schema == plan.rejection_schema
     # No two operators, nor two runs of one, leave each other their watermarks.
     assert len({*identities(plan), *identities(more)}) == 8
 
 
 def identities(plan: Plan) -> list[str]:
-    return [plan.stage.identity, *(one for fed in plan.fed for one in identities(fed.plan))]
+    return [plan.stage.identity, *(one for fed in plan.upstreams for one in identities(fed.plan))]
 
 
 def test_columns_of_two_types_and_names_of_ours(spark: SparkSession) -> None:

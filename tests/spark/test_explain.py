@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.spark.explain import collect_plans, explain
+from muntin.spark.explain import collect_plans, explain_spark_plan
 
 
 def test_queries_are_noted_and_not_started(spark: SparkSession, tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_queries_are_noted_and_not_started(spark: SparkSession, tmp_path: Path) 
     assert [name for name, _ in found] == ["counts"]
     assert not (tmp_path / "checkpoint").exists()
     assert not spark.streams.active
-    said = explain(found[0][1])
+    said = explain_spark_plan(found[0][1])
     assert "at is never late (it is the arrival time)" in " ".join(said.split())
     assert "tumbling 1 minute, by key on at" in counts.explain(rate=100)
     assert "for 100 messages a second of 10 keys" in " ".join(

@@ -11,10 +11,10 @@ import pytest
 
 from muntin.spark.host import handoff
 from muntin.spark.host.handoff import (
-    Judged,
+    TaskWatermark,
     decode_watermark,
     encode_watermark,
-    read_watermark,
+    load_watermark,
     tag_of_batch,
 )
 
@@ -29,7 +29,7 @@ def sealed(value: Any) -> bytes:
 def test_what_was_left_is_read() -> None:
     judged = decode_watermark(WHOLE)
     assert judged is not None
-    assert (judged.known, judged.watermark) == (True, 5)
+    assert (judged.is_known, judged.watermark) == (True, 5)
     assert judged.taken is not None
     assert judged.taken.dumps() == [(0, 1, 2), ("p", -3, 4)]
     nothing = decode_watermark(encode_watermark(None, []))
@@ -69,11 +69,11 @@ def test_what_nobody_wrote_is_as_if_it_were_not_there(
 ) -> None:
     monkeypatch.setattr(handoff, "_find_batch", lambda: ("query", 1))
     monkeypatch.setattr(handoff, "_path_of", lambda *_: tmp_path / "left")
-    assert read_watermark("operator") == Judged(False, None)
+    assert load_watermark("operator") == TaskWatermark(False, None)
     (tmp_path / "left").write_bytes(left)
-    assert read_watermark("operator") == Judged(False, None)
+    assert load_watermark("operator") == TaskWatermark(False, None)
     (tmp_path / "left").write_bytes(WHOLE)
-    assert read_watermark("operator").watermark == 5
+    assert load_watermark("operator").watermark == 5
 
 
 class Task:
@@ -105,5 +105,5 @@ def test_where_nothing_says_which_batch_it_is_a_stream_has_no_watermark_that_is_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(handoff, "_find_batch", lambda: None)
-    assert read_watermark("operator") == Judged(False, None)
-    assert read_watermark("operator", streams=False).known
+    assert load_watermark("operator") == TaskWatermark(False, None)
+    assert load_watermark("operator", streams=False).is_known

@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from muntin.engine.operator import Operator, Part, ShardState, StepOutput, Task
-from muntin.spark.host.messages import read_rows
+from muntin.spark.host.messages import read_frames
 from muntin.spark.host.plan import build_output
 from muntin.spark.host.processor import PROGRESS, unpack_rows
 from muntin.spark.host.schema import polars_schema
 from muntin.spark.host.shards import slots
-from muntin.spark.host.task import ROW, ShuffleTask, Stage, read_parts
+from muntin.spark.host.task import ROW_SCHEMA, ShuffleTask, Stage, read_parts
 from muntin.spark.sources.inputs import Input, OperatorInput
 
 TOTALS = "remainder long, total long"
@@ -89,8 +89,8 @@ def test_a_host_runs_any_operator(spark: SparkSession) -> None:
 def test_what_a_task_sends_comes_back_as_it_was() -> None:
     class JsonDataclass:
         def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
-            judged = task.judged()
-            assert (judged.known, judged.watermark) == (True, None)
+            judged = task.load_watermark()
+            assert (judged.is_known, judged.watermark) == (True, None)
             (frame,) = messages
             return [Part(0, {"a": [1, None]}, {"x": frame[["n"]], "none": frame.head(0)}), Part(1)]
 
@@ -98,9 +98,9 @@ def test_what_a_task_sends_comes_back_as_it_was() -> None:
             raise AssertionError
 
     stage = Stage(JsonDataclass, (7, 9), {}, "plain", is_reused=False)
-    task = ShuffleTask(stage, "side", read_rows, None, frozenset())
+    task = ShuffleTask(stage, "side", read_frames, None, frozenset())
     (sent,) = task(iter([pa.record_batch({"n": [1, 2]})]))
-    assert sent.schema.names == ROW.names
+    assert sent.schema.names == ROW_SCHEMA.names
     assert sent["slot"].to_pylist() == [7, 9]
     first, second = (read_parts(n, [row]) for n, row in enumerate(sent.to_pylist()))
     (part,) = first
@@ -123,4 +123,4 @@ def test_a_process_keeps_an_operator_unless_it_holds_what_is_the_users() -> None
     assert stage.operator() is stage.operator()
     fresh = Stage(object, (0,), {}, "fresh", is_reused=False)  # type: ignore[arg-type]
     assert fresh.operator() is not fresh.operator()
-    assert polars_schema(ROW)["header"] == pl.String
+    assert polars_schema(ROW_SCHEMA)["header"] == pl.String

@@ -42,7 +42,7 @@ def began(made: mt.WindowedAggregate, folder: Path) -> str:
 
 
 def check(made: mt.WindowedAggregate, checkpoint: str) -> None:
-    check_ticks(made.plan.emitted, checkpoint, made.plan.specs)
+    check_ticks(made.plan.output, checkpoint, made.plan.specs)
 
 
 def test_a_first_policy_on_the_wall_clock_needs_a_new_checkpoint(

@@ -17,7 +17,7 @@ from tests.services.iceberg import has_iceberg, iceberg_catalog
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.spark.sinks.writers import check
+from muntin.spark.sinks.writers import check_destination
 
 AGGREGATES = {"n": mt.count(), "total": mt.sum("value")}
 WINDOWS = ("key", "unix_seconds(window_start) % 86400", "n", "total", "revision")
@@ -162,9 +162,9 @@ def test_a_session_without_the_catalog_is_refused(
 )
 def test_columns_that_delta_cant_have(schema: str, words: str) -> None:
     with pytest.raises(mt.OptionError, match=words):
-        check(mt.to_delta("lake.t"), StructType.fromDDL(schema), None)
+        check_destination(mt.to_delta("lake.t"), StructType.fromDDL(schema), None)
     if "batch" in schema and has_delta():
-        check(mt.to_delta("lake.t"), StructType.fromDDL(schema), ("batch",))
+        check_destination(mt.to_delta("lake.t"), StructType.fromDDL(schema), ("batch",))
 
 
 @pytest.mark.parametrize(
@@ -178,13 +178,13 @@ def test_columns_that_delta_cant_have(schema: str, words: str) -> None:
 )
 def test_columns_that_iceberg_cant_have(schema: str, words: str) -> None:
     with pytest.raises(mt.OptionError, match=words):
-        check(mt.to_iceberg("lake.t"), StructType.fromDDL(schema), None)
+        check_destination(mt.to_iceberg("lake.t"), StructType.fromDDL(schema), None)
 
 
 def test_the_history_is_said_to_keep_the_batchs_number() -> None:
     sink = mt.to_delta("lake.t", history="lake.h")
     with pytest.raises(mt.OptionError, match=r"in which lake\.h keeps .* or keep no history"):
-        check(sink, StructType.fromDDL("batch int"), ("batch",))
+        check_destination(sink, StructType.fromDDL("batch int"), ("batch",))
 
 
 @pytest.mark.parametrize("table", ["", "/", "a`b", "lake.`t`"])

@@ -28,7 +28,7 @@ from muntin.hosts.seed import FACTS, FOLDER
 from muntin.sinks.duckdb import DuckDBSink
 from muntin.spark import seeding
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.internals.checkpoints import home
+from muntin.spark.host.internals.checkpoints import find_home
 
 
 def on_spark(spark: SparkSession, folders: Folders, files: int = 1) -> Read:
@@ -147,7 +147,7 @@ def test_a_first_start_on_spark_may_fail_at_any_moment(
     place = {
         "load": "muntin.spark.rescale._run_load",
         "begin_at": "muntin.spark.seeding.begin_at",
-        "record": "muntin.spark.seeding.Record.write",
+        "record": "muntin.spark.seeding.ProgressRecord.write",
         "before": "muntin.spark.seeding.take_place",
         "after": "muntin.spark.seeding.take_place",
     }[moment]
@@ -158,7 +158,7 @@ def test_a_first_start_on_spark_may_fail_at_any_moment(
     assert (new / FOLDER / FACTS).exists()
     run(hopping(on_spark(spark, folders)), new, out)
     assert not (new / FOLDER).exists()
-    assert Path(home(spark, str(new))).name == "1"
+    assert Path(find_home(spark, str(new))).name == "1"
     run(hopping(folders.read), tmp_path / "whole", tmp_path / "expected.duckdb")
     assert read_tables(out) == read_tables(tmp_path / "expected.duckdb")
 

@@ -20,7 +20,7 @@ from tests.spark.feed import MESSAGE, Feed, at, rows
 import muntin as mt
 from muntin.model.errors import OptionError
 from muntin.sources.flags import Flags
-from muntin.spark.sources.parquet import SETTING, ParquetReader, files
+from muntin.spark.sources.parquet import SETTING, ParquetReader, list_file_parts
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def setting(spark: SparkSession) -> Any:
 
 
 def reads_files(frame: DataFrame) -> bool:
-    return files(frame, F.lit("0")) is not None
+    return list_file_parts(frame, F.lit("0")) is not None
 
 
 def windows(frame: DataFrame, **options: Any) -> mt.WindowedAggregate:
@@ -89,7 +89,7 @@ def test_files_and_rows_come_to_the_same(
     if parts > 1:
         monkeypatch.setattr("muntin.spark.sources.parquet._ROWS_OF_A_PART", 1)
     by_files = windows(feed.stream(spark), **options)
-    plan = by_files.plan.emitted._jdf.queryExecution().analyzed().toString()
+    plan = by_files.plan.output._jdf.queryExecution().analyzed().toString()
     assert plan.count(", content#") == 1
     assert ("explode(" in plan) == (parts > 1)
     setting.set(SETTING, "false")

@@ -70,7 +70,7 @@ def test_results_are_the_same_with_less_sent(
     seen = F.col("at") - F.expr("INTERVAL 1 SECOND") * F.col("value")
     frame = feed.frame(spark).withColumns({"seen": seen, "part": F.lit("one")})
     made = windows(frame, **options)
-    whole = unpack_rows(made.plan.emitted, RESULTS, made.plan.results)
+    whole = unpack_rows(made.plan.output, RESULTS, made.plan.results_schema)
     assert sorted(made.results.collect()) == sorted(whole.collect())
     assert made.results.count() > 2
 
@@ -82,7 +82,7 @@ def test_files_are_read_by_the_workers_for_results_too(
     made = counted.agg(n=mt.count())
     assert made.plan.columnar
     assert ", content#" in made.results._jdf.queryExecution().analyzed().toString()
-    whole = unpack_rows(made.plan.emitted, RESULTS, made.plan.results)
+    whole = unpack_rows(made.plan.output, RESULTS, made.plan.results_schema)
     alone = sorted(emitted(made.results, tmp_path / "alone"))
     assert alone == sorted(emitted(whole, tmp_path / "whole"))
     assert len(alone) == 4

@@ -16,7 +16,7 @@ from tests.spark.feed import Feed, at
 import muntin as mt
 from muntin.model.aggregates import Aggregate
 from muntin.spark.ending import QueryEnd
-from muntin.spark.session import FORMAT, PROVIDER, ROCKSDB
+from muntin.spark.session import CHECKPOINT_FORMAT, PROVIDER, ROCKSDB
 from muntin.spark.windowed import Windowed
 
 COLUMNS = "key string, at timestamp, value long, price double, ok boolean, list array<long>"
@@ -341,28 +341,28 @@ def test_the_error_of_a_worker_is_raised(text: str, error: type[Exception], word
 
 
 def test_a_session_whose_state_a_crash_may_spoil(spark: SparkSession, frame: DataFrame) -> None:
-    spark.conf.set(FORMAT, "1")
+    spark.conf.set(CHECKPOINT_FORMAT, "1")
     try:
         with pytest.raises(mt.SettingError, match=r"is '1'.*set it to '2'.*muntin\.configure"):
             over(frame).agg(n=mt.count())
     finally:
-        spark.conf.set(FORMAT, "2")
+        spark.conf.set(CHECKPOINT_FORMAT, "2")
 
 
 def test_all_settings_that_are_wrong_are_named_with_a_line_to_paste(
     spark: SparkSession, frame: DataFrame
 ) -> None:
     before = spark.conf.get(PROVIDER)
-    spark.conf.set(FORMAT, "1")
+    spark.conf.set(CHECKPOINT_FORMAT, "1")
     spark.conf.set(PROVIDER, "HDFS")
     try:
         with pytest.raises(mt.SettingError) as caught:
             over(frame).agg(n=mt.count())
         said, _, line = str(caught.value).partition("In one line: ")
         assert f"{PROVIDER} is 'HDFS'" in said
-        assert f"{FORMAT} is '1'" in said
+        assert f"{CHECKPOINT_FORMAT} is '1'" in said
         exec(line)
         over(frame).agg(n=mt.count())
     finally:
-        spark.conf.set(FORMAT, "2")
+        spark.conf.set(CHECKPOINT_FORMAT, "2")
         spark.conf.set(PROVIDER, before)

@@ -18,7 +18,7 @@ from tests.spark.feed import Feed, at, emitted, rows
 import muntin as mt
 from muntin.spark import rescale as rescaling
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.internals.checkpoints import home
+from muntin.spark.host.internals.checkpoints import find_home
 from muntin.spark.rescale import rescale
 
 AGGREGATES = {"n": mt.count(), "total": mt.sum("value"), "most": mt.max("value")}
@@ -209,7 +209,7 @@ def test_a_query_that_is_started_with_another_number_moves_its_state(
     assert emitted(out) == feed.windows(10, 4)
     assert once(out) == []
     # Only what is gone on from has state.
-    assert Path(home(spark, str(checkpoint))) == checkpoint / "moved" / "2"
+    assert Path(find_home(spark, str(checkpoint))) == checkpoint / "moved" / "2"
     assert [path.parent for path in checkpoint.rglob("state")] == [checkpoint / "moved" / "2"]
 
 

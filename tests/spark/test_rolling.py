@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.feed import at
 
 import muntin as mt
-from muntin.pipelines.toml import pipeline
+from muntin.pipelines.toml import parse_pipeline
 from muntin.spark.statements import bind
 
 MESSAGES = [(k, at(s), s % 7) for s in (0, 3, 3, 9, 10, 30, 31) for k in "ab"]
@@ -43,7 +43,7 @@ def test_the_rows_of_spark_sql(spark: SparkSession) -> None:
     total, recent = (OVER.format(size, "CURRENT ROW") for size in (10, 3))
     text = f"SELECT key, at, value, sum(value) {total} AS total, max(value) {recent} AS near FROM c"
     assert shown(mt.sql(spark, text, c=clicks).results) == expected(spark)
-    file = pipeline(
+    file = parse_pipeline(
         """
         checkpoint = "c"
         [tables.clicks]

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import muntin as mt
-from muntin.spark.session import FORMAT, PROVIDER
+from muntin.spark.session import CHECKPOINT_FORMAT, PROVIDER
 
 
 # The tests' own JVM is started for short runs.
@@ -46,13 +46,16 @@ def test_a_builder_takes_settings_and_keeps_its_time_zone() -> None:
 
 def test_a_session_that_runs_is_configured(spark: SparkSession) -> None:
     zone = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set(FORMAT, "1")
+    spark.conf.set(CHECKPOINT_FORMAT, "1")
     spark.conf.set(PROVIDER, "another")
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
         assert mt.configure(spark) is spark
         wanted = mt.settings()
-        assert [spark.conf.get(n) for n in (FORMAT, PROVIDER)] == [wanted[FORMAT], wanted[PROVIDER]]
+        assert [spark.conf.get(n) for n in (CHECKPOINT_FORMAT, PROVIDER)] == [
+            wanted[CHECKPOINT_FORMAT],
+            wanted[PROVIDER],
+        ]
         assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
     finally:
         spark.conf.set("spark.sql.session.timeZone", str(zone))

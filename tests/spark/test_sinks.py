@@ -20,7 +20,7 @@ import muntin as mt
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import check_separate_tables, prepare_sinks
 from muntin.sinks.sink import to_sink as sink_of
-from muntin.spark.sinks.writers import check
+from muntin.spark.sinks.writers import check_destination
 
 
 def test_sessions_that_grow_together_leave_one(spark: SparkSession, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_folders_that_cant_be_are_refused(
 ) -> None:
     schema = StructType.fromDDL("key string, n int")
     with pytest.raises(mt.OptionError, match=words):
-        check(mt.to_parquet("out", partition_by=by()), schema, None)
+        check_destination(mt.to_parquet("out", partition_by=by()), schema, None)
 
 
 def test_no_files_are_refused() -> None:

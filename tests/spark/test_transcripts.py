@@ -17,7 +17,10 @@ _IN_EVERY_RUN |= {
     "quarters that begin each month, early and late",
     "samza, the metadata of a window are its bounds, its start offset and its last offset",
     "then, the first message at once and each minute from then on",
+    "trailing, messages come and fall out of each look-back at its own time",
     "then, a session that has grown begins with the first again",
+    "cuts, from one event to another",
+    "cuts, a late end splits a session that has emitted",
 }
 
 

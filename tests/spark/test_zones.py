@@ -101,7 +101,7 @@ def test_queries(messages: DataFrame) -> None:
     # In a chain each stage remembers its own.
     chain = sentence(sentence(messages, time="s").results, time="window_start").plan
     assert chain.spec.zone is None
-    assert [fed.plan.spec.zone for fed in chain.fed] == ["UTC"]
+    assert [fed.plan.spec.zone for fed in chain.upstreams] == ["UTC"]
 
 
 def test_without_a_plan_only_a_text_for_a_time_counts(

@@ -13,6 +13,7 @@ it states something that is not so, and a run of it must be found failing. The s
       days 1 in each tz                             (a column with the zone of each key)
       sliding 10 s          sliding 3 rows
       rolling 10 s          rolling 3 rows closed left
+      trailing 30 s, 10 s every 5 s
       session 10 s          session 10 s open       (``open``: a whole gap parts two messages)
       session by gap        session by gap open     (a column of each message's own, microseconds)
       session 10 s, at most 25 s, start login, end logout, same state open      (any of these)
@@ -44,7 +45,8 @@ they aren't said.
 
 - A message is its cells in order: ``a 3 5``; ``""`` is the empty text, ``"null"`` the word.
 - A firing is the key cells, the window, the aggregates, emission and revision:
-  ``a 0..10 5 full 0``. A list is ``[1,2]``, without spaces; on the rows axis a window's bounds are
+  ``a 0..10 5 full 0``. Trailing windows have their look-back before it: ``a 10s 0..10 5 full 2``.
+  A list is ``[1,2]``, without spaces; on the rows axis a window's bounds are
   whole numbers.
 - A rejected message is its cells, the reason and the watermark in force: ``a 3 5 late 20``.
 
@@ -63,9 +65,9 @@ from typing import Any
 import yaml
 from tests.doors import Batch
 
-from muntin.model import aggregates, cumulating, days, months, sessions, sliding, windows
+from muntin.model import aggregates, cumulating, days, months, sessions, sliding, trailing, windows
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import SECOND, Length, instant, measure, micros, rows
+from muntin.model.axis import SECOND, Length, instant, measure, micros, phrase, rows
 from muntin.model.fill import FILL_WORDS, Fill, fill_of
 from muntin.model.grouping_sets import GROUPING_ID, number_sets
 from muntin.model.inputs import BY_GREATEST, read_watermark
@@ -86,6 +88,7 @@ from muntin.model.policies import (
 )
 from muntin.model.sessions import Closed
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import LOOK_BACK
 from muntin.model.zones import ZonedWindows
 
 # Reading all transcripts takes a second with libyaml, and many without.
@@ -99,6 +102,7 @@ _READERS = {
     "long": int,
     "double": float,
     "boolean": {"true": True, "false": False}.__getitem__,
+    "length": lambda text: phrase(micros("length", text)),
 }
 
 
@@ -171,10 +175,14 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
     if "sets" in item:
         named = re.findall(r"\((.*?)\)", item["sets"])
         sets = number_sets(tuple(tuple(one.split()) for one in named) or item["sets"], keys)
+    kind = read_windows(item["windows"])
+    result_keys = () if kind.result_key is None else (kind.result_key,)
+    if sets is not None:
+        result_keys = (GROUPING_ID,)
     return WindowSpec(
-        keys=keys if sets is None else (*keys, GROUPING_ID),
+        keys=(*keys, *result_keys),
         time=None if item.get("time") == "none" else "time",
-        windows=read_windows(item["windows"]),
+        windows=kind,
         aggregates={name: _aggregate(text) for name, text in dict(item["aggregates"]).items()},
         firing=_firing_policies(item),
         lateness=micros("lateness", item.get("lateness", "0 s")),
@@ -271,6 +279,9 @@ def read_windows(text: str) -> Kind:
         case "rolling":
             length, _, closed = size.partition(" closed ")
             return sliding.rolling(read_length(length), closed or "right")
+        case "trailing":
+            look_backs, _, every = rest.partition(" every ")
+            return trailing.trailing(look_backs.split(", "), every, origin=start)
     assert kind == "session", kind
     size, *words = rest.removesuffix(" open").split(", ")
     closed: Closed = "left" if rest.endswith(" open") else "both"
@@ -365,7 +376,7 @@ def read_cell(text: str, kind: str) -> Any:
 
 def _firing(row: str, spec: WindowSpec, columns: dict[str, str]) -> dict[str, Any]:
     cells = iter(row.split())
-    kinds = {**columns, GROUPING_ID: "long"}
+    kinds = {**columns, GROUPING_ID: "long", LOOK_BACK: "length"}
     firing = {name: read_cell(next(cells), kinds[name]) for name in spec.keys}
     start, _, end = next(cells).partition("..")
     bound = read_time if spec.axis == "time" else int

@@ -40,6 +40,7 @@ from muntin.model.policies import After, Crowded, Every, Firing, OnePolicy, Poli
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, WindowSpec
+from muntin.model.trailing import LOOK_BACK, Trailing
 from muntin.model.windows import Windows
 from muntin.model.zones import ZonedWindows
 from muntin.testing.oracle import OracleStep
@@ -155,6 +156,8 @@ def _windows(windows: Kind) -> str:
             text = grid if size != slide else f"tumbling {_length(size, axis)}"
         case Cumulating(size, step, origin):
             text = f"cumulating {_length(size, axis)} by {_length(step, axis)}"
+        case Trailing(sizes, every, origin):
+            text = f"trailing {', '.join(map(phrase, sizes))} every {phrase(every)}"
         case Sliding(size, _, None):
             return f"sliding {_length(size, axis)}"
         case Sliding(size, _, closed):
@@ -226,7 +229,8 @@ def _window_step(
     for row in step.firings:
         values = [_value(row[name]) for name in spec.aggregates]
         window = f"{bound(row['window_start'])}..{bound(row['window_end'])}"
-        key = [_cell(row[name]) for name in spec.keys]
+        cells = {name: _cell(row[name]) for name in spec.keys}
+        key = [c.replace(" ", "") if n == LOOK_BACK else c for n, c in cells.items()]
         firings.append(" ".join([*key, window, *values, row["emission"], str(row["revision"])]))
     yield "expect", firings
     refused = [

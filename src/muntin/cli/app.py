@@ -61,6 +61,8 @@ def build() -> typer.Typer:
 
 def _build_windowing() -> typer.Typer:
     """Build the commands of the windowing application."""
+    import typer
+
     from muntin.cli.flags import PlainCommand, PlainGroup
     from muntin.cli.windowing import windowing
     from muntin.cli.windowing_delete import delete_rows

@@ -109,7 +109,7 @@ def _describe_python(
     check_settings(function, values)
     with session(Console(stderr=True), path.stem) as spark:
         from muntin.spark.explain import collect_plans
-        from muntin.spark.explain import explain as words
+        from muntin.spark.explain import explain_spark_plan as words
 
         with collect_plans() as noted:
             function(spark, **values)
@@ -119,6 +119,6 @@ def _describe_python(
 def schema() -> None:
     """Print the JSON Schema of a pipeline in TOML, for editors."""
     with report_errors():
-        from muntin.pipelines.form import form_schema as made
+        from muntin.pipelines.form import form_schema
 
-        print(json.dumps(made(), indent=2))
+        print(json.dumps(form_schema(), indent=2))

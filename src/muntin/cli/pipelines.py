@@ -113,13 +113,13 @@ def read_checked_pipeline(
     """
     problems: list[MuntinError] = []
     # A missing extra is reported here, before the imports that need it.
-    pipeline = read_pipeline(path, values, whole=whole, problems=problems)
+    pipeline = read_pipeline(path, values, requires_all=whole, problems=problems)
     from muntin.pipelines.checks import check_pipeline
 
     # Sinks are slow to import.
     from muntin.sinks.declared import check_declared_sink
 
-    checked = check_pipeline(pipeline, partial(check_declared_sink, given=values))
+    checked = check_pipeline(pipeline, partial(check_declared_sink, settings=values))
     checked.problems[:0] = problems
     return pipeline, checked
 

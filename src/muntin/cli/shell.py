@@ -153,7 +153,7 @@ class Shell:
             else:
                 rows.take(_list_rows(frame))
 
-        if not aggregate.plan.emitted.isStreaming:
+        if not aggregate.plan.output.isStreaming:
             take(aggregate.results)
             if rows is not None:
                 self.console.print(rows.table())

@@ -58,7 +58,7 @@ def _list_lines(monitor: Monitor, last: Report | None) -> list[tuple[str, str, s
             latency += f", 95% below {last.latency_95:,.0f} ms"
         lines.append(("inserted", f"{last.throughput:,.0f}/s", latency))
         if last.rejected:
-            lines.append(("rejected", "", last.rejected_text))
+            lines.append(("rejected", "", last.reject_summary))
         rate = last.deleted / last.seconds
         lines.append(("deleted", f"{rate:,.0f}/s", f"in {last.chunks:,} chunks"))
     lines.append(("backlog", f"{monitor.backlog:,}", f"delete lag {monitor.lag:,} ms"))

@@ -73,7 +73,7 @@ def move(
         raise OptionError("to", to, f"doesn't fit: {source} {problem}", hint)
     path = _empty_folder(folder)
     if is_local:
-        with local.read_query(source) as (seed, blobs):
+        with local.read_local_query(source) as (seed, blobs):
             return _write(path, to, seed, blobs)
     from muntin.spark.leaving import read_query
     from muntin.spark.session import active_session

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from muntin.dataframe.host import Host, choose_host
-from muntin.hosts.local.statements import TableRows, bind_query, index_by_name
-from muntin.hosts.local.tables import needs_spark, source_of
+from muntin.hosts.local.plan import InputRows
+from muntin.hosts.local.statements import bind_query, index_by_name
+from muntin.hosts.local.tables import make_source, needs_spark
 from muntin.hosts.local.windowed import find_rows
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import find_tables
@@ -125,20 +126,20 @@ def _query_locally(question: CompiledQuery, tables: Mapping[str, Any]) -> LocalD
     rows_by_name = index_by_name({name: find_rows(name, table) for name, table in tables.items()})
     surroundings = Surroundings({}, os.environ)
 
-    def find(name: str) -> TableRows:
+    def find(name: str) -> InputRows:
         if name.lower() in rows_by_name:
             return rows_by_name[name.lower()]
         table = question.tables.get(name.lower())
         if table is None:
             hint = "pass it by name, as in mt.sql(statement, clicks=clicks)"
             raise OptionError("FROM", name, "isn't a table", hint)
-        return source_of(table, surroundings)
+        return make_source(table, surroundings)
 
     lowered = question.lowered
     try:
         query = bind_query(lowered.query, find)
         if lowered.order is not None:
-            query.show_in(lowered.order)
+            query.sort_results(lowered.order)
         return query
     except OptionError as error:
         raise question.locate_error(error) from error

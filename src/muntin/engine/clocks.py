@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from time import time_ns
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -24,6 +25,11 @@ MOST_CLOCKS = 4096
 _MOST_SHOWN = 64
 # Greatest number of runs of messages of one partition that are processed one by one.
 _MOST_RUNS = 256
+
+
+def read_machine_clock() -> int:
+    """Return the wall clock of this machine, microseconds since the epoch."""
+    return time_ns() // 1_000
 
 
 class ClockTime(NamedTuple):

@@ -57,7 +57,7 @@ def message_keys(spec: WindowSpec) -> list[str]:
     """Return the key columns of messages, of which there is always at least one."""
     if spec.sets is not None:
         return [*(f"{SET_KEY}{i}" for i in range(len(spec.key_columns))), GROUPING]
-    return list(spec.keys) or [ALL]
+    return list(spec.key_columns) or [ALL]
 
 
 def number(name: str, value: int = 0) -> pl.Expr:

@@ -24,21 +24,23 @@ _FAMILIES: dict[type[pl.DataType], str] = {
 }  # fmt: skip
 
 
-def shape_of(dtype: pl.DataType) -> Shape:
+def find_shape(dtype: pl.DataType) -> Shape:
     """Return a type as aggregates see it.
 
     Example:
-        >>> sorted(shape_of(pl.List(pl.Map(pl.String(), pl.Int64()))).inside)
+        >>> sorted(find_shape(pl.List(pl.Map(pl.String(), pl.Int64()))).inside)
         ['integer', 'map', 'string']
     """
     text = str(dtype)
     if isinstance(dtype, pl.List | pl.Array):
-        return Shape.nested(text, "array", [shape_of(_instantiate(dtype.inner))])
+        return Shape.make_nested(text, "array", [find_shape(_instantiate(dtype.inner))])
     if isinstance(dtype, pl.Struct):
-        return Shape.nested(text, "struct", [shape_of(_instantiate(f.dtype)) for f in dtype.fields])
+        return Shape.make_nested(
+            text, "struct", [find_shape(_instantiate(f.dtype)) for f in dtype.fields]
+        )
     if isinstance(dtype, pl.Map):
-        return Shape.nested(
-            text, "map", [shape_of(_instantiate(d)) for d in (dtype.key, dtype.value)]
+        return Shape.make_nested(
+            text, "map", [find_shape(_instantiate(d)) for d in (dtype.key, dtype.value)]
         )
     if dtype.is_integer():
         return Shape(text, "integer")

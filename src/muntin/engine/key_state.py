@@ -24,6 +24,7 @@ from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import Trailing
 from muntin.model.zones import list_zones
 from muntin.state.frames import decode_frame
 from muntin.state.lookup import join_null_safe
@@ -102,9 +103,11 @@ def find_blobs(
     """Return the numbers of the blobs that cover a range of time, by table."""
     if isinstance(spec.windows, Sessions):
         return {"sessions": list_overlapping_blobs(tables.get("sessions", ()))}
-    low, high = _window_range(spec, start, end)
     windows = spec.uniform_windows
+    if isinstance(windows, Trailing):
+        return {"cells": list_overlapping_blobs(tables.get("cells", ()))}
     assert not isinstance(windows, Sessions)
+    low, high = _find_window_range(spec, start, end)
     first = None if low is None else windows.first_pane(low)
     last = None if high is None else windows.last_pane(high)
     bounds = {"cells": (first, last)}
@@ -112,7 +115,7 @@ def find_blobs(
     return {n: list_overlapping_blobs(tables.get(n, ()), *between) for n, between in bounds.items()}
 
 
-def _window_range(
+def _find_window_range(
     spec: WindowSpec, start: int | None, end: int | None
 ) -> tuple[int | None, int | None]:
     """Return the first and the last window that overlap a range of time."""
@@ -128,7 +131,7 @@ def _window_range(
 
 def read_windows(
     spec: WindowSpec,
-    named: Mapping[str, list[int]],
+    blobs_by_table: Mapping[str, list[int]],
     blobs: BlobBytes,
     key: pl.DataFrame,
     start: int | None,
@@ -140,30 +143,55 @@ def read_windows(
     """
     windows = spec.uniform_windows
     assert not isinstance(windows, Sessions)
-    low, high = _window_range(spec, start, end)
+    low, high = _find_window_range(spec, start, end)
     rows = {
-        name: _select_key([decode_frame(blobs[number]) for number in windows_found], spec, key)
-        for name, windows_found in named.items()
+        name: _select_key([decode_frame(blobs[number]) for number in windows_seen], spec, key)
+        for name, windows_seen in blobs_by_table.items()
     }
-    windows_found = []
+    windows_seen = []
     for number in _list_numbers(windows, rows, low, high):
         first, last = windows.first_inside(number), windows.last_pane(number)
-        mine = {
+        rows_of_window = {
             n: _select_range(rows[n], columns.WINDOW, number, number) for n in rows if n != "cells"
         }
-        windows_found.append(
+        windows_seen.append(
             WindowSeen(
                 windows.start(number),
                 windows.end(number),
                 number,
                 _sum(_select_range(rows["cells"], columns.PANE, first, last), columns.MESSAGES),
-                _sum(mine["marks"], FIRED),
-                _sum(mine["marks"], LATE),
-                _sum(mine["early"], columns.MESSAGES),
-                _sum(mine["late"], columns.MESSAGES),
+                _sum(rows_of_window["marks"], FIRED),
+                _sum(rows_of_window["marks"], LATE),
+                _sum(rows_of_window["early"], columns.MESSAGES),
+                _sum(rows_of_window["late"], columns.MESSAGES),
             )
         )
-    return windows_found
+    return windows_seen
+
+
+def read_look_backs(
+    spec: WindowSpec,
+    named: Mapping[str, list[int]],
+    blobs: BlobBytes,
+    key: pl.DataFrame,
+    watermark: int | None,
+) -> list[WindowSeen]:
+    """Return the newest windows of a key, one for each look-back, the longest first."""
+    windows = spec.windows
+    assert isinstance(windows, Trailing)
+    if watermark is None:
+        return []
+    last = windows.ended(watermark)
+    rows = _select_key([decode_frame(blobs[number]) for number in named["cells"]], spec, key)
+    seen = []
+    for window in range(last - len(windows.sizes) + 1, last + 1):
+        panes = _select_range(
+            rows, columns.PANE, windows.first_inside(window), windows.last_pane(window)
+        )
+        messages = _sum(panes, columns.MESSAGES)
+        bounds = windows.start(window), windows.end(window)
+        seen.append(WindowSeen(*bounds, window, messages, 0, 0, 0, 0))
+    return seen
 
 
 def _list_numbers(
@@ -224,7 +252,7 @@ def _select_key(
     if not frames:
         return pl.DataFrame()
     rows = pl.concat(frames, how="diagonal_relaxed")
-    names = [f"k{i}" for i in range(len(spec.keys))]
+    names = [f"k{i}" for i in range(len(spec.state_keys))]
     return join_null_safe(rows, key, names, "semi") if names else rows
 
 
@@ -279,6 +307,11 @@ def list_key_windows(
                 emitted = (session.messages, session.fired, None, session.unemitted)
                 shown = _EXPIRED if stage == "expired" else emitted
                 rows.append((session.first, session.end, *shown, stage))
+    elif isinstance(windows, Trailing):
+        for seen in read_look_backs(spec, named, blobs, key, watermark):
+            is_inside = (start is None or seen.end > start) and (end is None or seen.start <= end)
+            if seen.messages and is_inside:
+                rows.append((seen.start, seen.end, seen.messages, None, None, 0, "closed"))
     else:
         for seen in read_windows(spec, named, blobs, key, start, end):
             if seen.messages or seen.fired or seen.late:
@@ -298,11 +331,11 @@ def _count_emissions(spec: WindowSpec, seen: WindowSeen, stage: str) -> tuple[in
     if stage == "current":
         return seen.messages, seen.fired, seen.late, seen.unemitted_early
     if stage == "closed":
-        # The state drops the number of a window's firings when it closes.
+        # The state drops the number of a window's emissions when it closes.
         fires_once = spec.firing.early is None and not spec.firing.grace
         return seen.messages, 1 if fires_once else None, 0 if not spec.firing.grace else None, 0
-    # Windows on a grid don't record full firings: a window fired in full if it had messages that
-    # weren't late when it ended.
+    # The state of windows on a grid has no full emissions: a window was emitted in full if it had
+    # messages that weren't late when it ended.
     fired_in_full = not spec.windows.moves and seen.messages > seen.late
     return seen.messages, seen.fired + fired_in_full, seen.late, seen.unemitted_late
 

@@ -23,16 +23,16 @@ RESULTS, REJECTED = "results", "rejected"
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class TaskWatermark:
     """The watermark in force, if it is known before the shuffle.
 
     Attributes:
-        known: Whether it is known.
+        is_known: Whether it is known.
         watermark: The watermark, microseconds; ``None`` before the first message.
         taken: The source offsets that were taken before, if they are known.
     """
 
-    known: bool
+    is_known: bool
     watermark: int | None
     taken: TakenOffsets | None = None
 
@@ -45,7 +45,8 @@ class Task:
         input: The input of the operator that the task reads.
         number: The number of the task, by which shards order messages by arrival.
         shards: The number of shards.
-        judged: Returns the watermark that the shards left for this batch. Calls are expensive.
+        load_watermark: Returns the watermark that the shards left for this batch. Calls are
+            expensive.
         reached: Returns the upstream watermark once the task has read all of its input; ``None``
             if it isn't known.
         backlog: Returns, once the task has read all of its input, the partitions that it read, and
@@ -57,7 +58,7 @@ class Task:
     input: str
     number: int
     shards: int
-    judged: Callable[[], Judged] = lambda: Judged(False, None)
+    load_watermark: Callable[[], TaskWatermark] = lambda: TaskWatermark(False, None)
     reached: Callable[[], int | None] = lambda: None
     backlog: Callable[[], Mapping[str, bool]] = dict
     finished: bool = False
@@ -113,7 +114,7 @@ class StepOutput:
 
     rows: Mapping[str, pl.DataFrame]
     progress: dict[str, Any]
-    judged: Judged | None = None
+    judged: TaskWatermark | None = None
 
 
 class Step(Protocol):

@@ -32,7 +32,7 @@ class EnteringMessages:
 
 
 @dataclass
-class Output:
+class ShardOutput:
     """The output of a step.
 
     Attributes:
@@ -73,11 +73,11 @@ class Output:
     @classmethod
     def combine(
         cls,
-        emitted: Sequence[Output],
+        emitted: Sequence[ShardOutput],
         nothing: pl.DataFrame,
         rejected: Sequence[pl.DataFrame],
         counts: dict[str, int],
-    ) -> Output:
+    ) -> ShardOutput:
         """Combine the outputs of several partitions, which have independent watermarks."""
         return cls(
             pl.concat([nothing, *(one.results for one in emitted)]),
@@ -103,7 +103,7 @@ class Shard(Protocol):
 
     state: State
 
-    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
+    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> ShardOutput:
         """Process a batch and emit what is due.
 
         Args:

@@ -14,6 +14,7 @@ from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.panes import window_end, window_start
 from muntin.model.fill import LINEAR, PREVIOUS
 from muntin.model.sessions import Sessions
+from muntin.model.trailing import LOOK_BACK, Trailing
 
 # A sort key: 0 for retractions, 1 for windows that still exist.
 _LIVES = "__muntin_lives"
@@ -39,7 +40,8 @@ def build_results(
         end = window_end(emitted[columns.WINDOW], combiner.numbered_windows)
     identity = emitted.select(
         # The internal key of a query without keys isn't emitted.
-        *(pl.col(k).alias(n) for k, n in zip(combiner.keys, spec.keys, strict=False)),
+        *(pl.col(k).alias(n) for k, n in zip(combiner.keys, spec.state_keys, strict=False)),
+        *_label_results(emitted, combiner),
         _starts(emitted, combiner).alias(columns.WINDOW_START),
         end.alias(columns.WINDOW_END),
     )
@@ -51,6 +53,15 @@ def build_results(
     return identity.with_columns(
         *values, emitted[columns.EMISSION], emitted[columns.REVISION].cast(pl.Int64)
     )
+
+
+def _label_results(emitted: pl.DataFrame, combiner: Combiner) -> list[pl.Series]:
+    """Return the key columns that only results have."""
+    windows = combiner.spec.windows
+    if not isinstance(windows, Trailing):
+        return []
+    labels = pl.Series(LOOK_BACK, windows.labels)
+    return [labels.gather(emitted[columns.WINDOW] % len(labels))]
 
 
 def _values(emitted: pl.DataFrame, combiner: Combiner) -> list[pl.Series]:

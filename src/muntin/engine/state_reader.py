@@ -16,7 +16,7 @@ from muntin.engine.dtypes import dtype_of
 from muntin.engine.joins.as_of import drop_replaced
 from muntin.engine.joins.by_arrival import ARRIVED, build_deletion_test, select_last_rows
 from muntin.engine.joins.joiner import ID
-from muntin.engine.joins.newest import select_newest
+from muntin.engine.joins.newest import select_greatest_revisions
 from muntin.engine.joins.sessions import HAS_PARTNER, LAST, rename_last_position
 from muntin.engine.key_state import find_blobs
 from muntin.engine.results import build_values
@@ -47,19 +47,20 @@ class StateReader:
         self.combiner = make_combiner(spec, pl.Schema({**self.types, columns.TIME: pl.Int64()}))
 
     @property
-    def nothing(self) -> pl.DataFrame:
+    def empty(self) -> pl.DataFrame:
         """An empty frame of windows, with all columns and types."""
         return build_values(self.combiner.no_windows, self.combiner)
 
-    def key(self, key: Any) -> pl.DataFrame:
+    def make_key(self, key: Any) -> pl.DataFrame:
         """Convert a key to one row with the types of its columns and the engine's names."""
-        return make_key(self.spec.keys, {GROUPING_ID: pl.Int64(), **self.types}, key)
+        return make_key(self.spec.state_keys, {GROUPING_ID: pl.Int64(), **self.types}, key)
 
     def find_blobs(
         self, manifest: Manifest, start: int | None = None, end: int | None = None
     ) -> list[int]:
         """Return the numbers of the blobs that ``snapshot`` needs for a range of the axis."""
-        if self.spec.by_arrival or isinstance(self.spec.windows, Moving):
+        windows = self.spec.windows
+        if self.spec.by_arrival or isinstance(windows, Moving) or windows.result_key is not None:
             start = end = None
         by_table = [
             find_blobs(self.spec.in_zone(part), tables.tables, start, end)
@@ -113,17 +114,17 @@ def make_key(names: Sequence[str], types: Mapping[str, pl.DataType], key: Any) -
     if len(values) != len(names):
         hint = f"give ({', '.join(names)})" if names else "leave it out: there is no key"
         raise OptionError("key", key, f"isn't {len(names)} values", hint)
-    columns_held = []
+    key_columns = []
     for index, (name, value) in enumerate(zip(names, values, strict=True)):
         try:
-            columns_held.append(pl.Series(f"k{index}", [value], dtype=types[name], strict=True))
+            key_columns.append(pl.Series(f"k{index}", [value], dtype=types[name], strict=True))
         except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
             hint = f"give a value of type {types[name]}"
             raise OptionError("key", value, f"isn't a {name}", hint) from error
-    return pl.DataFrame(columns_held)
+    return pl.DataFrame(key_columns)
 
 
-def read_messages(
+def read_side_messages(
     manifest: Manifest,
     side: str,
     blobs: Mapping[int, bytes] | None = None,
@@ -181,7 +182,7 @@ def _drop_expired(rows: pl.DataFrame, spec: JoinSpec, side: str, first: int | No
         is_deletion = build_deletion_test(spec.right, spec.right.types)
         rows = select_last_rows(rows, keys).filter(~is_deletion)
     if isinstance(bound, Newest):
-        rows = select_newest(rows, keys)
+        rows = select_greatest_revisions(rows, keys)
     if isinstance(bound, AsOf) and side == "right":
         return drop_replaced(rows, keys, first, bound.most)
     return rows if first is None else rows.filter(pl.col(axis) >= first)

@@ -43,7 +43,9 @@ def list_cautions(
 def _check_keys(spec: WindowSpec, nullable: Collection[str]) -> Iterator[str]:
     # A message whose partition is NULL is malformed, so it isn't counted here.
     partition_key = spec.offset[:1] if spec.offset is not None else ()
-    nullable_keys = [key for key in spec.required if key in nullable and key not in partition_key]
+    nullable_keys = [
+        key for key in spec.non_null_keys if key in nullable and key not in partition_key
+    ]
     if spec.zone_column in nullable_keys:
         nullable_keys.remove(str(spec.zone_column))
         yield f"messages in which {spec.zone_column} is NULL have no zone: rejected (null_key)"
@@ -86,7 +88,8 @@ def _check_time(spec: WindowSpec, never_late: str | None) -> Iterator[str]:
             f"{spec.time} is never late ({never_late}), so a lateness of "
             f"{phrase(spec.lateness)} only delays every result by as much"
         )
-    if never_late is None and not spec.lateness and not spec.firing.grace:
+    accepts_late = spec.firing.grace > 0 or spec.windows.result_key is not None
+    if never_late is None and not spec.lateness and not accepts_late:
         yield (
             "neither lateness nor grace: the first message of a new window rejects "
             "whatever still comes for the one before"
@@ -97,7 +100,7 @@ def _check_time(spec: WindowSpec, never_late: str | None) -> Iterator[str]:
 
 def _check_output(spec: WindowSpec, rates: Rates | None) -> Iterator[str]:
     windows, each = spec.uniform_windows, 1
-    if not isinstance(windows, Moving):
+    if not isinstance(windows, Moving) and windows.result_key is None:
         each = windows.last_window(0) - windows.first_window(0) + 1
     if each > MANY_WINDOWS:
         yield (

@@ -53,7 +53,7 @@ def explain_join(
     if spec.shared_time:
         lines.append("time      one watermark for both sides, the later one of theirs")
     if spec.nulls == "unmatched":
-        taken = " and ".join(f"the {side}" for side in spec.unmatched)
+        taken = " and ".join(f"the {side}" for side in spec.outer_sides)
         lines.append(f"nulls     NULL in a key of {taken} is emitted unmatched")
     order = "keys, then time" if spec.state_layout == "keys" else "time, then keys"
     number = "a shard a core" if shards is None else f"{shards} shards"
@@ -78,7 +78,7 @@ def _describe_retention(spec: JoinSpec, name: SideName) -> str:
         text = "while either side may change the window"
         return f"{text}; without end while the {other} side is silent" if silent else text
     text = f"until the {other} side's watermark leaves no room for a partner"
-    limit = spec.side(name).kept
+    limit = spec.side(name).own_retention
     if limit is not None:
         return f"{text}, at most {spell(limit, spec.axis)} behind its own"
     if not silent:
@@ -91,7 +91,7 @@ def _describe_table(spec: JoinSpec, name: SideName) -> str:
     if name == "left":
         return "not at all: a message is joined when it arrives, and never waits"
     text = "the newest row of each key, until a row of NULLs deletes it"
-    limit = spec.right.kept
+    limit = spec.right.own_retention
     if limit is None:
         return f"{text}; .keep() bounds how long"
     return f"{text}, or for {spell(limit, spec.axis)} by its own watermark"

@@ -6,13 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from muntin.model.axis import DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND, Axis, spell
+from muntin.model.axis import (
+    DAY,
+    HOUR,
+    MICROSECOND,
+    MILLISECOND,
+    MINUTE,
+    SECOND,
+    Axis,
+    phrase,
+    spell,
+)
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days, Hours
 from muntin.model.kinds import Kind, Paned
 from muntin.model.months import Months
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
+from muntin.model.trailing import Trailing
 from muntin.model.windows import Windows
 from muntin.model.zones import ZonedWindows
 
@@ -170,6 +181,18 @@ def _draw_sliding(windows: Sliding) -> Picture:
     return Picture((*lines, behind), ticks, messages=(first, second), note=note)
 
 
+def _draw_trailing(windows: Trailing) -> Picture:
+    shown = windows.sizes[:MAX_BARS]
+    lines = tuple((Bar(-size, 0, label=f"the last {_drop_one(size)}"),) for size in shown)
+    ticks = tuple(sorted({*(-size for size in shown), 0}))
+    return Picture(lines, ticks, note=f"all end every {phrase(windows.every)}; 0 is now")
+
+
+def _drop_one(length: int) -> str:
+    """Return a duration in words, without the number if it is one unit."""
+    return phrase(length).removeprefix("1 ")
+
+
 def _draw_sessions(windows: Sessions) -> Picture:
     if windows.by is not None:
         return _draw_sessions_of_own_gaps()
@@ -201,6 +224,7 @@ _PICTURES: dict[type, Callable[[Any], Picture]] = {
     Months: _draw_days,
     ZonedWindows: lambda windows: _draw_days(windows.described),
     Sliding: _draw_sliding,
+    Trailing: _draw_trailing,
     Sessions: _draw_sessions,
 }
 

@@ -10,6 +10,7 @@ from muntin.model.axis import SECOND
 from muntin.model.policies import After, Crowded, Every, turn
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import Trailing
 
 _POSITION_BYTES = 16  # Bytes for the pane and the number of messages.
 
@@ -75,7 +76,10 @@ def estimate(spec: WindowSpec, rates: Rates) -> Load:
         filled = min(rates.keys, rates.rows * length / SECOND)
         rows = max(1, int(filled * panes))
         emitted = rates.keys * SECOND / windows.pace
-    bytes_ = _POSITION_BYTES + WORD * len(spec.keys)
+        if isinstance(windows, Trailing):
+            # A look-back changes when a message comes, and when it falls out.
+            emitted = min(emitted, 2 * rates.rows) * len(windows.sizes)
+    bytes_ = _POSITION_BYTES + WORD * len(spec.state_keys)
     bytes_ += int(
         sum(_estimate_bytes(a, rates, rows, kept_length) for a in spec.aggregates.values())
     )

@@ -16,6 +16,7 @@ from muntin.model.pipeline import ROWS
 from muntin.model.policies import After, Crowded, Every, FirstThen, Policy, When
 from muntin.model.sessions import AN_EXPRESSION, Sessions
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import Trailing
 
 _INDENT = 10
 
@@ -144,6 +145,35 @@ def _describe_row_axis(spec: WindowSpec) -> str:
 
 
 def _describe_emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
+    if isinstance(spec.windows, Trailing):
+        yield from _describe_instants(spec, spec.windows)
+    else:
+        yield from _describe_firings(spec)
+    if spec.max_ahead is None:
+        yield "future", "any time is taken"
+    elif spec.axis == "time":
+        ahead = phrase(spec.max_ahead)
+        yield "future", f"rejected beyond {ahead} ahead of the wall clock; max_ahead= widens it"
+    if spec.clocks:
+        silent = "" if spec.idle is None else f", unless it was silent for {phrase(spec.idle)}"
+        each = ", ".join(spec.clocks)
+        yield "clocks", f"one for each {each}; the slowest holds the watermark{silent}"
+    if spec.idle is not None:
+        yield "idle", f"after {phrase(spec.idle)} without messages the watermark follows the clock"
+
+
+def _describe_instants(spec: WindowSpec, windows: Trailing) -> Iterator[tuple[str, str]]:
+    yield (
+        "emits",
+        f"when the watermark ({_describe_lag(spec)}) reaches a multiple of "
+        f"{phrase(windows.every)}, the keys and look-backs that have changed; "
+        "one without messages is retracted",
+    )
+    oldest = phrase(windows.length)
+    yield "late", f"counted from the next multiple on, and rejected if older than {oldest} then"
+
+
+def _describe_firings(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     firing = spec.firing
     early = (
         "never" if firing.early is None else f"while it is current, {describe_policy(firing.early)}"
@@ -168,17 +198,6 @@ def _describe_emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     else:
         yield "late", "rejected: there is no grace"
     yield "emits", "the whole result so far" if firing.accumulate else "what is new"
-    if spec.max_ahead is None:
-        yield "future", "any time is taken"
-    elif spec.axis == "time":
-        ahead = phrase(spec.max_ahead)
-        yield "future", f"rejected beyond {ahead} ahead of the wall clock; max_ahead= widens it"
-    if spec.clocks:
-        silent = "" if spec.idle is None else f", unless it was silent for {phrase(spec.idle)}"
-        each = ", ".join(spec.clocks)
-        yield "clocks", f"one for each {each}; the slowest holds the watermark{silent}"
-    if spec.idle is not None:
-        yield "idle", f"after {phrase(spec.idle)} without messages the watermark follows the clock"
 
 
 def describe_policy(policy: Policy) -> str:
@@ -204,8 +223,7 @@ def describe_policy(policy: Policy) -> str:
 def _describe_full(spec: WindowSpec) -> str:
     if spec.axis == "rows":
         return "when its last row has come"
-    trails = f"{phrase(spec.lateness)} behind the latest event time"
-    behind = trails if spec.lateness > 0 else "the latest event time"
+    behind = _describe_lag(spec)
     if spec.own_gap is not None:
         return f"when the watermark ({behind}) has passed all of its messages' own gaps"
     if isinstance(spec.windows, Sessions):
@@ -214,6 +232,11 @@ def _describe_full(spec: WindowSpec) -> str:
         sooner = "".join(f", or past {cut}" for cut in _describe_cuts(spec.windows))
         return f"when the watermark ({behind}) is {gap} past its last message{most}{sooner}"
     return f"when the watermark ({behind}) reaches its end"
+
+
+def _describe_lag(spec: WindowSpec) -> str:
+    trails = f"{phrase(spec.lateness)} behind the latest event time"
+    return trails if spec.lateness > 0 else "the latest event time"
 
 
 def _describe_cuts(windows: Sessions) -> Iterator[str]:
@@ -236,6 +259,8 @@ def _describe_state(spec: WindowSpec, circumstances: Circumstances) -> Iterator[
     until = f"kept until {retention} after its last window"
     if spec.by_arrival:
         until = "kept until its window is full"
+    if spec.windows.result_key is not None:
+        until = "kept until it has left the longest look-back"
     if spec.firing.rows is not None:
         until += f", and at most {spec.firing.rows:,} messages of closed windows"
     yield "state", f"{shards}; {spec.windows.row}, {until}"
@@ -261,7 +286,7 @@ def _describe_local(spec: WindowSpec) -> str:
 
 def _describe_spark(spec: WindowSpec, circumstances: Circumstances) -> str:
     before = "combines each batch before the shuffle, a row per key and pane"
-    if spec.by_arrival or spec.windows.retracts or spec.offset is not None:
+    if spec.by_arrival or isinstance(spec.windows, Sessions) or spec.offset is not None:
         before = "sorts each batch by key before the shuffle"
     partitions = (
         "each partition" if circumstances.shards is None else f"{circumstances.shards} partitions"

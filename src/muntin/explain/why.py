@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 from muntin.model.axis import format_position, moment, phrase, spell
 from muntin.model.counts import format_rejections
+from muntin.model.fill import Fill
 from muntin.model.kinds import Numbered
 from muntin.model.policies import After, Crowded, Every, OnePolicy, turn
 from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
 from muntin.model.spec import PARTLY_LATE, WindowSpec
+from muntin.model.trailing import Trailing
 
 # More windows than this aren't listed one by one.
 MAX_LISTED = 12
@@ -112,7 +114,10 @@ def _explain_current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> It
         met += f", or by the wall clock after {phrase(spec.idle)} without messages"
     yield f"not full yet: the watermark hasn't reached its end. It will when {met}"
     if not window.messages:
-        yield "holds no message of this key, and a window without messages doesn't emit"
+        fill = spec.firing.fill
+        empty = "a window without messages "
+        empty += "doesn't emit" if fill is None else f"is {_describe_filling(fill)}"
+        yield f"holds no message of this key, and {empty}"
         return
     emitted = f"has emitted early {window.fired} times" if window.fired else "hasn't emitted early"
     waits = "nothing is new since"
@@ -203,12 +208,16 @@ def _describe_waiting(policy: OnePolicy, clocks: Clocks, unemitted: int) -> str:
     return ", or ".join(left) or f"{unemitted:,} new messages emit with the next batch"
 
 
+def _describe_filling(fill: Fill) -> str:
+    lately = f"filled if the key had a message in the {phrase(fill.up_to)} before"
+    when = "; it emits when the next window with messages has closed" if fill.waits else ""
+    return f"{lately}{when}"
+
+
 def _explain_past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
     fill = spec.firing.fill
     if not window.messages and fill is not None:
-        lately = f"if the key had a message in the {phrase(fill.up_to)} before"
-        when = "; it emits when the next window with messages has closed" if fill.waits else ""
-        yield f"has ended without a message of this key, and is filled {lately}{when}"
+        yield f"has ended without a message of this key, and is {_describe_filling(fill)}"
     elif not window.messages:
         yield "has ended without a message of this key, and emitted nothing"
     elif window.messages > window.late:
@@ -229,6 +238,9 @@ def _explain_past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Itera
 def _explain_closed(spec: WindowSpec, window: WindowSeen) -> Iterator[str]:
     grace = f" and its grace of {spell(spec.firing.grace, spec.axis)}" if spec.firing.grace else ""
     yield f"closed: the watermark has passed its end{grace}; its final result has been emitted"
+    fill = spec.firing.fill
+    if fill is not None and not window.messages:
+        yield f"without a message of this key it is {_describe_filling(fill)}"
     if window.messages:
         yield f"{window.messages:,} messages of it are still in the state"
     else:
@@ -260,6 +272,36 @@ def _explain_message(
         f"a message at {position} is rejected as late: its last window takes nothing "
         f"since the watermark passed {closing}, {past} ago; {hint}"
     )
+
+
+def explain_look_backs(
+    spec: WindowSpec, clocks: Clocks, windows: Sequence[WindowSeen], at: int
+) -> Iterator[str]:
+    """Explain the newest window of each look-back of a key, and a message at a time."""
+    kind = spec.windows
+    assert isinstance(kind, Trailing)
+    for window in windows:
+        yield f"window     {moment(window.start)} to {moment(window.end)}"
+        held = f"holds {window.messages:,} messages now"
+        if not window.messages:
+            held = "holds no message of this key, and has no row"
+        yield f"           {phrase(window.end - window.start)}: {held}"
+    first = kind.end(kind.first_window(kind.pane_of(at)))
+    if windows:
+        upcoming = windows[-1].end + kind.every
+        needed = _describe_progress_needed(spec, upcoming)
+        yield f"next       {moment(upcoming)}, as soon as {needed}"
+        if first < upcoming and at < upcoming - kind.length:
+            oldest = moment(upcoming - kind.length)
+            yield f"a message at {moment(at)} is rejected as late: the next row begins at {oldest}"
+            return
+        first = max(first, upcoming)
+    lasting = (
+        f"for {phrase(size)} until {moment(end)}"
+        for size in reversed(kind.sizes)
+        if (end := kind.pane_start(kind.pane_of(at)) + size) >= first
+    )
+    yield f"a message at {moment(at)} counts from {moment(first)} on: {', '.join(lasting)}"
 
 
 def explain_sessions(

@@ -41,7 +41,7 @@ def describe_join_state(spec: JoinSpec) -> Iterator[str]:
 def explain_null_keys(spec: JoinSpec) -> Iterator[str]:
     """Explain messages with NULL in a key."""
     for side in SIDES:
-        is_emitted = not spec.required(side)
+        is_emitted = not spec.list_required_keys(side)
         word = "is emitted unmatched" if is_emitted else "is rejected as null_key"
         yield f"{side:10} a message with NULL in its key has no partner: it {word}"
 
@@ -101,7 +101,7 @@ class _Message:
         rows = self.other.positions
         if rows:
             partner = f"has the row at {self._format_other(rows[-1])}"
-        elif self.side in self.spec.unmatched:
+        elif self.side in self.spec.outer_sides:
             partner = "is emitted unmatched, as this key has no row"
         else:
             partner = "isn't emitted, as this key has no row"
@@ -253,9 +253,9 @@ class _Message:
         if bound.partners(self.side, self.at, self.at)[0] >= first_kept:
             return
         gone = f"{OTHER[self.side]} messages before {self._format_other(first_kept)} were deleted"
-        if self.side in self.spec.marked and self.at not in self.mine.matched:
+        if self.side in self.spec.sides_to_mark and self.at not in self.mine.matched:
             yield f"{gone}; it had no partner among them"
-        elif self.side in self.spec.marked and not self._find_partners():
+        elif self.side in self.spec.sides_to_mark and not self._find_partners():
             yield f"{gone}; it had a partner among them, or several"
         else:
             yield f"{gone}, and whether it had partners among them isn't known"
@@ -283,8 +283,8 @@ class _Message:
 
     def _describe_unmatched(self) -> str:
         side = self.side
-        if isinstance(self.spec.bound, Newest) and side in self.spec.unmatched:
+        if isinstance(self.spec.bound, Newest) and side in self.spec.outer_sides:
             return f"Unmatched rows of the {side} side are emitted at once"
-        if side in self.spec.unmatched:
+        if side in self.spec.outer_sides:
             return f"Then the {side} side's unmatched messages are emitted"
         return f"Unmatched messages of the {side} side aren't emitted: the join is {self.spec.how}"

@@ -26,9 +26,18 @@ PAIR = "pair"
 """The side of a message that windows over a join rejected."""
 
 
+def identifies_window(spec: Spec) -> bool:
+    """Return whether the window is part of the identity of a result."""
+    return isinstance(spec, JoinSpec) or spec.windows.result_key is None
+
+
 def emits_again(spec: Spec, *, full: bool, streams: bool) -> bool:
     """Return whether a window can be emitted more than once, where each row would count."""
-    if full or not streams:
+    if full:
+        return False
+    if not identifies_window(spec):
+        return True  # and retracts a key without messages
+    if not streams:
         return False
     if isinstance(spec, JoinSpec):
         return isinstance(spec.bound, Newest)
@@ -78,14 +87,14 @@ def disorder(spec: Spec) -> int:
     return lag
 
 
-def change_grace(spec: Spec, keys: Collection[str], *, full: bool, whole_rows: bool) -> int:
+def change_grace(spec: Spec, keys: Collection[str], *, full: bool, keeps_windows: bool) -> int:
     """Return the grace of a side's windows, where the join emits each of their changes.
 
     Args:
         spec: The windows.
         keys: The columns of them that the join compares.
-        full: Whether only their full firings count.
-        whole_rows: Whether a firing stays one row with the window's keys and bounds.
+        full: Whether only their full emissions count.
+        keeps_windows: Whether each row still has the keys and bounds of one window.
 
     Returns:
         How long after its end a window may change, microseconds.
@@ -93,7 +102,7 @@ def change_grace(spec: Spec, keys: Collection[str], *, full: bool, whole_rows: b
     Raises:
         OptionError: When a row isn't one whole window that these columns identify.
     """
-    if isinstance(spec, JoinSpec) or not whole_rows:
+    if isinstance(spec, JoinSpec) or not keeps_windows or not identifies_window(spec):
         hint = "give windows as agg() makes them"
         raise OptionError("each_change", True, "needs one row of each window and key", hint)
     if not spec.firing.accumulate and not full:
@@ -103,7 +112,7 @@ def change_grace(spec: Spec, keys: Collection[str], *, full: bool, whole_rows: b
     if {*keys} != {*identity}:
         hint = f"give {', '.join(identity)}"
         raise OptionError("on", (*keys,), "isn't the key and the bounds of a window", hint)
-    return 0 if full else spec.firing.grace
+    return max(spec.lag, 0 if full else spec.firing.grace)
 
 
 class UpstreamOperator(ABC):
@@ -111,7 +120,7 @@ class UpstreamOperator(ABC):
 
     Attributes:
         plan: Its plan.
-        full: Whether only its full firings count; the others are filtered out.
+        full: Whether only its full emissions count; the others are filtered out.
     """
 
     plan: Any
@@ -119,32 +128,32 @@ class UpstreamOperator(ABC):
 
     @property
     @abstractmethod
-    def whole_rows(self) -> bool:
-        """True if a firing stays one row with the window's keys and bounds."""
+    def keeps_windows(self) -> bool:
+        """True if each row of its results still has the keys and bounds of one window."""
 
     @property
     def emits_again(self) -> bool:
         """True if it may emit a window more than once, and each of these rows counts."""
-        return emits_again(self.plan.spec, full=self.full, streams=self.plan.streams)
+        return emits_again(self.plan.spec, full=self.full, streams=self.plan.reads_streams)
 
     @property
     def depth(self) -> int:
         """The number of windows of the chain that its results have passed."""
-        return depth_of(self.plan) + (0 if self.plan.joins else 1)
+        return depth_of(self.plan) + (0 if self.plan.is_join else 1)
 
     def change_grace(self, keys: Collection[str]) -> int:
         """Return how long after its end a window may change, microseconds."""
-        return change_grace(self.plan.spec, keys, full=self.full, whole_rows=self.whole_rows)
+        return change_grace(self.plan.spec, keys, full=self.full, keeps_windows=self.keeps_windows)
 
 
 def depth_of(plan: Any) -> int:
     """Return the largest number of windows of the chain that messages of a plan have passed."""
-    return max((fed.depth for fed in plan.fed), default=0)
+    return max((upstream.depth for upstream in plan.upstreams), default=0)
 
 
 def has_join(plan: Any) -> bool:
     """Return whether a plan or one upstream of it is a join."""
-    return plan.joins or any(has_join(fed.plan) for fed in plan.fed)
+    return plan.is_join or any(has_join(upstream.plan) for upstream in plan.upstreams)
 
 
 def with_change_grace(

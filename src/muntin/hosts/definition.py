@@ -137,7 +137,7 @@ class WindowDefinition(ABC, Generic[C]):
 
     @abstractmethod
     def _take_full(self) -> Any:
-        """Return the full firings, each of which is a whole result."""
+        """Return the full emissions, each of which is a whole result."""
 
     @abstractmethod
     def _top(self, n: int, by: Any, per: Any, ascending: Any) -> C:
@@ -145,13 +145,13 @@ class WindowDefinition(ABC, Generic[C]):
 
     @property
     def full(self) -> Any:
-        """The full firings alone: each window once, without early and late firings.
+        """Only the full emissions: each window once, without early and late ones.
 
         `windowed` and `join` take it where a window may be emitted again. For a query over frames
         it is a frame.
 
         Raises:
-            OptionError: When a full firing isn't a whole result (`deltas()`), or may be left out
+            OptionError: When a full emission isn't a whole result (`deltas()`), or may be left out
                 (`full(repeat=False)`).
         """
         spec = self.plan.spec
@@ -190,6 +190,10 @@ class WindowDefinition(ABC, Generic[C]):
         Example:
             >>> worst = hourly.top(3, by="worst")  # doctest: +SKIP
         """
+        windows = self.plan.spec.windows
+        if windows.result_key is not None:
+            hint = "rank the rows of the table that the results are written to"
+            raise OptionError("top", str(windows), "emit only the keys that change", hint)
         return self._top(n, by, per, ascending)
 
     def explain(self, *, rate: float | None = None, keys: int = 1000) -> str:
@@ -209,5 +213,5 @@ def explain_chain(plan: Any, describe: Callable[[Any], str]) -> str:
         plan: Its plan.
         describe: Describes the last operator of a plan.
     """
-    upstream = (explain_chain(fed.plan, describe) for fed in plan.fed)
+    upstream = (explain_chain(one.plan, describe) for one in plan.upstreams)
     return "\n\n".join([*upstream, describe(plan)])

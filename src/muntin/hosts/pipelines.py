@@ -72,9 +72,9 @@ class PipelineHost(ABC, Generic[D]):
         around = Surroundings(settings, os.environ if environment is None else environment)
         if pipeline.checkpoint is None:
             raise OptionError("checkpoint", None, "isn't set", "write SET checkpoint = 'folder'")
-        folder = fill("checkpoint", pipeline.checkpoint, around.given, around.environment)
+        folder = fill("checkpoint", pipeline.checkpoint, around.settings, around.environment)
         queries = self._bind_all(pipeline, around)
-        sinks = {flow.name: _sinks(flow, pipeline, around) for flow in pipeline.flows}
+        sinks = {flow.name: _make_sinks(flow, pipeline, around) for flow in pipeline.flows}
         every = None if pipeline.trigger is None else timedelta(microseconds=pipeline.trigger)
         running: list[Any] = []
         try:
@@ -119,7 +119,7 @@ class PipelineHost(ABC, Generic[D]):
                     continue
                 try:
                     query = self._bind(flow, pipeline, around)
-                    sinks = _sinks(flow, pipeline, around, set_by=settings)
+                    sinks = _make_sinks(flow, pipeline, around, set_by=settings)
                     self.check(query, flow, sinks, folder)
                 except MuntinError as error:
                     problems.append(error)
@@ -151,7 +151,7 @@ def has_unset_values(table: DeclaredTable, settings: Mapping[str, str]) -> bool:
     return any("${" in fill_available(value, settings) for value in table.options.values())
 
 
-def _sinks(
+def _make_sinks(
     flow: Flow,
     pipeline: Pipeline,
     around: Surroundings,

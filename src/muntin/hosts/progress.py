@@ -40,11 +40,11 @@ class Progress:
             late for some of their overlapping windows.
         pending: The number of changed windows that wait for their policy.
         state_rows: The number of rows in the state.
-        fired: The number of firings of this run, by emission.
+        fired: The number of emissions of this run, by kind.
         join: The figures of the join whose pairs these windows read, if there is one.
         unstorable: The number of rows that this run's sinks couldn't store; they are in a folder of
             the checkpoint, with the reason.
-        inner: The figures of the windows whose firings these windows read, if there are such.
+        inner: The figures of the windows whose results these windows read, if there are such.
         left: The figures of the operator that feeds the left side of this join, if there is one.
         right: The figures of the operator that feeds the right side, if there is one.
         lag: The number of messages of each Kafka partition, such as ``orders[0]``, that weren't
@@ -102,7 +102,7 @@ class Progress:
         for name, figure in figures.items():
             if figure:
                 yield name, f"{figure:,}"
-        for before, part in self.before.items():
+        for before, part in self.upstreams.items():
             for name, text in list(part.lines())[1:]:
                 yield f"{before}: {name}", text
 
@@ -129,7 +129,7 @@ class Progress:
         return sum(self.lag.values())
 
     @property
-    def before(self) -> dict[str, Progress]:
+    def upstreams(self) -> dict[str, Progress]:
         """The figures of the upstream operators, by the input that they feed."""
         figures = {name: getattr(self, name) for name in _BEFORE}
         return {name: part for name, part in figures.items() if part is not None}
@@ -139,7 +139,7 @@ class Progress:
         rest = count_outcomes(self.counts)
         # An event that an agent took may then be refused by one table or by several.
         adds_up = self.seen <= rest if "taken" in self.counts else self.seen == rest
-        return adds_up and all(one.adds_up() for one in self.before.values())
+        return adds_up and all(one.adds_up() for one in self.upstreams.values())
 
     @property
     def seen(self) -> int:
@@ -153,13 +153,13 @@ class Progress:
         If one side of a join reads messages and the other one results of another operator, all that
         the join reads count, too.
         """
-        before = [one.received for one in self.before.values()]
+        before = [one.received for one in self.upstreams.values()]
         mixed = (self.left is None) != (self.right is None)
         return sum(before) + (self.seen if mixed or not before else 0)
 
     def waits(self) -> bool:
         """Return whether a changed window waits for its policy."""
-        return self.pending > 0 or any(one.waits() for one in self.before.values())
+        return self.pending > 0 or any(one.waits() for one in self.upstreams.values())
 
     @classmethod
     def of(cls, batch: int, shards: Sequence[dict[str, Any]], fired: dict[str, int]) -> Progress:
@@ -168,7 +168,7 @@ class Progress:
         Args:
             batch: The batch's number.
             shards: The last figures of each shard.
-            fired: The number of firings of this run, by emission.
+            fired: The number of emissions of this run, by kind.
         """
         counts = add_counts(shard["counts"] for shard in shards)
         marks = [s["watermark"] for s in shards if s["watermark"] is not None]
@@ -186,7 +186,7 @@ class Progress:
 
     def of_new_run(self) -> Progress:
         """Return the figures with which a query resumes, without those of the last run."""
-        before = {name: one.of_new_run() for name, one in self.before.items()}
+        before = {name: one.of_new_run() for name, one in self.upstreams.items()}
         return replace(self, fired={}, unstorable=0, **before)  # type: ignore[arg-type]
 
     @classmethod
@@ -207,7 +207,7 @@ def warn_of_rejected(progress: Progress, warned: Collection[str]) -> frozenset[s
         The reasons of new warnings.
     """
     new: set[str] = set()
-    for one in (progress, *progress.before.values()):
+    for one in (progress, *progress.upstreams.values()):
         for reason, number in select_rejections(one.counts).items():
             if number and reason not in {*warned, *new}:
                 new.add(reason)
@@ -232,7 +232,10 @@ def micros_ahead(progress: Progress, now: int) -> int:
         >>> micros_ahead(Progress(3, 2_000_000), 1_000_000)
         0
     """
-    every = [progress.watermark_micros, *(one.watermark_micros for one in progress.before.values())]
+    every = [
+        progress.watermark_micros,
+        *(one.watermark_micros for one in progress.upstreams.values()),
+    ]
     ahead = max((mark - now for mark in every if mark is not None), default=0)
     return ahead if ahead > SKEW else 0
 
@@ -301,10 +304,10 @@ def nest_figures(by_stage: Mapping[str, Progress], stage: str, batch: int) -> Pr
     """Return the figures of an operator, with those of its upstream operators."""
     own = by_stage.get(stage, Progress(batch))
 
-    def before(part: str) -> Progress | None:
+    def nest_upstream(part: str) -> Progress | None:
         path = f"{stage}/{part}" if stage else part
         exists = any(f"{other_stage}/".startswith(f"{path}/") for other_stage in by_stage)
         return nest_figures(by_stage, path, batch) if exists else None
 
-    parts: dict[str, Any] = {name: before(name) for name in _BEFORE}
+    parts: dict[str, Any] = {name: nest_upstream(name) for name in _BEFORE}
     return replace(own, **parts)

@@ -19,7 +19,7 @@ Names = str | Sequence[str]
 Ascending = bool | Sequence[bool]
 
 
-def list_columns(option: str, names: Names, available: Sequence[str]) -> tuple[str, ...]:
+def check_column_names(option: str, names: Names, available: Sequence[str]) -> tuple[str, ...]:
     """Return the names of columns as a tuple.
 
     Raises:
@@ -41,7 +41,7 @@ def check_order(
     Raises:
         OptionError: When a column isn't available, or there is no direction for each.
     """
-    names = list_columns("by", by, available)
+    names = check_column_names("by", by, available)
     if not names:
         raise OptionError("by", by, "orders by nothing", 'name columns, as in by="price"')
     directions = (ascending,) * len(names) if isinstance(ascending, bool) else tuple(ascending)
@@ -51,7 +51,7 @@ def check_order(
     return names, directions
 
 
-def ranked_columns(available: Sequence[str], ranking: Ranking) -> list[str]:
+def list_ranked_columns(available: Sequence[str], ranking: Ranking) -> list[str]:
     """Return the columns of ranked rows: those of the input without a window's own columns.
 
     Args:

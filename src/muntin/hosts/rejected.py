@@ -13,12 +13,12 @@ from muntin.engine.joins.joiner import SIDE
 from muntin.hosts.chain import DEPTH, PAIR, UpstreamOperator, depth_of, has_join
 from muntin.model.errors import OptionError
 
-T = TypeVar("T")
+ColumnType = TypeVar("ColumnType")
 _OWN_SUFFIX = "_result"
 
 
 @dataclass(frozen=True)
-class UpstreamLayout(Generic[T]):
+class UpstreamLayout(Generic[ColumnType]):
     """The layout of an upstream operator's rejected messages.
 
     Attributes:
@@ -29,7 +29,7 @@ class UpstreamLayout(Generic[T]):
         before: The number of windows of the chain that its messages have passed.
     """
 
-    kinds: Mapping[str, T]
+    kinds: Mapping[str, ColumnType]
     joins: bool
     has_join: bool
     depth: int
@@ -42,7 +42,7 @@ class UpstreamLayout(Generic[T]):
 
 
 @dataclass(frozen=True)
-class RejectedLayout(Generic[T]):
+class RejectedLayout(Generic[ColumnType]):
     """The layout of rejected messages of an operator and its upstream operators in one frame.
 
     Attributes:
@@ -53,7 +53,7 @@ class RejectedLayout(Generic[T]):
         depths: The depth of the operator's own messages, by input.
     """
 
-    kinds: Mapping[str, T]
+    kinds: Mapping[str, ColumnType]
     own_names: Mapping[str, str] = field(default_factory=dict)
     upstream_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     side: str | None = None
@@ -62,12 +62,12 @@ class RejectedLayout(Generic[T]):
     @classmethod
     def of(
         cls,
-        own: Mapping[str, T],
-        upstreams: Mapping[str, UpstreamLayout[T]],
-        mark_kinds: Mapping[str, T],
+        own: Mapping[str, ColumnType],
+        upstreams: Mapping[str, UpstreamLayout[ColumnType]],
+        mark_kinds: Mapping[str, ColumnType],
         *,
         joins: bool,
-    ) -> RejectedLayout[T]:
+    ) -> RejectedLayout[ColumnType]:
         """Lay out the rejected messages of an operator.
 
         Args:
@@ -86,7 +86,7 @@ class RejectedLayout(Generic[T]):
             marks.append(SIDE)
         if any(one.depth for one in upstreams.values()):
             marks.append(DEPTH)
-        kinds: dict[str, T] = {}
+        kinds: dict[str, ColumnType] = {}
         renamed = {
             name: _merge(kinds, one.kinds, one.marks, f"_{name}") for name, one in upstreams.items()
         }
@@ -116,7 +116,9 @@ class RejectedLayout(Generic[T]):
         return pl.col(SIDE).replace_strict(dict(self.depths))
 
 
-def layout_upstream(upstream: UpstreamOperator, kinds: Mapping[str, T]) -> UpstreamLayout[T]:
+def layout_upstream(
+    upstream: UpstreamOperator, kinds: Mapping[str, ColumnType]
+) -> UpstreamLayout[ColumnType]:
     """Return the layout of an upstream operator's rejected messages.
 
     Args:
@@ -124,11 +126,14 @@ def layout_upstream(upstream: UpstreamOperator, kinds: Mapping[str, T]) -> Upstr
         kinds: The types of the columns of its rejected messages, by name.
     """
     plan = upstream.plan
-    return UpstreamLayout(kinds, plan.joins, has_join(plan), upstream.depth, depth_of(plan))
+    return UpstreamLayout(kinds, plan.is_join, has_join(plan), upstream.depth, depth_of(plan))
 
 
 def _merge(
-    kinds: dict[str, T], added: Mapping[str, T], marks: Collection[str], suffix: str
+    kinds: dict[str, ColumnType],
+    added: Mapping[str, ColumnType],
+    marks: Collection[str],
+    suffix: str,
 ) -> dict[str, str]:
     """Add an operator's columns to those of others; columns of one name and type are shared.
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from muntin.hosts.local.log_contents import (
     BlobKey,
-    Committed,
+    Commit,
     PlannedBatch,
     format_commit,
     parse_commit,
@@ -29,8 +29,8 @@ FOLDER = "seed"
 """The name of the folder below the checkpoint."""
 FACTS, BLOBS = "seed.json", "blobs.parquet"
 """The files of a seed: everything but the blobs, and the blobs."""
-FORMAT = 1
-COLUMNS = pa.schema(
+SEED_FORMAT = 1
+SEED_COLUMNS = pa.schema(
     [
         ("operator", pa.int32()),
         ("shard", pa.int32()),
@@ -56,7 +56,7 @@ class Seed:
     """
 
     identity: str
-    committed: Committed
+    committed: Commit
     planned: PlannedBatch | None
 
 
@@ -74,11 +74,11 @@ def write_seed(folder: Path, seed: Seed, blobs: Iterable[tuple[BlobKey, bytes]])
         blobs: The blobs that its manifests name, by operator, shard and number.
     """
     folder.mkdir(parents=True)
-    with pq.ParquetWriter(folder / BLOBS, COLUMNS) as writer:
+    with pq.ParquetWriter(folder / BLOBS, SEED_COLUMNS) as writer:
         for group in _group_blobs(blobs):
             writer.write_batch(group)
     commit = format_commit(seed.committed, seed.planned)
-    facts = {"format": FORMAT, "identity": seed.identity, "commit": commit}
+    facts = {"format": SEED_FORMAT, "identity": seed.identity, "commit": commit}
     (folder / FACTS).write_text(json.dumps(facts))
     for path in (folder / BLOBS, folder / FACTS, folder):
         sync_path(path)
@@ -97,7 +97,7 @@ def parse_seed(text: str, folder: str) -> Seed:
     try:
         facts = json.loads(text)
         version = facts["format"]
-        if version == FORMAT:
+        if version == SEED_FORMAT:
             committed, planned = parse_commit(facts["commit"])
             return Seed(facts["identity"], committed, planned)
     except (ValueError, KeyError, TypeError) as error:
@@ -105,8 +105,8 @@ def parse_seed(text: str, folder: str) -> Seed:
             f"{folder}/{FOLDER}/{FACTS} can't be read: move the query to a new folder"
         ) from error
     raise StateCorruptedError(
-        f"{folder}/{FOLDER} has format {version}, this muntin reads format {FORMAT}: start it with "
-        "the muntin that moved it, or move the query to a new folder"
+        f"{folder}/{FOLDER} has format {version}, this muntin reads format {SEED_FORMAT}: "
+        "start it with the muntin that moved it, or move the query to a new folder"
     )
 
 
@@ -126,5 +126,5 @@ def _group_blobs(blobs: Iterable[tuple[BlobKey, bytes]]) -> Iterator[pa.RecordBa
 
 def _to_batch(rows: list[tuple[int, int, int, bytes]]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
-    arrays = [pa.array(values, f.type) for values, f in zip(columns, COLUMNS, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=COLUMNS)
+    arrays = [pa.array(values, f.type) for values, f in zip(columns, SEED_COLUMNS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SEED_COLUMNS)

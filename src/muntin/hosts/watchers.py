@@ -43,7 +43,7 @@ class WatcherCall:
     Attributes:
         batch: The number of the batch.
         values: The arguments of the call.
-        kept: A resource that must not be released before the call ends, if there is one.
+        resource: A resource that must not be released before the call ends, if there is one.
     """
 
     batch: int

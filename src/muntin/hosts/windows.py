@@ -51,6 +51,8 @@ def complete_spec(
     types = {name: str(schema[name]) for name in names}
     if spec.sets is not None:
         keys, types[GROUPING_ID] = (*keys, GROUPING_ID), "Int64"
+    if windows.result_key is not None:
+        keys, types[windows.result_key] = (*keys, windows.result_key), "String"
     return replace(
         spec,
         keys=keys,

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, ClassVar
 from muntin.model.axis import Axis
 from muntin.model.json_dataclass import JsonDataclass
 
+if TYPE_CHECKING:
+    from muntin.model.policies import Firing
+
 
 class WindowKind(JsonDataclass):
     """Attributes that all kinds of windows have.
@@ -21,6 +24,8 @@ class WindowKind(JsonDataclass):
         moves: Whether windows move with the messages, so that each message may have its own.
         retracts: Whether windows may be retracted after they were emitted.
         row: Description of one row of the state.
+        result_key: The key column that only results have; ``None`` for most kinds. With one, a
+            result is identified by its keys alone, and replaces that of the window before.
     """
 
     __slots__ = ()
@@ -28,6 +33,7 @@ class WindowKind(JsonDataclass):
     moves: ClassVar[bool] = False
     retracts: ClassVar[bool] = False
     row: ClassVar[str] = "a row per key and pane"
+    result_key: ClassVar[str | None] = None
 
     if TYPE_CHECKING:
 
@@ -43,6 +49,9 @@ class WindowKind(JsonDataclass):
     def begins(self) -> str:
         """The origin of the windows, in words."""
         return f"{self.origin} us" if self.axis == "time" else f"row {self.origin}"
+
+    def check_policies(self, firing: Firing) -> None:
+        """Refuse policies that this kind of windows can't follow; by default none."""
 
 
 class ByNumber(WindowKind, ABC):

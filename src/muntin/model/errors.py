@@ -146,18 +146,18 @@ class BatchError(MuntinError):
         message: The exception's class and message.
         batch: The number of the batch.
         part: The part of the query that ran.
-        place: The line that raised it.
+        line: The line that raised it.
 
     Example:
         >>> print(BatchError("KeyError: 'x'", 3, "the sink of results", "app.py:7, in write"))
         KeyError: 'x' (batch 3, the sink of results, app.py:7, in write)
     """
 
-    def __init__(self, message: str, batch: int, part: str, place: str) -> None:
+    def __init__(self, message: str, batch: int, part: str, line: str) -> None:
         self.batch = batch
         self.part = part
-        self.place = place
-        super().__init__(f"{message} (batch {batch}, {part}, {place})")
+        self.line = line
+        super().__init__(f"{message} (batch {batch}, {part}, {line})")
 
 
 class SourceError(MuntinError):

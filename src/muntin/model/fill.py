@@ -131,9 +131,9 @@ def check_fill(fill: Fill, windows: Kind, aggregates: Collection[str], accumulat
         aggregates: The names of the query's aggregates.
         accumulates: Whether emissions have the whole result, not only what is new.
     """
-    if windows.axis == "rows" or isinstance(windows, Moving):
+    if windows.axis == "rows" or windows.retracts or isinstance(windows, Moving):
         hint = "leave it out, or give tumbling, hopping, cumulating or calendar windows in time"
-        raise OptionError("fill", windows, "are only where there are messages", hint)
+        raise OptionError("fill", str(windows), "are only where there are messages", hint)
     if isinstance(windows, ZonedWindows):
         windows = windows.calendar
     pace = windows.start(1) - windows.start(0) or windows.pace
@@ -142,9 +142,11 @@ def check_fill(fill: Fill, windows: Kind, aggregates: Collection[str], accumulat
         raise OptionError("up_to", phrase(fill.up_to), "fills no window", hint)
     for name, _ in fill.values:
         if name not in aggregates:
-            hint = f"give some of {', '.join(aggregates)}"
-            raise OptionError("fill", name, "is no aggregate", hint)
+            # SQL's own names of aggregates within expressions can't be said.
+            names = ", ".join(one for one in aggregates if not one.startswith("__"))
+            hint = f"give some of {names}" if names else "select an aggregate by itself"
+            raise OptionError("fill", name, f"names {name}, which is no aggregate", hint)
     if fill.follows and not accumulates:
         hint = 'leave deltas() out, or fill with "zero", "null" or constants'
         problem = "repeats results, and deltas() emits only what is new"
-        raise OptionError("fill", fill, problem, hint)
+        raise OptionError("fill", str(fill), problem, hint)

@@ -17,9 +17,9 @@ joins, except that a message is never emitted both with NULL and with a partner;
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from muntin.model.axis import Axis
 from muntin.model.bounds import (
@@ -38,11 +38,7 @@ from muntin.model.errors import OptionError
 from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, make_fact, names_fact
 from muntin.model.inputs import InputSpec
 from muntin.model.kinds import Uniform
-from muntin.model.option_types import check_boolean
 from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, FirstThen, Policy, by_change
-
-if TYPE_CHECKING:
-    from muntin.model.sentence import Sentence
 
 __all__ = [
     "HOWS",
@@ -64,7 +60,6 @@ __all__ = [
     "Together",
     "Within",
     "find_bound",
-    "join_sides",
     "make_pairs",
     "set_default_policies",
 ]  # fmt: skip
@@ -93,8 +88,8 @@ class Side(InputSpec):
     firing: Firing = field(default=Firing(early=Each(), late=Each()), kw_only=True)
 
     @property
-    def kept(self) -> int | None:
-        """Longest time that a message is kept by its own side's clock; ``None`` for no limit."""
+    def own_retention(self) -> int | None:
+        """Longest time that a message is stored by its own side's clock; ``None`` for no limit."""
         firing = self.firing
         return firing.retention if firing.retention > firing.grace else None
 
@@ -159,7 +154,7 @@ class JoinSpec(QuerySpec):
             self._check_newest(self.bound)
         for side in SIDES:
             self._check(side, self.side(side))
-        if self.layout == "keys" and self.marked:
+        if self.layout == "keys" and self.sides_to_mark:
             hint = 'leave it out, or write layout="time"'
             text = f"can't find in time what is unmatched in a {self.how} join"
             if self.how == "semi":
@@ -195,7 +190,7 @@ class JoinSpec(QuerySpec):
                 if isinstance(self.bound, Newest):
                     text = "isn't for each_change joins: rows are kept until neither side changes"
                 raise OptionError(option, f"on the {name}", text, "leave it out")
-        # ``Side.kept`` would read it as unset, and keep messages without a limit.
+        # ``Side.own_retention`` would read it as unset, and store messages without a limit.
         side.check_input(self.axis, f" on the {name}")
         rows = side.firing.rows
         if rows is not None and (self.axis == "rows" or self.layout == "keys"):
@@ -217,7 +212,7 @@ class JoinSpec(QuerySpec):
             raise OptionError("nulls", self.nulls, "isn't a treatment of NULL keys", hint)
         if self.nulls == "reject":
             return
-        if not self.unmatched:
+        if not self.outer_sides:
             text = f"isn't for {self.how} joins, which emit nothing unmatched"
             raise OptionError("nulls", self.nulls, text, "leave it out")
         if isinstance(self.bound, Joint):
@@ -279,8 +274,8 @@ class JoinSpec(QuerySpec):
         return reach + max(waits)
 
     @property
-    def marked(self) -> tuple[SideName, ...]:
-        """The sides whose messages are marked once they have a partner."""
+    def sides_to_mark(self) -> tuple[SideName, ...]:
+        """The sides for which the state records which messages have a partner."""
         if self.how == "full":
             return SIDES
         if self.how == "inner":
@@ -288,13 +283,13 @@ class JoinSpec(QuerySpec):
         return ("right",) if self.how == "right" else ("left",)
 
     @property
-    def unmatched(self) -> tuple[SideName, ...]:
+    def outer_sides(self) -> tuple[SideName, ...]:
         """The sides whose unmatched messages are emitted."""
-        return () if self.how == "semi" else self.marked
+        return () if self.how == "semi" else self.sides_to_mark
 
-    def required(self, name: SideName) -> tuple[str, ...]:
+    def list_required_keys(self, name: SideName) -> tuple[str, ...]:
         """Return the keys of a side in which NULL rejects a message."""
-        accepts_null = self.nulls == "unmatched" and name in self.unmatched
+        accepts_null = self.nulls == "unmatched" and name in self.outer_sides
         return () if accepts_null else self.side(name).keys
 
     def side(self, name: SideName) -> Side:
@@ -321,7 +316,7 @@ class JoinSpec(QuerySpec):
         if self.left.firing.rows is not None or self.right.firing.rows is not None:
             return "time"
         large = self.axis == "time" and self.bound.reach >= LARGE
-        return "keys" if large and not self.marked else "time"
+        return "keys" if large and not self.sides_to_mark else "time"
 
     @property
     def result_keys(self) -> tuple[str, ...] | None:
@@ -341,7 +336,7 @@ class JoinSpec(QuerySpec):
         facts["layout"] = make_fact(self.state_layout)
         if self.shared_time:
             facts["watermark"] = Fact(True, "one of both sides")
-        if self.unmatched:
+        if self.outer_sides:
             facts["nulls"] = make_fact(self.nulls)
         if self.shards is not None:
             facts["shards"] = make_fact(self.shards)
@@ -389,32 +384,3 @@ def set_default_policies(firing: Firing) -> Firing:
     early: Policy = firing.early or Each()
     late: Policy = Each() if firing.late is DEFAULT_LATE else firing.late
     return replace(firing, early=early, late=late)
-
-
-def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
-    """Return the join of two inputs, with all lengths measured on the axis of its bound.
-
-    Args:
-        left: The left input.
-        right: The right input.
-        options: The options of `join`: `on`, `within`, `as_of`, `newest`, `how`, `layout`,
-            `nulls`, `shared_time` and `each_change`.
-    """
-    pairs = make_pairs(options["on"])
-    at_once = (left._input_options.time, right._input_options.time) in pairs
-    bound = find_bound(
-        options["within"],
-        left._windows_of_side(),
-        right._windows_of_side(),
-        at_once=at_once,
-        **{name: options[name] for name in ("as_of", "newest", "each_change")},
-    )
-    left_side, right_side = (
-        sentence._side(tuple(pair[number] for pair in pairs), bound.axis)
-        for number, sentence in enumerate((left, right))
-    )
-    how, layout, nulls = options["how"], options["layout"], options["nulls"]
-    shared = options["shared_time"]
-    check_boolean("shared_time", shared)
-    check_boolean("each_change", options["each_change"])
-    return JoinSpec(left_side, right_side, bound, how, layout, nulls=nulls, shared_time=shared)

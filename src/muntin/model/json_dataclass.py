@@ -32,7 +32,7 @@ class JsonDataclass:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain JSON, with lists for tuples and lists of pairs for mappings."""
-        stored_fields = _stored_fields(type(self))  # type: ignore[arg-type]
+        stored_fields = _list_stored_fields(type(self))  # type: ignore[arg-type]
         fields = {
             stored_name: _to_plain(getattr(self, name))
             for stored_name, (name, _) in stored_fields.items()
@@ -47,7 +47,7 @@ class JsonDataclass:
             KeyError: When a field is unknown to this kind.
             TypeError: When a field is missing, or isn't of its type.
         """
-        stored_fields = _stored_fields(cls)  # type: ignore[arg-type]
+        stored_fields = _list_stored_fields(cls)  # type: ignore[arg-type]
         fields = {}
         for stored_name, value in stored.items():
             if stored_name != "kind" or not cls.KIND:
@@ -57,7 +57,7 @@ class JsonDataclass:
 
 
 @cache
-def _stored_fields(kind: type[JsonDataclass]) -> dict[str, tuple[str, Any]]:
+def _list_stored_fields(kind: type[JsonDataclass]) -> dict[str, tuple[str, Any]]:
     """Return the names and types of the fields of a kind, by the names that are stored."""
     types = get_type_hints(kind)
     return {

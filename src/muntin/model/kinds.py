@@ -9,13 +9,14 @@ from muntin.model.errors import OptionError
 from muntin.model.months import Months, count_months, months
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
+from muntin.model.trailing import Trailing
 from muntin.model.windows import Windows, hopping
 from muntin.model.zones import ZonedWindows, check_zone_column
 
 Paned = Windows | Cumulating | Days | Hours | Months
-Numbered = Paned | Sliding
+Numbered = Paned | Sliding | Trailing
 """Windows with numbers that grow with their ends: all kinds but sessions and a zone per key."""
-Uniform = Paned | Sliding | Sessions
+Uniform = Numbered | Sessions
 """Windows on one axis for all keys."""
 Kind = Uniform | ZonedWindows
 
@@ -122,3 +123,11 @@ def _position(origin: Origin) -> int:
     if origin is None or isinstance(origin, int):
         return origin or 0
     return instant("origin", origin)
+
+
+def require_one_axis(windows: Kind | None) -> Uniform | None:
+    """Return the windows of a side of a join; refuse a zone per key."""
+    if isinstance(windows, ZonedWindows):
+        hint = 'give one zone, as zone="Europe/Paris"; or join the results of the windows'
+        raise OptionError("zone_column", windows.column, "isn't taken by joins", hint)
+    return windows

@@ -257,7 +257,7 @@ class Windowing:
         keys: The key columns.
         where: The filter of messages.
         columns: The columns that are shown of each firing, in order; ``None`` for all columns.
-        having: The filter of firings. One that no longer passes after it was emitted is retracted.
+        having: The filter of emissions. A window that no longer passes it is retracted.
         clock: The column of the messages' arrival times.
         shards: Number of shards of the state.
         ranking: The ranking of each window's rows, if they are shown instead of aggregates.

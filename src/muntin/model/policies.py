@@ -251,7 +251,7 @@ class Firing(JsonDataclass):
         late: The policy of past windows that have changed, within the grace.
         grace: How long after its end a window takes late messages, on the windows' axis.
         retention: How long after its end a window's state stays readable, on the windows' axis.
-        accumulate: ``True`` if each firing has the whole result so far; ``False`` if it has only
+        accumulate: ``True`` if each emission has the whole result so far; ``False`` if it has only
             the messages since the window's last firing.
         repeat: Whether a window that has emitted early emits in full although nothing is new.
         rows: Greatest number of messages that are kept in closed windows; the oldest windows are

@@ -35,16 +35,32 @@ def refuse(spec: WindowSpec) -> None:
     """Refuse windows whose ranked rows no table could follow.
 
     Raises:
-        OptionError: When a firing isn't a whole result, or windows may be retracted.
+        OptionError: When an emission isn't a whole result, or windows may be retracted.
     """
     firing = spec.firing
     if isinstance(spec.windows, Sliding) and spec.windows.rolls:
         hint = "write .agg(...), or tumbling windows before top()"
         raise OptionError("top", str(spec.windows), "emit a row for each message", hint)
+    if spec.windows.result_key is not None:
+        hint = "write .agg(...), and rank the rows of the table"
+        raise OptionError("top", str(spec.windows), "give one row for each key", hint)
     if not firing.accumulate:
         hint = "leave out deltas()"
         raise OptionError("deltas", True, "leaves no window its first rows", hint)
+    refuse_delayed(spec)
     if spec.windows.retracts and (firing.emits_early or firing.grace):
         hint = "leave out early() and late(): sessions emit their rows when they are complete"
         problem = "are taken back as wholes, not row by row"
         raise OptionError("top", str(spec.windows), problem, hint)
+
+
+def refuse_delayed(spec: object) -> None:
+    """Refuse windows of which some are filled after others with the same end were emitted.
+
+    Raises:
+        OptionError: When the rows of one end may come in several batches.
+    """
+    if isinstance(spec, WindowSpec) and spec.lag:
+        hint = 'fill with "previous" or a constant'
+        problem = "emits windows with one end at different times, and they are ranked at once"
+        raise OptionError("fill", str(spec.firing.fill), problem, hint)

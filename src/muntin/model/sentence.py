@@ -15,16 +15,17 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, Duration, Length, Origin, measure
 from muntin.model.errors import OptionError
 from muntin.model.fill import FillWord, fill_of
-from muntin.model.grouping_sets import GROUPING_ID, Sets, number_sets, read_sets
+from muntin.model.grouping_sets import Sets, number_sets, read_sets
 from muntin.model.inputs import InputOptions
 from muntin.model.joins import Side, set_default_policies
-from muntin.model.kinds import MOST_OVERLAPPING, Kind, Uniform, cumulating_in, of_size
+from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size, require_one_axis
 from muntin.model.option_types import check_boolean, check_count, check_name
-from muntin.model.other_words import missing_word, translate_call
+from muntin.model.other_words import check_aggregates, missing_word
 from muntin.model.policies import Crowded, Firing, Policy, PolicyWords, Since, limit_waiting, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import ClosedSides, rolling, sliding
-from muntin.model.spec import Nulls, WindowSpec, check_nulls
+from muntin.model.spec import Nulls, WindowSpec, check_nulls, list_result_keys
+from muntin.model.trailing import trailing
 from muntin.model.windows import along
 from muntin.model.zones import ZonedWindows
 
@@ -155,6 +156,8 @@ class Sentence:
     def sliding(self, size: Length) -> Self:
         """Use windows that move with the messages, one for each distinct set within ``size``.
 
+        For one row per key that is kept up to date as of now, see ``trailing``.
+
         Args:
             size: Distance of the first and the last position of a window. Both belong to it,
                 and ``window_end`` is the last position.
@@ -169,7 +172,8 @@ class Sentence:
         it is always emitted at once. Aggregates may look back by different lengths:
         ``.rolling("1 day").agg(day=sum("v"), hour=sum("v").over("1 hour"))``. Messages of one key
         and time have the same aggregates, and a ``row_number``. Standalone operators emit one row
-        for each key and time, without the columns of messages.
+        for each key and time, without the columns of messages. For one row per key that is kept up
+        to date as of now, see ``trailing``.
 
         Args:
             size: How far a row looks back: a duration, or a number of messages, ``rows(10)``.
@@ -185,6 +189,34 @@ class Sentence:
             'rolling 5 minutes, closed right'
         """
         return self._set_windows(rolling(size, closed))
+
+    def trailing(self, *look_backs: Duration, every: Duration, origin: Origin = None) -> Self:
+        """Keep aggregates over the last hour, the last day and so on up to date, as of now.
+
+        At each multiple of ``every`` that the watermark passes, a key gets a row for each look-back
+        that other messages lie in than at the multiple before: new ones came, or old ones fell out.
+        A key without changes costs nothing. When its last message has fallen out, a last row with
+        the ``emission`` ``retract`` deletes it from tables.
+
+        The results have a further key, ``look_back``, with the length in words. Tables keep the
+        newest row of each key and look-back; ``window_end`` is the time as of which it holds. A
+        message counts if its time is at or after ``window_start`` and before ``window_end``. It is
+        stored once, however many look-backs contain it. A late message counts from the next
+        multiple on, unless it is older than the longest look-back.
+
+        Args:
+            *look_backs: The lengths, each a multiple of ``every``.
+            every: The distance between the times at which rows are emitted.
+            origin: One of these times. Default: the epoch.
+
+        Example:
+            >>> from muntin.standalone import windowed
+            >>> from muntin import count
+            >>> trail = windowed(key="k", time="at").trailing("1 hour", "1 day", every="1 minute")
+            >>> str(trail._windows)
+            'trailing 1 hour, 1 day every 1 minute'
+        """
+        return self._set_windows(trailing(look_backs, every, origin=origin))
 
     def session(
         self,
@@ -205,8 +237,8 @@ class Sentence:
 
         The last four arguments cut sessions, alone or together. They need ``gap``, and no join.
         The messages of open sessions are kept by time then, as a late one may move the cuts.
-        Conditions are SQL text, such as ``"kind = 'logout'"``, or expressions of the input; NULL
-        doesn't fulfil them. Messages of one key and time always share a session.
+        Conditions are SQL text, such as ``"kind = 'logout'"``, or expressions of the input, and not
+        for standalone operators. Messages of one key and time always share a session.
 
         Args:
             gap: The length without messages that ends a session.
@@ -263,7 +295,7 @@ class Sentence:
             when: Emit after each batch that changed the window, if this condition is true: a
                 comparison of aggregates and keys with numbers and texts,
                 ``"worst > 100 AND NOT region = 'north'"``.
-            then: The policy of a window's early firings after its first one, in the same words:
+            then: The policy of a window's early emissions after its first one, in the same words:
                 ``.early(rows=1, then={"every": "1 minute"})``.
             over: The greatest number of windows that have changed and wait to emit. Beyond it, the
                 oldest emit at the end of the batch: by their ends, then by key. The number is
@@ -362,7 +394,7 @@ class Sentence:
             since: With ``after``, the message to measure from, ``"first"`` or ``"last"``.
             when: Emit after each batch that changed the window, if this condition is true; see
                 ``early``.
-            then: The policy of a window's late firings after its first one; see ``early``.
+            then: The policy of a window's late emissions after its first one; see ``early``.
         """
         measure("grace", grace, zero=True)
         chosen = self._firing.late
@@ -392,7 +424,7 @@ class Sentence:
         return self._set_once("keep", retention, _firing=firing, _kept=retention)
 
     def deltas(self) -> Self:
-        """Let each firing emit only the messages since the window's last one."""
+        """Let each emission have only the messages since the window's last one."""
         return replace(self, _firing=replace(self._firing, accumulate=False))
 
     def _set_windows(self, windows: Kind) -> Self:
@@ -426,7 +458,7 @@ class Sentence:
         unnamed: tuple[Any, ...] = (),
     ) -> WindowSpec:
         """Return the spec of the query; refuse it if it isn't complete."""
-        _check_aggregates(aggregates, unnamed)
+        check_aggregates(aggregates, unnamed)
         if self._windows is None:
             raise OptionError(
                 "agg", ", ".join(aggregates), "comes before the windows", "call .tumbling() first"
@@ -435,7 +467,7 @@ class Sentence:
             raise OptionError("agg", None, "computes nothing", "write .agg(n=muntin.count())")
         sets = self._number_sets(keys)
         return WindowSpec(
-            keys=keys if sets is None else (*keys, GROUPING_ID),
+            keys=(*keys, *list_result_keys(self._windows, sets)),
             time=self._input_options.time,
             windows=self._windows,
             aggregates=aggregates,
@@ -456,16 +488,12 @@ class Sentence:
             raise OptionError("nulls", self._nulls, "isn't supported by joins", hint)
         if self._sets is not None:
             raise OptionError("sets", self._sets, "aren't those of a join", "omit them")
+        if self._windows is not None and self._windows.result_key is not None:
+            hint = "join the messages themselves within=, or window the pairs by trailing()"
+            raise OptionError("trailing", str(self._windows), "aren't those of a join", hint)
         firing, options = set_default_policies(self._firing_on(axis)), self._input_options.options
-        windows = self._windows_of_side()
+        windows = require_one_axis(self._windows)
         return Side(keys, self._input_options.time, windows, firing=firing, **options)
-
-    def _windows_of_side(self) -> Uniform | None:
-        """Return the windows of a side of a join; refuse a zone per key."""
-        if isinstance(self._windows, ZonedWindows):
-            hint = 'give one zone, as zone="Europe/Paris"; or join the results of the windows'
-            raise OptionError("zone_column", self._windows.column, "isn't taken by joins", hint)
-        return self._windows
 
     def _all_keys(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the keys with those that the windows add.
@@ -474,24 +502,10 @@ class Sentence:
         key's zone comes last.
         """
         if isinstance(self._windows, ZonedWindows):
-            column = self._windows.column
-            is_key = any(isinstance(key, str) and key == column for key in keys)
-            return keys if is_key else (*keys, column)
+            return self._windows.add_key(keys)
         on_rows = self._windows is not None and self._windows.axis == "rows"
         if self._input_options.offset is not None and on_rows:
             partition = self._input_options.offset[0]
             if not keys or not isinstance(keys[0], str) or keys[0] != partition:
                 return (partition, *keys)
         return keys
-
-
-def _check_aggregates(aggregates: Mapping[str, object], unnamed: tuple[Any, ...]) -> None:
-    if unnamed:
-        hint = "write .agg(name=…), as in .agg(n=muntin.count())"
-        raise OptionError("agg", str(unnamed[0]), "has no name in the output", hint)
-    for name, aggregate in aggregates.items():
-        if not isinstance(aggregate, Aggregate):
-            hint = f'give one of muntin\'s, as in {name}=muntin.count() or {name}=muntin.sum("v")'
-            if (call := translate_call(str(aggregate))) is not None:
-                hint = f"write {name}={call}"
-            raise OptionError("agg", f"{name}={aggregate}", "isn't an aggregate of muntin", hint)

@@ -16,7 +16,7 @@ from muntin.model.errors import OptionError
 Closed = Literal["both", "left"]
 # A longer gap is a mistaken unit.
 LONGEST_GAP = 36_525 * DAY
-CONDITIONS = ("start", "end", "same")
+CONDITION_OPTIONS = ("start", "end", "same")
 """The fields of sessions that messages are evaluated for, in the order of their words."""
 AN_EXPRESSION = "(an expression)"
 """The words of a condition or column that was given as an expression, which has no stable text."""
@@ -61,7 +61,7 @@ class Sessions(Moving):
     @property
     def conditions(self) -> dict[str, Any]:
         """The conditions and the column that sessions depend on, by option."""
-        named = ((option, getattr(self, option)) for option in CONDITIONS)
+        named = ((option, getattr(self, option)) for option in CONDITION_OPTIONS)
         return {option: value for option, value in named if value is not None}
 
     @property
@@ -136,14 +136,14 @@ def session(
         hint = 'give session("30 minutes"), or session(by="column") of their own gaps'
         raise OptionError("gap", gap, problem, hint)
     cuts = {"longest": longest, "start": start, "end": end, "same": same}
-    given = {option: value for option, value in cuts.items() if value is not None}
+    limits = {option: value for option, value in cuts.items() if value is not None}
     if gap is None:
-        for option, value in given.items():
+        for option, value in limits.items():
             hint = f'give one gap for all messages: session("30 minutes", {option}=…)'
             raise OptionError(option, str(value), "needs a gap that ends sessions", hint)
         return Sessions(0, closed, "time", by)
     length, axis = measure("gap", gap)
-    for option, value in given.items() if axis == "rows" else ():
+    for option, value in limits.items() if axis == "rows" else ():
         hint = "leave it out, or measure the gap in time"
         raise OptionError(option, str(value), "needs a gap in time, not in rows", hint)
     most = None if longest is None else micros("longest", longest, zero=False)

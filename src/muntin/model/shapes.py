@@ -32,7 +32,7 @@ class Shape:
     inside: frozenset[str] = frozenset()
 
     @classmethod
-    def nested(cls, text: str, family: str, parts: list[Shape]) -> Shape:
+    def make_nested(cls, text: str, family: str, parts: list[Shape]) -> Shape:
         """Return the shape of a nested type."""
         return cls(text, family, frozenset().union(*({p.family, *p.inside} for p in parts)))
 

@@ -60,10 +60,10 @@ class Sliding(Moving, ByNumber):
     @property
     def span(self) -> int:
         """Greatest distance between the first and the last position of a window."""
-        return self.size - self._excluded
+        return self.size - self._exclusion
 
     @property
-    def _excluded(self) -> int:
+    def _exclusion(self) -> int:
         """Difference of size and span, in positions; a size in rows counts the last position."""
         includes_first = self.axis == "time" if self.closed is None else self.closed in _FIRST
         return 0 if includes_first else 1
@@ -82,7 +82,7 @@ class Sliding(Moving, ByNumber):
         if frame == 0:
             return 0, 0
         back = self.size if frame is None else frame
-        return back - self._excluded, 0 if self.includes_last else 1
+        return back - self._exclusion, 0 if self.includes_last else 1
 
     def reads_whole(self, frame: int | None) -> bool:
         """Return whether an aggregate reads the whole window."""

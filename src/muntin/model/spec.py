@@ -6,7 +6,7 @@ and triggers aren't part of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Literal, get_args
 
@@ -109,7 +109,7 @@ class WindowSpec(QuerySpec, InputSpec):
         return fill.up_to + self.firing.grace + uneven
 
     @property
-    def required(self) -> tuple[str, ...]:
+    def non_null_keys(self) -> tuple[str, ...]:
         """The keys in which NULL rejects a message."""
         if self.nulls == "group":
             return () if self.zone_column is None else (self.zone_column,)
@@ -117,8 +117,13 @@ class WindowSpec(QuerySpec, InputSpec):
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The keys that are columns of the messages, without ``grouping_id``."""
-        return self.keys if self.sets is None else self.keys[:-1]
+        """The keys that are columns of the messages, without ``grouping_id`` or ``look_back``."""
+        return self.state_keys if self.sets is None else self.keys[:-1]
+
+    @property
+    def state_keys(self) -> tuple[str, ...]:
+        """The keys of the state, without the one that only results have."""
+        return self.keys if self.windows.result_key is None else self.keys[:-1]
 
     def __post_init__(self) -> None:
         check_nulls(self.nulls)
@@ -190,7 +195,7 @@ class WindowSpec(QuerySpec, InputSpec):
         windows, firing = self.windows, self.firing
         if self.sets is not None and (self.axis == "rows" or windows.retracts):
             hint = "measure windows of one length in time, or write a query for each set"
-            raise OptionError("sets", windows, "are others for each set of keys", hint)
+            raise OptionError("sets", str(windows), "are others for each set of keys", hint)
         if self.axis == "time" and self.time is None:
             hint = "name the column of event times, or measure windows in muntin.rows(N)"
             raise OptionError("time", None, f"is missing for {windows}", hint)
@@ -204,6 +209,7 @@ class WindowSpec(QuerySpec, InputSpec):
             self._check_over(firing.over)
         if firing.fill is not None:
             check_fill(firing.fill, windows, self.aggregates, firing.accumulate)
+        windows.check_policies(firing)
         if isinstance(windows, Sliding) and windows.rolls and not firing.accumulate:
             hint = "leave deltas() out: each row has the whole of what lay before it"
             raise OptionError("deltas", str(windows), "emit a row for each message", hint)
@@ -236,13 +242,14 @@ class WindowSpec(QuerySpec, InputSpec):
     @property
     def title(self) -> str:
         """The windows and their keys, in words."""
-        return f"{self.windows} by {', '.join(self.keys)}" if self.keys else str(self.windows)
+        keys = self.state_keys
+        return f"{self.windows} by {', '.join(keys)}" if keys else str(self.windows)
 
     def facts(self) -> dict[str, Fact]:
         """Return the facts of the query, its input and its aggregates, by name."""
         windows, firing = self.windows, self.firing
         facts = {
-            "key": names_fact(self.keys),
+            "key": names_fact(self.state_keys),
             "windows": Fact(windows, f"{windows}, origin {windows.begins}"),
             "early": Fact(firing.early, str(firing.early or "never")),
             "accumulate": make_fact(firing.accumulate),
@@ -330,6 +337,13 @@ def check_nulls(nulls: object) -> None:
     if nulls not in get_args(Nulls):
         hint = 'give "reject", or "group" to make NULL a group of its own'
         raise OptionError("nulls", nulls, "isn't a treatment of NULL keys", hint)
+
+
+def list_result_keys(windows: Kind, sets: Sequence[int] | None) -> tuple[str, ...]:
+    """Return the keys that results have and messages don't."""
+    if sets is not None:
+        return (GROUPING_ID,)
+    return () if windows.result_key is None else (windows.result_key,)
 
 
 def _aggregate_fact_name(aggregate: str) -> str:

@@ -78,12 +78,12 @@ def check_names(
     Raises:
         OptionError: When an option is unknown, given twice or missing.
     """
-    known = options_of(function)
+    parameters = options_of(function)
     names: dict[str, str] = {}
     for name in options:
         parameter = (translated or {}).get(name, name)
-        if parameter not in known:
-            raise refuse_option(name, table, [*known, *(translated or {})])
+        if parameter not in parameters:
+            raise refuse_option(name, table, [*parameters, *(translated or {})])
         if parameter in names.values():
             hint = "leave one of them out"
             raise OptionError(name, table, f"sets {parameter} a second time", hint)

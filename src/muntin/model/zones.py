@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import cache
-from typing import ClassVar
+from typing import Any, ClassVar
 from zoneinfo import available_timezones
 
 from muntin.model.axis import Axis, Origin
@@ -47,6 +47,11 @@ class ZonedWindows(WindowKind):
     def in_zone(self, zone: str) -> Days:
         """Return the windows of one zone."""
         return replace(self.calendar, zone=zone)
+
+    def add_key(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return keys with the column of zones as the last one, unless it is among them."""
+        is_key = any(isinstance(key, str) and key == self.column for key in keys)
+        return keys if is_key else (*keys, self.column)
 
     @property
     def axis(self) -> Axis:

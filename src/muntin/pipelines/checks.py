@@ -1,7 +1,7 @@
-"""Checks a pipeline without Spark: tables, columns, types and options, all mistakes at once.
+"""Checks the tables, columns, types and options of a pipeline without Spark, all errors at once.
 
-Parts that only Spark can judge, such as the type of a function's argument, are left to it;
-``Checked`` names the queries that have such parts.
+Only Spark can check some parts, such as the type of a function's argument. ``Checked`` names the
+queries with such parts.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from muntin.sql.expression_types import (
 )
 
 Shapes = Mapping[str, Shape | None]
-"""The columns of a relation, in lower case, with their shapes; ``None`` if unknown."""
-_STAMP, _TEXT, _WHOLE = (Shape(one, one) for one in ("timestamp", "string", "integer"))
-_KAFKAS: Shapes = {"key": _TEXT, "topic": _TEXT, "partition": _WHOLE, "offset": _WHOLE,
-                    "timestamp": _STAMP, "headers": None}  # fmt: skip
-_RATES: Shapes = {"timestamp": _STAMP, "value": _WHOLE}
-_OWN: Shapes = {"emission": _TEXT, "revision": _WHOLE}
-_BOUNDS: Shapes = {"window_start": _STAMP, "window_end": _STAMP}
+"""The shapes of columns by name in lower case; ``None`` if a shape is unknown."""
+_TIMESTAMP, _TEXT, _INTEGER = (Shape(one, one) for one in ("timestamp", "string", "integer"))
+_KAFKA_COLUMNS: Shapes = {"key": _TEXT, "topic": _TEXT, "partition": _INTEGER, "offset": _INTEGER,
+                    "timestamp": _TIMESTAMP, "headers": None}  # fmt: skip
+_RATE_COLUMNS: Shapes = {"timestamp": _TIMESTAMP, "value": _INTEGER}
+_EMISSION_COLUMNS: Shapes = {"emission": _TEXT, "revision": _INTEGER}
+_BOUNDS: Shapes = {"window_start": _TIMESTAMP, "window_end": _TIMESTAMP}
 
 
 class PipelineCheckError(MuntinError):
-    """A mistake in a pipeline; the message names the query or the table."""
+    """A pipeline has an error; the message names the query or the table."""
 
 
 @dataclass
@@ -58,9 +58,9 @@ class Checked:
     """The result of a check without Spark.
 
     Attributes:
-        problems: Mistakes of the pipeline.
-        flows: Names of queries without mistakes that have parts only Spark can judge.
-        cautions: Warnings about valid parts that may be meant otherwise.
+        problems: Errors of the pipeline.
+        flows: Names of queries without errors, which have parts that only Spark can check.
+        cautions: Warnings about valid parts that may not be intended.
     """
 
     problems: list[MuntinError] = field(default_factory=list)
@@ -103,19 +103,19 @@ def _output_names(flow: Flow) -> Iterator[str]:
 def _check_declaration(
     table: DeclaredTable, is_read: bool, is_written: bool, check_sink: Callable[..., None]
 ) -> Iterator[MuntinError]:
-    """Yield the mistakes of one table."""
+    """Yield the errors of one table."""
     for name, kind in parse_ddl_columns(table.columns or "").items() if table.columns else ():
         if parse_shape(kind) is None:
             hint = "write a type of Spark's, such as STRING, BIGINT, DOUBLE or TIMESTAMP"
-            yield _about(table, OptionError(name, kind, "isn't a type of Spark's", hint))
+            yield _build_error(table, OptionError(name, kind, "isn't a type of Spark's", hint))
     if is_read or not is_written:
-        yield from (_about(table, problem) for problem in reader_problems(table))
+        yield from (_build_error(table, problem) for problem in reader_problems(table))
     if is_written:
         try:
             check_sink(table)
             _refuse_reading_parts(table, is_read)
         except OptionError as error:
-            yield _about(table, error)
+            yield _build_error(table, error)
 
 
 def _refuse_reading_parts(table: DeclaredTable, is_read: bool) -> None:
@@ -132,7 +132,7 @@ def _refuse_reading_parts(table: DeclaredTable, is_read: bool) -> None:
             raise OptionError(part, value, "has no effect on a table that is only written", hint)
 
 
-def _about(table: DeclaredTable, error: OptionError) -> PipelineCheckError:
+def _build_error(table: DeclaredTable, error: OptionError) -> PipelineCheckError:
     return PipelineCheckError(f"table {table.name}: {error}")
 
 
@@ -147,7 +147,7 @@ class _Checker:
         self.needs_spark = False
 
     def check_relation(self, relation: Relation) -> Shapes | None:
-        """Check a relation; return its columns, ``None`` if only Spark knows them."""
+        """Check a relation; return its columns, or ``None`` if only Spark knows them."""
         if isinstance(relation, Reading):
             return self._check_table(relation.name)
         if isinstance(relation, Derived):
@@ -183,7 +183,7 @@ class _Checker:
             hint = f"write {nearest}" if nearest else f"write CREATE TABLE {name} (…) WITH (…)"
             self._add_problem(name, f"there is no table {name}", hint)
             return None
-        columns = _columns_of(table)
+        columns = _list_columns(table)
         if columns is None:
             self.needs_spark = True
             return None
@@ -209,7 +209,7 @@ class _Checker:
         for name, aggregate in spec.aggregates.items():
             self._check_aggregate(name, aggregate, columns)
         names = (*(key.name for key in query.keys), *spec.aggregates)
-        results: Shapes = {**dict.fromkeys(map(str.lower, names)), **_BOUNDS, **_OWN}
+        results: Shapes = {**dict.fromkeys(map(str.lower, names)), **_BOUNDS, **_EMISSION_COLUMNS}
         if query.ranking is not None or query.lookups or query.each:
             return None
         if query.columns is not None:
@@ -231,14 +231,14 @@ class _Checker:
                 self._add_problem("", f"{name}: {aggregate.kind} doesn't take {shape.text}", hint)
 
     def check_sink(self, table: DeclaredTable, query: Query) -> None:
-        """Check the inserted columns against those that a sink declares."""
+        """Check the columns that a query inserts against those that a sink declares."""
         inserted = list_inserted_columns(query)
         if table.columns is None or inserted is None:
             return
         try:
-            check_declared(table, inserted)
+            check_declared_columns(table, inserted)
         except OptionError as error:
-            self.problems.append(_about(table, error))
+            self.problems.append(_build_error(table, error))
 
     def _check_select_list(
         self, select_list: Iterable[Column] | None, columns: Shapes | None
@@ -269,9 +269,12 @@ class _Checker:
                 self._add_unknown_column(name, columns, where)
 
     def _check_expressions(
-        self, texts: Iterable[str | None], columns: Shapes | None, wanted: str | None = None
+        self,
+        texts: Iterable[str | None],
+        columns: Shapes | None,
+        expected_family: str | None = None,
     ) -> str | None:
-        """Check expressions; return the family of the last, ``None`` if only Spark knows it."""
+        """Check expressions; return the type family of the last one if it is known."""
         family = None
         for text in filter(None, texts):
             tree = parse_expression(text)
@@ -284,7 +287,7 @@ class _Checker:
             self._check_time_units(tree, columns, text)
             family = infer_family(tree, columns)
             self.needs_spark |= family is None and not unknown
-            if wanted is not None and family not in (None, wanted):
+            if expected_family is not None and family not in (None, expected_family):
                 hint = f"write a condition, such as {text} IS NOT NULL"
                 self._add_problem(text, f"{text} is {family}, not a condition", hint)
         return family
@@ -304,33 +307,35 @@ class _Checker:
     def _add_unknown_column(
         self, name: str, columns: Shapes, where: str = "", text: str | None = None
     ) -> None:
-        close = nearest_name(name, columns)
-        hint = f"write {close}" if close else f"the columns are {', '.join(columns)}"
+        nearest = nearest_name(name, columns)
+        hint = f"write {nearest}" if nearest else f"the columns are {', '.join(columns)}"
         self._add_problem(text or name, f"there is no column {name}{where}", hint)
 
     def _add_problem(self, text: str, problem: str, hint: str) -> None:
-        for place in (text, quote_name(text)):
-            if place in self.pipeline.places:
-                whole, span = self.pipeline.places[place]
-                self.problems.append(SqlError(whole, span, problem, hint))
+        for expression in (text, quote_name(text)):
+            if expression in self.pipeline.places:
+                statement, span = self.pipeline.places[expression]
+                self.problems.append(SqlError(statement, span, problem, hint))
                 return
         self.problems.append(PipelineCheckError(f"query {self.name}: {problem}; {hint}"))
 
 
-def _columns_of(table: DeclaredTable) -> Shapes | None:
+def _list_columns(table: DeclaredTable) -> Shapes | None:
     """Return the columns of a table without its computed ones; ``None`` if unknown."""
     declared = parse_ddl_columns(table.columns) if table.columns else {}
     columns = {name.lower(): parse_shape(kind) for name, kind in declared.items()}
     if table.connector == "kafka":
         if table.options.get("format", "json") in ("avro", "protobuf"):
             return None
-        bytes_ = {} if columns else {"value": Shape("binary", "binary"), "timestamptype": _WHOLE}
-        return {**_KAFKAS, **bytes_, "malformed": None, **columns}
+        raw_columns = (
+            {} if columns else {"value": Shape("binary", "binary"), "timestamptype": _INTEGER}
+        )
+        return {**_KAFKA_COLUMNS, **raw_columns, "malformed": None, **columns}
     if table.connector in ("rate", "rate-micro-batch"):
-        return _RATES
+        return _RATE_COLUMNS
     if table.connector in ("text", "socket") and not columns:
         return (
-            {"value": _TEXT, "timestamp": _STAMP}
+            {"value": _TEXT, "timestamp": _TIMESTAMP}
             if table.connector == "socket"
             else {"value": _TEXT}
         )
@@ -342,25 +347,33 @@ def list_inserted_columns(query: Query) -> list[str] | None:
     if isinstance(query, Joining) or (isinstance(query, Windowing) and query.ranking is not None):
         return None
     if query.columns is not None:
-        return [one.name for one in query.columns if one.name not in _OWN and one.name != "*"]
+        return [
+            one.name
+            for one in query.columns
+            if one.name not in _EMISSION_COLUMNS and one.name != "*"
+        ]
     return [*(key.name for key in query.keys), *_BOUNDS, *query.spec.aggregates]
 
 
-def check_declared(table: DeclaredTable, inserted: Iterable[str]) -> None:
+def check_declared_columns(table: DeclaredTable, inserted: Iterable[str]) -> None:
     """Refuse a sink whose declared columns differ from those that a query inserts.
 
     Columns are matched by name. The bounds of a window, the emission and the revision are always
     written, and needn't be declared.
 
     Raises:
-        OptionError: With both lists of columns.
+        OptionError: When they differ; the error has both lists.
     """
     declared = list(parse_ddl_columns(table.columns or ""))
     names = list(inserted)
-    own = {*_BOUNDS, *_OWN}
-    lacking = {name.lower() for name in declared} - {name.lower() for name in names} - own
-    beyond = {name.lower() for name in names} - {name.lower() for name in declared} - own
-    if lacking or beyond:
+    always_written = {*_BOUNDS, *_EMISSION_COLUMNS}
+    missing = (
+        {name.lower() for name in declared} - {name.lower() for name in names} - always_written
+    )
+    undeclared = (
+        {name.lower() for name in names} - {name.lower() for name in declared} - always_written
+    )
+    if missing or undeclared:
         hint = f"the query inserts ({', '.join(names)}); rename its columns with AS"
         problem = "differs from the columns that the query inserts"
         raise OptionError("columns", f"({', '.join(declared)})", problem, hint)

@@ -16,7 +16,7 @@ def read_pipeline(
     path: Path,
     variables: Mapping[str, str],
     *,
-    whole: bool = True,
+    requires_all: bool = True,
     problems: list[MuntinError] | None = None,
 ) -> Pipeline:
     """Read the pipeline of a file.
@@ -24,9 +24,9 @@ def read_pipeline(
     Args:
         path: A file of SQL statements (``.sql``) or of TOML (``.toml``).
         variables: Values of ``--set``.
-        whole: Whether all placeholders of the file must have values; otherwise those without one
-            stay as they are, which is enough to explain the pipeline.
-        problems: Collects the mistakes of statements and entries, which are left out of the
+        requires_all: Whether every placeholder needs a value. Otherwise those without one stay
+            in the texts, which is enough to explain the pipeline.
+        problems: Collects the errors of statements and entries, which are left out of the
             pipeline; ``None`` raises them.
 
     Raises:
@@ -44,13 +44,13 @@ def read_pipeline(
     for name in variables:
         if name not in placeholders:
             hint = (
-                f"it asks for {', '.join(sorted(placeholders))}"
+                f"its placeholders are {', '.join(sorted(placeholders))}"
                 if placeholders
-                else "it asks for nothing"
+                else "it has no placeholders"
             )
-            raise OptionError("--set", name, f"isn't asked for by {path.name}", hint)
+            raise OptionError("--set", name, f"isn't a placeholder of {path.name}", hint)
     missing = sorted(placeholders - variables.keys())
-    if missing and whole:
+    if missing and requires_all:
         hint = "give " + " ".join(f"--set {name}=..." for name in missing)
         raise OptionError("--set", None, f"lacks {', '.join(missing)}", hint)
     values = {name: f"${{{name}}}" for name in missing} | dict(variables)
@@ -58,6 +58,6 @@ def read_pipeline(
         from muntin.sql import api
 
         return api.compile_pipeline(text, values, problems)
-    from muntin.pipelines.toml import pipeline
+    from muntin.pipelines.toml import parse_pipeline
 
-    return pipeline(text, values, problems)
+    return parse_pipeline(text, values, problems)

@@ -110,7 +110,7 @@ class FillForm(_Part):
 
 
 class WindowsForm(_Part):
-    """The kind of windows: tumbling, hopping, cumulating, sliding, rolling or session."""
+    """The kind of windows: tumbling, hopping, cumulating, sliding, rolling, trailing or session."""
 
     tumbling: Text | None = Field(None, description=f"The size. {LENGTH}")
     hopping: Text | None = Field(None, description=f"The size; needs slide. {LENGTH}")
@@ -118,6 +118,12 @@ class WindowsForm(_Part):
     sliding: Text | None = Field(None, description=f"The size. {LENGTH}")
     rolling: Text | None = Field(
         None, description=f"How far the row of each message looks back. {LENGTH}"
+    )
+    trailing: Text | list[Text] | None = Field(
+        None, description=f"One look-back or several; needs every. {LENGTH}"
+    )
+    every: Text | None = Field(
+        None, description="The distance between the times of the rows of trailing windows."
     )
     session: Text | None = Field(None, description=f"The gap. {LENGTH}")
     longest: Text | None = Field(None, description="The longest duration of a session.")

@@ -30,7 +30,7 @@ from muntin.model.placeholders import (
 )
 from muntin.model.rolling import emits_messages
 from muntin.model.sentence import Sentence
-from muntin.model.sessions import CONDITIONS, Sessions
+from muntin.model.sessions import CONDITION_OPTIONS, Sessions
 from muntin.model.spec import WindowSpec
 from muntin.pipelines.form import (
     PipelineForm,
@@ -44,22 +44,23 @@ from muntin.sql.outputs import OUTPUT_HINT, find_shared_table
 
 _ROWS = re.compile(r"(\d+)\s+rows?")
 # The additional entries of each kind of windows.
-_USES = {
+_ENTRIES = {
     "tumbling": {"origin", "zone", "zone_column"},
     "hopping": {"slide", "origin", "zone", "zone_column", "overlap"},
     "cumulating": {"step", "origin", "zone", "zone_column", "overlap"},
     "sliding": set[str](),
     "rolling": {"closed"},
-    "session": {"closed", "longest", *CONDITIONS},
+    "trailing": {"every", "origin"},
+    "session": {"closed", "longest", *CONDITION_OPTIONS},
 }
-_OWN = ("emission", "revision")
+_EMISSION_COLUMNS = ("emission", "revision")
 
 
 class PipelineFileError(MuntinError):
     """A pipeline file can't be read; the message names the entry and what is wrong with it."""
 
 
-def pipeline(
+def parse_pipeline(
     text: str,
     variables: Mapping[str, str] | None = None,
     problems: list[MuntinError] | None = None,
@@ -69,7 +70,7 @@ def pipeline(
     Args:
         text: Text of the file.
         variables: Values of the placeholders ``${name}``.
-        problems: Collects the mistakes of tables and queries, which are then left out;
+        problems: Collects the errors of tables and queries, which are then left out;
             ``None`` raises them.
 
     Raises:
@@ -83,7 +84,7 @@ def pipeline(
     except ValidationError as error:
         raise PipelineFileError("\n".join(_format_errors(error))) from error
     reader = _Reader(form, variables or {})
-    result = reader.pipeline(text)
+    result = reader.read_pipeline(text)
     if problems is None:
         ProblemsError.raise_if_any(reader.problems)
     else:
@@ -105,7 +106,7 @@ def _format_errors(error: ValidationError) -> list[str]:
 
 
 def _may_show(path: tuple[int | str, ...], value: object) -> bool:
-    """Return whether a value may be shown: it is plain, and its entry isn't secret."""
+    """Return whether a message may show a value: it isn't a list, table or secret."""
     if isinstance(value, list | dict):
         return False
     try:
@@ -124,7 +125,7 @@ class _Reader:
         self.problems: list[MuntinError] = []
         self.entry = ""
 
-    def pipeline(self, text: str) -> Pipeline:
+    def read_pipeline(self, text: str) -> Pipeline:
         form, flows = self.form, []
         for name, table in form.tables.items():
             with self._collect_problem(f"tables.{name}"):
@@ -137,15 +138,21 @@ class _Reader:
                 flows.append(self._read_flow(name, query))
         with self._collect_problem(""):
             self._check_outputs(tuple(flows))
-        now, every = (form.trigger or "").lower() == "available now", None
+        is_available_now, every = (form.trigger or "").lower() == "available now", None
         with self._collect_problem("trigger"):
-            every = None if now or form.trigger is None else micros("trigger", form.trigger)
-        asked = frozenset(placeholder_names(text))
-        return Pipeline(self.tables, tuple(flows), form.checkpoint, every, now, asked)
+            every = (
+                None
+                if is_available_now or form.trigger is None
+                else micros("trigger", form.trigger)
+            )
+        placeholders = frozenset(placeholder_names(text))
+        return Pipeline(
+            self.tables, tuple(flows), form.checkpoint, every, is_available_now, placeholders
+        )
 
     @contextmanager
     def _collect_problem(self, entry: str) -> Iterator[None]:
-        """Collect the mistake of an entry."""
+        """Collect the error of an entry."""
         self.entry = entry
         try:
             yield
@@ -153,7 +160,7 @@ class _Reader:
             self.problems.append(PipelineFileError(f"{self.entry}: {error}"))
 
     def _check_outputs(self, flows: tuple[Flow, ...]) -> None:
-        """Refuse two outputs in one table."""
+        """Refuse two outputs to one table."""
         if (clash := find_shared_table(flows, self.tables)) is not None:
             first, second = clash
             self.entry = f"queries.{flows[second.query].name}.{second.part}"
@@ -189,7 +196,7 @@ class _Reader:
         for part, table in (("into", query.into), ("rejected", query.rejected)):
             if table is not None and table.lower() not in map(str.lower, self.form.tables):
                 self.entry = f"queries.{name}.{part}"
-                raise OptionError(part, table, "is no table of this file", "add it to [tables]")
+                raise OptionError(part, table, "isn't a table of this file", "add it to [tables]")
         source = self.tables.get(query.source.lower())
         keys = [query.key] if isinstance(query.key, str) else list(query.key)
         computed = {}
@@ -228,8 +235,10 @@ class _Reader:
         return Flow(name, windowing, query.into, query.rejected)
 
     def _select_all(self, spec: WindowSpec) -> tuple[Column, ...]:
-        names = (*spec.keys, "window_start", "window_end", *spec.aggregates, *_OWN)
-        return tuple(Column(name, name if name in _OWN else quote_name(name)) for name in names)
+        names = (*spec.keys, "window_start", "window_end", *spec.aggregates, *_EMISSION_COLUMNS)
+        return tuple(
+            Column(name, name if name in _EMISSION_COLUMNS else quote_name(name)) for name in names
+        )
 
     def _fill_placeholders(self, text: str) -> str:
         """Return an expression whose placeholders, which must be in quotes, are replaced."""
@@ -278,21 +287,24 @@ def _build_sentence(query: QueryForm, marks: InputOptions) -> Sentence:
 
 
 def _choose_windows(form: WindowsForm, sentence: Sentence) -> Sentence:
-    chosen = [kind for kind in _USES if getattr(form, kind) is not None]
-    if len(chosen) != 1:
-        hint = f"give exactly one of {', '.join(_USES)}"
-        raise OptionError("windows", ", ".join(chosen) or None, "isn't one kind", hint)
-    (kind,) = chosen
+    kinds = [kind for kind in _ENTRIES if getattr(form, kind) is not None]
+    if len(kinds) != 1:
+        hint = f"give exactly one of {', '.join(_ENTRIES)}"
+        raise OptionError("windows", ", ".join(kinds) or None, "isn't one kind", hint)
+    (kind,) = kinds
     size, options = getattr(form, kind), form.model_dump(exclude_none=True, exclude={kind})
     for option, value in options.items():
-        if option not in _USES[kind]:
+        if option not in _ENTRIES[kind]:
             raise OptionError(option, value, f"isn't one of {kind}", "leave it out")
+    if kind == "trailing":
+        look_backs = [size] if isinstance(size, str) else size
+        return sentence.trailing(*look_backs, **{"every": "", **options})
     if kind == "hopping":
-        # Windows of whole days slide by a day, unless the file says otherwise.
+        # With a zone, windows slide by their size unless the file has a slide.
         options.setdefault("slide", size if {"zone", "zone_column"} & options.keys() else "")
     if kind == "cumulating":
         options.setdefault("step", "")
     for option in options.keys() & {"slide", "step"}:
         options[option] = _parse_length(options[option])
-    over: Sentence = getattr(sentence, kind)(_parse_length(size), **options)
-    return over
+    windowed: Sentence = getattr(sentence, kind)(_parse_length(size), **options)
+    return windowed

@@ -51,6 +51,8 @@ class Batch:
         empty: True if there are no rows of this kind, for example without messages. If the table
             exists, nothing needs to be done then: a repeat has no rows either.
         unwritable: Collects the rows that the sink can't store.
+        by_window: True if the window is part of a row's identity; false if each row replaces the
+            one of an earlier window.
     """
 
     number: int
@@ -60,12 +62,13 @@ class Batch:
     rows: BatchRows
     empty: bool = False
     unwritable: UnwritableRows = field(default_factory=lambda: UnwritableRows(""), compare=False)
+    by_window: bool = True
 
     @property
     def identity(self) -> tuple[str, ...] | None:
         """The columns that identify a row: the keys and the window; ``None`` if there are none."""
-        if self.keys is None:
-            return None
+        if self.keys is None or not self.by_window:
+            return self.keys
         bounds = (columns.WINDOW_START, columns.WINDOW_END)
         return (*self.keys, *(name for name in bounds if name in self.schema.names))
 

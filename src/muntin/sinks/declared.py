@@ -24,13 +24,13 @@ _OTHER_NAMES = {"delta": {"path": "table"}, "postgres": {"url": "dsn", "table-na
 class Surroundings:
     """The values of placeholders."""
 
-    given: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def options(self, table: DeclaredTable) -> dict[str, str]:
         """A table's options with their placeholders replaced."""
         return {
-            name: fill(name, value, self.given, self.environment)
+            name: fill(name, value, self.settings, self.environment)
             for name, value in table.options.items()
         }
 
@@ -49,7 +49,7 @@ def sink(table: DeclaredTable, around: Surroundings) -> Sink:
     return function(**arguments_of(function, table.name, options, translated=names))
 
 
-def check_declared_sink(table: DeclaredTable, given: Mapping[str, str]) -> None:
+def check_declared_sink(table: DeclaredTable, settings: Mapping[str, str]) -> None:
     """Refuse a table that can't be written to, without a session.
 
     Values that aren't given yet, by ``--set`` or the environment, stay as they are written.
@@ -57,7 +57,7 @@ def check_declared_sink(table: DeclaredTable, given: Mapping[str, str]) -> None:
     Raises:
         OptionError: When the connector isn't written to, or an option isn't one or can't be so.
     """
-    options = {name: fill_available(value, given) for name, value in table.options.items()}
+    options = {name: fill_available(value, settings) for name, value in table.options.items()}
     for name, value in options.items():
         check_secret(name, value)
     connector, options, names = _sink_of(table, options)

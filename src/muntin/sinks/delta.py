@@ -12,7 +12,7 @@ from muntin.engine import columns
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.sinks.batch import Batch
 from muntin.sinks.frames import read_polars_rows, select_newest_revisions
-from muntin.sinks.sink import BATCH_COLUMN, TableSink, quote_name, warn_of_new_table
+from muntin.sinks.sink import BATCH_COLUMN, TableSink, quote_ansi_name, warn_of_new_table
 
 # Characters that Delta doesn't allow in column names, unless the table maps names.
 _UNNAMEABLE = set(" ,;{}()\n\t=")
@@ -87,7 +87,7 @@ def _merge_newest(table: Any, rows: pa.Table, identity: tuple[str, ...]) -> None
     frame = pl.from_arrow(rows)
     assert isinstance(frame, pl.DataFrame)
     same = " AND ".join(
-        f"(target.{quote_name(name)} IS NOT DISTINCT FROM source.{quote_name(name)})"
+        f"(target.{quote_ansi_name(name)} IS NOT DISTINCT FROM source.{quote_ansi_name(name)})"
         for name in identity
     )
     newer = f"source.{columns.REVISION} >= target.{columns.REVISION}"

@@ -18,7 +18,13 @@ import pyarrow as pa
 from muntin.engine import columns
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.sinks.batch import Batch
-from muntin.sinks.sink import BATCH_COLUMN, TableSink, quote_name, report_refused, warn_of_new_table
+from muntin.sinks.sink import (
+    BATCH_COLUMN,
+    TableSink,
+    quote_ansi_name,
+    report_refused,
+    warn_of_new_table,
+)
 from muntin.sinks.unwritable import RowsRefusedError, write_accepted
 
 _LOG = logging.getLogger(__name__)
@@ -135,23 +141,23 @@ class DuckDBSink(TableSink):
             raise RowsRefusedError(str(error)) from error
 
     def _upsert(self, connection: Any, identity: tuple[str, ...], rows: pa.Table) -> None:
-        table = quote_name(self.table)
-        key = ", ".join(map(quote_name, identity))
+        table = quote_ansi_name(self.table)
+        key = ", ".join(map(quote_ansi_name, identity))
         connection.execute(
             f"CREATE TABLE IF NOT EXISTS {table} AS SELECT * FROM batch_rows LIMIT 0"
         )
         connection.execute(
-            f"CREATE UNIQUE INDEX IF NOT EXISTS {quote_name(self.table + '_key')} "
+            f"CREATE UNIQUE INDEX IF NOT EXISTS {quote_ansi_name(self.table + '_key')} "
             f"ON {table} ({key})"
         )
-        rest = [quote_name(n) for n in rows.column_names if n not in identity]
+        rest = [quote_ansi_name(n) for n in rows.column_names if n not in identity]
         sets = ", ".join(f"{c} = excluded.{c}" for c in rest)
         # A window may emit early and in full within one batch: only its newest row counts.
         newest = (
             f"SELECT * FROM batch_rows QUALIFY row_number() OVER "
             f"(PARTITION BY {key} ORDER BY revision DESC) = 1"
         )
-        nulls = [quote_name(n) for n in identity if rows[n].null_count]
+        nulls = [quote_ansi_name(n) for n in identity if rows[n].null_count]
         if nulls:
             # An index treats NULLs as distinct, so replace older rows explicitly.
             null = " OR ".join(f"{name} IS NULL" for name in nulls)
@@ -165,10 +171,10 @@ class DuckDBSink(TableSink):
 
     def _replace_rows(self, connection: Any, identity: tuple[str, ...], newest: str) -> None:
         """Replace the rows with the same identity that have no greater revision."""
-        table = quote_name(self.table)
+        table = quote_ansi_name(self.table)
+        names = map(quote_ansi_name, identity)
         same = " AND ".join(
-            f"{table}.{quote_name(name)} IS NOT DISTINCT FROM muntin_newest.{quote_name(name)}"
-            for name in identity
+            f"{table}.{name} IS NOT DISTINCT FROM muntin_newest.{name}" for name in names
         )
         older = f"{same} AND muntin_newest.revision >= {table}.revision"
         connection.execute(f"DELETE FROM {table} USING ({newest}) AS muntin_newest WHERE {older}")
@@ -178,14 +184,16 @@ class DuckDBSink(TableSink):
         )
 
     def _append_rows(self, connection: Any, name: str, number: int) -> None:
-        table = quote_name(name)
+        table = quote_ansi_name(name)
         numbered = f"SELECT *, {number}::BIGINT AS {BATCH_COLUMN} FROM batch_rows"
         connection.execute(f"CREATE TABLE IF NOT EXISTS {table} AS {numbered} LIMIT 0")
         existing = {row[0].lower() for row in connection.execute(f"DESCRIBE {table}").fetchall()}
         for column, kind, *_ in connection.execute(f"DESCRIBE {numbered}").fetchall():
             # The source's schema may have grown.
             if column.lower() not in existing:
-                connection.execute(f"ALTER TABLE {table} ADD COLUMN {quote_name(column)} {kind}")
+                connection.execute(
+                    f"ALTER TABLE {table} ADD COLUMN {quote_ansi_name(column)} {kind}"
+                )
         connection.execute(f"DELETE FROM {table} WHERE {BATCH_COLUMN} = {number}")
         connection.execute(f"INSERT INTO {table} BY NAME {numbered}")
 

@@ -17,7 +17,13 @@ from muntin.sinks.batch import Batch
 from muntin.sinks.postgres_link import PostgresLink, translate_refusals
 from muntin.sinks.postgres_rows import write_separately
 from muntin.sinks.postgres_types import column_type, to_psycopg_values
-from muntin.sinks.sink import BATCH_COLUMN, TableSink, quote_name, report_refused, warn_of_new_table
+from muntin.sinks.sink import (
+    BATCH_COLUMN,
+    TableSink,
+    quote_ansi_name,
+    report_refused,
+    warn_of_new_table,
+)
 from muntin.sinks.unwritable import RowsRefusedError
 
 if TYPE_CHECKING:
@@ -63,7 +69,7 @@ class _Target:
     def name(self) -> str:
         """The name in SQL."""
         parts = (self.table,) if self.schema is None else (self.schema, self.table)
-        return ".".join(map(quote_name, parts))
+        return ".".join(map(quote_ansi_name, parts))
 
     @property
     def nullable_identity(self) -> tuple[str, ...]:
@@ -87,12 +93,12 @@ class _Target:
         # IS NOT DISTINCT FROM can't use an index, so compare with it only if there are NULLs.
         equal = dict.fromkeys(self.nullable_identity, "IS NOT DISTINCT FROM")
         same = " AND ".join(
-            f"kept.{quote_name(name)} {equal.get(name, '=')} newest.{quote_name(name)}"
+            f"kept.{quote_ansi_name(name)} {equal.get(name, '=')} newest.{quote_ansi_name(name)}"
             for name in self.identity
         )
         # A window may emit early and in full within one batch: only its newest row counts.
         newest = f"SELECT DISTINCT ON ({key}) * FROM {source} ORDER BY {key}, revision DESC"
-        rest = [quote_name(name) for name in all_names if name not in self.identity]
+        rest = [quote_ansi_name(name) for name in all_names if name not in self.identity]
         sets = ", ".join(f"{name} = excluded.{name}" for name in rest)
         insert = (
             f"INSERT INTO {self.name} AS kept ({_join_names(all_names)}) "
@@ -268,7 +274,7 @@ class PostgresSink(TableSink):
         return cursor.fetchone() != (None,)
 
     def _create_table(self, connection: Connection[Any], target: _Target) -> None:
-        shape = [f"{quote_name(f.name)} {column_type(f.type)}" for f in target.rows.schema]
+        shape = [f"{quote_ansi_name(f.name)} {column_type(f.type)}" for f in target.rows.schema]
         if target.identity:
             shape.append(
                 f"{_choose_constraint(connection, target)} ({_join_names(target.identity)})"
@@ -364,7 +370,7 @@ def _choose_constraint(connection: Connection[Any], target: _Target) -> str:
 
 
 def _join_names(names: Iterable[str]) -> str:
-    return ", ".join(map(quote_name, names))
+    return ", ".join(map(quote_ansi_name, names))
 
 
 def _check_name(option: str, name: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from muntin.sinks.postgres_types import to_psycopg_values
-from muntin.sinks.sink import quote_name
+from muntin.sinks.sink import quote_ansi_name
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -171,11 +171,11 @@ def _build_typed_query(connection: Connection[Any], table: str, names: Sequence[
         "WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped"
     )
     types = {
-        name: f"{quote_name(schema)}.{quote_name(kind)}"
+        name: f"{quote_ansi_name(schema)}.{quote_ansi_name(kind)}"
         for name, schema, kind in connection.execute(catalog_query, (table,)).fetchall()
     }
     cells = ", ".join(
-        f"{STAGE}.muntin_cells[{index}]::{types[name]} AS {quote_name(name)}"
+        f"{STAGE}.muntin_cells[{index}]::{types[name]} AS {quote_ansi_name(name)}"
         for index, name in enumerate(names, 1)
     )
     row = f"{STAGE}.muntin_row"

@@ -86,7 +86,7 @@ def warn_of_new_table(where: str, number: int) -> None:
         )  # fmt: skip
 
 
-def quote_name(name: str) -> str:
+def quote_ansi_name(name: str) -> str:
     """Quote a name for the SQL of DuckDB and PostgreSQL."""
     return '"' + name.replace('"', '""') + '"'
 

@@ -19,9 +19,10 @@ from muntin.model.errors import (
     SourceError,
     SpecChangedError,
     StateCorruptedError,
+    WaitingWindowsError,
 )
 from muntin.spark.host.executors import explain_lost_tasks
-from muntin.spark.host.internals.checkpoints import changed_operators
+from muntin.spark.host.internals.checkpoints import find_changed_operators
 from muntin.spark.host.internals.jvm import JvmError, death_of_jvm
 
 _OURS = (
@@ -32,6 +33,7 @@ _OURS = (
     SourceError,
     SpecChangedError,
     StateCorruptedError,
+    WaitingWindowsError,
 )
 
 
@@ -112,7 +114,7 @@ def error_of_muntin(error: Exception, batch: int = -1) -> MuntinError | None:
         return _describe_death(batch)
     if not isinstance(error, PySparkException):
         return None
-    if (counts := changed_operators(str(error))) is not None:
+    if (counts := find_changed_operators(str(error))) is not None:
         return describe_changed_chain(*counts)
     for kind in _OURS:
         _, name, rest = str(error).partition(f"{kind.__name__}: ")

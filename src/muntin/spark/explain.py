@@ -18,7 +18,7 @@ CollectedPlans = list[tuple[str | None, Plan]]
 _COLLECTED: ContextVar[CollectedPlans | None] = ContextVar("muntin_noted", default=None)
 
 
-def explain(plan: Plan, rates: Rates | None = None) -> str:
+def explain_spark_plan(plan: Plan, rates: Rates | None = None) -> str:
     """Describe a plan, after the plans of its upstream operators."""
 
     def describe(one: Plan) -> str:

@@ -56,8 +56,8 @@ class Failure:
         else:
             trace = "".join(traceback.format_exception(error))
             kind, message = type(error).__name__, str(error)
-        place = _find_user_frame(trace)
-        return cls(batch, part, kind, message, place, trace) if place else None
+        location = _find_user_frame(trace)
+        return cls(batch, part, kind, message, location, trace) if location else None
 
     def rebuild(self) -> Exception:
         """Rebuild an exception of another process; its class is kept if it is a built-in one."""

@@ -14,8 +14,9 @@ from muntin.hosts.sentence import (
     windows_as_messages,
 )
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, SideName, join_sides
-from muntin.spark.explain import explain
+from muntin.model.join_sides import join_sides
+from muntin.model.joins import SIDES, SideName
+from muntin.spark.explain import explain_spark_plan
 from muntin.spark.host.chain import drop_emission, find_upstream
 from muntin.spark.join_plan import build_join
 from muntin.spark.query_definition import QueryDefinition
@@ -45,7 +46,7 @@ class Joined(QueryDefinition):
 
     def explain(self) -> str:
         """Return a description of the join: its condition, how long messages wait, its state."""
-        return explain(self.plan)
+        return explain_spark_plan(self.plan)
 
 
 def begin_spark_join(left: object, right: object, options: SentenceOptions) -> Joined:
@@ -73,13 +74,13 @@ def _create_side(side: SideName, source: object, options: SentenceOptions) -> Wi
     newest = options["newest"] is True and side == "right"
     if isinstance(source, WindowedAggregate | DataFrame):
         rows = source if isinstance(source, DataFrame) else source.results
-        fed = find_upstream(rows, each_change=each_change or newest)
-        if fed is not None:
-            fed = replace(fed, newest=newest)
-        if fed is not None and not fed.plan.joins:
-            source = Windowed(_frame=rows, _fed=fed, _input_options=windows_as_messages())
+        upstream = find_upstream(rows, each_change=each_change or newest)
+        if upstream is not None:
+            upstream = replace(upstream, newest=newest)
+        if upstream is not None and not upstream.plan.is_join:
+            source = Windowed(_frame=rows, _upstream=upstream, _input_options=windows_as_messages())
     if not isinstance(source, Windowed):
         raise make_side_error(side, source)
     if each_change:
         return source
-    return replace(source, _frame=drop_emission(source._frame, source._fed))
+    return replace(source, _frame=drop_emission(source._frame, source._upstream))

@@ -33,38 +33,38 @@ def build_join(
     both_keys: bool = False,
 ) -> Plan:
     """Check everything that can be checked before anything runs, and build the pipeline."""
-    asked = spec
+    original_spec = spec
 
-    def again(count: int) -> Plan:
-        given = {side: one.with_shards(count) for side, one in inputs.items()}
-        return build_join(given, asked, suffix, shards or count, both_keys=both_keys)
+    def rebuild(count: int) -> Plan:
+        resized = {side: one.with_shards(count) for side, one in inputs.items()}
+        return build_join(resized, original_spec, suffix, shards or count, both_keys=both_keys)
 
     count = count_shards(inputs["left"].frame.sparkSession, shards)
     if isinstance(spec.bound, Newest):
-        spec = with_change_grace(spec, {side: one.fed for side, one in inputs.items()})
+        spec = with_change_grace(spec, {side: one.upstream for side, one in inputs.items()})
     schemas: dict[SideName, dict[str, pl.DataType]] = {}
     sources = []
     for side in SIDES:
         source = OperatorInput.of(inputs[side], inputs[side].columns(), side)
         schemas[side] = source.schema
         # The zone that upstream operators depend on is in their own specs.
-        zone = zone_of(source.messages, inputs[side].time, whole=inputs[side].fed is None)
-        own = replace(spec.side(side), types=_types(source), zone=zone)
-        spec = replace(spec, shards=count).with_side(side, own)
+        zone = zone_of(source.messages, inputs[side].time, whole=inputs[side].upstream is None)
+        side_spec = replace(spec.side(side), types=_types(source), zone=zone)
+        spec = replace(spec, shards=count).with_side(side, side_spec)
         source = replace(
             source,
-            used=own.used_columns,
+            used=side_spec.used_columns,
             ordered=spec.axis == "rows",
-            follows=own.follows_upstream(spec.axis),
+            follows=side_spec.follows_upstream(spec.axis),
         )
-        sources.append(source.with_clocks(own))
+        sources.append(source.with_clocks(side_spec))
     make = partial(JoinOperator, spec, schemas, suffix, both_keys=both_keys)
     joiner = make().joiner
-    chain = connect_upstreams(tuple(sources), _rejected_columns(joiner, inputs))
-    columns_of = {RESULTS: _results(joiner, inputs), REJECTED: chain.rejected}
+    chain = connect_upstreams(tuple(sources), _list_rejected_columns(joiner, inputs))
+    columns_of = {RESULTS: _list_result_columns(joiner, inputs), REJECTED: chain.rejected}
     stage = Stage(make, slots(count), columns_of, identity(), chain.layout)
     period = period_of_join([spec.side(side) for side in SIDES if inputs[side].clock is None])
-    return Plan(spec, stage, chain.sources, period, spec.result_keys, shards, again)
+    return Plan(spec, stage, chain.sources, period, spec.result_keys, shards, rebuild)
 
 
 def _types(source: OperatorInput) -> dict[str, str]:
@@ -72,7 +72,7 @@ def _types(source: OperatorInput) -> dict[str, str]:
     return {name: str(kind) for name, kind in source.schema.items()}
 
 
-def _results(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
+def _list_result_columns(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
     """Return the columns of results: the left side's, the right side's, and the emission."""
     fields = [
         StructField(out, nullable(inputs[side].frame.schema[name].dataType))
@@ -85,7 +85,7 @@ def _results(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
     return StructType(fields)
 
 
-def _rejected_columns(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
+def _list_rejected_columns(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
     """Return the columns of rejected messages: the side, its columns, the reason, the watermark."""
     kinds = {
         out: nullable(inputs[side].frame.schema[name].dataType)

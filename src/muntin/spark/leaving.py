@@ -11,18 +11,23 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from muntin.hosts.local.log_contents import BlobKey, Committed, PlannedBatch
+from muntin.hosts.local.log_contents import BlobKey, Commit, PlannedBatch
 from muntin.hosts.local.move import refuse_kind
 from muntin.hosts.seed import FOLDER, Seed
 from muntin.model.errors import OptionError
 from muntin.sources.source import SourceOffsets
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.heartbeat import parse_tick
-from muntin.spark.host.internals.checkpoints import home, offset_lines, query_of, read_files_read
+from muntin.spark.host.internals.checkpoints import (
+    find_home,
+    read_files_read,
+    read_offset_lines,
+    read_query_id,
+)
 from muntin.spark.host.internals.hadoop_path import path_of
 from muntin.spark.host.internals.jvm import is_connected
 from muntin.spark.host.shards import slots
-from muntin.spark.running import Record, acquire
+from muntin.spark.running import ProgressRecord, acquire
 from muntin.spark.seeding import has_seed
 
 _HINT = "read topics of Kafka or files of this machine, or begin there with a new checkpoint"
@@ -50,7 +55,7 @@ def read_query(
         newest = Checkpoint(spark, folder)
         chain = [Checkpoint(spark, folder, newest.batch, n) for n in range(newest.operators)]
         for one in chain:
-            refuse_kind(folder, one.first.kind)
+            refuse_kind(folder, one.any_manifest.kind)
         yield _read_seed(spark, folder, chain), _read_blobs(chain)
     finally:
         lease.release()
@@ -58,26 +63,26 @@ def read_query(
 
 def _read_seed(spark: SparkSession, folder: str, chain: Sequence[Checkpoint]) -> Seed:
     batch = chain[0].batch
-    done = _parse_batch(spark, folder, batch)
+    planned_batch = _parse_batch(spark, folder, batch)
     manifests = {
         (number, shard): one.manifests[slot]
         for number, one in enumerate(chain)
         for shard, slot in enumerate(slots(len(one.shards)))
     }
     shards = tuple(len(one.shards) for one in chain)
-    progress = Record(spark, folder).progress_of(batch).to_dict()
-    committed = Committed(batch, done.ends, False, progress, shards, manifests)
-    begun = offset_lines(spark, folder, batch + 1)
-    planned = _parse_batch(spark, folder, batch + 1, done.ends) if begun else None
-    return Seed(query_of(spark, folder), committed, planned)
+    progress = ProgressRecord(spark, folder).progress_of(batch).to_dict()
+    commit = Commit(batch, planned_batch.ends, False, progress, shards, manifests)
+    is_planned = read_offset_lines(spark, folder, batch + 1)
+    planned = _parse_batch(spark, folder, batch + 1, planned_batch.ends) if is_planned else None
+    return Seed(read_query_id(spark, folder), commit, planned)
 
 
 def _read_blobs(chain: Sequence[Checkpoint]) -> Iterator[tuple[BlobKey, bytes]]:
     """Yield the blobs that the manifests name, one shard after another."""
     for number, one in enumerate(chain):
         for shard, slot in enumerate(slots(len(one.shards))):
-            wanted = [blob for run in one.read[slot].runs() for blob in run.blobs]
-            for blob_number, blob in one.blobs({slot: wanted})[slot].items():
+            numbers = [blob for run in one.manifest_by_shard[slot].runs() for blob in run.blobs]
+            for blob_number, blob in one.read_blobs({slot: numbers})[slot].items():
                 yield (number, shard, blob_number), blob
 
 
@@ -95,7 +100,7 @@ def _parse_batch(
     Raises:
         OptionError: When the local host doesn't have a source.
     """
-    _, head, *lines = offset_lines(spark, folder, batch)
+    _, head, *lines = read_offset_lines(spark, folder, batch)
     ticks = [tick for tick in map(parse_tick, lines) if tick is not None]
     own = [(n, line) for n, line in enumerate(lines) if parse_tick(line) is None]
     sources = [_Line(spark, folder, number, line) for number, line in own]
@@ -144,7 +149,7 @@ class _Line:
 
     def _parse_files(self, last: int, before: SourceOffsets | None) -> dict[str, Any]:
         """Return the offset of a source of files, by the log of those that it has read."""
-        files = read_files_read(self.spark, home(self.spark, self.folder), self.number)
+        files = read_files_read(self.spark, find_home(self.spark, self.folder), self.number)
         read = [(url, time) for number, url, time in files if number <= last]
         if last >= 0 and not read:
             problem = f"reads a source without a log of files (with offset {self.text[:60]})"

@@ -11,12 +11,17 @@ from pyspark.sql.types import StructType
 from muntin.hosts.pipelines import PipelineError, PipelineHost
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import DeclaredTable, Flow, Pipeline
-from muntin.pipelines.checks import check_declared
+from muntin.pipelines.checks import check_declared_columns
 from muntin.sinks.declared import Surroundings
 from muntin.sinks.sink import Sink
 from muntin.spark.explain import collect_plans
 from muntin.spark.sources.tables import read_table
-from muntin.spark.statements import bind, describe_spark_error, find_refused_expression, first_line
+from muntin.spark.statements import (
+    bind,
+    describe_spark_error,
+    find_refused_expression,
+    get_first_line,
+)
 from muntin.sql.expression_types import parse_ddl_columns, parse_shape
 
 
@@ -51,7 +56,7 @@ class SparkPipelines(PipelineHost[Any]):
                 problem = f"Spark refuses this: {describe_spark_error(error)}"
                 hint = "check the columns of the table and their types"
                 raise SqlError(whole, span, problem, hint) from error
-            raise PipelineError(f"query {flow.name}: {first_line(error)}") from error
+            raise PipelineError(f"query {flow.name}: {get_first_line(error)}") from error
 
     def check(
         self, query: Any, flow: Flow, sinks: tuple[Sink | None, Sink | None], folder: str
@@ -70,7 +75,7 @@ def check_columns(table: DeclaredTable, schema: StructType) -> None:
     """
     if table.columns is None:
         return
-    check_declared(table, schema.names)
+    check_declared_columns(table, schema.names)
     inserted = {field.name.lower(): field.dataType.simpleString() for field in schema.fields}
     for name, kind in parse_ddl_columns(table.columns).items():
         declared, emitted = parse_shape(kind), parse_shape(inserted[name.lower()])

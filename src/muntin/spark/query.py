@@ -25,13 +25,13 @@ from muntin.spark.card import Card, show_card
 from muntin.spark.ending import QueryEnd, error_of_muntin
 from muntin.spark.failures import Failure
 from muntin.spark.host.executors import Executors
-from muntin.spark.host.internals.checkpoints import planned_offsets, remove_cut_off_move
+from muntin.spark.host.internals.checkpoints import read_planned_offsets, remove_cut_off_move
 from muntin.spark.host.internals.jvm import JvmError, is_connected, silence_spark
-from muntin.spark.remote import Follower, Reporter
+from muntin.spark.remote import Follower, RemoteReporter
 from muntin.spark.rescale import Divide, rescale_in_place
-from muntin.spark.running import CheckedSpec, Record, acquire
+from muntin.spark.running import CheckedSpec, ProgressRecord, acquire
 from muntin.spark.seeding import refuse_seed
-from muntin.spark.writing import Destination, Written
+from muntin.spark.writing import Destination, WrittenBatch
 
 _PHASES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
 
@@ -58,7 +58,7 @@ class WindowedQuery(Query):
         self.executors: Executors | None = None
         self.shards = 0
         self._lease: Lease | None = None
-        self._record: Record | None = None
+        self._record: ProgressRecord | None = None
         self._without_lag = False
         self._failed: tuple[BatchError, Exception | None] | None = None
         self._again: Callable[[], object] | None = None
@@ -242,7 +242,7 @@ class WindowedQuery(Query):
         """
         refuse_seed(self.spark, self.checkpoint)
         remove_cut_off_move(self.spark, self.checkpoint)
-        self._record = Record(self.spark, self.checkpoint, specs)
+        self._record = ProgressRecord(self.spark, self.checkpoint, specs)
         progress = self._record.resume()
         if self.progress.batch < 0:
             self._totals.progress = self.progress = progress
@@ -304,10 +304,16 @@ class WindowedQuery(Query):
         self._again = partial(again, self)
         self._divisions = divisions or {}
 
-    def follow(self, reporter: Reporter) -> None:
+    def follow(self, reporter: RemoteReporter) -> None:
         """Follow the figures and rows that come back from the server of Spark Connect."""
         self._follower = Follower(
-            self.spark, reporter, self.outputs, self._take, self.show, self.failed, self.watchers
+            self.spark,
+            reporter,
+            self.outputs,
+            self._take,
+            self.show,
+            self.record_failure,
+            self.watchers,
         )
         self._follower.begin(self.query)
 
@@ -316,19 +322,19 @@ class WindowedQuery(Query):
             self._follower.settle(patience)
         super()._settle(patience)
 
-    def written(self, batch: Written) -> None:
+    def record_batch(self, batch: WrittenBatch) -> None:
         """Record a batch that all sinks have, and show it to watchers."""
         self.note(batch)
         if self._record is not None:
             self._record.write(self.progress)
         self.show(batch.number, batch.batches, batch.references)
 
-    def failed(self, failure: Failure, error: Exception | None = None) -> None:
+    def record_failure(self, failure: Failure, error: Exception | None = None) -> None:
         """Record that user code raised; `error` is the exception if it is in this process."""
         remote = error is None or isinstance(error, PythonException)
         self._failed = failure.to_error(), failure.rebuild() if remote else error
 
-    def note(self, batch: Written) -> None:
+    def note(self, batch: WrittenBatch) -> None:
         """Add the figures that the shards emitted with a batch."""
         progress = self._totals.add(batch.number, batch.lines, batch.unstorable)
         self._take(replace(progress, lag=self._lag(batch.number)))
@@ -342,7 +348,7 @@ class WindowedQuery(Query):
         """Return the unread messages of each partition after a batch, as far as sources say."""
         if self._without_lag:
             return {}
-        lines = planned_offsets(self.spark, self.checkpoint, batch)
+        lines = read_planned_offsets(self.spark, self.checkpoint, batch)
         lag: dict[str, int] = {}
         for line in lines:
             lag |= lag_of_line(line)

@@ -12,7 +12,7 @@ from muntin.engine.operator import REJECTED, RESULTS
 from muntin.hosts.definition import Definition, StartOptions
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Order, Ordered
-from muntin.spark.host.chain import Upstream, mark_results
+from muntin.spark.host.chain import SparkUpstream, mark_results
 from muntin.spark.host.plan import Plan
 
 if TYPE_CHECKING:
@@ -37,22 +37,22 @@ class QueryDefinition(Definition[Plan, "WindowedQuery"]):
             return _apply_order(rows, self._order)
         return mark_results(rows, self._upstream())
 
-    def show_in(self, order: Order) -> None:
+    def sort_results(self, order: Order) -> None:
         """Sort the results of a batch DataFrame, and limit their number if the order does.
 
         Raises:
             OptionError: When the input is a stream, whose results can't be sorted.
         """
-        if self.plan.streams:
+        if self.plan.reads_streams:
             problem = "never ends on a stream"
             raise OptionError("ORDER BY", "a stream", problem, "order the table that you write to")
         self._order = order
         self.__dict__.pop("results", None)
         _ = self.results.schema  # Have Spark check the order now, not when the results are read.
 
-    def _upstream(self) -> Upstream:
+    def _upstream(self) -> SparkUpstream:
         """Return the query as an upstream operator of another one."""
-        return Upstream(self.plan.feeding())
+        return SparkUpstream(self.plan.feeding())
 
     def _select_rows(self) -> DataFrame:
         return self.plan.unpack_kind(RESULTS)
@@ -69,9 +69,9 @@ class QueryDefinition(Definition[Plan, "WindowedQuery"]):
         return self.plan.unpack_kind(REJECTED)
 
     def _start(self, options: StartOptions) -> WindowedQuery:
-        from muntin.spark.starting import start
+        from muntin.spark.starting import start_spark_query
 
-        return start(self.plan, options)
+        return start_spark_query(self.plan, options)
 
 
 def _apply_order(frame: DataFrame, order: Order) -> DataFrame:

@@ -28,7 +28,7 @@ from muntin.sinks.batch import Batch
 from muntin.spark.failures import Failure
 from muntin.spark.host.handoff import tag_of_batch
 from muntin.spark.host.processor import EMITTED
-from muntin.spark.writing import Destination, Written, fetch_batch
+from muntin.spark.writing import Destination, WrittenBatch, fetch_batch
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -44,7 +44,7 @@ _STARTS = 5
 _NO_WORKER = ("failed to connect back", "Timed out while waiting for the Python worker")
 
 
-class Reporter:
+class RemoteReporter:
     """Reports batches to the client, from the server's Python process to which it is pickled."""
 
     def __init__(self, session: str) -> None:
@@ -56,14 +56,14 @@ class Reporter:
         self._failure: Failure | None = None
 
     @property
-    def key(self) -> str:
+    def figures_setting(self) -> str:
         """The name of the setting that holds the figures."""
         return f"muntin.query.{self._name}"
 
     @property
-    def watched(self) -> str:
+    def watch_setting(self) -> str:
         """The name of the setting by which the client asks for views."""
-        return f"{self.key}.watched"
+        return f"{self.figures_setting}.watched"
 
     def view(self, number: int) -> str:
         """Return the name of the view of a batch's rows."""
@@ -83,18 +83,18 @@ class Reporter:
             self._writing = False
             self._send()
 
-    def written(self, batch: Written) -> None:
+    def record_batch(self, batch: WrittenBatch) -> None:
         """Add the figures of a written batch, and show its rows if the client watches."""
         self._totals.add(batch.number, batch.lines, batch.unstorable)
         with _forgiving():
-            if _client(self._session).conf.get(self.watched, "") == "true":
+            if _client(self._session).conf.get(self.watch_setting, "") == "true":
                 self._show(batch)
 
-    def failed(self, failure: Failure, error: Exception) -> None:
+    def record_failure(self, failure: Failure, error: Exception) -> None:
         """Keep a failure of user code, to report it to the client."""
         self._failure = failure
 
-    def _show(self, batch: Written) -> None:
+    def _show(self, batch: WrittenBatch) -> None:
         """Show the rows of a batch to the client as a view, and drop the oldest view."""
         client = _client(self._session)
         rows = client.createDataFrame(batch.emitted.toArrow(), EMITTED)
@@ -111,7 +111,7 @@ class Reporter:
             "failure": self._failure and asdict(self._failure),
         }
         with _forgiving():
-            _client(self._session).conf.set(self.key, json.dumps(message))
+            _client(self._session).conf.set(self.figures_setting, json.dumps(message))
 
 
 @contextmanager
@@ -139,7 +139,7 @@ class Follower:
     """Follows a query from the client, in a thread that ends with it."""
 
     spark: SparkSession
-    reporter: Reporter
+    reporter: RemoteReporter
     outputs: Sequence[Destination]
     took: Callable[[Progress, bool], None]
     show: Callable[[int, list[Batch]], None]
@@ -184,8 +184,8 @@ class Follower:
     def _look(self) -> None:
         if bool(self.watchers) != self._asked:
             self._asked = not self._asked
-            self.spark.conf.set(self.reporter.watched, str(self._asked).lower())
-        text = self.spark.conf.get(self.reporter.key, "") or ""
+            self.spark.conf.set(self.reporter.watch_setting, str(self._asked).lower())
+        text = self.spark.conf.get(self.reporter.figures_setting, "") or ""
         if not text or text == self._text:
             return
         self._text, message = text, json.loads(text)
@@ -211,7 +211,7 @@ class Follower:
         message = json.loads(self._text or "{}")
         for number in message.get("views", ()):
             self.spark.catalog.dropTempView(self.reporter.view(number))
-        for key in (self.reporter.key, self.reporter.watched):
+        for key in (self.reporter.figures_setting, self.reporter.watch_setting):
             self.spark.conf.unset(key)
 
 

@@ -101,7 +101,7 @@ def rescale_in_place(
     """
     began = time.monotonic()
     opened = Checkpoint(spark, checkpoint)
-    _LOG.info("%s: moving %d shards into %d", checkpoint, len(opened.read), shards)
+    _LOG.info("%s: moving %d shards into %d", checkpoint, len(opened.manifest_by_shard), shards)
     to = next_home(spark, checkpoint)
     _write(opened, to, shards, more)
     take_place(spark, checkpoint, to)
@@ -128,7 +128,7 @@ def fit_checkpoint(
     if stored_shards in (None, shards) or is_connected(spark):
         return
     try:
-        state_shards = len(Checkpoint(spark, checkpoint).read)
+        state_shards = len(Checkpoint(spark, checkpoint).manifest_by_shard)
     except MuntinError:
         return  # It has no batch yet, or isn't of muntin: the start of the query reports that.
     # A query that was started as a DataFrame may have more partitions of Spark than shards.
@@ -214,8 +214,8 @@ def _check_written(opened: Checkpoint, batch: int, written: Mapping[int, str]) -
     """Check that an operator's state reads back as it was written."""
     if opened.batch != batch or opened.manifests != written:
         raise MuntinError("the new checkpoint doesn't read back as it was written")
-    sizes = opened.sizes()
-    for slot, manifest in opened.read.items():
+    sizes = opened.measure_blobs()
+    for slot, manifest in opened.manifest_by_shard.items():
         for blob in (blob for run in manifest.runs() for blob in run.blobs):
             if blob not in sizes[slot]:
                 raise missing_blob_error(blob)

@@ -26,7 +26,7 @@ from muntin.model.errors import MuntinError, SpecChangedError
 from muntin.model.facts import STORED_SHARDS
 from muntin.spark.ending import describe_changed_chain
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.internals.checkpoints import newest_batch
+from muntin.spark.host.internals.checkpoints import find_newest_batch
 from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.jvm import JvmError
 
@@ -96,7 +96,7 @@ def acquire(spark: SparkSession, checkpoint: str) -> Lease:
     return acquire_lease(HadoopLeaseFile(folder), checkpoint, checks_file=False)
 
 
-class Record:
+class ProgressRecord:
     """The record of a query's last batch, in its checkpoint.
 
     Args:
@@ -120,7 +120,7 @@ class Record:
         Raises:
             SpecChangedError: When the checkpoint was written by another spec.
         """
-        committed = newest_batch(self._spark, self._checkpoint)
+        committed = find_newest_batch(self._spark, self._checkpoint)
         if committed is None:
             return Progress()
         stored = self._read()
@@ -173,14 +173,14 @@ class Record:
         with suppress(MuntinError, PySparkException):
             for number in range(len(self._specs)):
                 opened = Checkpoint(self._spark, self._checkpoint, operator=number)
-                specs.append(opened.first.spec)
+                specs.append(opened.any_manifest.spec)
         return specs
 
     def _progress_in_state(self) -> Progress | None:
         """Read the figures of the last operator from the state."""
         with suppress(MuntinError, PySparkException):
             opened = Checkpoint(self._spark, self._checkpoint)
-            manifests = list(opened.read.values())
+            manifests = list(opened.manifest_by_shard.values())
             watermarks = [m.watermark for m in manifests if m.watermark is not None]
             rows = sum(run.rows for m in manifests for run in m.runs())
             newest = max(watermarks, default=None)
@@ -190,7 +190,7 @@ class Record:
 
 def _without_run(progress: Progress) -> Progress:
     """Return the figures without those that count from the start of a run."""
-    before = {name: _without_run(one) for name, one in progress.before.items()}
+    before = {name: _without_run(one) for name, one in progress.upstreams.items()}
     return replace(progress, fired={}, unstorable=0, **before)  # type: ignore[arg-type]
 
 

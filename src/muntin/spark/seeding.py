@@ -23,21 +23,21 @@ from muntin.model.errors import OptionError, SpecChangedError, StateCorruptedErr
 from muntin.model.facts import STORED_SHARDS
 from muntin.sources.source import SourceOffsets
 from muntin.spark.ending import describe_changed_chain
-from muntin.spark.host.heartbeat import NAME as TICKS
-from muntin.spark.host.heartbeat import tick_offset
+from muntin.spark.host.heartbeat import TICK_SOURCE as TICKS
+from muntin.spark.host.heartbeat import make_tick_offset
 from muntin.spark.host.internals.checkpoints import (
     FilesRead,
     begin_at,
-    newest_batch,
+    find_newest_batch,
     next_home,
     take_place,
     write_files_read,
 )
 from muntin.spark.host.internals.hadoop_path import HadoopPath
-from muntin.spark.host.internals.plans import streams_in_order
+from muntin.spark.host.internals.plans import list_streams
 from muntin.spark.rescale import write_state
-from muntin.spark.running import CheckedSpec, Record
-from muntin.spark.sources.kafka_rows import NAME as KAFKA
+from muntin.spark.running import CheckedSpec, ProgressRecord
+from muntin.spark.sources.kafka_rows import KAFKA_SOURCE as KAFKA
 from muntin.state.manifest import Manifest, parse_manifest
 
 _LOG = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ def plant_seed(
         return
     folder = HadoopPath(spark, f"{checkpoint}/{FOLDER}")
     # The state counts already if a start was interrupted before it deleted the seed.
-    if newest_batch(spark, checkpoint) is None:
+    if find_newest_batch(spark, checkpoint) is None:
         if not (folder / FACTS).exists():
             raise StateCorruptedError(
                 f"{checkpoint}/{FOLDER} has no {FACTS}: copy the whole folder, or move the query "
@@ -139,7 +139,7 @@ def _plant(
 
     write_state(spark, chain, to, counts, partitions, batch, give_progress)
     # Written first, the figures count only together with the state.
-    Record(spark, checkpoint, specs).write(Progress.from_dict(seed.committed.progress))
+    ProgressRecord(spark, checkpoint, specs).write(Progress.from_dict(seed.committed.progress))
     take_place(spark, checkpoint, to)
 
 
@@ -191,7 +191,7 @@ class Streams:
         Raises:
             SpecChangedError: When there are more or fewer, or one is of another kind.
         """
-        names, ends = streams_in_order(emitted), seed.committed.ends
+        names, ends = list_streams(emitted), seed.committed.ends
         own = [position for position, (name, _) in enumerate(names) if name != TICKS]
         if len(own) != len(ends):
             raise SpecChangedError(
@@ -219,7 +219,7 @@ class Streams:
         for position, (name, _) in enumerate(self.names):
             if position not in self.sources:
                 tick = batch.now if batch.wall is None else batch.wall
-                lines.append(json.dumps(tick_offset(tick, ends_run=batch.ends_run)))
+                lines.append(json.dumps(make_tick_offset(tick, ends_run=batch.ends_run)))
             elif name.startswith(_FILES):
                 logs = _list_files_read(batches, self.sources[position])
                 lines.append(json.dumps({"logOffset": len(logs) - 1}) if logs else "-")

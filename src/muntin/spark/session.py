@@ -21,12 +21,12 @@ from muntin.spark.host.internals.jvm import is_connected, is_running, local_core
 from muntin.spark.stderr_filter import quiet_jvm
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+CHECKPOINT_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _STATE = "spark.sql.streaming.stateStore.rocksdb"
 _ARROW = "spark.sql.execution.arrow"
 
-SETTINGS = {
+SESSION_SETTINGS = {
     # transformWithState only supports RocksDB.
     PROVIDER: ROCKSDB,
     # Have a commit write changes, not the whole store.
@@ -34,7 +34,7 @@ SETTINGS = {
     # In this format, each attempt at a batch writes state files with names of its own, and the
     # commit says which of them count. In the first format, a batch that is repeated after a crash
     # may be read back as a mix of two attempts, whose blobs have different numbers.
-    FORMAT: "2",
+    CHECKPOINT_FORMAT: "2",
     # Counting rows costs a read for each write, and our rows are blobs.
     f"{_STATE}.trackTotalNumberOfRows": "false",
     # Without this bound, Spark computes the size of the Arrow batch anew for each row, which
@@ -80,7 +80,7 @@ LOCAL = {
 # The required settings: name, Spark's default, the required value, and the problem without it.
 _REQUIRED = (
     (PROVIDER, "", ROCKSDB, "and windows are kept in RocksDB"),
-    (FORMAT, "1", "2", "by which a crash may leave state that can't be read back"),
+    (CHECKPOINT_FORMAT, "1", "2", "by which a crash may leave state that can't be read back"),
 )
 _ZONE = {"spark.sql.session.timeZone": "UTC"}
 _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.ui.enabled": "false"}
@@ -126,7 +126,7 @@ def session(
         builder = builder.master(master)
     remote = os.environ.get("SPARK_REMOTE", "").startswith("sc:")
     # The server of Spark Connect has settled the settings of its workers when it started.
-    wanted = {**(SETTINGS if remote else {**settings(master), **_QUIET}), **_ZONE}
+    wanted = {**(SESSION_SETTINGS if remote else {**settings(master), **_QUIET}), **_ZONE}
     wanted |= {name.replace("__", "."): value for name, value in more.items()}
     for name, value in wanted.items():
         builder = builder.config(name, value)
@@ -204,7 +204,7 @@ def settings(master: str | None = None) -> dict[str, str]:
         '2'
         >>> builder = SparkSession.builder.config(map=settings("local[4]"))
     """
-    wanted = {**SETTINGS, **WORKERS}
+    wanted = {**SESSION_SETTINGS, **WORKERS}
     if master is not None and master.startswith("local"):
         wanted |= {
             **LOCAL,
@@ -231,7 +231,7 @@ def configure(spark: SparkSession) -> SparkSession:
     Example:
         >>> spark = configure(SparkSession.getActiveSession())  # doctest: +SKIP
     """
-    for name, value in SETTINGS.items():
+    for name, value in SESSION_SETTINGS.items():
         spark.conf.set(name, value)
     if "PYSPARK_PYTHON" not in os.environ:
         use_python(spark, sys.executable)

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
 from muntin.engine.operator import REJECTED, RESULTS
+from muntin.hosts.chain import identifies_window
 from muntin.hosts.definition import StartOptions
 from muntin.hosts.seed import FOLDER
 from muntin.model.axis import Duration, micros
@@ -19,19 +20,19 @@ from muntin.sinks.kafka import KafkaSink
 from muntin.sinks.sink import check_separate_tables, prepare_sinks
 from muntin.spark.explain import collect_plan
 from muntin.spark.host.executors import Executors
-from muntin.spark.host.internals.checkpoints import home, is_there
+from muntin.spark.host.internals.checkpoints import find_home, is_there
 from muntin.spark.host.internals.jvm import is_connected, make_active, session_of
 from muntin.spark.host.internals.plans import reads
 from muntin.spark.host.plan import Plan
 from muntin.spark.host.shards import count_partitions, read_stored_shards, use_partitions
 from muntin.spark.query import WindowedQuery
-from muntin.spark.remote import Reporter, check_sendable, start_with_retries
+from muntin.spark.remote import RemoteReporter, check_sendable, start_with_retries
 from muntin.spark.rescale import fit_checkpoint
 from muntin.spark.running import CheckedSpec
 from muntin.spark.seeding import plant_seed
-from muntin.spark.sinks.writers import check, folders_of
+from muntin.spark.sinks.writers import check_destination, folders_of
 from muntin.spark.sources.inputs import check_ticks, ending_run
-from muntin.spark.sources.kafka_rows import NAME as KAFKA
+from muntin.spark.sources.kafka_rows import KAFKA_SOURCE as KAFKA
 from muntin.spark.writing import Destination, Writer
 
 # Whether watchers get rejected messages even if no sink takes them.
@@ -48,7 +49,7 @@ def showing_rejected() -> Iterator[None]:
         _SHOWS_REJECTED.reset(before)
 
 
-def start(plan: Plan, options: StartOptions) -> WindowedQuery:
+def start_spark_query(plan: Plan, options: StartOptions) -> WindowedQuery:
     """Start a query on Spark with the options of `Definition.start`.
 
     Raises:
@@ -57,8 +58,8 @@ def start(plan: Plan, options: StartOptions) -> WindowedQuery:
     checkpoint = _check_options(plan, options)
     results, rejected = options.results, options.rejected
     outputs = [
-        Destination(RESULTS, plan.results, plan.keys, results),
-        Destination(REJECTED, plan.rejected, None, rejected),
+        Destination(RESULTS, plan.results_schema, plan.keys, results, identifies_window(plan.spec)),
+        Destination(REJECTED, plan.rejection_schema, None, rejected),
     ]
     if collect_plan(plan, options.name):
         _check_outputs(*outputs)
@@ -77,7 +78,7 @@ def start(plan: Plan, options: StartOptions) -> WindowedQuery:
                 fit_checkpoint(plan.spark, checkpoint, stored_shards, count)
             with ending_run() if ends_run else nullcontext():
                 sized = sized.rebuild(count) if ends_run else sized
-                emitted = sized.emitted if emits_rejected else sized.lean_output
+                emitted = sized.output if emits_rejected else sized.lean_output
             _begin_moved(checkpoint, emitted, sized.specs, count)
             check_ticks(emitted, checkpoint, sized.specs)
             return launch(
@@ -95,14 +96,14 @@ def start(plan: Plan, options: StartOptions) -> WindowedQuery:
     query = run(None)
     if not is_connected(plan.spark) and all(asked is None for _, asked in plan.shard_counts):
         query.restarts(run)
-    if options.available_now and plan.ticks and not is_connected(plan.spark):
+    if options.available_now and plan.needs_ticks and not is_connected(plan.spark):
         query.ends_run_by(partial(run, ends_run=True))
     return query
 
 
 def _check_options(plan: Plan, options: StartOptions) -> str:
     """Refuse options that can't work on Spark, and return the checkpoint."""
-    if not plan.streams:
+    if not plan.reads_streams:
         hint = "write its .results and .rejected instead"
         raise OptionError("start", "a batch DataFrame", "doesn't stream", hint)
     if options.checkpoint is None:
@@ -132,7 +133,7 @@ def _check_outputs(*outputs: Destination) -> None:
     """Refuse sinks that can't store the rows of a query."""
     check_separate_tables(output.target for output in outputs)
     for output in outputs:
-        check(output.target, output.schema, output.keys)
+        check_destination(output.target, output.schema, output.keys)
 
 
 def launch(
@@ -183,10 +184,10 @@ def launch(
             handle.spark, _folders(checkpoint, outputs), _modules(emitted, outputs)
         )
         handle.executors.check()
-        reporter = Reporter(session_of(handle.spark)) if remote else None
+        reporter = RemoteReporter(session_of(handle.spark)) if remote else None
         write = Writer(outputs, checkpoint, reporter or handle, shards, remote)
         writer = emitted.writeStream.foreachBatch(write)
-        writer = writer.option("checkpointLocation", home(handle.spark, checkpoint))
+        writer = writer.option("checkpointLocation", find_home(handle.spark, checkpoint))
         writer = _set_trigger(writer.outputMode("append"), every, available_now)
         writer = writer if name is None else writer.queryName(name)
         with use_partitions(emitted.sparkSession, shards):

@@ -40,7 +40,7 @@ from muntin.spark.host.chain import (
     disorder_of,
     drop_emission,
     filter_results,
-    find_bounds,
+    find_end_columns,
     find_upstream,
     mark_results,
 )
@@ -120,7 +120,7 @@ def bind_statement(
     try:
         query = bind(lowered.query, find)
         if lowered.order is not None:
-            query.show_in(lowered.order)
+            query.sort_results(lowered.order)
         return query
     except OptionError as error:
         raise question.locate_error(error) from error
@@ -131,14 +131,14 @@ def bind_statement(
         raise SqlError(text, at, problem, hint) from error
 
 
-def first_line(error: Exception) -> str:
+def get_first_line(error: Exception) -> str:
     """Return the first line of Spark's error, without its final punctuation."""
     return str(error).strip().splitlines()[0].rstrip(".;")
 
 
 def describe_spark_error(error: Exception) -> str:
     """Return the first line of Spark's error, without its error class and SQLSTATE."""
-    return re.sub(r"^\[[\w.]+\]\s*|\.?\s*SQLSTATE: \w+", "", first_line(error)).rstrip(". ")
+    return re.sub(r"^\[[\w.]+\]\s*|\.?\s*SQLSTATE: \w+", "", get_first_line(error)).rstrip(". ")
 
 
 def bind(query: Query, find: Find) -> WindowedAggregate | Joined:
@@ -148,7 +148,7 @@ def bind(query: Query, find: Find) -> WindowedAggregate | Joined:
 
 def _bind_windows(windowing: Windowing, find: Find) -> WindowedAggregate:
     spec = windowing.spec
-    frame = rows(windowing.source, find)
+    frame = select_rows(windowing.source, find)
     require(frame.sparkSession)
     keys = tuple(_resolve_key(frame, key) for key in windowing.keys)
     if spec.offset:
@@ -160,11 +160,11 @@ def _bind_windows(windowing: Windowing, find: Find) -> WindowedAggregate:
         ranked = drop_emission(frame, find_upstream(frame))
         bare = replace(bare, aggregates={ROWS: rows_in_window(ranked, windowing.ranking)})
     clock = resolver.resolve(windowing.clock)
-    frame, fed = add_window_time(frame, find_upstream(frame), bare.time)
+    frame, upstream = add_window_time(frame, find_upstream(frame), bare.time)
     time, computed = resolve_time(frame, bare.time)
     bare = replace(bare, time=time)
-    if fed is not None and not bare.lateness:
-        bare = replace(bare, lateness=disorder_of(fed))
+    if upstream is not None and not bare.lateness:
+        bare = replace(bare, lateness=disorder_of(upstream))
     input_ = Input(
         frame,
         time,
@@ -172,13 +172,13 @@ def _bind_windows(windowing: Windowing, find: Find) -> WindowedAggregate:
         clock,
         spec.max_ahead,
         bare.offset,
-        fed,
+        upstream,
         computed_time=computed,
     )
     if windowing.each and windowing.columns is None:
         return build_rolling_rows(input_, keys, bare, windowing.shards)
     plan = build_windows(input_, keys, bare, windowing.shards)
-    tables = tuple(create_lookup(one, rows(one.table, find)) for one in windowing.lookups)
+    tables = tuple(create_lookup(one, select_rows(one.table, find)) for one in windowing.lookups)
     if windowing.columns is not None:
         windowing = replace(windowing, columns=tuple(in_full(windowing.columns, tables)))
     shape: WindowShape | RankedShape | EachShape | None = WindowShape.of(windowing, tables)
@@ -195,25 +195,25 @@ def _bind_windows(windowing: Windowing, find: Find) -> WindowedAggregate:
 
 def _bind_join(joining: Joining, find: Find) -> Joined:
     """Build a join over DataFrames."""
-    frames = {"left": rows(joining.left, find), "right": rows(joining.right, find)}
+    frames = {"left": select_rows(joining.left, find), "right": select_rows(joining.right, find)}
     require(frames["left"].sparkSession)
     spec, inputs = joining.spec, {}
     newest = isinstance(spec.bound, Newest)
     for index, side in enumerate(SIDES):
         # A table may change: each of its rows replaces the one before.
         table = isinstance(spec.bound, ByArrival) and side == "right"
-        fed = find_upstream(frames[side], each_change=newest or table)
-        if fed is not None:
-            fed = replace(fed, newest=table)
-        frame = frames[side] = frames[side] if newest else drop_emission(frames[side], fed)
+        upstream = find_upstream(frames[side], each_change=newest or table)
+        if upstream is not None:
+            upstream = replace(upstream, newest=table)
+        frame = frames[side] = frames[side] if newest else drop_emission(frames[side], upstream)
         resolver = Resolver(frame.columns, _parse)
         side_spec = resolver.resolve_side(spec.side(side), joining.names[index])
-        if fed is not None and not side_spec.lateness:
-            side_spec = replace(side_spec, lateness=disorder_of(fed))
+        if upstream is not None and not side_spec.lateness:
+            side_spec = replace(side_spec, lateness=disorder_of(upstream))
         spec = spec.with_side(side, side_spec)
         clock = resolver.resolve(joining.clocks[index])
         inputs[side] = Input(
-            frame, side_spec.time, None, clock, side_spec.max_ahead, side_spec.offset, fed
+            frame, side_spec.time, None, clock, side_spec.max_ahead, side_spec.offset, upstream
         )
     both = spec.how not in ("semi", "anti") and not newest
     plan = build_join(inputs, spec, SUFFIX, joining.shards, both_keys=both)
@@ -249,7 +249,7 @@ def _query_expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], 
         shown.append(query.where or "")
     else:
         yield from _relation_expressions(query.source, find)
-        before = partial(rows, query.source, find)
+        before = partial(select_rows, query.source, find)
         texts = [query.where or "", *(key.text for key in query.keys)]
         for aggregate in query.spec.aggregates.values():
             arguments = (aggregate.column, aggregate.by)
@@ -260,7 +260,7 @@ def _query_expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], 
         yield from ((before, text) for text in texts if text)
         for lookup in query.lookups:
             yield from _relation_expressions(lookup.table, find)
-            table = partial(rows, lookup.table, find)
+            table = partial(select_rows, lookup.table, find)
             yield from ((table, quote_name(name)) for _, name in lookup.equal)
         bare = replace(query, columns=None, having=None)
         after = partial(lambda: _rows_of_windows(bare, find))
@@ -273,7 +273,7 @@ def _rows_of_windows(windowing: Windowing, find: Find) -> DataFrame:
     frame = _bind_windows(replace(windowing, lookups=()), find).results
     frame = one_by_one(frame) if windowing.each else frame
     for lookup in windowing.lookups:
-        frame = create_lookup(lookup, rows(lookup.table, find)).of_frame(frame)
+        frame = create_lookup(lookup, select_rows(lookup.table, find)).of_frame(frame)
     return frame
 
 
@@ -285,13 +285,16 @@ def _relation_expressions(
     if isinstance(relation, Lookup):
         yield from _relation_expressions(relation.source, find)
         yield from _relation_expressions(relation.table, find)
-        sides = partial(rows, relation.source, find), partial(rows, relation.table, find)
+        sides = (
+            partial(select_rows, relation.source, find),
+            partial(select_rows, relation.table, find),
+        )
         yield partial(both, *sides), relation.on
     for part in relation.parts if isinstance(relation, Union) else ():
         yield from _relation_expressions(part, find)
     if isinstance(relation, Derived):
         yield from _relation_expressions(relation.source, find)
-        read = partial(rows, relation.source, find)
+        read = partial(select_rows, relation.source, find)
         texts = [relation.where or "", *(column.text for column in relation.columns or ())]
         yield from ((read, text) for text in texts if text not in ("", "*"))
 
@@ -303,7 +306,7 @@ def _rows_of_pairs(joining: Joining, find: Find) -> DataFrame:
     return join.shape.name_pairs(join.plan.unpack_kind(RESULTS))
 
 
-def rows(relation: Relation, find: Find) -> DataFrame:
+def select_rows(relation: Relation, find: Find) -> DataFrame:
     """Return the rows of a relation."""
     if isinstance(relation, Reading):
         return find(relation.name)
@@ -312,15 +315,17 @@ def rows(relation: Relation, find: Find) -> DataFrame:
         shown = f" AS t({names})" if names else ""
         return SparkSession.active().sql(f"SELECT * FROM VALUES {relation.text}{shown}")
     if isinstance(relation, Lookup):
-        return join_table(relation, rows(relation.source, find), rows(relation.table, find))
+        return join_table(
+            relation, select_rows(relation.source, find), select_rows(relation.table, find)
+        )
     if isinstance(relation, Union):
-        return reduce(DataFrame.union, (rows(part, find) for part in relation.parts))
+        return reduce(DataFrame.union, (select_rows(part, find) for part in relation.parts))
     if not isinstance(relation, Derived):
         return bind(relation, find).results
-    frame, step = rows(relation.source, find), _Selection(relation)
-    fed = find_upstream(frame)
+    frame, step = select_rows(relation.source, find), _Selection(relation)
+    upstream = find_upstream(frame)
     selected = step.of_frame(frame)
-    return selected if fed is None else mark_results(selected, fed.then(step))
+    return selected if upstream is None else mark_results(selected, upstream.then(step))
 
 
 @dataclass(frozen=True)
@@ -347,7 +352,7 @@ class _Selection:
         if shown is None:
             return dict(distances)
         whole = distances if any(c.text == "*" for c in shown) else {}
-        return {**whole, **find_bounds(((c.name, c.text) for c in shown), distances)}
+        return {**whole, **find_end_columns(((c.name, c.text) for c in shown), distances)}
 
 
 def _parse(option: str, text: str) -> SparkColumn:

@@ -32,7 +32,12 @@ from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import connect_upstreams
 from muntin.spark.host.plan import Plan
-from muntin.spark.host.schema import add_rejected_columns, polars_schema, result_schema, shape_of
+from muntin.spark.host.schema import (
+    add_rejected_columns,
+    find_spark_shape,
+    polars_schema,
+    result_schema,
+)
 from muntin.spark.host.shards import count_shards, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
@@ -57,10 +62,12 @@ def build_windows(
     aggregates = _name_arguments(frame, spec, columns_sent)
     windows = _name_columns_of_sessions(frame, spec.windows, columns_sent)
     source = OperatorInput.of(input_, columns_sent)
-    shapes = {field.name: shape_of(field.dataType) for field in source.messages.schema.fields}
+    shapes = {
+        field.name: find_spark_shape(field.dataType) for field in source.messages.schema.fields
+    }
     for name, aggregate in aggregates.items():
         aggregate.check(shapes, words=f"{name}={spec.aggregates[name]}")
-    whole = complete_spec(
+    completed_spec = complete_spec(
         spec,
         keys=key_names,
         time=time,
@@ -69,21 +76,24 @@ def build_windows(
         schema=source.schema | ({} if time is None else polars_schema(input_.with_time_type(time))),
         shards=count_shards(frame.sparkSession, shards),
         # The zone that upstream operators depend on is in their own specs.
-        zone=zone_of(source.messages, time, whole=input_.fed is None),
+        zone=zone_of(source.messages, time, whole=input_.upstream is None),
     )
-    used = frozenset((*whole.types, *(spec.offset or ())))
+    used = frozenset((*completed_spec.types, *(spec.offset or ())))
     follows = spec.follows_upstream(spec.axis)
-    source = replace(source, used=used, ordered=whole.by_arrival, follows=follows)
-    source = source.with_clocks(whole)
+    source = replace(source, used=used, ordered=completed_spec.by_arrival, follows=follows)
+    source = source.with_clocks(completed_spec)
 
-    def again(count: int) -> Plan:
+    def rebuild(count: int) -> Plan:
         return build_windows(input_.with_shards(count), keys, spec, shards or count)
 
-    return _plan(whole, source, shards, again)
+    return _make_plan(completed_spec, source, shards, rebuild)
 
 
-def _plan(
-    spec: WindowSpec, source: OperatorInput, asked: int | None, again: Callable[[int], Plan]
+def _make_plan(
+    spec: WindowSpec,
+    source: OperatorInput,
+    requested_shards: int | None,
+    rebuild: Callable[[int], Plan],
 ) -> Plan:
     input_ = source.input
     make = partial(WindowOperator, spec, source.schema)
@@ -95,11 +105,11 @@ def _plan(
     schemas = {RESULTS: results, REJECTED: chain.rejected}
     stage = Stage(make, slots(spec.shards or 1), schemas, identity(), chain.layout)
     period = period_of_windows(spec) if input_.clock is None else None
-    plan = Plan(spec, stage, chain.sources, period, spec.keys, asked, again)
-    return replace(plan, build_lean=partial(_without_rejected, plan, spec, *chain.sources))
+    plan = Plan(spec, stage, chain.sources, period, spec.keys, requested_shards, rebuild)
+    return replace(plan, build_lean=partial(_drop_rejected, plan, spec, *chain.sources))
 
 
-def _without_rejected(plan: Plan, spec: WindowSpec, source: OperatorInput) -> Plan:
+def _drop_rejected(plan: Plan, spec: WindowSpec, source: OperatorInput) -> Plan:
     """Return the plan without rejected messages, which sends only the columns that it needs."""
     input_ = source.input
     needed = {*spec.types, input_.clock, *(input_.offset or ())}
@@ -107,7 +117,7 @@ def _without_rejected(plan: Plan, spec: WindowSpec, source: OperatorInput) -> Pl
     # Keep at least one column: rows without any couldn't be counted.
     less = source.without(rest if len(rest) < len(source.sent) else rest[1:])
     make = partial(WindowOperator, spec, less.schema)
-    schemas = {RESULTS: plan.results}
+    schemas = {RESULTS: plan.results_schema}
     stage = replace(plan.stage, make=make, schemas=schemas, identity=identity())
     return replace(plan, stage=stage, sources=(less,), build_lean=None)
 

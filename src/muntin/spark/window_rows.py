@@ -8,10 +8,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from muntin.engine.columns import EMISSION, REVISION, WINDOW_END, WINDOW_START
-from muntin.hosts.ranking import RANK, Ascending, Names, check_bounds, check_order, list_columns
+from muntin.hosts.ranking import (
+    RANK,
+    Ascending,
+    Names,
+    check_bounds,
+    check_column_names,
+    check_order,
+)
 from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Ranking, quote_name
 from muntin.model.pipeline import Column as Selected
-from muntin.model.ranking import moments, refuse
+from muntin.model.ranking import moments, refuse, refuse_delayed
 from muntin.model.rolling import add_messages, message_columns
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import find_upstream
@@ -39,7 +46,7 @@ def build_rolling_rows(
     Raises:
         OptionError: When a column, a type or a policy can't work; the error names it.
     """
-    names = message_columns(spec, input_.frame.columns, chained=input_.fed is not None)
+    names = message_columns(spec, input_.frame.columns, chained=input_.upstream is not None)
     bare = [key for key in keys if isinstance(key, str)]
     names = [name for name in names if name not in bare]
     fields = [F.col(quote_name(name)) for name in names] or [F.lit(0).alias("__muntin_none")]
@@ -79,8 +86,10 @@ def top_windows(
     check_bounds(n, frame.columns)
     ranking = _rank(frame, n, by, up, chained=True)
     bounds = F.col(WINDOW_START).alias(FIRST), F.col(WINDOW_END).alias(LAST)
-    keys: tuple[Column | str, ...] = (*bounds, *list_columns("per", per, frame.columns))
-    input_ = Input(frame, WINDOW_END, fed=find_upstream(frame))
+    keys: tuple[Column | str, ...] = (*bounds, *check_column_names("per", per, frame.columns))
+    upstream = find_upstream(frame)
+    refuse_delayed(None if upstream is None else upstream.plan.spec)
+    input_ = Input(frame, WINDOW_END, upstream=upstream)
     return _select_rows(input_, keys, moments(WINDOW_END), ranking)
 
 

@@ -19,9 +19,9 @@ from muntin.hosts.sentence import SentenceOptions, WindowSentence, list_keys, ma
 from muntin.model.errors import OptionError
 from muntin.model.rolling import emits_messages
 from muntin.model.spec import WindowSpec
-from muntin.spark.explain import explain
+from muntin.spark.explain import explain_spark_plan
 from muntin.spark.host.chain import (
-    Upstream,
+    SparkUpstream,
     add_window_time,
     disorder_of,
     find_upstream,
@@ -40,7 +40,7 @@ class Windowed(WindowSentence["WindowedAggregate"]):
 
     _frame: DataFrame
     _arrived: Column | None = None
-    _fed: Upstream | None = None
+    _upstream: SparkUpstream | None = None
     _computed: Column | None = None
 
     def _build(self, spec: WindowSpec, keys: tuple[Any, ...]) -> WindowedAggregate:
@@ -68,7 +68,7 @@ class Windowed(WindowSentence["WindowedAggregate"]):
             self._input_options.clock,
             self._input_options.max_ahead,
             self._input_options.offset,
-            self._fed,
+            self._upstream,
             computed_time=self._computed,
             arrival_expression=self._arrived,
         )
@@ -79,7 +79,7 @@ class WindowedAggregate(QueryDefinition, WindowDefinition["WindowedAggregate"]):
 
     @cached_property
     def results(self) -> DataFrame:
-        """Every firing as a row.
+        """Every emission as a row.
 
         Columns: the keys, ``window_start``, ``window_end``, the aggregates, ``emission``
         (``early``, ``full``, ``late`` or, for sessions, ``retract``) and ``revision`` (0, 1, 2, …
@@ -96,7 +96,7 @@ class WindowedAggregate(QueryDefinition, WindowDefinition["WindowedAggregate"]):
     @cached_property
     def _full(self) -> DataFrame:
         upstream = replace(self._upstream(), full=True)
-        return mark_results(self._select_rows().where(str(upstream.keep)), upstream)
+        return mark_results(self._select_rows().where(str(upstream.result_filter)), upstream)
 
     def _top(self, n: int, by: Any, per: Any, ascending: Any) -> WindowedAggregate:
         from muntin.spark.window_rows import top_windows
@@ -105,7 +105,7 @@ class WindowedAggregate(QueryDefinition, WindowDefinition["WindowedAggregate"]):
         return top_windows(rows, n, by, per, ascending)
 
     def _describe(self, rates: Rates | None) -> str:
-        return explain(self.plan, rates)
+        return explain_spark_plan(self.plan, rates)
 
 
 def begin_spark_windowed(frame: object, options: SentenceOptions) -> Windowed:
@@ -118,17 +118,17 @@ def begin_spark_windowed(frame: object, options: SentenceOptions) -> Windowed:
     where, clock = options["where"], options["clock"]
     _check_column("where", where, "a condition", "give a condition, as a Column or as SQL")
     rows = _rows_of(frame)
-    fed = find_upstream(rows)
-    rows, fed = add_window_time(rows, fed, options["time"])
+    upstream = find_upstream(rows)
+    rows, upstream = add_window_time(rows, upstream, options["time"])
     time, computed = resolve_time(rows, options["time"])
     _check_column("clock", clock, "a column", "give its name, or an expression as a Column")
     clock, arrived = resolve_time(rows, clock, "clock")
-    lag = partial(disorder_of, fed) if fed is not None else int
+    lag = partial(disorder_of, upstream) if upstream is not None else int
     return Windowed(
         _frame=rows,
         _keys=keys,
         _arrived=arrived,
-        _fed=fed,
+        _upstream=upstream,
         _computed=computed,
         **make_shared_parts(options, time=time, clock=clock, disorder=lag),
     )

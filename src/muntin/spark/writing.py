@@ -40,6 +40,7 @@ class Destination:
     schema: StructType
     keys: tuple[str, ...] | None
     sink: SinkLike | None
+    by_window: bool = True
 
     @cached_property
     def target(self) -> Sink | None:
@@ -53,7 +54,7 @@ class Destination:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenBatch:
     """A batch that all sinks have."""
 
     number: int
@@ -70,10 +71,10 @@ class BatchListener(Protocol):
     def writing(self, emitted: DataFrame, number: int) -> AbstractContextManager[None]:
         """Return a context in which a batch is written."""
 
-    def written(self, batch: Written) -> None:
+    def record_batch(self, batch: WrittenBatch) -> None:
         """Handle a batch that all sinks have."""
 
-    def failed(self, failure: Failure, error: Exception) -> None:
+    def record_failure(self, failure: Failure, error: Exception) -> None:
         """Handle an exception of user code."""
 
 
@@ -108,8 +109,8 @@ class Writer:
                         with self._report_failures(number, f"the sink of {batch.kind}"):
                             output.target.write(batch)
                 unwritable_count = self._dead.keep(emitted.sparkSession, batches)
-                self._report.written(
-                    Written(number, emitted, lines, batches, unwritable_count, references)
+                self._report.record_batch(
+                    WrittenBatch(number, emitted, lines, batches, unwritable_count, references)
                 )
             finally:
                 references.done()
@@ -141,7 +142,7 @@ class Writer:
         except Exception as error:
             failure = Failure.of(error, number, part)
             if failure is not None:
-                self._report.failed(failure, error)
+                self._report.record_failure(failure, error)
             raise
 
 
@@ -171,5 +172,5 @@ def fetch_batch(
         held = tuple(map(bytes, blobs)) if None not in blobs else None
         emitted_rows = EmittedRows(emitted, o.kind, o.schema, held, checkpoint)
         of = (number, o.kind, o.columns, o.keys, emitted_rows, not blobs)
-        batches.append(Batch(*of, UnwritableRows(o.kind)))
+        batches.append(Batch(*of, UnwritableRows(o.kind), o.by_window))
     return [row.progress for row in rows if row.kind == PROGRESS], batches

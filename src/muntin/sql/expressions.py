@@ -48,8 +48,8 @@ class Scope:
             return span
         while parent is not None and find_span(parent) is None:
             parent = parent.parent
-        at = (parent and find_span(parent)) or (0, 1)
-        self.fail(at, "this part has no text of its own", "compute it in a view")
+        parent_span = (parent and find_span(parent)) or (0, 1)
+        self.fail(parent_span, "this part has no text of its own", "compute it in a view")
 
     def locate_separable(self, node: exp.Expr) -> Span:
         """Return the span of a node that can be cut out of the text; refuse any other node.

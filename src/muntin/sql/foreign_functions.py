@@ -12,6 +12,10 @@ PROCTIME_ERROR = (
     "write SELECT *, current_timestamp() AS at FROM t in a view, the time of the batch that reads "
     "a row, and window by at",
 )
+LOOK_BACK_ERROR = (
+    "SQL has no words for a look-back from now",
+    'write it in Python: mt.windowed(t, key="k", time="ts").trailing("1 hour", every="1 minute")',
+)
 REPLACEMENTS = {
     "COLLECT": "collect_list(x)",
     "CONVERT_TZ": "date_format(from_utc_timestamp(ts, 'Europe/Berlin'), 'HH:mm')",
@@ -26,6 +30,7 @@ REPLACEMENTS = {
 }
 """Replacements by the name of the function."""
 
+_NOW = ("NOW", "MZ_NOW", "CURRENT_TIMESTAMP")
 # The units of windows, by their letters in date patterns, from short to long.
 _UNITS = {"s": "SECOND", "m": "MINUTE", "H": "HOUR", "d": "DAY", "M": "MONTH", "y": "YEAR"}
 _LENGTHS = {"YEAR": "12 MONTHS", "MONTH": "1 MONTH"}
@@ -50,9 +55,17 @@ def find_foreign_function(node: exp.Expr) -> tuple[str, str] | None:
     name = node.name.upper()
     if name == "PROCTIME":
         return PROCTIME_ERROR
+    if name == "MZ_NOW":
+        return LOOK_BACK_ERROR
     if name not in REPLACEMENTS:
         return None
     return f"{name.lower()} isn't a function here", f"write {REPLACEMENTS[name]}"
+
+
+def is_now(node: exp.Expr) -> bool:
+    """Return whether an expression is the current time."""
+    named = isinstance(node, exp.Anonymous) and node.name.upper() in _NOW
+    return named or isinstance(node, exp.CurrentTimestamp)
 
 
 def _is_regexp_extract(node: exp.Expr) -> bool:

@@ -92,32 +92,28 @@ def lower_join_bound(
     """
     sides = {left.name.lower(): 0, right.name.lower(): 1}
     time_bounds, rest = extract_time_bounds(cursor, conditions, sides)
+    compared_times: TimeColumns = (None, None)
     if time_bounds is not None:
-        time_bounds.columns = {
-            side: (left, right)[side].resolve_column(name)
-            for side, name in time_bounds.columns.items()
-        }
-    named: TimeColumns = (
-        (None, None) if time_bounds is None else (time_bounds.columns[0], time_bounds.columns[1])
-    )
+        left_column = left.resolve_column(time_bounds.columns[0])
+        right_column = right.resolve_column(time_bounds.columns[1])
+        time_bounds.columns = {0: left_column, 1: right_column}
+        compared_times = left_column, right_column
     if join.is_asof or join.source.as_of is not None:
-        bound, named, rest = _lower_version_bound(
+        bound, compared_times, rest = _lower_version_bound(
             cursor, join, time_bounds, rest, (left, right), sides
         )
     elif _have_equal_times(join, rest, left, right, sides):
-        bound = (
-            Newest() if changes and (_emits_again(left) or _emits_again(right)) else Within(0, 0)
-        )
+        emits_again = changes and (_emits_again(left) or _emits_again(right))
+        bound = Newest() if emits_again else Within(0, 0)
     else:
         bound = _lower_bound(cursor, join, time_bounds, left, right)
     span = join.span if time_bounds is None else time_bounds.span
-    one, other = (
-        _choose_time(cursor, half, time, span)
-        for half, time in zip((left, right), named, strict=True)
-    )
+    left_time = _choose_time(cursor, left, compared_times[0], span)
+    right_time = _choose_time(cursor, right, compared_times[1], span)
     # A side without an event-time column has one of the same name as the other side.
-    times = (one or other, other or one) if bound.axis == "time" else (None, None)
-    return PairBound(bound, times, rest)
+    if bound.axis != "time":
+        return PairBound(bound, (None, None), rest)
+    return PairBound(bound, (left_time or right_time, right_time or left_time), rest)
 
 
 def _choose_time(cursor: Cursor, side: JoinSide, time: str | None, span: Span) -> str | None:

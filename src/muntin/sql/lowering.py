@@ -16,7 +16,7 @@ from muntin.sql.aggregates import find_aggregate_name
 from muntin.sql.catalog import Catalog, ResolvedRelation, merge_input_options
 from muntin.sql.cursor import Cursor, Span, WindowNode, window_call_of
 from muntin.sql.expressions import Scope, walk
-from muntin.sql.foreign_functions import find_rounded_time
+from muntin.sql.foreign_functions import LOOK_BACK_ERROR, find_rounded_time, is_now
 from muntin.sql.grouped_select import GroupedSelectList, lower_regrouping
 from muntin.sql.join_bounds import refuse_unbounded_join
 from muntin.sql.joins import ResolveTable, lower_join
@@ -358,6 +358,8 @@ def _lower_projection(scope: Scope, select: Select, resolved: ResolvedRelation) 
         )
     for node in walk(*select.scalars):
         if find_aggregate_name(node):
+            if select.where is not None and any(map(is_now, walk(select.where))):
+                scope.fail(scope.locate(select.where), *LOOK_BACK_ERROR)
             scope.fail(scope.locate(node), "a stream doesn't end, so this needs windows", _WINDOWS)
     for part, clause in ((select.having, "HAVING"), (select.group or None, "GROUP BY")):
         if part is not None:

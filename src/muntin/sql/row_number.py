@@ -22,13 +22,14 @@ from muntin.model.pipeline import (
     ROWS,
     Choice,
     Column,
+    Derived,
     Expression,
     Ranking,
     Relation,
     Windowing,
     quote_name,
 )
-from muntin.model.ranking import moments, refuse
+from muntin.model.ranking import moments, refuse, refuse_delayed
 from muntin.model.spec import WindowSpec
 from muntin.sql.aggregates import find_aggregate_name
 from muntin.sql.catalog import ResolvedRelation, find_bound_column
@@ -110,6 +111,10 @@ def lower_numbering(
     if None in names:
         hint = "number the rows of windows; those of a stream would be kept forever"
         scope.fail(scope.locate(window), "these rows aren't in windows of time", hint)
+    try:
+        refuse_delayed(_find_window_spec(resolved.relation))
+    except OptionError as error:
+        scope.fail(scope.locate(window), f"{error.option} {error.problem}", error.hint)
     start, end = str(names[0]), str(names[1])
     partition = _remove_bounds(scope, window, parts, {start, end})
     if select.emit is not None:
@@ -122,6 +127,13 @@ def lower_numbering(
     )
     windowing = Windowing(resolved.relation, spec, keys, where, ranking=ranking)
     return windowing, None
+
+
+def _find_window_spec(relation: Relation) -> object:
+    """Return the spec of the windows that a relation shows; ``None`` without windows."""
+    while isinstance(relation, Derived):
+        relation = relation.source
+    return relation.spec if isinstance(relation, Windowing) else None
 
 
 def _lower_window_rows(

@@ -160,13 +160,13 @@ def _parse_policy(cursor: Cursor) -> PolicyClause:
 
 
 def _parse_limit(cursor: Cursor) -> dict[str, WaitingLimit]:
-    """Read ``OVER 1000 WINDOWS`` after a policy, with ``OR STOP``, if it comes next."""
+    """Parse ``OVER 1000 WINDOWS`` after a policy, with ``OR STOP``, if it comes next."""
     if not cursor.accept("OVER"):
         return {}
     hint = "write OVER 100000 WINDOWS, or OVER 100000 WINDOWS OR STOP"
     number = cursor.accept_kind(TokenType.NUMBER)
     if number is None or not number.text.isdecimal() or not int(number.text):
-        cursor.fail(number, "OVER doesn't say how many windows may wait", hint)
+        cursor.fail(number, "OVER needs a number of windows that may wait", hint)
     cursor.expect("WINDOWS", hint=hint)
     return {"over": WaitingLimit(int(number.text), cursor.accept("OR", "STOP"))}
 

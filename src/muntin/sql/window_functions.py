@@ -13,7 +13,7 @@ from muntin.model.axis import HOUR, MICROSECOND, MINUTE, SECOND, Rows, instant, 
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.kinds import Kind, cumulating_in, of_size
 from muntin.model.pipeline import Expression
-from muntin.model.sessions import CONDITIONS, session
+from muntin.model.sessions import CONDITION_OPTIONS, session
 from muntin.model.zones import ZonedWindows
 from muntin.sql.cursor import Cursor, Span, find_span
 from muntin.sql.foreign_functions import PROCTIME_ERROR
@@ -58,7 +58,7 @@ _NAMED_ONLY = {
     "TUMBLE": ("ORIGIN", "ZONE"),
     "HOP": ("ORIGIN", "ZONE"),
     "CUMULATE": ("ORIGIN", "ZONE"),
-    "SESSION": ("CLOSED", "LONGEST", *map(str.upper, CONDITIONS)),
+    "SESSION": ("CLOSED", "LONGEST", *map(str.upper, CONDITION_OPTIONS)),
 }
 _ROUNDING_UNITS = {"HOUR": HOUR, "MINUTE": MINUTE, "SECOND": SECOND}
 _LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "LONGEST", "OFFSET")
@@ -114,7 +114,7 @@ def _parse_value(
     cursor: Cursor, name: str, label: str | None, parse_query: Callable[[Cursor], Select] | None
 ) -> tuple[ArgumentKind, object]:
     starts_query = cursor.peek_kind(TokenType.L_PAREN) and cursor.second_word in ("SELECT", "WITH")
-    if label is not None and label.lower() in CONDITIONS:
+    if label is not None and label.lower() in CONDITION_OPTIONS:
         return "scalar", cursor.parse_scalar(f"a condition of {name}")
     if cursor.accept("TABLE") or (starts_query and parse_query is not None):
         if parse_query is None or not cursor.accept_kind(TokenType.L_PAREN):
@@ -379,7 +379,7 @@ class _BoundArguments:
             if gap is not None and gap.kind == "scalar":
                 return session(by=Expression(self.text[slice(*gap.span)]), closed=closed_ends)
             longest: Any = self.read_length("LONGEST") if "LONGEST" in self.by_label else None
-            conditions: Any = {option: self.read_condition(option) for option in CONDITIONS}
+            conditions: Any = {option: self.read_condition(option) for option in CONDITION_OPTIONS}
             return session(
                 self.read_length("GAP"), closed=closed_ends, longest=longest, **conditions
             )

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from muntin.engine.clocks import read_machine_clock
 from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.policies import ages_of
@@ -20,7 +21,6 @@ from muntin.standalone.operator import (
     MAX_BUFFERED,
     StandaloneOperator,
     TimeLike,
-    read_machine_clock,
     to_key_frame,
 )
 from muntin.standalone.pending_outputs import Receiver
@@ -284,7 +284,7 @@ class WindowedAggregator(AggregatingOperator):
             The keys, ``window_start``, ``window_end`` and the aggregates of the windows within
             retention, by start, then key.
         """
-        return self._snapshot(start, end, to_key_frame("key", self.spec.keys, key))
+        return self._snapshot(start, end, to_key_frame("key", self.spec.state_keys, key))
 
     def get_messages(self, start: TimeLike = None, end: TimeLike = None) -> pl.DataFrame:
         """Return the kept messages between two positions, both included, by position.
@@ -319,6 +319,9 @@ class SessionAggregator(AggregatingOperator):
         if not isinstance(spec.windows, Sessions):
             hint = "give it to WindowedAggregator, or write .session(gap)"
             raise OptionError("spec", str(spec.windows), "isn't a query over sessions", hint)
+        for option, value in spec.windows.conditions.items():
+            hint = "leave it out, or write muntin.windowed(frame), whose messages have columns"
+            raise OptionError(option, str(value), "isn't for standalone operators", hint)
 
     def get_windows(
         self, start: TimeLike = None, end: TimeLike = None, *, session_key: Any = None
@@ -335,7 +338,7 @@ class SessionAggregator(AggregatingOperator):
             The keys, ``window_start``, ``window_end`` and the aggregates of the sessions within
             retention, by start, then key.
         """
-        return self._snapshot(start, end, to_key_frame("key", self.spec.keys, session_key))
+        return self._snapshot(start, end, to_key_frame("key", self.spec.state_keys, session_key))
 
     def get_messages(
         self, start: TimeLike = None, end: TimeLike = None, *, session_key: Any = None
@@ -351,7 +354,7 @@ class SessionAggregator(AggregatingOperator):
             OptionError: When the operator keeps no messages (``keep_messages``).
         """
         messages = self._messages(start, end)
-        only = to_key_frame("key", self.spec.keys, session_key)
+        only = to_key_frame("key", self.spec.state_keys, session_key)
         if only is None:
             return messages
         equal = (pl.col(one.name).eq_missing(one[0]) for one in only)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from muntin.engine import columns
 from muntin.engine.dtypes import instant_type
-from muntin.engine.sessions.combine import no_gap
+from muntin.engine.sessions.combine import has_invalid_gap
 from muntin.engine.utf8 import GARBLED, frame_from_arrow, from_pandas
 from muntin.model.axis import DAY
 from muntin.model.errors import OptionError
@@ -234,7 +234,7 @@ class FrameBuilder:
             pl.lit(None, dtype=pl.Int64).alias(WATERMARK_COLUMN),
         )
         if self.fields.gap is not None:
-            unfit = no_gap(frame, self.fields.gap).fill_null(True)
+            unfit = has_invalid_gap(frame, self.fields.gap).fill_null(True)
             malformed = [*malformed, frame.select(unfit).to_series()]
         if malformed and (bad := reduce(or_, malformed)).any():
             frame = frame.with_columns(bad.alias(columns.MALFORMED))

@@ -54,7 +54,7 @@ class InputFields:
         reach = windows.reach if spec.own_gap is None else windows.pace
         return cls(
             spec.key_columns,
-            spec.required,
+            spec.non_null_keys,
             spec.time,
             spec.offset,
             tuple(needed),

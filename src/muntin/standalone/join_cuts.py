@@ -98,7 +98,7 @@ def _find_arrivals(sides: NDArray[np.uint8], spec: JoinSpec) -> PositionArray:
     Rows of the right side enter their step before its left messages, and nothing is late.
     """
     is_right = sides == SIDES.index("right")
-    if spec.right.kept is not None:
+    if spec.right.own_retention is not None:
         # The watermark at which a row arrives decides how long it is kept.
         return np.flatnonzero(is_right)
     return np.flatnonzero(is_right[1:] & ~is_right[:-1]) + 1
@@ -106,7 +106,7 @@ def _find_arrivals(sides: NDArray[np.uint8], spec: JoinSpec) -> PositionArray:
 
 def _can_share_steps(side: Side) -> bool:
     late = isinstance(side.firing.late, Each)
-    return late and side.kept is None and side.firing.rows is None
+    return late and side.own_retention is None and side.firing.rows is None
 
 
 def _compute_watermarks(

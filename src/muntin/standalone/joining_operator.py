@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.clocks import read_machine_clock
 from muntin.engine.joins.reading import AxisRange
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
@@ -18,7 +19,6 @@ from muntin.standalone.operator import (
     MAX_BUFFERED,
     StandaloneOperator,
     TimeLike,
-    read_machine_clock,
     to_key_frame,
 )
 from muntin.standalone.pending_outputs import PendingOutputs, Receiver

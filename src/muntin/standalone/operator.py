@@ -7,7 +7,6 @@ give the numbers of its steps.
 from __future__ import annotations
 
 import logging
-import time as machine
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -45,11 +44,6 @@ class Flushed(NamedTuple):
 
     results: pl.DataFrame
     rejected: pl.DataFrame
-
-
-def read_machine_clock() -> int:
-    """Return the wall clock of this machine, microseconds since the epoch."""
-    return machine.time_ns() // 1_000
 
 
 def to_key_frame(option: str, names: Sequence[str], key: Any) -> pl.DataFrame | None:

@@ -9,7 +9,8 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Duration, Length
 from muntin.model.errors import OptionError
 from muntin.model.inputs import BY_SOURCE, InputOptions
-from muntin.model.joins import How, JoinNulls, JoinSpec, On, StateLayout, join_sides
+from muntin.model.join_sides import join_sides
+from muntin.model.joins import How, JoinNulls, JoinSpec, On, StateLayout
 from muntin.model.sentence import Sentence
 from muntin.model.spec import Nulls, WindowSpec
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.output import Output, Shard
+from muntin.engine.output import Shard, ShardOutput
 from muntin.engine.results import no_results
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.dedup import each_of, step_each
@@ -62,7 +62,7 @@ class StoredAggregation(StoredWindows):
             self._retained = RetainedMessages(spec, self._messages, self._cache, horizon)
         self.combiner: Combiner = make_combiner(spec, pl.Schema(schema))
         self.shard: Shard = open_shard(self.combiner, self.blobs, self._cache)
-        nothing = Output(no_results(self.combiner), self.combiner.nothing_rejected, None, None)
+        nothing = ShardOutput(no_results(self.combiner), self.combiner.nothing_rejected, None, None)
         self._finish_opening(self.shard.state, self._to_step_rows(nothing))
 
     @property
@@ -157,7 +157,7 @@ class StoredAggregation(StoredWindows):
         return messages.filter(~self.shard.state.offsets.find_repeated(messages, *self.spec.offset))
 
     def _retain(
-        self, retained: RetainedMessages, new: pl.DataFrame, output: Output, final: bool
+        self, retained: RetainedMessages, new: pl.DataFrame, output: ShardOutput, final: bool
     ) -> None:
         if final:
             retained.clear()
@@ -203,7 +203,7 @@ class StoredAggregation(StoredWindows):
             position = self.shard.state.offsets.next_offset(partition)
         return None if position is None else position - self.spec.firing.retention
 
-    def _to_step_rows(self, output: Output) -> StepRows:
+    def _to_step_rows(self, output: ShardOutput) -> StepRows:
         watermark = pl.coalesce(WATERMARK_COLUMN, pl.lit(output.judged, dtype=pl.Int64)).cast(
             self._time_type
         )

@@ -111,7 +111,7 @@ def test_a_file_is_explained_as_it_stands(suffix):
     ("text", "args", "said"),
     [
         ("SELECT k FROM t", [], "line 1: nobody takes this query's rows"),
-        ("SELECT k FROM t", ["--set", "x=1"], "it asks for nothing"),
+        ("SELECT k FROM t", ["--set", "x=1"], "it has no placeholders"),
         ("SELECT '${x}' FROM t", [], "lacks x; give --set x=..."),
         ("INSERT INTO o SELECT", [], "line 1: the end isn't a column"),
     ],

@@ -48,7 +48,7 @@ def test_a_stretch_needs_only_its_own_blobs(
     store, reading = stored()
     manifest = store.load() or ""
     wanted = reading.find_blobs(parse_manifest(manifest), start, end)
-    only = None if key is None else reading.key(key)
+    only = None if key is None else reading.make_key(key)
     some = {number: store.blobs[number] for number in wanted}
     found = reading.snapshot(manifest, some, start, end, only)
     direct = open_shard(reading.combiner, store, FrameCache()).snapshot(start, end, only)

@@ -15,7 +15,7 @@ from muntin.engine.operator import Task
 from muntin.engine.utf8 import GARBLED, decode_with_escapes, frame_from_arrow
 from muntin.sources.flags import Flags
 from muntin.spark.agents.route import AgentStage, Route, RouteTask, TopicFormat
-from muntin.spark.host.messages import add_times, read_rows
+from muntin.spark.host.messages import add_times, read_frames
 from muntin.spark.sources.parquet import ParquetReader
 from muntin.state.frames import decode_frame, encode_frame
 from muntin.tables import App
@@ -86,7 +86,7 @@ def test_text_in_other_forms() -> None:
 
 def test_a_message_is_malformed_where_something_is_computed_with_it() -> None:
     batch = pa.record_batch({"k": texts(BYTES), "n": texts([b"\xfe"] * 6), "t": range(6)})
-    (frame,) = read_rows(iter([batch]))
+    (frame,) = read_frames(iter([batch]))
     bad = [False, True, False, False, True, False]
     assert add_times(frame, "t", {"k", "t"})[columns.MALFORMED].to_list() == bad
     assert add_times(frame, "t", {"t"})[columns.MALFORMED].to_list() == [False] * 6
@@ -130,7 +130,7 @@ def test_an_agents_rejected_value_is_shown_whatever_its_bytes() -> None:
     values = pa.array([b"\xff", b"x", b"y", b"z"])
     pages = texts([b"a", b"b", b"\xff", b"c"])
     batch = pa.record_batch({"page": pages, "value": values, "at": times})
-    frames = [add_times(frame, "at", schema) for frame in read_rows(iter([batch]))]
+    frames = [add_times(frame, "at", schema) for frame in read_frames(iter([batch]))]
     emitted = RouteTask(stage, Task("events", 0, 1)).parts(frames)
     rejected = pl.concat(part.frames["rejected"] for part in emitted if "rejected" in part.frames)
     assert sorted(rejected.select("reason", "value").rows()) == [

@@ -57,6 +57,17 @@ def test_every_part_of_a_query_is_said():
             "is 10 minutes past its last message, or 8 hours past its first",
         ),
         (AT.session("10 minutes", longest="8 hours"), "from which sessions are cut"),
+        (
+            AT.session("10 minutes", end="kind = 'out'", same="page"),
+            "10 minutes past its last message, or past a message that ends it: kind = 'out', or "
+            "past one with another value of page",
+        ),
+        (
+            AT.session("10 minutes", start="kind = 'in'"),
+            "or past one that begins another: kind = 'in'",
+        ),
+        (AT.session("10 minutes", start="kind = 'in'"), "rejected when the watermark passes them"),
+        (AT.session("10 minutes", end="kind = 'out'"), "one row is kept for each key and time"),
         (AT.sliding("10 minutes"), "at most two windows begin or end with a message"),
         (AT.hopping("1 hour", "7 minutes"), "17 a window, 2 a slide"),
         (AT.cumulating("1 day", "1 hour"), "up to 24 a window"),
@@ -65,6 +76,25 @@ def test_every_part_of_a_query_is_said():
         (sentence(offset=("p", "o")).tumbling(mt.rows(3)), "by p on o of each p"),
         (sentence(time="ts").tumbling("1 hour"), "tumbling 1 hour, of all messages on ts"),
         (AT.tumbling("1 hour").deltas(), "emits what is new"),
+        (
+            HOURS.fill("previous", n=0, up_to="1 day"),
+            "empty filled for 1 day after a key's last window with a message; other values as in "
+            "that window; n is 0",
+        ),
+        (
+            HOURS.fill("linear", up_to="1 day"),
+            "values on the line to the next one; emitted when the next one has closed",
+        ),
+        (HOURS.fill("zero", up_to="1 day"), "a message; sums and counts are 0"),
+        (
+            HOURS.early(over=9),
+            "early while it is current, only when too many wait; the oldest emit early when more "
+            "than 9 wait, of which each shard has an equal part",
+        ),
+        (
+            HOURS.early(rows=5, over=9, stop=True),
+            "after 5 new messages; the query stops when more than 9 wait",
+        ),
         (sentence(key="k", time="ts", max_ahead=None).tumbling("1 hour"), "any time is taken"),
     ],
 )

@@ -62,6 +62,31 @@ TEN = AT.tumbling("10 seconds")
             "wait for the clock to pass 1970-01-01 00:00:20 (every 10 seconds)",
         ),
         (
+            TEN.early(over=5),
+            3,
+            window(0, messages=1, unemitted_early=1),
+            "1 new messages wait until too many windows wait, or its end",
+        ),
+        (
+            TEN.fill("previous", up_to="1 minute"),
+            3,
+            window(0),
+            "a window without messages is filled if the key had a message in the 1 minute before",
+        ),
+        (
+            TEN.fill("zero", up_to="1 minute"),
+            33,
+            window(0),
+            "without a message of this key it is filled if the key had a message in the 1 minute",
+        ),
+        (
+            TEN.late(grace="1 minute").fill("linear", up_to="1 minute"),
+            33,
+            window(0),
+            "is filled if the key had a message in the 1 minute before; it emits when the next "
+            "window with messages has closed",
+        ),
+        (
             TEN.early(after="10 seconds", since="last", rows=5),
             3,
             window(0, messages=1, unemitted_early=1),
@@ -209,6 +234,20 @@ GAP = AT.session("10 seconds")
             SessionSeen(0, 5 * SECOND, 15 * SECOND, 2, 1, 0),
             7,
             "late messages",
+        ),
+        (
+            AT.session("10 seconds", start="opens"),
+            5,
+            SessionSeen(0, 5 * SECOND, 15 * SECOND, 2, 0, 2),
+            7,
+            "unless a message cuts it sooner",
+        ),
+        (
+            AT.session("10 seconds", start="opens"),
+            5,
+            SessionSeen(0, 5 * SECOND, 15 * SECOND, 2, 0, 2),
+            7,
+            "or is rejected as outside if no session has it",
         ),
     ],
 )

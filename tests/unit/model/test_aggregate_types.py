@@ -12,9 +12,11 @@ LONG, MAP = Shape("bigint", "integer"), Shape("map<int,int>", "map", frozenset({
 
 
 def test_what_is_inside_is_known_at_any_depth() -> None:
-    deep = Shape.nested("array<…>", "array", [Shape.nested("struct<…>", "struct", [MAP, LONG])])
+    deep = Shape.make_nested(
+        "array<…>", "array", [Shape.make_nested("struct<…>", "struct", [MAP, LONG])]
+    )
     assert deep.inside == {"struct", "map", "integer"}
-    assert Shape.nested("struct<>", "struct", []).inside == frozenset()
+    assert Shape.make_nested("struct<>", "struct", []).inside == frozenset()
 
 
 @pytest.mark.parametrize("family", [*SCALARS, *NESTED, *ODD])

@@ -141,6 +141,12 @@ def test_sessions_with_a_longest_duration_are_refused() -> None:
         join(visits, visits, on="id")
 
 
+def test_sessions_that_conditions_cut_are_refused() -> None:
+    visits = windowed(time="at").session("1 minute", end="leaves")
+    with pytest.raises(OptionError, match="end='session 1 minute, end leaves' isn't for joins"):
+        join(visits, visits, on="id")
+
+
 def test_a_sentence_that_keeps_less_than_it_takes_late_is_refused() -> None:
     one = windowed(time="at")
     two = one.late(grace="2 hours")
@@ -164,7 +170,7 @@ def test_a_sentence_that_keeps_less_than_it_takes_late_is_refused() -> None:
 def test_whose_partners_are_remembered(how: Any, marked: str, unmatched: str) -> None:
     assert how in HOWS
     spec = replace(SPEC, how=how)
-    assert (" ".join(spec.marked), " ".join(spec.unmatched)) == (marked, unmatched)
+    assert (" ".join(spec.sides_to_mark), " ".join(spec.outer_sides)) == (marked, unmatched)
 
 
 # The rows of the Samza design's matrix that are joins on equal fields.
@@ -302,8 +308,11 @@ def test_a_changed_spec_is_named_and_what_state_does_not_depend_on_may_change() 
 def test_null_keys_may_be_taken_from_now_on_and_stay_taken() -> None:
     rejecting = replace(SPEC, how="left")
     taking = replace(rejecting, nulls="unmatched")
-    assert (rejecting.required("left"), taking.required("left")) == (("id",), ())
-    assert taking.required("right") == ("number",)
+    assert (rejecting.list_required_keys("left"), taking.list_required_keys("left")) == (
+        ("id",),
+        (),
+    )
+    assert taking.list_required_keys("right") == ("number",)
     before = {name: one for name, one in rejecting.to_dict().items() if name != "nulls"}
     assert JoinSpec.from_dict(before) == rejecting
     taking.check_same(before)
@@ -316,9 +325,9 @@ def test_sides() -> None:
     assert [SPEC.side(name) for name in SIDES] == [LEFT, RIGHT]
     assert [OTHER[name] for name in SIDES] == ["right", "left"]
     assert SPEC.with_side("right", LEFT) == JoinSpec(LEFT, LEFT, NEAR)
-    assert LEFT.kept is None
-    assert replace(LEFT, firing=Firing(grace=5, retention=5)).kept is None
-    assert replace(LEFT, firing=Firing(grace=5, retention=6)).kept == 6
+    assert LEFT.own_retention is None
+    assert replace(LEFT, firing=Firing(grace=5, retention=5)).own_retention is None
+    assert replace(LEFT, firing=Firing(grace=5, retention=6)).own_retention == 6
 
 
 def test_joins_speak_at_each_message_by_default() -> None:

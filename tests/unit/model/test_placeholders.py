@@ -9,7 +9,7 @@ from sqlglot import exp, parse_one
 
 from muntin.model.errors import MuntinError
 from muntin.model.placeholders import OutsideQuotesError, fill_expression
-from muntin.pipelines.toml import pipeline
+from muntin.pipelines.toml import parse_pipeline
 from muntin.sql.api import compile_query
 
 HOSTILE = "1 OR true; -- ' \" ` \\ /* */ ${q}"
@@ -66,7 +66,7 @@ into = "views"
 
 
 def test_toml_and_sql_take_a_value_as_the_same_data() -> None:
-    made = pipeline(TOML.format(where="page = '${p}'"), {"p": HOSTILE}).flows[0].query
+    made = parse_pipeline(TOML.format(where="page = '${p}'"), {"p": HOSTILE}).flows[0].query
     asked = compile_query(
         "SELECT count(*) AS n FROM clicks WATERMARK ts DELAY OF INTERVAL 1 SECOND "
         "WHERE page = '${p}' GROUP BY TUMBLE(ts, INTERVAL 10 MINUTES)",
@@ -77,4 +77,4 @@ def test_toml_and_sql_take_a_value_as_the_same_data() -> None:
     assert isinstance(tree, exp.EQ)
     assert tree.expression.this == HOSTILE
     with pytest.raises(MuntinError, match="stands outside of quotes; write"):
-        pipeline(TOML.format(where="n > ${p}"), {"p": "1 OR true"})
+        parse_pipeline(TOML.format(where="n > ${p}"), {"p": "1 OR true"})

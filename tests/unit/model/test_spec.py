@@ -94,8 +94,8 @@ def test_without_keys_it_does_not_matter() -> None:
 
 
 def test_which_keys_must_be_there() -> None:
-    assert SPEC.required == ("region", "key")
-    assert replace(SPEC, nulls="group").required == ()
+    assert SPEC.non_null_keys == ("region", "key")
+    assert replace(SPEC, nulls="group").non_null_keys == ()
     with pytest.raises(OptionError, match=r"nulls='drop' isn't a treatment .* give \"reject\", or"):
         replace(SPEC, nulls="drop")
 

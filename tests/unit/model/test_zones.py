@@ -49,7 +49,7 @@ def test_the_zone_is_the_last_key_unless_the_query_names_it() -> None:
 @pytest.mark.parametrize("nulls", ["reject", "group"])
 def test_a_zone_is_never_null(nulls: Any) -> None:
     query = windowed(key="shop", time="at", nulls=nulls).tumbling("1 day", zone_column="tz")
-    assert "tz" in spec_of(query).required
+    assert "tz" in spec_of(query).non_null_keys
 
 
 def test_a_checkpoint_stores_the_column() -> None:

@@ -110,7 +110,7 @@ def test_all_mistakes_of_a_file_are_there(tmp_path: Path) -> None:
 
 def test_all_mistakes_of_a_file_in_toml_are_there(tmp_path: Path) -> None:
     assert mistakes(tmp_path, TOML, ".toml") == [
-        "queries.b.into: into='views2' is no table of this file; add it to [tables]",
+        "queries.b.into: into='views2' isn't a table of this file; add it to [tables]",
         "table clicks: ts='timestmp' isn't a type of Spark's; write a type of Spark's, such as "
         "STRING, BIGINT, DOUBLE or TIMESTAMP",
         "table views: connector='parqet' isn't a connector; write 'parquet'",

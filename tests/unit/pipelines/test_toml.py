@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from muntin.model.errors import OptionError
+from muntin.model.trailing import trailing
 from muntin.pipelines.files import read_pipeline
 from muntin.pipelines.form import form_schema
-from muntin.pipelines.toml import PipelineFileError, pipeline
+from muntin.pipelines.toml import PipelineFileError, parse_pipeline
 from muntin.sql import api
 
 ROOT = Path(__file__).parents[3]
@@ -93,10 +94,33 @@ def sql(windows: str, emit: str = "") -> str:
     ],
 )
 def test_windows_are_those_of_sql(windows, call):
-    ours, theirs = pipeline(TOML % (windows, ""), GIVEN), api.compile_pipeline(sql(call), GIVEN)
+    ours, theirs = (
+        parse_pipeline(TOML % (windows, ""), GIVEN),
+        api.compile_pipeline(sql(call), GIVEN),
+    )
     assert ours.flows == theirs.flows
     assert ours.tables["clicks"].options == theirs.tables["clicks"].options
     assert (ours.checkpoint, ours.trigger, ours.names) == ("c", 5_000_000, theirs.names)
+
+
+@pytest.mark.parametrize(
+    ("entries", "windows"),
+    [
+        (
+            'trailing = ["1 hour", "1 day"], every = "1 minute"',
+            trailing(["1 hour", "1 day"], "1 minute"),
+        ),
+        (
+            'trailing = "1 hour", every = "1 minute", origin = "2026-01-01T00:00:30"',
+            trailing(["1 hour"], "1 minute", origin=30_000_000),
+        ),
+    ],
+)
+def test_trailing_windows(entries, windows):
+    (flow,) = parse_pipeline(TOML % (entries, ""), GIVEN).flows
+    assert flow.query.spec.windows == windows
+    assert flow.query.spec.keys == ("k", "look_back")
+    assert [key.name for key in flow.query.keys] == ["k"]
 
 
 @pytest.mark.parametrize(
@@ -133,14 +157,16 @@ def test_windows_are_those_of_sql(windows, call):
     ],
 )
 def test_policies_are_those_of_sql(said, emit):
-    ours = pipeline(TOML % ('tumbling = "1 hour"', said), GIVEN)
+    ours = parse_pipeline(TOML % ('tumbling = "1 hour"', said), GIVEN)
     assert (
         ours.flows == api.compile_pipeline(sql("TUMBLE(ts, 1 HOUR)", "EMIT " + emit), GIVEN).flows
     )
 
 
 def test_windows_of_rows_lie_on_offsets():
-    made = pipeline(TOML % ('hopping = "6 rows", slide = "2 rows"', 'grace = "3 rows"'), GIVEN)
+    made = parse_pipeline(
+        TOML % ('hopping = "6 rows", slide = "2 rows"', 'grace = "3 rows"'), GIVEN
+    )
     spec = made.flows[0].query.spec
     assert (str(spec.windows), spec.keys, spec.time) == (
         "hopping 6 rows by 2 rows",
@@ -151,7 +177,7 @@ def test_windows_of_rows_lie_on_offsets():
 
 
 def test_having_takes_back_what_holds_no_more():
-    made = pipeline(TOML % ('tumbling = "1 hour"', 'having = "n > 3"'), GIVEN).flows[0].query
+    made = parse_pipeline(TOML % ('tumbling = "1 hour"', 'having = "n > 3"'), GIVEN).flows[0].query
     assert made.having == "n > 3"
     assert [c.name for c in made.columns] == [
         "k",
@@ -172,6 +198,7 @@ def test_having_takes_back_what_holds_no_more():
             "",
             "queries.out: windows='tumbling, session' isn't",
         ),
+        ('trailing = "1 hour"', "", "queries.out: every='' isn't a duration"),
         ('tumbling = "soon"', "", "queries.out: size='soon' isn't a duration"),
         ('tumbling = "1 hour", slide = "1 s"', "", "slide='1 s' isn't one of tumbling"),
         ('hopping = "1 hour"', "", "slide"),
@@ -191,7 +218,7 @@ def test_having_takes_back_what_holds_no_more():
 )
 def test_what_cannot_be_run_is_named(windows, more, said):
     with pytest.raises(PipelineFileError) as caught:
-        pipeline(TOML % (windows, more), GIVEN)
+        parse_pipeline(TOML % (windows, more), GIVEN)
     assert said in str(caught.value)
 
 
@@ -210,7 +237,7 @@ def test_mistakes_are_named_by_their_place(old, new, said):
     text = TOML % ('tumbling = "1 hour"', "")
     assert old in text
     with pytest.raises(PipelineFileError) as caught:
-        pipeline(text.replace(old, new), GIVEN)
+        parse_pipeline(text.replace(old, new), GIVEN)
     assert said in str(caught.value)
 
 
@@ -247,26 +274,26 @@ into = "b"
     ],
 )
 def test_two_outputs_in_one_table_are_refused(more, said):
-    assert len(pipeline(TWO).flows) == 2
+    assert len(parse_pipeline(TWO).flows) == 2
     with pytest.raises(PipelineFileError) as caught:
-        pipeline(TWO + more)
+        parse_pipeline(TWO + more)
     assert said in str(caught.value)
     with pytest.raises(PipelineFileError, match=r"queries.second.into: into='A' is written twice"):
-        pipeline(TWO.replace('into = "b"', 'into = "A"'))
+        parse_pipeline(TWO.replace('into = "b"', 'into = "A"'))
 
 
 def test_rejected_messages_of_several_queries_may_go_to_one_topic():
     shared = TWO.replace('rejected = "bad"', 'rejected = "letters"')
-    made = pipeline(shared + 'rejected = "letters"')
+    made = parse_pipeline(shared + 'rejected = "letters"')
     assert [flow.rejected for flow in made.flows] == ["letters", "letters"]
     with pytest.raises(PipelineFileError, match="written twice"):
-        pipeline(shared.replace('into = "b"', 'into = "letters"'))
+        parse_pipeline(shared.replace('into = "b"', 'into = "letters"'))
 
 
 def test_tables_that_differ_in_case_alone_are_refused():
     text = TWO.replace("[queries.first]", '[tables.Clicks]\nconnector = "rate"\n[queries.first]')
     with pytest.raises(PipelineFileError, match=r"tables.Clicks: .* is the same as clicks"):
-        pipeline(text)
+        parse_pipeline(text)
 
 
 @pytest.mark.parametrize(
@@ -282,7 +309,7 @@ def test_tables_that_differ_in_case_alone_are_refused():
 def test_a_secret_at_the_wrong_place_is_not_shown(more, said):
     text = f'{TWO}[tables.out]\nconnector = "postgres"\n{more}'
     with pytest.raises(PipelineFileError) as caught:
-        pipeline(text)
+        parse_pipeline(text)
     assert said in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
@@ -294,7 +321,7 @@ def test_the_published_schema_is_the_one_in_force():
 
 def test_the_examples_say_the_same():
     ours, theirs = (
-        read_pipeline(ROOT / "examples" / "flights" / f"pipeline.{suffix}", {}, whole=False)
+        read_pipeline(ROOT / "examples" / "flights" / f"pipeline.{suffix}", {}, requires_all=False)
         for suffix in ("toml", "sql")
     )
     assert ours.flows == theirs.flows
@@ -306,7 +333,9 @@ def test_what_is_given_fits_the_file(tmp_path):
     path.write_text(TOML % ('tumbling = "1 hour"', ""))
     with pytest.raises(OptionError, match=r"lacks data, not; give --set data=\.\.\. --set not="):
         read_pipeline(path, {})
-    with pytest.raises(OptionError, match=r"isn't asked for by mine\.toml; it asks for data, not"):
+    with pytest.raises(
+        OptionError, match=r"isn't a placeholder of mine\.toml; its placeholders are data, not"
+    ):
         read_pipeline(path, {"outt": "x"})
     assert read_pipeline(path, {"data": "d", "not": "n"}).flows[0].query.where == "k <> 'n'"
     with pytest.raises(OptionError, match="isn't a file"):
@@ -319,7 +348,7 @@ def test_what_is_given_fits_the_file(tmp_path):
 )
 def test_grouping_sets(sets, numbers):
     text = TWO.replace('key = "k"', f'key = ["k", "user"]\nsets = {sets}')
-    flow, _ = pipeline(text).flows
+    flow, _ = parse_pipeline(text).flows
     assert (flow.query.spec.keys, flow.query.spec.sets) == (
         ("k", "user", "grouping_id"),
         numbers,

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 
-from muntin.model.errors import SettingError, SourceError
+from muntin.model.errors import SettingError, SourceError, WaitingWindowsError
 from muntin.spark.ending import error_of_muntin
 
 FAILED = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
@@ -57,3 +57,15 @@ def test_a_jvm_that_died(code: str, how: str, monkeypatch: pytest.MonkeyPatch) -
 def test_an_error_of_the_users_is_left_to_him() -> None:
     assert error_of_muntin(ValueError("x"), 4) is None
     assert error_of_muntin(StreamingQueryException(f"{FAILED}Broken pipe SQLSTATE"), 4) is None
+
+
+def test_an_error_of_a_worker_is_the_one_that_it_raised() -> None:
+    text = (
+        f"{FAILED}[PYTHON_EXCEPTION] Traceback (most recent call last):\n"
+        '  File "waiting.py", line 132, in take\n'
+        "muntin.model.errors.WaitingWindowsError: over=2: 3 changed windows wait to emit. Raise\n"
+        f"{PLAN}"
+    )
+    error = error_of_muntin(StreamingQueryException(text), 4)
+    assert isinstance(error, WaitingWindowsError)
+    assert str(error).startswith("over=2: 3 changed windows wait to emit.")

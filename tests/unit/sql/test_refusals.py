@@ -26,6 +26,22 @@ CASES = [
     (f"SELECT k FROM {HOUR.replace('(ts)', '(PROCTIME())')} {G}", "by processing time", "PROCTIME"),
     ("SELECT k FROM TABLE(SLIDE(TABLE t, DESCRIPTOR(ts), 1 HOUR))", "isn't a window func", "SLIDE"),
     ("SELECT k, count(*) FROM t GROUP BY k", "so this needs windows", "count(*)"),
+    (
+        "SELECT k, count(*) FROM t WHERE mz_now() <= ts + INTERVAL '1' HOUR GROUP BY k",
+        "trailing(",
+        "mz_now() <= ts + INTERVAL '1' HOUR",
+    ),
+    (
+        "SELECT k, count(*) FROM t WHERE ts > now() - INTERVAL 1 HOUR GROUP BY k",
+        "look-back from",
+        "ts > now() - INTERVAL 1 HOUR",
+    ),
+    (
+        "SELECT k, sum(v) FROM t WHERE ts > current_timestamp - INTERVAL 1 DAY GROUP BY k",
+        "trailing(",
+        "ts > current_timestamp - INTERVAL 1 DAY",
+    ),
+    (f"SELECT k, mz_now() AS n FROM {HOUR} {G}", "look-back from now", "mz_now()"),
     (f"SELECT STREAM k, v FROM {HOUR} {G}", "isn't one value in a group", "v"),
     (f"SELECT STREAM * FROM {HOUR} {G}", "isn't a column of a group", "*"),
     ("SELECT FLOOR(ts TO DAY), k FROM t GROUP BY FLOOR(ts TO DAY), k", "rounds to hours", "DAY"),
@@ -288,6 +304,16 @@ CASES = [
     ),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 2 ROWS OR EACH", "", "EACH"),
     (f"SELECT k FROM {HOUR} {G} EMIT LATE EACH", "add for example GRACE", "LATE EACH"),
+    (f"SELECT k FROM {HOUR} {G} EMIT EARLY OVER 0 WINDOWS", "windows that may wait", "0"),
+    (f"SELECT k FROM {HOUR} {G} EMIT EARLY OVER 5 ROWS", "where WINDOWS should", "ROWS"),
+    (f"SELECT k FROM {HOUR} {G} EMIT FILL UP TO 1 DAY", "FILL has no value", "UP"),
+    (f"SELECT k FROM {HOUR} {G} EMIT FILL (m = 0, m = 1) UP TO 1 DAY", "names m twice", "m"),
+    (f"SELECT k FROM {HOUR} {G} EMIT FILL (m = x) UP TO 1 DAY", "can't fill a window", "x"),
+    (
+        f"SELECT k FROM {HOUR} {G} EMIT FILL (m = 0) UP TO 1 DAY",
+        "fill names m, which is no aggregate; select an aggregate by itself",
+        "FILL (m = 0) UP TO 1 DAY",
+    ),
     (f"SELECT k FROM {HOUR} {G} EMIT GRACE 3 ROWS", "isn't measured in time", "3 ROWS"),
     (
         f"SELECT k FROM {HOUR} {G} EMIT GRACE 2 HOURS RETAIN 1 HOUR",
@@ -354,6 +380,13 @@ CASES = [
         "2",
     ),
     (f"SELECT row_number() OVER {OVER} FROM t", "row_number has no frame", None),
+    (
+        "SELECT *, row_number() OVER (PARTITION BY window_start, window_end ORDER BY n) AS r FROM "
+        f"(SELECT k, window_start, window_end, count(*) AS n FROM {HOUR} {G} "
+        "EMIT FILL LINEAR UP TO 1 DAY)",
+        "fill emits windows with one end at different times",
+        None,
+    ),
     (
         f"SELECT sum(x) OVER {OVER}, max(x) OVER (ROWS 3 PRECEDING) FROM t",
         "one kind of",

@@ -34,9 +34,9 @@ from muntin.hosts.watchers import WatcherCall
 from muntin.model.axis import MILLISECOND, Duration
 from muntin.model.counts import add_counts
 from muntin.model.errors import OptionError, SpecChangedError
-from muntin.spark.host.internals.checkpoints import newest_offsets
+from muntin.spark.host.internals.checkpoints import read_newest_offsets
 from muntin.spark.host.internals.data_sources import register
-from muntin.spark.host.internals.plans import streams
+from muntin.spark.host.internals.plans import count_streams
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.plan import build_output
 from muntin.spark.host.shards import read_stored_shards, slots
@@ -46,7 +46,7 @@ from muntin.spark.rescale import fit_checkpoint
 from muntin.spark.session import require
 from muntin.spark.sources.inputs import Input, OperatorInput
 from muntin.spark.starting import launch
-from muntin.spark.writing import Written
+from muntin.spark.writing import WrittenBatch
 
 # The interval of the clock for a custom source, microseconds.
 _TICK = 200 * MILLISECOND
@@ -71,7 +71,7 @@ class TableQuery(WindowedQuery):
         self._on_batch = on_batch
         self._deletes = deletes
 
-    def note(self, batch: Written) -> None:
+    def note(self, batch: WrittenBatch) -> None:
         """Process the progress of the shards after a batch."""
         emitted = [TableProgress(**json.loads(line)) for line in batch.lines]
         inserted = sum(one.inserted for one in emitted)
@@ -159,7 +159,7 @@ def _read_calls(spark: SparkSession, folder: str) -> DataFrame:
 
 def _check_sources(stream: DataFrame, checkpoint: str) -> None:
     """Refuse a checkpoint whose sources include calls to delete if the run has none."""
-    lines, has = newest_offsets(stream.sparkSession, checkpoint), streams(stream)
+    lines, has = read_newest_offsets(stream.sparkSession, checkpoint), count_streams(stream)
     had = None if lines is None else len([line for line in lines[2:] if line])
     if None in (had, has) or had == has:
         return

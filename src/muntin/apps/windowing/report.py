@@ -71,7 +71,7 @@ class RunPart(ReportedEvent):
     batches: int
 
     @property
-    def rejected_text(self) -> str:
+    def reject_summary(self) -> str:
         """A description of the rejected rows."""
         return format_rejections(self.rejected) or "0"
 
@@ -110,7 +110,7 @@ class Report(RunPart):
             "  Average values over time windows:",
             *spans,
             "  Insert Statistics:",
-            f"    Throughput {self.throughput:,.0f}/s, rejected {self.rejected_text}, "
+            f"    Throughput {self.throughput:,.0f}/s, rejected {self.reject_summary}, "
             f"avg/95% latency {_format_optional(self.latency, '.0f')}/"
             f"{_format_optional(self.latency_95, '.0f')} ms",
             f"  Deleted {self.deleted:,} tuples since last report, in {self.chunks:,} chunks",
@@ -140,7 +140,7 @@ class Summary(RunPart):
         return [
             f"Summary of {self.seconds:.0f} s in {self.batches:,} batches:",
             f"  Inserted {self.inserted:,} tuples, {self.throughput:,.0f}/s; "
-            f"rejected {self.rejected_text}",
+            f"rejected {self.reject_summary}",
             f"  Deleted {self.deleted:,} tuples in {self.chunks:,} chunks; "
             f"the backlog was {self.most_backlog:,} at most",
             f"  {self.rows:,} rows are left, {self.most_rows:,} at most; "

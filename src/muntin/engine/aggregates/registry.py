@@ -30,7 +30,7 @@ from muntin.engine.aggregates.decimals import DecimalMean, DecimalSum
 from muntin.engine.aggregates.numeric import FloatSum, IntegerSum, MessageCount, Moments, Tally
 from muntin.engine.aggregates.own import Apply, UserAggregate
 from muntin.engine.aggregates.sketches import Distinct, Quantile
-from muntin.engine.dtypes import shape_of
+from muntin.engine.dtypes import find_shape
 from muntin.model.aggregates import Aggregate
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
@@ -126,7 +126,7 @@ def make_algebra(
     index: int, aggregate: Aggregate, schema: pl.Schema, *, reads_whole: bool = True
 ) -> Algebra:
     """Return the algebra of an aggregate over columns of these types; refuse other types."""
-    aggregate.check({str(name): shape_of(schema[name]) for name in aggregate.columns})
+    aggregate.check({str(name): find_shape(schema[name]) for name in aggregate.columns})
     bound, entry = BoundAggregate(index, aggregate, schema, reads_whole), aggregate.entry
     if entry.kind in _ALGEBRAS:
         return _ALGEBRAS[entry.kind](bound)

@@ -83,16 +83,16 @@ class AsOfJoin(JoinStrategy):
         first_version = None
         if left is not None and right is not None:
             first_version = min(left - self.spec.left.firing.grace, right)
-        return {"left": self._find_later(right, self.emitted_until), "right": first_version}
+        return {"left": self._find_later(right, self.first_pending), "right": first_version}
 
     @property
-    def emitted_until(self) -> int | None:
+    def first_pending(self) -> int | None:
         """The position before which left messages were emitted because the right side had ended."""
         position: int | None = self.state.extra.get(_PASSED)
         return position
 
     def drop_before(self, positions: SidePositions) -> None:
-        left = self._find_later(positions["left"], self.emitted_until)
+        left = self._find_later(positions["left"], self.first_pending)
         super().drop_before({**positions, "left": left})
 
     def _update_certain_until(self, clock: JoinClock) -> int | None:
@@ -102,8 +102,8 @@ class AsOfJoin(JoinStrategy):
         left, right = clock.watermarks["left"], clock.watermarks["right"]
         if "right" in clock.caught_up and left is not None:
             position = left + self.spec.left.lateness - self.spec.right.lateness
-            self.state.extra[_PASSED] = self._find_later(position, self.emitted_until)
-        return self._find_later(right, self.emitted_until)
+            self.state.extra[_PASSED] = self._find_later(position, self.first_pending)
+        return self._find_later(right, self.first_pending)
 
     @staticmethod
     def _find_later(one: int | None, other: int | None) -> int | None:
@@ -140,7 +140,7 @@ class AsOfJoin(JoinStrategy):
         versions = pl.concat([stored, new.select(stored.columns)])
         left, right = find_versions(due, versions, self.spec)
         results = [self.joiner.build_pairs(due[left], versions[right], final, "full")]
-        if "left" in self.spec.unmatched:
+        if "left" in self.spec.outer_sides:
             has_no_version = np.ones(len(due), dtype=bool)
             has_no_version[left] = False
             unmatched = due.filter(pl.Series(has_no_version)).sort(columns.TIME, ID)

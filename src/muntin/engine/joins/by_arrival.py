@@ -76,7 +76,7 @@ class ArrivalJoin(JoinStrategy):
 
     def find_first_stored(self, watermarks: SideWatermarks) -> SidePositions:
         """Return the first watermark; a row expires if it arrived at an earlier one."""
-        watermark, retention = watermarks["right"], self.spec.right.kept
+        watermark, retention = watermarks["right"], self.spec.right.own_retention
         if watermark is None or retention is None:
             return dict.fromkeys(SIDES)
         return {"left": None, "right": watermark - retention}
@@ -101,7 +101,7 @@ class ArrivalJoin(JoinStrategy):
         matched = pairs.filter(partner.is_not_null())
         sides = left[matched[ROW]], rows[matched[f"{ROW}_right"]]
         emitted = [self.joiner.build_pairs(*sides, clock.final, "full")]
-        if "left" in self.spec.unmatched:
+        if "left" in self.spec.outer_sides:
             unmatched = left[pairs.filter(partner.is_null())[ROW]]
             emitted.append(self.joiner.build_unmatched("left", unmatched.sort(columns.TIME, ID)))
         return emitted

@@ -88,7 +88,7 @@ class Joiner:
                 raise OptionError("on", one, text, "cast one of them")
             # Unmatched right messages are emitted with their key in the left side's column,
             # which must be wide enough.
-            takes_key = "right" in self.spec.unmatched and not self.both_keys
+            takes_key = "right" in self.spec.outer_sides and not self.both_keys
             if takes_key and not _can_hold(*kinds):
                 text = f"is {kinds[0]}, too narrow for {other} ({kinds[1]}) on the right"
                 raise OptionError("on", one, text, f"cast it to {kinds[1]}")
@@ -171,7 +171,7 @@ class Joiner:
     ) -> SideArrival:
         """Reject the messages that can be rejected without a shard, and summarize the others."""
         side_spec, no_rejected = self.spec.side(side), self.make_empty_rejected(side)
-        required = self.spec.required(side)
+        required = self.spec.list_required_keys(side)
         if side_spec.offset is not None:
             taken_offsets, axis = taken or TakenOffsets(), self.spec.axis
             clocks = clock_columns(side_spec, messages)

@@ -39,7 +39,7 @@ class NewestMessages(StoredMessages):
     """The newest row of each key and window of one side."""
 
     def _drop_expired(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        return select_newest(super()._drop_expired(frames), self.keys)
+        return select_greatest_revisions(super()._drop_expired(frames), self.keys)
 
 
 class NewestJoin(JoinStrategy):
@@ -79,7 +79,7 @@ class NewestJoin(JoinStrategy):
         stored = stored.with_columns(pl.lit(False).alias(_NEW), exists.alias(_EXISTED))
         arrivals = new[side].with_columns(pl.lit(True).alias(_NEW), pl.lit(False).alias(_EXISTED))
         rows = pl.concat([stored, arrivals.select(stored.columns)])
-        rows = select_newest(rows.with_columns(pl.col(_EXISTED).any().over(keys)), keys)
+        rows = select_greatest_revisions(rows.with_columns(pl.col(_EXISTED).any().over(keys)), keys)
         rows = rows.with_columns(exists.alias(_EXISTS))
         return rows.select(*select_comparable_keys(rows, keys), pl.all().name.prefix(f"{side} "))
 
@@ -112,7 +112,7 @@ class NewestJoin(JoinStrategy):
         return pl.col(f"{OTHER[side]} {name}").cast(kind, strict=False)
 
 
-def select_newest(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+def select_greatest_revisions(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """Return each key's row with the greatest revision, or the last one of several."""
     return rows.sort(columns.REVISION, ID).unique(keys, keep="last")
 

@@ -19,7 +19,7 @@ from muntin.engine import admission, columns
 from muntin.engine.admission import admit
 from muntin.engine.joins.joiner import Joiner, SideArrival
 from muntin.engine.joins.shard import JoinShard, SideArrivals, combine_arrivals
-from muntin.engine.output import Output
+from muntin.engine.output import ShardOutput
 from muntin.engine.state import State
 from muntin.model.counts import add_counts
 from muntin.model.joins import SIDES, SideName
@@ -43,7 +43,7 @@ class PartitionedJoinShard:
         self.watermark: int | None = None
         self.starts: Starts = {side: dict(extra.get("starts", {}).get(side, ())) for side in SIDES}
 
-    def step(self, arrived: SideArrivals, wall: int, *, final: bool = False) -> Output:
+    def step(self, arrived: SideArrivals, wall: int, *, final: bool = False) -> ShardOutput:
         parts: dict[SideName, dict[Any, SideArrival]] = {}
         rejected: list[pl.DataFrame] = []
         new = {
@@ -64,7 +64,9 @@ class PartitionedJoinShard:
         self.state.save()
         counts = add_counts([self.state.counts, *(one.counts for one in emitted)])
         rejected_frames = [self.joiner.empty_rejected, *rejected]
-        output = Output.combine(emitted, self.joiner.make_empty_results(), rejected_frames, counts)
+        output = ShardOutput.combine(
+            emitted, self.joiner.make_empty_results(), rejected_frames, counts
+        )
         for side in SIDES:
             partitions = zip(names, emitted, strict=True)
             output.entering[side] = [
@@ -91,7 +93,7 @@ class PartitionedJoinShard:
         """Reject messages without partition or offset, which have no position."""
         has_no_position = pl.any_horizontal(pl.col(*(self.spec.side(side).offset or ())).is_null())
         messages = messages.filter(has_no_position)
-        accepted, rejected = admit(messages, self.spec.required(side), None)
+        accepted, rejected = admit(messages, self.spec.list_required_keys(side), None)
         counts = admission.count_messages(messages, accepted, rejected)
         self.state.count({name: n for name, n in counts.items() if n})
         return [self.joiner.align_rejected(side, frame, None) for frame in rejected]
@@ -132,7 +134,7 @@ class PartitionedJoinShard:
         parts: Mapping[SideName, dict[Any, SideArrival]],
         wall: int,
         final: bool,
-    ) -> Output:
+    ) -> ShardOutput:
         blobs = self.state.partition(partition)
         shard = JoinShard(self.joiner, blobs, self.state.cache)
         # The shard may be new, or idle for some batches; the clock has advanced.

@@ -59,7 +59,7 @@ class PositionJoin(JoinStrategy):
         limit = self.buffers[side].first_position
         if limit is not None:
             positions.append(limit)
-        watermark, retention = watermarks[side], self.spec.side(side).kept
+        watermark, retention = watermarks[side], self.spec.side(side).own_retention
         if watermark is not None and retention is not None:
             positions.append(watermark - retention)
         return max(positions, default=None)
@@ -135,7 +135,7 @@ class PositionJoin(JoinStrategy):
         ]
         left, right = (pl.concat(parts) for parts in zip(*pairs, strict=True))
         partners: dict[SideName, pl.DataFrame] = {"left": left, "right": right}
-        matched = {side: partners[side].unique(ID) for side in self.spec.marked}
+        matched = {side: partners[side].unique(ID) for side in self.spec.sides_to_mark}
         if self.spec.how == "anti":
             return self.joiner.make_empty_results(), matched
         if self.spec.how == "semi":
@@ -176,7 +176,7 @@ class PositionJoin(JoinStrategy):
             stored, expired = new.filter(position >= after), new.filter(position < after)
             newly_held = self._select_held(side, expired, after)
             held = buffer.replace_held(newly_held)
-            if side in self.spec.unmatched and matched is not None:
+            if side in self.spec.outer_sides and matched is not None:
                 due = pl.concat([expired, held, buffer.read_range(before, after - 1)])
                 due = buffer.select_unmatched(due, after - 1).join(
                     pl.concat([matched, newly_held]), on=ID, how="anti"

@@ -22,6 +22,7 @@ from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, Joint, SideName, Together
 from muntin.model.kinds import Paned, Uniform
+from muntin.model.trailing import Trailing
 
 _FIRST_OFFSET, _LAST_OFFSET = "start_offset", "last_offset"
 _MESSAGES = "messages"
@@ -128,7 +129,7 @@ def get_grid_windows(spec: JoinSpec, side: SideName) -> Paned:
         OptionError: When there are none, or one for each message.
     """
     kind = get_side_windows(spec, side)
-    if kind is None or isinstance(kind, Moving):
+    if kind is None or isinstance(kind, Moving | Trailing):
         text = "has no windows" if kind is None else "has a window for each message"
         raise OptionError("side", side, text, "ask get_messages, or give it .tumbling(…)")
     return kind

@@ -29,7 +29,7 @@ from muntin.engine.joins.strategy import (
     SideWatermarks,
 )
 from muntin.engine.order import sort_rows
-from muntin.engine.sessions.combine import session_numbers
+from muntin.engine.sessions.combine import number_sessions
 from muntin.engine.state import State
 from muntin.model.joins import OTHER, SIDES, Joint, SideName
 from muntin.state.runs import deduplicate, segment_length
@@ -188,7 +188,7 @@ class SessionJoin(JoinStrategy):
         rows = pl.concat(sides)
         keys = [name for name in rows.columns if name.startswith("k")]
         rows = sort_rows(rows, [*keys, _AT])
-        group = session_numbers(rows, keys, _AT, _AT, self.reach)
+        group = number_sessions(rows, keys, _AT, _AT, self.reach)
         rows = rows.with_columns(pl.Series(_GROUP, group, dtype=pl.Int64))
         rows = rows.with_columns(
             pl.col(_AT).max().over(_GROUP).alias(LAST),
@@ -229,7 +229,7 @@ class SessionJoin(JoinStrategy):
         open_messages = changed
         if after is not None:
             open_messages = changed.filter(last >= after)
-            if side in self.spec.unmatched:
+            if side in self.spec.outer_sides:
                 ended = buffer.read_ended(before, after - 1).join(changed, on=ID, how="anti")
                 ended = pl.concat([ended.filter(last < after), changed.filter(last < after)])
                 due = ended.filter(~pl.col(HAS_PARTNER)).sort(columns.TIME, ID)

@@ -27,7 +27,7 @@ from muntin.engine.joins.newest import NewestJoin
 from muntin.engine.joins.positions import PositionJoin
 from muntin.engine.joins.sessions import SessionJoin
 from muntin.engine.joins.strategy import JoinClock, JoinStrategy, SidePositions
-from muntin.engine.output import EnteringMessages, Output
+from muntin.engine.output import EnteringMessages, ShardOutput
 from muntin.engine.state import State
 from muntin.model.joins import SIDES, AsOf, ByArrival, Joint, Newest, SideName
 from muntin.state.blobs import Blobs
@@ -60,7 +60,7 @@ class JoinShard:
         self.strategy: JoinStrategy = create(joiner, self.state)
         self.strategy.drop_before(self.strategy.find_first_stored(self.watermarks))
 
-    def step(self, arrived: SideArrivals, wall: int, *, final: bool = False) -> Output:
+    def step(self, arrived: SideArrivals, wall: int, *, final: bool = False) -> ShardOutput:
         """Process a batch of both sides, and emit what is due."""
         new = {
             side: combine_arrivals(self.joiner, side, arrived[side], self.state) for side in SIDES
@@ -85,7 +85,7 @@ class JoinShard:
         self.state.extra["from"] = dict(self.strategy.find_first_stored(self.watermarks))
         self.state.extra["kept"] = self.strategy.row_counts
         self.state.save()
-        return Output(
+        return ShardOutput(
             pl.concat([self.joiner.make_empty_results(), *emitted]),
             pl.concat([self.joiner.empty_rejected, *rejected], how="diagonal"),
             None,
@@ -119,7 +119,8 @@ class JoinShard:
     ) -> tuple[dict[SideName, pl.DataFrame], list[pl.DataFrame]]:
         """Return accepted messages with their numbers, and the rejected ones."""
         admitted = {
-            side: admit(new[side].messages, self.spec.required(side), None) for side in SIDES
+            side: admit(new[side].messages, self.spec.list_required_keys(side), None)
+            for side in SIDES
         }
         late = self.strategy.find_late({side: admitted[side][0] for side in SIDES}, self.watermarks)
         accepted: dict[SideName, pl.DataFrame] = {}

@@ -20,6 +20,7 @@ from muntin.model.by_number import Moving
 from muntin.model.joins import SideName
 from muntin.model.kinds import Paned
 from muntin.model.policies import Every
+from muntin.model.trailing import Trailing
 
 _BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
 
@@ -38,7 +39,7 @@ def build_window_output(
     """
     kind = get_side_windows(joiner.spec, side)
     has_period = isinstance(joiner.spec.side(side).firing.early, Every)
-    kind = None if isinstance(kind, Moving) else kind
+    kind = None if isinstance(kind, Moving | Trailing) else kind
     added = [columns.EMISSION, *(_BOUNDS if kind is not None else ())]
     for name in names:
         if name in added:

@@ -44,7 +44,7 @@ class SessionCombiner(Combiner):
         self.sessions: Sessions = spec.windows
         # The columns of messages that conditions were evaluated to, by the columns that have them.
         self._evaluated = {
-            columns.CONDITIONS[option]: _find_evaluated(option, column, schema)
+            columns.CONDITIONS[option]: _find_condition_column(option, column, schema)
             for option, column in self.sessions.conditions.items()
         }
         super().__init__(spec, schema)
@@ -87,7 +87,7 @@ class SessionCombiner(Combiner):
         messages = messages.with_columns(copies) if copies else messages
         if by is None or columns.REACH in messages.columns:
             return messages
-        malformed = no_gap(messages, by)
+        malformed = has_invalid_gap(messages, by)
         if columns.MALFORMED in messages.columns:
             malformed = malformed | pl.col(columns.MALFORMED)
         reach = (pl.col(columns.TIME) + _gap(messages, by)).alias(columns.REACH)
@@ -126,7 +126,7 @@ class SessionCombiner(Combiner):
         if self.sessions.is_cut:
             return super().combine_cells(frames)
         full = [frame for frame in frames if len(frame)]
-        return joined(full, self) if full else self.no_cells
+        return merge_sessions(full, self) if full else self.no_cells
 
     @property
     def patience(self) -> int:
@@ -161,7 +161,7 @@ class _SharedValue(Algebra):
         return frame[columns.SAME]
 
 
-def _find_evaluated(option: str, column: object, schema: pl.Schema) -> str:
+def _find_condition_column(option: str, column: object, schema: pl.Schema) -> str:
     """Return the column of messages that a condition was evaluated to.
 
     Raises:
@@ -182,7 +182,7 @@ def _find_evaluated(option: str, column: object, schema: pl.Schema) -> str:
     return name
 
 
-def no_gap(messages: pl.DataFrame, by: str) -> pl.Expr:
+def has_invalid_gap(messages: pl.DataFrame, by: str) -> pl.Expr:
     """Return which messages have an invalid gap; NULL for those whose gap is NULL."""
     return ~_gap(messages, by).is_between(1, LONGEST_GAP)
 
@@ -192,15 +192,15 @@ def _gap(messages: pl.DataFrame, by: str) -> pl.Expr:
     return gap.dt.total_microseconds() if messages.schema[by] == pl.Duration else gap
 
 
-def joined(frames: Sequence[pl.DataFrame], combiner: SessionCombiner) -> pl.DataFrame:
+def merge_sessions(frames: Sequence[pl.DataFrame], combiner: SessionCombiner) -> pl.DataFrame:
     """Merge rows of sessions that overlap or touch into one row per session."""
-    rows, group = grouped(frames, combiner)
+    rows, group = group_rows(frames, combiner)
     if not len(rows) or int(group[-1]) == len(rows) - 1:
         return rows
-    return merged(rows, group, combiner)
+    return merge_groups(rows, group, combiner)
 
 
-def grouped(
+def group_rows(
     frames: Sequence[pl.DataFrame], combiner: SessionCombiner
 ) -> tuple[pl.DataFrame, NDArray[np.int64]]:
     """Return rows by key and first position, and the session number of each."""
@@ -208,42 +208,48 @@ def grouped(
     rows = pl.concat(full, how="diagonal") if len(full) > 1 else full[0]
     rows = sort_rows(rows.drop(columns.PANE, strict=False), [*combiner.keys, columns.FIRST])
     bounds = columns.FIRST, columns.LAST
-    return rows, session_numbers(rows, combiner.keys, *bounds, combiner.sessions.reach)
+    return rows, number_sessions(rows, combiner.keys, *bounds, combiner.sessions.reach)
 
 
-def session_numbers(
+def number_sessions(
     rows: pl.DataFrame, keys: Sequence[str], first: str, last: str, reach: int
 ) -> NDArray[np.int64]:
     """Number the sessions of rows, which are sorted by key and first position."""
-    begun = find_group_starts(rows, keys)
+    starts = find_group_starts(rows, keys)
     if len(rows):
-        reached = _reached(np.cumsum(begun), rows[last].to_numpy())
-        begun[1:] |= rows[first].to_numpy()[1:] - reached[:-1] >= reach
-    return np.cumsum(begun) - 1
+        greatest = _find_greatest_last(np.cumsum(starts), rows[last].to_numpy())
+        starts[1:] |= rows[first].to_numpy()[1:] - greatest[:-1] >= reach
+    return np.cumsum(starts) - 1
 
 
-def _reached(key: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+def _find_greatest_last(key: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the greatest position up to each row within its key; keys are sorted numbers."""
     least = int(last.min())
     span = int(last.max()) - least + 1
     if span * (int(key[-1]) + 1) < 2**63:
         ahead = key * np.int64(span) - np.int64(least)
-        reached: NDArray[np.int64] = np.maximum.accumulate(last + ahead) - ahead
-        return reached
-    there, rank = np.unique(last, return_inverse=True)
-    best = np.maximum.accumulate(key * np.int64(len(there)) + rank)
-    reached = there[best - key * np.int64(len(there))]
-    return reached
+        greatest: NDArray[np.int64] = np.maximum.accumulate(last + ahead) - ahead
+        return greatest
+    positions, rank = np.unique(last, return_inverse=True)
+    best = np.maximum.accumulate(key * np.int64(len(positions)) + rank)
+    greatest = positions[best - key * np.int64(len(positions))]
+    return greatest
 
 
-def merged(rows: pl.DataFrame, group: NDArray[np.int64], combiner: SessionCombiner) -> pl.DataFrame:
+def merge_groups(
+    rows: pl.DataFrame, group: NDArray[np.int64], combiner: SessionCombiner
+) -> pl.DataFrame:
     """Merge each group of adjacent rows into one, in their order; single rows are unchanged."""
     begins = np.flatnonzero(np.diff(group, prepend=-1))
-    alone = np.diff(begins, append=len(rows)) == 1
-    several = ~alone[group]
-    shared = rows.filter(several).with_columns(pl.Series("__group", group[several]))
-    frame = combiner.merge([shared], by=["__group"]).sort("__group").drop("__group")
-    grown = pl.concat([rows.select(combiner.keys)[begins[~alone]], frame], how="horizontal")
-    whole: pl.DataFrame = pl.concat([rows[begins[alone]].select(grown.columns), grown])
-    place = np.where(alone, np.cumsum(alone), alone.sum() + np.cumsum(~alone)) - 1
-    return whole.select(pl.all().gather(place))
+    is_single = np.diff(begins, append=len(rows)) == 1
+    is_grouped = ~is_single[group]
+    grouped_rows = rows.filter(is_grouped).with_columns(pl.Series("__group", group[is_grouped]))
+    frame = combiner.merge([grouped_rows], by=["__group"]).sort("__group").drop("__group")
+    merged_sessions = pl.concat(
+        [rows.select(combiner.keys)[begins[~is_single]], frame], how="horizontal"
+    )
+    sessions: pl.DataFrame = pl.concat(
+        [rows[begins[is_single]].select(merged_sessions.columns), merged_sessions]
+    )
+    order = np.where(is_single, np.cumsum(is_single), is_single.sum() + np.cumsum(~is_single)) - 1
+    return sessions.select(pl.all().gather(order))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from muntin.engine import columns
 from muntin.engine.firing import MAX_WINDOW, SINCE, BatchClock
 from muntin.engine.order import sort_rows
-from muntin.engine.sessions.combine import SessionCombiner, merged
+from muntin.engine.sessions.combine import SessionCombiner, merge_groups
 from muntin.engine.sessions.cuts import Cuts, find_cuts
 from muntin.engine.sessions.shard import (
     FIRED,
@@ -65,21 +65,21 @@ class CutSessionShard(SessionShard):
         self._new_cells, self._new_messages = combiner.no_cells, pl.DataFrame()
 
     def _take(
-        self, combined: Sequence[Combined], moment: BatchClock
+        self, combined: Sequence[Combined], clock: BatchClock
     ) -> tuple[pl.DataFrame, pl.DataFrame, list[pl.DataFrame]]:
         self._new_cells, self._new_messages = self.combiner.no_cells, pl.DataFrame()
-        return super()._take(combined, moment)
+        return super()._take(combined, clock)
 
-    def _find_waiting_keys(self, moment: BatchClock) -> list[pl.DataFrame]:
+    def _find_waiting_keys(self, clock: BatchClock) -> list[pl.DataFrame]:
         """Return the keys with messages that the watermark has passed in this batch."""
-        settled = self._read_settled(moment)
+        settled = self._read_settled(clock)
         return [settled.select(self.keys).unique()] if len(settled) else []
 
-    def _read_settled(self, moment: BatchClock) -> pl.DataFrame:
+    def _read_settled(self, clock: BatchClock) -> pl.DataFrame:
         """Return the stored messages that the watermark has passed in this batch."""
         if not self.has_outside:
             return pl.DataFrame()
-        low, high = (self._last_settled(m) for m in (moment.closed_before, moment.closed_after))
+        low, high = (self._last_settled(m) for m in (clock.closed_before, clock.closed_after))
         frames = [f.filter(_is_within(low, high)) for f in self.messages.read(low + 1, high)]
         return pl.concat(frames) if frames else pl.DataFrame()
 
@@ -96,7 +96,7 @@ class CutSessionShard(SessionShard):
         cells: Sequence[pl.DataFrame],
         stored: pl.DataFrame,
         doubtful: pl.DataFrame | None,
-        moment: BatchClock,
+        clock: BatchClock,
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """Cut the sessions of some keys anew, and compare them with the stored ones."""
         new = [self.combiner.no_cells, *(frame for frame in cells if columns.PANE in frame.columns)]
@@ -104,49 +104,49 @@ class CutSessionShard(SessionShard):
         named = pl.concat([frame.select(self.keys) for frame in cells]).unique()
         # Late messages have keys, too, whose sessions they don't change.
         stored = join_null_safe(stored, named, self.keys, "semi")
-        old = sort_rows(self._select_open(stored, moment), self._identity)
+        old = sort_rows(self._select_open(stored, clock), self._identity)
         both = [
-            self._open_cells(named, old, moment).with_columns(pl.lit(False).alias(_IS_NEW)),
+            self._open_cells(named, old, clock).with_columns(pl.lit(False).alias(_IS_NEW)),
             new_cells.with_columns(pl.lit(True).alias(_IS_NEW)),
         ]
         rows = sort_rows(pl.concat(both, how="diagonal"), [*self.keys, columns.PANE])
-        rows, cuts, closed = self._without_closed(rows, moment)
+        rows, cuts, closed = self._without_closed(rows, clock)
         taken, late = self._split_late(doubtful, closed)
         self._new_cells = rows.filter(_IS_NEW).drop(_IS_NEW)
         if self.has_outside:
-            late = pl.concat([late, self._reject_outside(rows, cuts, taken, moment)])
+            late = pl.concat([late, self._reject_outside(rows, cuts, taken, clock)])
         if not len(cuts.last):
             return *self._nothing_changed(), late
-        vanished = self._find_vanished(stored, moment)
-        changed, absorbed = self._compare(old, vanished, rows, cuts, moment)
+        vanished = self._find_vanished(stored, clock)
+        changed, absorbed = self._compare(old, vanished, rows, cuts, clock)
         self.retained.add(changed)
         self.retained.add(absorbed, -1)
         return changed, absorbed, late
 
-    def _find_vanished(self, stored: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
+    def _find_vanished(self, stored: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:
         """Return what sessions had emitted that don't exist any more, if it is remembered."""
         emitted = [pl.col(name).max() for name in self._counts if name != UNEMITTED]
         exists = pl.col(columns.MESSAGES) > 0
-        remembered = pl.col(columns.LAST) > moment.closed_before - self.windows.memory
+        remembered = pl.col(columns.LAST) > clock.closed_before - self.windows.memory
         earlier = stored.filter(~exists & (pl.col(FIRED) > 0) & remembered)
         vanished = join_null_safe(earlier, stored.filter(exists), self._window, "anti")
         return vanished.group_by(self._window).agg(emitted)
 
     def _open_cells(
-        self, named: pl.DataFrame, old: pl.DataFrame, moment: BatchClock
+        self, named: pl.DataFrame, old: pl.DataFrame, clock: BatchClock
     ) -> pl.DataFrame:
         """Return the stored cells of some keys that are in open sessions, or not settled.
 
         Args:
             named: The keys.
             old: Their open sessions.
-            moment: The watermark and the wall clock.
+            clock: The watermark and the wall clock.
         """
-        low = self._first_open(moment.closed_before)
+        low = self._first_open(clock.closed_before)
         cells = pl.concat(
             [self.combiner.no_cells, *self.cells.read(low, None, named)], how="diagonal"
         )
-        cells = self._without_garbage(cells, old, moment.closed_before)
+        cells = self._without_garbage(cells, old, clock.closed_before)
         return cells if low is None else cells.filter(pl.col(columns.PANE) >= low)
 
     def _without_garbage(
@@ -168,7 +168,7 @@ class CutSessionShard(SessionShard):
         return None if self.longest is None else closed - self.longest + self.windows.gap + 1
 
     def _without_closed(
-        self, rows: pl.DataFrame, moment: BatchClock
+        self, rows: pl.DataFrame, clock: BatchClock
     ) -> tuple[pl.DataFrame, Cuts, pl.DataFrame]:
         """Take new messages out of sessions that would have closed, until none is in one.
 
@@ -182,7 +182,7 @@ class CutSessionShard(SessionShard):
             cuts = find_cuts(rows, self.combiner)
             last = rows[columns.PANE].to_numpy() + (1 - self.windows.reach)
             last[cuts.is_inside] = cuts.last[cuts.number[cuts.is_inside]]
-            late = pl.Series(last <= moment.closed_before) & rows[_IS_NEW]
+            late = pl.Series(last <= clock.closed_before) & rows[_IS_NEW]
             if not late.any():
                 return rows, cuts, pl.concat(taken_out)
             taken_out.append(rows.filter(late))
@@ -213,7 +213,7 @@ class CutSessionShard(SessionShard):
         return pl.Series(is_inside)
 
     def _reject_outside(
-        self, rows: pl.DataFrame, cuts: Cuts, taken: pl.DataFrame, moment: BatchClock
+        self, rows: pl.DataFrame, cuts: Cuts, taken: pl.DataFrame, clock: BatchClock
     ) -> pl.DataFrame:
         """Return the settled messages outside of sessions, and count them.
 
@@ -221,12 +221,12 @@ class CutSessionShard(SessionShard):
             rows: The cells of some keys.
             cuts: Their sessions.
             taken: The new messages.
-            moment: The watermark and the wall clock.
+            clock: The watermark and the wall clock.
         """
-        high = self._last_settled(moment.closed_after)
+        high = self._last_settled(clock.closed_after)
         self._new_messages = taken.filter(pl.col(columns.TIME) > high)
         settled = [taken.filter(pl.col(columns.TIME) <= high)]
-        stored = self._read_settled(moment)
+        stored = self._read_settled(clock)
         if len(stored):
             settled.append(stored[_MESSAGE].struct.unnest())
         messages = pl.concat(settled, how="diagonal")
@@ -244,7 +244,7 @@ class CutSessionShard(SessionShard):
         vanished: pl.DataFrame,
         rows: pl.DataFrame,
         cuts: Cuts,
-        moment: BatchClock,
+        clock: BatchClock,
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the sessions that changed, and the old ones that they replace.
 
@@ -253,11 +253,11 @@ class CutSessionShard(SessionShard):
             vanished: What their earlier sessions had emitted, which don't exist any more.
             rows: Their cells.
             cuts: The sessions of the cells.
-            moment: The watermark and the wall clock.
+            clock: The watermark and the wall clock.
         """
         inside = rows.filter(pl.Series(cuts.is_inside))
         group = cuts.number[cuts.is_inside]
-        whole = merged(inside.drop(_IS_NEW, columns.PANE), group, self.combiner)
+        whole = merge_groups(inside.drop(_IS_NEW, columns.PANE), group, self.combiner)
         ends = [pl.Series(name, cuts.end) for name in self._ends]
         whole = whole.with_columns(pl.Series(columns.LAST, cuts.last), *ends)
         into, is_whole = self._find_successors(old, rows, cuts)
@@ -268,7 +268,7 @@ class CutSessionShard(SessionShard):
         is_changed = np.ones(len(whole), dtype=np.bool_)
         is_changed[into[is_kept & is_whole]] = False
         is_changed |= np.bincount(group, inside[_IS_NEW].to_numpy(), len(whole)) > 0
-        whole = self._add_counts(whole, old, into, same, is_whole, moment)
+        whole = self._add_counts(whole, old, into, same, is_whole, clock)
         whole = self._with_retracts(whole, old, into, ~same)
         if len(join_null_safe(vanished, whole, self._window, "semi")):
             whole, owed_less = self._revive(whole, vanished)
@@ -285,7 +285,7 @@ class CutSessionShard(SessionShard):
         into: NDArray[np.int64],
         same: NDArray[np.bool_],
         is_whole: NDArray[np.bool_],
-        moment: BatchClock,
+        clock: BatchClock,
     ) -> pl.DataFrame:
         """Add to sessions what they have emitted, and since when they have more to emit.
 
@@ -295,7 +295,7 @@ class CutSessionShard(SessionShard):
             into: The number of the session that follows each stored one.
             same: The stored sessions that are emitted with the same bounds.
             is_whole: The stored sessions whose messages are all in the one that follows.
-            moment: The wall clock.
+            clock: The wall clock.
         """
         count = len(whole)
         emitted = (old[columns.MESSAGES] - old[UNEMITTED]).to_numpy()
@@ -309,7 +309,7 @@ class CutSessionShard(SessionShard):
         }
         if FIRED_LATE in self._counts:
             counts[FIRED_LATE] = _add(into, old[FIRED_LATE].to_numpy(), count)
-        counts |= self._times_of(old, into, is_whole, counts[UNEMITTED], moment.wall)
+        counts |= self._times_of(old, into, is_whole, counts[UNEMITTED], clock.wall)
         return whole.with_columns(pl.Series(c, numbers) for c, numbers in counts.items())
 
     def _find_successors(
@@ -393,18 +393,18 @@ class CutSessionShard(SessionShard):
         return times
 
     def _keep(
-        self, rows: pl.DataFrame, still: pl.DataFrame, absorbed: pl.DataFrame, moment: BatchClock
+        self, rows: pl.DataFrame, still: pl.DataFrame, absorbed: pl.DataFrame, clock: BatchClock
     ) -> None:
         self.cells.append(self._new_cells)
-        super()._keep(rows, still, absorbed, moment)
+        super()._keep(rows, still, absorbed, clock)
         if self.longest is None:
-            self._collect_garbage(moment)
+            self._collect_garbage(clock)
         else:
-            self.cells.drop_before(self._first_open(moment.closed_after))
+            self.cells.drop_before(self._first_open(clock.closed_after))
         if self.has_outside:
-            self._keep_messages(moment)
+            self._keep_messages(clock)
 
-    def _keep_messages(self, moment: BatchClock) -> None:
+    def _keep_messages(self, clock: BatchClock) -> None:
         """Store the new messages that aren't settled, and drop the settled ones."""
         new = self._new_messages
         if len(new):
@@ -412,9 +412,9 @@ class CutSessionShard(SessionShard):
             keys = [pl.col(name).alias(key) for name, key in self.combiner.key_names.items()]
             names = self.combiner.empty_messages.columns
             self.messages.append(new.select(*keys, at, pl.struct(names).alias(_MESSAGE)))
-        self.messages.drop_before(self._last_settled(moment.closed_after) + 1)
+        self.messages.drop_before(self._last_settled(clock.closed_after) + 1)
 
-    def _collect_garbage(self, moment: BatchClock) -> None:
+    def _collect_garbage(self, clock: BatchClock) -> None:
         """Drop the cells of closed sessions, once they may be half of all cells.
 
         A session may last for any time, so its cells can't be dropped by their age.
@@ -423,10 +423,10 @@ class CutSessionShard(SessionShard):
         if self.cells.rows < max(2 * left, MIN_GARBAGE):
             return
         sessions = self._newest(self.sessions.read()).filter(
-            (pl.col(columns.MESSAGES) > 0) & (pl.col(columns.LAST) > moment.closed_after)
+            (pl.col(columns.MESSAGES) > 0) & (pl.col(columns.LAST) > clock.closed_after)
         )
         cells = self.combiner.combine_cells(self.cells.read())
-        cells = self._without_garbage(cells, sessions, moment.closed_after)
+        cells = self._without_garbage(cells, sessions, clock.closed_after)
         self.cells.rewrite(cells)
         self.state.extra[_OPEN_CELLS] = len(cells)
 

@@ -19,8 +19,8 @@ from muntin.engine.sessions.combine import MIXED, SessionCombiner
 from muntin.engine.windows.ranges import search_positions
 from muntin.model.sessions import Sessions
 
-Numbers = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Cuts:
         end: The end of each session as it is emitted.
     """
 
-    number: Numbers
-    last: Numbers
-    end: Numbers
+    number: IntArray
+    last: IntArray
+    end: IntArray
 
     @property
-    def is_inside(self) -> Mask:
+    def is_inside(self) -> BoolArray:
         """The mask of cells that are in sessions."""
         return self.number >= 0
 
@@ -72,7 +72,7 @@ def _cut(cells: pl.DataFrame, combiner: SessionCombiner) -> Cuts:
     changes = is_near & _find_changes(cells)
     if windows.start is not None and windows.end is None:
         changes |= is_near & begins
-    stretch: Numbers = np.cumsum(~is_near | changes, dtype=np.int64)
+    stretch: IntArray = np.cumsum(~is_near | changes, dtype=np.int64)
     follower = None
     if windows.longest is not None:
         # The first cell of each cell's stretch that isn't in a session that the cell begins.
@@ -89,25 +89,25 @@ def _cut(cells: pl.DataFrame, combiner: SessionCombiner) -> Cuts:
     return Cuts(number, *_find_ends(windows, position, is_first, final, ends, changes))
 
 
-def _read_flag(cells: pl.DataFrame, name: str) -> Mask:
+def _read_flag(cells: pl.DataFrame, name: str) -> BoolArray:
     """Return a condition of cells; one that is unknown isn't fulfilled."""
     if name not in cells.columns:
         return np.zeros(len(cells), dtype=np.bool_)
-    flag: Mask = cells[name].cast(pl.Boolean).fill_null(False).to_numpy()
+    flag: BoolArray = cells[name].cast(pl.Boolean).fill_null(False).to_numpy()
     return flag
 
 
-def _find_changes(cells: pl.DataFrame) -> Mask:
+def _find_changes(cells: pl.DataFrame) -> BoolArray:
     """Return the cells that don't have the one value of the cell before."""
     if columns.SAME not in cells.columns:
         return np.zeros(len(cells), dtype=np.bool_)
     value, mixed = pl.col(columns.SAME), pl.col(MIXED)
     differs = value.ne_missing(value.shift(1)) | mixed | mixed.shift(1, fill_value=False)
-    changes: Mask = cells.select(differs).to_series().to_numpy()
+    changes: BoolArray = cells.select(differs).to_series().to_numpy()
     return changes
 
 
-def _find_first_cells(stretch: Numbers, begins: Mask, follower: Numbers | None) -> Mask:
+def _find_first_cells(stretch: IntArray, begins: BoolArray, follower: IntArray | None) -> BoolArray:
     """Return the first cells of sessions.
 
     Args:
@@ -134,12 +134,12 @@ def _find_first_cells(stretch: Numbers, begins: Mask, follower: Numbers | None) 
 
 def _find_ends(
     windows: Sessions,
-    position: Numbers,
-    is_first: Mask,
-    final: Numbers,
-    ends: Mask,
-    changes: Mask,
-) -> tuple[Numbers, Numbers]:
+    position: IntArray,
+    is_first: BoolArray,
+    final: IntArray,
+    ends: BoolArray,
+    changes: BoolArray,
+) -> tuple[IntArray, IntArray]:
     """Return the last position and the end of each session.
 
     Args:

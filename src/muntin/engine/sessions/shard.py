@@ -33,9 +33,9 @@ from muntin.engine.firing import (
     is_due_by_clock,
     since_columns,
 )
-from muntin.engine.output import Output
+from muntin.engine.output import ShardOutput
 from muntin.engine.results import build_values
-from muntin.engine.sessions.combine import SessionCombiner, grouped, merged
+from muntin.engine.sessions.combine import SessionCombiner, group_rows, merge_groups
 from muntin.engine.windows.combine import Combined
 from muntin.engine.windows.shard import WindowShard
 from muntin.model.axis import HOUR
@@ -81,18 +81,18 @@ class SessionShard(WindowShard):
         # An old version of an expired session may be left, beside a newer one that is kept.
         self._retain(last, width)
 
-    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
+    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> ShardOutput:
         begun = self._begin(combined, wall, final)
-        moment, stored = begun.clock, self.sessions
+        clock, stored = begun.clock, self.sessions
         self.retained.count_stored(lambda: [self._newest(stored.read())], self.retained.floor)
-        changed, absorbed, late = self._take(combined, moment)
-        passed = self._passed(absorbed, moment)
-        ready = self._woken(absorbed, moment)
+        changed, absorbed, late = self._take(combined, clock)
+        passed = self._select_ended(absorbed, clock)
+        ready = self._select_due_by_clock(absorbed, clock)
         silent = pl.concat([passed, ready], how="diagonal")
-        emitted, rows, still = self._emit(changed, silent, moment)
+        emitted, rows, still = self._emit(changed, silent, clock)
         emitted = pl.concat([self._retractions(emitted), emitted], how="diagonal")
         if not self._clear_at_end(final):
-            self._keep(rows, still, absorbed, moment)
+            self._keep(rows, still, absorbed, clock)
         pending, rows_kept = self.waiting.rows, self.sessions.rows
         return self._output(begun, combined, emitted, late, pending=pending, rows=rows_kept)
 
@@ -112,7 +112,7 @@ class SessionShard(WindowShard):
         return build_values(self._newest(frames).filter(*wanted), self.combiner)
 
     def _take(
-        self, combined: Sequence[Combined], moment: BatchClock
+        self, combined: Sequence[Combined], clock: BatchClock
     ) -> tuple[pl.DataFrame, pl.DataFrame, list[pl.DataFrame]]:
         """Merge new messages into sessions.
 
@@ -122,20 +122,20 @@ class SessionShard(WindowShard):
         """
         raw = [c.raw for c in combined if c.raw is not None and len(c.raw)]
         cells = [c.cells for c in combined if len(c.cells)]
-        waiting = self._find_waiting_keys(moment)
-        stored = self._stored([*cells, *waiting], raw)
+        waiting = self._find_waiting_keys(clock)
+        stored = self._read_stored([*cells, *waiting], raw)
         late = []
         doubtful = pl.concat(raw) if raw else None
         if doubtful is not None:
-            doubtful, of_closed = self._split_closed(doubtful, stored, moment)
+            doubtful, of_closed = self._split_closed(doubtful, stored, clock)
             cells += [self.combiner.lift(doubtful)] if len(doubtful) else []
             late.append(of_closed)
         if not cells and not waiting:
             return *self._nothing_changed(), late
-        changed, absorbed, alone = self._place([*cells, *waiting], stored, doubtful, moment)
+        changed, absorbed, alone = self._place([*cells, *waiting], stored, doubtful, clock)
         return changed, absorbed, [*late, alone]
 
-    def _find_waiting_keys(self, moment: BatchClock) -> list[pl.DataFrame]:
+    def _find_waiting_keys(self, clock: BatchClock) -> list[pl.DataFrame]:
         """Return the keys that have to be placed without new messages, as rows of no cells."""
         return []
 
@@ -149,33 +149,35 @@ class SessionShard(WindowShard):
         cells: Sequence[pl.DataFrame],
         stored: pl.DataFrame,
         doubtful: pl.DataFrame | None,
-        moment: BatchClock,
+        clock: BatchClock,
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """Merge cells with the stored sessions; the results are those of ``_take``."""
         new = pl.concat(cells, how="diagonal").with_columns(self._zeros())
-        now = [columns.number(name, moment.wall) for name in self._times]
+        now = [columns.number(name, clock.wall) for name in self._times]
         new = new.with_columns(pl.col(columns.MESSAGES).alias(UNEMITTED), *now)
-        old = self._select_open(stored, moment)
-        rows, group = grouped(
+        old = self._select_open(stored, clock)
+        rows, group = group_rows(
             [old.with_columns(old=True), new.with_columns(old=False)], self.combiner
         )
-        return self._merged(rows, group, doubtful, moment)
+        return self._merge_groups(rows, group, doubtful, clock)
 
-    def _stored(self, cells: Sequence[pl.DataFrame], raw: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """Return the stored sessions of a batch's keys, including closed and vanished ones."""
+    def _read_stored(
+        self, cells: Sequence[pl.DataFrame], raw: Sequence[pl.DataFrame]
+    ) -> pl.DataFrame:
+        """Read the stored sessions of a batch's keys, including closed and vanished ones."""
         of_messages = [pl.col(name).alias(key) for name, key in self.combiner.key_names.items()]
-        named = [c.select(self.keys) for c in cells] + [m.select(of_messages) for m in raw]
-        if not named:
+        keys = [c.select(self.keys) for c in cells] + [m.select(of_messages) for m in raw]
+        if not keys:
             return self._no_sessions()
-        return self._newest(self.sessions.read(only=pl.concat(named).unique()))
+        return self._newest(self.sessions.read(only=pl.concat(keys).unique()))
 
-    def _select_open(self, stored: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
+    def _select_open(self, stored: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:
         """Return the stored sessions that exist and are open."""
-        is_open = pl.col(columns.LAST) > moment.closed_before
+        is_open = pl.col(columns.LAST) > clock.closed_before
         return stored.filter((pl.col(columns.MESSAGES) > 0) & is_open)
 
     def _split_closed(
-        self, doubtful: pl.DataFrame, stored: pl.DataFrame, moment: BatchClock
+        self, doubtful: pl.DataFrame, stored: pl.DataFrame, clock: BatchClock
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Split off the messages that belong to a closed session.
 
@@ -183,51 +185,55 @@ class SessionShard(WindowShard):
         within the gap after that, is late.
         """
         last = pl.col(columns.LAST)
-        remembered = moment.closed_before - self.windows.memory
+        remembered = clock.closed_before - self.windows.memory
         exists = pl.col(columns.MESSAGES) > 0
-        closed = latest_closed(stored.filter(exists & (last > remembered)), self.keys, moment)
+        closed = latest_closed(stored.filter(exists & (last > remembered)), self.keys, clock)
         if not len(closed):
             return doubtful, self.combiner.nothing_rejected
         by = [pl.col(key).alias(name) for name, key in self.combiner.key_names.items()]
         latest = closed.select(*by, last.alias(_CLOSED_LAST))
-        judged = join_null_safe(doubtful, latest, self.combiner.message_keys, "left")
+        with_closed = join_null_safe(doubtful, latest, self.combiner.message_keys, "left")
         is_late = pl.col(columns.TIME) - pl.col(_CLOSED_LAST) < self.windows.reach
-        late = judged.select(is_late.fill_null(False)).to_series()
-        taken, aside = split_rejected(doubtful, late, "late")
+        late = with_closed.select(is_late.fill_null(False)).to_series()
+        accepted, rejected = split_rejected(doubtful, late, "late")
         self.state.count({"late": int(late.sum())})
-        return taken, self.combiner.set_aside(aside)
+        return accepted, self.combiner.set_aside(rejected)
 
-    def _merged(
+    def _merge_groups(
         self,
         rows: pl.DataFrame,
         group: NDArray[np.int64],
         doubtful: pl.DataFrame | None,
-        moment: BatchClock,
+        clock: BatchClock,
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-        was = rows["old"].to_numpy()
+        is_old = rows["old"].to_numpy()
         begins = np.flatnonzero(np.diff(group, prepend=-1))
-        olds = np.add.reduceat(was.astype(np.int64), begins)
+        olds = np.add.reduceat(is_old.astype(np.int64), begins)
         news = np.diff(np.append(begins, len(rows))) - olds
         own = ["old", RETRACTS, *self._counts, *self._times]
-        whole = merged(rows.drop(own), group, self.combiner)
-        begin = whole[columns.FIRST].to_numpy()
-        lost = (whole[columns.LAST].to_numpy() <= moment.closed_before) & (olds == 0)
-        taken = (news > 0) & ~lost
+        sessions = merge_groups(rows.drop(own), group, self.combiner)
+        begin = sessions[columns.FIRST].to_numpy()
+        is_late = (sessions[columns.LAST].to_numpy() <= clock.closed_before) & (olds == 0)
+        is_changed = (news > 0) & ~is_late
         # With one old session and unchanged bounds, the session is still the same.
-        firsts = np.minimum.reduceat(np.where(was, rows[columns.FIRST].to_numpy(), 2**62), begins)
-        lasts = np.maximum.reduceat(np.where(was, rows[columns.LAST].to_numpy(), -(2**62)), begins)
-        same = (olds == 1) & (begin == firsts)
-        same &= whole[columns.LAST].to_numpy() == lasts
+        firsts = np.minimum.reduceat(
+            np.where(is_old, rows[columns.FIRST].to_numpy(), 2**62), begins
+        )
+        lasts = np.maximum.reduceat(
+            np.where(is_old, rows[columns.LAST].to_numpy(), -(2**62)), begins
+        )
+        is_unchanged = (olds == 1) & (begin == firsts)
+        is_unchanged &= sessions[columns.LAST].to_numpy() == lasts
         counts = {c: np.add.reduceat(rows[c].to_numpy(), begins) for c in self._counts}
-        counts[FIRED] = np.where(same, counts[FIRED], 0)
+        counts[FIRED] = np.where(is_unchanged, counts[FIRED], 0)
         counts |= self._merge_times(rows, begins)
-        whole = whole.with_columns(pl.Series(c, count) for c, count in counts.items())
-        whole = self._with_retracts(whole, rows, group, was & ~same[group])
+        sessions = sessions.with_columns(pl.Series(c, count) for c, count in counts.items())
+        sessions = self._with_retracts(sessions, rows, group, is_old & ~is_unchanged[group])
         is_replaced = rows[columns.FIRST].to_numpy() != begin[group]
         absorbed = rows.with_columns(pl.Series(REPLACED, is_replaced))
-        absorbed = absorbed.filter(pl.Series(was & taken[group])).drop("old")
-        late = self._rejected(rows, group, lost, doubtful)
-        changed = whole.filter(pl.Series(taken))
+        absorbed = absorbed.filter(pl.Series(is_old & is_changed[group])).drop("old")
+        late = self._reject_late(rows, group, is_late, doubtful)
+        changed = sessions.filter(pl.Series(is_changed))
         self.retained.add(changed)
         self.retained.add(absorbed, -1)
         return changed, absorbed, late
@@ -271,11 +277,11 @@ class SessionShard(WindowShard):
         numbered = whole.with_columns(numbers)
         return numbered.join(by_group, on=_GROUP, how="left", maintain_order="left").drop(_GROUP)
 
-    def _rejected(
+    def _reject_late(
         self,
         rows: pl.DataFrame,
         group: NDArray[np.int64],
-        lost: NDArray[np.bool_],
+        is_late: NDArray[np.bool_],
         doubtful: pl.DataFrame | None,
     ) -> pl.DataFrame:
         """Return the late messages among the doubtful ones, and count both kinds."""
@@ -285,73 +291,77 @@ class SessionShard(WindowShard):
             *(pl.col(key).alias(name) for name, key in self.combiner.key_names.items()),
             pl.col(columns.FIRST).alias("__first"),
             pl.col(columns.LAST).alias("__last"),
-        ).filter(pl.Series(lost[group]))
+        ).filter(pl.Series(is_late[group]))
         numbered = doubtful.with_row_index("__row")
         # With gaps of messages, the last position of a session is after its messages.
         ends: Any = "both" if self.windows.by is None else "left"
         inside = pl.col(columns.TIME).is_between("__first", "__last", closed=ends)
         within = join_null_safe(numbered, bounds, self.combiner.message_keys, "inner")
         late = within.filter(inside)["__row"]
-        aside = doubtful[late.unique().sort()].with_columns(pl.lit("late").alias(columns.REASON))
-        self.state.count({"late": len(aside), "counted": len(doubtful) - len(aside)})
-        return self.combiner.set_aside([aside])
+        rejected = doubtful[late.unique().sort()].with_columns(pl.lit("late").alias(columns.REASON))
+        self.state.count({"late": len(rejected), "counted": len(doubtful) - len(rejected)})
+        return self.combiner.set_aside([rejected])
 
-    def _passed(self, absorbed: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
+    def _select_ended(self, absorbed: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:
         """Return the sessions without new messages that the watermark has just passed."""
-        ended = self.ends.read(None, moment.after)
-        return self._asked(ended, moment.before + 1, moment.after, absorbed)
+        ended = self.ends.read(None, clock.after)
+        return self._read_listed(ended, clock.before + 1, clock.after, absorbed)
 
-    def _woken(self, absorbed: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
+    def _select_due_by_clock(self, absorbed: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:
         """Return sessions without new messages that are due by the clock or because they close."""
         low = self.waiting.low
         if low is None:
             return self._no_sessions()
         # Closed sessions are excluded: the only version left may be an old one without emissions.
-        opened = moment.closed_before + 1
-        if self._clock_due(moment):
+        opened = clock.closed_before + 1
+        if self._clock_due(clock):
             waiting = self.waiting.read()
-            ahead = self._asked(waiting, moment.after + 1, None, absorbed)
-            past = self._asked(waiting, opened, moment.before, absorbed)
+            ahead = self._read_listed(waiting, clock.after + 1, None, absorbed)
+            past = self._read_listed(waiting, opened, clock.before, absorbed)
             return pl.concat([past, ahead], how="diagonal")
-        if low <= moment.closed_after:
-            high = min(moment.closed_after, moment.before)
-            return self._asked(self.waiting.read(opened, high), opened, high, absorbed)
+        if low <= clock.closed_after:
+            high = min(clock.closed_after, clock.before)
+            return self._read_listed(self.waiting.read(opened, high), opened, high, absorbed)
         return self._no_sessions()
 
-    def _asked(
-        self, named: Sequence[pl.DataFrame], low: int | None, high: int | None, but: pl.DataFrame
+    def _read_listed(
+        self,
+        lists: Sequence[pl.DataFrame],
+        low: int | None,
+        high: int | None,
+        excluded: pl.DataFrame,
     ) -> pl.DataFrame:
         """Return the current sessions that some rows list, except those absorbed in this batch."""
-        frames = [frame.select(self._bounds) for frame in named]
+        frames = [frame.select(self._bounds) for frame in lists]
         if not frames:
             return self._no_sessions()
         last = pl.col(columns.LAST)
-        asked = pl.concat(frames)
+        listed = pl.concat(frames)
         if low is not None:
-            asked = asked.filter(last >= low)
+            listed = listed.filter(last >= low)
         if high is not None:
-            asked = asked.filter(last <= high)
-        asked = join_null_safe(asked.unique(), but, self._identity, "anti")
-        if not len(asked):
+            listed = listed.filter(last <= high)
+        listed = join_null_safe(listed.unique(), excluded, self._identity, "anti")
+        if not len(listed):
             return self._no_sessions()
-        there = self._newest(self.sessions.read(only=asked.select(self.keys).unique()))
-        there = join_null_safe(there, asked, self._bounds, "semi")
-        return there.filter(pl.col(columns.MESSAGES) > 0)
+        sessions = self._newest(self.sessions.read(only=listed.select(self.keys).unique()))
+        sessions = join_null_safe(sessions, listed, self._bounds, "semi")
+        return sessions.filter(pl.col(columns.MESSAGES) > 0)
 
     def _emit(
-        self, changed: pl.DataFrame, silent: pl.DataFrame, moment: BatchClock
+        self, changed: pl.DataFrame, silent: pl.DataFrame, clock: BatchClock
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """Return the emissions, the sessions to store again, and the silent ones that wait."""
         last, unemitted = pl.col(columns.LAST), pl.col(UNEMITTED) > 0
-        full = (last > moment.before) & (last <= moment.after)
+        full = (last > clock.before) & (last <= clock.after)
         if not self.spec.firing.repeat:
             full &= unemitted | (pl.col(FIRED) == 0)
-        late = (last <= moment.before) & unemitted & self._late(moment)
+        late = (last <= clock.before) & unemitted & self._late(clock)
         early = pl.lit(False)
         if self.spec.firing.early is not None:
             first = (pl.col(FIRED) == 0) & pl.col(RETRACTS).is_null()
-            early = is_due(self.spec.firing.early, moment, UNEMITTED, first)
-            early = (last > moment.after) & unemitted & early
+            early = is_due(self.spec.firing.early, clock, UNEMITTED, first)
+            early = (last > clock.after) & unemitted & early
         emission = (
             pl.when(full)
             .then(pl.lit("full"))
@@ -380,13 +390,13 @@ class SessionShard(WindowShard):
         rows = rows.with_columns(*added, no_retracts)
         return emitted, rows.drop(columns.EMISSION), silent.filter(~emits)
 
-    def _late(self, moment: BatchClock) -> pl.Expr:
-        closes = pl.col(columns.LAST) <= moment.closed_after
-        return closes | is_due(self.spec.firing.late, moment, UNEMITTED, pl.col(FIRED_LATE) == 0)
+    def _late(self, clock: BatchClock) -> pl.Expr:
+        closes = pl.col(columns.LAST) <= clock.closed_after
+        return closes | is_due(self.spec.firing.late, clock, UNEMITTED, pl.col(FIRED_LATE) == 0)
 
-    def _clock_due(self, moment: BatchClock) -> bool:
+    def _clock_due(self, clock: BatchClock) -> bool:
         policies = [self.spec.firing.early, self.spec.firing.late]
-        return any(is_due_by_clock(policy, moment) for policy in policies)
+        return any(is_due_by_clock(policy, clock) for policy in policies)
 
     def _retractions(self, emitted: pl.DataFrame) -> pl.DataFrame:
         """Return retractions of the sessions that the emitted ones have replaced."""
@@ -400,40 +410,40 @@ class SessionShard(WindowShard):
         )
 
     def _keep(
-        self, rows: pl.DataFrame, still: pl.DataFrame, absorbed: pl.DataFrame, moment: BatchClock
+        self, rows: pl.DataFrame, still: pl.DataFrame, absorbed: pl.DataFrame, clock: BatchClock
     ) -> None:
         """Store the sessions of this batch, and drop the expired ones."""
         last = pl.col(columns.LAST)
-        edge = self._edge(moment)
+        edge = self._find_first_stored(clock)
         replaced = absorbed.filter(REPLACED).drop(REPLACED)
         # Most sessions of a large batch start and end within it.
         gone = replaced.with_columns(columns.number(columns.MESSAGES))
         self.sessions.append(pl.concat([gone, rows.filter(last >= edge)], how="diagonal"))
-        self.ends.append(rows.filter(last > moment.after).select(self._bounds))
+        self.ends.append(rows.filter(last > clock.after).select(self._bounds))
         if self.spec.firing.on_wall_clock or self.spec.firing.grace:
             pending = [rows.select(*self._bounds, UNEMITTED)]
-            if self._clock_due(moment):
+            if self._clock_due(clock):
                 # All waiting sessions were read, so the table is rewritten.
                 self.waiting.drop_before(None)
                 pending.append(still.select(*self._bounds, UNEMITTED))
-            waits = (pl.col(UNEMITTED) > 0) & (last > moment.closed_after)
+            waits = (pl.col(UNEMITTED) > 0) & (last > clock.closed_after)
             self.waiting.append(pl.concat(pending).filter(waits).select(self._bounds))
-            self.waiting.drop_before(moment.closed_after + 1)
+            self.waiting.drop_before(clock.closed_after + 1)
         self.sessions.drop_before(edge)
         self._save_retained()
-        self.ends.drop_before(moment.after + 1)
+        self.ends.drop_before(clock.after + 1)
 
-    def _edge(self, moment: BatchClock) -> int:
+    def _find_first_stored(self, clock: BatchClock) -> int:
         """Return the least last position of the sessions that are stored.
 
         Closed sessions are kept for some time, so that their late messages don't open new sessions.
         """
-        remembered = moment.closed_after - self.windows.memory + 1
+        remembered = clock.closed_after - self.windows.memory + 1
         if self.state.watermark is None:
             return remembered
-        kept = self.state.watermark - self.spec.firing.retention
-        expired = self.windows.ended(kept) + 1
-        first = self.retained.apply_limit(moment.closed_after + 1, expired)
+        retained_from = self.state.watermark - self.spec.firing.retention
+        expired = self.windows.ended(retained_from) + 1
+        first = self.retained.apply_limit(clock.closed_after + 1, expired)
         return min(remembered, expired if first is None else first)
 
     def _newest(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -465,7 +475,7 @@ class SessionShard(WindowShard):
         )
 
 
-def latest_closed(sessions: pl.DataFrame, keys: Sequence[str], moment: BatchClock) -> pl.DataFrame:
+def latest_closed(sessions: pl.DataFrame, keys: Sequence[str], clock: BatchClock) -> pl.DataFrame:
     """Return the last position of each key's latest session that has closed."""
-    closed = sessions.filter(pl.col(columns.LAST) <= moment.closed_before)
+    closed = sessions.filter(pl.col(columns.LAST) <= clock.closed_before)
     return closed.group_by(keys).agg(pl.col(columns.LAST).max())

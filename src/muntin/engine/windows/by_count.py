@@ -16,7 +16,7 @@ import polars as pl
 from muntin.engine import admission, columns
 from muntin.engine.conditions import add_condition_columns, drop_condition_columns
 from muntin.engine.firing import SINCE, BatchClock, is_due, is_due_by_clock, since_columns
-from muntin.engine.output import Output
+from muntin.engine.output import ShardOutput
 from muntin.engine.results import build_values
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.overlap import compose, copy_to_windows
@@ -52,7 +52,7 @@ class ArrivalShard(WindowShard):
         # The keys with something to emit when the wall clock passes a period.
         self.waiting = table("waiting", _POSITION, 1, deduplicate)
 
-    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
+    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> ShardOutput:
         context = self._begin(combined, wall, final)
         clock = context.clock
         new_cells, heads, rejected = self._number_messages(combined)

@@ -28,6 +28,7 @@ from muntin.model.kinds import Numbered, Paned
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import PARTLY_LATE, WindowSpec
+from muntin.model.trailing import Trailing
 from muntin.model.windows import Windows
 from muntin.model.zones import ZonedWindows
 from muntin.state.offsets import TakenOffsets
@@ -89,7 +90,7 @@ class Combiner:
         """Return the internal key columns that messages get."""
         if self.spec.sets is not None:
             return grouped.tag_messages(pl.DataFrame(schema=schema), self.spec).schema
-        return {} if self.spec.keys else {columns.ALL: pl.Int8()}
+        return {} if self.spec.key_columns else {columns.ALL: pl.Int8()}
 
     @cached_property
     def by_part(self) -> dict[tuple[int, int], Combiner]:
@@ -133,7 +134,7 @@ class Combiner:
     def paned_windows(self) -> Paned:
         """The windows that consist of panes."""
         windows = self.numbered_windows
-        assert not isinstance(windows, Sliding)
+        assert not isinstance(windows, Sliding | Trailing)
         return windows
 
     @property
@@ -204,7 +205,7 @@ class Combiner:
         """Add the internal keys, such as the constant key of a query without keys."""
         if self.spec.sets is not None:
             return grouped.tag_messages(messages, self.spec)
-        if self.spec.keys or columns.ALL in messages.columns:
+        if self.spec.key_columns or columns.ALL in messages.columns:
             return messages
         return messages.with_columns(pl.lit(0, dtype=pl.Int8).alias(columns.ALL))
 
@@ -240,7 +241,8 @@ class Combiner:
         self, messages: pl.DataFrame, watermark: int | None
     ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
         """Split messages into accepted ones and those rejected, for one reason each."""
-        return admit(messages, self.spec.required, self._first_open_position(messages, watermark))
+        first_open = self._first_open_position(messages, watermark)
+        return admit(messages, self.spec.non_null_keys, first_open)
 
     def select_accepted(self, messages: pl.DataFrame, watermark: int | None) -> pl.DataFrame:
         """Return the accepted messages, in their order."""

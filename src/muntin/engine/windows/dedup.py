@@ -17,7 +17,7 @@ import polars as pl
 
 from muntin.engine import admission, columns
 from muntin.engine.arrival import select_new
-from muntin.engine.output import Output, Shard
+from muntin.engine.output import Shard, ShardOutput
 from muntin.engine.results import build_values, no_results
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
@@ -39,7 +39,7 @@ class DedupShard:
         self.inner = make(combiner, blobs, cache)
         self.state: State = self.inner.state
 
-    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
+    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> ShardOutput:
         classified, _ = self.classify(combined)
         return self.inner.step(classified, wall, final=final)
 
@@ -71,7 +71,7 @@ class PartitionedShard:
         self.make = make
         self.state = State(blobs, cache, self.spec)
 
-    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
+    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> ShardOutput:
         state = self.state
         ends_before = state.offsets.ends
         batch = _drop_repeated(combined, state, self.combiner)
@@ -95,7 +95,7 @@ class PartitionedShard:
         state.wall = wall
         state.save()
         no_output, counts = no_results(self.combiner), dict(state.counts)
-        output = Output.combine(outputs, no_output, [rejected_messages], counts)
+        output = ShardOutput.combine(outputs, no_output, [rejected_messages], counts)
         output.results = output.results.sort(self._order, maintain_order=True)
         return output
 
@@ -142,7 +142,7 @@ class PartitionedShard:
         before: int | None,
         wall: int,
         final: bool,
-    ) -> Output:
+    ) -> ShardOutput:
         inner = self.make(self.combiner, self.state.partition(partition), self.state.cache)
         # The shard may be new, or idle for some batches; its partition and the clock have advanced.
         inner.state.watermark, inner.state.wall = before, self.state.wall
@@ -166,7 +166,7 @@ def each_of(shard: Shard) -> EachShard | None:
     return inner if isinstance(inner, EachShard) else None
 
 
-def step_each(shard: Shard, messages: pl.DataFrame, wall: int) -> Output:
+def step_each(shard: Shard, messages: pl.DataFrame, wall: int) -> ShardOutput:
     """Process single messages in one step, as ``EachShard.step_each`` does."""
     inner = each_of(shard)
     assert inner is not None

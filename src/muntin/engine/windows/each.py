@@ -15,7 +15,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.firing import BatchClock, is_due_by_clock
 from muntin.engine.order import find_group_starts, sort_rows
-from muntin.engine.output import Output
+from muntin.engine.output import ShardOutput
 from muntin.engine.windows.combine import Combined
 from muntin.engine.windows.overlap import copy_to_windows
 from muntin.engine.windows.paned import FIRED, LATE, PanedShard
@@ -53,7 +53,9 @@ class EachShard(PanedShard):
         # Waiting partial results can't be subtracted again.
         return not is_due and (self.spec.firing.accumulate or waiting.rows is None)
 
-    def step_each(self, combined: Sequence[Combined], accepted: pl.DataFrame, wall: int) -> Output:
+    def step_each(
+        self, combined: Sequence[Combined], accepted: pl.DataFrame, wall: int
+    ) -> ShardOutput:
         """Process messages that don't move the watermark past an edge of a window.
 
         Returns:

@@ -41,15 +41,16 @@ class InterpolatingShard(FillingShard):
     def _empty(self, context: StepContext, *changed: Any) -> list[pl.DataFrame]:
         """Return the empty windows that are decided, since their neighbours have closed."""
         new_cells, clock = changed[0], context.clock
+        if clock.closed_after == clock.closed_before:
+            return []
         closed = self._compose(new_cells, clock.closed_before + 1, clock.closed_after)
         new_sources = self._make_sources(closed)
         sources = pl.concat([self._read_filled(new_sources.clear()), new_sources])
         decided = self._list_decided(sources, clock)
-        if len(new_sources) or clock.closed_after > clock.closed_before:
-            latest = merge_latest([sources], self.keys).select(sources.columns)
-            self.filled.drop_before(None)
-            if not context.final:
-                self.filled.append(latest.filter(pl.col(UNTIL) + 1 > clock.closed_after))
+        latest = merge_latest([sources], self.keys)
+        self.filled.drop_before(None)
+        if not context.final:
+            self.filled.append(latest.filter(pl.col(UNTIL) + 1 > clock.closed_after))
         return [self._empty_rows(decided, "full")]
 
     def _list_decided(self, sources: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:

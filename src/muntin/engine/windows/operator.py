@@ -10,7 +10,15 @@ from muntin.engine import columns
 from muntin.engine.arrival import make_parts
 from muntin.engine.conditions import check_conditions
 from muntin.engine.fills import check_fills
-from muntin.engine.operator import REJECTED, RESULTS, Judged, Part, ShardState, StepOutput, Task
+from muntin.engine.operator import (
+    REJECTED,
+    RESULTS,
+    Part,
+    ShardState,
+    StepOutput,
+    Task,
+    TaskWatermark,
+)
 from muntin.engine.output import Shard
 from muntin.engine.sessions.combine import SessionCombiner
 from muntin.engine.sessions.cut_shard import CutSessionShard
@@ -22,10 +30,12 @@ from muntin.engine.windows.each import EachShard
 from muntin.engine.windows.filling import FillingShard
 from muntin.engine.windows.interpolating import InterpolatingShard
 from muntin.engine.windows.sliding import SlidingShard
+from muntin.engine.windows.trailing import TrailingShard
 from muntin.engine.windows.zoned import ZonedCombiner, ZonedShard
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import Trailing
 from muntin.model.zones import ZonedWindows
 from muntin.state.blobs import Blobs
 from muntin.state.offsets import TakenOffsets
@@ -39,7 +49,11 @@ _COMBINERS: dict[type, type[Combiner]] = {
     Sessions: SessionCombiner,
     ZonedWindows: ZonedCombiner,
 }
-_SHARDS: dict[type, Callable[..., Shard]] = {Sessions: SessionShard, Sliding: SlidingShard}
+_SHARDS: dict[type, Callable[..., Shard]] = {
+    Sessions: SessionShard,
+    Sliding: SlidingShard,
+    Trailing: TrailingShard,
+}
 
 
 class WindowOperator:
@@ -49,11 +63,11 @@ class WindowOperator:
         self.combiner = make_combiner(spec, pl.Schema({**schema, columns.TIME: pl.Int64()}))
 
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
-        combiner, judged = self.combiner, task.judged()
+        combiner, judged = self.combiner, task.load_watermark()
         parts: list[Combined] = []
         taken_offsets = judged.taken or TakenOffsets()
         for frame in messages:
-            if judged.known or combiner.forwards:
+            if judged.is_known or combiner.forwards:
                 parts.append(combiner.combine(frame, judged.watermark, taken_offsets))
                 taken_offsets.add(parts[-1].offsets)
             else:
@@ -66,7 +80,7 @@ class WindowOperator:
             frames[_RAW] = split_by_shard(_concatenate(raw), combiner.message_keys, task.shards)
         sent_parts = make_parts(parts, frames, task)
         for part in sent_parts:
-            part.header |= {"known": judged.known, "judged": judged.watermark}
+            part.header |= {"known": judged.is_known, "judged": judged.watermark}
         return sent_parts
 
     def open(self, state: ShardState) -> WindowStep:
@@ -89,7 +103,7 @@ class WindowStep:
         watermark = pl.lit(output.judged, dtype=pl.Int64).alias(columns.WATERMARK)
         rows = {RESULTS: output.results, REJECTED: output.rejected.with_columns(watermark)}
         return StepOutput(
-            rows, output.progress, Judged(True, output.watermark, self.shard.state.offsets)
+            rows, output.progress, TaskWatermark(True, output.watermark, self.shard.state.offsets)
         )
 
 

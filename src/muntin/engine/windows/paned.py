@@ -14,13 +14,13 @@ import polars as pl
 
 from muntin.engine import columns, conditions
 from muntin.engine.firing import SINCE, BatchClock
-from muntin.engine.output import Output
+from muntin.engine.output import ShardOutput
 from muntin.engine.results import build_values
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.overlap import compose, copy_to_windows
 from muntin.engine.windows.panes import first_retained_pane
 from muntin.engine.windows.shard import StepContext, WindowShard
-from muntin.engine.windows.waiting import FIRST, Waiting
+from muntin.engine.windows.waiting import IS_FIRST, Waiting
 from muntin.model.kinds import Numbered
 from muntin.model.policies import FirstThen, Policy, by_change
 from muntin.state.blobs import Blobs
@@ -82,7 +82,7 @@ class PanedShard(WindowShard):
             self.spec.shards,
         )
 
-    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
+    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> ShardOutput:
         context = self._begin(combined, wall, final)
         clock = context.clock
         new_cells = [add_range(c.cells, columns.PANE) for c in combined if len(c.cells)]
@@ -105,7 +105,7 @@ class PanedShard(WindowShard):
         emitted: pl.DataFrame,
         marks: list[pl.DataFrame],
         order: Sequence[str] = (),
-    ) -> Output:
+    ) -> ShardOutput:
         """Store the new state, and return the output of the step."""
         if not self._clear_at_end(context.final):
             self._store(new_cells, marks, context.clock)
@@ -243,12 +243,12 @@ class PanedShard(WindowShard):
     def _with_first(self, emission: str, late: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
         """Add whether windows haven't emitted yet, early or late."""
         if not len(windows):
-            return windows.with_columns(pl.lit(True).alias(FIRST))
+            return windows.with_columns(pl.lit(True).alias(IS_FIRST))
         extra, first = [late], pl.col(LATE) <= pl.col(columns.MESSAGES)  # none has emitted
         if emission == "early":
             extra, first = [], pl.col(FIRED) == 0
         only, bounds = windows.select(self._identity), find_extent(windows[columns.WINDOW])
-        return self._with_marks(windows, *bounds, extra, only).with_columns(first.alias(FIRST))
+        return self._with_marks(windows, *bounds, extra, only).with_columns(first.alias(IS_FIRST))
 
     def _emit(
         self,

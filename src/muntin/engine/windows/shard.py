@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from muntin.engine.firing import BatchClock, update_first_whole
-from muntin.engine.output import Output
+from muntin.engine.output import ShardOutput
 from muntin.engine.results import build_results, reject_overflows
 from muntin.engine.retention import ENDED, RetentionCounter, divide_limit, find_first_whole
 from muntin.engine.state import State
@@ -101,7 +101,7 @@ class WindowShard:
         pending: int,
         rows: int,
         order: Sequence[str] = (),
-    ) -> Output:
+    ) -> ShardOutput:
         """Save the state, and return the output of the step.
 
         Args:
@@ -123,7 +123,7 @@ class WindowShard:
         ]
         state.wall = context.clock.wall
         state.save()
-        return Output(
+        return ShardOutput(
             build_results(emitted, self.combiner, order),
             pl.concat(rejected, how="diagonal"),
             context.judged,

@@ -85,6 +85,14 @@ class SortedCells:
             cells, np.cumsum(find_group_starts(cells, keys)) - 1, cells[columns.PANE].to_numpy()
         )
 
+    def select_from(self, position: int) -> SortedCells:
+        """Return the cells at or after a position."""
+        selected = self.position >= position
+        if selected.all():
+            return self
+        cells = self.cells.filter(pl.Series(selected))
+        return SortedCells(cells, self.key[selected], self.position[selected])
+
 
 @dataclass
 class WindowSpans:
@@ -163,36 +171,38 @@ def compose_changed(
     created = join_null_safe(whole, stored_windows, identity, "anti")
     fresh_cells = SortedCells.of(fresh, combiner.keys)
     changed = join_null_safe(whole, stored_windows, identity, "semi").select(identity)
-    return pl.concat(
-        [created, _compose_over(changed, fresh_cells, sliding.span, combiner)], how="diagonal"
+    changed_spans = find_spans_of(changed, fresh_cells, sliding.span, combiner.keys)
+    changed = compute_partials(fresh_cells, changed_spans, combiner)
+    return pl.concat([created, changed], how="diagonal")
+
+
+def find_spans_of(
+    windows: pl.DataFrame, cells: SortedCells, span: int, keys: list[str]
+) -> WindowSpans:
+    """Return the spans of windows by their first positions, without windows that have no cells."""
+    starts = np.flatnonzero(np.diff(cells.key, prepend=-1))
+    numbered_keys = cells.cells.select(keys)[starts].with_columns(
+        pl.Series("__key", cells.key[starts])
     )
-
-
-def _compose_over(
-    windows: pl.DataFrame, cells: SortedCells, span: int, combiner: Combiner
-) -> pl.DataFrame:
-    """Return the partials of windows over some cells, without windows that have none."""
-    numbered_keys = cells.cells.select(combiner.keys).with_columns(pl.Series("__key", cells.key))
-    windows = join_null_safe(windows, numbered_keys.unique(), combiner.keys, "inner")
+    windows = join_null_safe(windows, numbered_keys, keys, "inner")
     window, key = windows[columns.WINDOW].to_numpy(), windows["__key"].to_numpy()
     start = search_positions(cells.key, cells.position, window, "left", key)
     stop = search_positions(cells.key, cells.position, window + span, "right", key)
     has_cells = stop > start
-    spans = WindowSpans(
+    return WindowSpans(
         window[has_cells], start[has_cells], Ranges(start[has_cells], stop[has_cells])
     )
-    return compute_partials(cells, spans, combiner)
 
 
 def compute_partials(cells: SortedCells, spans: WindowSpans, combiner: Combiner) -> pl.DataFrame:
     """Compute the partials of windows; an aggregate over a part of a window reads only that."""
     identity = [columns.WINDOW, *combiner.keys]
     (span, _), whole = next(iter(combiner.by_part.items()))
-    composed = _compute_part(cells, spans, whole)
+    composed = compute_part(cells, spans, whole)
     for (first, last), part in combiner.by_part.items():
         if part is not whole:
             inside = _select_part(cells, spans, span - first, span - last)
-            own = _compute_part(cells, inside, part).drop(columns.MESSAGES)
+            own = compute_part(cells, inside, part).drop(columns.MESSAGES)
             composed = join_null_safe(composed, own, identity, "left")
     return composed
 
@@ -208,9 +218,8 @@ def _select_part(cells: SortedCells, spans: WindowSpans, first: int, last: int) 
     )
 
 
-def _compute_part(
-    sorted_cells: SortedCells, spans: WindowSpans, combiner: Combiner
-) -> pl.DataFrame:
+def compute_part(sorted_cells: SortedCells, spans: WindowSpans, combiner: Combiner) -> pl.DataFrame:
+    """Compute the partials of windows, of the aggregates of a combiner."""
     cells, ranges = sorted_cells.cells, spans.ranges
     counts = ranges.add_integers(cells[columns.MESSAGES].to_numpy())
     series = [pl.Series(columns.WINDOW, spans.window, dtype=pl.Int64)]

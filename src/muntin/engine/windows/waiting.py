@@ -38,7 +38,7 @@ from muntin.state.runs import Merge, Runs, find_extent, join_runs
 
 BEFORE, _READY = "__muntin_before", "__muntin_ready"
 # The column for whether a window hasn't emitted yet, early or late, if its policy needs it.
-FIRST = "__muntin_first"
+IS_FIRST = "__muntin_first"
 Mark = Callable[[pl.DataFrame], pl.DataFrame]
 
 
@@ -115,7 +115,7 @@ class Waiting:
             changes: Each changed window once, with its new messages.
             clock: The watermark and the wall clock.
             mark: Adds the columns that the policy needs: whether its condition is true, and
-                ``FIRST``.
+                ``IS_FIRST``.
 
         Returns:
             The windows that emit now, with all changes since they last did.
@@ -268,7 +268,7 @@ class Waiting:
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the windows that emit, and those that still wait."""
         assert self.policy is not None
-        is_ready = is_due(self.policy, clock, columns.MESSAGES, pl.col(FIRST))
+        is_ready = is_due(self.policy, clock, columns.MESSAGES, pl.col(IS_FIRST))
         if self.late:
             is_ready = is_ready | (pl.col(columns.WINDOW) <= clock.closed_after)
         marked = mark(windows).with_columns(is_ready.alias(_READY))

@@ -14,7 +14,7 @@ from functools import cache
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.output import Output
+from muntin.engine.output import ShardOutput
 from muntin.engine.results import build_values, no_results
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
@@ -98,7 +98,7 @@ class ZonedShard:
         self.make = make
         self.state = State(blobs, cache, self.spec)
 
-    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
+    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> ShardOutput:
         state, judged = self.state, self.state.watermark
         wall = state.clock(combined, wall)
         state.watermark = state.follow(judged, combined, self.spec, wall, final=final)
@@ -116,7 +116,7 @@ class ZonedShard:
         state.save()
         rejected = [part.rejected for part in combined]
         nothing, counts = no_results(self.combiner), dict(state.counts)
-        whole = Output.combine([*outputs.values()], nothing, rejected, counts)
+        whole = ShardOutput.combine([*outputs.values()], nothing, rejected, counts)
         return replace(
             whole,
             results=whole.results.sort(self._order, maintain_order=True),
@@ -165,7 +165,7 @@ class ZonedShard:
         judged: int | None,
         wall: int,
         final: bool,
-    ) -> Output:
+    ) -> ShardOutput:
         combiner = self.combiner.in_zone(zone)
         inner = self.make(combiner, self.state.partition(zone), self.state.cache)
         # The shard may be new, or idle for some batches; the watermark and the clock have advanced.

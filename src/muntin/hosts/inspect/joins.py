@@ -1,4 +1,4 @@
-"""Reads the state of a join from another process: the messages that it keeps of each side."""
+"""Reads the state of a join from another process: the stored messages of each side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from muntin.engine.state_reader import (
     WAITS,
     make_key,
     parse_types,
-    read_messages,
+    read_side_messages,
 )
 from muntin.hosts.inspect.snapshot import StateSnapshot, StateView
 from muntin.hosts.inspect.windows import StatePosition
@@ -30,7 +30,7 @@ from muntin.state.shards import assign_shards
 
 
 class OpenJoin:
-    """The messages that a join keeps at one batch, as `open_state` returns them.
+    """The stored messages of a join as of one batch, as `open_state` returns them.
 
     Attributes:
         checkpoint: The snapshot that is read.
@@ -38,9 +38,9 @@ class OpenJoin:
         spec: The join, as it is stored in the checkpoint.
     """
 
-    def __init__(self, opened: StateSnapshot, spec: JoinSpec) -> None:
-        self.checkpoint = opened
-        self.batch = opened.batch
+    def __init__(self, snapshot: StateSnapshot, spec: JoinSpec) -> None:
+        self.checkpoint = snapshot
+        self.batch = snapshot.batch
         self.spec = spec
         self._types = {side: parse_types(spec.side(side).types) for side in SIDES}
 
@@ -52,9 +52,11 @@ class OpenJoin:
         """The watermark of each side; `None` before its first message."""
         watermarks: dict[SideName, datetime | None] = {}
         for side in SIDES:
-            marks = [m.extra.get("marks", {}) for m in self.checkpoint.read.values()]
-            latest = [mark[side] for mark in marks if mark.get(side) is not None]
-            watermarks[side] = as_datetime(max(latest)) if latest else None
+            by_shard = [
+                m.extra.get("marks", {}) for m in self.checkpoint.manifest_by_shard.values()
+            ]
+            present = [mark[side] for mark in by_shard if mark.get(side) is not None]
+            watermarks[side] = as_datetime(max(present)) if present else None
         return watermarks
 
     @property
@@ -86,18 +88,18 @@ class OpenJoin:
         Raises:
             OptionError: When the side, the key or a position isn't valid.
         """
-        return self.checkpoint.fetch(self._view(side, key, start, end))
+        return self.checkpoint.fetch(self._make_view(side, key, start, end))
 
     def read_messages(self, side: SideName, key: Any) -> pl.DataFrame:
         """Return messages with the engine's columns: position, and whether it has partners."""
-        return self.checkpoint.read_rows(self._view(side, key, partners=True))
+        return self.checkpoint.read_rows(self._make_view(side, key, partners=True))
 
     def frame(self, side: SideName, key: Any = None) -> Any:
         """Return the messages as a frame of the host, in no order.
 
         On Spark it is a DataFrame that workers read; on the local host a Polars frame.
         """
-        return self.checkpoint.frame(self._view(side, key))
+        return self.checkpoint.frame(self._make_view(side, key))
 
     def find_shard(self, key: Any, side: SideName = "left") -> int:
         """Return the number of the shard that owns a key."""
@@ -109,10 +111,10 @@ class OpenJoin:
 
     def schema(self, side: SideName) -> Any:
         """Return the columns of one side's messages."""
-        return self._view(side).schema
+        return self._make_view(side).schema
 
     def changes(self, side: SideName, since: int) -> pl.DataFrame:
-        """Return the messages of a side that arrived after an earlier batch and are still kept.
+        """Return the messages of a side that arrived after an earlier batch and are still stored.
 
         Args:
             side: `left` or `right`.
@@ -122,12 +124,12 @@ class OpenJoin:
             The columns of `fetch`.
 
         Raises:
-            OptionError: When the batch isn't kept any more.
+            OptionError: When the batch isn't stored any more.
         """
-        changes = self.checkpoint.changes(self._view(side), since)
+        changes = self.checkpoint.changes(self._make_view(side), since)
         return changes.filter(pl.col(CHANGE) == NEW).drop(CHANGE)
 
-    def _view(
+    def _make_view(
         self,
         side: SideName,
         key: Any = None,
@@ -141,7 +143,7 @@ class OpenJoin:
         types, side_spec, keys, owner = self._types[side], self.spec.side(side), None, None
         engine_columns = {columns.TIME: pl.Int64(), ID: pl.Int64()}
         flags = dict.fromkeys([WAITS, MATCHED], pl.Boolean())
-        nothing = pl.DataFrame(schema={**types, **engine_columns, **flags})
+        empty = pl.DataFrame(schema={**types, **engine_columns, **flags})
         if key is not None:
             keys, owner = make_key(side_spec.keys, types, key), self.find_shard(key, side)
             keys = keys.rename(dict(zip(keys.columns, side_spec.keys, strict=True)))
@@ -151,9 +153,9 @@ class OpenJoin:
         if (high := read_position("end", end, self.spec.axis)) is not None:
             bounds.append(position <= high)
 
-        def rows(manifest: str, blobs: Mapping[int, bytes]) -> pl.DataFrame:
-            frames = read_messages(parse_manifest(manifest), side, blobs, partners=partners)[1]
-            messages = pl.concat([nothing, *frames], how="diagonal").select(nothing.columns)
+        def read_rows(manifest: str, blobs: Mapping[int, bytes]) -> pl.DataFrame:
+            frames = read_side_messages(parse_manifest(manifest), side, blobs, partners=partners)[1]
+            messages = pl.concat([empty, *frames], how="diagonal").select(empty.columns)
             messages = (
                 messages if keys is None else join_null_safe(messages, keys, side_spec.keys, "semi")
             )
@@ -163,10 +165,10 @@ class OpenJoin:
         identity = [ID, *(side_spec.offset or ())[:1]]
         return StateView(
             self.checkpoint.message_schema(types, WAITS),
-            nothing,
+            empty,
             identity,
-            lambda manifest: read_messages(manifest, side, partners=partners)[0],
-            rows,
+            lambda manifest: read_side_messages(manifest, side, partners=partners)[0],
+            read_rows,
             (columns.TIME, ID),
             owner,
         )

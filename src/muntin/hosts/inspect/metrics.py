@@ -184,7 +184,7 @@ def _count_upstream(query: Query) -> dict[str, float]:
     """Return the messages of the upstream operators, by their path from the last one."""
 
     def list_seen(progress: Progress, way: str) -> Iterator[tuple[str, float]]:
-        for name, before in progress.before.items():
+        for name, before in progress.upstreams.items():
             yield f"{way}{name}", before.seen
             yield from list_seen(before, f"{way}{name}/")
 

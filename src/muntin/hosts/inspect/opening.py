@@ -15,42 +15,42 @@ from muntin.model.spec import WindowSpec
 
 
 def open_snapshot(
-    opened: StateSnapshot, aggregates: Mapping[str, Aggregate] | None = None
+    snapshot: StateSnapshot, aggregates: Mapping[str, Aggregate] | None = None
 ) -> OpenWindows | OpenJoin:
     """Return the windows or the join of a snapshot, for `muntin.open_state`.
 
     Raises:
         OptionError: When it has another kind of state, or was written by another version.
     """
-    spec = read_spec(opened)
+    spec = read_spec(snapshot)
     if isinstance(spec, JoinSpec):
-        return OpenJoin(opened, spec)
-    return OpenWindows(opened, with_functions(spec, aggregates or {}))
+        return OpenJoin(snapshot, spec)
+    return OpenWindows(snapshot, with_functions(spec, aggregates or {}))
 
 
-def read_spec(opened: StateSnapshot) -> WindowSpec | JoinSpec:
+def read_spec(snapshot: StateSnapshot) -> WindowSpec | JoinSpec:
     """Return the query of a snapshot.
 
     Raises:
         OptionError: When it has another kind of state, or was written by another version.
     """
-    kind, folder = opened.first.kind, opened.folder
+    kind, folder = snapshot.any_manifest.kind, snapshot.folder
     if kind == "tables":
-        names = ", ".join(map(repr, opened.first.spec))
+        names = ", ".join(map(repr, snapshot.any_manifest.spec))
         hint = f"write muntin.open_table(checkpoint, name) with one of {names}"
         raise OptionError("CHECKPOINT", folder, "holds tables", hint)
     if kind == "windowing":
         hint = "go on with muntin windowing, whose page shows what it holds"
         raise OptionError("CHECKPOINT", folder, "holds the windowing application's rows", hint)
-    return load_spec(opened.first.spec)
+    return load_spec(snapshot.any_manifest.spec)
 
 
-def refuse_table(opened: StateSnapshot, table: str | None) -> None:
+def refuse_table(snapshot: StateSnapshot, table: str | None) -> None:
     """Refuse the name of a table for state of windows or joins, which have no tables.
 
     Raises:
         OptionError: When there is a name.
     """
     if table is not None:
-        problem = f"isn't in a checkpoint of {opened.first.kind}"
+        problem = f"isn't in a checkpoint of {snapshot.any_manifest.kind}"
         raise OptionError("--table", table, problem, "omit it")

@@ -31,12 +31,12 @@ _ROWS = 100
 
 
 def report_state(
-    opened: StateSnapshot, key: Sequence[str] = (), table: str | None = None
+    snapshot: StateSnapshot, key: Sequence[str] = (), table: str | None = None
 ) -> StateReport:
     r"""Report the contents of a checkpoint of windows or of a join; its query may be running.
 
     Args:
-        opened: The state after one committed batch.
+        snapshot: The state after one committed batch.
         key: A key's values as text, in the order of its columns, to include its rows; `\N` is
             NULL.
         table: The name of a table; refused, since windows and joins have none.
@@ -50,27 +50,27 @@ def report_state(
     Raises:
         OptionError: When the checkpoint or the key isn't valid.
     """
-    spec = read_spec(opened)
-    refuse_table(opened, table)
-    sizes = opened.sizes()
+    spec = read_spec(snapshot)
+    refuse_table(snapshot, table)
+    sizes = snapshot.measure_blobs()
     if isinstance(spec, JoinSpec):
-        facts = _describe_join(opened, spec, sizes)
-        rows = _list_join_rows(opened, spec, key) if key else None
+        facts = _describe_join(snapshot, spec, sizes)
+        rows = _list_join_rows(snapshot, spec, key) if key else None
     else:
-        facts = _describe_windows(opened, spec, sizes)
-        rows = _list_window_rows(opened, spec, key) if key else None
-    return assemble_report(opened, facts, sizes, rows)
+        facts = _describe_windows(snapshot, spec, sizes)
+        rows = _list_window_rows(snapshot, spec, key) if key else None
+    return assemble_report(snapshot, facts, sizes, rows)
 
 
 def assemble_report(
-    opened: StateSnapshot, facts: StateReport, sizes: Sizes, rows: list[StateReport] | None
+    snapshot: StateSnapshot, facts: StateReport, sizes: Sizes, rows: list[StateReport] | None
 ) -> StateReport:
     """Return a report of the facts of every kind of state, with the kind's own facts and rows."""
     report: StateReport = {
-        "checkpoint": opened.folder,
-        "batch": opened.batch,
-        "kept": [opened.oldest, opened.newest],
-        "counts": opened.counts,
+        "checkpoint": snapshot.folder,
+        "batch": snapshot.batch,
+        "kept": [snapshot.oldest, snapshot.newest],
+        "counts": snapshot.counts,
         **facts,
         "shards": [
             {"shard": shard, "bytes": sum(blob_sizes.values()), "blobs": len(blob_sizes)}
@@ -80,10 +80,10 @@ def assemble_report(
     return report if rows is None else report | {"key": rows}
 
 
-def collect_runs(opened: StateSnapshot) -> RunsByTable:
+def collect_runs(snapshot: StateSnapshot) -> RunsByTable:
     """Return the runs of each table over all shards, each with the number of its shard."""
     tables: RunsByTable = {}
-    for shard, manifest in opened.read.items():
+    for shard, manifest in snapshot.manifest_by_shard.items():
         for part in manifest.each():
             for name, runs in part.tables.items():
                 tables.setdefault(name, []).extend((shard, run) for run in runs)
@@ -123,10 +123,10 @@ def list_tables(
     return report
 
 
-def _collect_positions(opened: StateSnapshot, spec: WindowSpec) -> RunsByTable:
+def _collect_positions(snapshot: StateSnapshot, spec: WindowSpec) -> RunsByTable:
     """Return the runs of each table, with positions on the axis in place of numbers of windows."""
     tables: RunsByTable = {}
-    for shard, manifest in opened.read.items():
+    for shard, manifest in snapshot.manifest_by_shard.items():
         for zone, part in manifest.by_part().items():
             windows = spec.in_zone(zone).uniform_windows
             for name, runs in part.tables.items():
@@ -146,33 +146,33 @@ def _place_run(run: Run, table: str, windows: Uniform) -> Run:
     return run._replace(low=windows.start(run.low), high=windows.start(run.high))
 
 
-def _describe_windows(opened: StateSnapshot, spec: WindowSpec, sizes: Sizes) -> StateReport:
-    tables = _collect_positions(opened, spec)
+def _describe_windows(snapshot: StateSnapshot, spec: WindowSpec, sizes: Sizes) -> StateReport:
+    tables = _collect_positions(snapshot, spec)
 
     def format_bound(_: str, position: int) -> str:
         return format_position(position, spec.axis)
 
-    watermark = opened.watermark
-    clocks = InputClocks(opened.first.extra.get("clocks", {}).get("", {}))
+    watermark = snapshot.watermark
+    clocks = InputClocks(snapshot.any_manifest.extra.get("clocks", {}).get("", {}))
     return {
         "kind": "windows",
         "spec": spec.words(),
         "watermark": None if watermark is None else moment(watermark),
         "clocks": {name: moment(time) for name, time in clocks.slowest().items()},
-        "held by": clocks.holder(spec.idle, opened.first.wall or 0),
+        "held by": clocks.holder(spec.idle, snapshot.any_manifest.wall or 0),
         "tables": list_tables(tables, sizes, format_bound),
-        "windows": _describe_bounds(opened, spec, watermark),
+        "windows": _describe_bounds(snapshot, spec, watermark),
     }
 
 
 def _describe_bounds(
-    opened: StateSnapshot, spec: WindowSpec, watermark: int | None
+    snapshot: StateSnapshot, spec: WindowSpec, watermark: int | None
 ) -> StateReport | None:
     """Return the oldest and the newest window in the state, where windows have numbers."""
     if isinstance(spec.windows, Sessions) or (spec.axis == "rows" and spec.offset is None):
         return None
     by_zone: dict[Any, list[tuple[int, Run]]] = {}
-    for shard, manifest in opened.read.items():
+    for shard, manifest in snapshot.manifest_by_shard.items():
         for part, tables in manifest.by_part().items():
             zone = part if spec.zone_column is not None else None
             runs = tables.tables.get("cells", ())
@@ -206,30 +206,34 @@ def _find_window_bounds(
     return (windows.start(low), windows.end(low)), (windows.start(high), windows.end(high))
 
 
-def _describe_join(opened: StateSnapshot, spec: JoinSpec, sizes: Sizes) -> StateReport:
-    sides = OpenJoin(opened, spec).watermarks
+def _describe_join(snapshot: StateSnapshot, spec: JoinSpec, sizes: Sizes) -> StateReport:
+    sides = OpenJoin(snapshot, spec).watermarks
     watermarks = {
         side: None if watermark is None else str(watermark) for side, watermark in sides.items()
     }
     tables = list_tables(
-        collect_runs(opened), sizes, lambda _, position: format_position(position, spec.axis)
+        collect_runs(snapshot), sizes, lambda _, position: format_position(position, spec.axis)
     )
     return {"kind": "join", "spec": spec.words(), "watermark": watermarks, "tables": tables}
 
 
 def _list_window_rows(
-    opened: StateSnapshot, spec: WindowSpec, key: Sequence[str]
+    snapshot: StateSnapshot, spec: WindowSpec, key: Sequence[str]
 ) -> list[StateReport]:
     # Leave out aggregates, which aren't reported and may need functions of the user.
-    key_row = key_state.parse_key(spec.keys, spec.types, key)
+    key_row = key_state.parse_key(spec.state_keys, spec.types, key)
     if spec.axis == "rows":
         # Partitions have no common watermark, so windows have no stage.
-        return to_plain_rows(OpenWindows(opened, spec).fetch(key_row.row(0)))
-    return to_plain_rows(OpenWindows(opened, replace(spec, aggregates={})).windows(key_row.row(0)))
+        return to_plain_rows(OpenWindows(snapshot, spec).fetch(key_row.row(0)))
+    return to_plain_rows(
+        OpenWindows(snapshot, replace(spec, aggregates={})).windows(key_row.row(0))
+    )
 
 
-def _list_join_rows(opened: StateSnapshot, spec: JoinSpec, key: Sequence[str]) -> list[StateReport]:
-    state, rows = OpenJoin(opened, spec), []
+def _list_join_rows(
+    snapshot: StateSnapshot, spec: JoinSpec, key: Sequence[str]
+) -> list[StateReport]:
+    state, rows = OpenJoin(snapshot, spec), []
     for side in SIDES:
         side_spec = spec.side(side)
         messages = state.fetch(

@@ -1,8 +1,8 @@
 """Reads the state of one operator as of one committed batch.
 
-A host implements how manifests and blobs are read, and the types of rows. A `StateView` is a
-question about a query: it selects the blobs that it needs of a shard, and assembles rows from them.
-Everything else is the same for windows, joins and tables, and on every host.
+A host implements how manifests and blobs are read, and the types of rows. A `StateView` selects the
+blobs that it needs of a shard, and builds rows from them. Everything else is common to windows,
+joins and tables, and to both hosts.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ class StateView:
 
     Attributes:
         schema: The columns of the view, in the host's terms.
-        nothing: An empty frame with all columns.
+        empty: An empty frame with all columns.
         identity: The columns that identify a row.
-        wanted: Returns the blobs that the view needs of a shard with a manifest.
-        rows: Returns the rows of a shard from its manifest and these blobs.
+        list_blobs: Returns the numbers of the blobs that the view needs of a shard.
+        read_rows: Returns the rows of a shard from its manifest and these blobs.
         order: The columns by which rows are sorted; without any, rows stay in the shards' order.
         shard: The number of the only shard that may have such rows; `None` where each may.
-        touched: Restricts the view to rows that some blobs may have changed; returns `None` where
+        restrict: Restricts the view to rows that some blobs may have changed; returns `None` if
             there are none.
-        judged: Returns an earlier manifest with the clock of a later one, so that rows which only
-            expired in between aren't changes.
+        set_clock: Returns an earlier manifest with the clock of a later one, so that rows which
+            only expired in between aren't changes.
     """
 
     schema: Any
-    nothing: pl.DataFrame
+    empty: pl.DataFrame
     identity: Sequence[str]
-    wanted: Callable[[Manifest], list[int]]
-    rows: Callable[[str, Mapping[int, bytes]], pl.DataFrame]
+    list_blobs: Callable[[Manifest], list[int]]
+    read_rows: Callable[[str, Mapping[int, bytes]], pl.DataFrame]
     order: Sequence[str] = ()
     shard: int | None = None
-    touched: Callable[[StateView, Sequence[bytes]], StateView | None] = lambda view, written: view
-    judged: Callable[[str, str], str] = lambda then, now: then
+    restrict: Callable[[StateView, Sequence[bytes]], StateView | None] = lambda view, written: view
+    set_clock: Callable[[str, str], str] = lambda then, now: then
 
 
 class StateSnapshot(ABC):
     """The state of one operator of a query as of one committed batch.
 
     Attributes:
-        given: The folder, as the caller wrote it.
+        folder: The folder, as the caller wrote it.
         batch: The batch that is read; later commits don't change it.
         oldest: The oldest batch that can be read.
         newest: The newest batch when the snapshot was opened.
@@ -69,22 +69,24 @@ class StateSnapshot(ABC):
     newest: int
 
     @abstractmethod
-    def texts(self, batch: int | None = None) -> dict[int, str]:
+    def read_manifests(self, batch: int | None = None) -> dict[int, str]:
         """Read the manifest of each shard as text, by the shard's number in the store.
 
         Args:
-            batch: A batch that is still kept; by default the one of this snapshot.
+            batch: A batch that is still stored; by default the one of this snapshot.
 
         Raises:
-            OptionError: When nothing was written yet, or the batch isn't kept any more.
+            OptionError: When nothing was written yet, or the batch isn't stored any more.
         """
 
     @abstractmethod
-    def blobs(self, wanted: Mapping[int, Sequence[int]], batch: int | None = None) -> ShardBlobs:
+    def read_blobs(
+        self, wanted: Mapping[int, Sequence[int]], batch: int | None = None
+    ) -> ShardBlobs:
         """Read blobs, by the numbers of their shard and their own."""
 
     @abstractmethod
-    def sizes(self) -> dict[int, dict[int, int]]:
+    def measure_blobs(self) -> dict[int, dict[int, int]]:
         """Measure the bytes of each blob, by the numbers of its shard and its own."""
 
     @abstractmethod
@@ -112,8 +114,8 @@ class StateSnapshot(ABC):
         """Describe the columns of messages of these types, with a boolean column `flag`."""
 
     @abstractmethod
-    def show(self, rows: pl.DataFrame, schema: Any) -> pl.DataFrame:
-        """Return rows in the columns and types of a schema."""
+    def fit_to_schema(self, rows: pl.DataFrame, schema: Any) -> pl.DataFrame:
+        """Convert rows to the columns and types of a schema."""
 
     @abstractmethod
     def frame(self, view: StateView) -> Any:
@@ -122,23 +124,23 @@ class StateSnapshot(ABC):
     @cached_property
     def manifests(self) -> dict[int, str]:
         """The manifest of each shard at this batch, as text."""
-        return self.texts()
+        return self.read_manifests()
 
     @cached_property
-    def read(self) -> dict[int, Manifest]:
+    def manifest_by_shard(self) -> dict[int, Manifest]:
         """The manifest of each shard at this batch."""
         return {shard: parse_manifest(text) for shard, text in self.manifests.items()}
 
     @property
-    def first(self) -> Manifest:
+    def any_manifest(self) -> Manifest:
         """The manifest of any shard, for the facts that all have in common."""
-        return next(iter(self.read.values()))
+        return next(iter(self.manifest_by_shard.values()))
 
     @property
     def counts(self) -> dict[str, int]:
         """The number of messages of all shards since the checkpoint began, by outcome."""
         counts: Counter[str] = Counter()
-        for manifest in self.read.values():
+        for manifest in self.manifest_by_shard.values():
             counts.update(manifest.counts)
             # The counts of a shard of windows include those of its partitions; a join's don't.
             for part in manifest.by_part().values() if manifest.kind == "join" else ():
@@ -148,24 +150,24 @@ class StateSnapshot(ABC):
     @property
     def watermark(self) -> int | None:
         """The greatest watermark of the shards; `None` before the first message."""
-        watermarks = (manifest.watermark for manifest in self.read.values())
+        watermarks = (manifest.watermark for manifest in self.manifest_by_shard.values())
         return max((mark for mark in watermarks if mark is not None), default=None)
 
-    def earlier(self, since: int) -> None:
-        """Refuse a batch that isn't earlier than this snapshot's, or isn't kept any more."""
+    def check_earlier(self, since: int) -> None:
+        """Refuse a batch that isn't earlier than this snapshot's, or isn't stored any more."""
         if self.check_batch("since", since) >= self.batch:
             hint = f"give one before {self.batch}"
             raise OptionError("since", since, "isn't before the batch that is read", hint)
 
     def fetch(self, view: StateView) -> pl.DataFrame:
         """Return the rows of a view in its columns and types."""
-        return self.show(self.read_rows(view), view.schema)
+        return self.fit_to_schema(self.read_rows(view), view.schema)
 
     def read_rows(self, view: StateView) -> pl.DataFrame:
         """Return the rows of a view with the engine's own columns."""
-        return self._rows(view, self.texts_of(view))
+        return self._rows(view, self.select_manifests(view))
 
-    def texts_of(self, view: StateView) -> dict[int, str]:
+    def select_manifests(self, view: StateView) -> dict[int, str]:
         """Return the manifests of the shards that a view needs."""
         texts = self.manifests
         return texts if view.shard is None else {s: t for s, t in texts.items() if s == view.shard}
@@ -178,18 +180,18 @@ class StateSnapshot(ABC):
             says which of them each row is.
 
         Raises:
-            OptionError: When the batch isn't kept any more, or the state store keeps no changes.
+            OptionError: When the batch isn't stored any more, or the state store keeps no changes.
         """
-        self.earlier(since)
-        written, earlier_texts = self.read_written_since(since), self.texts(since)
-        frames = [view.nothing.with_columns(pl.lit("").alias(CHANGE))]
+        self.check_earlier(since)
+        written, earlier_texts = self.read_written_since(since), self.read_manifests(since)
+        frames = [view.empty.with_columns(pl.lit("").alias(CHANGE))]
         for shard, blobs in written.items():
-            changed_view = view.touched(view, blobs)
+            changed_view = view.restrict(view, blobs)
             if changed_view is None:
                 continue
             text = self.manifests[shard]
             before = (
-                {shard: changed_view.judged(earlier_texts[shard], text)}
+                {shard: changed_view.set_clock(earlier_texts[shard], text)}
                 if shard in earlier_texts
                 else {}
             )
@@ -197,16 +199,16 @@ class StateSnapshot(ABC):
             frames.append(
                 compare_rows(earlier_rows, self._rows(changed_view, {shard: text}), view.identity)
             )
-        whole = _sort(pl.concat(frames, how="diagonal"), view)
-        return self.show(whole, view.schema).with_columns(whole[CHANGE])
+        changes = _sort(pl.concat(frames, how="diagonal"), view)
+        return self.fit_to_schema(changes, view.schema).with_columns(changes[CHANGE])
 
     def _rows(
         self, view: StateView, texts: Mapping[int, str], batch: int | None = None
     ) -> pl.DataFrame:
-        wanted = {shard: view.wanted(parse_manifest(text)) for shard, text in texts.items()}
-        blobs = self.blobs(wanted, batch)
-        frames = [view.rows(text, blobs[shard]) for shard, text in texts.items()]
-        return _sort(pl.concat([view.nothing, *frames], how="diagonal"), view)
+        wanted = {shard: view.list_blobs(parse_manifest(text)) for shard, text in texts.items()}
+        blobs = self.read_blobs(wanted, batch)
+        frames = [view.read_rows(text, blobs[shard]) for shard, text in texts.items()]
+        return _sort(pl.concat([view.empty, *frames], how="diagonal"), view)
 
 
 def _sort(rows: pl.DataFrame, view: StateView) -> pl.DataFrame:

@@ -15,6 +15,7 @@ from muntin.explain.why import (
     describe_query_state,
     explain_arrivals,
     explain_ended_input,
+    explain_look_backs,
     explain_sessions,
     explain_windows,
 )
@@ -32,16 +33,17 @@ from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import Trailing
 from muntin.state.manifest import Manifest, parse_manifest
 
 
 def explain_state(
-    opened: StateSnapshot, key: Sequence[str], at: str, table: str | None = None
+    snapshot: StateSnapshot, key: Sequence[str], at: str, table: str | None = None
 ) -> list[str]:
     """Explain why a key's windows or messages around a position have emitted, or haven't.
 
     Args:
-        opened: The state of a query after one batch; the query may be running.
+        snapshot: The state of a query after one batch; the query may be running.
         key: The key's values as text, in the order of its columns.
         at: A time, such as `2026-01-01 09:04:00`, in UTC where it names no zone. On the rows axis
             it is an offset, or where messages are counted by arrival, the number of a message.
@@ -53,12 +55,12 @@ def explain_state(
     Raises:
         OptionError: When the state, the key or the position isn't valid.
     """
-    spec = read_spec(opened)
-    refuse_table(opened, table)
-    place = position_of(at, spec.axis)
+    spec = read_spec(snapshot)
+    refuse_table(snapshot, table)
+    position = parse_position(at, spec.axis)
     if isinstance(spec, JoinSpec):
-        return [describe_key(key), *_of_join(opened, spec, key, place)]
-    return [describe_key(key), *_of_windows(opened, spec, key, place)]
+        return [describe_key(key), *_explain_join(snapshot, spec, key, position)]
+    return [describe_key(key), *_explain_windows(snapshot, spec, key, position)]
 
 
 def describe_key(key: Sequence[str]) -> str:
@@ -66,47 +68,52 @@ def describe_key(key: Sequence[str]) -> str:
     return f"key        {', '.join(key)}"
 
 
-def position_of(at: str, axis: Axis) -> int:
+def parse_position(at: str, axis: Axis) -> int:
     """Return the position that `--at` names."""
     position = read_position("--at", at, axis)
     assert position is not None
     return position
 
 
-def _of_windows(
-    opened: StateSnapshot, spec: WindowSpec, key: Sequence[str], at: int
+def _explain_windows(
+    snapshot: StateSnapshot, spec: WindowSpec, key: Sequence[str], at: int
 ) -> Iterator[str]:
-    asked = key_state.parse_key(spec.keys, spec.types, key)
-    shard = opened.number_shards(spec.shards or 1)[key_state.find_shard(spec, asked)]
-    manifest = opened.read.get(shard)
+    key_row = key_state.parse_key(spec.state_keys, spec.types, key)
+    shard = snapshot.number_shards(spec.shards or 1)[key_state.find_shard(spec, key_row)]
+    manifest = snapshot.manifest_by_shard.get(shard)
     if manifest is None:
-        raise _no_shard(key)
+        raise _make_shard_error(key)
     if spec.by_arrival:
-        yield from explain_arrivals(spec, _count_arrived(opened, shard, manifest, spec, asked), at)
+        yield from explain_arrivals(
+            spec, _count_arrivals(snapshot, shard, manifest, spec, key_row), at
+        )
         return
-    own, mine = key_state.select_part(spec, manifest, asked)
+    own, own_manifest = key_state.select_part(spec, manifest, key_row)
     if spec.axis == "rows":
         # The partition is the first key; a partition without a manifest has had no message.
         texts = {str(partition): text for partition, text in manifest.parts}
-        mine = parse_manifest(texts[key[0]]) if key[0] in texts else Manifest("windows")
-    held = InputClocks(manifest.extra.get("clocks", {}).get("", {}))
+        own_manifest = parse_manifest(texts[key[0]]) if key[0] in texts else Manifest("windows")
+    input_clocks = InputClocks(manifest.extra.get("clocks", {}).get("", {}))
     # A query without clock policies has no wall clock.
     wall = manifest.wall or None
-    holder = held.holder(spec.idle, wall or 0)
-    clocks = Clocks(mine.watermark, wall, opened.counts, held.slowest(), holder)
-    numbers = key_state.find_blobs(own, mine.tables, at, at)
-    blobs = opened.blobs({shard: [n for mine in numbers.values() for n in mine]})[shard]
+    holder = input_clocks.holder(spec.idle, wall or 0)
+    clocks = Clocks(own_manifest.watermark, wall, snapshot.counts, input_clocks.slowest(), holder)
+    numbers = key_state.find_blobs(own, own_manifest.tables, at, at)
+    blobs = snapshot.read_blobs({shard: [n for table in numbers.values() for n in table]})[shard]
     yield from describe_query_state(own, clocks)
-    ended = ENDED in mine.extra
+    ended = ENDED in own_manifest.extra
     if isinstance(spec.windows, Sessions):
-        sessions = key_state.read_sessions(spec, numbers, blobs, asked)
+        sessions = key_state.read_sessions(spec, numbers, blobs, key_row)
         yield from (
             explain_ended_input(spec, sessions)
             if ended
             else explain_sessions(spec, clocks, sessions, at)
         )
+    elif isinstance(spec.windows, Trailing):
+        windows = key_state.read_look_backs(spec, numbers, blobs, key_row, own_manifest.watermark)
+        yield from explain_look_backs(spec, clocks, windows, at)
     else:
-        windows = key_state.read_windows(own, numbers, blobs, asked, at, at)
+        windows = key_state.read_windows(own, numbers, blobs, key_row, at, at)
         yield from (
             explain_ended_input(own, windows)
             if ended
@@ -114,20 +121,22 @@ def _of_windows(
         )
 
 
-def _no_shard(key: Sequence[str]) -> OptionError:
+def _make_shard_error(key: Sequence[str]) -> OptionError:
     return OptionError("--key", ", ".join(key), "has no shard yet", "wait for the first batch")
 
 
-def _count_arrived(
-    opened: StateSnapshot, shard: int, manifest: Manifest, spec: WindowSpec, key: pl.DataFrame
+def _count_arrivals(
+    snapshot: StateSnapshot, shard: int, manifest: Manifest, spec: WindowSpec, key: pl.DataFrame
 ) -> int:
     """Return the number of messages of a key so far, for windows that count them."""
     wanted = [blob for run in manifest.tables.get("cells", ()) for blob in run.blobs]
-    blobs = opened.blobs({shard: wanted})[shard]
+    blobs = snapshot.read_blobs({shard: wanted})[shard]
     return key_state.count_arrivals(spec, blobs.values(), key)
 
 
-def _of_join(opened: StateSnapshot, spec: JoinSpec, key: Sequence[str], at: int) -> Iterator[str]:
+def _explain_join(
+    snapshot: StateSnapshot, spec: JoinSpec, key: Sequence[str], at: int
+) -> Iterator[str]:
     yield from describe_join_state(spec)
     keys = {
         side: key_state.parse_key(spec.side(side).keys, spec.side(side).types, key).row(0)
@@ -136,13 +145,15 @@ def _of_join(opened: StateSnapshot, spec: JoinSpec, key: Sequence[str], at: int)
     if key_state.NULL in key:
         yield from explain_null_keys(spec)
         return
-    state = OpenJoin(opened, spec)
+    state = OpenJoin(snapshot, spec)
     messages = {side: state.read_messages(side, keys[side]) for side in SIDES}
-    shard = opened.read.get(state.find_shard(keys["left"]))
+    shard = snapshot.manifest_by_shard.get(state.find_shard(keys["left"]))
     if shard is None:
-        raise _no_shard(key)
+        raise _make_shard_error(key)
     if spec.axis == "time":
-        yield from explain_positions(spec, _sides(messages, shard), at, dict.fromkeys(SIDES, 0))
+        yield from explain_positions(
+            spec, _describe_sides(messages, shard), at, dict.fromkeys(SIDES, 0)
+        )
         return
     starts = {side: dict(shard.extra.get("starts", {}).get(side, ())) for side in SIDES}
     for partition, manifest in shard.by_part().items():
@@ -152,18 +163,20 @@ def _of_join(opened: StateSnapshot, spec: JoinSpec, key: Sequence[str], at: int)
             column = (spec.side(side).offset or ("",))[0]
             mine[side] = messages[side].filter(pl.col(column) == partition)
         start: dict[SideName, int] = {side: starts[side].get(partition, 0) for side in SIDES}
-        yield from explain_positions(spec, _sides(mine, manifest), at, start)
+        yield from explain_positions(spec, _describe_sides(mine, manifest), at, start)
 
 
-def _sides(messages: dict[SideName, pl.DataFrame], manifest: Manifest) -> dict[SideName, SideSeen]:
-    marks, kept = (manifest.extra.get(name, {}) for name in ("marks", "from"))
+def _describe_sides(
+    messages: dict[SideName, pl.DataFrame], manifest: Manifest
+) -> dict[SideName, SideSeen]:
+    watermarks, first_positions = (manifest.extra.get(name, {}) for name in ("marks", "from"))
     return {
         side: SideSeen(
-            marks.get(side),
-            kept.get(side),
-            mine[columns.TIME].to_list(),
-            mine.filter(pl.col(WAITS))[columns.TIME].to_list(),
-            mine.filter(pl.col(MATCHED))[columns.TIME].to_list(),
+            watermarks.get(side),
+            first_positions.get(side),
+            frame[columns.TIME].to_list(),
+            frame.filter(pl.col(WAITS))[columns.TIME].to_list(),
+            frame.filter(pl.col(MATCHED))[columns.TIME].to_list(),
         )
-        for side, mine in messages.items()
+        for side, frame in messages.items()
     }

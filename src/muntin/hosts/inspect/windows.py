@@ -99,7 +99,7 @@ class OpenWindows:
             end: Only return windows that begin at this position or before.
 
         Returns:
-            `window_start`, `window_end`, `messages`, `fired` (the number of firings), `late` (the
+            `window_start`, `window_end`, `messages`, `fired` (the number of emissions), `late` (the
             number of late messages), `unemitted` (the number of messages that wait for their
             policy), and the `stage`: `current`; `past` (takes late messages); `closed` (is within
             retention, but `fired` may be null) or `expired` (has no state of its own, though other
@@ -115,13 +115,13 @@ class OpenWindows:
         low, high, only, owner = self._range(key, start, end)
         named = only if only is not None else pl.DataFrame()
         frames = [pl.DataFrame(schema=key_state.SEEN)]
-        for shard, manifest in self.checkpoint.read.items():
+        for shard, manifest in self.checkpoint.manifest_by_shard.items():
             if owner not in (None, shard):
                 continue
             own, part = key_state.select_part(spec, manifest, named)
             numbers = key_state.find_blobs(own, part.tables, low, high)
             wanted = {shard: [n for mine in numbers.values() for n in mine]}
-            blobs = self.checkpoint.blobs(wanted)[shard]
+            blobs = self.checkpoint.read_blobs(wanted)[shard]
             frames.append(key_state.list_key_windows(own, numbers, blobs, named, (low, high), part))
         bounds = pl.col(columns.WINDOW_START, columns.WINDOW_END)
         frame = pl.concat(frames).sort(columns.WINDOW_START, columns.WINDOW_END)
@@ -139,7 +139,7 @@ class OpenWindows:
             expired aren't included.
 
         Raises:
-            OptionError: When the batch isn't kept any more, or the state store keeps no changes.
+            OptionError: When the batch isn't stored any more, or the state store keeps no changes.
         """
         return self.checkpoint.changes(self._view(), since)
 
@@ -151,7 +151,7 @@ class OpenWindows:
         reader = self._reader
         return StateView(
             self.schema,
-            reader.nothing,
+            reader.empty,
             order,
             lambda manifest: reader.find_blobs(manifest, low, high),
             partial(reader.snapshot, start=low, end=high, only=only),
@@ -166,7 +166,7 @@ class OpenWindows:
     ) -> tuple[int | None, int | None, pl.DataFrame | None, int | None]:
         """Return the bounds of a range, the keys to read, and the number of their shard."""
         axis, owner = self.spec.axis, None
-        only = None if key is None else self._reader.key(key)
+        only = None if key is None else self._reader.make_key(key)
         if only is not None and len(only.columns):
             shards = self.checkpoint.number_shards(self.spec.shards or 1)
             owner = shards[key_state.find_shard(self.spec, only)]
@@ -176,7 +176,7 @@ class OpenWindows:
 def _restrict(reader: StateReader, view: StateView, written: Sequence[bytes]) -> StateView | None:
     """Return the view of the keys that have rows in some blobs; `None` where none have."""
     only = reader.list_keys(written)
-    return None if only is None else replace(view, rows=partial(reader.snapshot, only=only))
+    return None if only is None else replace(view, read_rows=partial(reader.snapshot, only=only))
 
 
 def _with_clock(then: str, now: str) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from muntin.hosts.local.plan import Plan
-from muntin.hosts.local.run import Emitted, OperatorRun
+from muntin.hosts.local.plan import LocalPlan
+from muntin.hosts.local.run import BatchOutput, OperatorRun
 from muntin.sources.source import Source
 from muntin.state.blobs import Blobs, MemoryBlobs
 
 
-def run_once(plan: Plan) -> Emitted:
+def run_once(plan: LocalPlan) -> BatchOutput:
     """Read all sources of a plan to their ends, and emit each window in full."""
     run = OperatorRun(plan, lambda operator, shard: _store())
     read = (_read(source) for source in plan.sources)

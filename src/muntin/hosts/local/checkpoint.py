@@ -1,9 +1,9 @@
 """The checkpoint of a query on the local host: state, source offsets and figures in one log.
 
-A batch has two records. Its plan is written before it runs: the end offset of each source, and the
-clock. So a batch that is repeated after a crash has the same rows. When the sinks have its rows,
-its blobs and one commit record are written: the manifests of all shards, the offsets and the
-figures. A commit counts when it is complete.
+Before a batch runs, its plan is written: the end offset of each source, and the clock. So a batch
+that is repeated after a crash has the same rows. When the sinks have its rows, its blobs and one
+commit record are written: the manifests of all shards, the offsets and the figures. A commit counts
+only if its record is complete.
 
 An old file of the log is deleted when no blob in it is in use. Where less than half of a file is in
 use, its live blobs are copied first.
@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from muntin.hosts.leases import LocalLeaseFile, acquire_lease
-from muntin.hosts.local.log import BLOB, COMMIT, PLAN, Log, Place
+from muntin.hosts.local.log import BLOB, COMMIT, PLAN, Location, Log
 from muntin.hosts.local.log_contents import (
     NUMBER_BYTES,
     BlobKey,
-    Committed,
+    Commit,
     LogContents,
     PlannedBatch,
-    Shard,
+    ShardKey,
     format_begin,
     format_blob,
     format_commit,
@@ -40,25 +40,25 @@ from muntin.state.blobs import Blobs, MemoryBlobs, missing_blob_error
 
 FILE_BYTES = 64 << 20
 """Size of a log file at which the next one begins, bytes."""
-# Part of a log file that must be in use; below it, its live blobs are copied and it is deleted.
-_LEAST_USED = 0.5
+# The least share of a log file in use; below it, live blobs are copied and the file is deleted.
+_MIN_USED_SHARE = 0.5
 
 
-class Checkpoint(Protocol):
+class LocalCheckpoint(Protocol):
     """The storage of a query's progress and state.
 
     Attributes:
         identity: A text that distinguishes the query from those with another checkpoint.
-        committed: The last commit.
+        last_commit: The last commit.
         planned: The batch that was planned and not committed, if there is one.
     """
 
     identity: str
-    committed: Committed
+    last_commit: Commit
     planned: PlannedBatch | None
 
-    def store(self, operator: int, shard: int) -> Blobs:
-        """Return the store of a shard; its changes are committed with the batch."""
+    def open_store(self, operator: int, shard: int) -> Blobs:
+        """Open the store of a shard; its changes are committed with the batch."""
 
     def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:
         """Write a batch's plan before it runs.
@@ -88,12 +88,12 @@ class MemoryCheckpoint:
 
     def __init__(self) -> None:
         self.identity = secrets.token_hex(8)
-        self.committed = Committed()
+        self.last_commit = Commit()
         self.planned: PlannedBatch | None = None
-        self._stores: dict[Shard, MemoryBlobs] = {}
+        self._stores: dict[ShardKey, MemoryBlobs] = {}
 
-    def store(self, operator: int, shard: int) -> Blobs:
-        """Return the store of a shard."""
+    def open_store(self, operator: int, shard: int) -> Blobs:
+        """Open the store of a shard."""
         return self._stores.setdefault((operator, shard), MemoryBlobs())
 
     def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:
@@ -107,7 +107,7 @@ class MemoryCheckpoint:
         """Commit the batch that was planned."""
         assert self.planned is not None
         batch, self.planned = self.planned, None
-        self.committed = Committed(batch.number, batch.ends, batch.final, progress, tuple(shards))
+        self.last_commit = Commit(batch.number, batch.ends, batch.final, progress, tuple(shards))
 
     def close(self) -> None:
         """Do nothing, since no resource is held."""
@@ -116,7 +116,7 @@ class MemoryCheckpoint:
 class LogBlobs:
     """The store of a shard in a log; implements `muntin.state.blobs.Blobs`."""
 
-    def __init__(self, checkpoint: LogCheckpoint, shard: Shard, manifest: str | None) -> None:
+    def __init__(self, checkpoint: LogCheckpoint, shard: ShardKey, manifest: str | None) -> None:
         self._checkpoint = checkpoint
         self._shard = shard
         self.manifest = manifest
@@ -131,17 +131,17 @@ class LogBlobs:
 
     def get(self, number: int) -> bytes:
         """Return a blob."""
-        return self._checkpoint.blob((*self._shard, number))
+        return self._checkpoint.read_blob((*self._shard, number))
 
     def put(self, number: int, blob: bytes) -> None:
-        """Write a blob; it counts when the batch is committed."""
-        self._checkpoint.waiting[(*self._shard, number)] = blob
+        """Add a blob, which is written when the batch is committed."""
+        self._checkpoint.pending_blobs[(*self._shard, number)] = blob
 
     def remove(self, number: int) -> None:
         """Forget a blob when the batch is committed."""
         key = (*self._shard, number)
-        if self._checkpoint.waiting.pop(key, None) is None:
-            self._checkpoint.removed.append(key)
+        if self._checkpoint.pending_blobs.pop(key, None) is None:
+            self._checkpoint.removed_blobs.append(key)
 
 
 class LogCheckpoint:
@@ -171,42 +171,42 @@ class LogCheckpoint:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lease = acquire_lease(LocalLeaseFile(self.folder), folder)
         self.identity = ""
-        self.committed = Committed()
+        self.last_commit = Commit()
         self.planned: PlannedBatch | None = None
-        self.waiting: dict[BlobKey, bytes] = {}
-        self.removed: list[BlobKey] = []
-        self._locations: dict[BlobKey, Place] = {}
-        self._used: dict[int, int] = {}
-        self._stores: dict[Shard, LogBlobs] = {}
+        self.pending_blobs: dict[BlobKey, bytes] = {}
+        self.removed_blobs: list[BlobKey] = []
+        self._locations: dict[BlobKey, Location] = {}
+        self._used_bytes: dict[int, int] = {}
+        self._stores: dict[ShardKey, LogBlobs] = {}
         self._file_bytes = file_bytes
         self._sync_every = sync_every
         self._last_sync = 0.0
         self._log = Log(self.folder, sync_every is not None)
-        self._opened = False
+        self._is_open = False
         self._syncer = ThreadPoolExecutor(1, thread_name_prefix="muntin-sync")
         self._syncing: Future[None] | None = None
         try:
             self._open()
-            self._opened = True
+            self._is_open = True
         except BaseException:
             self.close()
             raise
 
-    def store(self, operator: int, shard: int) -> Blobs:
-        """Return the store of a shard; its changes are committed with the batch."""
+    def open_store(self, operator: int, shard: int) -> Blobs:
+        """Open the store of a shard; its changes are committed with the batch."""
         key = (operator, shard)
         if key not in self._stores:
-            manifest = self.committed.manifests.get(key)
+            manifest = self.last_commit.manifests.get(key)
             self._stores[key] = LogBlobs(self, key, manifest)
         return self._stores[key]
 
-    def blob(self, key: BlobKey) -> bytes:
+    def read_blob(self, key: BlobKey) -> bytes:
         """Return a blob from the log, or one that waits for the commit.
 
         Raises:
             StateCorruptedError: When there is none, or it is damaged.
         """
-        if (waiting := self.waiting.get(key)) is not None:
+        if (waiting := self.pending_blobs.get(key)) is not None:
             return waiting
         location = self._locations.get(key)
         if location is None:
@@ -229,7 +229,7 @@ class LogCheckpoint:
             self._log.flush(disk=True)
 
     def _await_sync(self) -> None:
-        """Wait for the sync that runs, if one does."""
+        """Wait for the running sync, if there is one."""
         syncing, self._syncing = self._syncing, None
         if syncing is not None:
             syncing.result()
@@ -244,19 +244,19 @@ class LogCheckpoint:
         self._lease.check()
         self._await_sync()
         batch = self.planned
-        for key, blob in self.waiting.items():
+        for key, blob in self.pending_blobs.items():
             self._write_blob(key, blob)
-        for key in self.removed:
-            self._forget(key)
-        self.waiting, self.removed = {}, []
+        for key in self.removed_blobs:
+            self._forget_blob(key)
+        self.pending_blobs, self.removed_blobs = {}, []
         manifests = {p: s.manifest for p, s in self._stores.items() if s.manifest is not None}
-        self.committed = Committed(
+        self.last_commit = Commit(
             batch.number, batch.ends, batch.final, progress, tuple(shards), manifests
         )
         self.planned = None
         self._write_commit()
         if self._log.position > self._file_bytes:
-            self._turn_over()
+            self._begin_next_file()
 
     def replace_operator(
         self, operator: int, manifests: Sequence[str], blobs: Mapping[tuple[int, int], bytes]
@@ -268,29 +268,29 @@ class LogCheckpoint:
             manifests: The manifest of each of the new shards.
             blobs: The blobs of the new shards, by shard and number.
         """
-        done = self.committed
+        commit = self.last_commit
         for key in [key for key in self._locations if key[0] == operator]:
-            self._forget(key)
+            self._forget_blob(key)
         for (shard, number), blob in blobs.items():
             self._write_blob((operator, shard, number), blob)
         others = {
             shard_key: text
-            for shard_key, text in done.manifests.items()
+            for shard_key, text in commit.manifests.items()
             if shard_key[0] != operator
         }
         new_manifests = {(operator, shard): text for shard, text in enumerate(manifests)}
         shards = tuple(
             len(manifests) if number == operator else count
-            for number, count in enumerate(done.shards)
+            for number, count in enumerate(commit.shards)
         )
-        self.committed = replace(done, shards=shards, manifests={**others, **new_manifests})
+        self.last_commit = replace(commit, shards=shards, manifests={**others, **new_manifests})
         self._write_commit()
         self._log.flush(disk=True)
 
     def close(self) -> None:
         """Release the checkpoint."""
         self._syncer.shutdown()
-        if self._opened:
+        if self._is_open:
             self._log.end()
         self._log.close()
         self._lease.release()
@@ -298,15 +298,15 @@ class LogCheckpoint:
     def _write_blob(self, key: BlobKey, blob: bytes) -> None:
         location = self._log.append(BLOB, format_blob(key, blob))
         self._locations[key] = location
-        self._used[location.file] = self._used.get(location.file, 0) + location.length
+        self._used_bytes[location.file] = self._used_bytes.get(location.file, 0) + location.length
 
-    def _forget(self, key: BlobKey) -> None:
+    def _forget_blob(self, key: BlobKey) -> None:
         location = self._locations.pop(key, None)
         if location is not None:
-            self._used[location.file] -= location.length
+            self._used_bytes[location.file] -= location.length
 
     def _write_commit(self) -> None:
-        body = format_commit(self.committed, self.planned)
+        body = format_commit(self.last_commit, self.planned)
         self._log.append(COMMIT, json.dumps(body).encode())
         now, every = time.monotonic(), self._sync_every
         due = every is not None and now - self._last_sync >= every
@@ -314,40 +314,43 @@ class LogCheckpoint:
         if due:
             self._last_sync = now
 
-    def _turn_over(self) -> None:
+    def _begin_next_file(self) -> None:
         """Begin the next file, copy live blobs of sparse files into it, and delete those files."""
         full = self._log.current
         self._log.begin(full + 1, format_begin(self.identity))
-        files = [file for file in self._log.files() if file <= full]
+        files = [file for file in self._log.list_files() if file <= full]
         sparse = {
             file
             for file in files
-            if self._used.get(file, 0) < _LEAST_USED * self._log.path(file).stat().st_size
+            if self._used_bytes.get(file, 0)
+            < _MIN_USED_SHARE * self._log.get_path(file).stat().st_size
         }
         for key, location in list(self._locations.items()):
             if location.file in sparse:
                 blob = self._log.read(location)[NUMBER_BYTES:]
-                self._forget(key)
+                self._forget_blob(key)
                 self._write_blob(key, blob)
         # The newest commit must come after the blobs that it names, whichever files remain.
         self._write_commit()
         self._log.flush(disk=True)
         self._log.remove(sorted(sparse))
         for file in sparse:
-            self._used.pop(file, None)
+            self._used_bytes.pop(file, None)
 
     def _open(self) -> None:
         contents = LogContents(self._log)
         if contents.file is None:
-            self._log.remove(self._log.files())
-            # Spark takes no other identity than a UUID, if the query moves there.
+            self._log.remove(self._log.list_files())
+            # A UUID, since Spark accepts nothing else if the query moves there.
             self.identity = str(uuid.uuid4())
             self._log.begin(1, format_begin(self.identity))
             return
         self.identity = contents.identity
-        self.committed, self.planned = contents.committed, contents.planned
-        self._locations = contents.live_places()
+        self.last_commit, self.planned = contents.last_commit, contents.planned
+        self._locations = contents.locate_live_blobs()
         for location in self._locations.values():
-            self._used[location.file] = self._used.get(location.file, 0) + location.length
-        self._log.remove([file for file in self._log.files() if file > contents.file])
+            self._used_bytes[location.file] = (
+                self._used_bytes.get(location.file, 0) + location.length
+            )
+        self._log.remove([file for file in self._log.list_files() if file > contents.file])
         self._log.resume(contents.file, contents.end)

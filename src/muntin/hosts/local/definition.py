@@ -15,8 +15,8 @@ from muntin.explain.story import Circumstances, describe_spec
 from muntin.hosts.definition import Definition, StartOptions, WindowDefinition, explain_chain
 from muntin.hosts.local.batch import run_once
 from muntin.hosts.local.expressions import parse_sql_expression
-from muntin.hosts.local.plan import Plan, Upstream
-from muntin.hosts.local.run import Emitted
+from muntin.hosts.local.plan import LocalPlan, LocalUpstream
+from muntin.hosts.local.run import BatchOutput
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.pipeline import Order
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 FINITE_HINT = "call .start(), or give it to windowed() or join()"
 
 
-class LocalDefinition(Definition[Plan, "LocalQuery"]):
+class LocalDefinition(Definition[LocalPlan, "LocalQuery"]):
     """A complete query that runs in this process."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: LocalPlan) -> None:
         super().__init__(plan)
-        self._in_order: Callable[[pl.DataFrame], pl.DataFrame] = lambda rows: rows
+        self._sort_results: Callable[[pl.DataFrame], pl.DataFrame] = lambda rows: rows
 
     def _columns(self) -> list[tuple[str, str]]:
-        return [(name, str(kind)) for name, kind in self.plan.shown.items()]
+        return [(name, str(kind)) for name, kind in self.plan.output_schema.items()]
 
     @cached_property
-    def _emitted(self) -> Emitted:
-        if self.plan.streams:
+    def _output(self) -> BatchOutput:
+        if self.plan.reads_streams:
             problem = "is a source that has no end, so it has no frame of results"
             raise OptionError("results", "a stream", problem, FINITE_HINT)
         return run_once(self.plan)
@@ -48,30 +48,30 @@ class LocalDefinition(Definition[Plan, "LocalQuery"]):
     @property
     def results(self) -> Any:
         """The results as a frame of the input's kind: Polars, pandas or Arrow."""
-        return self._to_input_kind(self._in_order(self._emitted.results))
+        return self._to_input_kind(self._sort_results(self._output.results))
 
-    def show_in(self, order: Order) -> None:
+    def sort_results(self, order: Order) -> None:
         """Sort the results of finite inputs, and limit their number if the order does.
 
         Raises:
             OptionError: When the input is a stream, whose results can't be sorted, or a sort key
                 can't be computed in this process.
         """
-        if self.plan.streams:
+        if self.plan.reads_streams:
             problem = "never ends on a stream"
             raise OptionError("ORDER BY", "a stream", problem, "order the table that you write to")
-        schema = self.plan.shown
+        schema = self.plan.output_schema
         keys = [parse_sql_expression(schema, "ORDER BY", one.text) for one in order.by]
         down = [one.descends for one in order.by]
         # Without NULLS FIRST or LAST, a null is less than every value, as in Spark.
         last = [one.descends if one.nulls is None else one.nulls == "last" for one in order.by]
 
-        def in_order(rows: pl.DataFrame) -> pl.DataFrame:
+        def sort_results(rows: pl.DataFrame) -> pl.DataFrame:
             if keys:
                 rows = rows.sort(keys, descending=down, nulls_last=last, maintain_order=True)
             return rows if order.limit is None else rows.head(order.limit)
 
-        self._in_order = in_order
+        self._sort_results = sort_results
 
     @property
     def rejected(self) -> Any:
@@ -81,16 +81,16 @@ class LocalDefinition(Definition[Plan, "LocalQuery"]):
         be decoded). For windows also `overflow`, whose row isn't a message, but the key and start
         of a window whose integer sum exceeded 64 bits. A join adds `side`.
         """
-        return self._to_input_kind(self._emitted.rejected)
+        return self._to_input_kind(self._output.rejected)
 
     def _to_input_kind(self, rows: pl.DataFrame) -> Any:
         source = self.plan.sources[0]
         return source.give_back(rows) if isinstance(source, FrameSource) else rows
 
     @property
-    def upstream(self) -> Upstream:
+    def upstream(self) -> LocalUpstream:
         """The query as an upstream operator of another one."""
-        return Upstream(self.plan)
+        return LocalUpstream(self.plan)
 
     def _start(self, options: StartOptions) -> LocalQuery:
         from muntin.hosts.local.query import start_query
@@ -102,9 +102,9 @@ class LocalWindowedAggregate(LocalDefinition, WindowDefinition["LocalWindowedAgg
     """A complete windowed aggregation on the local host."""
 
     def _take_full(self) -> Any:
-        if self.plan.streams:
-            return FullFirings(self.plan)
-        full = self._emitted.results.filter(pl.col(columns.EMISSION) == "full")
+        if self.plan.reads_streams:
+            return FullEmissions(self.plan)
+        full = self._output.results.filter(pl.col(columns.EMISSION) == "full")
         return self._to_input_kind(full)
 
     def _top(self, n: int, by: Any, per: Any, ascending: Any) -> LocalWindowedAggregate:
@@ -112,12 +112,12 @@ class LocalWindowedAggregate(LocalDefinition, WindowDefinition["LocalWindowedAgg
 
         upstream = self.upstream
         if upstream.emits_again:
-            _ = self.full  # raises if full firings aren't whole results
-            upstream = Upstream(self.plan, full=True)
+            _ = self.full  # raises if full emissions aren't whole results
+            upstream = LocalUpstream(self.plan, full=True)
         return LocalWindowedAggregate(rank_windows(upstream, n, by, per, ascending))
 
     def _describe(self, rates: Rates | None) -> str:
-        return explain(self.plan, rates)
+        return explain_local_plan(self.plan, rates)
 
 
 class LocalJoined(LocalDefinition):
@@ -125,25 +125,25 @@ class LocalJoined(LocalDefinition):
 
     def explain(self) -> str:
         """Describe the condition of the join, how long messages wait, and its state."""
-        return explain(self.plan)
+        return explain_local_plan(self.plan)
 
 
-class FullFirings(LocalDefinition):
-    """The full firings of windows, which `windowed` and `join` take."""
+class FullEmissions(LocalDefinition):
+    """The full emissions of windows, which `windowed` and `join` take."""
 
     @property
-    def upstream(self) -> Upstream:
+    def upstream(self) -> LocalUpstream:
         """The windows as an upstream operator of another query."""
-        return Upstream(self.plan, full=True)
+        return LocalUpstream(self.plan, full=True)
 
 
-def explain(plan: Plan, rates: Rates | None = None) -> str:
+def explain_local_plan(plan: LocalPlan, rates: Rates | None = None) -> str:
     """Describe a plan, after the plans of its upstream operators."""
 
-    def describe(operator_plan: Plan) -> str:
+    def describe(operator_plan: LocalPlan) -> str:
         if isinstance(operator_plan.spec, JoinSpec):
             return explain_join(operator_plan.spec, operator_plan.shards, None)
-        source = "" if operator_plan.fed else repr(operator_plan.inputs[0].rows)
+        source = "" if operator_plan.upstreams else repr(operator_plan.inputs[0].rows)
         circumstances = Circumstances(
             operator_plan.shards, None, rates, source=source or None, local=True
         )

@@ -1,4 +1,4 @@
-"""Delivers the rows of a batch to sinks, and keeps the rows that a sink can't store."""
+"""Delivers the rows of a batch to sinks, and stores unwritable rows in the checkpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from muntin.hosts.local.plan import Plan
+from muntin.hosts.chain import identifies_window
+from muntin.hosts.local.plan import LocalPlan
 from muntin.model.errors import BatchError, MuntinError
 from muntin.sinks.batch import Batch, LocalRows
 from muntin.sinks.memory import MemorySink
@@ -30,7 +31,7 @@ _PACKAGES = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
-class Destination:
+class LocalDestination:
     """The sink of one kind of rows.
 
     Attributes:
@@ -38,12 +39,14 @@ class Destination:
         schema: The columns in Polars' types.
         keys: The columns that identify a row together with its window; `None` where none do.
         sink: The sink; `None` where there is none.
+        by_window: True if the window is part of a row's identity.
     """
 
     kind: str
     schema: pl.Schema
     keys: tuple[str, ...] | None
     sink: Sink | None
+    by_window: bool = True
 
     @property
     def columns(self) -> pa.Schema:
@@ -51,14 +54,14 @@ class Destination:
         return pl.DataFrame(schema=self.schema).to_arrow().schema
 
     @property
-    def lasts(self) -> bool:
+    def outlasts_process(self) -> bool:
         """True if written rows outlast the process."""
         return self.sink is not None and not isinstance(self.sink, MemorySink)
 
 
 def make_destinations(
-    plan: Plan, sinks: tuple[SinkLike | None, SinkLike | None]
-) -> list[Destination]:
+    plan: LocalPlan, sinks: tuple[SinkLike | None, SinkLike | None]
+) -> list[LocalDestination]:
     """Return the destinations of results and rejected messages, checked before anything runs.
 
     Raises:
@@ -66,8 +69,14 @@ def make_destinations(
     """
     results, rejected = map(to_sink, sinks)
     checked = [
-        Destination(RESULTS, plan.shown, plan.identity, results or MemorySink()),
-        Destination(REJECTED, pl.Schema(plan.layout.kinds), None, rejected),
+        LocalDestination(
+            RESULTS,
+            plan.output_schema,
+            plan.identity,
+            results or MemorySink(),
+            by_window=identifies_window(plan.spec),
+        ),
+        LocalDestination(REJECTED, pl.Schema(plan.layout.kinds), None, rejected),
     ]
     check_separate_tables(destination.sink for destination in checked)
     for destination in checked:
@@ -82,17 +91,19 @@ class Delivery:
     Args:
         destinations: The destination of each kind of rows.
         query: A text that distinguishes the query from those with another checkpoint.
-        folder: The checkpoint, which keeps rows that a sink can't store; `None` only counts them.
+        folder: The checkpoint, in which unwritable rows are stored; `None` only counts them.
     """
 
-    def __init__(self, destinations: Sequence[Destination], query: str, folder: str | None) -> None:
+    def __init__(
+        self, destinations: Sequence[LocalDestination], query: str, folder: str | None
+    ) -> None:
         self.destinations = tuple(destinations)
         self._query = query
         self._folder = None if folder is None else Path(folder) / "unstorable"
         self._arrow = {destination.kind: destination.columns for destination in destinations}
-        self._begun: set[str] = set()
+        self._started: set[str] = set()
 
-    def batches(self, number: int, rows: Mapping[str, pl.DataFrame]) -> list[Batch]:
+    def make_batches(self, number: int, rows: Mapping[str, pl.DataFrame]) -> list[Batch]:
         """Return a `Batch` with the rows for each destination."""
         return [
             Batch(
@@ -103,15 +114,17 @@ class Delivery:
                 LocalRows(rows[destination.kind], self._arrow[destination.kind], self._query),
                 rows[destination.kind].is_empty(),
                 UnwritableRows(destination.kind),
+                destination.by_window,
             )
             for destination in self.destinations
         ]
 
-    def must_last(self, batches: Sequence[Batch]) -> bool:
+    def writes_lasting_rows(self, batches: Sequence[Batch]) -> bool:
         """Return whether a sink gets rows that outlast the process."""
         pairs = zip(self.destinations, batches, strict=True)
         return any(
-            destination.lasts and self._writes(destination, batch) for destination, batch in pairs
+            destination.outlasts_process and self._writes(destination, batch)
+            for destination, batch in pairs
         )
 
     def write(self, batches: Sequence[Batch]) -> int:
@@ -136,17 +149,17 @@ class Delivery:
                 raise make_batch_error(
                     error, batch.number, f"the sink of {destination.kind}"
                 ) from error
-            self._begun.add(destination.kind)
+            self._started.add(destination.kind)
             unstorable += self._keep_unwritable(batch)
         return unstorable
 
-    def _writes(self, destination: Destination, batch: Batch) -> bool:
-        return not batch.empty or destination.kind not in self._begun
+    def _writes(self, destination: LocalDestination, batch: Batch) -> bool:
+        return not batch.empty or destination.kind not in self._started
 
     def _keep_unwritable(self, batch: Batch) -> int:
-        """Write unwritable rows to a file of the batch's own, which a repeated batch replaces."""
+        """Write unwritable rows to a file of this batch, which a repeated batch replaces."""
         if not batch.unwritable.tables:
-            # Building an Arrow array imports pandas, which takes longer than everything else.
+            # Skip building an Arrow array, since its import of pandas would take most of the time.
             return 0
         rows = batch.unwritable.table()
         if self._folder is not None:

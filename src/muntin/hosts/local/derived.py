@@ -11,7 +11,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.utf8 import GARBLED
 from muntin.hosts.local.expressions import parse_sql_expression, resolve_condition
-from muntin.hosts.local.plan import Plan, Upstream
+from muntin.hosts.local.plan import InputRows, LocalPlan, LocalUpstream
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column
 from muntin.sources.frames import FrameSource
@@ -24,7 +24,7 @@ class RowStep(Protocol):
     def apply(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the transformed rows."""
 
-    def schema_of(self, schema: pl.Schema) -> pl.Schema:
+    def derive_schema(self, schema: pl.Schema) -> pl.Schema:
         """Return the columns of transformed rows."""
 
     def keeps(self, name: str) -> bool:
@@ -32,7 +32,7 @@ class RowStep(Protocol):
 
 
 @dataclass(frozen=True)
-class RowSelection:
+class RowSelectList:
     """A select list and a condition over single rows.
 
     Attributes:
@@ -46,7 +46,7 @@ class RowSelection:
     @classmethod
     def of(
         cls, schema: pl.Schema, columns_shown: Sequence[Column] | None, where: str | None
-    ) -> RowSelection:
+    ) -> RowSelectList:
         """Parse a select list and a condition in SQL.
 
         Raises:
@@ -78,7 +78,7 @@ class RowSelection:
         garbled = [GARBLED] if GARBLED in rows.columns else []
         return rows.select(*self.shown, *garbled)
 
-    def schema_of(self, schema: pl.Schema) -> pl.Schema:
+    def derive_schema(self, schema: pl.Schema) -> pl.Schema:
         """Return the columns of the selection from rows of a schema."""
         return self.apply(pl.DataFrame(schema=schema)).schema
 
@@ -103,7 +103,7 @@ class DerivedSource:
     @property
     def schema(self) -> pl.Schema:
         """The columns of the transformed rows."""
-        return self.step.schema_of(self.source.schema)
+        return self.step.derive_schema(self.source.schema)
 
     @property
     def ordered(self) -> bool:
@@ -152,27 +152,25 @@ class WaitingReader(DerivedReader):
         self._reader.wait(start, timeout)
 
 
-def derive(
-    rows: Source | Upstream, columns_shown: Sequence[Column] | None, where: str | None
-) -> Source | Upstream:
+def derive(rows: InputRows, columns_shown: Sequence[Column] | None, where: str | None) -> InputRows:
     """Return a source or an operator with a selection of its rows and columns.
 
     Raises:
         OptionError: When an expression can't be computed in this process; the error names it.
     """
-    if isinstance(rows, Upstream):
-        selection = RowSelection.of(rows.plan.shown, columns_shown, where)
+    if isinstance(rows, LocalUpstream):
+        selection = RowSelectList.of(rows.plan.output_schema, columns_shown, where)
         keeps_end = rows.plan.keeps_end and selection.keeps(columns.WINDOW_END)
         return replace(rows, plan=with_selection(rows.plan, selection, keeps_end=keeps_end))
-    selection = RowSelection.of(rows.schema, columns_shown, where)
+    selection = RowSelectList.of(rows.schema, columns_shown, where)
     if isinstance(rows, FrameSource):
         return FrameSource(selection.apply(rows.rows), rows.origin)
     return DerivedSource(rows, selection)
 
 
-def with_selection(plan: Plan, selection: RowSelection, *, keeps_end: bool) -> Plan:
+def with_selection(plan: LocalPlan, selection: RowSelectList, *, keeps_end: bool) -> LocalPlan:
     """Return a plan with a selection of its results."""
-    before = plan.shape
+    before = plan.select_list
 
     def apply(results: pl.DataFrame) -> pl.DataFrame:
         return selection.apply(results if before is None else before.apply(results))

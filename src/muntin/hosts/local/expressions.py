@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.hosts.local.sql_text import read_sql, read_values
-from muntin.hosts.local.sql_values import Unportable, Value, column_value
+from muntin.hosts.local.sql_values import Unportable, Value, make_column_value
 from muntin.hosts.statements import spell_as
 from muntin.model.errors import OptionError
 
-Expression = str | pl.Expr
+ColumnExpression = str | pl.Expr
 
 
 class UnportableError(OptionError):
@@ -37,7 +37,7 @@ def resolve_column(schema: pl.Schema, option: str, name: str) -> pl.Expr:
         inner = {f.name: f.dtype for f in dtype.fields} if isinstance(dtype, pl.Struct) else {}
         if field not in inner:
             break
-        dtype, expression = _instance(inner[field]), expression.struct.field(field)
+        dtype, expression = _instantiate(inner[field]), expression.struct.field(field)
     else:
         if fields and dtype is not None:
             return expression
@@ -85,7 +85,7 @@ def parse_sql_expression(schema: pl.Schema, option: str, text: str) -> pl.Expr:
         raise UnportableError(option, text, problem, _HINT) from None
 
 
-def literal_rows(text: str, names: Sequence[str]) -> pl.DataFrame:
+def parse_literal_rows(text: str, names: Sequence[str]) -> pl.DataFrame:
     """Return the rows after `VALUES`, with Spark's default names for columns without a name.
 
     Raises:
@@ -134,8 +134,8 @@ def _find_sql_column(schema: pl.Schema, option: str, text: str, path: list[str])
         if field is None:
             hint = f"give one of {', '.join(fields)}" if fields else f"{name} has type {dtype}"
             raise OptionError(option, text, f"has {'.'.join(path)}, which isn't a field", hint)
-        expression, dtype = expression.struct.field(field), _instance(fields[field])
-    return column_value(expression, dtype)
+        expression, dtype = expression.struct.field(field), _instantiate(fields[field])
+    return make_column_value(expression, dtype)
 
 
 def find_type(schema: pl.Schema, option: str, expression: pl.Expr, shown_as: object) -> pl.DataType:
@@ -147,7 +147,7 @@ def find_type(schema: pl.Schema, option: str, expression: pl.Expr, shown_as: obj
     try:
         selected = pl.LazyFrame(schema=schema).select(expression).collect_schema()
     except (pl.exceptions.PolarsError, TypeError) as error:
-        problem = f"can't be computed ({_first_line(error)})"
+        problem = f"can't be computed ({_get_first_line(error)})"
         hint = f"give an expression over {', '.join(schema)}"
         raise OptionError(option, _to_text(shown_as), problem, hint) from error
     if len(selected) != 1:
@@ -172,11 +172,11 @@ def _to_text(value: object) -> str:
     return str(value)
 
 
-def _first_line(error: Exception) -> str:
+def _get_first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def _instance(dtype: object) -> pl.DataType:
+def _instantiate(dtype: object) -> pl.DataType:
     instance = dtype() if isinstance(dtype, type) else dtype
     assert isinstance(instance, pl.DataType)
     return instance

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from muntin.engine import columns
 from muntin.hosts.local.definition import LocalJoined
-from muntin.hosts.local.join_plan import build_join
-from muntin.hosts.local.plan import Input, Upstream
+from muntin.hosts.local.join_plan import plan_join
+from muntin.hosts.local.plan import LocalInput, LocalUpstream
 from muntin.hosts.local.windowed import LocalWindowed, find_rows
 from muntin.hosts.sentence import (
     SentenceOptions,
@@ -17,7 +17,8 @@ from muntin.hosts.sentence import (
     windows_as_messages,
 )
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, SideName, join_sides
+from muntin.model.join_sides import join_sides
+from muntin.model.joins import SIDES, SideName
 
 _FIRING = (columns.EMISSION, columns.REVISION)
 
@@ -35,13 +36,13 @@ def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJo
         "right", right, each_change=each_change, newest=options["newest"] is True
     )
     spec = join_sides(left_side, right_side, options)
-    inputs: dict[SideName, Input] = {"left": left_side.input, "right": right_side.input}
+    inputs: dict[SideName, LocalInput] = {"left": left_side.input, "right": right_side.input}
     for side in SIDES:
-        if not each_change and inputs[side].fed is not None:
+        if not each_change and inputs[side].upstream is not None:
             # Pairs have emission columns of their own.
             inputs[side] = replace(inputs[side], hidden=_FIRING)
         check_pair_columns(side, [*inputs[side].schema], spec.side(side).keys)
-    return LocalJoined(build_join(inputs, spec, options["suffix"], options["shards"]))
+    return LocalJoined(plan_join(inputs, spec, options["suffix"], options["shards"]))
 
 
 def _make_side(
@@ -58,7 +59,7 @@ def _make_side(
         except OptionError as error:
             if error.option != side:
                 raise
-    if not isinstance(rows, Upstream) or rows.plan.joins:
+    if not isinstance(rows, LocalUpstream) or rows.plan.is_join:
         raise make_side_error(side, value)
     rows = replace(rows, newest=newest)
     return LocalWindowed(_rows=rows, _time=columns.WINDOW_END, _input_options=windows_as_messages())

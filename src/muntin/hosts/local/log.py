@@ -2,8 +2,8 @@
 
 A record is a header of fixed size (its kind, its length, checksums of the header and of the body)
 and a body. Records are appended to numbered files. Data that was synced to disk is never changed.
-Each record states how far the log was synced when the record was written. So damage in synced data
-can be told from a tail that a crash left incomplete.
+Each record states how far the log was synced when the record was written. This distinguishes
+damage in synced data from a tail that a crash left incomplete.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from muntin.model.errors import StateCorruptedError
 
 PLAN, BLOB, COMMIT, BEGIN, END = b"P", b"B", b"C", b"L", b"E"
 """The kinds of records: a planned batch, a blob, a commit, the first record of a file, and the
-last record of an orderly process, after which no record was lost."""
+last record that a process writes when it closes the log without a failure."""
 
 _MAGIC = b"MUNT"
 # The magic, the kind, the file and the position up to which the log was synced, the length and the
@@ -32,8 +32,8 @@ _SUFFIX = ".log"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The place of a record's body: the number of its file, its first byte and its length."""
+class Location:
+    """The location of a record's body: the number of its file, its first byte and its length."""
 
     file: int
     start: int
@@ -41,25 +41,25 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class LogRecord:
     """A record of a log.
 
     Attributes:
         kind: One of `PLAN`, `BLOB`, `COMMIT`, `BEGIN` and `END`.
-        place: The place of its body.
+        location: The location of its body.
         synced: The file and the position up to which the log was synced when it was written.
         body: Its body.
     """
 
     kind: bytes
-    place: Place
+    location: Location
     synced: tuple[int, int]
     body: bytes
 
     @property
     def end(self) -> int:
         """The position after it in its file."""
-        return self.place.start + self.place.length
+        return self.location.start + self.location.length
 
 
 class Log:
@@ -79,54 +79,54 @@ class Log:
         self._writing: BinaryIO | None = None
         self._pending: list[bytes] = []
         self._reading: dict[int, BinaryIO] = {}
-        # Whether a call failed, after which it is uncertain what is on disk of the last record.
+        # Whether a call failed, so that the last record may be incomplete on disk.
         self._has_failed = False
 
-    def path(self, file: int) -> Path:
+    def get_path(self, file: int) -> Path:
         """Return the path of a file."""
         return self.folder / f"{file:08d}{_SUFFIX}"
 
-    def files(self) -> list[int]:
+    def list_files(self) -> list[int]:
         """Return the numbers of the files, in order."""
-        found = self.folder.glob(f"*{_SUFFIX}")
-        return sorted(int(path.stem) for path in found if path.stem.isdigit())
+        paths = self.folder.glob(f"*{_SUFFIX}")
+        return sorted(int(path.stem) for path in paths if path.stem.isdigit())
 
     def begin(self, file: int, body: bytes) -> None:
         """Begin a file, to which further records are appended."""
         if self._writing is not None:
             self.flush(disk=True)
             self._writing.close()
-        with self._noting_failures():
-            self._writing = open(self.path(file), "xb", buffering=0)  # noqa: SIM115
+        with self._note_failures():
+            self._writing = open(self.get_path(file), "xb", buffering=0)  # noqa: SIM115
         self.current, self.position = file, 0
         self.append(BEGIN, body)
         self.flush(disk=True)
-        with self._noting_failures():
+        with self._note_failures():
             self._sync_folder()
 
     def resume(self, file: int, position: int) -> None:
         """Continue a file at a position, and truncate everything after it."""
-        self._writing = open(self.path(file), "r+b", buffering=0)  # noqa: SIM115
+        self._writing = open(self.get_path(file), "r+b", buffering=0)  # noqa: SIM115
         self._writing.truncate(position)
         self._writing.seek(position)
         self.current, self.position = file, position
         self.flush(disk=True)
         # Sync the folder, since the process before may have been killed after creating the file.
-        with self._noting_failures():
+        with self._note_failures():
             self._sync_folder()
 
-    def append(self, kind: bytes, body: bytes) -> Place:
+    def append(self, kind: bytes, body: bytes) -> Location:
         """Append a record; the next `flush(disk=True)` syncs it to disk."""
         header = _FIELDS.pack(_MAGIC, kind, *self._synced, len(body), zlib.crc32(body))
         self._pending += [header, zlib.crc32(header).to_bytes(4, "little"), body]
-        place = Place(self.current, self.position + _HEADER_BYTES, len(body))
-        self.position = place.start + place.length
-        return place
+        location = Location(self.current, self.position + _HEADER_BYTES, len(body))
+        self.position = location.start + location.length
+        return location
 
     def flush(self, *, disk: bool) -> None:
         """Write pending records to the file, and sync it to disk if asked to."""
         assert self._writing is not None
-        with self._noting_failures():
+        with self._note_failures():
             if self._pending:
                 pending, self._pending = b"".join(self._pending), []
                 write(self._writing.fileno(), pending)
@@ -135,28 +135,28 @@ class Log:
                 sync(self._writing.fileno())
                 self._synced = (self.current, position)
 
-    def read(self, place: Place) -> bytes:
+    def read(self, location: Location) -> bytes:
         """Return the body of a record.
 
         Raises:
             StateCorruptedError: When it is missing or damaged.
         """
-        reading = self._reading.get(place.file)
+        reading = self._reading.get(location.file)
         if reading is None:
             try:
-                reading = self._reading[place.file] = open(self.path(place.file), "rb")  # noqa: SIM115
+                reading = self._reading[location.file] = open(self.get_path(location.file), "rb")  # noqa: SIM115
             except FileNotFoundError as error:
-                raise StateCorruptedError(f"{self.path(place.file)} is missing") from error
-        if place.file == self.current and self._writing is not None:
+                raise StateCorruptedError(f"{self.get_path(location.file)} is missing") from error
+        if location.file == self.current and self._writing is not None:
             self.flush(disk=False)
-        header = os.pread(reading.fileno(), _HEADER_BYTES, place.start - _HEADER_BYTES)
-        body = os.pread(reading.fileno(), place.length, place.start)
-        parsed = _parse(header)
-        if parsed is None or parsed[2] != place.length or zlib.crc32(body) != parsed[3]:
-            raise _damaged(self.path(place.file), place.start - _HEADER_BYTES)
+        header = os.pread(reading.fileno(), _HEADER_BYTES, location.start - _HEADER_BYTES)
+        body = os.pread(reading.fileno(), location.length, location.start)
+        parsed = _parse_header(header)
+        if parsed is None or parsed[2] != location.length or zlib.crc32(body) != parsed[3]:
+            raise _make_damage_error(self.get_path(location.file), location.start - _HEADER_BYTES)
         return body
 
-    def records(self, file: int, *, last: bool) -> Iterator[Record]:
+    def read_records(self, file: int, *, last: bool) -> Iterator[LogRecord]:
         """Yield the records of a file, in order.
 
         Args:
@@ -166,12 +166,12 @@ class Log:
         Raises:
             StateCorruptedError: When synced data is damaged.
         """
-        data, position = self.path(file).read_bytes(), 0
+        data, position = self.get_path(file).read_bytes(), 0
         while position < len(data):
-            record = _record(data, file, position)
+            record = _parse_record(data, file, position)
             if record is None:
                 if not last or _was_synced(data, file, position):
-                    raise _damaged(self.path(file), position)
+                    raise _make_damage_error(self.get_path(file), position)
                 return
             yield record
             position = record.end
@@ -181,10 +181,10 @@ class Log:
         for file in files:
             if (reading := self._reading.pop(file, None)) is not None:
                 reading.close()
-            self.path(file).unlink()
+            self.get_path(file).unlink()
 
     def end(self) -> None:
-        """Append a record that everything before it was synced, unless a call has failed."""
+        """Append `END` once everything before it is synced, unless a call has failed."""
         if self._has_failed:
             return
         self.flush(disk=True)
@@ -192,7 +192,7 @@ class Log:
         self.flush(disk=True)
 
     def close(self) -> None:
-        """Close all files; what wasn't flushed is lost."""
+        """Close all files; records that weren't flushed are lost."""
         for reading in self._reading.values():
             reading.close()
         self._reading = {}
@@ -202,8 +202,8 @@ class Log:
             self._writing = None
 
     @contextmanager
-    def _noting_failures(self) -> Iterator[None]:
-        """Note a failed call in the context, after which the log gets no end record."""
+    def _note_failures(self) -> Iterator[None]:
+        """Note a failure in the context, after which the log gets no end record."""
         try:
             yield
         except BaseException:
@@ -231,7 +231,7 @@ def sync(descriptor: int) -> None:
     os.fdatasync(descriptor)
 
 
-def _parse(header: bytes) -> tuple[bytes, tuple[int, int], int, int] | None:
+def _parse_header(header: bytes) -> tuple[bytes, tuple[int, int], int, int] | None:
     """Return the kind, the synced position, the length and the checksum; `None` if invalid."""
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
         return None
@@ -242,9 +242,9 @@ def _parse(header: bytes) -> tuple[bytes, tuple[int, int], int, int] | None:
     return kind, (file, position), length, body
 
 
-def _record(data: bytes, file: int, position: int) -> Record | None:
+def _parse_record(data: bytes, file: int, position: int) -> LogRecord | None:
     """Return the record at a position; `None` where there is no complete one."""
-    header = _parse(data[position : position + _HEADER_BYTES])
+    header = _parse_header(data[position : position + _HEADER_BYTES])
     if header is None:
         return None
     kind, synced, length, checksum = header
@@ -252,21 +252,21 @@ def _record(data: bytes, file: int, position: int) -> Record | None:
     body = data[start : start + length]
     if len(body) < length or zlib.crc32(body) != checksum:
         return None
-    return Record(kind, Place(file, start, length), synced, body)
+    return LogRecord(kind, Location(file, start, length), synced, body)
 
 
 def _was_synced(data: bytes, file: int, position: int) -> bool:
     """Return whether a later record states that the data at a position was synced."""
     following = data.find(_MAGIC, position + 1)
     while following >= 0:
-        header = _parse(data[following : following + _HEADER_BYTES])
+        header = _parse_header(data[following : following + _HEADER_BYTES])
         if header is not None and header[1] > (file, position):
             return True
         following = data.find(_MAGIC, following + 1)
     return False
 
 
-def _damaged(path: Path, position: int) -> StateCorruptedError:
+def _make_damage_error(path: Path, position: int) -> StateCorruptedError:
     return StateCorruptedError(
         f"{path} is damaged at byte {position:,}: restore the checkpoint from a copy, or start "
         "with a new folder"

@@ -1,4 +1,4 @@
-"""Reads a checkpoint's log: the last commit, a planned batch and the places of blobs."""
+"""Reads a checkpoint's log: the last commit, a planned batch and the locations of blobs."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from muntin.hosts.local.log import BEGIN, BLOB, COMMIT, PLAN, Log, Place, Record
+from muntin.hosts.local.log import BEGIN, BLOB, COMMIT, PLAN, Location, Log, LogRecord
 from muntin.model.errors import StateCorruptedError
 from muntin.sources.source import SourceOffsets
 from muntin.state.blobs import missing_blob_error
 from muntin.state.manifest import parse_manifest
 
-FORMAT = 1
+LOG_FORMAT = 1
 # Bytes before a blob in its record: the numbers of its operator, its shard and the blob.
 NUMBER_BYTES = 24
 
-Shard = tuple[int, int]
+ShardKey = tuple[int, int]
 """The numbers of an operator and of one of its shards."""
 BlobKey = tuple[int, int, int]
 """The numbers of an operator, of one of its shards and of a blob."""
@@ -46,7 +46,7 @@ class PlannedBatch:
 
 
 @dataclass(frozen=True)
-class Committed:
+class Commit:
     """The last commit of a query.
 
     Attributes:
@@ -63,7 +63,7 @@ class Committed:
     final: bool = False
     progress: dict[str, Any] = field(default_factory=dict)
     shards: tuple[int, ...] = ()
-    manifests: dict[Shard, str] = field(default_factory=dict)
+    manifests: dict[ShardKey, str] = field(default_factory=dict)
 
 
 class LogContents:
@@ -74,7 +74,7 @@ class LogContents:
 
     Attributes:
         identity: A text that distinguishes the query from those with another checkpoint.
-        committed: The last commit.
+        last_commit: The last commit.
         planned: The batch that was planned and not committed, if there is one.
         file: The last file whose first record is complete; `None` where there is none.
         end: The position after its last commit or plan.
@@ -85,81 +85,84 @@ class LogContents:
 
     def __init__(self, log: Log) -> None:
         self.identity = ""
-        self.committed = Committed()
+        self.last_commit = Commit()
         self.planned: PlannedBatch | None = None
         self.file: int | None = None
         self.end = 0
         self._log = log
-        self._places: dict[BlobKey, Place] = {}
-        files = log.files()
+        self._locations: dict[BlobKey, Location] = {}
+        files = log.list_files()
         for file in files:
             end = self._replay(file, last=file == files[-1])
-            # A crash while a file was begun leaves it without its first record.
+            # A crash while a file is begun leaves it without its first record.
             if end:
                 self.file, self.end = file, end
 
-    def blob(self, key: BlobKey) -> bytes:
+    def read_blob(self, key: BlobKey) -> bytes:
         """Return a committed blob.
 
         Raises:
             StateCorruptedError: When there is none, or it is damaged.
         """
-        if key not in self._places:
+        if key not in self._locations:
             raise missing_blob_error(key[2])
-        return self._log.read(self._places[key])[NUMBER_BYTES:]
+        return self._log.read(self._locations[key])[NUMBER_BYTES:]
 
-    def sizes(self) -> dict[BlobKey, int]:
+    def list_blob_sizes(self) -> dict[BlobKey, int]:
         """Return the size in bytes of each blob that the manifests name."""
-        return {key: place.length - NUMBER_BYTES for key, place in self.live_places().items()}
+        return {
+            key: location.length - NUMBER_BYTES
+            for key, location in self.locate_live_blobs().items()
+        }
 
-    def live_places(self) -> dict[BlobKey, Place]:
-        """Return the place of each blob that the manifests name."""
+    def locate_live_blobs(self) -> dict[BlobKey, Location]:
+        """Return the location of each blob that the manifests name."""
         live: set[BlobKey] = set()
-        for (operator, shard), text in self.committed.manifests.items():
+        for (operator, shard), text in self.last_commit.manifests.items():
             for run in parse_manifest(text).runs():
                 live |= {(operator, shard, number) for number in run.blobs}
-        return {key: place for key, place in self._places.items() if key in live}
+        return {key: location for key, location in self._locations.items() if key in live}
 
     def _replay(self, file: int, *, last: bool) -> int:
-        """Apply the records of a file; in the last file, blobs after the last commit don't count.
+        """Apply the records of a file; in the last file, ignore blobs after the last commit.
 
         Returns:
             The position after its last record that isn't a blob.
         """
-        end, written = 0, dict[BlobKey, Place]()
-        for record in self._log.records(file, last=last):
+        end, locations = 0, dict[BlobKey, Location]()
+        for record in self._log.read_records(file, last=last):
             if record.kind == BLOB:
                 numbers = record.body[:NUMBER_BYTES]
                 operator, shard, number = (
                     int.from_bytes(numbers[i : i + 8], "little") for i in (0, 8, 16)
                 )
-                written[operator, shard, number] = record.place
+                locations[operator, shard, number] = record.location
                 continue
             if record.kind == BEGIN:
                 self._check_begin(record, file)
             elif record.kind == PLAN:
                 self.planned = _parse_plan(json.loads(record.body))
             elif record.kind == COMMIT:
-                self.committed, self.planned = parse_commit(json.loads(record.body))
-            self._places |= written
-            end, written = record.end, {}
+                self.last_commit, self.planned = parse_commit(json.loads(record.body))
+            self._locations |= locations
+            end, locations = record.end, {}
         if not last:
-            self._places |= written
+            self._locations |= locations
         return end
 
-    def _check_begin(self, record: Record, file: int) -> None:
+    def _check_begin(self, record: LogRecord, file: int) -> None:
         begin = json.loads(record.body)
-        if begin.get("format") != FORMAT:
+        if begin.get("format") != LOG_FORMAT:
             raise StateCorruptedError(
-                f"{self._log.path(file)} has format {begin.get('format')}, this muntin reads "
-                f"format {FORMAT}: use the muntin that wrote it, or start with a new folder"
+                f"{self._log.get_path(file)} has format {begin.get('format')}, this muntin reads "
+                f"format {LOG_FORMAT}: use the muntin that wrote it, or start with a new folder"
             )
         self.identity = begin["identity"]
 
 
 def format_begin(identity: str) -> bytes:
     """Return the body of the record that begins a file."""
-    return json.dumps({"format": FORMAT, "identity": identity}).encode()
+    return json.dumps({"format": LOG_FORMAT, "identity": identity}).encode()
 
 
 def format_blob(key: BlobKey, blob: bytes) -> bytes:
@@ -167,17 +170,17 @@ def format_blob(key: BlobKey, blob: bytes) -> bytes:
     return b"".join(number.to_bytes(8, "little") for number in key) + blob
 
 
-def format_commit(committed: Committed, planned: PlannedBatch | None) -> dict[str, Any]:
+def format_commit(commit: Commit, planned: PlannedBatch | None) -> dict[str, Any]:
     """Return a commit, and the batch that was planned after it, as plain JSON."""
-    manifests = [[*shard, text] for shard, text in committed.manifests.items()]
+    manifests = [[*shard, text] for shard, text in commit.manifests.items()]
     plan = None if planned is None else asdict(planned)
-    return {**asdict(replace(committed, manifests={})), "manifests": manifests, "planned": plan}
+    return {**asdict(replace(commit, manifests={})), "manifests": manifests, "planned": plan}
 
 
-def parse_commit(stored: Mapping[str, Any]) -> tuple[Committed, PlannedBatch | None]:
+def parse_commit(stored: Mapping[str, Any]) -> tuple[Commit, PlannedBatch | None]:
     """Parse the JSON that `format_commit` returns."""
     manifests = {(operator, shard): text for operator, shard, text in stored["manifests"]}
-    committed = Committed(
+    commit = Commit(
         stored["number"],
         tuple(stored["ends"]),
         stored["final"],
@@ -185,7 +188,7 @@ def parse_commit(stored: Mapping[str, Any]) -> tuple[Committed, PlannedBatch | N
         tuple(stored["shards"]),
         manifests,
     )
-    return committed, _parse_plan(stored["planned"]) if stored["planned"] else None
+    return commit, _parse_plan(stored["planned"]) if stored["planned"] else None
 
 
 def _parse_plan(stored: Mapping[str, Any]) -> PlannedBatch:

@@ -46,7 +46,7 @@ class TableLookup:
         joined = rows.join(matches, on=_INDEX, how=how, maintain_order="left_right")  # type: ignore[arg-type]
         return joined.drop(_INDEX)
 
-    def schema_of(self, schema: pl.Schema) -> pl.Schema:
+    def derive_schema(self, schema: pl.Schema) -> pl.Schema:
         """Return the columns of joined rows."""
         return self.apply(pl.DataFrame(schema=schema)).schema
 
@@ -59,13 +59,13 @@ class TableLookup:
         names, others = zip(*self.pairs, strict=True)
         left = rows.select(
             _INDEX,
-            *_keys(rows.schema, names),
-            *self._struct(SIDE_COLUMNS[0], [name for name in rows.columns if name != _INDEX]),
+            *_make_keys(rows.schema, names),
+            *self._make_struct(SIDE_COLUMNS[0], [name for name in rows.columns if name != _INDEX]),
         )
         right = self.table.select(
-            *_keys(self.table.schema, others),
+            *_make_keys(self.table.schema, others),
             *self.more,
-            *self._struct(SIDE_COLUMNS[1], self.table.columns),
+            *self._make_struct(SIDE_COLUMNS[1], self.table.columns),
         )
         keys = [name for name in right.columns if name.startswith(_KEY)]
         matches = left.join(right, on=keys, how="inner", maintain_order="left_right")
@@ -73,11 +73,11 @@ class TableLookup:
             matches = matches.filter(self.condition)
         return matches.select(_INDEX, *self.more)
 
-    def _struct(self, name: str, columns: Sequence[str]) -> list[pl.Expr]:
+    def _make_struct(self, name: str, columns: Sequence[str]) -> list[pl.Expr]:
         return [] if self.condition is None else [pl.struct(columns).alias(name)]
 
 
-def _keys(schema: pl.Schema, names: Sequence[str]) -> list[pl.Expr]:
+def _make_keys(schema: pl.Schema, names: Sequence[str]) -> list[pl.Expr]:
     """Return the compared columns under names that both sides share; integers have 64 bits."""
     keys = [pl.col(name).cast(pl.Int64()) if schema[name].is_integer() else pl.col(name)
             for name in names]  # fmt: skip
@@ -95,7 +95,7 @@ def look_up(lookup: Lookup, source: Source, table: Source) -> Source:
         hint = "give the table as a frame, or bound the times of both, as in AND a.ts BETWEEN ..."
         raise OptionError("JOIN", lookup.name, "is a stream, and nothing bounds a pair", hint)
     schema, other = source.schema, table.schema
-    pairs = tuple(_pair(lookup, schema, other, pair) for pair in lookup.equal)
+    pairs = tuple(_resolve_pair(lookup, schema, other, pair) for pair in lookup.equal)
     if not pairs:
         hint = "write JOIN ... ON a.id = b.id, or run it on Spark"
         raise UnportableError("JOIN", lookup.name, "has no equal columns, and needs Spark", hint)
@@ -124,7 +124,7 @@ def look_up(lookup: Lookup, source: Source, table: Source) -> Source:
     return DerivedSource(source, step)
 
 
-def _pair(
+def _resolve_pair(
     lookup: Lookup, schema: pl.Schema, table: pl.Schema, pair: tuple[str, str]
 ) -> tuple[str, str]:
     """Return two columns that must be equal, in the spelling of the rows."""

@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
-from muntin.hosts.local.checkpoint import Checkpoint, PlannedBatch
+from muntin.engine.clocks import read_machine_clock
+from muntin.hosts.local.checkpoint import LocalCheckpoint, PlannedBatch
 from muntin.hosts.local.delivery import REJECTED, RESULTS, Delivery
-from muntin.hosts.local.plan import Plan
+from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.local.run import OperatorRun
 from muntin.hosts.progress import Progress, Totals, warn_of_time_ahead
 from muntin.sinks.batch import Batch
@@ -25,11 +26,6 @@ _SHORTEST_WAIT, _LONGEST_WAIT = 0.001, 0.02
 _SOURCE_WAIT = 0.1
 
 Clock = Callable[[], int]
-
-
-def machine_clock() -> int:
-    """Return the wall clock, microseconds."""
-    return time.time_ns() // 1000
 
 
 @dataclass(frozen=True)
@@ -70,32 +66,32 @@ class Loop:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: LocalPlan,
         run: OperatorRun,
         readers: Sequence[SourceReader],
-        checkpoint: Checkpoint,
+        checkpoint: LocalCheckpoint,
         delivery: Delivery,
         pace: Pace,
-        clock: Clock = machine_clock,
+        clock: Clock = read_machine_clock,
         *,
         totals: Totals | None = None,
         pool: ThreadPoolExecutor | None = None,
     ) -> None:
         self.checkpoint = checkpoint
         self.stopping = threading.Event()
-        stored = checkpoint.committed.progress
+        stored = checkpoint.last_commit.progress
         resumed = Progress.from_dict(stored).of_new_run() if stored else None
         self.totals = totals or Totals(resumed)
         self._pool = pool
         self._shards = tuple(one.shards for one in plan.plans)
-        self._period = plan.ticks
+        self._period = plan.tick_period
         self._run = run
         self._readers = tuple(readers)
         self._delivery = delivery
         self._pace = pace
         self._clock = clock
         self._last_tick: int | None = None
-        self._begun = 0.0
+        self._batch_start = 0.0
         self._is_ahead = False
         # Whether the last batch had rows for a sink, since the next one is then likely to.
         self._delivers = False
@@ -110,14 +106,14 @@ class Loop:
     @property
     def has_finished(self) -> bool:
         """True if the whole input was read."""
-        return self.checkpoint.committed.final
+        return self.checkpoint.last_commit.final
 
     @property
     def ends(self) -> tuple[SourceOffsets | None, ...]:
         """The committed end offsets of the sources."""
-        return self.checkpoint.committed.ends or (None,) * len(self._readers)
+        return self.checkpoint.last_commit.ends or (None,) * len(self._readers)
 
-    def batches(self) -> Iterator[tuple[Progress, list[Batch]] | None]:
+    def run_batches(self) -> Iterator[tuple[Progress, list[Batch]] | None]:
         """Run batches, and yield the figures and rows of each; yield `None` when there is no work.
 
         A batch that was planned before a crash runs first, with the same rows.
@@ -126,7 +122,7 @@ class Loop:
             self.planned = []
             batch = self.checkpoint.planned or self._plan()
             if batch is not None:
-                self._begun = time.monotonic()
+                self._batch_start = time.monotonic()
                 self._wait = _SHORTEST_WAIT
                 yield self._step(batch)
             else:
@@ -147,10 +143,10 @@ class Loop:
         final = all(one.finished for one in self.planned)
         now, ends_run = self._clock(), self._ends_run()
         has_new = final or any(one.has_new for one in self.planned)
-        if not (has_new or self._ticks(now) or (ends_run and self.progress.waits())):
+        if not (has_new or self._has_ticked(now) or (ends_run and self.progress.waits())):
             return None
         ends = tuple(one.end for one in self.planned)
-        number = self.checkpoint.committed.number + 1
+        number = self.checkpoint.last_commit.number + 1
         batch = PlannedBatch(number, now, ends, final, ends_run)
         self.checkpoint.plan(batch, ahead=self._delivers)
         return batch
@@ -160,9 +156,9 @@ class Loop:
         ends = self._pace.available_now and self._period is not None
         return ends and all(one.caught_up for one in self.planned)
 
-    def _ticks(self, now: int) -> bool:
+    def _has_ticked(self, now: int) -> bool:
         """Return whether the clock has passed a multiple of the period since the last batch."""
-        if self._period is None or self.checkpoint.committed.number < 0:
+        if self._period is None or self.checkpoint.last_commit.number < 0:
             return False
         last, self._last_tick = self._last_tick, now // self._period
         return last is None or self._last_tick > last
@@ -182,8 +178,8 @@ class Loop:
             read, batch.now, wall, final=batch.final, ends_run=batch.ends_run, rest=rest
         )
         rows = {RESULTS: emitted.results, REJECTED: emitted.rejected}
-        batches = self._delivery.batches(batch.number, rows)
-        self._delivers = self._delivery.must_last(batches)
+        batches = self._delivery.make_batches(batch.number, rows)
+        self._delivers = self._delivery.writes_lasting_rows(batches)
         if self._delivers:
             self.checkpoint.sync_plan()
         unstorable = self._delivery.write(batches)
@@ -195,7 +191,7 @@ class Loop:
 
     def _pause(self) -> None:
         """Wait until the next batch may begin."""
-        rest = self._begun + self._pace.every - time.monotonic()
+        rest = self._batch_start + self._pace.every - time.monotonic()
         if self._pace.every and rest > 0:
             self.stopping.wait(rest)
 

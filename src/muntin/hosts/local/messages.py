@@ -13,7 +13,7 @@ from muntin.engine import columns
 from muntin.engine.admission import FLAGS
 from muntin.engine.utf8 import GARBLED
 from muntin.hosts.local.expressions import (
-    Expression,
+    ColumnExpression,
     find_output_name,
     find_type,
     parse_sql_expression,
@@ -120,7 +120,7 @@ class MessageReader:
         conditions = [one for one in (self.where, self.result_filter) if one is not None]
         if conditions:
             flags.append(pl.all_horizontal(conditions).alias(columns.KEEP))
-        wall: pl.Expr = pl.lit(self._local(now), dtype=pl.Int64)
+        wall: pl.Expr = pl.lit(self._shift_to_local(now), dtype=pl.Int64)
         if self.clock is not None:
             wall = to_microseconds(self.clock, self._clock_type)
             flags.append(wall.alias(columns.CLOCK))
@@ -132,7 +132,7 @@ class MessageReader:
             return messages
         return messages.select([name for name in messages.columns if name in self._names])
 
-    def _local(self, now: int) -> int:
+    def _shift_to_local(self, now: int) -> int:
         """Return the clock of the machine on the axis of the times: local if they have no zone."""
         if not has_zone(self.time_type) and abs(now) < FARTHEST:
             try:
@@ -179,9 +179,9 @@ def to_microseconds(time: pl.Expr, kind: pl.DataType | None) -> pl.Expr:
 def make_message_reader(
     rows: pl.Schema,
     *,
-    time: Expression | None,
-    where: Expression | None,
-    clock: Expression | None,
+    time: ColumnExpression | None,
+    where: ColumnExpression | None,
+    clock: ColumnExpression | None,
     max_ahead: int | None,
     offset: tuple[str, str] | None,
     malformed: str | None,

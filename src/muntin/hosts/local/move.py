@@ -24,11 +24,11 @@ from muntin.sources.source import SourceOffsets
 from muntin.state.manifest import parse_manifest
 
 _KINDS = ("windows", "join")
-Blobs = Iterator[tuple[BlobKey, bytes]]
+BlobItems = Iterator[tuple[BlobKey, bytes]]
 
 
 @contextmanager
-def read_query(folder: str) -> Iterator[tuple[Seed, Blobs]]:
+def read_local_query(folder: str) -> Iterator[tuple[Seed, BlobItems]]:
     """Read a stopped query of the local host, which can't start inside the context.
 
     Raises:
@@ -40,21 +40,21 @@ def read_query(folder: str) -> Iterator[tuple[Seed, Blobs]]:
     try:
         contents = LogContents(log)
         _check_movable(folder, contents)
-        seed = Seed(contents.identity, contents.committed, contents.planned)
-        yield seed, ((key, contents.blob(key)) for key in contents.live_places())
+        seed = Seed(contents.identity, contents.last_commit, contents.planned)
+        yield seed, ((key, contents.read_blob(key)) for key in contents.locate_live_blobs())
     finally:
         log.close()
         lease.release()
 
 
 def _check_movable(folder: str, contents: LogContents) -> None:
-    done = contents.committed
-    if done.number < 0:
+    commit = contents.last_commit
+    if commit.number < 0:
         hint = "let the query run one batch, and stop it"
         raise OptionError("FROM", folder, "has no committed batch", hint)
-    for number, end in enumerate(done.ends, 1):
+    for number, end in enumerate(commit.ends, 1):
         _check_source(folder, number, end)
-    for kind in {parse_manifest(text).kind for text in done.manifests.values()}:
+    for kind in {parse_manifest(text).kind for text in commit.manifests.values()}:
         refuse_kind(folder, kind)
     try:
         uuid.UUID(contents.identity)

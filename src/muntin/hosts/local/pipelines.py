@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 from muntin.hosts.local.definition import LocalDefinition
 from muntin.hosts.local.delivery import make_destinations
-from muntin.hosts.local.statements import TableRows, bind_query
-from muntin.hosts.local.tables import needs_spark, source_of
+from muntin.hosts.local.plan import InputRows
+from muntin.hosts.local.statements import bind_query
+from muntin.hosts.local.tables import make_source, needs_spark
 from muntin.hosts.pipelines import PipelineHost, has_unset_values
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.pipeline import DeclaredTable, Flow, Pipeline, find_tables
 from muntin.model.placeholders import fill_available
-from muntin.pipelines.checks import check_declared
+from muntin.pipelines.checks import check_declared_columns
 from muntin.sinks.declared import Surroundings
 from muntin.sinks.sink import Sink
 
@@ -49,17 +50,17 @@ class LocalPipelines(PipelineHost[LocalDefinition]):
     def bind(self, flow: Flow, pipeline: Pipeline, around: Surroundings) -> LocalDefinition:
         """Return a query over the tables of its pipeline, whose results fit its sink."""
 
-        def find(name: str) -> TableRows:
+        def find(name: str) -> InputRows:
             table = pipeline.tables.get(name.lower())
             if table is None:
                 raise OptionError("FROM", name, "isn't known", "write CREATE TABLE for it")
-            return source_of(table, around)
+            return make_source(table, around)
 
         query = bind_query(flow.query, find)
         if flow.results is not None:
             target = pipeline.tables[flow.results.lower()]
             if target.columns is not None:
-                check_declared(target, [*query.plan.shown])
+                check_declared_columns(target, [*query.plan.output_schema])
         return query
 
     def check(

@@ -10,7 +10,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.operator import Operator
 from muntin.hosts.chain import WINDOW_TIME, Spec, UpstreamOperator, end_ahead
-from muntin.hosts.local.expressions import Expression
+from muntin.hosts.local.expressions import ColumnExpression
 from muntin.hosts.local.messages import MessageReader, make_message_reader
 from muntin.hosts.local.rejected import MARK_KINDS, LocalLayout
 from muntin.hosts.rejected import RejectedLayout, layout_upstream
@@ -22,14 +22,14 @@ from muntin.sources.source import Source
 
 
 @dataclass(frozen=True)
-class SelectList:
+class CompiledSelectList:
     """A select list over an operator's results.
 
     Attributes:
         schema: The selected columns.
         apply: Computes the selected rows.
         keys: The columns that identify a row together with its window.
-        by_window: Whether each row still stands for one window, with its keys and bounds.
+        by_window: Whether each row still has the keys and bounds of one window.
         has_end: Whether `window_end` is unchanged.
     """
 
@@ -41,18 +41,18 @@ class SelectList:
 
 
 @dataclass(frozen=True)
-class Upstream(UpstreamOperator):
+class LocalUpstream(UpstreamOperator):
     """An operator whose results another one takes, in one query.
 
     Attributes:
         plan: Its plan.
-        full: Whether only its full firings count; the others are filtered out.
+        full: Whether only its full emissions count; the others are filtered out.
         each_change: Whether the next operator takes every revision of a window.
         newest: Whether the next operator replaces a row by any later one, so that retractions are
-            filtered out: the merged session follows them.
+            filtered out, since the row of the merged session follows them.
     """
 
-    plan: Plan
+    plan: LocalPlan
     full: bool = False
     each_change: bool = False
     newest: bool = False
@@ -67,25 +67,25 @@ class Upstream(UpstreamOperator):
     @property
     def schema(self) -> pl.Schema:
         """The columns that the next operator may name."""
-        shown = dict(self.plan.shown)
-        if columns.WINDOW_END in shown and WINDOW_TIME not in shown:
-            shown[WINDOW_TIME] = shown[columns.WINDOW_END]
-        return pl.Schema(shown)
+        kinds = dict(self.plan.output_schema)
+        if columns.WINDOW_END in kinds and WINDOW_TIME not in kinds:
+            kinds[WINDOW_TIME] = kinds[columns.WINDOW_END]
+        return pl.Schema(kinds)
 
     @property
-    def whole_rows(self) -> bool:
-        """True if a firing stays one row with the window's keys and bounds."""
-        return self.plan.whole_rows
+    def keeps_windows(self) -> bool:
+        """True if each row of its results still has the keys and bounds of one window."""
+        return self.plan.keeps_windows
 
-    def ahead(self, time: str | None) -> int | None:
+    def find_time_ahead(self, time: str | None) -> int | None:
         """Return by how much the least time still to come exceeds the watermark, microseconds."""
         end = end_ahead(self.plan.spec)
         if end is None or not self.plan.keeps_end:
             return None
         return {columns.WINDOW_END: end, WINDOW_TIME: end - 1}.get(time or "")
 
-    def rows(self, results: pl.DataFrame) -> pl.DataFrame:
-        """Return results as the rows that the next operator reads, with `window_time`."""
+    def add_window_time(self, results: pl.DataFrame) -> pl.DataFrame:
+        """Return results with `window_time`, which the next operator may read."""
         if columns.WINDOW_END in results.columns and WINDOW_TIME not in results.columns:
             last = pl.col(columns.WINDOW_END)
             if results.schema[columns.WINDOW_END].is_temporal():
@@ -94,8 +94,12 @@ class Upstream(UpstreamOperator):
         return results
 
 
+InputRows = Source | LocalUpstream
+"""The rows of an input: a source, or the results of an upstream operator."""
+
+
 @dataclass(frozen=True)
-class Input:
+class LocalInput:
     """An input as the user's query describes it.
 
     Attributes:
@@ -108,10 +112,10 @@ class Input:
         hidden: Columns of the rows that messages don't have.
     """
 
-    rows: Source | Upstream
-    time: Expression | None = None
-    where: Expression | None = None
-    clock: Expression | None = None
+    rows: InputRows
+    time: ColumnExpression | None = None
+    where: ColumnExpression | None = None
+    clock: ColumnExpression | None = None
     max_ahead: int | None = None
     offset: tuple[str, str] | None = None
     hidden: tuple[str, ...] = ()
@@ -123,19 +127,23 @@ class Input:
         return pl.Schema({n: kind for n, kind in schema.items() if n not in self.hidden})
 
     @property
-    def fed(self) -> Upstream | None:
+    def upstream(self) -> LocalUpstream | None:
         """The upstream operator, if there is one."""
-        return self.rows if isinstance(self.rows, Upstream) else None
+        return self.rows if isinstance(self.rows, LocalUpstream) else None
 
-    def reader(self) -> MessageReader:
-        """Return the reader that turns its rows into messages.
+    def make_reader(self) -> MessageReader:
+        """Build the reader that turns its rows into messages.
 
         Raises:
             OptionError: When an option of the input can't work; the error names it.
         """
         schema, where = self.schema, self.where
         at_end = isinstance(self.time, str) and self.time == WINDOW_TIME
-        if self.fed is not None and not at_end and WINDOW_TIME not in self.fed.plan.shown:
+        if (
+            self.upstream is not None
+            and not at_end
+            and WINDOW_TIME not in self.upstream.plan.output_schema
+        ):
             # `window_time` is a column only where the query names it as the time.
             schema = pl.Schema({n: kind for n, kind in schema.items() if n != WINDOW_TIME})
         reader = make_message_reader(
@@ -147,12 +155,14 @@ class Input:
             offset=self.offset,
             malformed=getattr(self.rows, "malformed", None),
         )
-        # An early result carries the end of its window, which the watermark hasn't reached.
-        return replace(reader, result_filter=None if self.fed is None else self.fed.result_filter)
+        # The end of an early result's window lies ahead of the watermark.
+        return replace(
+            reader, result_filter=None if self.upstream is None else self.upstream.result_filter
+        )
 
 
 @dataclass(frozen=True)
-class OperatorInput:
+class LocalOperatorInput:
     """An input of an operator, ready to be read.
 
     Attributes:
@@ -164,18 +174,18 @@ class OperatorInput:
     """
 
     name: str
-    rows: Source | Upstream
+    rows: InputRows
     reader: MessageReader
     ahead: int | None = None
 
     @property
-    def fed(self) -> Upstream | None:
+    def upstream(self) -> LocalUpstream | None:
         """The upstream operator, if there is one."""
-        return self.rows if isinstance(self.rows, Upstream) else None
+        return self.rows if isinstance(self.rows, LocalUpstream) else None
 
 
 @dataclass(frozen=True)
-class Plan:
+class LocalPlan:
     """A query, checked and complete.
 
     Attributes:
@@ -187,59 +197,61 @@ class Plan:
         period: How often something is due by the clock alone, microseconds.
         keys: The columns that identify a result together with its window; `None` where none do.
         shards: The number of shards of its state.
-        asked: The number of shards that the user asked for, if any.
-        again: Builds the plan with a shard count for every operator that didn't ask for one.
-        shape: The select list over the results; `None` selects all columns.
+        requested_shards: The number of shards that the user asked for, if any.
+        rebuild: Builds the plan with a shard count for every operator that didn't ask for one.
+        select_list: The select list over the results; `None` selects all columns.
     """
 
     spec: Spec
     operator: Operator
-    inputs: tuple[OperatorInput, ...]
+    inputs: tuple[LocalOperatorInput, ...]
     results: pl.Schema
     layout: LocalLayout
     period: int | None
     keys: tuple[str, ...] | None
     shards: int
-    asked: int | None
-    again: Callable[[int], Plan]
-    shape: SelectList | None = field(default=None)
+    requested_shards: int | None
+    rebuild: Callable[[int], LocalPlan]
+    select_list: CompiledSelectList | None = field(default=None)
 
     @property
-    def joins(self) -> bool:
+    def is_join(self) -> bool:
         """True if the last operator is a join."""
         return isinstance(self.spec, JoinSpec)
 
     @property
-    def shown(self) -> pl.Schema:
+    def output_schema(self) -> pl.Schema:
         """The columns of results after the select list."""
-        return self.results if self.shape is None else self.shape.schema
+        return self.results if self.select_list is None else self.select_list.schema
 
     @property
     def identity(self) -> tuple[str, ...] | None:
         """The columns that identify a selected row together with its window."""
-        return self.keys if self.shape is None else self.shape.keys
+        return self.keys if self.select_list is None else self.select_list.keys
 
     @property
     def keeps_end(self) -> bool:
         """True if the selected rows still have the end of their window."""
-        return self.shape is None or self.shape.has_end
+        return self.select_list is None or self.select_list.has_end
 
     @property
-    def whole_rows(self) -> bool:
-        """True if a firing stays one row with the window's keys and bounds."""
-        return self.shape is None or self.shape.by_window
+    def keeps_windows(self) -> bool:
+        """True if each row of its results still has the keys and bounds of one window."""
+        return self.select_list is None or self.select_list.by_window
 
     @property
-    def fed(self) -> tuple[Upstream, ...]:
+    def upstreams(self) -> tuple[LocalUpstream, ...]:
         """The upstream operators among its inputs."""
         return tuple(
-            operator_input.fed for operator_input in self.inputs if operator_input.fed is not None
+            operator_input.upstream
+            for operator_input in self.inputs
+            if operator_input.upstream is not None
         )
 
     @property
-    def plans(self) -> tuple[Plan, ...]:
+    def plans(self) -> tuple[LocalPlan, ...]:
         """This plan and all upstream plans of its chain."""
-        return (self, *(plan for fed in self.fed for plan in fed.plan.plans))
+        return (self, *(plan for upstream in self.upstreams for plan in upstream.plan.plans))
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -248,18 +260,18 @@ class Plan:
         for operator_input in self.inputs:
             sources += (
                 operator_input.rows.plan.sources
-                if isinstance(operator_input.rows, Upstream)
+                if isinstance(operator_input.rows, LocalUpstream)
                 else (operator_input.rows,)
             )
         return tuple(sources)
 
     @property
-    def streams(self) -> bool:
+    def reads_streams(self) -> bool:
         """True if at least one source is a stream."""
         return not all(isinstance(source, FrameSource) for source in self.sources)
 
     @property
-    def ticks(self) -> int | None:
+    def tick_period(self) -> int | None:
         """The shortest period of the chain's operators, microseconds; `None` without any."""
         periods = [plan.period for plan in self.plans if plan.period is not None]
         return min(periods, default=None)
@@ -271,36 +283,40 @@ class Plan:
         *,
         by_window: bool = False,
         has_end: bool = False,
-    ) -> Plan:
+    ) -> LocalPlan:
         """Return the plan with a select list over the operator's results.
 
         Args:
             apply: Computes the selected rows.
             keys: The columns that identify a row together with its window.
-            by_window: Whether each row still stands for one window, with its keys and bounds.
+            by_window: Whether each row still has the keys and bounds of one window.
             has_end: Whether `window_end` is unchanged.
         """
         schema = apply(pl.DataFrame(schema=self.results)).schema
-        return self._with_shape(SelectList(schema, apply, keys, by_window, has_end))
+        return self._with_select_list(CompiledSelectList(schema, apply, keys, by_window, has_end))
 
-    def _with_shape(self, shape: SelectList) -> Plan:
-        again = self.again
-        return replace(self, shape=shape, again=lambda count: again(count)._with_shape(shape))
+    def _with_select_list(self, select_list: CompiledSelectList) -> LocalPlan:
+        rebuild = self.rebuild
+        return replace(
+            self,
+            select_list=select_list,
+            rebuild=lambda count: rebuild(count)._with_select_list(select_list),
+        )
 
-    def with_shards(self, count: int) -> Plan:
+    def with_shards(self, count: int) -> LocalPlan:
         """Return the plan with a shard count for every operator that didn't ask for one."""
-        if all(plan.asked is not None or plan.shards == count for plan in self.plans):
+        if all(plan.requested_shards is not None or plan.shards == count for plan in self.plans):
             return self
-        return self.again(count)
+        return self.rebuild(count)
 
 
-def has_clocks(source: Input, spec: InputSpec) -> bool:
+def has_clocks(source: LocalInput, spec: InputSpec) -> bool:
     """Return whether each partition of an input's source has a clock.
 
     Raises:
         OptionError: When the query asks for clocks that the input can't have.
     """
-    by_results = source.fed is not None
+    by_results = source.upstream is not None
     check_clocks(spec, source.schema, results=by_results)
     partitioned = bool(getattr(source.rows, "has_partitions", False))
     if spec.watermark == BY_SOURCE and not partitioned:
@@ -311,27 +327,31 @@ def has_clocks(source: Input, spec: InputSpec) -> bool:
     return partitioned
 
 
-def lay_out_rejected(own: pl.Schema, inputs: Mapping[str, Input], *, joins: bool) -> LocalLayout:
+def lay_out_rejected(
+    own: pl.Schema, inputs: Mapping[str, LocalInput], *, joins: bool
+) -> LocalLayout:
     """Return the columns of rejected messages of an operator and of those upstream of it."""
     upstreams = {
-        name: layout_upstream(source.fed, source.fed.plan.layout.kinds)
+        name: layout_upstream(source.upstream, source.upstream.plan.layout.kinds)
         for name, source in inputs.items()
-        if source.fed is not None
+        if source.upstream is not None
     }
     return RejectedLayout.of(own, upstreams, MARK_KINDS, joins=joins)
 
 
-def set_upstream_shards(source: Input, count: int) -> Input:
+def set_upstream_shards(source: LocalInput, count: int) -> LocalInput:
     """Return an input with a shard count for upstream operators that didn't ask for one."""
-    if source.fed is None:
+    if source.upstream is None:
         return source
-    return replace(source, rows=replace(source.fed, plan=source.fed.plan.with_shards(count)))
+    return replace(
+        source, rows=replace(source.upstream, plan=source.upstream.plan.with_shards(count))
+    )
 
 
-def find_leaves(plan: Plan) -> Iterator[OperatorInput]:
+def find_leaves(plan: LocalPlan) -> Iterator[LocalOperatorInput]:
     """Yield the inputs of a chain that read sources, in the order of `Plan.sources`."""
     for operator_input in plan.inputs:
-        if isinstance(operator_input.rows, Upstream):
+        if isinstance(operator_input.rows, LocalUpstream):
             yield from find_leaves(operator_input.rows.plan)
         else:
             yield operator_input

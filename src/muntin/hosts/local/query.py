@@ -14,10 +14,10 @@ import polars as pl
 from muntin.explain.glance import format_html_table
 from muntin.hosts.definition import StartOptions
 from muntin.hosts.interrupts import register_query
-from muntin.hosts.local.checkpoint import Checkpoint, LogCheckpoint, MemoryCheckpoint
-from muntin.hosts.local.delivery import RESULTS, Delivery, Destination, make_destinations
+from muntin.hosts.local.checkpoint import LocalCheckpoint, LogCheckpoint, MemoryCheckpoint
+from muntin.hosts.local.delivery import RESULTS, Delivery, LocalDestination, make_destinations
 from muntin.hosts.local.loop import Loop, Pace
-from muntin.hosts.local.plan import Plan
+from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.local.rescale import rescale_folder, rescale_operators
 from muntin.hosts.local.run import OperatorRun
 from muntin.hosts.progress import Totals
@@ -39,9 +39,9 @@ class Job:
             to the operating system.
     """
 
-    plan: Plan
+    plan: LocalPlan
     folder: str | None
-    outputs: tuple[Destination, ...]
+    outputs: tuple[LocalDestination, ...]
     pace: Pace
     sync_every: float | None
 
@@ -52,7 +52,7 @@ class Job:
             totals: The figures so far; by default those of the checkpoint.
         """
         with ExitStack() as undo:
-            checkpoint: Checkpoint = MemoryCheckpoint()
+            checkpoint: LocalCheckpoint = MemoryCheckpoint()
             if self.folder is not None:
                 checkpoint = LogCheckpoint(self.folder, self.sync_every)
             undo.callback(checkpoint.close)
@@ -60,7 +60,7 @@ class Job:
             pool = ThreadPoolExecutor(plan.shards) if plan.shards > 1 else None
             if pool is not None:
                 undo.callback(pool.shutdown)
-            run = OperatorRun(plan, checkpoint.store, pool)
+            run = OperatorRun(plan, checkpoint.open_store, pool)
             readers = []
             for source in plan.sources:
                 readers.append(source.open())
@@ -78,7 +78,7 @@ class LocalQuery(Query):
     def __init__(self, job: Job, name: str | None) -> None:
         super().__init__()
         self.checkpoint = job.folder
-        self.outputs: tuple[Destination, ...] = job.outputs
+        self.outputs: tuple[LocalDestination, ...] = job.outputs
         self._name = name
         self._job = job
         self._idle_rounds = 0
@@ -90,7 +90,7 @@ class LocalQuery(Query):
     def _begin(self, loop: Loop) -> None:
         self._loop, self.progress, self._ended = loop, loop.progress, False
         self._thread = threading.Thread(
-            target=self._work, daemon=True, name=f"muntin-{self._name or 'query'}"
+            target=self._run_loop, daemon=True, name=f"muntin-{self._name or 'query'}"
         )
         self._thread.start()
 
@@ -131,7 +131,7 @@ class LocalQuery(Query):
         if self._job.folder is None:
             hint = "start it with checkpoint=, or with another shards="
             raise OptionError("rescale", shards, "needs a checkpoint", hint)
-        if any(plan.asked is not None for plan in self._job.plan.plans):
+        if any(plan.requested_shards is not None for plan in self._job.plan.plans):
             hint = "start it with another shards= from the same checkpoint"
             raise OptionError("rescale", shards, "can't be changed on a running query", hint)
 
@@ -168,10 +168,10 @@ class LocalQuery(Query):
 
         return wait
 
-    def _work(self) -> None:
+    def _run_loop(self) -> None:
         loop = self._loop
         try:
-            for done in loop.batches():
+            for done in loop.run_batches():
                 if done is not None:
                     self.progress = done[0]
                     self.show(self.progress.batch, done[1])
@@ -190,7 +190,7 @@ class LocalQuery(Query):
                 self._changed.notify_all()
 
 
-def start_query(plan: Plan, options: StartOptions) -> LocalQuery:
+def start_query(plan: LocalPlan, options: StartOptions) -> LocalQuery:
     """Start a query with the options of `Definition.start`."""
     waits, every = sync_seconds(options.durable), options.every
     seconds = 0.0 if every is None else micros("every", every) / 1_000_000
@@ -199,7 +199,7 @@ def start_query(plan: Plan, options: StartOptions) -> LocalQuery:
     return LocalQuery(Job(plan, options.checkpoint, outputs, pace, waits), options.name)
 
 
-def resume_plan(plan: Plan, checkpoint: Checkpoint) -> Plan:
+def resume_plan(plan: LocalPlan, checkpoint: LocalCheckpoint) -> LocalPlan:
     """Return the plan with the checkpoint's shard counts, where the user asked for none.
 
     An operator for which the user asked for another number is rescaled in the checkpoint.
@@ -207,7 +207,7 @@ def resume_plan(plan: Plan, checkpoint: Checkpoint) -> Plan:
     Raises:
         SpecChangedError: When the checkpoint was written by another chain of operators.
     """
-    shards = checkpoint.committed.shards
+    shards = checkpoint.last_commit.shards
     if not shards:
         return plan
     if len(shards) != len(plan.plans):
@@ -215,16 +215,16 @@ def resume_plan(plan: Plan, checkpoint: Checkpoint) -> Plan:
             f"the checkpoint was written by a chain of {len(shards)} operators, and this query has "
             f"{len(plan.plans)}: go back to that chain, or start with a new checkpoint folder"
         )
-    if len(checkpoint.committed.ends) != len(plan.sources):
+    if len(checkpoint.last_commit.ends) != len(plan.sources):
         raise SpecChangedError(
-            f"the checkpoint was written by a query of {len(checkpoint.committed.ends)} sources, "
+            f"the checkpoint was written by a query of {len(checkpoint.last_commit.ends)} sources, "
             f"and this query has {len(plan.sources)}: go back to them, or start with a new "
             "checkpoint folder"
         )
     free = [
         count
         for operator_plan, count in zip(plan.plans, shards, strict=True)
-        if operator_plan.asked is None
+        if operator_plan.requested_shards is None
     ]
     plan = plan.with_shards(free[0]) if free else plan
     if isinstance(checkpoint, LogCheckpoint):

@@ -37,7 +37,7 @@ def rescale_folder(folder: str, shards: int) -> None:
     check_count("shards", shards)
     checkpoint = LogCheckpoint(folder)
     try:
-        rescale_operators(checkpoint, (shards,) * len(checkpoint.committed.shards))
+        rescale_operators(checkpoint, (shards,) * len(checkpoint.last_commit.shards))
     finally:
         checkpoint.close()
 
@@ -45,22 +45,22 @@ def rescale_folder(folder: str, shards: int) -> None:
 def rescale_operators(checkpoint: LogCheckpoint, shards: Sequence[int]) -> None:
     """Move the state of each operator into a number of shards, if it has another."""
     for operator, count in enumerate(shards):
-        before = checkpoint.committed.shards[operator]
+        before = checkpoint.last_commit.shards[operator]
         if before != count:
             _LOG.info("%s: moving %d shards into %d", checkpoint.folder, before, count)
             _rescale_operator(checkpoint, operator, count)
 
 
 def _rescale_operator(checkpoint: LogCheckpoint, operator: int, shards: int) -> None:
-    before = range(checkpoint.committed.shards[operator])
-    stored = checkpoint.committed.manifests
+    before = range(checkpoint.last_commit.shards[operator])
+    stored = checkpoint.last_commit.manifests
     manifests = [parse_manifest(stored[operator, shard]) for shard in before]
     division = _DIVISIONS[manifests[0].kind](manifests)
     moved: dict[int, dict[int, tuple[int, int]]] = {}
     blobs: dict[tuple[int, int], bytes] = {}
     for shard, manifest in zip(before, manifests, strict=True):
         for number in (number for run in manifest.runs() for number in run.blobs):
-            blob = checkpoint.blob((operator, shard, number))
+            blob = checkpoint.read_blob((operator, shard, number))
             for new, rows, part in split_blob(number, blob, division, shards):
                 drawn_number = draw_number(1)
                 moved.setdefault(number, {})[new] = (drawn_number, rows)

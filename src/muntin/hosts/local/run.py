@@ -12,13 +12,13 @@ import polars as pl
 from muntin.engine.operator import (
     REJECTED,
     RESULTS,
-    Judged,
     Part,
     ShardState,
     StepOutput,
     Task,
+    TaskWatermark,
 )
-from muntin.hosts.local.plan import OperatorInput, Plan, Upstream
+from muntin.hosts.local.plan import LocalOperatorInput, LocalPlan
 from muntin.hosts.local.rejected import fit_own, fit_upstream
 from muntin.hosts.progress import INNER, STAGE
 from muntin.sources.source import Remainder
@@ -30,13 +30,13 @@ from muntin.state.runs import FrameCache
 # Size of the cached frames of all shards of an operator, bytes.
 _CACHE_BYTES = 512 << 20
 
-Rows = Iterable[pl.DataFrame]
+FrameStream = Iterable[pl.DataFrame]
 Stores = Callable[[int, int], Blobs]
 """A function that opens the store of an operator's shard, by their numbers."""
 
 
 @dataclass
-class Emitted:
+class BatchOutput:
     """The output of a batch.
 
     Attributes:
@@ -66,7 +66,7 @@ class OperatorRun:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: LocalPlan,
         stores: Stores,
         pool: ThreadPoolExecutor | None = None,
         number: int = 0,
@@ -78,29 +78,28 @@ class OperatorRun:
         self._caches = [FrameCache(_CACHE_BYTES // plan.shards) for _ in self._stores]
         for shard in range(plan.shards):
             # The shard compares the spec that wrote its store with its own.
-            plan.operator.open(self._state(shard))
+            plan.operator.open(self._make_state(shard))
         self._judged = _read_watermark(self._stores[0])
-        self._no_results = pl.DataFrame(schema=plan.shown)
+        self._no_results = pl.DataFrame(schema=plan.output_schema)
         self._no_rejected = pl.DataFrame(schema=dict(plan.layout.kinds))
         self._upstream_runs: dict[str, OperatorRun] = {}
         number += 1
         for operator_input in plan.inputs:
-            if isinstance(operator_input.rows, Upstream):
-                self._upstream_runs[operator_input.name] = OperatorRun(
-                    operator_input.rows.plan, stores, pool, number
-                )
-                number += len(operator_input.rows.plan.plans)
+            if (upstream := operator_input.upstream) is not None:
+                run = OperatorRun(upstream.plan, stores, pool, number)
+                self._upstream_runs[operator_input.name] = run
+                number += len(upstream.plan.plans)
 
     def step(
         self,
-        read: Iterator[Rows],
+        read: Iterator[FrameStream],
         now: int,
         wall: int | None,
         *,
         final: bool,
         ends_run: bool = False,
         rest: Iterator[Remainder] | None = None,
-    ) -> Emitted:
+    ) -> BatchOutput:
         """Run a batch through the upstream operators, and through this one.
 
         Args:
@@ -116,20 +115,20 @@ class OperatorRun:
         upstream_rejected: list[pl.DataFrame] = []
         progress: list[dict[str, Any]] = []
         for operator_input in self.plan.inputs:
-            rows: Rows = ()
+            rows: FrameStream = ()
             reached: int | None = None
             more = Remainder()
-            if isinstance(operator_input.rows, Upstream):
-                emitted = self._upstream_runs[operator_input.name].step(
+            if (upstream := operator_input.upstream) is not None:
+                name = operator_input.name
+                output = self._upstream_runs[name].step(
                     read, now, wall, final=final, ends_run=ends_run, rest=rest
                 )
-                upstream_rejected.append(
-                    fit_upstream(self.plan.layout, emitted.rejected, operator_input.name)
-                )
-                stage = operator_input.name or ("join" if operator_input.rows.plan.joins else INNER)
-                reached = _find_event_time(emitted.progress, operator_input.ahead)
-                progress += [_add_stage(shard, stage) for shard in emitted.progress]
-                rows = [operator_input.rows.rows(emitted.results)] if len(emitted.results) else []
+                upstream_rejected.append(fit_upstream(self.plan.layout, output.rejected, name))
+                stage = name or ("join" if upstream.plan.is_join else INNER)
+                reached = _find_event_time(output.progress, operator_input.ahead)
+                progress += [_prefix_stage(shard, stage) for shard in output.progress]
+                if len(output.results):
+                    rows = [upstream.add_window_time(output.results)]
             else:
                 rows, more = next(read), next(rest, more)
             parts += self._prepare(operator_input, rows, now, reached, more)
@@ -138,7 +137,7 @@ class OperatorRun:
         own_rejected = [out.rows[REJECTED] for out in outputs if len(out.rows[REJECTED])]
         fitted = [fit_own(self.plan.layout, rows) for rows in own_rejected]
         rejected = [rows for rows in (*upstream_rejected, *fitted) if len(rows)]
-        return Emitted(
+        return BatchOutput(
             self._select_results([out.rows[RESULTS] for out in outputs if len(out.rows[RESULTS])]),
             _concatenate(rejected, self._no_rejected),
             [*own_progress, *progress],
@@ -146,8 +145,8 @@ class OperatorRun:
 
     def _prepare(
         self,
-        operator_input: OperatorInput,
-        rows: Rows,
+        operator_input: LocalOperatorInput,
+        rows: FrameStream,
         now: int,
         reached: int | None,
         more: Remainder,
@@ -158,12 +157,12 @@ class OperatorRun:
             lambda: backlog, finished=more.finished,
         )  # fmt: skip
 
-        def messages() -> Iterator[pl.DataFrame]:
+        def read_messages() -> Iterator[pl.DataFrame]:
             for frame in rows:
                 if len(frame):
                     yield operator_input.reader.read(frame, now)
 
-        parts = self.plan.operator.prepare(messages(), task)
+        parts = self.plan.operator.prepare(read_messages(), task)
         for part in parts:
             part.input = operator_input.name
         return parts
@@ -173,7 +172,7 @@ class OperatorRun:
     ) -> list[StepOutput]:
         def run(shard: int) -> StepOutput:
             shard_parts = [part for part in parts if part.shard == shard]
-            state = self._state(shard, ends_run)
+            state = self._make_state(shard, ends_run)
             return self.plan.operator.open(state).run(shard_parts, wall, final=final)
 
         numbers = range(self.plan.shards)
@@ -182,7 +181,7 @@ class OperatorRun:
         self._judged = outputs[0].judged or self._judged
         return outputs
 
-    def _state(self, shard: int, ends_run: bool = False) -> ShardState:
+    def _make_state(self, shard: int, ends_run: bool = False) -> ShardState:
         cache = self._caches[shard]
         cache.set_owner((self._identity, shard))
         return ShardState(self._identity, shard, self._stores[shard], cache, ends_run)
@@ -196,7 +195,7 @@ class OperatorRun:
             pl.col(name) if rows.schema[name] == kind else pl.col(name).cast(kind)
             for name, kind in self.plan.results.items()
         )
-        return results if self.plan.shape is None else self.plan.shape.apply(results)
+        return results if self.plan.select_list is None else self.plan.select_list.apply(results)
 
 
 def _concatenate(frames: Sequence[pl.DataFrame], nothing: pl.DataFrame) -> pl.DataFrame:
@@ -205,13 +204,13 @@ def _concatenate(frames: Sequence[pl.DataFrame], nothing: pl.DataFrame) -> pl.Da
     return pl.concat(frames) if frames else nothing
 
 
-def _read_watermark(store: Blobs) -> Judged:
+def _read_watermark(store: Blobs) -> TaskWatermark:
     """Return the watermark and source offsets of an operator from a shard's last manifest."""
     text = store.load()
     if text is None:
-        return Judged(True, None, TakenOffsets())
+        return TaskWatermark(True, None, TakenOffsets())
     manifest = parse_manifest(text)
-    return Judged(True, manifest.watermark, TakenOffsets(manifest.offsets.get("", ())))
+    return TaskWatermark(True, manifest.watermark, TakenOffsets(manifest.offsets.get("", ())))
 
 
 def _find_event_time(progress: Sequence[dict[str, Any]], ahead: int | None) -> int | None:
@@ -223,7 +222,7 @@ def _find_event_time(progress: Sequence[dict[str, Any]], ahead: int | None) -> i
     return min(watermarks) + ahead if watermarks else None
 
 
-def _add_stage(shard: dict[str, Any], stage: str) -> dict[str, Any]:
+def _prefix_stage(shard: dict[str, Any], stage: str) -> dict[str, Any]:
     """Return a shard's figures with the path to its operator from the one downstream of it."""
     before = shard.get(STAGE)
     return {**shard, STAGE: f"{stage}/{before}" if before else stage}

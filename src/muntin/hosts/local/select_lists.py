@@ -8,7 +8,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.hosts.local.expressions import parse_sql_expression, resolve_condition
-from muntin.hosts.local.plan import Plan
+from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.pair_columns import PairColumns
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining, Windowing
 
@@ -18,7 +18,7 @@ _ALWAYS = (columns.WINDOW_START, columns.WINDOW_END, columns.EMISSION)
 MakeRows = Callable[[pl.DataFrame], pl.DataFrame]
 
 
-def show_windows(plan: Plan, windowing: Windowing) -> Plan:
+def show_windows(plan: LocalPlan, windowing: Windowing) -> LocalPlan:
     """Return the plan with the selected columns, and the windows that meet `HAVING`.
 
     A revision that doesn't meet `HAVING` becomes a retraction, since an earlier one of its window
@@ -30,11 +30,11 @@ def show_windows(plan: Plan, windowing: Windowing) -> Plan:
     if windowing.columns is None:
         return plan
     has_end = any(_is_bound(one, columns.WINDOW_END) for one in windowing.columns)
-    apply = _window_rows(plan.results, windowing)
+    apply = _make_window_select(plan.results, windowing)
     return plan.select(apply, plan.keys, by_window=True, has_end=has_end)
 
 
-def show_pairs(plan: Plan, joining: Joining, names: PairColumns) -> Plan:
+def show_pairs(plan: LocalPlan, joining: Joining, names: PairColumns) -> LocalPlan:
     """Return the plan with the selected pairs and columns.
 
     Raises:
@@ -45,7 +45,7 @@ def show_pairs(plan: Plan, joining: Joining, names: PairColumns) -> Plan:
     holds = None if joining.where is None else resolve_condition(schema, "WHERE", joining.where)
     shown: list[pl.Expr] | None = None
     if joining.columns is not None:
-        shown = [_pair_column(schema, one, names) for one in names.select(joining.columns)]
+        shown = [_make_pair_column(schema, one, names) for one in names.select(joining.columns)]
         shown += [pl.col(name) for name in names.own]
 
     def apply(results: pl.DataFrame) -> pl.DataFrame:
@@ -58,7 +58,7 @@ def show_pairs(plan: Plan, joining: Joining, names: PairColumns) -> Plan:
     return plan.select(apply, plan.keys)
 
 
-def _window_rows(schema: pl.Schema, windowing: Windowing) -> MakeRows:
+def _make_window_select(schema: pl.Schema, windowing: Windowing) -> MakeRows:
     """Return the function that applies a select list to windows."""
     spec, shown = windowing.spec, windowing.columns or ()
     having = (
@@ -69,7 +69,7 @@ def _window_rows(schema: pl.Schema, windowing: Windowing) -> MakeRows:
     if having is None and spec.windows.retracts:
         alive = ~retracted
     identity = (*spec.keys, columns.WINDOW_START, columns.WINDOW_END, columns.REVISION)
-    selected = [_window_column(schema, one, alive, identity, having) for one in shown]
+    selected = [_make_window_column(schema, one, alive, identity, having) for one in shown]
     stays = pl.col(_HOLDS) | retracted
     if spec.firing.accumulate:
         stays = stays | (pl.col(columns.REVISION) > 0)
@@ -83,7 +83,7 @@ def _window_rows(schema: pl.Schema, windowing: Windowing) -> MakeRows:
     return apply
 
 
-def _window_column(
+def _make_window_column(
     schema: pl.Schema,
     column: Column,
     alive: pl.Expr | None,
@@ -115,7 +115,7 @@ def _name_pairs(schema: pl.Schema, names: PairColumns) -> MakeRows:
     return lambda rows: rows.select(plain)
 
 
-def _pair_column(schema: pl.Schema, column: Column, names: PairColumns) -> pl.Expr:
+def _make_pair_column(schema: pl.Schema, column: Column, names: PairColumns) -> pl.Expr:
     value = parse_sql_expression(schema, "SELECT", column.text)
     if names.is_null_in_retractions(column):
         value = pl.when(_EMISSION != "retract").then(value)

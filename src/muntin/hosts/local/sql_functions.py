@@ -12,11 +12,11 @@ from muntin.hosts.local.sql_values import (
     Unportable,
     Value,
     choose,
+    coalesce,
     compare,
-    first_non_null,
     join_texts,
+    make_text_value,
     require_condition,
-    text_value,
 )
 
 Function = Callable[[Sequence[Value]], Value]
@@ -45,7 +45,7 @@ def _of_text(value: Value, name: str) -> pl.Expr:
 
 
 def _texts(name: str, compute: Callable[[pl.Expr], pl.Expr]) -> Function:
-    return lambda values: text_value(compute(_of_text(values[0], name)))
+    return lambda values: make_text_value(compute(_of_text(values[0], name)))
 
 
 def _abs(values: Sequence[Value]) -> Value:
@@ -82,7 +82,7 @@ def _substring(values: Sequence[Value]) -> Value:
         raise Unportable("substring() with bounds other than numbers from 1")
     start, length = (*numbers, None)[:2]
     assert isinstance(start, int)
-    return text_value(_of_text(value, "substring").str.slice(start - 1, length))  # type: ignore[arg-type]
+    return make_text_value(_of_text(value, "substring").str.slice(start - 1, length))  # type: ignore[arg-type]
 
 
 def _starts(name: str, ends: bool) -> Function:
@@ -130,22 +130,22 @@ def _build_struct(values: Sequence[Value]) -> Value:
 
 
 def _trim(values: Sequence[Value]) -> Value:
-    return text_value(_of_text(values[0], "trim").str.strip_chars(" "))
+    return make_text_value(_of_text(values[0], "trim").str.strip_chars(" "))
 
 
 FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
     "abs": (1, 1, _abs),
-    "coalesce": (1, 99, first_non_null),
+    "coalesce": (1, 99, coalesce),
     "concat": (1, 99, join_texts),
     "endswith": (2, 2, _starts("endswith", ends=True)),
     "if": (3, 3, _if),
-    "ifnull": (2, 2, first_non_null),
+    "ifnull": (2, 2, coalesce),
     "length": (1, 1, _length),
     "lower": (1, 1, _texts("lower", lambda one: one.str.to_lowercase())),
     "ltrim": (1, 1, _texts("ltrim", lambda one: one.str.strip_chars_start(" "))),
     "named_struct": (2, 999, _build_struct),
     "nullif": (2, 2, _nullif),
-    "nvl": (2, 2, first_non_null),
+    "nvl": (2, 2, coalesce),
     "rtrim": (1, 1, _texts("rtrim", lambda one: one.str.strip_chars_end(" "))),
     "startswith": (2, 2, _starts("startswith", ends=False)),
     "substring": (2, 3, _substring),

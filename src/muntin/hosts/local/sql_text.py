@@ -43,19 +43,19 @@ _TYPES = {
 }  # fmt: skip
 
 
-def read_sql(text: str, lookup: FindColumn) -> Value:
+def read_sql(text: str, find_column: FindColumn) -> Value:
     """Parse an expression.
 
     Args:
         text: The expression.
-        lookup: Finds columns, and raises the error for a missing one.
+        find_column: Finds columns, and raises the error for a missing one.
 
     Raises:
         Unportable: When Polars and Spark don't both have an operator or function with the same
             meaning.
     """
-    reader = _Reader(text, lookup)
-    value = reader.any()
+    reader = _Parser(text, find_column)
+    value = reader.parse_condition()
     if reader.token:
         raise Unportable(repr(reader.token))
     return value
@@ -68,240 +68,240 @@ def read_values(text: str) -> list[list[Value]]:
         Unportable: When a value isn't computed from literals alone, or not alike on both hosts.
     """
 
-    def lookup(path: list[str]) -> Value:
+    def refuse_column(path: list[str]) -> Value:
         raise Unportable(f"{'.'.join(path)} among VALUES")
 
-    reader = _Reader(text, lookup)
-    rows = reader.rows()
+    reader = _Parser(text, refuse_column)
+    rows = reader.parse_rows()
     if reader.token:
         raise Unportable(repr(reader.token))
     return rows
 
 
-class _Reader:
-    """Reads tokens from left to right; its methods are in the order of precedence, lowest first."""
+class _Parser:
+    """Parses tokens from left to right, with a method for each level of precedence."""
 
-    def __init__(self, text: str, lookup: FindColumn) -> None:
+    def __init__(self, text: str, find_column: FindColumn) -> None:
         self._text = text.strip()
-        self._lookup = lookup
+        self._lookup = find_column
         self._at = 0
         self.kind = self.token = ""
         self._advance()
 
-    def rows(self) -> list[list[Value]]:
+    def parse_rows(self) -> list[list[Value]]:
         """Parse rows with commas between them: values in parentheses, or one value each."""
-        rows = [self._row()]
-        while self._takes(","):
-            rows.append(self._row())
+        rows = [self._parse_row()]
+        while self._accept(","):
+            rows.append(self._parse_row())
         return rows
 
-    def _row(self) -> list[Value]:
-        return self._list() if self._takes("(") else [self.any()]
+    def _parse_row(self) -> list[Value]:
+        return self._parse_list() if self._accept("(") else [self.parse_condition()]
 
-    def any(self) -> Value:
+    def parse_condition(self) -> Value:
         """Parse conditions joined by OR, which binds loosest."""
-        value = self._all()
-        while self._takes("OR"):
-            left, right = value, self._all()
-            value = values.condition_value(
+        value = self._parse_conjunction()
+        while self._accept("OR"):
+            left, right = value, self._parse_conjunction()
+            value = values.make_condition_value(
                 values.require_condition("OR", left) | values.require_condition("OR", right)
             )
         return value
 
-    def _all(self) -> Value:
-        value = self._not()
-        while self._takes("AND"):
-            left, right = value, self._not()
-            value = values.condition_value(
+    def _parse_conjunction(self) -> Value:
+        value = self._parse_negation()
+        while self._accept("AND"):
+            left, right = value, self._parse_negation()
+            value = values.make_condition_value(
                 values.require_condition("AND", left) & values.require_condition("AND", right)
             )
         return value
 
-    def _not(self) -> Value:
-        if self._takes("NOT"):
-            return values.negate_condition(self._not())
-        return self._predicate()
+    def _parse_negation(self) -> Value:
+        if self._accept("NOT"):
+            return values.negate_condition(self._parse_negation())
+        return self._parse_predicate()
 
-    def _predicate(self) -> Value:
-        value = self._sum()
+    def _parse_predicate(self) -> Value:
+        value = self._parse_sum()
         while True:
             sign = _SIGNS.get(self.token, self.token)
             if self.kind == "sign" and sign in _COMPARISONS:
                 self._advance()
-                value = values.compare(sign, value, self._sum())
-            elif self._takes("IS"):
-                value = self._is(value)
-            elif self._upper in ("NOT", "IN", "BETWEEN", "LIKE"):
-                is_negated = self._takes("NOT")
-                test = self._membership(value)
+                value = values.compare(sign, value, self._parse_sum())
+            elif self._accept("IS"):
+                value = self._parse_is(value)
+            elif self._get_keyword in ("NOT", "IN", "BETWEEN", "LIKE"):
+                is_negated = self._accept("NOT")
+                test = self._parse_membership(value)
                 value = values.negate_condition(test) if is_negated else test
             else:
                 return value
 
-    def _membership(self, value: Value) -> Value:
-        if self._takes("IN"):
+    def _parse_membership(self, value: Value) -> Value:
+        if self._accept("IN"):
             self._expect("(")
-            equal = [values.compare("=", value, one).expression for one in self._list()]
+            equal = [values.compare("=", value, one).expression for one in self._parse_list()]
             whole = equal[0]
             for one in equal[1:]:
                 whole = whole | one
-            return values.condition_value(whole)
-        if self._takes("BETWEEN"):
-            least = self._sum()
+            return values.make_condition_value(whole)
+        if self._accept("BETWEEN"):
+            least = self._parse_sum()
             self._expect("AND")
             above = values.compare(">=", value, least).expression
-            return values.condition_value(
-                above & values.compare("<=", value, self._sum()).expression
+            return values.make_condition_value(
+                above & values.compare("<=", value, self._parse_sum()).expression
             )
         self._expect("LIKE")
-        return values.match(value, self._sum())
+        return values.match(value, self._parse_sum())
 
-    def _is(self, value: Value) -> Value:
-        is_negated = self._takes("NOT")
-        if self._takes("NULL"):
+    def _parse_is(self, value: Value) -> Value:
+        is_negated = self._accept("NOT")
+        if self._accept("NULL"):
             test = value.expression.is_null()
-        elif self._takes("DISTINCT"):
+        elif self._accept("DISTINCT"):
             self._expect("FROM")
-            test = ~values.compare("<=>", value, self._sum()).expression
-        elif self._upper in ("TRUE", "FALSE"):
-            wanted = self._upper == "TRUE"
+            test = ~values.compare("<=>", value, self._parse_sum()).expression
+        elif self._get_keyword in ("TRUE", "FALSE"):
+            wanted = self._get_keyword == "TRUE"
             self._advance()
             test = values.require_condition("IS", value).eq_missing(pl.lit(wanted))
         else:
             raise Unportable(f"IS {self.token}")
-        return values.condition_value(~test if is_negated else test)
+        return values.make_condition_value(~test if is_negated else test)
 
-    def _sum(self) -> Value:
-        value = self._product()
+    def _parse_sum(self) -> Value:
+        value = self._parse_product()
         while self.kind == "sign" and self.token in ("+", "-", "||"):
             sign = self.token
             self._advance()
-            if sign != "||" and self._takes("INTERVAL"):
-                value = values.shift(sign, value, self._interval())
+            if sign != "||" and self._accept("INTERVAL"):
+                value = values.shift(sign, value, self._parse_interval())
                 continue
-            other = self._product()
+            other = self._parse_product()
             joins = sign == "||"
             value = values.join_texts([value, other]) if joins else values.add(sign, value, other)
         return value
 
-    def _interval(self) -> int:
+    def _parse_interval(self) -> int:
         """Parse the number and the unit of an interval, in microseconds."""
         content = self.token.strip("'\"")
         self._advance()
-        micros = _UNITS.get(self._upper.removesuffix("S"))
+        micros = _UNITS.get(self._get_keyword.removesuffix("S"))
         if micros is None or not re.fullmatch(r"-?\d+(\.\d{1,6})?", content):
-            raise Unportable(f"INTERVAL in {self._upper or self.token}")
+            raise Unportable(f"INTERVAL in {self._get_keyword or self.token}")
         self._advance()
         return int(Decimal(content) * micros)
 
-    def _product(self) -> Value:
-        value = self._sign()
+    def _parse_product(self) -> Value:
+        value = self._parse_sign()
         while self.kind == "sign" and self.token in ("*", "/", "%"):
             sign = self.token
             self._advance()
-            other = self._sign()
+            other = self._parse_sign()
             if sign == "*":
                 value = values.add(sign, value, other)
             else:
-                value = (values.divide if sign == "/" else values.remainder)(value, other)
+                value = (values.divide if sign == "/" else values.compute_remainder)(value, other)
         return value
 
-    def _sign(self) -> Value:
-        if self._takes("-"):
-            return values.negate(self._sign())
-        if self._takes("+"):
-            return self._sign()
-        return self._primary()
+    def _parse_sign(self) -> Value:
+        if self._accept("-"):
+            return values.negate(self._parse_sign())
+        if self._accept("+"):
+            return self._parse_sign()
+        return self._parse_primary()
 
-    def _primary(self) -> Value:
+    def _parse_primary(self) -> Value:
         kind, token = self.kind, self.token
         if kind == "sign":
             self._expect("(")
-            value = self.any()
+            value = self.parse_condition()
             self._expect(")")
             return value
         if not kind:
             raise Unportable("no end")
-        if kind == "word" and self._upper in _WORDS:
-            return self._word()
+        if kind == "word" and self._get_keyword in _WORDS:
+            return self._parse_word()
         self._advance()
         if kind == "number":
-            return _number(token)
+            return _parse_number(token)
         if kind == "text":
-            return _text(token)
+            return _parse_text(token)
         if kind == "word" and self.kind == "text" and token.upper() in ("DATE", "TIMESTAMP"):
-            moment = str(_text(self.token).literal)
+            moment = str(_parse_text(self.token).literal)
             self._advance()
-            return _moment(token.upper(), moment)
-        if kind == "word" and self._takes("("):
-            return call_function(token, self._list())
-        return self._column(token)
+            return _parse_time(token.upper(), moment)
+        if kind == "word" and self._accept("("):
+            return call_function(token, self._parse_list())
+        return self._parse_column(token)
 
-    def _word(self) -> Value:
-        word = self._upper
+    def _parse_word(self) -> Value:
+        word = self._get_keyword
         self._advance()
         if word == "NULL":
             return NULL_VALUE
         if word in ("TRUE", "FALSE"):
-            return values.condition_value(pl.lit(word == "TRUE"))
+            return values.make_condition_value(pl.lit(word == "TRUE"))
         if word == "CASE":
-            return self._case()
+            return self._parse_case()
         if word == "CAST":
-            return self._cast()
+            return self._parse_cast()
         raise Unportable(word)
 
-    def _case(self) -> Value:
-        subject = None if self._upper == "WHEN" else self.any()
+    def _parse_case(self) -> Value:
+        subject = None if self._get_keyword == "WHEN" else self.parse_condition()
         branches = []
-        while self._takes("WHEN"):
-            holds = self.any()
+        while self._accept("WHEN"):
+            holds = self.parse_condition()
             if subject is not None:
                 holds = values.compare("=", subject, holds)
             self._expect("THEN")
-            branches.append((values.require_condition("WHEN", holds), self.any()))
-        rest = self.any() if self._takes("ELSE") else NULL_VALUE
+            branches.append((values.require_condition("WHEN", holds), self.parse_condition()))
+        rest = self.parse_condition() if self._accept("ELSE") else NULL_VALUE
         self._expect("END")
         return values.choose(branches, rest)
 
-    def _cast(self) -> Value:
+    def _parse_cast(self) -> Value:
         self._expect("(")
-        value = self.any()
+        value = self.parse_condition()
         self._expect("AS")
         name = self.token.lower()
         self._advance()
         self._expect(")")
-        return _cast(value, name)
+        return _cast_losslessly(value, name)
 
-    def _column(self, token: str) -> Value:
-        path = [_name(token)]
-        while self._takes("."):
-            path.append(_name(self.token))
+    def _parse_column(self, token: str) -> Value:
+        path = [_unquote_name(token)]
+        while self._accept("."):
+            path.append(_unquote_name(self.token))
             self._advance()
         if self.token == "(":
             raise Unportable(f"{'.'.join(path)}()")
         return self._lookup(path)
 
-    def _list(self) -> list[Value]:
+    def _parse_list(self) -> list[Value]:
         """Parse values up to a closing parenthesis."""
         items: list[Value] = []
-        while not self._takes(")"):
-            items.append(self.any())
+        while not self._accept(")"):
+            items.append(self.parse_condition())
             if self.token != ")":
                 self._expect(",")
         return items
 
     @property
-    def _upper(self) -> str:
+    def _get_keyword(self) -> str:
         return self.token.upper() if self.kind == "word" else ""
 
-    def _takes(self, wanted: str) -> bool:
-        if (self._upper or self.token) != wanted or self.kind not in ("word", "sign"):
+    def _accept(self, wanted: str) -> bool:
+        if (self._get_keyword or self.token) != wanted or self.kind not in ("word", "sign"):
             return False
         self._advance()
         return True
 
     def _expect(self, wanted: str) -> None:
-        if not self._takes(wanted):
+        if not self._accept(wanted):
             raise Unportable(repr(self.token) if self.token else f"no {wanted}")
 
     def _advance(self) -> None:
@@ -316,20 +316,22 @@ class _Reader:
         self._at = match.end()
 
 
-def _name(token: str) -> str:
+def _unquote_name(token: str) -> str:
     return token[1:-1].replace("``", "`") if token.startswith("`") else token
 
 
-def _number(token: str) -> Value:
+def _parse_number(token: str) -> Value:
     if token[-1] in "lL":
-        number = values.integer_literal(int(token[:-1]))
+        number = values.make_integer_literal(int(token[:-1]))
         return Value(number.cast(pl.Int64()), pl.Int64(), "integer", number.bits, number.literal)
     return (
-        values.integer_literal(int(token)) if token.isdecimal() else values.decimal_literal(token)
+        values.make_integer_literal(int(token))
+        if token.isdecimal()
+        else values.make_decimal_literal(token)
     )
 
 
-def _text(token: str) -> Value:
+def _parse_text(token: str) -> Value:
     if "\\" in token:
         raise Unportable("a text with a backslash")
     mark = token[0]
@@ -337,7 +339,7 @@ def _text(token: str) -> Value:
     return Value(pl.lit(content), pl.String(), "string", literal=content)
 
 
-def _moment(word: str, content: str) -> Value:
+def _parse_time(word: str, content: str) -> Value:
     """Parse a date, or a moment with a zone; without one, Spark would use the session's zone."""
     try:
         if word == "DATE":
@@ -351,16 +353,16 @@ def _moment(word: str, content: str) -> Value:
     return Value(pl.lit(moment).cast(dtype), dtype, "timestamp")
 
 
-def _cast(value: Value, name: str) -> Value:
+def _cast_losslessly(value: Value, name: str) -> Value:
     """Cast a value, if the cast is lossless."""
     wanted = _TYPES.get(name)
     if wanted is not None and value.dtype == wanted:
         return value
     if wanted is not None and value.family == "null":
-        return values.column_value(value.cast(wanted), wanted)
+        return values.make_column_value(value.cast(wanted), wanted)
     if wanted is not None and value.family == "integer":
-        narrow = values.column_value(value.expression, value.dtype)
-        wider = values.column_value(value.finish().cast(wanted), wanted)
+        narrow = values.make_column_value(value.expression, value.dtype)
+        wider = values.make_column_value(value.finish().cast(wanted), wanted)
         if wider.bits >= narrow.bits or wanted in (pl.Float64(), pl.String()):
             return wider
     raise Unportable(f"CAST({value.family} AS {name.upper()})")

@@ -64,7 +64,7 @@ class Value:
         return self.expression.cast(dtype)
 
 
-def column_value(expression: pl.Expr, dtype: pl.DataType) -> Value:
+def make_column_value(expression: pl.Expr, dtype: pl.DataType) -> Value:
     """Return the value of a column."""
     return Value(expression, dtype, name_family(dtype), _BITS.get(dtype, 0))
 
@@ -82,17 +82,17 @@ def name_family(dtype: pl.DataType) -> str:
     return next((family for kind, family in named if isinstance(dtype, kind)), "other")
 
 
-def condition_value(expression: pl.Expr) -> Value:
+def make_condition_value(expression: pl.Expr) -> Value:
     """Return the value of a condition."""
     return Value(expression, pl.Boolean(), "boolean")
 
 
-def text_value(expression: pl.Expr) -> Value:
+def make_text_value(expression: pl.Expr) -> Value:
     """Return the value of a computed text."""
     return Value(expression, pl.String(), "string")
 
 
-def integer_literal(number: int) -> Value:
+def make_integer_literal(number: int) -> Value:
     """Return the value of an integer literal."""
     dtype = pl.Int32() if number.bit_length() <= 31 else pl.Int64()
     if number.bit_length() > 63:
@@ -100,7 +100,7 @@ def integer_literal(number: int) -> Value:
     return Value(pl.lit(number, dtype), dtype, "integer", number.bit_length(), number)
 
 
-def decimal_literal(digits: str) -> Value:
+def make_decimal_literal(digits: str) -> Value:
     """Return the value of a decimal literal, or of a floating-point one if it has an exponent."""
     if re.search(r"[eEdD]", digits):
         return Value(pl.lit(float(digits.rstrip("dD"))), pl.Float64(), "float", literal=None)
@@ -115,8 +115,8 @@ NULL_VALUE = Value(pl.lit(None), pl.Null(), "null")
 
 def compare(sign: str, left: Value, right: Value) -> Value:
     """Compare two values of one family, or two numbers."""
-    left_operand, right_operand = _pair(sign, left, right)
-    return condition_value(_COMPARISONS[sign](left_operand, right_operand))
+    left_operand, right_operand = _align_operands(sign, left, right)
+    return make_condition_value(_COMPARISONS[sign](left_operand, right_operand))
 
 
 def add(sign: str, left: Value, right: Value) -> Value:
@@ -128,7 +128,7 @@ def add(sign: str, left: Value, right: Value) -> Value:
         dtype = max(left.dtype, right.dtype, key=lambda kind: _BITS[kind])
         one, other = left.cast(WIDE), right.cast(WIDE)
         return Value(_compute(sign, one, other), dtype, "integer", bits)
-    dtype = _floating(sign, left, right)
+    dtype = _find_float_type(sign, left, right)
     return Value(_compute(sign, left.cast(dtype), right.cast(dtype)), dtype, "float")
 
 
@@ -152,7 +152,7 @@ def divide(left: Value, right: Value) -> Value:
     return Value(left.cast(double) / right.cast(double), double, "float")
 
 
-def remainder(left: Value, right: Value) -> Value:
+def compute_remainder(left: Value, right: Value) -> Value:
     """Compute the remainder of a division by an integer; it has the sign of the dividend."""
     if right.family != "integer" or right.literal in (None, 0) or left.family != "integer":
         raise Unportable("% of these values: divide a whole number by one that isn't 0")
@@ -167,7 +167,7 @@ def remainder(left: Value, right: Value) -> Value:
 def negate(value: Value) -> Value:
     """Return a number with the opposite sign."""
     if isinstance(value.literal, int):
-        return replace(integer_literal(-value.literal), dtype=value.dtype)
+        return replace(make_integer_literal(-value.literal), dtype=value.dtype)
     if isinstance(value.literal, Decimal):
         return replace(value, expression=-value.expression, literal=-value.literal)
     if value.family not in ("integer", "float"):
@@ -182,7 +182,7 @@ def join_texts(values: Sequence[Value]) -> Value:
     for value in values:
         if value.family not in ("string", "null"):
             raise Unportable(f"|| of {value.family}")
-    return text_value(pl.concat_str([value.cast(pl.String()) for value in values]))
+    return make_text_value(pl.concat_str([value.cast(pl.String()) for value in values]))
 
 
 def match(value: Value, pattern: Value) -> Value:
@@ -193,12 +193,12 @@ def match(value: Value, pattern: Value) -> Value:
         raise Unportable(f"LIKE of {value.family}")
     signs = {"%": ".*", "_": "."}
     body = "".join(signs.get(sign) or re.escape(sign) for sign in pattern.literal)
-    return condition_value(value.cast(pl.String()).str.contains(f"(?s)^{body}$"))
+    return make_condition_value(value.cast(pl.String()).str.contains(f"(?s)^{body}$"))
 
 
 def negate_condition(value: Value) -> Value:
     """Return the negation of a condition."""
-    return condition_value(~require_condition("NOT", value))
+    return make_condition_value(~require_condition("NOT", value))
 
 
 def require_condition(word: str, value: Value) -> pl.Expr:
@@ -217,7 +217,7 @@ def choose(branches: Sequence[tuple[pl.Expr, Value]], rest: Value) -> Value:
     return replace(values[0], expression=chosen)
 
 
-def first_non_null(values: Sequence[Value]) -> Value:
+def coalesce(values: Sequence[Value]) -> Value:
     """Return the first value that isn't NULL."""
     unified = unify("coalesce", values)
     return replace(unified[0], expression=pl.coalesce([value.expression for value in unified]))
@@ -236,7 +236,7 @@ def unify(word: str, values: Sequence[Value]) -> list[Value]:
     if families <= {"float", "integer"}:
         doubles = [value for value in values if value.family == "float"]
         double = max(doubles, key=lambda value: value.dtype == pl.Float64())
-        dtype = max((_floating(word, double, one) for one in values), key=str)
+        dtype = max((_find_float_type(word, double, one) for one in values), key=str)
         return [Value(value.cast(dtype), dtype, "float") for value in values]
     dtypes = {value.dtype for value in values if value.family != "null"}
     if len(dtypes) > 1:
@@ -245,7 +245,7 @@ def unify(word: str, values: Sequence[Value]) -> list[Value]:
     return [Value(value.cast(dtype), dtype, name_family(dtype)) for value in values]
 
 
-def _pair(sign: str, left: Value, right: Value) -> tuple[pl.Expr, pl.Expr]:
+def _align_operands(sign: str, left: Value, right: Value) -> tuple[pl.Expr, pl.Expr]:
     """Return two values in a type in which they can be compared."""
     families = {left.family, right.family} - {"null"}
     if len(families) < 2 and "null" in (left.family, right.family):
@@ -254,13 +254,13 @@ def _pair(sign: str, left: Value, right: Value) -> tuple[pl.Expr, pl.Expr]:
     if families == {"integer"}:
         return left.cast(WIDE), right.cast(WIDE)
     if families <= {"integer", "decimal"} and families:
-        scale = max(_scale(left), _scale(right))
-        if any(_digits(value) + scale > 38 for value in (left, right)):
+        scale = max(_find_scale(left), _find_scale(right))
+        if any(_count_digits(value) + scale > 38 for value in (left, right)):
             raise Unportable(f"{sign} of numbers with so many digits")
         both = pl.Decimal(38, scale)
         return left.cast(both), right.cast(both)
     if "float" in families:
-        dtype = _floating(sign, left, right)
+        dtype = _find_float_type(sign, left, right)
         return left.cast(dtype), right.cast(dtype)
     if len(families) == 1 and families <= {"boolean", "string", *_TIMES}:
         if families <= {"timestamp", "timestamp_ntz"} and left.dtype != right.dtype:
@@ -269,18 +269,18 @@ def _pair(sign: str, left: Value, right: Value) -> tuple[pl.Expr, pl.Expr]:
     raise Unportable(f"{sign} of {left.family} and {right.family}")
 
 
-def _scale(value: Value) -> int:
+def _find_scale(value: Value) -> int:
     return value.dtype.scale if isinstance(value.dtype, pl.Decimal) else 0
 
 
-def _digits(value: Value) -> int:
+def _count_digits(value: Value) -> int:
     """Return the largest number of digits before the point of a number."""
     if isinstance(value.dtype, pl.Decimal):
         return (value.dtype.precision or 38) - value.dtype.scale
     return 38 if value.bits > 63 else 19
 
 
-def _floating(sign: str, left: Value, right: Value) -> pl.DataType:
+def _find_float_type(sign: str, left: Value, right: Value) -> pl.DataType:
     """Return the floating-point type of an operation on two numbers."""
     kinds = {value.dtype for value in (left, right) if value.family == "float"}
     others = {value.family for value in (left, right)} - {"float"}

@@ -36,7 +36,7 @@ class LogSnapshot(StateSnapshot):
 
     def __init__(self, folder: str, batch: int | None = None, operator: int = 0) -> None:
         self._contents = LogContents(Log(Path(folder)))
-        done = self._contents.committed
+        done = self._contents.last_commit
         if done.number < 0:
             hint = "give the folder that start(checkpoint=…) got, after its first batch"
             raise OptionError("CHECKPOINT", folder, "holds no windows", hint)
@@ -54,34 +54,36 @@ class LogSnapshot(StateSnapshot):
             raise OptionError(option, batch, problem, "leave it out")
         return batch
 
-    def texts(self, batch: int | None = None) -> dict[int, str]:
-        done = self._contents.committed
+    def read_manifests(self, batch: int | None = None) -> dict[int, str]:
+        done = self._contents.last_commit
         shards = range(done.shards[self._operator])
         return {shard: done.manifests[self._operator, shard] for shard in shards}
 
-    def blobs(self, wanted: Mapping[int, Sequence[int]], batch: int | None = None) -> ShardBlobs:
-        read, operator = self._contents.blob, self._operator
+    def read_blobs(
+        self, wanted: Mapping[int, Sequence[int]], batch: int | None = None
+    ) -> ShardBlobs:
+        read, operator = self._contents.read_blob, self._operator
         return {
             shard: {number: read((operator, shard, number)) for number in numbers}
             for shard, numbers in wanted.items()
         }
 
-    def sizes(self) -> dict[int, dict[int, int]]:
+    def measure_blobs(self) -> dict[int, dict[int, int]]:
         sizes: dict[int, dict[int, int]] = {shard: {} for shard in self.manifests}
-        for (operator, shard, number), size in self._contents.sizes().items():
+        for (operator, shard, number), size in self._contents.list_blob_sizes().items():
             if operator == self._operator:
                 sizes[shard][number] = size
         return sizes
 
     def read_written_since(self, since: int) -> dict[int, list[bytes]]:
-        # No batch but the newest one is kept, and `known` has refused every other.
+        # Only the newest batch is stored, and `check_batch` has refused any other.
         raise AssertionError(since)
 
     def number_shards(self, count: int) -> Sequence[int]:
         return range(count)
 
     def window_schema(self, reader: StateReader) -> pl.Schema:
-        schema = dict(reader.nothing.schema)
+        schema = dict(reader.empty.schema)
         if reader.spec.axis == "time":
             bound = result_time_type(reader.types.get(str(reader.spec.time)))
             schema |= dict.fromkeys((columns.WINDOW_START, columns.WINDOW_END), bound)
@@ -90,7 +92,7 @@ class LogSnapshot(StateSnapshot):
     def message_schema(self, types: Mapping[str, pl.DataType], flag: str) -> pl.Schema:
         return pl.Schema({**types, flag: pl.Boolean()})
 
-    def show(self, rows: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
+    def fit_to_schema(self, rows: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
         return rows.select(pl.col(name).cast(kind) for name, kind in schema.items())
 
     def frame(self, view: StateView) -> pl.DataFrame:

@@ -14,12 +14,12 @@ from muntin.engine import columns
 from muntin.hosts.chain import disorder, refuse_revisions
 from muntin.hosts.local.definition import LocalDefinition, LocalJoined, LocalWindowedAggregate
 from muntin.hosts.local.derived import derive
-from muntin.hosts.local.expressions import UnportableError, literal_rows, parse_sql_expression
-from muntin.hosts.local.join_plan import build_join
+from muntin.hosts.local.expressions import UnportableError, parse_literal_rows, parse_sql_expression
+from muntin.hosts.local.join_plan import plan_join
 from muntin.hosts.local.lookups import look_up
-from muntin.hosts.local.plan import Input, Upstream
+from muntin.hosts.local.plan import InputRows, LocalInput, LocalUpstream
 from muntin.hosts.local.select_lists import show_pairs, show_windows
-from muntin.hosts.local.window_plan import build_windows
+from muntin.hosts.local.window_plan import plan_windows
 from muntin.hosts.local.window_rows import (
     collect_rows,
     plan_rolling_rows,
@@ -46,8 +46,7 @@ from muntin.sources.frames import FrameSource
 from muntin.sources.source import Source
 from muntin.sources.united import unite
 
-TableRows = Source | Upstream
-FindRows = Callable[[str], TableRows]
+FindRows = Callable[[str], InputRows]
 """A function that returns the rows of a table by its name."""
 ON_SPARK = "run it on Spark: host='spark', or --host spark of the command"
 
@@ -83,18 +82,18 @@ def _bind_windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregat
     rows, spec = _bind_rows(windowing.source, find), windowing.spec
     schema, ranking = rows.schema, windowing.ranking
     if ranking is not None:
-        spec = replace(spec, aggregates={ROWS: collect_rows(_columns_of_rows(rows), ranking)})
-    late = spec.lateness
-    if isinstance(rows, Upstream) and not late:
-        late = disorder(rows.plan.spec)
-    resolver = _resolver(schema)
-    bare = replace(resolver.resolve_spec(spec), lateness=late)
+        spec = replace(spec, aggregates={ROWS: collect_rows(_list_row_columns(rows), ranking)})
+    lateness = spec.lateness
+    if isinstance(rows, LocalUpstream) and not lateness:
+        lateness = disorder(rows.plan.spec)
+    resolver = _make_resolver(schema)
+    bare = replace(resolver.resolve_spec(spec), lateness=lateness)
     clock = resolver.resolve(windowing.clock)
-    messages = Input(rows, bare.time, windowing.where, clock, spec.max_ahead, bare.offset)
+    messages = LocalInput(rows, bare.time, windowing.where, clock, spec.max_ahead, bare.offset)
     keys = tuple(_resolve_key(schema, key) for key in windowing.keys)
     if windowing.each and windowing.columns is None:
         return LocalWindowedAggregate(plan_rolling_rows(messages, keys, bare, windowing.shards))
-    plan = build_windows(messages, keys, bare, windowing.shards)
+    plan = plan_windows(messages, keys, bare, windowing.shards)
     if ranking is not None:
         plan = show_ranked(plan, ranking)
     else:
@@ -102,43 +101,47 @@ def _bind_windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregat
     return LocalWindowedAggregate(plan)
 
 
-def _columns_of_rows(rows: TableRows) -> pl.Schema:
+def _list_row_columns(rows: InputRows) -> pl.Schema:
     """Return the columns of rows that windows rank: an operator's without their emission."""
-    if not isinstance(rows, Upstream):
+    if not isinstance(rows, LocalUpstream):
         return rows.schema
     own = (columns.EMISSION, columns.REVISION)
-    return pl.Schema({name: kind for name, kind in rows.plan.shown.items() if name not in own})
+    return pl.Schema(
+        {name: kind for name, kind in rows.plan.output_schema.items() if name not in own}
+    )
 
 
 def _bind_join(joining: Joining, find: FindRows) -> LocalJoined:
     spec = joining.spec
     is_newest = isinstance(spec.bound, Newest)
     is_table = isinstance(spec.bound, ByArrival)
-    inputs: dict[SideName, Input] = {}
+    inputs: dict[SideName, LocalInput] = {}
     for number, side in enumerate(SIDES):
         relation = joining.left if side == "left" else joining.right
         # A table may change: each of its rows replaces the one before.
         changes = is_newest or (is_table and side == "right")
         rows = _bind_rows(relation, find, each_change=changes)
-        resolver = _resolver(rows.schema)
-        marks = resolver.resolve_side(spec.side(side), joining.names[number])
+        resolver = _make_resolver(rows.schema)
+        side_spec = resolver.resolve_side(spec.side(side), joining.names[number])
         hidden: tuple[str, ...] = ()
-        if isinstance(rows, Upstream):
-            marks = replace(marks, lateness=marks.lateness or disorder(rows.plan.spec))
+        if isinstance(rows, LocalUpstream):
+            side_spec = replace(side_spec, lateness=side_spec.lateness or disorder(rows.plan.spec))
             hidden = () if is_newest else (columns.EMISSION, columns.REVISION)
             rows = replace(rows, newest=is_table)
-        spec = spec.with_side(side, marks)
+        spec = spec.with_side(side, side_spec)
         clock = resolver.resolve(joining.clocks[number])
-        inputs[side] = Input(rows, marks.time, None, clock, marks.max_ahead, marks.offset, hidden)
+        inputs[side] = LocalInput(
+            rows, side_spec.time, None, clock, side_spec.max_ahead, side_spec.offset, hidden
+        )
     both = spec.how not in ("semi", "anti") and not is_newest
-    plan = build_join(inputs, spec, SUFFIX, joining.shards, both_keys=both)
+    plan = plan_join(inputs, spec, SUFFIX, joining.shards, both_keys=both)
     if joining.columns is None and joining.where is None and not (both and joining.merged):
         return LocalJoined(plan)
     left, right = ([*inputs[side].schema] for side in SIDES)
     return LocalJoined(show_pairs(plan, joining, PairColumns.of(joining, spec, left, right)))
 
 
-def _bind_rows(relation: Relation, find: FindRows, *, each_change: bool = False) -> TableRows:
+def _bind_rows(relation: Relation, find: FindRows, *, each_change: bool = False) -> InputRows:
     """Return the rows of a relation."""
     if isinstance(relation, Reading):
         return find(relation.name)
@@ -147,21 +150,23 @@ def _bind_rows(relation: Relation, find: FindRows, *, each_change: bool = False)
         return derive(rows, relation.columns, relation.where)
     if isinstance(relation, Windowing | Joining):
         plan = bind_query(relation, find).plan
-        upstream = Upstream(plan, each_change=each_change)
+        upstream = LocalUpstream(plan, each_change=each_change)
         if upstream.emits_again and not each_change:
             refuse_revisions(plan.spec, each_change=each_change)
         return upstream
     if isinstance(relation, Values):
-        return FrameSource(literal_rows(relation.text, relation.columns))
+        return FrameSource(parse_literal_rows(relation.text, relation.columns))
     if isinstance(relation, Union):
-        return unite([_source(part, find) for part in relation.parts])
-    return look_up(relation, _source(relation.source, find), _source(relation.table, find))
+        return unite([_bind_source(part, find) for part in relation.parts])
+    return look_up(
+        relation, _bind_source(relation.source, find), _bind_source(relation.table, find)
+    )
 
 
-def _source(relation: Relation, find: FindRows) -> Source:
+def _bind_source(relation: Relation, find: FindRows) -> Source:
     """Return the rows of a table, which aren't the results of windows."""
     rows = _bind_rows(relation, find)
-    if isinstance(rows, Upstream):
+    if isinstance(rows, LocalUpstream):
         hint = "unite or look up messages before their windows, or run it on Spark"
         raise UnportableError("SELECT", "results of windows", "are taken here on Spark alone", hint)
     return rows
@@ -171,7 +176,7 @@ def _refuse(part: str) -> NoReturn:
     raise UnportableError("SELECT", part, "needs Spark", ON_SPARK)
 
 
-def _resolver(schema: pl.Schema) -> Resolver:
+def _make_resolver(schema: pl.Schema) -> Resolver:
     return Resolver(schema, partial(parse_sql_expression, schema))
 
 
@@ -186,6 +191,6 @@ def _resolve_key(schema: pl.Schema, key: Column) -> str | pl.Expr:
     return parse_sql_expression(schema, "key", key.text).alias(key.name)
 
 
-def index_by_name(tables: Mapping[str, TableRows]) -> Mapping[str, TableRows]:
+def index_by_name(tables: Mapping[str, InputRows]) -> Mapping[str, InputRows]:
     """Return tables by their names in lower case."""
     return {name.lower(): rows for name, rows in tables.items()}

@@ -41,7 +41,7 @@ def needs_spark(table: DeclaredTable) -> str | None:
     return None
 
 
-def source_of(table: DeclaredTable, around: Surroundings) -> Source:
+def make_source(table: DeclaredTable, around: Surroundings) -> Source:
     """Return the source that a table describes.
 
     Raises:
@@ -56,9 +56,9 @@ def source_of(table: DeclaredTable, around: Surroundings) -> Source:
     if connector == "kafka":
         source = muntin.kafka(columns=table.columns, **reading_arguments(table.name, options))
     elif connector == "rate":
-        source = _ticks(options)
+        source = _make_ticks(options)
     else:
-        source = _files(table, connector, options)
+        source = _make_files(table, connector, options)
     if not table.computed:
         return source
     derived = derive(source, (Column("*", "*"), *table.computed), None)
@@ -66,7 +66,7 @@ def source_of(table: DeclaredTable, around: Surroundings) -> Source:
     return derived
 
 
-def _ticks(options: dict[str, str]) -> Source:
+def _make_ticks(options: dict[str, str]) -> Source:
     named = {name.lower(): value for name, value in options.items()}
     for name, value in options.items():
         if name.lower() != "rowspersecond":
@@ -74,7 +74,7 @@ def _ticks(options: dict[str, str]) -> Source:
     return ticks(float(named.get("rowspersecond", "1")))
 
 
-def _files(table: DeclaredTable, connector: str, options: dict[str, str]) -> Source:
+def _make_files(table: DeclaredTable, connector: str, options: dict[str, str]) -> Source:
     """Return a source of files with Spark's names of options."""
     named = {name.lower(): value for name, value in options.items()}
     for name, value in options.items():

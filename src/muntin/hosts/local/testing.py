@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
+from muntin.engine.clocks import read_machine_clock
 from muntin.hosts.local.definition import LocalDefinition
-from muntin.hosts.local.loop import machine_clock
 from muntin.hosts.local.messages import to_microseconds
 from muntin.hosts.local.run import OperatorRun
 from muntin.hosts.progress import Progress, Totals
@@ -56,8 +56,8 @@ def run_definition(
     emissions, rejected = [], []
     for number in range(count):
         frames = batches[number] if number < len(batches) else nothing
-        now = clocks[min(number, len(clocks) - 1)] if clocks else machine_clock()
-        wall = None if plan.ticks is None else now
+        now = clocks[min(number, len(clocks) - 1)] if clocks else read_machine_clock()
+        wall = None if plan.tick_period is None else now
         emitted = run.step(_read_frames(frames), now, wall, final=final and number == count - 1)
         totals.add_shards(number, emitted.progress)
         batch = pl.lit(number, dtype=pl.Int64).alias("batch")

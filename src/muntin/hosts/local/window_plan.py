@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.dtypes import shape_of
+from muntin.engine.dtypes import find_shape
 from muntin.engine.results import no_results
 from muntin.engine.windows.operator import WindowOperator
 from muntin.hosts.clock import period_of_windows
@@ -21,9 +21,9 @@ from muntin.hosts.local.messages import (
     result_time_type,
 )
 from muntin.hosts.local.plan import (
-    Input,
-    OperatorInput,
-    Plan,
+    LocalInput,
+    LocalOperatorInput,
+    LocalPlan,
     has_clocks,
     lay_out_rejected,
     set_upstream_shards,
@@ -37,13 +37,13 @@ from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 
 
-def build_windows(
-    given: Input, keys: tuple[Any, ...], spec: WindowSpec, shards: int | None = None
-) -> Plan:
+def plan_windows(
+    query_input: LocalInput, keys: tuple[Any, ...], spec: WindowSpec, shards: int | None = None
+) -> LocalPlan:
     """Check everything that can be checked before anything runs, and build the plan.
 
     Args:
-        given: The input.
+        query_input: The input.
         keys: Key columns, by name or as expressions.
         spec: The query, without keys and columns, which are added here.
         shards: The number of shards; `None` is the default.
@@ -51,43 +51,47 @@ def build_windows(
     Raises:
         OptionError: When a column, a type or a policy can't work; the error names it.
     """
-    reader, whole = _complete(given, keys, spec, shards)
-    operator = WindowOperator(whole, reader.schema)
+    reader, completed_spec = _complete_query(query_input, keys, spec, shards)
+    operator = WindowOperator(completed_spec, reader.schema)
     follows = spec.follows_upstream(spec.axis)
-    ahead = given.fed.ahead(reader.time_name) if given.fed is not None and follows else None
+    ahead = (
+        query_input.upstream.find_time_ahead(reader.time_name)
+        if query_input.upstream is not None and follows
+        else None
+    )
 
-    def again(count: int) -> Plan:
-        return build_windows(set_upstream_shards(given, count), keys, spec, shards or count)
+    def rebuild(count: int) -> LocalPlan:
+        return plan_windows(set_upstream_shards(query_input, count), keys, spec, shards or count)
 
-    return Plan(
-        whole,
+    return LocalPlan(
+        completed_spec,
         operator,
-        (OperatorInput("", given.rows, reader, ahead),),
-        results=_results(operator, reader),
-        layout=lay_out_rejected(_rejected(reader), {"": given}, joins=False),
-        period=period_of_windows(whole) if given.clock is None else None,
-        keys=whole.keys,
-        shards=whole.shards or 1,
-        asked=shards,
-        again=again,
+        (LocalOperatorInput("", query_input.rows, reader, ahead),),
+        results=_list_result_columns(operator, reader),
+        layout=lay_out_rejected(_list_rejected_columns(reader), {"": query_input}, joins=False),
+        period=period_of_windows(completed_spec) if query_input.clock is None else None,
+        keys=completed_spec.keys,
+        shards=completed_spec.shards or 1,
+        requested_shards=shards,
+        rebuild=rebuild,
     )
 
 
-def _complete(
-    given: Input, keys: tuple[Any, ...], spec: WindowSpec, shards: int | None
+def _complete_query(
+    query_input: LocalInput, keys: tuple[Any, ...], spec: WindowSpec, shards: int | None
 ) -> tuple[MessageReader, WindowSpec]:
     """Return the reader with all computed columns, and the spec over names of columns."""
-    reader = given.reader()
+    reader = query_input.make_reader()
     names, key_columns = _name_keys(reader.rows, keys, spec.zone_column)
     aggregates, operands = _name_operands(reader.rows, spec)
     windows, of_sessions = _name_columns_of_sessions(reader.rows, spec.windows)
     reader = reader.with_columns({**key_columns, **operands, **of_sessions})
     schema = reader.schema
-    shapes = {name: shape_of(kind) for name, kind in schema.items()}
+    shapes = {name: find_shape(kind) for name, kind in schema.items()}
     for name, aggregate in aggregates.items():
         aggregate.check(shapes, words=f"{name}={spec.aggregates[name]}")
     time = reader.time_name
-    whole = complete_spec(
+    completed_spec = complete_spec(
         spec,
         keys=names,
         time=time,
@@ -97,8 +101,10 @@ def _complete(
         shards=shards or DEFAULT_SHARDS,
         zone="UTC" if reader.time_type == pl.String() else None,
     )
-    used = frozenset((*whole.types, *(spec.offset or ())))
-    return replace(reader, used=used, partitions=has_clocks(given, whole)), whole
+    used = frozenset((*completed_spec.types, *(spec.offset or ())))
+    return replace(
+        reader, used=used, partitions=has_clocks(query_input, completed_spec)
+    ), completed_spec
 
 
 # One shard is fastest, since Polars uses all cores within a shard. Two shards in threads took a
@@ -106,18 +112,20 @@ def _complete(
 DEFAULT_SHARDS = 1
 
 
-def _results(operator: WindowOperator, reader: MessageReader) -> pl.Schema:
+def _list_result_columns(operator: WindowOperator, reader: MessageReader) -> pl.Schema:
     """Return the columns of results: keys, window bounds, aggregates, emission, revision."""
     combiner = operator.combiner
     kinds = dict(no_results(combiner).schema)
     if combiner.spec.axis == "time":
         for bound in (columns.WINDOW_START, columns.WINDOW_END):
             kinds[bound] = result_time_type(reader.time_type)
-    kinds[columns.REVISION] = pl.Int32()
+    if combiner.spec.windows.result_key is None:
+        # The revision of a trailing window is the number of its instant.
+        kinds[columns.REVISION] = pl.Int32()
     return pl.Schema(kinds)
 
 
-def _rejected(reader: MessageReader) -> pl.Schema:
+def _list_rejected_columns(reader: MessageReader) -> pl.Schema:
     """Return the columns of rejected messages: the row's, the reason, the watermark in force."""
     moment = result_time_type(reader.time_type)
     return pl.Schema({**reader.rows, columns.REASON: pl.String(), columns.WATERMARK: moment})
@@ -148,7 +156,7 @@ def _name_operands(
     rows: pl.Schema, spec: WindowSpec
 ) -> tuple[dict[str, Aggregate], dict[str, pl.Expr]]:
     """Return the aggregates over named columns, and the expressions of computed columns."""
-    found, computed = {}, {}
+    aggregates, computed = {}, {}
     for position, (name, aggregate) in enumerate(spec.aggregates.items()):
         changes: dict[str, Any] = {}
         for part in ("column", "by"):
@@ -157,8 +165,8 @@ def _name_operands(
                 continue
             changes[part] = f"__muntin_{part}_{position}"
             computed[changes[part]] = resolve_operand(rows, "agg", column, f"{name}={aggregate}")
-        found[name] = replace(aggregate, **changes)
-    return found, computed
+        aggregates[name] = replace(aggregate, **changes)
+    return aggregates, computed
 
 
 def _name_columns_of_sessions(rows: pl.Schema, windows: Kind) -> tuple[Kind, dict[str, pl.Expr]]:
@@ -184,7 +192,7 @@ def _name_gaps(rows: pl.Schema, windows: Sessions) -> tuple[Sessions, dict[str, 
     if isinstance(dtype, pl.Duration):
         gap = by.dt.total_microseconds()
     elif dtype == pl.String():
-        gap = by.map_batches(_lengths, return_dtype=pl.Int64())
+        gap = by.map_batches(_parse_lengths, return_dtype=pl.Int64())
     else:
         problem = f"is {dtype}, not a length of time"
         hint = "give a duration, as pl.duration makes it, or text such as '5 minutes'"
@@ -192,13 +200,15 @@ def _name_gaps(rows: pl.Schema, windows: Sessions) -> tuple[Sessions, dict[str, 
     return replace(windows, by=GAP), {GAP: gap}
 
 
-def _lengths(texts: pl.Series) -> pl.Series:
+def _parse_lengths(texts: pl.Series) -> pl.Series:
     """Return texts of durations in microseconds; NULL where a text isn't one."""
-    known: Mapping[str, int | None] = {text: _length(text) for text in texts.unique().drop_nulls()}
-    return texts.replace_strict(known, default=None, return_dtype=pl.Int64())
+    lengths: Mapping[str, int | None] = {
+        text: _parse_length(text) for text in texts.unique().drop_nulls()
+    }
+    return texts.replace_strict(lengths, default=None, return_dtype=pl.Int64())
 
 
-def _length(text: str) -> int | None:
+def _parse_length(text: str) -> int | None:
     try:
         return micros("by", text)
     except OptionError:

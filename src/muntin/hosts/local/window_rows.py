@@ -10,10 +10,10 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.hosts.chain import WINDOW_TIME
-from muntin.hosts.local.derived import RowSelection
+from muntin.hosts.local.derived import RowSelectList
 from muntin.hosts.local.expressions import parse_sql_expression
-from muntin.hosts.local.plan import Input, Plan, Upstream
-from muntin.hosts.local.window_plan import build_windows
+from muntin.hosts.local.plan import LocalInput, LocalPlan, LocalUpstream
+from muntin.hosts.local.window_plan import plan_windows
 from muntin.hosts.ranking import (
     RANK,
     SORT_KEY,
@@ -21,9 +21,9 @@ from muntin.hosts.ranking import (
     Ascending,
     Names,
     check_bounds,
+    check_column_names,
     check_order,
-    list_columns,
-    ranked_columns,
+    list_ranked_columns,
 )
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.aggregates.ranked import rank_rows
@@ -40,25 +40,25 @@ from muntin.model.pipeline import (
     Windowing,
     quote_name,
 )
-from muntin.model.ranking import identity_of, moments, refuse
+from muntin.model.ranking import identity_of, moments, refuse, refuse_delayed
 from muntin.model.rolling import add_messages, message_columns
 from muntin.model.spec import WindowSpec
 
 SelectRows = Callable[[pl.DataFrame], pl.DataFrame]
 
 _OWN = (columns.EMISSION, columns.REVISION)
-# A field for structs of messages that have no column to show, since a struct needs a field.
 _NUMBERS = pl.int_ranges(1, pl.col(ROWS).list.len() + 1, dtype=pl.Int32())
+# A field for structs of messages without columns, since a struct needs a field.
 _NOTHING = pl.lit(0, dtype=pl.Int8).alias("__muntin_none")
 
 
 def plan_rolling_rows(
-    given: Input, keys: tuple[Any, ...], spec: WindowSpec, shards: int | None = None
-) -> Plan:
+    query_input: LocalInput, keys: tuple[Any, ...], spec: WindowSpec, shards: int | None = None
+) -> LocalPlan:
     """Plan a query that emits each message as a row.
 
     Args:
-        given: The input.
+        query_input: The input.
         keys: Key columns, by name or as expressions.
         spec: The query, without keys and columns, which are added here.
         shards: The number of shards; `None` is the default.
@@ -66,50 +66,62 @@ def plan_rolling_rows(
     Raises:
         OptionError: When a column, a type or a policy can't work; the error names it.
     """
-    names = message_columns(spec, list(given.schema), chained=given.fed is not None)
-    bare = [key for key in keys if isinstance(key, str)]
-    names = [name for name in names if name not in bare]
+    names = message_columns(
+        spec, list(query_input.schema), chained=query_input.upstream is not None
+    )
+    key_names = [key for key in keys if isinstance(key, str)]
+    names = [name for name in names if name not in key_names]
     row = pl.struct(*map(pl.col, names)) if names else pl.struct(_NOTHING)
     spec = replace(spec, aggregates=add_messages(spec, row))
-    plan = build_windows(given, keys, spec, shards)
+    plan = plan_windows(query_input, keys, spec, shards)
     own = plan.keys or ()
     selected = [
         *map(pl.col, (*own, *WINDOW_BOUNDS)),
-        *_fields(name for name in names if name not in own),
+        *_select_fields(name for name in names if name not in own),
         *map(pl.col, (*(name for name in spec.aggregates if name != ROWS), *_OWN, NUMBER)),
     ]
     return _show_rows(plan, NUMBER, selected, (*own, NUMBER), has_end=True)
 
 
 def rank_messages(
-    given: Input, keys: tuple[Any, ...], spec: WindowSpec, n: int, by: Names, up: Ascending
-) -> Plan:
+    query_input: LocalInput,
+    keys: tuple[Any, ...],
+    spec: WindowSpec,
+    n: int,
+    by: Names,
+    up: Ascending,
+) -> LocalPlan:
     """Plan a query for the first messages of each window, with a spec without aggregates.
 
     Raises:
         OptionError: When an option can't work; the error names it.
     """
     refuse(spec)
-    ranking = _rank(given.schema, n, by, up, chained=False)
-    rows = collect_rows(given.schema, ranking)
-    return show_ranked(build_windows(given, keys, replace(spec, aggregates={ROWS: rows})), ranking)
+    ranking = _rank(query_input.schema, n, by, up, chained=False)
+    rows = collect_rows(query_input.schema, ranking)
+    return show_ranked(
+        plan_windows(query_input, keys, replace(spec, aggregates={ROWS: rows})), ranking
+    )
 
 
-def rank_windows(upstream: Upstream, n: int, by: Names, per: Names, up: Ascending) -> Plan:
+def rank_windows(
+    upstream: LocalUpstream, n: int, by: Names, per: Names, up: Ascending
+) -> LocalPlan:
     """Plan a query for the first of the windows that have the same bounds.
 
     Raises:
         OptionError: When an option can't work; the error names it.
     """
-    schema = upstream.plan.shown
+    schema = upstream.plan.output_schema
+    refuse_delayed(upstream.plan.spec)
     check_bounds(n, [*schema])
     ranking = _rank(schema, n, by, up, chained=True)
     bounds = pl.col(WINDOW_BOUNDS[0]).alias(FIRST), pl.col(WINDOW_BOUNDS[1]).alias(LAST)
-    given = Input(upstream, columns.WINDOW_END)
-    keys = (*bounds, *list_columns("per", per, [*schema]))
+    windows = LocalInput(upstream, columns.WINDOW_END)
+    keys = (*bounds, *check_column_names("per", per, [*schema]))
     rows = collect_rows(schema, ranking)
     spec = replace(moments(columns.WINDOW_END), aggregates={ROWS: rows})
-    return show_ranked(build_windows(given, keys, spec), ranking)
+    return show_ranked(plan_windows(windows, keys, spec), ranking)
 
 
 def _rank(schema: pl.Schema, n: int, by: Names, up: Ascending, *, chained: bool) -> Ranking:
@@ -124,10 +136,10 @@ def collect_rows(schema: pl.Schema, ranking: Ranking) -> Aggregate:
         OptionError: When a column has the name of one of the results, or a sort key can't be
             computed in this process.
     """
-    shown = ranked_columns([*schema], ranking)
+    shown = list_ranked_columns([*schema], ranking)
     keys = [
-        parse_sql_expression(schema, "ORDER BY", text).alias(f"{SORT_KEY}{place}")
-        for place, text in enumerate(ranking.by)
+        parse_sql_expression(schema, "ORDER BY", text).alias(f"{SORT_KEY}{number}")
+        for number, text in enumerate(ranking.by)
     ]
     row = pl.struct(*keys, *map(pl.col, shown))
     if ranking.most is None:
@@ -135,27 +147,27 @@ def collect_rows(schema: pl.Schema, ranking: Ranking) -> Aggregate:
     return first_rows(row, ranking.most, ranking.ascending, ranking.function)
 
 
-def show_each(plan: Plan, windowing: Windowing) -> Plan:
+def show_each(plan: LocalPlan, windowing: Windowing) -> LocalPlan:
     """Return the plan with a select list over each message that a window ends with.
 
     Raises:
         OptionError: When an expression can't be computed in this process; the error names it.
     """
     assert windowing.columns is not None
-    places = pl.int_ranges(0, pl.col(ROWS).list.len(), dtype=pl.Int32())
+    numbers = pl.int_ranges(0, pl.col(ROWS).list.len(), dtype=pl.Int32())
 
     def explode(results: pl.DataFrame) -> pl.DataFrame:
-        numbered = results.with_columns(pl.col(ROWS).alias(ROW), places.alias(PLACE))
+        numbered = results.with_columns(pl.col(ROWS).alias(ROW), numbers.alias(PLACE))
         return numbered.explode(ROW, PLACE).filter(pl.col(ROW).is_not_null())
 
     rows = explode(pl.DataFrame(schema=plan.results)).schema
-    selection = RowSelection.of(rows, windowing.columns, windowing.having)
+    selection = RowSelectList.of(rows, windowing.columns, windowing.having)
     keys = (*windowing.spec.keys, NUMBER)
     has_end = selection.keeps(columns.WINDOW_END)
     return plan.select(lambda results: selection.apply(explode(results)), keys, has_end=has_end)
 
 
-def show_ranked(plan: Plan, ranking: Ranking) -> Plan:
+def show_ranked(plan: LocalPlan, ranking: Ranking) -> LocalPlan:
     """Return the plan with each of a window's rows as a row of its own, and its select lists.
 
     Raises:
@@ -165,11 +177,11 @@ def show_ranked(plan: Plan, ranking: Ranking) -> Plan:
     explode = _explode(plan.results, ranking, per)
     schema = explode(pl.DataFrame(schema=plan.results)).schema
     names = [name for name in schema if name not in (WINDOW_TIME, *_OWN)]
-    steps: list[RowSelection] = []
+    steps: list[RowSelectList] = []
     for choice in ranking.choices:
         step, names = _choose(schema, choice, names, per, ranking)
         steps.append(step)
-        schema = step.schema_of(schema)
+        schema = step.derive_schema(schema)
 
     def apply(results: pl.DataFrame) -> pl.DataFrame:
         rows = explode(results)
@@ -198,7 +210,7 @@ def _explode(results: pl.Schema, ranking: Ranking, per: tuple[str, ...]) -> Sele
     selected = [
         *map(pl.col, per),
         *(pl.col(bound).alias(name) for name, bound in zip(WINDOW_BOUNDS, bounds, strict=True)),
-        *_fields(own),
+        *_select_fields(own),
         *map(pl.col, numbers),
         *([] if WINDOW_TIME in (*per, *own) else [last.alias(WINDOW_TIME)]),
         *map(pl.col, _OWN),
@@ -208,14 +220,14 @@ def _explode(results: pl.Schema, ranking: Ranking, per: tuple[str, ...]) -> Sele
 
 def _choose(
     schema: pl.Schema, choice: Choice, names: list[str], per: Sequence[str], ranking: Ranking
-) -> tuple[RowSelection, list[str]]:
+) -> tuple[RowSelectList, list[str]]:
     """Return one select list over the rows, which always keeps the identifying columns.
 
     Returns:
         The selection, and the names that `*` stands for after it.
     """
     if choice.columns is None:
-        return RowSelection.of(schema, None, choice.where), names
+        return RowSelectList.of(schema, None, choice.where), names
     shown: dict[str, str] = {}
     for column in choice.columns:
         every = {name: quote_name(name) for name in names} if column.text == "*" else {}
@@ -225,16 +237,16 @@ def _choose(
         texts.setdefault(name, quote_name(name))
     after = [name for name in texts if name not in _OWN]
     selected = [Column(name, texts.get(name, name)) for name in (*after, *_OWN)]
-    return RowSelection.of(schema, selected, choice.where), after
+    return RowSelectList.of(schema, selected, choice.where), after
 
 
-def _fields(names: Iterable[str]) -> list[pl.Expr]:
+def _select_fields(names: Iterable[str]) -> list[pl.Expr]:
     return [pl.col(ROWS).struct.field(name).alias(name) for name in names]
 
 
 def _show_rows(
-    plan: Plan, number: str, selected: list[pl.Expr], keys: tuple[str, ...], *, has_end: bool
-) -> Plan:
+    plan: LocalPlan, number: str, selected: list[pl.Expr], keys: tuple[str, ...], *, has_end: bool
+) -> LocalPlan:
     """Return the plan with each row that a window has collected as a row of its own.
 
     Args:

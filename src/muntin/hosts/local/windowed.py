@@ -10,9 +10,9 @@ import polars as pl
 from muntin.engine import columns
 from muntin.hosts.chain import WINDOW_TIME, disorder, refuse_revisions
 from muntin.hosts.local.definition import LocalDefinition, LocalWindowedAggregate
-from muntin.hosts.local.expressions import Expression
-from muntin.hosts.local.plan import Input, Upstream
-from muntin.hosts.local.window_plan import build_windows
+from muntin.hosts.local.expressions import ColumnExpression
+from muntin.hosts.local.plan import InputRows, LocalInput, LocalUpstream
+from muntin.hosts.local.window_plan import plan_windows
 from muntin.hosts.local.window_rows import plan_rolling_rows, rank_messages
 from muntin.hosts.sentence import SentenceOptions, WindowSentence, list_keys, make_shared_parts
 from muntin.model.errors import OptionError
@@ -21,19 +21,17 @@ from muntin.model.spec import WindowSpec
 from muntin.sources.frames import frame_source
 from muntin.sources.source import Source
 
-Rows = Source | Upstream
-
 
 @dataclass(frozen=True, kw_only=True)
 class LocalWindowed(WindowSentence[LocalWindowedAggregate]):
     """A windowed query over a source or a frame that isn't complete yet; `windowed` returns it."""
 
-    _rows: Rows
-    _time: Expression | None = None
-    _clock: Expression | None = None
+    _rows: InputRows
+    _time: ColumnExpression | None = None
+    _clock: ColumnExpression | None = None
 
     def _build(self, spec: WindowSpec, keys: tuple[Any, ...]) -> LocalWindowedAggregate:
-        build = plan_rolling_rows if emits_messages(spec) else build_windows
+        build = plan_rolling_rows if emits_messages(spec) else plan_windows
         return LocalWindowedAggregate(build(self.input, keys, spec, self._shards))
 
     def _build_top(
@@ -42,10 +40,10 @@ class LocalWindowed(WindowSentence[LocalWindowedAggregate]):
         return LocalWindowedAggregate(rank_messages(self.input, keys, spec, n, by, ascending))
 
     @property
-    def input(self) -> Input:
+    def input(self) -> LocalInput:
         """The input with its options."""
         options = self._input_options
-        return Input(
+        return LocalInput(
             self._rows, self._time, self._where, self._clock, options.max_ahead, options.offset
         )
 
@@ -63,24 +61,24 @@ def begin_windowed(frame: object, options: SentenceOptions) -> LocalWindowed:
             raise OptionError(option, options[option], "isn't a column", hint)
     time, clock = options["time"], options["clock"]
     at_end = isinstance(time, str) and time == WINDOW_TIME
-    if at_end and not isinstance(rows, Upstream) and _has_ends(rows.schema):
+    if at_end and not isinstance(rows, LocalUpstream) and _has_window_ends(rows.schema):
         # A frame of results has no `window_time`, so compute it.
         time = (pl.col(columns.WINDOW_END) - pl.duration(microseconds=1)).alias(WINDOW_TIME)
     parts = make_shared_parts(
         options,
         time=_find_name(time),
         clock=_find_name(clock),
-        disorder=lambda: disorder(rows.plan.spec) if isinstance(rows, Upstream) else 0,
+        disorder=lambda: disorder(rows.plan.spec) if isinstance(rows, LocalUpstream) else 0,
     )
     keys = list_keys(options["key"], pl.Expr, "Polars expressions")
     return LocalWindowed(_rows=rows, _keys=keys, _time=time, _clock=clock, **parts)
 
 
-def _find_name(expression: Expression | None) -> str | None:
+def _find_name(expression: ColumnExpression | None) -> str | None:
     return expression.meta.output_name() if isinstance(expression, pl.Expr) else expression
 
 
-def find_rows(option: str, value: object, *, each_change: bool = False) -> Rows:
+def find_rows(option: str, value: object, *, each_change: bool = False) -> InputRows:
     """Return the rows of an input: a source, or an upstream operator.
 
     Raises:
@@ -101,6 +99,6 @@ def find_rows(option: str, value: object, *, each_change: bool = False) -> Rows:
     raise OptionError(option, type(value), "isn't a frame or a source", hint)
 
 
-def _has_ends(schema: pl.Schema) -> bool:
+def _has_window_ends(schema: pl.Schema) -> bool:
     """Return whether rows have the ends of windows, and no `window_time`."""
     return WINDOW_TIME not in schema and isinstance(schema.get(columns.WINDOW_END), pl.Datetime)

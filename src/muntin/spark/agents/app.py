@@ -25,9 +25,9 @@ from muntin.spark.agents.rows import (
     RESULT,
     SENT,
     TABLE,
-    kind_of,
-    result_schema,
-    table_schema,
+    format_kind,
+    make_agent_schema,
+    make_agent_table_schema,
 )
 from muntin.spark.agents.step import AgentOperator
 from muntin.spark.host.internals.jvm import is_connected
@@ -192,7 +192,7 @@ class AgentsOnSpark:
         after a crash. A batch DataFrame yields the final table.
         """
         self._check_name("table", name, self.app.tables)
-        return self._unpack_rows(kind_of(TABLE, name))
+        return self._unpack_rows(format_kind(TABLE, name))
 
     def _unpack_rows(self, kind: str) -> DataFrame:
         emitted = self._build_cached(frozenset([kind]), self.shards)
@@ -202,9 +202,9 @@ class AgentsOnSpark:
         """Return the columns of a kind of rows."""
         what, _, name = kind.partition(":")
         if what == TABLE:
-            return table_schema(self._spec_of(name))
+            return make_agent_table_schema(self._spec_of(name))
         if what == RESULT:
-            return result_schema(self.app.agents[name].result_type)
+            return make_agent_schema(self.app.agents[name].result_type)
         return REJECTED_SCHEMA if kind == REJECTED else MESSAGE
 
     def _spec_of(self, table: str) -> TableSpec:
@@ -214,11 +214,11 @@ class AgentsOnSpark:
     def results(self, agent: str) -> DataFrame:
         """Return an agent's results: ``result_type``'s fields, or ``key``, ``time``, ``value``."""
         self._check_name("agent", agent, self.app.agents)
-        return self._unpack_rows(kind_of(RESULT, agent))
+        return self._unpack_rows(format_kind(RESULT, agent))
 
     def sent(self, topic: str) -> DataFrame:
         """Return the events that agents send to a topic: ``key``, ``time``, ``value`` (JSON)."""
-        return self._unpack_rows(kind_of(SENT, topic))
+        return self._unpack_rows(format_kind(SENT, topic))
 
     @property
     def rejected(self) -> DataFrame:
@@ -267,12 +267,12 @@ class AgentsOnSpark:
         wanted: dict[str, tuple[SinkLike | None, tuple[str, ...] | None]] = {}
         for table, sink in (tables or {}).items():
             self._check_name("tables", table, self.app.tables)
-            wanted[kind_of(TABLE, table)] = (sink, ("key",))
+            wanted[format_kind(TABLE, table)] = (sink, ("key",))
         for agent, sink in (results or {}).items():
             self._check_name("results", agent, self.app.agents)
-            wanted[kind_of(RESULT, agent)] = (sink, None)
+            wanted[format_kind(RESULT, agent)] = (sink, None)
         for topic, sink in (sent or {}).items():
-            wanted[kind_of(SENT, topic)] = (sink, None)
+            wanted[format_kind(SENT, topic)] = (sink, None)
         if rejected is not None:
             wanted[REJECTED] = (rejected, None)
         outputs = [

@@ -15,7 +15,7 @@ from muntin.engine.operator import REJECTED, Part, Task
 from muntin.engine.utf8 import decode_with_escapes
 from muntin.model.axis import MIN_POSITION
 from muntin.sources.flags import NOW
-from muntin.spark.agents.rows import REJECTED_FRAME, TABLE, kind_of
+from muntin.spark.agents.rows import REJECTED_FRAME, TABLE, format_kind
 from muntin.state.hashing import hash_rows
 from muntin.tables.app import App
 from muntin.tables.cells import KEYS, build_key_column, read_keys
@@ -27,7 +27,7 @@ from muntin.tables.rows import RowReader
 from muntin.tables.spec import TableSpec
 
 # The frame of a route's events, among those that a task sends.
-MESSAGES = "messages"
+EVENTS = "messages"
 # The column of the watermark by which an event is judged.
 WATERMARK_BEFORE = "__muntin_judged"
 # The route number of the counts and rejected events of a task, which belong to no route.
@@ -98,7 +98,9 @@ class AgentStage:
     @property
     def tables(self) -> frozenset[str]:
         """The tables whose changes are emitted."""
-        return frozenset(name for name in self.app.tables if kind_of(TABLE, name) in self.wanted)
+        return frozenset(
+            name for name in self.app.tables if format_kind(TABLE, name) in self.wanted
+        )
 
     def reader(self, topic: str) -> RowReader:
         """Return the reader that turns rows into values of a topic's type."""
@@ -194,7 +196,7 @@ class RouteTask:
                 rejected += without_key
             parts = self._split_by_shard(wanted)
             for shard in range(self.shards):
-                frames = {MESSAGES: parts[shard]} if shard in parts else {}
+                frames = {EVENTS: parts[shard]} if shard in parts else {}
                 parts_to_send.append(Part(shard, {**header, "route": number}, frames))
         for frame in rejected:
             reason = frame[columns.REASON][0]

@@ -72,12 +72,12 @@ REJECTED_FRAME = pl.Schema(
 )
 
 
-def kind_of(what: str, name: str) -> str:
+def format_kind(what: str, name: str) -> str:
     """Return the kind of the rows of a table, of an agent's results, or of a topic."""
     return f"{what}:{name}"
 
 
-def table_schema(spec: TableSpec) -> StructType:
+def make_agent_table_schema(spec: TableSpec) -> StructType:
     """Return the columns of a table: key, window, value, ``emission``, ``revision``."""
     key = _TYPES.get(spec.key_type, StringType())
     fields_before = [StructField("key", key, False)]
@@ -108,7 +108,7 @@ def to_table_frame(spec: TableSpec, emitted: Sequence[TableEntry], revision: int
     Raises:
         OptionError: When a value doesn't fit the column.
     """
-    schema = table_schema(spec)
+    schema = make_agent_table_schema(spec)
     data: dict[str, Any] = {
         "key": _to_column(spec, "key_type", schema["key"].dataType, [t.key for t in emitted])
     }
@@ -127,7 +127,7 @@ def to_table_frame(spec: TableSpec, emitted: Sequence[TableEntry], revision: int
 def _to_column(spec: TableSpec, option: str, kind: DataType, values: list[Any]) -> pl.Series:
     dtype = polars_schema(StructType([StructField("x", kind)]))["x"]
     if isinstance(kind, StringType):
-        values = [value if value is None else to_text(value) for value in values]
+        values = [value if value is None else format_value(value) for value in values]
     try:
         return pl.Series(values, dtype=dtype, strict=True)
     except (OverflowError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
@@ -139,12 +139,12 @@ def _to_column(spec: TableSpec, option: str, kind: DataType, values: list[Any]) 
         raise OptionError("table", spec.name, problem, hint) from error
 
 
-def to_text(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a key or value as text: a text unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(typed.to_plain(value))
 
 
-def result_schema(result_type: Any) -> StructType:
+def make_agent_schema(result_type: Any) -> StructType:
     """Return the columns of an agent's results: the fields of their type, or a value as JSON."""
     if result_type is None:
         return MESSAGE
@@ -165,13 +165,13 @@ def result_schema(result_type: Any) -> StructType:
 def to_message_frame(sent: Sequence[SentMessage], result_type: Any = None) -> pl.DataFrame:
     """Return sent messages or results as a frame, with times in microseconds."""
     if result_type is not None:
-        schema = polars_schema(result_schema(result_type))
+        schema = polars_schema(make_agent_schema(result_type))
         names = list(schema)
         rows = [[getattr(one.value, name) for name in names] for one in sent]
         return pl.DataFrame(rows, schema=schema, orient="row", strict=True)
     return pl.DataFrame(
         {
-            "key": [None if one.key is None else to_text(one.key) for one in sent],
+            "key": [None if one.key is None else format_value(one.key) for one in sent],
             "time": pl.Series([one.time for one in sent], dtype=pl.Int64),
             "value": [json.dumps(typed.to_plain(one.value)) for one in sent],
         },
@@ -182,6 +182,6 @@ def to_message_frame(sent: Sequence[SentMessage], result_type: Any = None) -> pl
 def to_rejected_frame(rejected: Sequence[Rejected]) -> pl.DataFrame:
     """Return rejected events as a frame, with times in microseconds."""
     data = {name: [getattr(row, name) for row in rejected] for name in REJECTED_FRAME}
-    data["key"] = [None if key is None else to_text(key) for key in data["key"]]
-    data["value"] = [to_text(value) for value in data["value"]]
+    data["key"] = [None if key is None else format_value(key) for key in data["key"]]
+    data["value"] = [format_value(value) for value in data["value"]]
     return pl.DataFrame(data, schema=REJECTED_FRAME)

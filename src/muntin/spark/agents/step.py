@@ -21,7 +21,7 @@ from muntin.engine.named_rows import list_values
 from muntin.engine.operator import REJECTED, Part, ShardState, StepOutput, Task
 from muntin.sinks.plain import to_plain_values
 from muntin.spark.agents.route import (
-    MESSAGES,
+    EVENTS,
     NO_ROUTE,
     WATERMARK_BEFORE,
     AgentStage,
@@ -34,7 +34,7 @@ from muntin.spark.agents.rows import (
     RESULT,
     SENT,
     TABLE,
-    kind_of,
+    format_kind,
     to_message_frame,
     to_rejected_frame,
     to_table_frame,
@@ -97,8 +97,8 @@ class AgentStep:
         for clock, latest in header["latest"].items():
             mark = latest - self.part.rules.lateness[sent.input]
             self.watermarks_after[clock] = max(mark, self.watermarks_after.get(clock, mark))
-        if MESSAGES in frames:
-            self._frames.setdefault(header["route"], []).append(frames[MESSAGES])
+        if EVENTS in frames:
+            self._frames.setdefault(header["route"], []).append(frames[EVENTS])
         if REJECTED in frames:
             self.rejected_frames.append(frames[REJECTED])
         if header["route"] == NO_ROUTE:
@@ -219,15 +219,15 @@ def _build_frames(
     part, stage, app = step.part, step.stage, step.stage.app
     for name, changes in emitted.items():
         if changes:
-            yield kind_of(TABLE, name), to_table_frame(stage.specs[name], changes, part.batch)
+            yield format_kind(TABLE, name), to_table_frame(stage.specs[name], changes, part.batch)
     by_name: dict[tuple[str, str], list[Any]] = {}
     for one in part.sent:
         destination = (SENT, one.topic) if one.topic is not None else (RESULT, one.agent or "")
         by_name.setdefault(destination, []).append(one)
     for (what, name), sent in by_name.items():
-        if kind_of(what, name) in stage.wanted:
+        if format_kind(what, name) in stage.wanted:
             kind = app.agents[name].result_type if what == RESULT else None
-            yield kind_of(what, name), to_message_frame(sent, kind)
+            yield format_kind(what, name), to_message_frame(sent, kind)
     rejected = [
         *step.rejected_frames,
         *([to_rejected_frame(part.rejected)] if part.rejected else []),

@@ -2,7 +2,7 @@
 
 Any operator's results may be an input of any other: windows over a join, a join of windows, windows
 over windows, and so on. The results of the first operator become messages of the next. The messages
-that the first one rejected and its figures travel along as blobs in columns of their own, through
+that the first one rejected and its figures are sent along as blobs in columns of their own, through
 the task before the shuffle and the shard, and reach the query together with the next operator's.
 """
 
@@ -39,7 +39,7 @@ from muntin.hosts.chain import (
 from muntin.hosts.progress import INNER
 from muntin.hosts.rejected import RejectedLayout, layout_upstream
 from muntin.model.axis import SECOND
-from muntin.spark.host.internals.plans import names, remember, remembered
+from muntin.spark.host.internals.plans import format_plan, recall, remember
 from muntin.spark.host.messages import BLOB, KIND, PASSED, PROGRESS
 from muntin.spark.host.plan import Plan
 from muntin.spark.host.unpack import Unpack
@@ -60,15 +60,15 @@ class RowByRow(Protocol):
 
     @property
     def by_window(self) -> bool:
-        """True if a firing stays one row that the window's keys and bounds identify."""
+        """True if each row still has the keys and bounds of one window, which identify it."""
 
-    def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
+    def of_frame(self, frame: DataFrame, unchanged: Sequence[str] = ()) -> DataFrame:
         """Return the transformed rows.
 
         Args:
             frame: The results.
-            beside: Columns that stay unchanged. A row that isn't a result has a value in the first
-                of them; all such rows stay.
+            unchanged: Columns that stay unchanged. A row that isn't a result has a value in the
+                first of them; all such rows stay.
         """
 
     def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
@@ -83,9 +83,9 @@ class RowByRow(Protocol):
         """
 
 
-def filter_results(frame: DataFrame, condition: str, passed: Sequence[str]) -> DataFrame:
+def filter_results(frame: DataFrame, condition: str, markers: Sequence[str]) -> DataFrame:
     """Return the rows for which a condition holds, and those that aren't results (``RowByRow``)."""
-    others = f" OR {passed[0]} IS NOT NULL" if passed else ""
+    others = f" OR {markers[0]} IS NOT NULL" if markers else ""
     return frame.where(f"({condition}){others}")
 
 
@@ -105,7 +105,7 @@ class _AddWindowTime:
         return dict(distances) if end is None else {**distances, WINDOW_TIME: end - 1}
 
 
-def find_bounds(
+def find_end_columns(
     select_list: Iterable[tuple[str, str]], distances: Mapping[str, int]
 ) -> dict[str, int]:
     """Return the columns of a select list that follow a window's end, as ``RowByRow.bounds`` does.
@@ -124,13 +124,13 @@ def find_bounds(
 
 
 @dataclass(frozen=True)
-class Upstream(UpstreamOperator):
+class SparkUpstream(UpstreamOperator):
     """An operator whose results another one takes.
 
     Attributes:
         plan: Its plan.
         steps: The transformations of its results, in order.
-        full: Whether only its full firings count; the others are filtered out.
+        full: Whether only its full emissions count; the others are filtered out.
         newest: Whether the next operator replaces a row by any later one, so that retractions are
             filtered out: the merged session follows them.
     """
@@ -141,18 +141,18 @@ class Upstream(UpstreamOperator):
     newest: bool = False
 
     @property
-    def whole_rows(self) -> bool:
-        """True if a firing stays one row with the window's keys and bounds."""
+    def keeps_windows(self) -> bool:
+        """True if each row of its results still has the keys and bounds of one window."""
         return all(step.by_window for step in self.steps)
 
     @property
-    def keep(self) -> str | None:
+    def result_filter(self) -> str | None:
         """The SQL condition of the results that count; ``None`` where all do."""
         if self.full:
             return f"{columns.EMISSION} = 'full'"
         return f"{columns.EMISSION} <> 'retract'" if self.newest and self.emits_again else None
 
-    def ahead(self, time: str) -> int | None:
+    def find_time_ahead(self, time: str) -> int | None:
         """Return by how much the least time still to come exceeds the watermark, microseconds.
 
         Args:
@@ -169,11 +169,11 @@ class Upstream(UpstreamOperator):
             distances = step.bounds(distances)
         return distances.get(time)
 
-    def then(self, step: RowByRow) -> Upstream:
+    def then(self, step: RowByRow) -> SparkUpstream:
         """Return this operator with one more transformation of its results."""
         return replace(self, steps=(*self.steps, step))
 
-    def with_shards(self, count: int) -> Upstream:
+    def with_shards(self, count: int) -> SparkUpstream:
         """Return this operator with a shard count for every plan that didn't ask for one."""
         return replace(self, plan=self.plan.with_shards(count))
 
@@ -181,14 +181,14 @@ class Upstream(UpstreamOperator):
         """Return its results as rows, and its blobs and figures as rows of ``PASSED`` among them.
 
         Args:
-            side: The side of the join that it feeds, if the next operator is a join.
+            side: The side of the join that takes its results, if the next operator is a join.
             rejected: The columns of rejected messages of both operators.
             renamed: The columns of its rejected messages that are renamed, with their new names.
         """
-        fields = [StructField(f.name, f.dataType) for f in self.plan.results.fields]
+        fields = [StructField(f.name, f.dataType) for f in self.plan.results_schema.fields]
         schema = StructType([*fields, *_PASSED_FIELDS])
-        stage = side or ("join" if self.plan.joins else INNER)
-        rows = self.plan.emitted.mapInArrow(Unpack(schema, stage, side, rejected, renamed), schema)
+        stage = side or ("join" if self.plan.is_join else INNER)
+        rows = self.plan.output.mapInArrow(Unpack(schema, stage, side, rejected, renamed), schema)
         for step in self.steps:
             rows = step.of_frame(rows, PASSED)
         return rows
@@ -220,24 +220,28 @@ def connect_upstreams(sources: tuple[OperatorInput, ...], rejected: StructType) 
     Raises:
         OptionError: When a column can't be told from another one.
     """
-    fed = {source.name: source.input.fed for source in sources if source.input.fed is not None}
-    if not fed:
+    upstreams = {
+        source.name: source.input.upstream
+        for source in sources
+        if source.input.upstream is not None
+    }
+    if not upstreams:
         return ConnectedInputs(sources, rejected, None)
     joins = bool(sources[0].name)
-    upstreams = {
-        name: layout_upstream(upstream, _kinds(upstream.plan.rejected))
-        for name, upstream in fed.items()
+    layouts = {
+        name: layout_upstream(upstream, _kinds(upstream.plan.rejection_schema))
+        for name, upstream in upstreams.items()
     }
-    layout = RejectedLayout.of(_kinds(rejected), upstreams, _MARK_KINDS, joins=joins)
+    layout = RejectedLayout.of(_kinds(rejected), layouts, _MARK_KINDS, joins=joins)
     required = {columns.REASON, *([SIDE] if joins else [])}
-    if any(one.depth for one in upstreams.values()):
+    if any(one.depth for one in layouts.values()):
         required.add(DEPTH)
     schema = StructType(
         [StructField(name, kind, name not in required) for name, kind in layout.kinds.items()]
     )
-    names = layout.upstream_names
+    format_plan = layout.upstream_names
     return ConnectedInputs(
-        tuple(_attach_upstream(one, schema, names) for one in sources), schema, layout
+        tuple(_attach_upstream(one, schema, format_plan) for one in sources), schema, layout
     )
 
 
@@ -249,7 +253,7 @@ def _attach_upstream(
     source: OperatorInput, rejected: StructType, renamed: Mapping[str, Mapping[str, str]]
 ) -> OperatorInput:
     """Return an input with the rejected messages and figures of its upstream operator."""
-    upstream = source.input.fed
+    upstream = source.input.upstream
     if upstream is None:
         return source
     rows = upstream.rows(source.name, rejected, renamed[source.name])
@@ -261,7 +265,7 @@ _REVISIONS = "muntin_revisions"
 _UPSTREAM = "_muntin_fed"
 
 
-def mark_results(frame: DataFrame, upstream: Upstream) -> DataFrame:
+def mark_results(frame: DataFrame, upstream: SparkUpstream) -> DataFrame:
     """Return results as a DataFrame that `find_upstream` recognizes; plans show its revisions."""
     if upstream.emits_again:
         frame = frame.alias(_REVISIONS)
@@ -269,7 +273,7 @@ def mark_results(frame: DataFrame, upstream: Upstream) -> DataFrame:
     return frame
 
 
-def find_upstream(frame: DataFrame, *, each_change: bool = False) -> Upstream | None:
+def find_upstream(frame: DataFrame, *, each_change: bool = False) -> SparkUpstream | None:
     """Return the operator whose unchanged results a DataFrame has; ``None`` for any other frame.
 
     Args:
@@ -281,8 +285,8 @@ def find_upstream(frame: DataFrame, *, each_change: bool = False) -> Upstream | 
     """
     if not isinstance(frame, DataFrame):
         return None
-    upstream: Upstream | None = remembered(frame, _UPSTREAM)
-    is_derived = upstream is None and frame.isStreaming and _REVISIONS in names(frame)
+    upstream: SparkUpstream | None = recall(frame, _UPSTREAM)
+    is_derived = upstream is None and frame.isStreaming and _REVISIONS in format_plan(frame)
     if is_derived or (upstream is not None and upstream.emits_again and not each_change):
         spec = None if upstream is None else upstream.plan.spec
         refuse_revisions(spec, each_change=each_change)
@@ -290,8 +294,8 @@ def find_upstream(frame: DataFrame, *, each_change: bool = False) -> Upstream | 
 
 
 def add_window_time(
-    frame: DataFrame, upstream: Upstream | None, time: object
-) -> tuple[DataFrame, Upstream | None]:
+    frame: DataFrame, upstream: SparkUpstream | None, time: object
+) -> tuple[DataFrame, SparkUpstream | None]:
     """Return results with the last moment of each window, where the time option asks for it."""
     if upstream is None or not isinstance(time, str) or time != WINDOW_TIME:
         return frame, upstream
@@ -302,12 +306,12 @@ def add_window_time(
     return _AddWindowTime().of_frame(frame), upstream.then(_AddWindowTime())
 
 
-def drop_emission(frame: DataFrame, upstream: Upstream | None) -> DataFrame:
+def drop_emission(frame: DataFrame, upstream: SparkUpstream | None) -> DataFrame:
     """Return results as a side of a join, without emission columns, since pairs have their own."""
     return frame if upstream is None else frame.drop(columns.EMISSION, columns.REVISION)
 
 
-def disorder_of(upstream: Upstream) -> int:
+def disorder_of(upstream: SparkUpstream) -> int:
     """Return how far an operator's results may be out of order, microseconds.
 
     Raises:

@@ -22,7 +22,7 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 from muntin.engine.state_reader import StateReader
 from muntin.hosts.inspect.snapshot import ShardBlobs, StateSnapshot, StateView
 from muntin.model.errors import OptionError
-from muntin.spark.host.internals.checkpoints import home
+from muntin.spark.host.internals.checkpoints import find_home
 from muntin.spark.host.internals.versions import arrow_schema, find_state_stores
 from muntin.spark.host.schema import result_schema, to_batches
 from muntin.spark.host.shards import slots
@@ -68,7 +68,7 @@ class Checkpoint(StateSnapshot):
         self.spark = spark
         self.operator = operator
         self.folder = path
-        self.path = home(spark, path if "://" in path else str(PurePath(path)))
+        self.path = find_home(spark, path if "://" in path else str(PurePath(path)))
         self.operators, self.oldest, self.newest = self._read_metadata()
         if not 0 <= operator < self.operators:
             problem = f"isn't one of the {self.operators} operators that keep state in this query"
@@ -114,7 +114,7 @@ class Checkpoint(StateSnapshot):
         except PySparkException as error:
             raise self._refuse(_first_line(error)) from error
 
-    def texts(self, batch: int | None = None) -> dict[int, str]:
+    def read_manifests(self, batch: int | None = None) -> dict[int, str]:
         try:
             rows = self.state(batch).where(F.col("number") == MANIFEST).collect()
         except PySparkException as error:
@@ -128,13 +128,15 @@ class Checkpoint(StateSnapshot):
     @property
     def shards(self) -> list[Manifest]:
         """The manifests in the order of the shards."""
-        slots_in_order = slots(len(self.read))
-        if set(slots_in_order) != self.read.keys():
+        slots_in_order = slots(len(self.manifest_by_shard))
+        if set(slots_in_order) != self.manifest_by_shard.keys():
             hint = "wait until its first batch is done"
             raise OptionError("CHECKPOINT", self.folder, "isn't whole yet", hint)
-        return [self.read[slot] for slot in slots_in_order]
+        return [self.manifest_by_shard[slot] for slot in slots_in_order]
 
-    def blobs(self, wanted: Mapping[int, Sequence[int]], batch: int | None = None) -> ShardBlobs:
+    def read_blobs(
+        self, wanted: Mapping[int, Sequence[int]], batch: int | None = None
+    ) -> ShardBlobs:
         blobs_by_slot: ShardBlobs = {slot: {} for slot in wanted}
         numbers_wanted = [n for numbers in wanted.values() for n in numbers]
         if not numbers_wanted:
@@ -150,7 +152,7 @@ class Checkpoint(StateSnapshot):
                 raise missing_blob_error(number)
         return blobs_by_slot
 
-    def sizes(self) -> dict[int, dict[int, int]]:
+    def measure_blobs(self) -> dict[int, dict[int, int]]:
         sizes_by_slot: dict[int, dict[int, int]] = {}
         size = F.length("blob").alias("size")
         for row in self.state().select("slot", "number", size).collect():
@@ -183,20 +185,20 @@ class Checkpoint(StateSnapshot):
         fields = from_arrow_schema(pl.DataFrame(schema=types).to_arrow().schema).fields
         return StructType([*fields, StructField(flag, BooleanType(), False)])
 
-    def show(self, rows: pl.DataFrame, schema: StructType) -> pl.DataFrame:
+    def fit_to_schema(self, rows: pl.DataFrame, schema: StructType) -> pl.DataFrame:
         frame = pl.from_arrow(_table(rows, schema))
         assert isinstance(frame, pl.DataFrame)
         return frame
 
     def frame(self, view: StateView) -> DataFrame:
-        texts, schema = self.texts_of(view), view.schema
-        numbers = [n for text in texts.values() for n in view.wanted(parse_manifest(text))]
+        texts, schema = self.select_manifests(view), view.schema
+        numbers = [n for text in texts.values() for n in view.list_blobs(parse_manifest(text))]
         wanted = F.col("slot").isin(list(texts)) & F.col("number").isin([MANIFEST, *numbers])
 
         def rows_of(table: pa.Table) -> pa.Table:
             rows = zip(table["number"].to_pylist(), table["blob"].to_pylist(), strict=True)
             blobs = dict(rows)
-            return _table(view.rows(blobs.pop(MANIFEST).decode(), blobs), schema)
+            return _table(view.read_rows(blobs.pop(MANIFEST).decode(), blobs), schema)
 
         return self.state().where(wanted).groupBy("slot").applyInArrow(rows_of, schema)
 

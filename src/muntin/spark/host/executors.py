@@ -212,7 +212,7 @@ class Executors:
         texts = [one.error for one in attempts if one.error] or [str(error)]
         connected = is_connected(self._spark)
         python = "python3" if connected else str(self._spark.sparkContext.pythonExec)
-        problem = explain(python, host, texts[-1])
+        problem = explain_lost_python(python, host, texts[-1])
         return None if problem is None else SettingError(problem)
 
 
@@ -253,7 +253,7 @@ _INSTALL = (
 )
 
 
-def explain(python: str, host: str | None, error: str) -> str | None:
+def explain_lost_python(python: str, host: str | None, error: str) -> str | None:
     """Explain why Python couldn't be started, or couldn't answer.
 
     Args:
@@ -290,7 +290,7 @@ def explain_lost_tasks(error: str, python: str) -> SettingError | None:
     if "Error from python worker" not in error and "Cannot run program" not in error:
         return None
     lost = _LOST.search(error)
-    problem = explain(python, lost[1] if lost else None, error)
+    problem = explain_lost_python(python, lost[1] if lost else None, error)
     return None if problem is None else SettingError(problem)
 
 

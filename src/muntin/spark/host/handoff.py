@@ -21,30 +21,30 @@ from pathlib import Path
 
 from pyspark import SparkFiles, TaskContext
 
-from muntin.engine.operator import Judged
+from muntin.engine.operator import TaskWatermark
 from muntin.state.offsets import OffsetRange, TakenOffsets
 
 _TAG = re.compile(r"muntin-(\w+)-batch-(\d+)")
 
 
-def read_watermark(operator: str, streams: bool = True) -> Judged:
+def load_watermark(operator: str, streams: bool = True) -> TaskWatermark:
     """Return the watermark that this batch's messages are judged by, if this executor has it."""
     if not streams:
-        return Judged(True, None, TakenOffsets())
+        return TaskWatermark(True, None, TakenOffsets())
     batch_of_task = _find_batch()
     if batch_of_task is None:
-        return Judged(False, None)
+        return TaskWatermark(False, None)
     query, batch = batch_of_task
     if batch == 0:
-        return Judged(True, None, TakenOffsets())
+        return TaskWatermark(True, None, TakenOffsets())
     try:
         content = _path_of(query, operator, batch - 1).read_bytes()
     except OSError:
-        return Judged(False, None)
-    return decode_watermark(content) or Judged(False, None)
+        return TaskWatermark(False, None)
+    return decode_watermark(content) or TaskWatermark(False, None)
 
 
-def write_watermark(operator: str, judged: Judged) -> None:
+def write_watermark(operator: str, judged: TaskWatermark) -> None:
     """Leave the watermark for the next batch's tasks in this executor; failing is harmless."""
     batch_of_task = _find_batch()
     if batch_of_task is None:
@@ -65,7 +65,7 @@ def encode_watermark(watermark: int | None, taken: Sequence[OffsetRange]) -> byt
     return b"%08x" % zlib.crc32(text) + text
 
 
-def decode_watermark(content: bytes) -> Judged | None:
+def decode_watermark(content: bytes) -> TaskWatermark | None:
     """Parse the bytes that ``encode_watermark`` returns; return ``None`` for any other bytes.
 
     Example:
@@ -86,7 +86,7 @@ def decode_watermark(content: bytes) -> Judged | None:
     numbers = [0 if watermark is None else watermark, *(n for _, a, b in taken for n in (a, b))]
     if len(partitions) < len(taken) or not all(type(n) is int and abs(n) < 2**63 for n in numbers):
         return None
-    return Judged(True, watermark, TakenOffsets(taken))
+    return TaskWatermark(True, watermark, TakenOffsets(taken))
 
 
 def tag_of_batch(query: str, batch: int) -> str:

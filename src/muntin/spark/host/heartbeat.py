@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 
 from muntin.spark.host.internals.versions import SupportsTriggerAvailableNow
 
-NAME = "muntin_heartbeat"
+TICK_SOURCE = "muntin_heartbeat"
 ENDS_RUN = "endsRun"
 # Entries of an offset: the moment of a tick, and whether it ends a run.
 _TICK, _LAST = "tick", "last"
@@ -32,7 +32,7 @@ class Heartbeat(DataSource):
     @classmethod
     def name(cls) -> str:
         """Return the name of the format."""
-        return NAME
+        return TICK_SOURCE
 
     def schema(self) -> str:
         """Return the schema: the moment of the tick, microseconds since the epoch."""
@@ -43,7 +43,7 @@ class Heartbeat(DataSource):
         return _Ticks(int(self.options["period"]), self.options.get(ENDS_RUN) == "true")
 
 
-def tick_offset(tick: int, *, ends_run: bool) -> dict[str, int]:
+def make_tick_offset(tick: int, *, ends_run: bool) -> dict[str, int]:
     """Return the offset of a tick: its moment in microseconds, and whether it ends a run."""
     return {_TICK: tick, _LAST: 1} if ends_run else {_TICK: tick}
 
@@ -56,12 +56,12 @@ def parse_tick(offset: str) -> tuple[int, bool] | None:
         ((5, True), None)
     """
     try:
-        found = json.loads(offset)
+        fields = json.loads(offset)
     except ValueError:
         return None
     # Compare all names, since the offsets of other sources may have any.
-    ticks = isinstance(found, dict) and _TICK in found and found.keys() <= {_TICK, _LAST}
-    return (found[_TICK], _LAST in found) if ticks and isinstance(found[_TICK], int) else None
+    ticks = isinstance(fields, dict) and _TICK in fields and fields.keys() <= {_TICK, _LAST}
+    return (fields[_TICK], _LAST in fields) if ticks and isinstance(fields[_TICK], int) else None
 
 
 class _Ticks(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -16,10 +16,10 @@ ROWS_AT_ONCE = 500_000
 KIND, BLOB, PROGRESS = "__muntin_kind", "__muntin_blob", "__muntin_progress"
 PASSED = (KIND, BLOB, PROGRESS)
 
-Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pl.DataFrame]]
+BatchReader = Callable[[Iterator[pa.RecordBatch]], Iterator[pl.DataFrame]]
 
 
-def read_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+def read_frames(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
     """Yield the messages that Spark sends, in frames of bounded size."""
     waiting: list[pa.RecordBatch] = []
     rows = 0

@@ -16,11 +16,11 @@ from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.packed import ShardProcessor
 from muntin.spark.host.processor import EMITTED, ShardSteps, unpack_rows
-from muntin.spark.host.task import ROW, ShuffleTask, Stage
-from muntin.spark.sources.inputs import WALL, OperatorInput, ticks
+from muntin.spark.host.task import ROW_SCHEMA, ShuffleTask, Stage
+from muntin.spark.sources.inputs import WALL, OperatorInput, make_ticks
 
 if TYPE_CHECKING:
-    from muntin.spark.host.chain import Upstream
+    from muntin.spark.host.chain import SparkUpstream
 
 
 def build_output(stage: Stage, sources: tuple[OperatorInput, ...], period: int | None) -> DataFrame:
@@ -33,11 +33,11 @@ def build_output(stage: Stage, sources: tuple[OperatorInput, ...], period: int |
         task = ShuffleTask(
             stage, source.name, reader, source.time, source.used, is_streaming, ahead
         )
-        parts.append(read.mapInArrow(task, ROW))
+        parts.append(read.mapInArrow(task, ROW_SCHEMA))
     rows = reduce(DataFrame.unionByName, parts).withColumn(WALL, F.lit(None).cast("long"))
     streams = rows.isStreaming
     if streams and period is not None:
-        beats = ticks(rows.sparkSession, stage.slots, period)
+        beats = make_ticks(rows.sparkSession, stage.slots, period)
         rows = rows.unionByName(beats, allowMissingColumns=True)
     processor = ShardProcessor(ShardSteps(stage, final=not streams))
     return rows.groupBy("slot").transformWithState(
@@ -75,38 +75,40 @@ class Plan:
         return self.sources[0].input.frame.sparkSession
 
     @property
-    def streams(self) -> bool:
+    def reads_streams(self) -> bool:
         """True if the inputs are streams."""
         return self.sources[0].input.frame.isStreaming
 
     @property
-    def ticks(self) -> bool:
+    def needs_ticks(self) -> bool:
         """True if an operator of the chain needs ticks, since something is due by the clock."""
-        return self.period is not None or any(fed.plan.ticks for fed in self.fed)
+        return self.period is not None or any(
+            upstream.plan.needs_ticks for upstream in self.upstreams
+        )
 
     @property
-    def joins(self) -> bool:
+    def is_join(self) -> bool:
         """True if the operator is a join."""
         return isinstance(self.spec, JoinSpec)
 
     @property
-    def fed(self) -> tuple[Upstream, ...]:
+    def upstreams(self) -> tuple[SparkUpstream, ...]:
         """The upstream operators among its inputs."""
-        candidates = (source.input.fed for source in self.sources)
+        candidates = (source.input.upstream for source in self.sources)
         return tuple(one for one in candidates if one is not None)
 
     @property
     def specs(self) -> tuple[WindowSpec | JoinSpec, ...]:
         """The queries of this operator and all upstream ones, as Spark numbers them."""
-        return (self.spec, *(spec for fed in self.fed for spec in fed.plan.specs))
+        return (self.spec, *(spec for upstream in self.upstreams for spec in upstream.plan.specs))
 
     @property
-    def results(self) -> StructType:
+    def results_schema(self) -> StructType:
         """The columns of results."""
         return self.stage.schemas[RESULTS]
 
     @property
-    def rejected(self) -> StructType:
+    def rejection_schema(self) -> StructType:
         """The columns of rejected messages."""
         return self.stage.schemas[REJECTED]
 
@@ -118,7 +120,7 @@ class Plan:
     @property
     def shard_counts(self) -> tuple[tuple[int, int | None], ...]:
         """The shard count of each operator, actual and asked for; this operator is last."""
-        before = (one for fed in self.fed for one in fed.plan.shard_counts)
+        before = (one for upstream in self.upstreams for one in upstream.plan.shard_counts)
         return (*before, (self.shards, self.requested_shards))
 
     def with_shards(self, count: int) -> Plan:
@@ -129,7 +131,7 @@ class Plan:
 
     def feeding(self) -> Plan:
         """Return the plan for a chain, in which other operators compute with its results."""
-        if not self.joins:
+        if not self.is_join:
             return self
         # The next operator may compute with any column of a pair.
         sources = tuple(replace(one, used=frozenset(one.schema)) for one in self.sources)
@@ -141,16 +143,16 @@ class Plan:
         return all(source.columnar for source in self.sources)
 
     @cached_property
-    def emitted(self) -> DataFrame:
+    def output(self) -> DataFrame:
         """The output of the shards: blobs and progress."""
         return build_output(self.stage, self.sources, self.period)
 
     @cached_property
     def lean_output(self) -> DataFrame:
         """The output of the shards when rejected messages are only counted."""
-        return self.emitted if self.build_lean is None else self.build_lean().emitted
+        return self.output if self.build_lean is None else self.build_lean().output
 
     def unpack_kind(self, kind: str) -> DataFrame:
         """Return the rows of results or of rejected messages."""
-        output = self.lean_output if kind == RESULTS else self.emitted
+        output = self.lean_output if kind == RESULTS else self.output
         return unpack_rows(output, kind, self.stage.schemas[kind])

@@ -54,15 +54,19 @@ def _polars_type(field: T.StructField) -> pl.DataType:
         raise OptionError("column", field.name, problem, hint) from error
 
 
-def shape_of(kind: T.DataType) -> Shape:
+def find_spark_shape(kind: T.DataType) -> Shape:
     """Return the shape of a Spark type, by which aggregates accept it."""
     text = kind.simpleString()
     if isinstance(kind, T.ArrayType):
-        return Shape.nested(text, "array", [shape_of(kind.elementType)])
+        return Shape.make_nested(text, "array", [find_spark_shape(kind.elementType)])
     if isinstance(kind, T.StructType):
-        return Shape.nested(text, "struct", [shape_of(f.dataType) for f in kind.fields])
+        return Shape.make_nested(
+            text, "struct", [find_spark_shape(f.dataType) for f in kind.fields]
+        )
     if isinstance(kind, T.MapType):
-        return Shape.nested(text, "map", [shape_of(kind.keyType), shape_of(kind.valueType)])
+        return Shape.make_nested(
+            text, "map", [find_spark_shape(kind.keyType), find_spark_shape(kind.valueType)]
+        )
     if isinstance(kind, T.StringType) and text != "string":
         # Under a collation, texts with different bytes may be equal.
         return Shape(text, "collated")
@@ -100,13 +104,17 @@ def result_schema(source: T.StructType, combiner: Combiner) -> T.StructType:
     ]
     if spec.sets is not None:
         fields.append(T.StructField(GROUPING_ID, T.LongType(), False))
+    if spec.windows.result_key is not None:
+        fields.append(T.StructField(spec.windows.result_key, T.StringType(), False))
     time = None if spec.time is None or spec.axis == "rows" else source[spec.time].dataType
     bound = T.LongType() if spec.axis == "rows" else moment_type(time)
     fields += [T.StructField(c, bound, False) for c in (columns.WINDOW_START, columns.WINDOW_END)]
     fields += [T.StructField(name, types[name]) for name in spec.aggregates]
+    # The revision of a trailing window is the number of its instant.
+    revision = T.IntegerType() if spec.windows.result_key is None else T.LongType()
     fields += [
         T.StructField(columns.EMISSION, T.StringType(), False),
-        T.StructField(columns.REVISION, T.IntegerType(), False),
+        T.StructField(columns.REVISION, revision, False),
     ]
     return T.StructType(fields)
 
@@ -114,7 +122,7 @@ def result_schema(source: T.StructType, combiner: Combiner) -> T.StructType:
 def _has_null(key: T.StructField, spec: WindowSpec) -> bool:
     """Return whether a key may be NULL in results; the partition of an offset never is."""
     is_partition = spec.axis == "rows" and spec.offset is not None and key.name == spec.offset[0]
-    may_be_null = key.nullable and key.name not in spec.required and not is_partition
+    may_be_null = key.nullable and key.name not in spec.non_null_keys and not is_partition
     return may_be_null or spec.sets is not None
 
 

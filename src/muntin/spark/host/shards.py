@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from muntin.model.errors import OptionError
-from muntin.spark.host.internals.checkpoints import PARTITIONS, newest_offsets
+from muntin.spark.host.internals.checkpoints import PARTITIONS, read_newest_offsets
 from muntin.spark.host.internals.executors import await_cores
 from muntin.spark.host.internals.jvm import is_connected, local_cores
 
@@ -56,7 +56,7 @@ def _cores(spark: SparkSession) -> int | None:
 
 def read_stored_shards(spark: SparkSession, checkpoint: str) -> int | None:
     """Return the number of state partitions of a checkpoint; ``None`` where it isn't stored."""
-    lines = newest_offsets(spark, checkpoint)
+    lines = read_newest_offsets(spark, checkpoint)
     try:
         stored = json.loads((lines or [])[1])["conf"][PARTITIONS]
         return int(stored)

@@ -20,8 +20,8 @@ from pyspark.sql.types import StructType
 from muntin.engine.operator import Operator, Part, Task
 from muntin.hosts.progress import INNER, STAGE
 from muntin.hosts.rejected import RejectedLayout
-from muntin.spark.host.handoff import read_watermark
-from muntin.spark.host.messages import KIND, PASSED, PROGRESS, Reader, add_times
+from muntin.spark.host.handoff import load_watermark
+from muntin.spark.host.messages import KIND, PASSED, PROGRESS, BatchReader, add_times
 from muntin.state.frames import decode_blobs, encode_blobs, encode_frame
 
 # A row that a task sends to a shard: a header with the names of its frames, the frames, and the
@@ -34,7 +34,7 @@ _ROW = pa.schema(
         ("passed", pa.binary()),
     ]
 )
-ROW = from_arrow_schema(_ROW)
+ROW_SCHEMA = from_arrow_schema(_ROW)
 _Sent = tuple[int, str | None, list[bytes], bytes | None]
 # Size of the batches that Spark takes at once, bytes; they are outside of its heap.
 _AT_ONCE = 32 << 20
@@ -54,8 +54,8 @@ class Stage:
         schemas: The columns of each kind of rows that is emitted.
         identity: A unique name of the operator in this run of its query.
         layout: The layout of its rejected messages among those of upstream operators.
-        kept: Whether a process reuses the operator between tasks. An operator with functions of
-            the user isn't reused, since they may hold any state.
+        is_reused: Whether a process reuses the operator between tasks. An operator with
+            functions of the user isn't reused, since they may hold any state.
     """
 
     make: Callable[[], Operator]
@@ -69,11 +69,11 @@ class Stage:
         """Return the operator, which this process may reuse from an earlier task."""
         if not self.is_reused:
             return self.make()
-        found = _OPERATORS.pop(self.identity, None) or self.make()
-        _OPERATORS[self.identity] = found
+        operator = _OPERATORS.pop(self.identity, None) or self.make()
+        _OPERATORS[self.identity] = operator
         if len(_OPERATORS) > _MOST_OPERATORS:
             _OPERATORS.popitem(last=False)
-        return found
+        return operator
 
 
 def identity() -> str:
@@ -93,7 +93,7 @@ class ShuffleTask:
 
     stage: Stage
     input: str
-    read: Reader
+    read: BatchReader
     time: str | None
     used: frozenset[str]
     streams: bool = False
@@ -113,7 +113,7 @@ class ShuffleTask:
             return
         whole = messages if first is None else chain([first], messages)
         stage = self.stage
-        judged = partial(read_watermark, stage.identity, self.streams)
+        judged = partial(load_watermark, stage.identity, self.streams)
         reached = partial(self._find_event_time, passed)
         task = Task(self.input, number, len(stage.slots), judged, reached, lambda: backlog)
         parts = stage.operator().prepare(whole, task)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType
 
 from muntin.engine import columns
-from muntin.spark.host.internals.plans import PlannedSource, nodes, sources
+from muntin.spark.host.internals.plans import PlannedSource, list_nodes, list_sources
 
 ZONE_SETTING = "spark.sql.session.timeZone"
 _UTC = ("Etc/UTC", "Etc/UCT", "Etc/GMT", "GMT", "UCT", "Z", "Zulu", "+00:00")
@@ -38,11 +38,11 @@ def zone_of(messages: DataFrame, time: str | None = None, *, whole: bool = True)
     computed = time is not None and time not in messages.columns
     if time is not None and not computed and isinstance(messages.schema[time].dataType, StringType):
         return zone
-    plan = nodes(messages)
+    plan = list_nodes(messages)
     if plan is None:
         return zone if computed else None
     depends = any(_expressions(plan if whole else plan[:1]))
-    return zone if depends or (whole and any(map(_parses, sources(messages)))) else None
+    return zone if depends or (whole and any(map(_parses, list_sources(messages)))) else None
 
 
 def _expressions(value: Any) -> Iterator[bool]:
@@ -51,9 +51,9 @@ def _expressions(value: Any) -> Iterator[bool]:
         for part in value.values():
             yield from _expressions(part)
     elif isinstance(value, list) and value and _is_node(value[0]) and "class" in value[0]:
-        nodes = iter(value)
-        while (first := next(nodes, None)) is not None:
-            yield from _find_dependent(_tree(first, nodes))
+        list_nodes = iter(value)
+        while (first := next(list_nodes, None)) is not None:
+            yield from _find_dependent(_tree(first, list_nodes))
     elif isinstance(value, list):
         for part in value:
             yield from _expressions(part)

@@ -19,7 +19,7 @@ from muntin.hosts.inspect.report import (
     report_state,
     to_plain_rows,
 )
-from muntin.hosts.inspect.why import describe_key, explain_state, position_of
+from muntin.hosts.inspect.why import describe_key, explain_state, parse_position
 from muntin.model.axis import MIN_POSITION, moment
 from muntin.model.errors import OptionError
 from muntin.spark.host.checkpoint import Checkpoint
@@ -38,16 +38,16 @@ def report_of(opened: Checkpoint, key: Sequence[str] = (), table: str | None = N
     Raises:
         OptionError: When the checkpoint, the key or the table isn't valid.
     """
-    kind = opened.first.kind
+    kind = opened.any_manifest.kind
     if kind == "tables":
-        sizes = opened.sizes()
+        sizes = opened.measure_blobs()
         rows = _find_table_rows(opened, table, key) if key else None
         return assemble_report(opened, _report_tables(opened, sizes), sizes, rows)
     if kind == "windowing":
         if key:
             hint = "leave it out; the page and the report show the tuples"
             raise OptionError("--key", ", ".join(key), "isn't for this query", hint)
-        sizes = opened.sizes()
+        sizes = opened.measure_blobs()
         return assemble_report(opened, _report_windowing(opened, sizes), sizes, None)
     return report_state(opened, key, table)
 
@@ -64,19 +64,19 @@ def reasons(opened: Checkpoint, key: Sequence[str], at: str, table: str | None =
     Raises:
         OptionError: When the checkpoint, the key, the position or the table isn't valid.
     """
-    if opened.first.kind != "tables":
+    if opened.any_manifest.kind != "tables":
         return explain_state(opened, key, at, table)
     state = OpenTable(opened, one_table(opened, key, table), None, None)
     mark, entries = state.find_entries(key)
     words = [(one.window, repr(one.value)) for one in entries]
     spec = state.spec
     seen = TableSeen(str(spec), spec.windows, spec.expires, mark, words)
-    return [describe_key(key), *explain_table(seen, position_of(at, "time"))]
+    return [describe_key(key), *explain_table(seen, parse_position(at, "time"))]
 
 
 def _report_tables(opened: Checkpoint, sizes: Sizes) -> StateReport:
-    spec = opened.first.spec
-    tables = [manifest.extra["tables"] for manifest in opened.read.values()]
+    spec = opened.any_manifest.spec
+    tables = [manifest.extra["tables"] for manifest in opened.manifest_by_shard.values()]
     marks = {name: max(one[name]["watermark"] for one in tables) for name in spec}
     return {
         "kind": "tables",
@@ -89,11 +89,11 @@ def _report_tables(opened: Checkpoint, sizes: Sizes) -> StateReport:
 
 
 def _report_windowing(opened: Checkpoint, sizes: Sizes) -> StateReport:
-    clocks = [one.extra["clock"] for one in opened.read.values()]
+    clocks = [one.extra["clock"] for one in opened.manifest_by_shard.values()]
     clocks = [clock for clock in clocks if clock is not None]
     return {
         "kind": "windowing",
-        "spec": {name: str(value) for name, value in opened.first.spec.items()},
+        "spec": {name: str(value) for name, value in opened.any_manifest.spec.items()},
         "watermark": moment(1000 * max(clocks)) if clocks else None,
         "tables": list_tables(
             collect_runs(opened), sizes, lambda _, position: moment(1000 * position)

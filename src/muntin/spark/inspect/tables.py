@@ -16,7 +16,7 @@ from muntin.engine import columns
 from muntin.hosts.inspect.snapshot import StateView
 from muntin.model.axis import MIN_POSITION, as_datetime, read_position
 from muntin.model.errors import OptionError
-from muntin.spark.agents.rows import table_schema, to_table_frame
+from muntin.spark.agents.rows import make_agent_table_schema, to_table_frame
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.shards import slots
 from muntin.spark.session import active_session
@@ -84,7 +84,7 @@ class OpenTable:
     ) -> None:
         self.checkpoint = opened
         self.batch = opened.batch
-        if opened.first.kind != "tables":
+        if opened.any_manifest.kind != "tables":
             hint = "write muntin.open_state(checkpoint)"
             raise OptionError("CHECKPOINT", opened.folder, "holds no tables", hint)
         self._arguments = (name, default, value_type)
@@ -113,7 +113,7 @@ class OpenTable:
     @property
     def schema(self) -> StructType:
         """The columns of ``fetch``: those of ``table()`` without ``emission`` and ``revision``."""
-        return StructType(table_schema(self.spec).fields[:-2])
+        return StructType(make_agent_table_schema(self.spec).fields[:-2])
 
     def fetch(
         self, key: Any = None, *, start: TimeOption = None, end: TimeOption = None
@@ -137,7 +137,7 @@ class OpenTable:
         self, entries: Iterable[TableEntry], between: Between = (None, None)
     ) -> pl.DataFrame:
         """Return the entries between two times, in the columns of ``fetch``."""
-        return self.checkpoint.show(_frame(self.spec, between, entries), self.schema)
+        return self.checkpoint.fit_to_schema(_frame(self.spec, between, entries), self.schema)
 
     def find_entries(self, key: Sequence[str]) -> tuple[int | None, list[TableEntry]]:
         """Return the clock of the partition that holds a key, and the key's entries."""
@@ -189,12 +189,14 @@ class OpenTable:
             [column for column in schema.names if column != "value"],
             lambda manifest: list_blob_numbers(read_tables(manifest).get(name, {})),
             rows,
-            judged=partial(_carry_clock, name),
+            set_clock=partial(_carry_clock, name),
         )
 
     def _blobs(self, wanted: RunNumbers) -> Mapping[int, Mapping[int, bytes]]:
         """Return blobs by the number of their partition."""
-        blobs_by_slot = self.checkpoint.blobs({self._slots[n]: runs for n, runs in wanted.items()})
+        blobs_by_slot = self.checkpoint.read_blobs(
+            {self._slots[n]: runs for n, runs in wanted.items()}
+        )
         return {n: blobs_by_slot[self._slots[n]] for n in wanted}
 
 
@@ -204,7 +206,7 @@ def one_table(opened: Checkpoint, key: Sequence[str], table: str | None) -> str:
     Raises:
         OptionError: When there are several tables, and no name.
     """
-    names = list(opened.first.spec)
+    names = list(opened.any_manifest.spec)
     if table is None and len(names) > 1:
         hint = f"give one: --table {names[0]} (or {', '.join(names[1:])})"
         raise OptionError("--key", ", ".join(key), "may be in several tables", hint)

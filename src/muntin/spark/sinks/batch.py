@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from muntin.sinks.batch import Batch
-from muntin.spark.host.internals.checkpoints import query_of
+from muntin.spark.host.internals.checkpoints import read_query_id
 from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.processor import unpack_rows
 from muntin.spark.host.zones import ZONE_SETTING
@@ -43,7 +43,7 @@ class EmittedRows:
     @property
     def query(self) -> str:
         """The identifier of the query in its checkpoint, from which it is read each time."""
-        return query_of(self.emitted.sparkSession, self.checkpoint)
+        return read_query_id(self.emitted.sparkSession, self.checkpoint)
 
     @property
     def zone(self) -> str:

@@ -105,7 +105,7 @@ def quote_table(table: str) -> str:
 
 
 def _merge(frame: DataFrame, table: str, identity: tuple[str, ...]) -> None:
-    # A window may have an early and a full firing in one batch: only its newest row counts.
+    # A window may have an early and a full emission in one batch: only its newest row counts.
     newest = Window.partitionBy(*(F.col(f"`{name}`") for name in identity))
     ranked = F.row_number().over(newest.orderBy(F.col(columns.REVISION).desc()))
     rows = frame.withColumn("__muntin_rank", ranked).where("__muntin_rank = 1")

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from muntin.engine import columns
 from muntin.hosts.chain import WINDOW_TIME
-from muntin.hosts.ranking import SORT_KEY, WINDOW_BOUNDS, ranked_columns
+from muntin.hosts.ranking import SORT_KEY, WINDOW_BOUNDS, list_ranked_columns
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.aggregates.ranked import DENSE_RANK
 from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Choice, Ranking, quote_name
@@ -23,7 +23,7 @@ _OWN = (columns.EMISSION, columns.REVISION)
 
 def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
     """Return the aggregate that collects the rows of a window."""
-    names = ranked_columns(frame.columns, ranking)
+    names = list_ranked_columns(frame.columns, ranking)
     shown = [F.col(quote_name(name)) for name in names]
     by = [F.expr(text).alias(f"{SORT_KEY}{index}") for index, text in enumerate(ranking.by)]
     row = F.struct(*by, *shown)
@@ -33,7 +33,7 @@ def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
 
 
 def one_by_one(frame: DataFrame) -> DataFrame:
-    """Return a row for each row of a firing; a firing without rows stays, with a null row."""
+    """Return a row for each row of an emission; an emission without rows gets a null row."""
     return frame.selectExpr("*", f"posexplode_outer({ROWS}) AS ({PLACE}, {ROW})")
 
 

@@ -20,7 +20,7 @@ from muntin.model.joins import JoinSpec
 from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Joining, Windowing, quote_name
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import Sink, SinkLike, to_sink
-from muntin.spark.host.chain import Upstream, filter_results, find_bounds
+from muntin.spark.host.chain import SparkUpstream, filter_results, find_end_columns
 from muntin.spark.host.plan import Plan
 from muntin.spark.join import Joined
 from muntin.spark.lookups import TableBeside
@@ -28,7 +28,7 @@ from muntin.spark.query import WindowedQuery
 from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.sinks.batch import EmittedRows
 from muntin.spark.sinks.ranked import RankedShape, one_by_one
-from muntin.spark.sinks.writers import check, table_schema
+from muntin.spark.sinks.writers import check_destination, table_schema
 from muntin.spark.windowed import WindowedAggregate
 
 _HOLDS = "__muntin_holds"
@@ -39,13 +39,13 @@ _COLUMN = re.compile(rf"{_NAME}(?:\.{_NAME})*")
 
 @dataclass(frozen=True)
 class WindowShape:
-    """A select list over firings.
+    """A select list over the emissions of windows.
 
     Attributes:
         columns: The columns, in order.
         having: The condition of ``HAVING``; ``None`` selects every firing.
         identity: The columns that identify a window.
-        accumulate: Whether a firing emits the whole result.
+        accumulate: Whether an emission has the whole result.
         retracts: Whether windows may vanish.
         tables: The tables that are looked up for each firing.
     """
@@ -59,12 +59,12 @@ class WindowShape:
 
     @property
     def by_window(self) -> bool:
-        """True if a firing stays one row; a looked-up table may have several rows for it."""
+        """True if an emission stays one row; a looked-up table may have several rows for it."""
         return not self.tables
 
     @classmethod
     def of(cls, windowing: Windowing, tables: tuple[TableBeside, ...] = ()) -> WindowShape | None:
-        """Return the select list of a query; ``None`` where it selects firings unchanged."""
+        """Return the select list of a query; ``None`` where it selects emissions unchanged."""
         if windowing.columns is None:
             return None
         return cls(
@@ -77,14 +77,14 @@ class WindowShape:
         )
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
-        """Return the selected columns of firings.
+        """Return the selected columns of emissions.
 
-        A firing that doesn't meet ``HAVING`` becomes a retraction if an earlier one of its window
-        may have met it.
+        An emission that doesn't meet ``HAVING`` becomes a retraction if an earlier one of its
+        window may have met it.
 
         Args:
-            frame: The firings.
-            beside: Columns that stay unchanged. The first one is null in firings, and in no other
+            frame: The emissions.
+            beside: Columns that stay unchanged. The first one is null in emissions, and in no other
                 row.
         """
         for table in self.tables:
@@ -101,7 +101,7 @@ class WindowShape:
         return rows.selectExpr(*(self._select_text(c, _HOLDS) for c in self.columns), *beside)
 
     def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
-        return find_bounds(((c.name, c.text) for c in self.columns), distances)
+        return find_end_columns(((c.name, c.text) for c in self.columns), distances)
 
     def _select_text(self, column: Column, alive: str | None) -> str:
         name, text = quote_name(column.name), column.text
@@ -151,7 +151,7 @@ class EachShape:
         )
 
     def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
-        return find_bounds(((c.name, c.text) for c in self.columns), distances)
+        return find_end_columns(((c.name, c.text) for c in self.columns), distances)
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ class _Shaped:
         tables = self.shape.tables if isinstance(self.shape, WindowShape | EachShape) else ()
         for table in tables:
             table.check()
-        check(self.target, self.shown, self._keys(keys))
+        check_destination(self.target, self.shown, self._keys(keys))
 
     def write(self, batch: Batch) -> None:
         assert isinstance(batch.rows, EmittedRows)
@@ -280,7 +280,7 @@ class _Selected(QueryDefinition):
     def _select_rows(self) -> DataFrame:
         return self.shape.of_frame(self.plan.unpack_kind(RESULTS))
 
-    def _upstream(self) -> Upstream:
+    def _upstream(self) -> SparkUpstream:
         return super()._upstream().then(self.shape)
 
     def _start(self, options: StartOptions) -> WindowedQuery:
@@ -295,11 +295,11 @@ class SelectedAggregate(_Selected, WindowedAggregate):
 
     @cached_property
     def results(self) -> DataFrame:
-        """Every firing as a row, with the columns that were selected.
+        """Every emission as a row, with the selected columns.
 
         The columns that identify a window, ``emission`` and ``revision`` are always among them. A
-        firing that doesn't meet ``HAVING`` (any more) is a ``retract`` whose other columns are
-        null.
+        window that doesn't meet ``HAVING``, or no longer does, is emitted as a ``retract`` whose
+        other columns are null.
         """
         return super().results
 

@@ -64,7 +64,9 @@ def write_by_spark(sink: Any, batch: Batch, *, few: bool) -> bool:
     return writer is not None and writer.write(batch, few=few)
 
 
-def check(target: Sink | None, schema: StructType, keys: tuple[str, ...] | None) -> None:
+def check_destination(
+    target: Sink | None, schema: StructType, keys: tuple[str, ...] | None
+) -> None:
     """Check, before anything runs, that a sink can write rows of a schema.
 
     Raises:

@@ -22,17 +22,17 @@ from muntin.model.facts import QuerySpec, compare_facts
 from muntin.model.inputs import BY_GREATEST, BY_SOURCE, InputSpec, check_clocks
 from muntin.sources.flags import NOW, Flags
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.heartbeat import ENDS_RUN, NAME, Heartbeat, parse_tick
-from muntin.spark.host.internals.checkpoints import newest_offsets
+from muntin.spark.host.heartbeat import ENDS_RUN, TICK_SOURCE, Heartbeat, parse_tick
+from muntin.spark.host.internals.checkpoints import read_newest_offsets
 from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.plans import reads
-from muntin.spark.host.messages import PASSED, Reader, read_rows
+from muntin.spark.host.messages import PASSED, BatchReader, read_frames
 from muntin.spark.host.schema import moment_type, polars_schema
 from muntin.spark.sources.kafka_rows import KafkaRows, topics_of
-from muntin.spark.sources.parquet import ParquetReader, files
+from muntin.spark.sources.parquet import ParquetReader, list_file_parts
 
 if TYPE_CHECKING:
-    from muntin.spark.host.chain import Upstream
+    from muntin.spark.host.chain import SparkUpstream
 
 PARSED = "__muntin_parsed"
 # Metadata of a column that isn't null where the source couldn't parse a message.
@@ -46,7 +46,15 @@ _TIMES = (T.TimestampType, T.TimestampNTZType, T.StringType)
 _POLICIES = {f"{side}{name}" for side in ("", "left ", "right ") for name in ("early", "late")}
 # The columns sent of a message, by name: an expression, or ``None`` for the unchanged column.
 Sent = dict[str, Column | None]
-OWN = {columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK, PARSED, NOW, *PASSED}
+INPUT_COLUMNS = {
+    columns.KEEP,
+    columns.MALFORMED,
+    columns.FUTURE,
+    columns.CLOCK,
+    PARSED,
+    NOW,
+    *PASSED,
+}
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,7 @@ class Input:
         clock: The column of a message's arrival time, in place of the machine's clock.
         max_ahead: How far ahead of the clock a message may be, microseconds; ``None`` is any.
         offset: The columns of a message's partition and of its offset in it.
-        fed: The upstream operator whose results the frame has, if there is one.
+        upstream: The upstream operator whose results the frame has, if there is one.
         rows: The frame's rows, with rows among them that only pass through; ``None`` is the frame.
         stamped: Whether messages carry the batch's wall clock, as ``NOW``.
         computed_time: The expression of an event time that isn't a column of the frame.
@@ -73,7 +81,7 @@ class Input:
     clock: str | None = None
     max_ahead: int | None = None
     offset: tuple[str, str] | None = None
-    fed: Upstream | None = None
+    upstream: SparkUpstream | None = None
     rows: DataFrame | None = None
     stamped: bool = False
     computed_time: Column | None = None
@@ -98,18 +106,22 @@ class Input:
     @property
     def ahead(self) -> int | None:
         """The distance from the upstream watermark to the least time to come, microseconds."""
-        if self.fed is None or self.time is None or self.computed_time is not None:
+        if self.upstream is None or self.time is None or self.computed_time is not None:
             return None
-        return self.fed.ahead(self.time)
+        return self.upstream.find_time_ahead(self.time)
 
     def with_shards(self, count: int) -> Input:
         """Return the input with a shard count for upstream operators that didn't ask for one."""
-        return self if self.fed is None else replace(self, fed=self.fed.with_shards(count))
+        return (
+            self
+            if self.upstream is None
+            else replace(self, upstream=self.upstream.with_shards(count))
+        )
 
     def select(self, sent: Sent) -> DataFrame:
         """Return the rows, with the columns that are sent."""
         rows = self.frame if self.rows is None else self.rows
-        if self.rows is None and self.fed is not None and columns.EMISSION not in rows.columns:
+        if self.rows is None and self.upstream is not None and columns.EMISSION not in rows.columns:
             # The schema is needed before the upstream rows exist, which bring the emission along.
             rows = rows.withColumn(columns.EMISSION, F.lit("full"))
         passed = [] if self.rows is None else PASSED
@@ -140,7 +152,7 @@ class Input:
     def flag(self, sent: Sent) -> str | None:
         """Add the flags that Spark computes for each message, and return its time's column."""
         time = self.time
-        asked = [self.where, None if self.fed is None else self.fed.keep]
+        asked = [self.where, None if self.upstream is None else self.upstream.result_filter]
         conditions = [
             F.expr(one) if isinstance(one, str) else one for one in asked if one is not None
         ]
@@ -156,7 +168,7 @@ class Input:
         if time is None:
             return None
         event_time = _column(time) if self.computed_time is None else self.computed_time
-        only = None if self.fed is None else self.fed.keep
+        only = None if self.upstream is None else self.upstream.result_filter
         if only is not None:
             # An early result carries the end of its window, which the watermark hasn't reached.
             event_time = F.when(F.expr(only), event_time)
@@ -233,7 +245,7 @@ class OperatorInput:
         Raises:
             OptionError: When the query asks for clocks that the input can't have.
         """
-        check_clocks(spec, self.input.frame.columns, results=self.input.fed is not None)
+        check_clocks(spec, self.input.frame.columns, results=self.input.upstream is not None)
         one_clock = spec.time is None or bool(spec.clocks) or spec.watermark == BY_GREATEST
         clocked = replace(self, partitions=not one_clock)
         if spec.watermark == BY_SOURCE and not isinstance(clocked.read[1], KafkaRows):
@@ -251,10 +263,10 @@ class OperatorInput:
     def schema(self) -> dict[str, pl.DataType]:
         """Polars types of the columns that reach Python, without muntin's own."""
         types = polars_schema(self.messages.schema)
-        return {name: dtype for name, dtype in types.items() if name not in OWN}
+        return {name: dtype for name, dtype in types.items() if name not in INPUT_COLUMNS}
 
     @cached_property
-    def read(self) -> tuple[Reader, DataFrame | KafkaRows]:
+    def read(self) -> tuple[BatchReader, DataFrame | KafkaRows]:
         """The reader of the workers, and what Spark sends to it: rows, files or offset ranges."""
         input_, frame, local = self.input, self.input.frame, self.input.local
         names = [name for name in frame.columns if name in self.schema]
@@ -280,16 +292,16 @@ class OperatorInput:
             ), rows
         # Files carry one clock, too, and the clock that messages are stamped with is never local.
         as_rows = as_rows or bool(derived) or (local and input_.stamped)
-        files_and_root = None if as_rows else files(frame, now)
+        files_and_root = None if as_rows else list_file_parts(frame, now)
         if files_and_root is None:
-            return read_rows, self.messages
+            return read_frames, self.messages
         files_frame, root = files_and_root
         return ParquetReader(wanted, root, flags), files_frame
 
     @property
     def columnar(self) -> bool:
         """True if the workers read the input's files or topics themselves."""
-        return self.read[0] is not read_rows
+        return self.read[0] is not read_frames
 
 
 def _column(name: str) -> Column:
@@ -363,11 +375,11 @@ def ending_run() -> Iterator[None]:
         _ENDING.reset(before)
 
 
-def ticks(spark: SparkSession, slots: Sequence[int], period: int) -> DataFrame:
+def make_ticks(spark: SparkSession, slots: Sequence[int], period: int) -> DataFrame:
     """Return the stream of ticks: in each period one row for each slot, with ``WALL``."""
     register(spark, Heartbeat)
     options = {"period": str(period), ENDS_RUN: str(_ENDING.get()).lower()}
-    beats = spark.readStream.format(NAME).options(**options).load()
+    beats = spark.readStream.format(TICK_SOURCE).options(**options).load()
     every = F.array(*(F.lit(slot) for slot in slots))
     return beats.select(F.explode(every).alias("slot"), F.col("tick").alias(WALL))
 
@@ -387,7 +399,7 @@ def check_ticks(emitted: DataFrame, checkpoint: str, specs: Sequence[QuerySpec] 
         SpecChangedError: When only one of the two has ticks.
     """
     had_ticks = _has_stored_ticks(emitted, checkpoint)
-    if had_ticks is None or had_ticks == (has_ticks := reads(emitted, NAME)):
+    if had_ticks is None or had_ticks == (has_ticks := reads(emitted, TICK_SOURCE)):
         return
     lines: list[str] = []
     for number, spec in enumerate(specs):
@@ -408,5 +420,5 @@ def check_ticks(emitted: DataFrame, checkpoint: str, specs: Sequence[QuerySpec] 
 
 def _has_stored_ticks(emitted: DataFrame, checkpoint: str) -> bool | None:
     """Return whether a checkpoint's sources include ticks; ``None`` where it has no offsets yet."""
-    lines = newest_offsets(emitted.sparkSession, checkpoint)
+    lines = read_newest_offsets(emitted.sparkSession, checkpoint)
     return None if lines is None else any(parse_tick(line) is not None for line in lines[2:])

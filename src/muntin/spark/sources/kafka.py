@@ -29,7 +29,7 @@ from muntin.spark.redaction import hide_secrets
 from muntin.spark.sources.connector import connect
 from muntin.spark.sources.inputs import MARKS_MALFORMED
 from muntin.spark.sources.kafka_parsing import parse_rows
-from muntin.spark.sources.kafka_rows import KafkaRows, read_messages
+from muntin.spark.sources.kafka_rows import KafkaRows, read_topic_rows
 
 _LOG = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ def _read_in_columns(topics: KafkaTopics, spark: SparkSession, *, streaming: boo
     typed = _with_types(topics)
     source = typed.source_in(str(spark.conf.get(ZONE_SETTING)), ZONE_SETTING)
     rows = KafkaRows(spark, source.topics, streaming)
-    return read_messages(rows, source.columns, _message_schema(topics, typed))
+    return read_topic_rows(rows, source.columns, _message_schema(topics, typed))
 
 
 def _message_schema(topics: KafkaTopics, typed: KafkaTopics) -> StructType:

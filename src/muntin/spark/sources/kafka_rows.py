@@ -41,7 +41,7 @@ from muntin.sources.kafka_ranges import (
 )
 from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.jvm import is_connected
-from muntin.spark.host.internals.plans import remember, remembered
+from muntin.spark.host.internals.plans import recall, remember
 from muntin.spark.host.internals.versions import (
     ReadAllAvailable,
     ReadLimit,
@@ -51,7 +51,7 @@ from muntin.spark.host.internals.versions import (
 from muntin.spark.host.packed import PackedTask
 from muntin.spark.host.schema import to_batches
 
-Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+KafkaTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 # Columns of a range of messages; `now` is the batch's wall clock in microseconds, and `behind` says
 # whether the partition has more messages than the batch reads.
@@ -66,7 +66,7 @@ RANGES = pa.schema(
         ("behind", pa.bool_()),
     ]
 )
-NAME = "muntin_kafka"
+KAFKA_SOURCE = "muntin_kafka"
 _SOURCE = "_muntin_columnar"
 
 
@@ -85,7 +85,7 @@ class _Ranges(InputPartition):
 class _Reader:
     """Plans ranges on the driver; ``read`` runs in a worker."""
 
-    def __init__(self, topics: Topics, task: Task, tasks: int) -> None:
+    def __init__(self, topics: Topics, task: KafkaTask, tasks: int) -> None:
         self.topics, self.task, self.tasks = topics, task, tasks
         self._broker: Broker | None = None
         self._last: tuple[Described, Offsets] | None = None
@@ -237,11 +237,11 @@ class KafkaRows:
     topics: Topics
     streaming: bool
 
-    def mapInArrow(self, task: Task, schema: StructType) -> DataFrame:  # noqa: N802
+    def mapInArrow(self, task: KafkaTask, schema: StructType) -> DataFrame:  # noqa: N802
         """Return the rows that a function computes from the ranges, its rows of ``RANGES``."""
         topics, tasks, packed = self.topics, _tasks(self.spark), PackedTask(task)
         row_schema = schema
-        format_name = f"{NAME}_{uuid.uuid4().hex[:12]}"
+        format_name = f"{KAFKA_SOURCE}_{uuid.uuid4().hex[:12]}"
 
         class Ranges(DataSource):
             """Topics of Kafka, read in columns."""
@@ -270,24 +270,24 @@ def _tasks(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2)
 
 
-def read_messages(rows: KafkaRows, reader: KafkaReader, schema: StructType) -> DataFrame:
+def read_topic_rows(rows: KafkaRows, reader: KafkaReader, schema: StructType) -> DataFrame:
     """Return the messages of topics as a DataFrame that `topics_of` recognizes."""
     payload = set() if reader.payload is None else reader.payload.columns.keys()
     texts = {"key"} & (reader.wanted.keys() - payload)
     as_bytes = replace(reader, wanted={**reader.wanted, **dict.fromkeys(texts, pl.Binary())})
-    frame = rows.mapInArrow(MessageReader(as_bytes, schema, texts), schema)
+    frame = rows.mapInArrow(KafkaRowReader(as_bytes, schema, texts), schema)
     remember(frame, _SOURCE, (rows, reader))
     return frame
 
 
 def topics_of(frame: DataFrame) -> tuple[KafkaRows, KafkaReader] | None:
     """Return the ranges and the reader of a DataFrame that is a topic unchanged, else ``None``."""
-    source: tuple[KafkaRows, KafkaReader] | None = remembered(frame, _SOURCE)
+    source: tuple[KafkaRows, KafkaReader] | None = recall(frame, _SOURCE)
     return source
 
 
 @dataclass(frozen=True)
-class MessageReader:
+class KafkaRowReader:
     """Turns ranges into the rows of a DataFrame; a function for ``mapInArrow``."""
 
     read: KafkaReader

@@ -34,7 +34,7 @@ from muntin.engine.utf8 import GARBLED, frame_from_arrow
 from muntin.model.errors import OptionError
 from muntin.sources.flags import Flags
 from muntin.spark.host.internals.jvm import default_files, working_directory
-from muntin.spark.host.internals.plans import bare_source, is_seen
+from muntin.spark.host.internals.plans import find_bare_source, is_seen
 from muntin.spark.host.messages import ROWS_AT_ONCE
 
 SETTING = "spark.muntin.readParquet"
@@ -62,7 +62,7 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _FILE = "path string, modificationTime timestamp, length long, content binary"
 
 
-def files(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
+def list_file_parts(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
     """Return the files of a streaming frame that is a plain scan of them.
 
     Returns:
@@ -75,7 +75,7 @@ def files(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
         return None
     if not all(isinstance(field.dataType, AtomicType) for field in frame.schema):
         return None
-    source = bare_source(frame)
+    source = find_bare_source(frame)
     if source is None or source.name != "parquet" or not source.options.keys() <= _LISTING:
         return None
     options = source.options

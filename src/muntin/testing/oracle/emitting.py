@@ -29,6 +29,8 @@ from muntin.testing.oracle.values import exceeds_type, value
 from muntin.testing.oracle.window import Key, OracleWindow, Placed
 
 RETRACT = "retract"
+EmittedWindow = tuple[OracleWindow, str]
+"""A window that emits, and its emission."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,8 @@ class Ending:
 
 def firings(
     spec: WindowSpec, windows: Iterable[OracleWindow], ending: Ending
-) -> list[tuple[OracleWindow, str]]:
-    """Return the windows that emit and their emissions, in order.
-
-    Replaced sessions are retracted first. Windows follow by start, then by key, then by end.
-    """
+) -> list[EmittedWindow]:
+    """Return the windows that emit and their emissions, in order."""
     emitted = []
     fill, windows = spec.firing.fill, list(windows)
     for window in windows:
@@ -68,13 +67,18 @@ def firings(
     emitted += [(window, "early") for window in _find_crowded(spec, windows, emitted, ending)]
     if fill is not None and fill.follows and not fill.waits:
         emitted += [(window, "late") for window in find_corrected(emitted, windows)]
-    return sorted(emitted, key=_in_order)
+    return sort_firings(emitted)
+
+
+def sort_firings(firings: Iterable[EmittedWindow]) -> list[EmittedWindow]:
+    """Sort firings: retractions first, then windows by start, then by key, then by end."""
+    return sorted(firings, key=_in_order)
 
 
 def _find_crowded(
     spec: WindowSpec,
     windows: Sequence[OracleWindow],
-    emitted: Sequence[tuple[OracleWindow, str]],
+    emitted: Sequence[EmittedWindow],
     ending: Ending,
 ) -> Sequence[OracleWindow]:
     """Return the oldest windows that emit since more wait than the limit allows."""
@@ -96,7 +100,7 @@ def _find_crowded(
     return waiting[: max(0, len(waiting) - share)]
 
 
-def _in_order(firing: tuple[OracleWindow, str]) -> tuple[bool, int, Key, int]:
+def _in_order(firing: EmittedWindow) -> tuple[bool, int, Key, int]:
     window, emission = firing
     return emission != RETRACT, window.start, nulls_first(window.key), window.end
 

@@ -158,7 +158,7 @@ class Watermarks:
         return self.watermark + self.spec.lateness
 
     @property
-    def shown_watermark(self) -> Position | None:
+    def common_watermark(self) -> Position | None:
         """The watermark as it is emitted; ``None`` before the first one, and on the rows axis."""
         if self.spec.axis == "rows":
             return None

@@ -10,12 +10,14 @@ from muntin.model.axis import FARTHEST
 from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, PARTLY_LATE, UNDECIDED, WindowSpec
+from muntin.model.trailing import Trailing
 from muntin.model.zones import ZonedWindows, list_zones
-from muntin.testing.oracle.emitting import Ending, firings, row
+from muntin.testing.oracle.emitting import EmittedWindow, Ending, firings, row
 from muntin.testing.oracle.filling import create_empty_windows
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing, ZonedPlacing
 from muntin.testing.oracle.sessions import CutPlacing, SessionPlacing
+from muntin.testing.oracle.trailing import TrailingPlacing
 from muntin.testing.oracle.values import to_micros
 from muntin.testing.oracle.window import OracleMessage, OracleWindow, Placed, Position
 
@@ -89,13 +91,18 @@ class Oracle:
         if reached is not None:
             after.watermark = max(after.watermark, reached - self._spec.lateness)
         ending = Ending(self._watermarks, after, wall, self._wall)
-        for window, emission in firings(self._spec, self._placing.windows.values(), ending):
+        for window, emission in self._find_firings(ending):
             self._fire(window, emission, result)
         self._settle(after, result)
         self._watermarks, self._wall = after, wall
         self._placing.forget_closed(self._watermarks)
-        result.watermark = after.shown_watermark
+        result.watermark = after.common_watermark
         return result
+
+    def _find_firings(self, ending: Ending) -> list[EmittedWindow]:
+        if isinstance(self._placing, TrailingPlacing):
+            return self._placing.find_firings(ending)
+        return firings(self._spec, self._placing.windows.values(), ending)
 
     def _take(
         self,
@@ -175,14 +182,14 @@ class Oracle:
             return "malformed"
         if time is None:
             return "null_time"
-        if any(message[key] is None for key in spec.required):
+        if any(message[key] is None for key in spec.non_null_keys):
             return "null_key"
         if spec.time is not None and spec.max_ahead is not None and time > wall + spec.max_ahead:
             return "future"
         return "malformed" if abs(time) >= FARTHEST else None
 
     def _make_rejected_row(self, message: OracleMessage, reason: str) -> dict[str, Any]:
-        return {**message, "reason": reason, "watermark": self._watermarks.shown_watermark}
+        return {**message, "reason": reason, "watermark": self._watermarks.common_watermark}
 
     def _fire(self, window: OracleWindow, emission: str, result: OracleStep) -> None:
         windows = self._placing.windows.values()
@@ -231,4 +238,6 @@ def _placing(spec: WindowSpec) -> Placing[Any]:
         return SlidingPlacing(spec.windows, grace)
     if isinstance(spec.windows, ZonedWindows):
         return ZonedPlacing(spec.windows, grace, spec.keys.index(spec.windows.column))
+    if isinstance(spec.windows, Trailing):
+        return TrailingPlacing(spec.windows, grace)
     return FixedPlacing(spec.windows, grace)

@@ -14,7 +14,7 @@ from muntin.engine.joins.by_arrival import build_deletion_test
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.reading import AxisRange, read_join_messages
 from muntin.engine.joins.shard import JoinShard
-from muntin.engine.state_reader import read_messages
+from muntin.engine.state_reader import read_side_messages
 from muntin.explain.why_joins import SideSeen, explain_positions
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, ByArrival, JoinSpec, Side, SideName, find_bound
@@ -59,8 +59,8 @@ class Run:
 
     def read_from_outside(self) -> list[int]:
         manifest = parse_manifest(self.store.manifest or "")
-        numbers, _ = read_messages(manifest, "right")
-        _, frames = read_messages(
+        numbers, _ = read_side_messages(manifest, "right")
+        _, frames = read_side_messages(
             manifest, "right", {number: self.store.blobs[number] for number in numbers}
         )
         return sorted(number for frame in frames for number in frame["id"].to_list())

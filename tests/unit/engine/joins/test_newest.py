@@ -14,7 +14,7 @@ from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.reading import AxisRange, read_join_messages
 from muntin.engine.joins.shard import JoinShard
-from muntin.engine.state_reader import read_messages
+from muntin.engine.state_reader import read_side_messages
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, Newest, Side, find_bound
 from muntin.model.policies import Each, Every, Firing
@@ -85,10 +85,10 @@ def test_from_outside_the_newest_rows_are_there():
     run.step([("a", 10, 2, "early", 1), ("b", 10, 3, "early", 0)])
     store = run.stores[0]
     manifest = parse_manifest(store.load() or "")
-    numbers, _ = read_messages(manifest, "left")
+    numbers, _ = read_side_messages(manifest, "left")
     blobs = {number: store.get(number) for number in numbers}
     assert load_spec(manifest.spec) == run.spec
-    _, frames = read_messages(manifest, "left", blobs)
+    _, frames = read_side_messages(manifest, "left", blobs)
     found = pl.concat(frames).sort("key").select("key", "value", "revision").rows()
     assert found == [("a", 2, 1), ("b", 3, 0)]
 

@@ -10,7 +10,7 @@ from muntin.engine import columns
 from muntin.engine.admission import flag_missing_offsets
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.partitioned import PartitionedJoinShard
-from muntin.engine.output import Output
+from muntin.engine.output import ShardOutput
 from muntin.model.bounds import Within
 from muntin.model.joins import SIDES, JoinSpec, Side
 from muntin.state.blobs import MemoryBlobs
@@ -28,7 +28,7 @@ def shard(how: Any = "inner") -> PartitionedJoinShard:
     return PartitionedJoinShard(joiner, MemoryBlobs(), FrameCache())
 
 
-def step(one: PartitionedJoinShard, left: list[Any], right: list[Any]) -> Output:
+def step(one: PartitionedJoinShard, left: list[Any], right: list[Any]) -> ShardOutput:
     arrived = {}
     for side, given in zip(SIDES, (left, right), strict=True):
         rows = [(key, lane, offset, 0) for key, lane, offset in given]

@@ -12,7 +12,7 @@ from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.reading import AxisRange, read_join_messages, read_join_sessions
 from muntin.engine.joins.sessions import LAST
 from muntin.engine.joins.shard import JoinShard
-from muntin.engine.state_reader import read_messages
+from muntin.engine.state_reader import read_side_messages
 from muntin.model.joins import SIDES, Bound, How, JoinSpec, Joint, Side, SideName, Within
 from muntin.model.policies import Each, Firing
 from muntin.model.sessions import Sessions
@@ -83,7 +83,7 @@ def test_columns_may_have_ordinary_names(name: str, kind: Any, values: list[Any]
 
 
 def read_from_outside(run: Run, side: str) -> list[pl.DataFrame]:
-    return read_messages(parse_manifest(run.store.load() or ""), side, run.store.blobs)[1]
+    return read_side_messages(parse_manifest(run.store.load() or ""), side, run.store.blobs)[1]
 
 
 def written_before(run: Run) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.engine.queries import SCHEMA, messages
 
 from muntin.engine import columns
-from muntin.engine.sessions.combine import SessionCombiner, grouped, joined
+from muntin.engine.sessions.combine import SessionCombiner, group_rows, merge_sessions
 from muntin.model import aggregates
 from muntin.model.policies import Firing
 from muntin.model.sessions import Closed, Sessions
@@ -76,7 +76,7 @@ def test_however_messages_are_cut_their_stretches_grow_together(
         made.combine(frame(emitted[a:b]), None).cells for a, b in pairwise([0, *cuts, len(emitted)])
     ]
     assert emitted_of(made.combine_cells(parts)) == stretches(emitted, gap, closed)
-    assert emitted_of(joined(parts[::-1], made)) == stretches(emitted, gap, closed)
+    assert emitted_of(merge_sessions(parts[::-1], made)) == stretches(emitted, gap, closed)
 
 
 def test_a_ruler() -> None:
@@ -103,9 +103,9 @@ def test_a_row_within_a_longer_one_does_not_end_it() -> None:
     #              10 - 12            50
     made = query()
     rows = rows_of(("a", 0, 40), ("a", 10, 12), ("a", 50, 50), ("b", 51, 51))
-    _, group = grouped([rows], made)
+    _, group = group_rows([rows], made)
     assert group.tolist() == [0, 0, 0, 1]
-    assert emitted_of(joined([rows], made)) == [("a", 0, 50, 3), ("b", 51, 51, 1)]
+    assert emitted_of(merge_sessions([rows], made)) == [("a", 0, 50, 3), ("b", 51, 51, 1)]
 
 
 @pytest.mark.parametrize("far", [10**6, 4 * 10**18])
@@ -113,13 +113,13 @@ def test_no_axis_is_too_long(far: int) -> None:
     rows = rows_of(
         ("a", -far, 40 - far), ("a", 10 - far, 12 - far), ("a", far, far), ("b", -far, far)
     )
-    _, group = grouped([rows], query())
+    _, group = group_rows([rows], query())
     assert group.tolist() == [0, 0, 1, 2]
 
 
 def test_rows_of_other_keys_are_no_bridge() -> None:
     rows = rows_of(("a", 0, 100), ("b", 5, 5), ("b", 30, 31))
-    _, group = grouped([rows], query())
+    _, group = group_rows([rows], query())
     assert group.tolist() == [0, 1, 2]
 
 
@@ -127,7 +127,7 @@ def test_nothing_of_nothing() -> None:
     made = query()
     combined = made.combine(frame([]), 3)
     assert (len(combined.cells), combined.raw, combined.latest) == (0, None, None)
-    assert len(joined([made.no_cells], made)) == 0
+    assert len(merge_sessions([made.no_cells], made)) == 0
     assert made.combine_cells([]).columns == made.no_cells.columns
 
 

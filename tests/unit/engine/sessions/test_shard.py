@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.engine.queries import SCHEMA, CountingBlobs, messages
 
 from muntin.engine import columns
-from muntin.engine.output import Output
+from muntin.engine.output import ShardOutput
 from muntin.engine.sessions.combine import SessionCombiner
 from muntin.engine.sessions.shard import SessionShard
 from muntin.model import aggregates
@@ -62,7 +62,7 @@ class Run:
 
     def step(
         self, *rows: Row, wall: int = 0, reached: int | None = None, final: bool = False
-    ) -> Output:
+    ) -> ShardOutput:
         """One step; ``reached`` is a time that messages of another shard have."""
         if self.restart:
             self.shard = self.opened()

@@ -11,8 +11,10 @@ import pytest
 from muntin.engine import columns
 from muntin.engine.fills import interpolate
 from muntin.engine.windows.operator import make_combiner, open_shard
+from muntin.hosts.chain import change_grace
 from muntin.model.aggregates import collect_list, count, last
 from muntin.model.errors import OptionError, SpecChangedError
+from muntin.model.ranking import refuse_delayed
 from muntin.model.spec import WindowSpec
 from muntin.standalone import windowed
 from muntin.state.blobs import MemoryBlobs
@@ -78,7 +80,7 @@ def test_what_fills_nothing_is_refused() -> None:
         MINUTES.fill("last", up_to="1 hour")
     with pytest.raises(OptionError, match="doesn't say with what"):
         MINUTES.fill(up_to="1 hour")
-    with pytest.raises(OptionError, match="fill='m' is no aggregate; give some of n"):
+    with pytest.raises(OptionError, match="names m, which is no aggregate; give some of n"):
         MINUTES.fill(m=0, up_to="1 hour").agg(n=count())
     with pytest.raises(OptionError, match="give a number, a text"):
         MINUTES.fill(n=[0], up_to="1 hour")
@@ -174,3 +176,18 @@ def test_what_lies_on_lines_trails_by_no_more_than_is_said() -> None:
         newest = max([newest, *starts])
     assert max(behind) == 4
     assert spec.lag == 4.5 * MINUTE
+
+
+def test_rows_of_one_end_that_come_apart_are_not_ranked() -> None:
+    lines = MINUTES.fill("previous", n="linear", up_to="3 minutes").agg(n=count())
+    with pytest.raises(OptionError, match="n=linear up to 3 minutes' emits windows with"):
+        refuse_delayed(lines)
+    refuse_delayed(FILLED)
+
+
+def test_a_join_of_changes_waits_for_what_lies_on_lines() -> None:
+    keys = ("k", "window_start", "window_end")
+    lines = MINUTES.fill("linear", up_to="3 minutes").late(grace="1 minute").agg(n=count())
+    for spec, graces in ((lines, (4, 4)), (PLAIN, (0, 0))):
+        found = [change_grace(spec, keys, full=full, keeps_windows=True) for full in (True, False)]
+        assert found == [grace * MINUTE for grace in graces]

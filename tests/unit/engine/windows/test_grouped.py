@@ -8,7 +8,7 @@ from functools import partial
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.operator import Judged, ShardState, Task
+from muntin.engine.operator import ShardState, Task, TaskWatermark
 from muntin.engine.windows.operator import WindowOperator
 from muntin.model.aggregates import count
 from muntin.standalone import windowed
@@ -37,7 +37,7 @@ def test_messages_that_only_shards_can_judge_go_to_each_set_and_count_once() -> 
         firings, rejected, counts = [], [], Counter[str]()
         mark: int | None = None
         for number, rows in enumerate(batches):
-            task = Task("input", 0, SHARDS, partial(Judged, known, mark))
+            task = Task("input", 0, SHARDS, partial(TaskWatermark, known, mark))
             for part, store in zip(operator.prepare([messages(rows)], task), stores, strict=True):
                 step = operator.open(ShardState("windows", part.shard, store, FrameCache()))
                 made = step.run([part], 0, final=False)

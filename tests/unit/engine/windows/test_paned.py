@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from tests.unit.engine.queries import CountingBlobs, batch, combiner
 
-from muntin.engine.output import Output
+from muntin.engine.output import ShardOutput
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.paned import PanedShard
 from muntin.model import aggregates
@@ -28,17 +28,19 @@ def shard(query: Combiner, store: MemoryBlobs | None = None, cache: Any = None) 
     return PanedShard(query, store or MemoryBlobs(), cache or FrameCache())
 
 
-def step(one: PanedShard, *rows: tuple[Any, ...], wall: int = 0, final: bool = False) -> Output:
+def step(
+    one: PanedShard, *rows: tuple[Any, ...], wall: int = 0, final: bool = False
+) -> ShardOutput:
     return one.step(batch(one.combiner, one.state.watermark, *rows), wall, final=final)
 
 
-def said(emitted: Output) -> list[tuple[Any, ...]]:
+def said(emitted: ShardOutput) -> list[tuple[Any, ...]]:
     """Key, start, count, sum, emission and revision of each firing."""
     columns = ("key", "window_start", "n", "sum", "emission", "revision")
     return emitted.results.select(columns).rows()
 
 
-def said_short(emitted: Output) -> list[tuple[Any, ...]]:
+def said_short(emitted: ShardOutput) -> list[tuple[Any, ...]]:
     """Start, sum, emission and revision, where there is one key."""
     return [(start, total, *rest) for _, start, _, total, *rest in said(emitted)]
 
@@ -138,7 +140,7 @@ class TestSpeaking:
     def test_the_messages_own_clock_goes_before_the_wall_and_never_back(self) -> None:
         one = shard(combiner(TUMBLING, firing=Firing(early=Every(60))))
 
-        def arriving(clock: int) -> Output:
+        def arriving(clock: int) -> ShardOutput:
             parts = batch(one.combiner, one.state.watermark, ("a", 1, 1))
             return one.step([replace(part, clock=clock) for part in parts], wall=10**9)
 
@@ -324,7 +326,7 @@ class TestStore:
             store = committed
 
 
-def facts(emitted: Output) -> tuple[Any, ...]:
+def facts(emitted: ShardOutput) -> tuple[Any, ...]:
     rejected = sorted(map(repr, emitted.rejected.rows()))
     return (
         said(emitted),

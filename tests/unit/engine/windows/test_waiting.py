@@ -11,7 +11,7 @@ import pytest
 from tests.unit.engine.queries import CountingBlobs, batch, combiner
 
 from muntin.engine import columns
-from muntin.engine.output import Output
+from muntin.engine.output import ShardOutput
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.operator import open_shard
 from muntin.engine.windows.paned import PanedShard
@@ -40,7 +40,7 @@ class Run:
         assert isinstance(found, PanedShard)
         return found
 
-    def step(self, *rows: tuple[Any, ...], **options: Any) -> Output:
+    def step(self, *rows: tuple[Any, ...], **options: Any) -> ShardOutput:
         one = self.opened()
         return one.step(batch(self.query, one.state.watermark, *rows), 0, **options)
 

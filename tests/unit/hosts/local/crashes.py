@@ -17,7 +17,7 @@ from muntin.hosts.local import log
 from muntin.hosts.local.checkpoint import LogCheckpoint
 from muntin.hosts.local.delivery import Delivery, make_destinations
 from muntin.hosts.local.loop import Loop, Pace
-from muntin.hosts.local.plan import Plan
+from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.local.query import resume_plan
 from muntin.hosts.local.run import OperatorRun
 from muntin.sinks.batch import Batch
@@ -93,7 +93,9 @@ def failing(faults: Faults, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def run(plan: Plan, folder: Path, sinks: tuple[Table, Table], rows: int, **options: Any) -> Loop:
+def run(
+    plan: LocalPlan, folder: Path, sinks: tuple[Table, Table], rows: int, **options: Any
+) -> Loop:
     """Run a query to its end."""
     outputs = make_destinations(plan, sinks)
     checkpoint = LogCheckpoint(str(folder), **options)
@@ -101,15 +103,15 @@ def run(plan: Plan, folder: Path, sinks: tuple[Table, Table], rows: int, **optio
     try:
         sized = resume_plan(plan, checkpoint)
         readers = [source.open() for source in sized.sources]
-        operators = OperatorRun(sized, checkpoint.store)
+        operators = OperatorRun(sized, checkpoint.open_store)
         delivery = Delivery(outputs, checkpoint.identity, str(folder))
 
         def clock() -> int:
             # The same for each batch, whichever process plans it.
-            return 1_700_000_000_000_000 + 3_000_000 * checkpoint.committed.number
+            return 1_700_000_000_000_000 + 3_000_000 * checkpoint.last_commit.number
 
         loop = Loop(sized, operators, readers, checkpoint, delivery, Pace(rows=rows), clock)
-        for _ in loop.batches():
+        for _ in loop.run_batches():
             pass
         checkpoint.close()
     except CrashError:

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.hosts.local.crashes import CrashError, Faults, Table, cut_power, failing, run
 
 import muntin as mt
-from muntin.hosts.local.plan import Plan
+from muntin.hosts.local.plan import LocalPlan
 
 _START = 1_700_000_000
 
@@ -28,23 +28,23 @@ def _messages(count: int, seed: int) -> pl.DataFrame:
     ).with_columns(pl.from_epoch("at").dt.replace_time_zone("UTC"))
 
 
-def _tumbling() -> Plan:
+def _tumbling() -> LocalPlan:
     early = mt.windowed(_messages(15, 1), key="k", time="at", lateness="2 seconds", max_ahead=None)
     early = early.tumbling("10 seconds").early(each=True).late(grace="4 seconds", each=True)
     return early.agg(n=mt.count(), s=mt.sum("v")).plan
 
 
-def _sessions() -> Plan:
+def _sessions() -> LocalPlan:
     sessions = mt.windowed(_messages(15, 2), key="k", time="at", max_ahead=None, shards=2)
     return sessions.session("5 seconds").late(grace="9 seconds", each=True).agg(n=mt.count()).plan
 
 
-def _clocked() -> Plan:
+def _clocked() -> LocalPlan:
     every = mt.windowed(_messages(15, 3), key="k", time="at", max_ahead=None)
     return every.hopping("9 seconds", "4 seconds").early(every="5 s").agg(m=mt.median("v")).plan
 
 
-def _chain() -> Plan:
+def _chain() -> LocalPlan:
     sides = [
         mt.windowed(_messages(16, n), time="at", lateness="9 s", max_ahead=None) for n in (4, 5)
     ]
@@ -82,7 +82,7 @@ def test_resumes(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         for found, wanted in zip(tables, expected, strict=True):
             assert found.rows.equals(wanted.rows), f"killed at {at}"
         assert loop.progress.counts == whole.progress.counts
-        assert loop.checkpoint.committed.final
+        assert loop.checkpoint.last_commit.final
         # `tests.simulation` kills at each of them; here is what it doesn't draw, such as a chain.
         at += 3 if name == "chain" else 9
     assert at > 20

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from muntin import StateCorruptedError
-from muntin.hosts.local.log import BLOB, COMMIT, PLAN, Log, Place
+from muntin.hosts.local.log import BLOB, COMMIT, PLAN, Location, Log
 
 
-def _written(folder: Path) -> tuple[Log, list[Place]]:
+def _written(folder: Path) -> tuple[Log, list[Location]]:
     log = Log(folder)
     log.begin(1, b"begin")
     places = []
@@ -24,7 +24,7 @@ def _written(folder: Path) -> tuple[Log, list[Place]]:
 
 
 def _kinds(folder: Path) -> list[bytes]:
-    return [record.kind for record in Log(folder).records(1, last=True)]
+    return [record.kind for record in Log(folder).read_records(1, last=True)]
 
 
 def test_records_come_back_in_order(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_records_come_back_in_order(tmp_path: Path) -> None:
 def test_a_tail_that_was_cut_off_is_dropped(lost: int, tmp_path: Path) -> None:
     log, _ = _written(tmp_path)
     log.close()
-    path = log.path(1)
+    path = log.get_path(1)
     path.write_bytes(path.read_bytes()[:-lost])
     assert _kinds(tmp_path)[:5] == [b"L", *[BLOB, COMMIT] * 2]
     assert len(_kinds(tmp_path)) < 7
@@ -48,14 +48,14 @@ def test_damage_in_what_was_on_the_disk_is_reported_with_its_position(tmp_path: 
     log, places = _written(tmp_path)
     log.end()
     log.close()
-    whole = log.path(1).read_bytes()
+    whole = log.get_path(1).read_bytes()
     for position in range(0, len(whole) - 50, 7):
         broken = bytearray(whole)
         broken[position] ^= 0x10
-        log.path(1).write_bytes(bytes(broken))
+        log.get_path(1).write_bytes(bytes(broken))
         with pytest.raises(StateCorruptedError, match=r"00000001\.log is damaged at byte [\d,]+"):
             _kinds(tmp_path)
-    log.path(1).write_bytes(whole[: places[1].start] + b"x" + whole[places[1].start + 1 :])
+    log.get_path(1).write_bytes(whole[: places[1].start] + b"x" + whole[places[1].start + 1 :])
     with pytest.raises(StateCorruptedError, match="damaged"):
         Log(tmp_path).read(places[1])
 
@@ -63,7 +63,7 @@ def test_damage_in_what_was_on_the_disk_is_reported_with_its_position(tmp_path: 
 def test_a_log_resumes_behind_its_last_whole_record(tmp_path: Path) -> None:
     log, _ = _written(tmp_path)
     log.close()
-    *_, last = Log(tmp_path).records(1, last=True)
+    *_, last = Log(tmp_path).read_records(1, last=True)
     log = Log(tmp_path)
     log.resume(1, last.end)
     log.append(PLAN, b"plan")
@@ -80,7 +80,7 @@ def test_a_log_resumes_behind_its_last_whole_record(tmp_path: Path) -> None:
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
     log, places = _written(tmp_path)
     log.close()
-    log.path(1).unlink()
+    log.get_path(1).unlink()
     with pytest.raises(StateCorruptedError, match=r"00000001\.log is missing"):
         Log(tmp_path).read(places[0])
 
@@ -89,7 +89,7 @@ def test_a_log_that_the_disk_had_no_room_for_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, _ = _written(tmp_path)
-    *_, last = Log(tmp_path).records(1, last=True)
+    *_, last = Log(tmp_path).read_records(1, last=True)
 
     def write_half(descriptor: int, data: bytes) -> None:
         os.write(descriptor, data[: len(data) // 2])
@@ -103,7 +103,7 @@ def test_a_log_that_the_disk_had_no_room_for_is_read_again(
     # A query that ends by an error closes its log in order, when the disk may have room again.
     log.end()
     log.close()
-    assert [*Log(tmp_path).records(1, last=True)][-1] == last
+    assert [*Log(tmp_path).read_records(1, last=True)][-1] == last
 
 
 def test_a_log_that_is_resumed_has_its_file_in_the_folder(

@@ -16,7 +16,7 @@ from tests.moved_queries import QUERIES, Folders, clocked, hopping, read_tables,
 import muntin as mt
 from muntin import OptionError, SpecChangedError, StateCorruptedError
 from muntin.dataframe import move as moving
-from muntin.hosts.local.move import read_query, write_query
+from muntin.hosts.local.move import read_local_query, write_query
 from muntin.hosts.seed import BLOBS, FACTS, FOLDER, parse_seed
 from muntin.state.manifest import parse_manifest
 
@@ -42,7 +42,7 @@ def test_a_query_continues_from_what_was_written_of_it(tmp_path: Path, name: str
     run(query(folders.read), tmp_path / "old", twice)
     new = tmp_path / "new"
     new.mkdir()
-    with read_query(str(tmp_path / "old")) as (seed, blobs):
+    with read_local_query(str(tmp_path / "old")) as (seed, blobs):
         write_query(new, seed, blobs)
     folders.add(4)
     moved = run(query(folders.read), new, twice)
@@ -165,7 +165,7 @@ def test_a_batch_that_spark_has_planned_keeps_its_clock(tmp_path: Path) -> None:
     with pytest.raises(mt.BatchError, match="the power failed"):
         query.await_end(60)
     new.mkdir()
-    with read_query(str(tmp_path / "old")) as (seed, blobs):
+    with read_local_query(str(tmp_path / "old")) as (seed, blobs):
         assert seed.planned is not None
         wall = seed.planned.now + 5_000_000
         seed = replace(seed, planned=replace(seed.planned, wall=wall))
@@ -180,6 +180,6 @@ def test_a_batch_that_spark_has_planned_keeps_its_clock(tmp_path: Path) -> None:
     again = clocked(folders.read).start(checkpoint=new, results=stop, available_now=True)
     with pytest.raises(mt.BatchError, match="it is late"):
         again.await_end(60)
-    with read_query(str(new)) as (seed, _):
+    with read_local_query(str(new)) as (seed, _):
         walls = [parse_manifest(text).wall for text in seed.committed.manifests.values()]
     assert (seed.committed.number, walls) == (1, [wall])

@@ -119,7 +119,7 @@ def test_nothing_is_kept_of_a_finished_input_without_retention(tmp_path: Path) -
     assert _windows().start(checkpoint=tmp_path).await_end(60)
     state = mt.open_state(tmp_path)
     assert state.fetch().is_empty()
-    assert state.checkpoint.sizes() == {0: {}}
+    assert state.checkpoint.measure_blobs() == {0: {}}
 
 
 def test_messages_of_a_join_are_read(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import muntin as mt
 from muntin import OptionError
 from muntin.hosts.inspect.report import report_state
 from muntin.hosts.inspect.why import explain_state
-from muntin.hosts.local.move import read_query, write_query
+from muntin.hosts.local.move import read_local_query, write_query
 from muntin.hosts.local.rescale import rescale_folder
 
 COLUMNS = "shop string, tz string, at timestamp, amount long"
@@ -64,7 +64,7 @@ def test_a_query_goes_on_where_it_stopped(tmp_path: Path, change: str) -> None:
     elif change == "move":
         new = tmp_path / "new"
         new.mkdir()
-        with read_query(str(checkpoint)) as (seed, blobs):
+        with read_local_query(str(checkpoint)) as (seed, blobs):
             write_query(new, seed, blobs)
         checkpoint = new
     write_days(folder, range(4, 8))

@@ -14,7 +14,7 @@ import pytest
 
 from muntin.engine.operator import Task
 from muntin.spark.agents.route import WATERMARK_BEFORE, AgentStage, Route, RouteTask, TopicFormat
-from muntin.spark.host.messages import add_times, read_rows
+from muntin.spark.host.messages import add_times, read_frames
 from muntin.tables import App
 from muntin.tables.record import Keying
 
@@ -30,7 +30,7 @@ def test_an_event_whose_key_is_a_time_that_python_cant_hold_is_rejected(field: s
     stage = AgentStage(app, routes, {"events": arrival}, frozenset(), {})
     times = pa.array([1, 2**63 - 1, -(2**62), None], pa.timestamp("us", "UTC"))
     batch = pa.record_batch({"page": ["a", "b", "c", "d"], "at": times})
-    frames = [add_times(frame, "at", schema) for frame in read_rows(iter([batch]))]
+    frames = [add_times(frame, "at", schema) for frame in read_frames(iter([batch]))]
     emitted = RouteTask(stage, Task("events", 0, 1)).parts(frames)
     rejected = pl.concat(part.frames["rejected"] for part in emitted if "rejected" in part.frames)
     assert Counter(rejected["reason"]) == {"malformed": 2, "null_time": 1}
@@ -67,7 +67,7 @@ def test_a_malformed_event_moves_no_clock(kind: Any, relative: str | None) -> No
     if kind is None:
         times[2] = 20
     batch = pa.record_batch({"page": pages, "at": pa.array(times, pa.timestamp("us", "UTC"))})
-    frames = [add_times(frame, "at", schema) for frame in read_rows(iter([batch]))]
+    frames = [add_times(frame, "at", schema) for frame in read_frames(iter([batch]))]
     parts = RouteTask(stage, Task("events", 0, 1)).parts(frames)
     (latest,) = {json.dumps(part.header["latest"]) for part in parts}
     assert set(json.loads(latest).values()) == {20}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muntin.spark.host.chain import find_bounds
+from muntin.spark.host.chain import find_end_columns
 
 LAST = "window_end - INTERVAL '0.000001' SECOND"
 
@@ -24,8 +24,8 @@ LAST = "window_end - INTERVAL '0.000001' SECOND"
     ],
 )
 def test_columns_that_are_as_far_as_the_watermark(text: str, ahead: int | None) -> None:
-    assert find_bounds([("at", text)], {"window_end": 1}).get("at") == ahead
+    assert find_end_columns([("at", text)], {"window_end": 1}).get("at") == ahead
 
 
 def test_a_column_that_only_has_the_name() -> None:
-    assert find_bounds([("window_end", "window_start")], {"window_end": 1}) == {}
+    assert find_end_columns([("window_end", "window_start")], {"window_end": 1}) == {}

@@ -18,7 +18,7 @@ from muntin.spark.host.executors import (
     _fingerprint,
     _look,
     check_answer,
-    explain,
+    explain_lost_python,
     explain_lost_tasks,
 )
 
@@ -96,7 +96,7 @@ WORKER = "org.apache.spark.SparkException: Error from python worker:\n  "
     ],
 )
 def test_a_python_that_doesnt_start_is_named_with_its_host(reason: str, words: str) -> None:
-    explained = explain("./env/bin/python", "10.0.0.5", LOST + reason)
+    explained = explain_lost_python("./env/bin/python", "10.0.0.5", LOST + reason)
     assert explained is not None
     assert explained.startswith(f"PYSPARK_PYTHON='./env/bin/python' on 10.0.0.5 {words}")
     if WORKER in reason or "Cannot run" in reason:

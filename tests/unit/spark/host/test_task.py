@@ -14,7 +14,7 @@ from muntin.engine.arrival import make_parts
 from muntin.engine.operator import Part, Task
 from muntin.engine.windows.combine import Combined
 from muntin.hosts.progress import INNER, STAGE
-from muntin.spark.host.messages import BLOB, KIND, PROGRESS, read_rows
+from muntin.spark.host.messages import BLOB, KIND, PROGRESS, read_frames
 from muntin.spark.host.task import ShuffleTask, Stage
 
 HERE, BEFORE = {STAGE: INNER}, {STAGE: f"{INNER}/{INNER}"}
@@ -58,7 +58,7 @@ def test_how_far_the_operator_before_has_come(
 ) -> None:
     operator = Reached()
     stage = Stage(lambda: operator, (0,), {}, "", is_reused=False)  # type: ignore[arg-type,return-value]
-    task = ShuffleTask(stage, "", read_rows, "at", frozenset(), streams=True, ahead=ahead)
+    task = ShuffleTask(stage, "", read_frames, "at", frozenset(), streams=True, ahead=ahead)
     assert list(task(iter([passed(*figures)]))) == []
     assert operator.found == [reached]
 

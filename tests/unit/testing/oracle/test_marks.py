@@ -13,16 +13,16 @@ ROWS = Windows(3, 3, axis="rows")
 def test_the_watermark_is_the_mark_of_all_keys() -> None:
     marks = Watermarks(by_time(Windows(10, 10), lateness=4))
     assert marks.of(("a",)) == -math.inf
-    assert marks.shown_watermark is None
+    assert marks.common_watermark is None
     assert marks.locate({"key": "a", "time": 9}).position == 9
     marks.locate({"key": "a", "time": 3})
-    assert marks.of(("a",)) == marks.of(("b",)) == marks.shown_watermark == 5
+    assert marks.of(("a",)) == marks.of(("b",)) == marks.common_watermark == 5
 
 
 def test_by_arrival_a_place_is_the_number_of_messages_of_the_key_before() -> None:
     marks = Watermarks(by_arrival(ROWS))
     assert [marks.locate({"key": key}).position for key in "abaa"] == [0, 0, 1, 2]
-    assert (marks.of(("a",)), marks.of(("b",)), marks.shown_watermark) == (3, 1, None)
+    assert (marks.of(("a",)), marks.of(("b",)), marks.common_watermark) == (3, 1, None)
 
 
 def test_by_offset_a_mark_is_that_of_the_partition() -> None:
@@ -40,7 +40,7 @@ def test_at_the_end_every_mark_is_at_infinity() -> None:
     for spec in (by_time(Windows(10, 10)), by_arrival(ROWS), by_offset(ROWS)):
         marks = Watermarks(spec, final=True)
         assert marks.of((0, "a")) == math.inf
-        assert marks.shown_watermark == (math.inf if spec.axis == "time" else None)
+        assert marks.common_watermark == (math.inf if spec.axis == "time" else None)
 
 
 def test_a_copy_moves_on_its_own() -> None:

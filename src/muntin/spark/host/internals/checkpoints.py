@@ -36,7 +36,7 @@ def is_there(spark: SparkSession, path: str) -> bool:
     return HadoopPath(spark, path).exists()
 
 
-def home(spark: SparkSession, checkpoint: str) -> str:
+def find_home(spark: SparkSession, checkpoint: str) -> str:
     """Return the folder of Spark's own files of a query: its checkpoint, or the one replacing it.
 
     A rescale writes the state of a query anew, to a folder below its checkpoint. That folder
@@ -64,7 +64,7 @@ def next_home(spark: SparkSession, checkpoint: str) -> str:
 
     The remains of an interrupted attempt are deleted.
     """
-    current = HadoopPath(spark, home(spark, checkpoint)).name
+    current = HadoopPath(spark, find_home(spark, checkpoint)).name
     moved = HadoopPath(spark, f"{checkpoint}/{MOVED}")
     for one in moved.children():
         if one.name.removesuffix(_WHOLE) != current:
@@ -81,7 +81,7 @@ def remove_cut_off_move(spark: SparkSession, checkpoint: str) -> None:
 
 def take_place(spark: SparkSession, checkpoint: str, new: str) -> None:
     """Have the query continue from the state that was written anew, and delete its old state."""
-    old = HadoopPath(spark, home(spark, checkpoint))
+    old = HadoopPath(spark, find_home(spark, checkpoint))
     part = HadoopPath(spark, f"{new}.part")
     part.write(f"{new} takes the place of {old}\n")
     part.rename(HadoopPath(spark, f"{new}{_WHOLE}"))
@@ -93,13 +93,13 @@ def take_place(spark: SparkSession, checkpoint: str, new: str) -> None:
         HadoopPath(spark, f"{old}{_WHOLE}").delete()
 
 
-def newest_batch(spark: SparkSession, checkpoint: str) -> int | None:
+def find_newest_batch(spark: SparkSession, checkpoint: str) -> int | None:
     """Return the number of the newest committed batch; ``None`` where there is none."""
-    commits = HadoopPath(spark, f"{home(spark, checkpoint)}/commits")
+    commits = HadoopPath(spark, f"{find_home(spark, checkpoint)}/commits")
     return max((int(one.name) for one in commits.children() if one.name.isdigit()), default=None)
 
 
-def newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
+def read_newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
     """Return the lines of the newest planned batch of a checkpoint.
 
     The first line is a version, the second one JSON that holds for the whole query, and each
@@ -109,8 +109,8 @@ def newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
         The lines; ``None`` where no batch was planned, or its file can't be read.
     """
     if is_connected(spark):
-        return _offsets_read(spark, checkpoint)
-    offsets = HadoopPath(spark, f"{home(spark, checkpoint)}/offsets")
+        return _read_offset_files(spark, checkpoint)
+    offsets = HadoopPath(spark, f"{find_home(spark, checkpoint)}/offsets")
     planned = [one for one in offsets.children() if one.name.isdigit()]
     newest = max(planned, key=lambda one: int(one.name), default=None)
     if newest is None:
@@ -121,48 +121,50 @@ def newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
         return None  # The file is damaged; Spark reads it next, and reports that.
 
 
-def planned_offsets(spark: SparkSession, checkpoint: str, batch: int) -> list[str]:
+def read_planned_offsets(spark: SparkSession, checkpoint: str, batch: int) -> list[str]:
     """Return the end offset of each source in a batch, as JSON; none where they can't be read."""
     if is_connected(spark):
         return []
     try:
-        return offset_lines(spark, checkpoint, batch)[2:]
+        return read_offset_lines(spark, checkpoint, batch)[2:]
     except Py4JJavaError:
         return []  # Only a figure of the progress needs it, which is no reason to fail a batch.
 
 
-def offset_lines(spark: SparkSession, checkpoint: str, batch: int) -> list[str]:
+def read_offset_lines(spark: SparkSession, checkpoint: str, batch: int) -> list[str]:
     """Return the lines of a planned batch, as `newest_offsets` does; none where there is none."""
-    path = HadoopPath(spark, f"{home(spark, checkpoint)}/offsets/{batch}")
+    path = HadoopPath(spark, f"{find_home(spark, checkpoint)}/offsets/{batch}")
     return path.read().split("\n") if path.exists() else []
 
 
-def _offsets_read(spark: SparkSession, checkpoint: str) -> list[str] | None:
+def _read_offset_files(spark: SparkSession, checkpoint: str) -> list[str] | None:
     """Return `newest_offsets` over Spark Connect, where only Spark itself can read files."""
-    files = spark.read.text(f"{home(spark, checkpoint)}/offsets", wholetext=True)
+    files = spark.read.text(f"{find_home(spark, checkpoint)}/offsets", wholetext=True)
     try:
-        found = {row[0]: row[1] for row in files.select("_metadata.file_name", "value").collect()}
+        texts = {row[0]: row[1] for row in files.select("_metadata.file_name", "value").collect()}
     except AnalysisException:
         return None  # The folder doesn't exist yet.
-    newest = max((name for name in found if name.isdigit()), key=int, default=None)
-    return None if newest is None else str(found[newest]).split("\n")
+    newest = max((name for name in texts if name.isdigit()), key=int, default=None)
+    return None if newest is None else str(texts[newest]).split("\n")
 
 
-def changed_operators(error: str) -> tuple[int, int] | None:
+def find_changed_operators(error: str) -> tuple[int, int] | None:
     """Return the operator counts of a checkpoint and its query, if an error says they differ."""
-    _, found, rest = error.partition("STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA")
+    _, marker, rest = error.partition("STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA")
     was, _, now = rest.partition("Stateful operators in current batch:")
-    return (was.count("OperatorId:"), now.count("OperatorId:")) if found else None
+    return (was.count("OperatorId:"), now.count("OperatorId:")) if marker else None
 
 
-def query_of(spark: SparkSession, checkpoint: str) -> str:
+def read_query_id(spark: SparkSession, checkpoint: str) -> str:
     """Return Spark's identifier of a checkpoint's query, which is the same for all its runs."""
-    text = spark.read.text(f"{home(spark, checkpoint)}/metadata", wholetext=True).collect()[0][0]
+    text = spark.read.text(f"{find_home(spark, checkpoint)}/metadata", wholetext=True).collect()[0][
+        0
+    ]
     return str(json.loads(text)["id"])
 
 
 def renumber(
-    spark: SparkSession, old: str, new: str, batch: int, begun: Sequence[int], shards: int
+    spark: SparkSession, old: str, new: str, batch: int, started: Sequence[int], shards: int
 ) -> None:
     """Give a new checkpoint the identity, source offsets and batch number of an old one.
 
@@ -171,20 +173,20 @@ def renumber(
         old: The old checkpoint.
         new: The new one.
         batch: The batch whose state the new one has; the next batch continues its number.
-        begun: Later batches that Spark may have planned and not committed.
+        started: Later batches that Spark may have planned and not committed.
         shards: The number of shards of the new one.
     """
     before, after = HadoopPath(spark, old), HadoopPath(spark, new)
     _renumber_state(after, batch)
     # Spark needs the offsets of the batch before, too, as the start of the last one's range.
-    planned = [number for number in begun if (before / "offsets" / str(number)).exists()]
+    planned = [number for number in started if (before / "offsets" / str(number)).exists()]
     for number in (*([batch - 1] if batch else []), batch, *planned):
-        _give_place(before, after, number, shards)
+        _copy_offsets(before, after, number, shards)
     # The query's identifier, by which sinks recognize repeated batches, is in its metadata.
-    for kept in ("sources", "metadata"):
-        if (before / kept).exists():
-            (after / kept).delete()
-            (before / kept).copy(after / kept)
+    for entry in ("sources", "metadata"):
+        if (before / entry).exists():
+            (after / entry).delete()
+            (before / entry).copy(after / entry)
 
 
 def begin_at(
@@ -230,7 +232,7 @@ def write_files_read(
         batches: The files of each batch, from number 0: local paths, and times of modification in
             milliseconds.
     """
-    folder = HadoopPath(spark, f"{home}/sources/{source}")
+    folder = HadoopPath(spark, f"{find_home}/sources/{source}")
     for number, files in enumerate(batches):
         entries = (
             {"path": url_of(spark, path), "timestamp": time, "batchId": number}
@@ -245,7 +247,7 @@ def read_files_read(spark: SparkSession, home: str, source: int) -> list[tuple[i
     Returns:
         The files; none where the source has no log of files.
     """
-    logs = {one.name: one for one in HadoopPath(spark, f"{home}/sources/{source}").children()}
+    logs = {one.name: one for one in HadoopPath(spark, f"{find_home}/sources/{source}").children()}
     compact = max((int(n.removesuffix(_COMPACT)) for n in logs if n.endswith(_COMPACT)), default=-1)
     names = [f"{compact}{_COMPACT}"] if compact >= 0 else []
     names += sorted((n for n in logs if n.isdigit() and int(n) > compact), key=int)
@@ -271,7 +273,7 @@ def _renumber_state(new: HadoopPath, batch: int) -> None:
     (new / "commits" / str(batch)).write(commit)
 
 
-def _give_place(old: HadoopPath, new: HadoopPath, batch: int, shards: int) -> None:
+def _copy_offsets(old: HadoopPath, new: HadoopPath, batch: int, shards: int) -> None:
     """Write a batch's offsets into the new checkpoint."""
     lines = (old / "offsets" / str(batch)).read().split("\n")
     head = json.loads(lines[1])

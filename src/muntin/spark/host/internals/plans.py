@@ -31,7 +31,7 @@ def remember(frame: DataFrame, name: str, what: Any) -> None:
     vars(frame)[name] = what
 
 
-def remembered(frame: DataFrame, name: str) -> Any:
+def recall(frame: DataFrame, name: str) -> Any:
     """Return the value that `remember` attached to a DataFrame object; ``None`` without one."""
     return vars(frame).get(name)
 
@@ -44,24 +44,24 @@ def is_seen(frame: DataFrame) -> bool:
 def reads(frame: DataFrame, name: str) -> bool:
     """Return whether a plan has a source whose name starts with ``name``."""
     if not is_seen(frame):
-        return any(text.startswith(name) for text in _texts(vars(frame).get("_plan")))
-    return any(leaf.toString().startswith(name) for leaf in _leaves(_analyzed(frame)))
+        return any(text.startswith(name) for text in _iterate_texts(vars(frame).get("_plan")))
+    return any(leaf.toString().startswith(name) for leaf in _list_leaves(_analyze(frame)))
 
 
-def streams(frame: DataFrame) -> int | None:
+def count_streams(frame: DataFrame) -> int | None:
     """Count the streams that a plan reads, with repetition; ``None`` where it can't be read."""
     if not is_seen(frame):
         return None
-    return sum(bool(leaf.isStreaming()) for leaf in _leaves(_analyzed(frame)))
+    return sum(bool(leaf.isStreaming()) for leaf in _list_leaves(_analyze(frame)))
 
 
-def streams_in_order(frame: DataFrame) -> list[tuple[str, int]]:
+def list_streams(frame: DataFrame) -> list[tuple[str, int]]:
     """Return the streams that a plan reads, in the order in which Spark stores their offsets.
 
     Returns:
         The name of each, and its number. A stream that is read twice has one number.
     """
-    leaves = [leaf for leaf in _leaves(_analyzed(frame)) if leaf.isStreaming()]
+    leaves = [leaf for leaf in _list_leaves(_analyze(frame)) if leaf.isStreaming()]
     numbers: list[int] = []
     for position, leaf in enumerate(leaves):
         same = next((n for n in range(position) if leaves[n].equals(leaf)), None)
@@ -69,54 +69,54 @@ def streams_in_order(frame: DataFrame) -> list[tuple[str, int]]:
     return [(str(leaf.toString()), number) for leaf, number in zip(leaves, numbers, strict=True)]
 
 
-def nodes(frame: DataFrame) -> list[Any] | None:
+def list_nodes(frame: DataFrame) -> list[Any] | None:
     """Return the nodes of a plan as Spark writes them as JSON; ``None`` where it can't be read."""
     if not is_seen(frame):
         return None
     try:
-        found: list[Any] = json.loads(_analyzed(frame).toJSON())
+        nodes: list[Any] = json.loads(_analyze(frame).toJSON())
     except (Py4JError, ValueError):
         return None  # Spark's JSON is a debugging aid without guarantees, so it may fail.
-    return found
+    return nodes
 
 
-def sources(frame: DataFrame) -> list[PlannedSource]:
+def list_sources(frame: DataFrame) -> list[PlannedSource]:
     """Return the streams and files that a plan reads; none where it can't be read."""
     if not is_seen(frame):
         return []
     try:
-        found = [_source(leaf) for leaf in _leaves(_analyzed(frame))]
+        planned_sources = [_describe_source(leaf) for leaf in _list_leaves(_analyze(frame))]
     except (Py4JError, ValueError):
         return []
-    return [one for one in found if one is not None]
+    return [one for one in planned_sources if one is not None]
 
 
-def bare_source(frame: DataFrame) -> PlannedSource | None:
+def find_bare_source(frame: DataFrame) -> PlannedSource | None:
     """Return the stream of a DataFrame that only selects and names its columns, else ``None``."""
     if not is_seen(frame):
         return None
-    plan = _analyzed(frame)
+    plan = _analyze(frame)
     while (kind := plan.getClass().getSimpleName()) in ("SubqueryAlias", "Project"):
         if kind == "Project":
             named = {one.getClass().getSimpleName() for one in _each(plan.projectList())}
             if named != {"AttributeReference"}:
                 return None
         plan = plan.child()
-    return _source(plan) if kind == "StreamingRelation" else None
+    return _describe_source(plan) if kind == "StreamingRelation" else None
 
 
-def names(frame: DataFrame) -> str:
+def format_plan(frame: DataFrame) -> str:
     """Return a plan as text, which contains all of its names."""
     if is_seen(frame):
-        return str(_analyzed(frame).toString())
-    return " ".join(_texts(vars(frame).get("_plan")))
+        return str(_analyze(frame).toString())
+    return " ".join(_iterate_texts(vars(frame).get("_plan")))
 
 
-def _analyzed(frame: DataFrame) -> Any:
+def _analyze(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().analyzed()
 
 
-def _leaves(plan: Any) -> Iterator[Any]:
+def _list_leaves(plan: Any) -> Iterator[Any]:
     return _each(plan.collectLeaves())
 
 
@@ -124,7 +124,7 @@ def _each(listed: Any) -> Iterator[Any]:
     return (listed.apply(i) for i in range(listed.size()))
 
 
-def _source(leaf: Any) -> PlannedSource | None:
+def _describe_source(leaf: Any) -> PlannedSource | None:
     kind = leaf.getClass().getSimpleName()
     if kind == "StreamingRelation":
         name, options = leaf.dataSource().className(), leaf.dataSource().options()
@@ -135,17 +135,17 @@ def _source(leaf: Any) -> PlannedSource | None:
         name, options = leaf.relation().fileFormat().toString(), leaf.relation().options()
     else:
         return None
-    pairs, found = options.iterator(), {}
+    pairs, values = options.iterator(), {}
     while pairs.hasNext():
         pair = pairs.next()
-        found[str(pair._1()).lower()] = str(pair._2())
-    return PlannedSource(str(name), found, json.loads(leaf.schema().json()))
+        values[str(pair._1()).lower()] = str(pair._2())
+    return PlannedSource(str(name), values, json.loads(leaf.schema().json()))
 
 
-def _texts(plan: Any) -> Iterator[str]:
+def _iterate_texts(plan: Any) -> Iterator[str]:
     """Yield all texts in a plan of Spark Connect."""
     for value in vars(plan).values() if plan is not None else ():
         if isinstance(value, str):
             yield value
         elif type(value).__module__ == type(plan).__module__ and hasattr(value, "__dict__"):
-            yield from _texts(value)
+            yield from _iterate_texts(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muntin.spark.host.internals.checkpoints import changed_operators
+from muntin.spark.host.internals.checkpoints import find_changed_operators
 
 OPERATOR = "(OperatorId: {} -> OperatorName: transformWithStateInPySparkExec)"
 REFUSED = (
@@ -15,5 +15,5 @@ REFUSED = (
 
 def test_how_many_operators_there_were_and_are() -> None:
     was, now = (", ".join(OPERATOR.format(n) for n in range(count)) for count in (2, 3))
-    assert changed_operators(REFUSED.format(was, now)) == (2, 3)
-    assert changed_operators("[STREAM_FAILED] it ended by another error") is None
+    assert find_changed_operators(REFUSED.format(was, now)) == (2, 3)
+    assert find_changed_operators("[STREAM_FAILED] it ended by another error") is None

@@ -1,0 +1,48 @@
+"""Small tasks, solved with nothing but the docs at hand, give the answers that they should.
+
+A solution is ``tests/docs/solutions/NAME.py``. It finds the inputs of its task as variables and
+files, with a folder of its own as the current one, and leaves the answer in variables or files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.docs.tasks.listing import TASKS
+from tests.docs.tasks.task import Task
+
+SOLUTIONS = Path(__file__).parent / "solutions"
+# Whether somebody has solved all tasks, so that one without a solution is a mistake.
+SOLVED = False
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param(task, id=task.name, marks=[pytest.mark.slow, pytest.mark.spark] * task.spark)
+        for task in TASKS
+    ],
+)
+def test_solution_gives_the_answer(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solution = SOLUTIONS / f"{task.name}.py"
+    if not solution.exists():
+        pytest.skip("the task has no solution yet")
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": task.name, **task.setup(tmp_path)}
+    exec(compile(solution.read_text(), str(solution), "exec"), namespace)
+    task.check(namespace, tmp_path)
+
+
+def test_names_and_texts_are_the_tasks_own() -> None:
+    assert len({task.name for task in TASKS}) == len({task.text for task in TASKS}) == len(TASKS)
+    assert len(TASKS) == 50
+
+
+@pytest.mark.skipif(not SOLVED, reason="the tasks aren't solved yet")
+def test_each_task_has_a_solution() -> None:
+    assert sorted(path.stem for path in SOLUTIONS.glob("*.py")) == sorted(
+        task.name for task in TASKS
+    )
