@@ -266,7 +266,14 @@ CALLS: dict[str, Call] = {
         {"gap": "1 minute"},
     ),
     ".early": Call(
-        mt.windowed(CLICKS).early, _sentence("early"), _TRIGGER, beside=_trigger_beside()
+        mt.windowed(CLICKS).early,
+        _sentence("early"),
+        {**_TRIGGER, "over": (1000, 0), "stop": (True, "yes")},
+        beside={
+            **_trigger_beside(),
+            "over": {"over": 2000},
+            "stop": {"over": 1000},
+        },
     ),
     ".late": Call(
         mt.windowed(CLICKS).late,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from muntin.model.axis import DAY, Length, Origin, Rows, instant, micros
 from muntin.model.cumulating import Cumulating, cumulating
 from muntin.model.days import Days, Hours, cumulating_days, days
@@ -131,3 +133,20 @@ def require_one_axis(windows: Kind | None) -> Uniform | None:
         hint = 'give one zone, as zone="Europe/Paris"; or join the results of the windows'
         raise OptionError("zone_column", windows.column, "isn't taken by joins", hint)
     return windows
+
+
+def complete_keys(
+    keys: tuple[Any, ...], windows: Kind | None, offset: tuple[str, str] | None
+) -> tuple[Any, ...]:
+    """Return keys with those that windows add.
+
+    The partition comes first if windows are measured on its offsets, and the column with each key's
+    zone comes last.
+    """
+    if isinstance(windows, ZonedWindows):
+        return windows.add_key(keys)
+    if offset is not None and windows is not None and windows.axis == "rows":
+        partition = offset[0]
+        if not keys or not isinstance(keys[0], str) or keys[0] != partition:
+            return (partition, *keys)
+    return keys

@@ -358,13 +358,13 @@ def _one(
 
 def limit_waiting(over: int | None, stop: bool) -> WaitingLimit | None:
     """Return the limit of waiting windows, with its options checked."""
+    check_count("over", over, of="window")
+    check_boolean("stop", stop)
     if over is None:
         if stop:
             hint = "give over=N, the greatest number of windows that may wait"
             raise OptionError("stop", stop, "stops at no limit", hint)
         return None
-    if isinstance(over, bool) or not isinstance(over, int) or over < 1:
-        raise OptionError("over", over, "is no number of windows", "give over=1 or more")
     return WaitingLimit(over, stop)
 
 

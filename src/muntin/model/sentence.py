@@ -18,7 +18,14 @@ from muntin.model.fill import FillWord, fill_of
 from muntin.model.grouping_sets import Sets, number_sets, read_sets
 from muntin.model.inputs import InputOptions
 from muntin.model.joins import Side, set_default_policies
-from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size, require_one_axis
+from muntin.model.kinds import (
+    MOST_OVERLAPPING,
+    Kind,
+    complete_keys,
+    cumulating_in,
+    of_size,
+    require_one_axis,
+)
 from muntin.model.option_types import check_boolean, check_count, check_name
 from muntin.model.other_words import check_aggregates, missing_word
 from muntin.model.policies import Crowded, Firing, Policy, PolicyWords, Since, limit_waiting, policy
@@ -27,7 +34,6 @@ from muntin.model.sliding import ClosedSides, rolling, sliding
 from muntin.model.spec import Nulls, WindowSpec, check_nulls, list_result_keys
 from muntin.model.trailing import trailing
 from muntin.model.windows import along
-from muntin.model.zones import ZonedWindows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -496,16 +502,5 @@ class Sentence:
         return Side(keys, self._input_options.time, windows, firing=firing, **options)
 
     def _all_keys(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the keys with those that the windows add.
-
-        The partition comes first if windows are measured on its offsets, and the column with each
-        key's zone comes last.
-        """
-        if isinstance(self._windows, ZonedWindows):
-            return self._windows.add_key(keys)
-        on_rows = self._windows is not None and self._windows.axis == "rows"
-        if self._input_options.offset is not None and on_rows:
-            partition = self._input_options.offset[0]
-            if not keys or not isinstance(keys[0], str) or keys[0] != partition:
-                return (partition, *keys)
-        return keys
+        """Return the keys with those that the windows add."""
+        return complete_keys(keys, self._windows, self._input_options.offset)

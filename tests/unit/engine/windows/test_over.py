@@ -108,8 +108,8 @@ def test_windows_that_only_stop_emit_once() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"over": 0}, "over=0 is no number of windows"),
-        ({"over": True}, "over=True is no number of windows"),
+        ({"over": 0}, "over=0 is less than one window"),
+        ({"over": True}, "over=True isn't a whole number"),
         ({"each": True, "over": 2}, "over=2 limits nothing"),
         ({"every": "1 minute", "stop": True}, "stop=True stops at no limit; give over=N"),
     ],
