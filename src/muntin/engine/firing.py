@@ -9,7 +9,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.conditions import condition_column
 from muntin.engine.state import State
-from muntin.model.kinds import Kind
+from muntin.model.kinds import Uniform
 from muntin.model.policies import (
     After,
     Crowded,
@@ -56,7 +56,7 @@ class BatchClock:
     @classmethod
     def of(
         cls,
-        windows: Kind,
+        windows: Uniform,
         grace: int,
         watermarks: tuple[int | None, int | None],
         walls: tuple[int | None, int],
@@ -141,7 +141,7 @@ def is_due(
     return pl.col(unemitted) >= policy.rows
 
 
-def update_first_whole(state: State, spec: WindowSpec, windows: Kind) -> int | None:
+def update_first_whole(state: State, spec: WindowSpec, windows: Uniform) -> int | None:
     """Return the first window that still has all of its messages after the retention grew.
 
     A longer retention includes windows that had expired and have lost messages. The first whole

@@ -19,12 +19,13 @@ from muntin.engine import columns
 from muntin.engine.retention import ENDED
 from muntin.engine.windows.overlap import copy_to_windows
 from muntin.model.errors import OptionError
-from muntin.model.kinds import Kind
+from muntin.model.kinds import Uniform
 from muntin.model.recall import load_spec
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
+from muntin.model.zones import ZonedWindows
 from muntin.state.frames import decode_frame
 from muntin.state.manifest import Manifest
 from muntin.state.reopened import Reopened, find_edges
@@ -65,9 +66,11 @@ def check_resettable(manifest: Manifest, folder: str) -> None:
     if spec.axis == "rows" or (isinstance(spec, WindowSpec) and spec.by_arrival):
         hint = "give one of windows in time"
         raise OptionError("CHECKPOINT", folder, "has windows of rows", hint)
-    # The newest trailing window of each key, and the messages of cut sessions, are kept otherwise.
+    # Windows of a zone per key have no common numbers. The newest trailing window of each key, and
+    # the messages of cut sessions, are kept otherwise.
     windows = spec.windows if isinstance(spec, WindowSpec) else None
-    if isinstance(windows, Trailing) or (isinstance(windows, Sessions) and windows.is_cut):
+    is_cut = isinstance(windows, Sessions) and windows.is_cut
+    if is_cut or isinstance(windows, Trailing | ZonedWindows):
         problem = f"has windows that can't be opened again ({windows})"
         hint = "read the sources again with a new checkpoint"
         raise OptionError("CHECKPOINT", folder, problem, hint)
@@ -128,7 +131,7 @@ def _reopen(
     spec: WindowSpec, watermark: int, to: int, revision: int, extra: dict[str, Any]
 ) -> None:
     """Store the windows that stay closed, and those that have ended before."""
-    windows, firing = spec.windows, spec.firing
+    windows, firing = spec.uniform_windows, spec.firing
     before = Reopened.read(extra)
     edges = find_edges(watermark, firing.grace, before)
     assert edges is not None
@@ -146,12 +149,12 @@ def _reopen(
     extra[_FLOOR] = max(floor, extra.get(_FLOOR, floor))
 
 
-def find_first_opened(windows: Kind, to: int) -> int:
+def find_first_opened(windows: Uniform, to: int) -> int:
     """Return the first window that starts at or after a time; of sessions, the time itself."""
     return to if isinstance(windows, Sessions) else windows.last_window(windows.pane_of(to - 1)) + 1
 
 
-def _find_end(windows: Kind, window: int) -> int:
+def _find_end(windows: Uniform, window: int) -> int:
     """Return the least watermark by which a window has ended."""
     if isinstance(windows, Sessions):
         return window + windows.reach
@@ -185,7 +188,7 @@ def find_first_whole(manifest: Manifest, to: int) -> WholeFrom:
     spec = load_spec(manifest.spec)
     if not isinstance(spec, WindowSpec):
         return WholeFrom(to, to, True)
-    windows = spec.windows
+    windows = spec.uniform_windows
     # Messages up to a gap before may belong to a session, and are gone.
     start = to + windows.reach if isinstance(windows, Sessions) else None
     if start is None:
@@ -208,7 +211,7 @@ def count_open_again(
     spec, watermark = load_spec(manifest.spec), manifest.watermark
     if not isinstance(spec, WindowSpec) or watermark is None or watermark <= to:
         return 0
-    windows = spec.windows
+    windows = spec.uniform_windows
     is_session = isinstance(windows, Sessions)
     runs = manifest.tables.get("sessions" if is_session else "cells", ())
     frames = [decode_frame(blob) for blob in read([n for run in runs for n in run.blobs])]

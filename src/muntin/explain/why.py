@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from muntin.model.axis import SECOND, format_position, moment, phrase, spell
 from muntin.model.counts import format_rejections
 from muntin.model.fill import Fill
-from muntin.model.kinds import Kind
+from muntin.model.kinds import Uniform
 from muntin.model.policies import After, Crowded, Every, OnePolicy, turn
 from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
@@ -94,7 +94,7 @@ def explain_windows(
     spec: WindowSpec, clocks: Clocks, windows: Sequence[WindowSeen], at: int
 ) -> Iterator[str]:
     """Explain each window that contains a time, and a message at that time."""
-    kind = spec.windows
+    kind = spec.uniform_windows
     assert not isinstance(kind, Sessions)
     closed, ended = _find_last_closed(kind, clocks, spec.firing.grace)
     open_windows = [window for window in windows if window.number > closed]
@@ -114,7 +114,7 @@ def explain_windows(
     yield _explain_message(spec, clocks, windows, open_windows, at)
 
 
-def _find_last_closed(kind: Kind, clocks: Clocks, grace: int) -> tuple[int, int]:
+def _find_last_closed(kind: Uniform, clocks: Clocks, grace: int) -> tuple[int, int]:
     """Return the latest window that is closed, and the latest that has ended."""
     edges = clocks.find_edges(grace)
     return (-(2**62), -(2**62)) if edges is None else (kind.ended(edges[0]), kind.ended(edges[1]))
@@ -172,7 +172,7 @@ def explain_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
         arrived: The number of messages of the key so far.
         at: The number of the message, from 0.
     """
-    kind = spec.windows
+    kind = spec.uniform_windows
     assert not isinstance(kind, Sessions)
     yield f"windows    {spec.windows}, in the order in which messages arrive"
     yield f"messages   {arrived:,} of this key so far, numbered from 0"
@@ -320,7 +320,7 @@ def explain_sessions(
     spec: WindowSpec, clocks: Clocks, sessions: Sequence[SessionSeen], at: int
 ) -> Iterator[str]:
     """Explain the sessions around a time, and a message at that time."""
-    kind = spec.windows
+    kind = spec.uniform_windows
     assert isinstance(kind, Sessions)
     last_closed, _ = _find_last_closed(kind, clocks, spec.firing.grace)
     reach = kind.reach - 1
@@ -343,7 +343,7 @@ def explain_sessions(
 
 
 def _explain_session(spec: WindowSpec, clocks: Clocks, session: SessionSeen) -> Iterator[str]:
-    kind = spec.windows
+    kind = spec.uniform_windows
     assert isinstance(kind, Sessions)
     last_closed, last_ended = _find_last_closed(kind, clocks, spec.firing.grace)
     emitted = f"has emitted {session.fired} times" if session.fired else "hasn't emitted"

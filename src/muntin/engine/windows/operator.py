@@ -31,10 +31,12 @@ from muntin.engine.windows.filling import FillingShard
 from muntin.engine.windows.interpolating import InterpolatingShard
 from muntin.engine.windows.sliding import SlidingShard
 from muntin.engine.windows.trailing import TrailingShard
+from muntin.engine.windows.zoned import ZonedCombiner, ZonedShard
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
+from muntin.model.zones import ZonedWindows
 from muntin.state.blobs import Blobs
 from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import FrameCache
@@ -43,7 +45,10 @@ from muntin.state.shards import split_by_shard
 # Frames of a part: a row per key and pane, and messages that only the shard can classify.
 _CELLS, _RAW = "cells", "raw"
 # Combiners and shards of other windows than those over panes.
-_COMBINERS: dict[type, type[Combiner]] = {Sessions: SessionCombiner}
+_COMBINERS: dict[type, type[Combiner]] = {
+    Sessions: SessionCombiner,
+    ZonedWindows: ZonedCombiner,
+}
 _SHARDS: dict[type, Callable[..., Shard]] = {
     Sessions: SessionShard,
     Sliding: SlidingShard,
@@ -153,6 +158,8 @@ def open_shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
 def _open_inner(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
     """Open the shard for messages that come once, each with its position."""
     windows = combiner.spec.windows
+    if isinstance(windows, ZonedWindows) and combiner.zone is None:
+        return ZonedShard(combiner, blobs, cache, _open_inner)
     shard_class = _SHARDS.get(type(windows), EachShard)
     fill = combiner.spec.firing.fill
     if fill is not None:

@@ -14,7 +14,7 @@ from muntin.engine.results import build_results, reject_overflows
 from muntin.engine.retention import ENDED, RetentionCounter, divide_limit, find_first_whole
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
-from muntin.model.kinds import Kind
+from muntin.model.kinds import Uniform
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import Blobs
@@ -42,9 +42,11 @@ class StepContext:
 class WindowShard:
     """The windows of a shard's keys; subclasses define their tables."""
 
-    windows: Kind
+    windows: Uniform
 
-    def __init__(self, combiner: Combiner, windows: Kind, blobs: Blobs, cache: FrameCache) -> None:
+    def __init__(
+        self, combiner: Combiner, windows: Uniform, blobs: Blobs, cache: FrameCache
+    ) -> None:
         self.combiner = combiner
         self.spec: WindowSpec = combiner.spec
         self.keys = combiner.keys

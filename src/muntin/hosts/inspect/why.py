@@ -91,16 +91,16 @@ def _explain_windows(
             spec, _count_arrivals(snapshot, shard, manifest, spec, key_row), at
         )
         return
-    own_manifest = manifest
+    own, own_manifest = key_state.select_part(spec, manifest, key_row)
     if spec.axis == "rows":
         # The partition is the first key; a partition without a manifest has had no message.
         texts = {str(partition): text for partition, text in manifest.parts}
         own_manifest = parse_manifest(texts[key[0]]) if key[0] in texts else Manifest("windows")
     clocks = _read_clocks(snapshot, spec, manifest, own_manifest.watermark)
-    numbers = key_state.find_blobs(spec, own_manifest.tables, at, at)
+    numbers = key_state.find_blobs(own, own_manifest.tables, at, at)
     blobs = snapshot.read_blobs({shard: [n for table in numbers.values() for n in table]})[shard]
-    yield from describe_query_state(spec, clocks)
-    ended = ENDED in manifest.extra
+    yield from describe_query_state(own, clocks)
+    ended = ENDED in own_manifest.extra
     if isinstance(spec.windows, Sessions):
         sessions = key_state.read_sessions(spec, numbers, blobs, key_row)
         yield from (
@@ -112,11 +112,11 @@ def _explain_windows(
         windows = key_state.read_look_backs(spec, numbers, blobs, key_row, own_manifest.watermark)
         yield from explain_look_backs(spec, clocks, windows, at)
     else:
-        windows = key_state.read_windows(spec, numbers, blobs, key_row, at, at)
+        windows = key_state.read_windows(own, numbers, blobs, key_row, at, at)
         yield from (
-            explain_ended_input(spec, windows)
+            explain_ended_input(own, windows)
             if ended
-            else explain_windows(spec, clocks, windows, at)
+            else explain_windows(own, clocks, windows, at)
         )
 
 

@@ -8,11 +8,13 @@ from math import floor
 from typing import Any
 
 from muntin.model.fill import LINEAR, PREVIOUS, read_constant
+from muntin.model.kinds import Numbered
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
+from muntin.model.zones import ZonedWindows
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import WindowsByKey
-from muntin.testing.oracle.window import OracleWindow
+from muntin.testing.oracle.window import Key, OracleWindow
 
 Evaluate = Callable[[OracleWindow], dict[str, Any]]
 """Computes the aggregates of a window with messages."""
@@ -20,11 +22,11 @@ Evaluate = Callable[[OracleWindow], dict[str, Any]]
 
 def create_empty_windows(spec: WindowSpec, windows: WindowsByKey) -> None:
     """Create empty windows after those with messages, as far as the query fills them."""
-    fill, kind = spec.firing.fill, spec.windows
-    if fill is None or isinstance(kind, Sessions):
+    if spec.firing.fill is None or isinstance(spec.windows, Sessions):
         return
     with_messages = [window for window in windows.values() if window.messages]
     for window in sorted(with_messages, key=lambda window: window.end):
+        kind = get_windows_of_key(spec, window.key)
         for k in range(kind.ended(window.end) + 1, last_filled(spec, window) + 1):
             start, end = kind.start(k), kind.end(k)
             if start == end:  # The time zone skipped this day.
@@ -37,10 +39,18 @@ def create_empty_windows(spec: WindowSpec, windows: WindowsByKey) -> None:
 
 def last_filled(spec: WindowSpec, source: OracleWindow) -> int:
     """Return the number of the last window that is filled after one with messages."""
-    fill, kind = spec.firing.fill, spec.windows
+    fill, kind = spec.firing.fill, get_windows_of_key(spec, source.key)
     assert fill is not None
-    assert not isinstance(kind, Sessions)
     return kind.ended(source.end + fill.up_to)
+
+
+def get_windows_of_key(spec: WindowSpec, key: Key) -> Numbered:
+    """Return the windows of a key, which may have its own zone."""
+    windows = spec.windows
+    if isinstance(windows, ZonedWindows):
+        return windows.in_zone(key[spec.keys.index(windows.column)])
+    assert not isinstance(windows, Sessions)
+    return windows
 
 
 def is_decided(
@@ -52,8 +62,8 @@ def is_decided(
     following = _find_next(spec, window, windows)
     if following is None:
         assert window.source is not None
-        assert not isinstance(spec.windows, Sessions)
-        over = spec.windows.end(last_filled(spec, window.source) + 1)
+        kind = get_windows_of_key(spec, window.key)
+        over = kind.end(last_filled(spec, window.source) + 1)
     else:
         over = following.over
     return over + spec.firing.grace <= after.of(window.key)
@@ -110,8 +120,8 @@ def _find_next(
 ) -> OracleWindow | None:
     """Return the next window of its key with messages, if no window between remains empty."""
     assert window.source is not None
-    assert not isinstance(spec.windows, Sessions)
-    farthest = spec.windows.end(last_filled(spec, window.source) + 1)
+    kind = get_windows_of_key(spec, window.key)
+    farthest = kind.end(last_filled(spec, window.source) + 1)
     after = [
         other
         for other in windows
