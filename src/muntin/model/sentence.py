@@ -94,14 +94,12 @@ class Sentence:
                 day if they don't have it.
             zone: A time zone, for windows of its calendar days (23 to 25 hours long), of parts of
                 them, or of its months. Default: UTC for months.
-            zone_column: The column with each message's time zone, by its name, in place of one
-                zone. It is a key column, the last one unless ``key`` names it: two zones of a
-                shop are two keys. A message with an unknown zone is ``malformed``, and one whose
-                zone is NULL is ``null_key``. A window ends and closes at the instant of its own
-                zone. The origin is then a date or a local time, of each zone.
+            zone_column: The column with each message's time zone, in place of one zone. It is a key
+                column, the last one unless ``key`` names it. An unknown zone is ``malformed``, a
+                NULL one ``null_key``. A window ends and closes at the instant of its own zone. The
+                origin is then a date or a local time, of each zone.
         """
-        windows = of_size(size, zone=zone, zone_column=zone_column, origin=origin)
-        return self._set_windows(windows)
+        return self._set_windows(of_size(size, zone=zone, zone_column=zone_column, origin=origin))
 
     def hopping(
         self,
@@ -115,13 +113,10 @@ class Sentence:
     ) -> Self:
         """Use overlapping windows of one size that start every ``slide``.
 
-        The slide needn't divide the size. A message is stored once, however many windows hold it.
-
         Args:
             size: Length of a window.
-            slide: Distance between two starts, at most the size.
-            origin: A point in time (or a row's number) at which some window starts. Default: the
-                epoch.
+            slide: Distance between two starts, at most the size; it needn't divide the size.
+            origin: Start of some window, as in ``tumbling``.
             zone: A time zone, for windows of its calendar days, of parts of them, or of its months.
             zone_column: The column with each message's time zone; see ``tumbling``.
             overlap: Greatest number of windows that a message may be in; more are refused as a
@@ -147,8 +142,7 @@ class Sentence:
         Args:
             size: Length of the longest window.
             step: Distance between two ends; it divides the size.
-            origin: A point in time (or a row's number) at which some window starts. Default: the
-                epoch. With a zone it works as in ``tumbling``.
+            origin: Start of some window, as in ``tumbling``.
             zone: A time zone, for windows of its calendar days; steps are parts of them.
             zone_column: The column with each message's time zone; see ``tumbling``.
             overlap: Greatest number of windows that a message may be in; more are refused as a
