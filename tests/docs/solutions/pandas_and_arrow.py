@@ -1,4 +1,4 @@
-"""Find the greatest value of each sensor in each minute, of a pandas frame and of an Arrow table."""
+"""Find the greatest value of each sensor and minute, of a pandas frame and of an Arrow table."""
 
 import muntin as mt
 
