@@ -29,6 +29,7 @@ from muntin.model.zones import list_zones
 from muntin.state.frames import decode_frame
 from muntin.state.lookup import join_null_safe
 from muntin.state.manifest import Manifest, Run, list_overlapping_blobs, parse_manifest
+from muntin.state.reopened import Reopened, find_edges
 from muntin.state.shards import assign_shards
 
 _TYPES: dict[str, tuple[pl.DataType, Callable[[str], Any]]] = {
@@ -297,9 +298,8 @@ def list_key_windows(
     windows, watermark, extra = spec.uniform_windows, manifest.watermark, manifest.extra
     limit = extra.get("kept", {}).get("floor")
     first_whole = find_first_whole(spec, windows, watermark, extra.get("floor"), limit)
-    stage_of = partial(
-        _stage, spec, watermark=watermark, first_whole=first_whole, ended=ENDED in extra
-    )
+    edges = find_edges(watermark, spec.firing.grace, Reopened.read(extra))
+    stage_of = partial(_stage, spec, edges=edges, first_whole=first_whole, ended=ENDED in extra)
     if isinstance(windows, Sessions):
         for session in read_sessions(spec, named, blobs, key):
             if (start is None or session.end > start) and (end is None or session.first <= end):
@@ -341,14 +341,27 @@ def _count_emissions(spec: WindowSpec, seen: WindowSeen, stage: str) -> tuple[in
 
 
 def _stage(
-    spec: WindowSpec, position: int, *, watermark: int | None, first_whole: int | None, ended: bool
+    spec: WindowSpec,
+    position: int,
+    *,
+    edges: tuple[int, int] | None,
+    first_whole: int | None,
+    ended: bool,
 ) -> str:
-    """Return the stage of a window: ``current``, ``past``, ``closed`` or ``expired``."""
+    """Return the stage of a window: ``current``, ``past``, ``closed`` or ``expired``.
+
+    Args:
+        spec: The query.
+        position: The window's number, or a session's last position.
+        edges: The positions by which windows have closed, and by which they have ended.
+        first_whole: The first window that still has all messages.
+        ended: Whether the input has ended.
+    """
     if first_whole is not None and position < first_whole:
         return "expired"
     if ended:
         return "closed"
     windows = spec.uniform_windows
-    if watermark is None or position > windows.ended(watermark):
+    if edges is None or position > windows.ended(edges[1]):
         return "current"
-    return "past" if position > windows.ended(watermark - spec.firing.grace) else "closed"
+    return "past" if position > windows.ended(edges[0]) else "closed"

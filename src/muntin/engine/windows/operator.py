@@ -98,13 +98,11 @@ class WindowStep:
 
     def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
         state = self.shard.state
-        combined = receive_parts(self.combiner, parts, state.watermark)
+        combined = receive_parts(self.combiner, parts, state.judging)
         output = self.shard.step(combined, state.wall or 0 if wall is None else wall, final=final)
         watermark = pl.lit(output.judged, dtype=pl.Int64).alias(columns.WATERMARK)
         rows = {RESULTS: output.results, REJECTED: output.rejected.with_columns(watermark)}
-        return StepOutput(
-            rows, output.progress, TaskWatermark(True, output.watermark, self.shard.state.offsets)
-        )
+        return StepOutput(rows, output.progress, TaskWatermark(True, state.judging, state.offsets))
 
 
 def receive_parts(
