@@ -69,9 +69,8 @@ def check_resettable(manifest: Manifest, folder: str) -> None:
     # The newest trailing window of each key, and the messages of cut sessions, are kept otherwise.
     # Windows in the zone of each key are numbered by zone.
     windows = spec.windows if isinstance(spec, WindowSpec) else None
-    if isinstance(windows, Trailing | ZonedWindows) or (
-        isinstance(windows, Sessions) and windows.is_cut
-    ):
+    is_cut = isinstance(windows, Sessions) and windows.is_cut
+    if is_cut or isinstance(windows, Trailing | ZonedWindows):
         problem = f"has windows that can't be opened again ({windows})"
         hint = "read the sources again with a new checkpoint"
         raise OptionError("CHECKPOINT", folder, problem, hint)

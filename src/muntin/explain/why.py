@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from muntin.model.axis import SECOND, format_position, moment, phrase, spell
 from muntin.model.counts import format_rejections
 from muntin.model.fill import Fill
-from muntin.model.kinds import Kind
+from muntin.model.kinds import Uniform
 from muntin.model.policies import After, Crowded, Every, OnePolicy, turn
 from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
@@ -114,7 +114,7 @@ def explain_windows(
     yield _explain_message(spec, clocks, windows, open_windows, at)
 
 
-def _find_last_closed(kind: Kind, clocks: Clocks, grace: int) -> tuple[int, int]:
+def _find_last_closed(kind: Uniform, clocks: Clocks, grace: int) -> tuple[int, int]:
     """Return the latest window that is closed, and the latest that has ended."""
     edges = clocks.find_edges(grace)
     return (-(2**62), -(2**62)) if edges is None else (kind.ended(edges[0]), kind.ended(edges[1]))
