@@ -342,7 +342,6 @@ CALLS: dict[str, Call] = {
             "format": ("jsonl", "xml"),
             "header": (True, "yes"),
             "zone": ("Europe/Paris", "Europe/Nowhere"),
-            "zone_column": ("page", 1),
             "files_per_batch": (3, 0),
             "bad_files": ("skip", "delete"),
         },

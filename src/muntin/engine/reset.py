@@ -66,8 +66,8 @@ def check_resettable(manifest: Manifest, folder: str) -> None:
     if spec.axis == "rows" or (isinstance(spec, WindowSpec) and spec.by_arrival):
         hint = "give one of windows in time"
         raise OptionError("CHECKPOINT", folder, "has windows of rows", hint)
-    # Windows of a zone per key have no common numbers. The newest trailing window of each key, and
-    # the messages of cut sessions, are kept otherwise.
+    # The newest trailing window of each key, and the messages of cut sessions, are kept otherwise.
+    # Windows in the zone of each key are numbered by zone.
     windows = spec.windows if isinstance(spec, WindowSpec) else None
     is_cut = isinstance(windows, Sessions) and windows.is_cut
     if is_cut or isinstance(windows, Trailing | ZonedWindows):

@@ -12,6 +12,7 @@ import pytest
 from tests.unit.engine.queries import CountingBlobs
 
 from muntin.engine import columns, key_state
+from muntin.engine.reset import check_resettable
 from muntin.engine.state_reader import StateReader
 from muntin.engine.windows.division import WindowDivision
 from muntin.engine.windows.operator import make_combiner, open_shard
@@ -171,6 +172,13 @@ def test_divided_state_goes_on_in_each_zone(shards: int) -> None:
         full += output.results.filter(emission="full").select("shop", "tz").rows()
     assert sorted(full) == sorted((shop, tz) for shop, tz, _ in rows)
     assert counted == len(rows)
+
+
+def test_a_watermark_over_zones_is_not_set_back() -> None:
+    held = Query(query())
+    held.step(("a", "UTC", "2026-01-01T00:00"))
+    with pytest.raises(OptionError, match="can't be opened again"):
+        check_resettable(parse_manifest(held.store.load() or ""), "here")
 
 
 def test_a_column_of_zones_holds_texts() -> None:
