@@ -63,11 +63,12 @@ SCHEMA = pl.Schema(
         "value": pl.Int64(),
         "part": pl.Int64(),
         "at": pl.Int64(),
-        "odd": pl.Boolean(),
         "time": pl.Datetime("us", "UTC"),
         columns.TIME: pl.Int64(),
     }
 )
+# A column that only the kinds with a condition have: kept states lack it.
+ODD = {"odd": pl.Boolean()}
 TYPES = {name: str(SCHEMA[name]) for name in ("key", "value", "part", "at", "time")}
 BATCHES: list[list[Message]] = [
     [("a", 1, 1), ("b", 3, 2), ("c", 4, 3), ("d", 5, 3)],
@@ -193,14 +194,14 @@ def rescaled(old: Sequence[MemoryBlobs], shards: int) -> list[MemoryBlobs]:
     return stores
 
 
-def messages(rows: Sequence[Message], scale: int = 1) -> pl.DataFrame:
+def messages(rows: Sequence[Message], scale: int = 1, schema: pl.Schema = SCHEMA) -> pl.DataFrame:
     """Messages as the engine takes them."""
     names = ["key", "at", "value"]
     frame = pl.DataFrame(rows, schema=names, orient="row").with_columns(pl.lit(0).alias("part"))
     time = (pl.col("at") * scale).alias(columns.TIME)
     odd = (pl.col("value") % 2 == 1).alias("odd")
     frame = frame.with_columns(time, odd, time.cast(SCHEMA["time"]).alias("time"))
-    return frame.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
+    return frame.select(pl.col(name).cast(kind) for name, kind in schema.items())
 
 
 def window_spec(kind: str, shards: int = 2, **firing: Any) -> WindowSpec:
@@ -226,7 +227,7 @@ def window_spec(kind: str, shards: int = 2, **firing: Any) -> WindowSpec:
         {"n": aggregates.count(), "sum": aggregates.sum("value")},
         firing=Firing(**firing),
         lateness=2 if windows.axis == "time" else 0,
-        types=TYPES | ({"odd": "Boolean"} if "start" in kind else {}),
+        types=TYPES | ({"odd": str(ODD["odd"])} if "start" in kind else {}),
         shards=shards,
         offset=offset,
         sets=sets,
@@ -235,12 +236,13 @@ def window_spec(kind: str, shards: int = 2, **firing: Any) -> WindowSpec:
 
 def windows_run(spec: WindowSpec, stores: list[MemoryBlobs] | None = None) -> Run:
     """A windowed aggregation."""
-    query = make_combiner(spec, SCHEMA)
+    schema = pl.Schema({**SCHEMA, **ODD}) if "odd" in spec.types else SCHEMA
+    query = make_combiner(spec, schema)
     held = stores or [MemoryBlobs() for _ in range(spec.shards or 1)]
     scale = UNIT if spec.windows == WINDOWS["days"] else 1
 
     def step(rows: list[Message]) -> list[Any]:
-        frame = messages(rows, scale)
+        frame = messages(rows, scale, schema)
         opened = [open_shard(query, store, FrameCache()) for store in held]
         part = query.combine(frame, opened[0].state.watermark, opened[0].state.offsets)
         cells = split_by_shard(part.cells, query.keys, len(held))

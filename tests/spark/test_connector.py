@@ -15,7 +15,7 @@ from muntin.spark.sources import connector
 
 
 def test_options_that_cant_work_are_refused() -> None:
-    with pytest.raises(mt.OptionError, match="topic='' names none"):
+    with pytest.raises(mt.OptionError, match="topic='' is empty"):
         mt.kafka("there:9092", "")
     with pytest.raises(mt.OptionError, match="isn't read; give one of json, csv, avro, protobuf"):
         mt.kafka("there:9092", "orders", format="xml")  # type: ignore[arg-type]

@@ -20,12 +20,12 @@ def build() -> typer.Typer:
     except ImportError as error:
         raise MissingExtraError("the command muntin", "cli") from error
     from muntin.cli.doctor import doctor
-    from muntin.cli.explain import check_pipeline, explain_pipeline, schema
+    from muntin.cli.explain import check_file, explain_pipeline, schema
     from muntin.cli.flags import PlainCommand, PlainGroup
     from muntin.cli.inspect import inspect
     from muntin.cli.move import move_checkpoint
     from muntin.cli.rescale import rescale_checkpoint
-    from muntin.cli.reset import reset_checkpoint
+    from muntin.cli.reset import set_watermark_back
     from muntin.cli.run import run_pipeline
     from muntin.cli.serve import serve
     from muntin.cli.shell import open_shell
@@ -42,13 +42,13 @@ def build() -> typer.Typer:
     commands: dict[str, Callable[..., None]] = {
         "run": run_pipeline,
         "doctor": doctor,
-        "check": check_pipeline,
+        "check": check_file,
         "explain": explain_pipeline,
         "schema": schema,
         "inspect": inspect,
         "move": move_checkpoint,
         "rescale": rescale_checkpoint,
-        "reset-watermark": reset_checkpoint,
+        "reset-watermark": set_watermark_back,
         "serve": serve,
         "sql": open_shell,
         "warm": warm,

@@ -62,7 +62,7 @@ def explain_pipeline(
         console.print()
 
 
-def check_pipeline(pipeline: PipelineFile, set_: SetValues = None, host: HostOption = None) -> None:
+def check_file(pipeline: PipelineFile, set_: SetValues = None, host: HostOption = None) -> None:
     """Check a pipeline: print all mistakes for which muntin run would refuse it.
 
     The exit code is 1 if there are any.

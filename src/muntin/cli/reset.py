@@ -11,7 +11,7 @@ from rich.console import Console
 from muntin.cli.console import print_text, report_errors, session_for
 
 
-def reset_checkpoint(
+def set_watermark_back(
     checkpoint: Annotated[Path, typer.Argument(help="Checkpoint folder of a stopped query.")],
     to: Annotated[
         str, typer.Option(help="New watermark, as 2026-01-01T09:10; without a zone it is in UTC.")
@@ -31,12 +31,12 @@ def reset_checkpoint(
     console, folder = Console(), str(checkpoint.resolve())
     if is_local_checkpoint(folder):
         with report_errors():
-            made = reset(folder, to=to, dry_run=dry_run)
+            outcome = reset(folder, to=to, dry_run=dry_run)
     else:
         doing = "Reading the state" if dry_run else "Writing the state"
         with session_for("reset-watermark", checkpoint, console, doing) as spark:
-            made = reset(folder, to=to, dry_run=dry_run, spark=spark)
-    for line in made.lines():
+            outcome = reset(folder, to=to, dry_run=dry_run, spark=spark)
+    for line in outcome.lines():
         print_text(console, line)
     last = "nothing was changed" if dry_run else f"start the query from {checkpoint}"
-    print_text(console, f"batch {made.batch} is the last one; {last}")
+    print_text(console, f"batch {outcome.batch} is the last one; {last}")

@@ -178,7 +178,7 @@ class WholeFrom(NamedTuple):
     joins: bool
 
 
-def find_first_whole(manifest: Manifest, to: int) -> WholeFrom:
+def find_whole_start(manifest: Manifest, to: int) -> WholeFrom:
     """Return the start from which windows have all messages that come from now on.
 
     Args:

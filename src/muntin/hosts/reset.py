@@ -12,8 +12,8 @@ from muntin.engine.reset import (
     check_resettable,
     count_open_again,
     emits_deltas,
-    find_first_whole,
     find_revision,
+    find_whole_start,
     list_changes,
     reset_manifest,
 )
@@ -134,7 +134,7 @@ def _find_whole(
     whole_from, joins = {}, set()
     # The results of an operator are the input of those with smaller numbers.
     for operator, opened in reversed([*enumerate(chain)]):
-        whole = find_first_whole(opened.any_manifest, to)
+        whole = find_whole_start(opened.any_manifest, to)
         whole_from[operator], to = as_datetime(whole.start), whole.next
         joins.update([operator] if whole.joins else [])
     return whole_from, frozenset(joins)

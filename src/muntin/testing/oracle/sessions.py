@@ -178,10 +178,12 @@ class CutPlacing(SessionPlacing):
                 by_key.setdefault(placed.key, set()).add(number)
         for key, numbers in by_key.items():
             old = [window for window in self.windows.values() if window.key == key]
-            kept = [_Member(placed, old=window) for window in old for placed in window.messages]
-            kept += [_Member(placed) for placed in self._outside if placed.key == key]
+            members = [_Member(placed, old=window) for window in old for placed in window.messages]
+            members += [_Member(placed) for placed in self._outside if placed.key == key]
             while True:
-                parts = self._divide([*kept, *(_Member(messages[n], n) for n in sorted(numbers))])
+                parts = self._divide(
+                    [*members, *(_Member(messages[n], n) for n in sorted(numbers))]
+                )
                 late = {
                     one.number
                     for part in parts
