@@ -213,6 +213,9 @@ class StandaloneDoor:
     def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
         """Return whether the door supports the steps; tables need years between 1 and 9999."""
         times = [m[spec.time] for step in steps for m in step.messages if spec.time]
+        conditions = isinstance(spec.windows, Sessions) and spec.windows.conditions
+        if conditions or spec.zone_column is not None:
+            return False  # They are refused.
         if any(step.backlog for step in steps) or ages_of(spec.firing.early, spec.firing.late):
             # A message's age counts from the clock before its step: tests/unit/standalone.
             return False

@@ -142,8 +142,7 @@ class EngineJoinDoor:
             ]
             for name, n in emitted.counts.items():
                 counts[name] = counts.get(name, 0) + n
-            watermarks = shard.watermarks
-            result.watermarks = dict(watermarks)
+            result.watermarks = dict(shard.watermarks)
         return result, counts
 
     def _by_partition(

@@ -4,6 +4,7 @@ from muntin import stores as stores
 from muntin.dataframe.join import join as join
 from muntin.dataframe.kafka import kafka as kafka
 from muntin.dataframe.move import move as move
+from muntin.dataframe.reset import reset_watermark as reset_watermark
 from muntin.dataframe.sql import sql as sql
 from muntin.dataframe.state import open_state as open_state
 from muntin.dataframe.windowed import windowed as windowed

@@ -14,7 +14,7 @@ from muntin.model.errors import MuntinError
 # These need Spark, a checkpoint, or a function of the user's; tests of their own try their options.
 ELSEWHERE = {
     *("aggregate", "apply", "configure", "memory", "metrics", "move", "on_spark", "open_state"),
-    *("open_table", "session", "settings", "source", "sql"),
+    *("open_table", "reset_watermark", "session", "settings", "source", "sql"),
 }
 _MANY = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _CASES = [(name, option) for name, call in CALLS.items() for option in call.options]

@@ -122,6 +122,7 @@ TOML: dict[str, tuple[Any, Any]] = {
     "windows.origin": ("2026-01-01T00:00:30", "some day"),
     "windows.overlap": (None, 0),
     "windows.zone": (None, "Europe/Nowhere"),
+    "windows.zone_column": ("page", ""),
     "windows.closed": (None, "left"),
 }
 """Keys of a pipeline in TOML, by their part; of ``None`` they are valid only beside others."""

@@ -108,7 +108,7 @@ def test_without_a_plan_only_a_text_for_a_time_counts(
     messages: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over Spark Connect there is none to look at."""
-    monkeypatch.setattr("muntin.spark.host.zones.nodes", lambda frame: None)
+    monkeypatch.setattr("muntin.spark.host.zones.list_nodes", lambda frame: None)
     assert zone_of(messages, "s") == "UTC"
     assert zone_of(messages.selectExpr("*", "hour(at) AS h"), "at") is None
 

@@ -10,6 +10,7 @@ it states something that is not so, and a run of it must be found failing. The s
       days 1 in Europe/Berlin                       days 2 by 1 in Europe/Berlin
       local 6 h by 1 h in Europe/Berlin             cumulating 1 day by 6 h in Europe/Berlin
       months 1 in Europe/Berlin                     months 3 by 1 in UTC
+      days 1 in each tz                             (a column with the zone of each key)
       sliding 10 s          sliding 3 rows
       rolling 10 s          rolling 3 rows closed left
       trailing 30 s, 10 s every 5 s
@@ -88,6 +89,7 @@ from muntin.model.policies import (
 from muntin.model.sessions import Closed
 from muntin.model.spec import WindowSpec
 from muntin.model.trailing import LOOK_BACK
+from muntin.model.zones import ZonedWindows
 
 # Reading all transcripts takes a second with libyaml, and many without.
 LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -239,6 +241,10 @@ def read_columns(text: str) -> dict[str, str]:
 
 
 def read_windows(text: str) -> Kind:
+    calendar, each, column = text.partition(" in each ")
+    if each:
+        column, origin, start = column.partition(" from ")
+        return ZonedWindows(read_windows(f"{calendar} in UTC{origin}{start}"), column)
     lengths, _, origin = text.partition(" from ")
     start = 0
     if origin:

@@ -42,6 +42,7 @@ from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, WindowSpec
 from muntin.model.trailing import LOOK_BACK, Trailing
 from muntin.model.windows import Windows
+from muntin.model.zones import ZonedWindows
 from muntin.testing.oracle import OracleStep
 
 
@@ -137,6 +138,8 @@ def _start(windows: Days, origin: int) -> str:
 def _windows(windows: Kind) -> str:
     axis = windows.axis
     match windows:
+        case ZonedWindows(calendar, column):
+            return _windows(calendar).replace(" in UTC", f" in each {column}")
         case Days(Cumulating(size, step, origin), zone):
             grid = f"{_length(size * windows.shortest, axis)} by "
             grid += _length(step * windows.shortest, axis)

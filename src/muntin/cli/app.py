@@ -25,6 +25,7 @@ def build() -> typer.Typer:
     from muntin.cli.inspect import inspect
     from muntin.cli.move import move_checkpoint
     from muntin.cli.rescale import rescale_checkpoint
+    from muntin.cli.reset import reset_checkpoint
     from muntin.cli.run import run_pipeline
     from muntin.cli.serve import serve
     from muntin.cli.shell import open_shell
@@ -38,7 +39,6 @@ def build() -> typer.Typer:
         rich_markup_mode="rich",
         pretty_exceptions_show_locals=False,
     )
-    app.callback()(options)
     commands: dict[str, Callable[..., None]] = {
         "run": run_pipeline,
         "doctor": doctor,
@@ -48,19 +48,20 @@ def build() -> typer.Typer:
         "inspect": inspect,
         "move": move_checkpoint,
         "rescale": rescale_checkpoint,
+        "reset-watermark": reset_checkpoint,
         "serve": serve,
         "sql": open_shell,
         "warm": warm,
         "why": why,
     }
+    app.callback()(options)
     for name, command in commands.items():
         app.command(name, cls=PlainCommand)(command)
-    app.add_typer(_build_windowing(), name="windowing")
-    return app
+    return _add_windowing(app)
 
 
-def _build_windowing() -> typer.Typer:
-    """Build the commands of the windowing application."""
+def _add_windowing(app: typer.Typer) -> typer.Typer:
+    """Add the commands of the windowing application, and return the command line."""
     import typer
 
     from muntin.cli.flags import PlainCommand, PlainGroup
@@ -70,7 +71,8 @@ def _build_windowing() -> typer.Typer:
     table = typer.Typer(cls=PlainGroup)
     table.callback(invoke_without_command=True)(windowing)
     table.command("delete", cls=PlainCommand)(delete_rows)
-    return table
+    app.add_typer(table, name="windowing")
+    return app
 
 
 def main() -> None:

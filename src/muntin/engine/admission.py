@@ -25,7 +25,7 @@ FLAGS = (
 
 
 def admit(
-    messages: pl.DataFrame, keys: Sequence[str], edge: int | None
+    messages: pl.DataFrame, keys: Sequence[str], edge: int | pl.Expr | None
 ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
     """Split messages into accepted ones and rejected ones, with a frame per reason.
 
@@ -55,7 +55,9 @@ def admit(
     if not is_inside.all():
         messages, outside = split_rejected(messages, ~is_inside, "malformed")
         rejected += outside
-    if edge is not None and len(messages):
+    if isinstance(edge, pl.Expr):
+        messages = split(messages, pl.col(columns.TIME) < edge, "late")
+    elif edge is not None and len(messages):
         earliest = messages[columns.TIME].min()
         if isinstance(earliest, int) and earliest < edge:
             messages = split(messages, pl.col(columns.TIME) < edge, "late")

@@ -9,7 +9,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.conditions import condition_column
 from muntin.engine.state import State
-from muntin.model.kinds import Kind
+from muntin.model.kinds import Uniform
 from muntin.model.policies import (
     After,
     Crowded,
@@ -22,6 +22,7 @@ from muntin.model.policies import (
     parts,
 )
 from muntin.model.spec import WindowSpec
+from muntin.state.reopened import Reopened, find_edges
 
 # Beyond every window number that a time can have.
 MAX_WINDOW = 2**62
@@ -55,24 +56,28 @@ class BatchClock:
     @classmethod
     def of(
         cls,
-        windows: Kind,
+        windows: Uniform,
         grace: int,
         watermarks: tuple[int | None, int | None],
         walls: tuple[int | None, int],
         final: bool,
         ends_run: bool = False,
+        reopened: Reopened | None = None,
     ) -> BatchClock:
         """Convert watermarks before and after a batch to window numbers."""
 
-        def find_last_ended(watermark: int | None, delay: int) -> int:
-            return -MAX_WINDOW if watermark is None else windows.ended(watermark - delay)
+        def find_last(watermark: int | None) -> tuple[int, int]:
+            edges = find_edges(watermark, grace, reopened)
+            if edges is None:
+                return -MAX_WINDOW, -MAX_WINDOW
+            return windows.ended(edges[0]), windows.ended(edges[1])
 
-        before, after = watermarks
+        (closed_before, before), (closed_after, after) = map(find_last, watermarks)
         return cls(
-            before=find_last_ended(before, 0),
-            after=MAX_WINDOW if final else find_last_ended(after, 0),
-            closed_before=find_last_ended(before, grace),
-            closed_after=MAX_WINDOW if final else find_last_ended(after, grace),
+            before=before,
+            after=MAX_WINDOW if final else after,
+            closed_before=closed_before,
+            closed_after=MAX_WINDOW if final else closed_after,
             wall=walls[1],
             last_wall=walls[0],
             ends_run=ends_run,
@@ -136,7 +141,7 @@ def is_due(
     return pl.col(unemitted) >= policy.rows
 
 
-def update_first_whole(state: State, spec: WindowSpec, windows: Kind) -> int | None:
+def update_first_whole(state: State, spec: WindowSpec, windows: Uniform) -> int | None:
     """Return the first window that still has all of its messages after the retention grew.
 
     A longer retention includes windows that had expired and have lost messages. The first whole

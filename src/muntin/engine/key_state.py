@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,9 +25,11 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
+from muntin.model.zones import list_zones
 from muntin.state.frames import decode_frame
 from muntin.state.lookup import join_null_safe
-from muntin.state.manifest import Manifest, Run, list_overlapping_blobs
+from muntin.state.manifest import Manifest, Run, list_overlapping_blobs, parse_manifest
+from muntin.state.reopened import Reopened, find_edges
 from muntin.state.shards import assign_shards
 
 _TYPES: dict[str, tuple[pl.DataType, Callable[[str], Any]]] = {
@@ -73,15 +76,38 @@ def find_shard(spec: WindowSpec, key: pl.DataFrame) -> int:
     return int(assign_shards(key, key.columns, spec.shards or 1)[0])
 
 
+def select_part(
+    spec: WindowSpec, manifest: Manifest, key: pl.DataFrame
+) -> tuple[WindowSpec, Manifest]:
+    """Return the query and the manifest of a key's zone; those of all keys if they share one.
+
+    Raises:
+        OptionError: When the key has no known zone.
+    """
+    if spec.zone_column is None:
+        return spec, manifest
+    zone = key[f"k{spec.keys.index(spec.zone_column)}"][0]
+    if zone not in list_zones():
+        hint = f'give an IANA name as {spec.zone_column}, for example "Europe/Berlin"'
+        raise OptionError("key", zone, "isn't a known time zone", hint)
+    # A zone without a manifest has had no message.
+    texts = dict(manifest.parts)
+    part = parse_manifest(texts[zone]) if zone in texts else Manifest("windows")
+    # A zone without messages is idle for some batches, while the watermark advances.
+    part = replace(part, watermark=manifest.watermark, wall=manifest.wall)
+    return spec.in_zone(zone), part
+
+
 def find_blobs(
     spec: WindowSpec, tables: Mapping[str, Sequence[Run]], start: int | None, end: int | None
 ) -> dict[str, list[int]]:
     """Return the numbers of the blobs that cover a range of time, by table."""
     if isinstance(spec.windows, Sessions):
         return {"sessions": list_overlapping_blobs(tables.get("sessions", ()))}
-    windows = spec.windows
+    windows = spec.uniform_windows
     if isinstance(windows, Trailing):
         return {"cells": list_overlapping_blobs(tables.get("cells", ()))}
+    assert not isinstance(windows, Sessions)
     low, high = _find_window_range(spec, start, end)
     first = None if low is None else windows.first_pane(low)
     last = None if high is None else windows.last_pane(high)
@@ -94,7 +120,7 @@ def _find_window_range(
     spec: WindowSpec, start: int | None, end: int | None
 ) -> tuple[int | None, int | None]:
     """Return the first and the last window that overlap a range of time."""
-    windows = spec.windows
+    windows = spec.uniform_windows
     assert not isinstance(windows, Sessions)
     if isinstance(windows, Sliding):
         back = windows.span if windows.rolls else windows.size
@@ -116,7 +142,7 @@ def read_windows(
 
     If the range is open, only windows that are in the state are included.
     """
-    windows = spec.windows
+    windows = spec.uniform_windows
     assert not isinstance(windows, Sessions)
     low, high = _find_window_range(spec, start, end)
     rows = {
@@ -269,12 +295,11 @@ def list_key_windows(
     """
     start, end = between
     rows: list[tuple[object, ...]] = []
-    windows, watermark, extra = spec.windows, manifest.watermark, manifest.extra
+    windows, watermark, extra = spec.uniform_windows, manifest.watermark, manifest.extra
     limit = extra.get("kept", {}).get("floor")
     first_whole = find_first_whole(spec, windows, watermark, extra.get("floor"), limit)
-    stage_of = partial(
-        _stage, spec, watermark=watermark, first_whole=first_whole, ended=ENDED in extra
-    )
+    edges = find_edges(watermark, spec.firing.grace, Reopened.read(extra))
+    stage_of = partial(_stage, spec, edges=edges, first_whole=first_whole, ended=ENDED in extra)
     if isinstance(windows, Sessions):
         for session in read_sessions(spec, named, blobs, key):
             if (start is None or session.end > start) and (end is None or session.first <= end):
@@ -316,13 +341,27 @@ def _count_emissions(spec: WindowSpec, seen: WindowSeen, stage: str) -> tuple[in
 
 
 def _stage(
-    spec: WindowSpec, position: int, *, watermark: int | None, first_whole: int | None, ended: bool
+    spec: WindowSpec,
+    position: int,
+    *,
+    edges: tuple[int, int] | None,
+    first_whole: int | None,
+    ended: bool,
 ) -> str:
-    """Return the stage of a window: ``current``, ``past``, ``closed`` or ``expired``."""
+    """Return the stage of a window: ``current``, ``past``, ``closed`` or ``expired``.
+
+    Args:
+        spec: The query.
+        position: The window's number, or a session's last position.
+        edges: The positions by which windows have closed, and by which they have ended.
+        first_whole: The first window that still has all messages.
+        ended: Whether the input has ended.
+    """
     if first_whole is not None and position < first_whole:
         return "expired"
     if ended:
         return "closed"
-    if watermark is None or position > spec.windows.ended(watermark):
+    windows = spec.uniform_windows
+    if edges is None or position > windows.ended(edges[1]):
         return "current"
-    return "past" if position > spec.windows.ended(watermark - spec.firing.grace) else "closed"
+    return "past" if position > windows.ended(edges[0]) else "closed"

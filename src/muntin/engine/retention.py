@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.model.kinds import Kind
+from muntin.model.kinds import Uniform
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 
@@ -123,7 +123,7 @@ def merge_uncounted(floors: Iterable[int | None]) -> dict[str, Any]:
 
 
 def find_first_whole(
-    spec: WindowSpec, windows: Kind, watermark: int | None, floor: int | None, limit: int | None
+    spec: WindowSpec, windows: Uniform, watermark: int | None, floor: int | None, limit: int | None
 ) -> int | None:
     """Return the first window, or a session's last position, that still has all messages.
 

@@ -13,6 +13,7 @@ from muntin.model.inputs import BY_GREATEST, InputSpec
 from muntin.state.blobs import Blobs, PartBlobs
 from muntin.state.manifest import Manifest, StateKind, load_manifest
 from muntin.state.offsets import TakenOffsets
+from muntin.state.reopened import judge
 from muntin.state.runs import Complete, FrameCache, Merge, Runs
 
 _ACTIVE, _CLOCKS = "active", "clocks"
@@ -76,6 +77,11 @@ class State:
         self.ends_run = False
         self.moving: dict[str, set[str]] = {}
         self.taken = {name: TakenOffsets(manifest.offsets.get(name, ())) for name in inputs}
+
+    @property
+    def judging(self) -> int | None:
+        """The watermark by which messages are late; greater than that in force after a reset."""
+        return judge(self.watermark, self.extra)
 
     @property
     def offsets(self) -> TakenOffsets:

@@ -62,7 +62,10 @@ class StateReader:
         windows = self.spec.windows
         if self.spec.by_arrival or isinstance(windows, Moving) or windows.result_key is not None:
             start = end = None
-        by_table = [find_blobs(self.spec, tables.tables, start, end) for tables in manifest.each()]
+        by_table = [
+            find_blobs(self.spec.in_zone(part), tables.tables, start, end)
+            for part, tables in manifest.by_part().items()
+        ]
         return [
             n for tables in by_table for kind in ("cells", "sessions") for n in tables.get(kind, ())
         ]

@@ -46,6 +46,9 @@ def _check_keys(spec: WindowSpec, nullable: Collection[str]) -> Iterator[str]:
     nullable_keys = [
         key for key in spec.non_null_keys if key in nullable and key not in partition_key
     ]
+    if spec.zone_column in nullable_keys:
+        nullable_keys.remove(str(spec.zone_column))
+        yield f"messages in which {spec.zone_column} is NULL have no zone: rejected (null_key)"
     if nullable_keys:
         yield (
             f"messages in which {' or '.join(nullable_keys)} is NULL are rejected (null_key): "
@@ -63,9 +66,9 @@ def _check_state(spec: WindowSpec) -> Iterator[str]:
             "unbounded state: windows that count arrivals have no end in time, "
             "so every key is kept indefinitely; offset=(partition, offset) bounds them"
         )
-    windows = spec.windows
+    windows = spec.uniform_windows
     if isinstance(windows, Sessions) and windows.axis == "time" and windows.longest is None:
-        gap = phrase(spec.windows.pace) if spec.own_gap is None else "its messages' gaps"
+        gap = phrase(windows.pace) if spec.own_gap is None else "its messages' gaps"
         yield (
             f"a session that is never silent for {gap} never ends: "
             "a key that a machine feeds may not be a visit; longest= ends it"
@@ -96,7 +99,7 @@ def _check_time(spec: WindowSpec, never_late: str | None) -> Iterator[str]:
 
 
 def _check_output(spec: WindowSpec, rates: Rates | None) -> Iterator[str]:
-    windows, each = spec.windows, 1
+    windows, each = spec.uniform_windows, 1
     if not isinstance(windows, Moving) and windows.result_key is None:
         each = windows.last_window(0) - windows.first_window(0) + 1
     if each > MANY_WINDOWS:

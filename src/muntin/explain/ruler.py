@@ -25,6 +25,7 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.trailing import Trailing
 from muntin.model.windows import Windows
+from muntin.model.zones import ZonedWindows
 
 RULER_WIDTH = 64
 # If more windows overlap, only some are drawn.
@@ -221,6 +222,7 @@ _PICTURES: dict[type, Callable[[Any], Picture]] = {
     Days: _draw_days,
     Hours: _draw_days,
     Months: _draw_days,
+    ZonedWindows: lambda windows: _draw_days(windows.described),
     Sliding: _draw_sliding,
     Trailing: _draw_trailing,
     Sessions: _draw_sessions,

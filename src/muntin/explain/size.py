@@ -57,7 +57,7 @@ def estimate(spec: WindowSpec, rates: Rates) -> Load:
         An estimate that assumes that keys have equal rates, messages are as late as the watermark
         allows, and nothing is compressed.
     """
-    windows = spec.windows
+    windows = spec.uniform_windows
     kept_length = _find_kept_length(spec)
     if spec.axis == "rows":
         panes = windows.panes_within(kept_length)
@@ -89,7 +89,7 @@ def estimate(spec: WindowSpec, rates: Rates) -> Load:
 def _find_kept_length(spec: WindowSpec) -> int:
     """Return how long a message is kept, on the windows' axis."""
     trails = spec.lateness if spec.axis == "time" else 0
-    return spec.windows.length + spec.firing.retention + trails
+    return spec.uniform_windows.length + spec.firing.retention + trails
 
 
 def _estimate_early(spec: WindowSpec, rates: Rates, emitted: float) -> float:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from muntin.model.axis import format_position, moment, phrase, spell
+from muntin.model.axis import SECOND, format_position, moment, phrase, spell
 from muntin.model.counts import format_rejections
 from muntin.model.fill import Fill
-from muntin.model.kinds import Numbered
+from muntin.model.kinds import Uniform
 from muntin.model.policies import After, Crowded, Every, OnePolicy, turn
 from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
 from muntin.model.spec import PARTLY_LATE, WindowSpec
 from muntin.model.trailing import Trailing
+from muntin.state.reopened import Reopened, find_edges
 
 # More windows than this aren't listed one by one.
 MAX_LISTED = 12
@@ -29,6 +30,8 @@ class Clocks:
         counts: Messages so far, by what became of them.
         times: The times of the input's clocks, the slowest first, where it has several.
         held_by: The clock that holds the watermark back, if one does.
+        ahead: How far the watermark is ahead of the machine's clock, microseconds.
+        reopened: The windows that stay closed after the watermark was set back.
     """
 
     watermark: int | None
@@ -36,6 +39,12 @@ class Clocks:
     counts: Mapping[str, int]
     times: Mapping[str, int] = field(default_factory=dict)
     held_by: str | None = None
+    ahead: int = 0
+    reopened: Reopened | None = None
+
+    def find_edges(self, grace: int) -> tuple[int, int] | None:
+        """Return the positions by which windows have closed, and by which they have ended."""
+        return find_edges(self.watermark, grace, self.reopened)
 
 
 def describe_query_state(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
@@ -50,6 +59,10 @@ def describe_query_state(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
         latest = "the latest event time" if clocks.held_by is None else f"{clocks.held_by} at"
         behind = f"{phrase(spec.lateness)} behind {latest} {seen}"
         yield f"watermark  {moment(clocks.watermark)}, {behind}"
+    if clocks.ahead:
+        seconds = phrase(clocks.ahead // SECOND * SECOND)
+        yield f"ahead      {seconds} of this machine's clock: right messages are late"
+        yield "           muntin reset-watermark sets it back"
     yield from _describe_clocks(spec, clocks)
     if clocks.wall is not None:
         yield f"clock      {moment(clocks.wall)}, at the last batch of this key's shard"
@@ -81,9 +94,9 @@ def explain_windows(
     spec: WindowSpec, clocks: Clocks, windows: Sequence[WindowSeen], at: int
 ) -> Iterator[str]:
     """Explain each window that contains a time, and a message at that time."""
-    kind = spec.windows
+    kind = spec.uniform_windows
     assert not isinstance(kind, Sessions)
-    closed, ended = _find_last_closed(kind, clocks.watermark, spec.firing.grace)
+    closed, ended = _find_last_closed(kind, clocks, spec.firing.grace)
     open_windows = [window for window in windows if window.number > closed]
     half, many = MAX_LISTED // 2, len(windows) > MAX_LISTED
     for index, window in enumerate([*windows[:half], *windows[-half:]] if many else windows):
@@ -101,11 +114,10 @@ def explain_windows(
     yield _explain_message(spec, clocks, windows, open_windows, at)
 
 
-def _find_last_closed(kind: Numbered, watermark: int | None, grace: int) -> tuple[int, int]:
+def _find_last_closed(kind: Uniform, clocks: Clocks, grace: int) -> tuple[int, int]:
     """Return the latest window that is closed, and the latest that has ended."""
-    if watermark is None:
-        return -(2**62), -(2**62)
-    return kind.ended(watermark - grace), kind.ended(watermark)
+    edges = clocks.find_edges(grace)
+    return (-(2**62), -(2**62)) if edges is None else (kind.ended(edges[0]), kind.ended(edges[1]))
 
 
 def _explain_current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
@@ -160,7 +172,7 @@ def explain_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
         arrived: The number of messages of the key so far.
         at: The number of the message, from 0.
     """
-    kind = spec.windows
+    kind = spec.uniform_windows
     assert not isinstance(kind, Sessions)
     yield f"windows    {spec.windows}, in the order in which messages arrive"
     yield f"messages   {arrived:,} of this key so far, numbered from 0"
@@ -308,9 +320,9 @@ def explain_sessions(
     spec: WindowSpec, clocks: Clocks, sessions: Sequence[SessionSeen], at: int
 ) -> Iterator[str]:
     """Explain the sessions around a time, and a message at that time."""
-    kind = spec.windows
+    kind = spec.uniform_windows
     assert isinstance(kind, Sessions)
-    watermark = clocks.watermark
+    last_closed, _ = _find_last_closed(kind, clocks, spec.firing.grace)
     reach = kind.reach - 1
     near = [s for s in sessions if s.first - reach <= at <= s.last + reach]
     if not near:
@@ -319,10 +331,7 @@ def explain_sessions(
         end = format_position(session.end, spec.axis)
         yield f"session    {format_position(session.first, spec.axis)} to {end}"
         yield from (f"           {line}" for line in _explain_session(spec, clocks, session))
-    open_sessions = [
-        s for s in near if watermark is None or s.last > kind.ended(watermark - spec.firing.grace)
-    ]
-    if open_sessions or watermark is None or at > kind.ended(watermark - spec.firing.grace):
+    if any(session.last > last_closed for session in near) or at > last_closed:
         unless = ", or is rejected as outside if no session has it" * (kind.start is not None)
         yield f"a message at {format_position(at, spec.axis)} would be taken now{unless}"
     else:
@@ -334,12 +343,12 @@ def explain_sessions(
 
 
 def _explain_session(spec: WindowSpec, clocks: Clocks, session: SessionSeen) -> Iterator[str]:
-    kind = spec.windows
+    kind = spec.uniform_windows
     assert isinstance(kind, Sessions)
-    watermark = clocks.watermark
+    last_closed, last_ended = _find_last_closed(kind, clocks, spec.firing.grace)
     emitted = f"has emitted {session.fired} times" if session.fired else "hasn't emitted"
     yield f"holds {session.messages:,} messages, and {emitted}"
-    if watermark is None or session.last > kind.ended(watermark):
+    if session.last > last_ended:
         sooner = ", unless a message cuts it sooner" * bool(kind.conditions)
         yield f"lives until {_describe_progress_needed(spec, session.last + kind.reach)}{sooner}"
         if session.unemitted and spec.firing.early is not None:
@@ -347,7 +356,7 @@ def _explain_session(spec: WindowSpec, clocks: Clocks, session: SessionSeen) -> 
             yield f"early: {_describe_waiting(policy, clocks, session.unemitted)}"
         elif session.unemitted:
             yield "there is no early policy: it emits when it ends"
-    elif session.last > kind.ended(watermark - spec.firing.grace):
+    elif session.last > last_closed:
         yield "has ended, and takes late messages"
         if session.unemitted:
             policy = turn(spec.firing.late, session.fired_late > 0)

@@ -246,8 +246,9 @@ def warn_of_time_ahead(progress: Progress, now: int) -> bool:
     if ahead:
         _LOG.warning(
             "batch %d: the watermark is %.0f s ahead of this machine's clock, so that messages "
-            "with the right time are late. Fix the producer's clock; max_ahead= bounds how far "
-            "ahead a message may be",
+            "with the right time are late. Fix the producer's clock, stop the query, and set its "
+            "watermark back with muntin reset-watermark. max_ahead= bounds how far ahead a message "
+            "may be",
             progress.batch, ahead / SECOND,
         )  # fmt: skip
     return ahead > 0

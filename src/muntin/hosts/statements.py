@@ -13,6 +13,7 @@ from muntin.model.kinds import Kind
 from muntin.model.pipeline import Expression
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
+from muntin.model.zones import ZonedWindows
 
 
 def spell_as(name: str, names: Collection[str]) -> str | None:
@@ -76,7 +77,7 @@ class Resolver:
             time=self.resolve(spec.time),
             aggregates={name: self._resolve_operands(one) for name, one in spec.aggregates.items()},
             offset=self.resolve_offset(spec.offset),
-            windows=self._parse_gaps(spec.windows),
+            windows=self._resolve_windows(spec.windows),
         )
 
     def _resolve_operands(self, aggregate: Aggregate) -> Aggregate:
@@ -87,11 +88,13 @@ class Resolver:
 
         return replace(aggregate, column=resolve(aggregate.column), by=resolve(aggregate.by))
 
-    def _parse_gaps(self, windows: Kind) -> Kind:
-        """Return windows whose gaps are an expression of the host, if messages have own gaps.
+    def _resolve_windows(self, windows: Kind) -> Kind:
+        """Return windows over columns of the rows, and over expressions of the host.
 
         Conditions of sessions remain text, which a checkpoint stores.
         """
+        if isinstance(windows, ZonedWindows):
+            return replace(windows, column=resolve_name(self.columns, windows.column))
         if not isinstance(windows, Sessions):
             return windows
         if isinstance(windows.by, Expression):

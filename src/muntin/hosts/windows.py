@@ -11,6 +11,7 @@ from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.kinds import Kind
 from muntin.model.sessions import AN_EXPRESSION, Sessions
 from muntin.model.spec import WindowSpec
+from muntin.model.zones import ZonedWindows
 
 GAP = "__muntin_gap"
 """The column of each message's own gap, microseconds."""
@@ -39,6 +40,8 @@ def complete_spec(
         shards: The number of shards of the state.
         zone: The session's time zone, if messages depend on it.
     """
+    if isinstance(windows, ZonedWindows):
+        windows = replace(windows, column=_find_zone_key(windows.column, keys))
     names = [*keys, *(str(column) for one in aggregates.values() for column in one.columns)]
     if isinstance(windows, Sessions):
         names += [] if windows.by is None else [str(windows.by)]
@@ -60,6 +63,18 @@ def complete_spec(
         shards=shards,
         zone=zone,
     )
+
+
+def _find_zone_key(column: str, keys: tuple[str, ...]) -> str:
+    """Return the key that a column of zones is in the output: a field has its own name there."""
+    names = (column, column.rpartition(".")[2])
+    folded = {key.lower(): key for key in keys}
+    for name in names:
+        if name in keys:
+            return name
+        if name.lower() in folded:
+            return folded[name.lower()]
+    return column
 
 
 def name_conditions(windows: Sessions) -> Sessions:

@@ -24,7 +24,7 @@ from muntin.model.axis import (
 )
 from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import JsonDataclass
-from muntin.model.kinds import Kind, Paned
+from muntin.model.kinds import Paned, Uniform
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.windows import along
@@ -259,8 +259,8 @@ Bound = Within | Together | Joint | AsOf | Newest | ByArrival
 
 def find_bound(
     within: Length | Sequence[Length | int] | None,
-    left: Kind | None,
-    right: Kind | None,
+    left: Uniform | None,
+    right: Uniform | None,
     *,
     at_once: bool = False,
     as_of: bool | Duration = False,
@@ -315,7 +315,7 @@ def find_bound(
     return Together(tuple(different))  # type: ignore[arg-type]
 
 
-def _share_sessions(kinds: Sequence[Kind]) -> Joint:
+def _share_sessions(kinds: Sequence[Uniform]) -> Joint:
     """Return the bound of two sides with the same sessions."""
     for kind in kinds:
         if isinstance(kind, Sessions) and kind.is_cut:
@@ -333,7 +333,7 @@ def _share_sessions(kinds: Sequence[Kind]) -> Joint:
     return Joint(first)
 
 
-def _share_sliding(kinds: Sequence[Kind]) -> Within:
+def _share_sliding(kinds: Sequence[Uniform]) -> Within:
     """Return the bound of partners that share a sliding window."""
     if any(isinstance(kind, Sliding) and kind.rolls for kind in kinds):
         hint = 'give within=("5 minutes", 0) for partners up to so much before'
@@ -349,7 +349,7 @@ def _share_sliding(kinds: Sequence[Kind]) -> Within:
 def _check_newest(
     newest: object,
     within: Length | Sequence[Length | int] | None,
-    kinds: Sequence[Kind],
+    kinds: Sequence[Uniform],
     *,
     as_of: bool | Duration,
     each_change: bool,
@@ -371,7 +371,7 @@ def _refuse_second_bound(
     option: str,
     value: bool | Duration,
     within: Length | Sequence[Length | int] | None,
-    kinds: Sequence[Kind],
+    kinds: Sequence[Uniform],
     why: str,
 ) -> None:
     """Refuse a second option that bounds a pair."""
@@ -412,6 +412,6 @@ def _split_sign(length: Length | int) -> tuple[int, Length | None]:
     return 1, length  # type: ignore[return-value]
 
 
-def format_windows(windows: Kind) -> str:
+def format_windows(windows: Uniform) -> str:
     """Describe windows in words, with their origin unless it is zero."""
     return f"{windows}, origin {windows.begins}" if windows.origin else str(windows)

@@ -13,6 +13,7 @@ from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.kinds import Kind
+from muntin.model.zones import ZonedWindows
 
 FillWord = Literal["zero", "null", "previous", "linear"]
 PREVIOUS, LINEAR = "previous", "linear"
@@ -133,6 +134,8 @@ def check_fill(fill: Fill, windows: Kind, aggregates: Collection[str], accumulat
     if windows.axis == "rows" or windows.retracts or isinstance(windows, Moving):
         hint = "leave it out, or give tumbling, hopping, cumulating or calendar windows in time"
         raise OptionError("fill", str(windows), "are only where there are messages", hint)
+    if isinstance(windows, ZonedWindows):
+        windows = windows.calendar
     pace = windows.start(1) - windows.start(0) or windows.pace
     if fill.up_to < pace:
         hint = f"give at least {phrase(pace)}, the distance between two windows"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from muntin.model.joins import JoinSpec, find_bound, make_pairs
+from muntin.model.kinds import require_one_axis
 from muntin.model.option_types import check_boolean
 from muntin.model.sentence import Sentence
 
@@ -23,8 +24,8 @@ def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> J
     at_once = (left._input_options.time, right._input_options.time) in pairs
     bound = find_bound(
         options["within"],
-        left._windows,
-        right._windows,
+        require_one_axis(left._windows),
+        require_one_axis(right._windows),
         at_once=at_once,
         **{name: options[name] for name in ("as_of", "newest", "each_change")},
     )

@@ -37,7 +37,7 @@ from muntin.model.bounds import (
 from muntin.model.errors import OptionError
 from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, make_fact, names_fact
 from muntin.model.inputs import InputSpec
-from muntin.model.kinds import Kind
+from muntin.model.kinds import Uniform
 from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, FirstThen, Policy, by_change
 
 __all__ = [
@@ -84,7 +84,7 @@ class Side(InputSpec):
         windows: The windows of this side, if it has any.
     """
 
-    windows: Kind | None = None
+    windows: Uniform | None = None
     firing: Firing = field(default=Firing(early=Each(), late=Each()), kw_only=True)
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from muntin.model.axis import DAY, Length, Origin, Rows, instant, micros
 from muntin.model.cumulating import Cumulating, cumulating
 from muntin.model.days import Days, Hours, cumulating_days, days
@@ -11,11 +13,14 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.trailing import Trailing
 from muntin.model.windows import Windows, hopping
+from muntin.model.zones import ZonedWindows, check_zone_column
 
 Paned = Windows | Cumulating | Days | Hours | Months
 Numbered = Paned | Sliding | Trailing
-"""Windows with numbers that grow with their ends: all kinds but sessions."""
-Kind = Numbered | Sessions
+"""Windows with numbers that grow with their ends: all kinds but sessions and a zone per key."""
+Uniform = Numbered | Sessions
+"""Windows on one axis for all keys."""
+Kind = Uniform | ZonedWindows
 
 
 MOST_OVERLAPPING = 100_000
@@ -29,16 +34,18 @@ def of_size(
     slide: Length | None = None,
     *,
     zone: str | None = None,
+    zone_column: str | None = None,
     origin: Origin = None,
     offset: int = 0,
     overlap: int = MOST_OVERLAPPING,
-) -> Windows | Days:
+) -> Windows | Days | ZonedWindows:
     """Return windows of one size and slide: of months, of days in a time zone, or of any length.
 
     Args:
         size: Length of a window.
         slide: Distance between two starts; ``None`` for the size.
         zone: The time zone of calendar windows.
+        zone_column: The column with each key's time zone, in place of one zone.
         origin: Start of some window; with a zone it is read by ``find_local_origin``.
         offset: Time after the origin at which windows start, microseconds; local time in a zone.
         overlap: Greatest number of windows that a message may be in.
@@ -47,6 +54,11 @@ def of_size(
         >>> str(of_size("1 month", zone="Europe/Berlin")), str(of_size("1 hour", "5 minutes"))
         ('tumbling 1 month in Europe/Berlin', 'hopping 1 hour by 5 minutes')
     """
+    if zone_column is not None:
+        check_zone_column(zone_column, zone, origin)
+        calendar = of_size(size, slide, zone="UTC", origin=origin, offset=offset, overlap=overlap)
+        assert isinstance(calendar, Days | Hours | Months)
+        return ZonedWindows(calendar, zone_column)
     _check_size(size)
     windows: Windows | Days
     if count_months(size) is not None:
@@ -65,11 +77,18 @@ def cumulating_in(
     step: Length,
     *,
     zone: str | None = None,
+    zone_column: str | None = None,
     origin: Origin = None,
     offset: int = 0,
     overlap: int = MOST_OVERLAPPING,
-) -> Cumulating | Days:
+) -> Cumulating | Days | ZonedWindows:
     """Return cumulating windows; with a zone, of its local days and parts of them."""
+    if zone_column is not None:
+        check_zone_column(zone_column, zone, origin)
+        options = {"origin": origin, "offset": offset, "overlap": overlap}
+        calendar = cumulating_in(size, step, zone="UTC", **options)  # type: ignore[arg-type]
+        assert isinstance(calendar, Days | Hours | Months)
+        return ZonedWindows(calendar, zone_column)
     _check_size(size)
     windows: Cumulating | Days
     if zone is None:
@@ -106,3 +125,28 @@ def _position(origin: Origin) -> int:
     if origin is None or isinstance(origin, int):
         return origin or 0
     return instant("origin", origin)
+
+
+def require_one_axis(windows: Kind | None) -> Uniform | None:
+    """Return the windows of a side of a join; refuse a zone per key."""
+    if isinstance(windows, ZonedWindows):
+        hint = 'give one zone, as zone="Europe/Paris"; or join the results of the windows'
+        raise OptionError("zone_column", windows.column, "isn't taken by joins", hint)
+    return windows
+
+
+def complete_keys(
+    keys: tuple[Any, ...], windows: Kind | None, offset: tuple[str, str] | None
+) -> tuple[Any, ...]:
+    """Return keys with those that windows add.
+
+    The partition comes first if windows are measured on its offsets, and the column with each key's
+    zone comes last.
+    """
+    if isinstance(windows, ZonedWindows):
+        return windows.add_key(keys)
+    if offset is not None and windows is not None and windows.axis == "rows":
+        partition = offset[0]
+        if not keys or not isinstance(keys[0], str) or keys[0] != partition:
+            return (partition, *keys)
+    return keys

@@ -59,3 +59,10 @@ def check_text(option: str, value: object) -> None:
         raise OptionError(option, value, "isn't a text", "give one")
     if not value.strip():
         raise OptionError(option, value, "is empty", "give a text")
+
+
+def check_name(option: str, value: object) -> None:
+    """Refuse a value that isn't the name of a column."""
+    if value is not None and not isinstance(value, str):
+        hint = "give its name; select an expression under a name first"
+        raise OptionError(option, value, "isn't the name of a column", hint)

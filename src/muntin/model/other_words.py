@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
-from muntin.model.aggregates import NAMES, translate_name
+from muntin.model.aggregates import NAMES, Aggregate, translate_name
+from muntin.model.errors import OptionError
 
 # A call of an aggregate in the representation of Spark and of Polars.
 _SPARK_CALL = re.compile(r"(\w+)\(`?([\w.*]*)`?\)")
@@ -87,3 +90,16 @@ def translate_call(text: str) -> str | None:
         return None
     argument = "" if column in ("", "1", "*") else f'"{column}"'
     return f"muntin.{function}({argument})"
+
+
+def check_aggregates(aggregates: Mapping[str, object], unnamed: tuple[Any, ...]) -> None:
+    """Refuse what isn't an aggregate of muntin or has no name, with a hint from other words."""
+    if unnamed:
+        hint = "write .agg(name=…), as in .agg(n=muntin.count())"
+        raise OptionError("agg", str(unnamed[0]), "has no name in the output", hint)
+    for name, aggregate in aggregates.items():
+        if not isinstance(aggregate, Aggregate):
+            hint = f'give one of muntin\'s, as in {name}=muntin.count() or {name}=muntin.sum("v")'
+            if (call := translate_call(str(aggregate))) is not None:
+                hint = f"write {name}={call}"
+            raise OptionError("agg", f"{name}={aggregate}", "isn't an aggregate of muntin", hint)

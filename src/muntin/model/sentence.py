@@ -18,9 +18,16 @@ from muntin.model.fill import FillWord, fill_of
 from muntin.model.grouping_sets import Sets, number_sets, read_sets
 from muntin.model.inputs import InputOptions
 from muntin.model.joins import Side, set_default_policies
-from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size
-from muntin.model.option_types import check_boolean, check_count
-from muntin.model.other_words import missing_word, translate_call
+from muntin.model.kinds import (
+    MOST_OVERLAPPING,
+    Kind,
+    complete_keys,
+    cumulating_in,
+    of_size,
+    require_one_axis,
+)
+from muntin.model.option_types import check_boolean, check_count, check_name
+from muntin.model.other_words import check_aggregates, missing_word
 from muntin.model.policies import Crowded, Firing, Policy, PolicyWords, Since, limit_waiting, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import ClosedSides, rolling, sliding
@@ -69,7 +76,14 @@ class Sentence:
         """
         return self._set_once("sets", sets, _sets=read_sets(sets))
 
-    def tumbling(self, size: Length, *, origin: Origin = None, zone: str | None = None) -> Self:
+    def tumbling(
+        self,
+        size: Length,
+        *,
+        origin: Origin = None,
+        zone: str | None = None,
+        zone_column: str | None = None,
+    ) -> Self:
         """Use consecutive windows of one size.
 
         Args:
@@ -80,8 +94,12 @@ class Sentence:
                 day if they don't have it.
             zone: A time zone, for windows of its calendar days (23 to 25 hours long), of parts of
                 them, or of its months. Default: UTC for months.
+            zone_column: The column with each message's time zone, in place of one zone. It is a key
+                column, the last one unless ``key`` names it. An unknown zone is ``malformed``, a
+                NULL one ``null_key``. A window ends and closes at the instant of its own zone. The
+                origin is then a date or a local time, of each zone.
         """
-        return self._set_windows(of_size(size, zone=zone, origin=origin))
+        return self._set_windows(of_size(size, zone=zone, zone_column=zone_column, origin=origin))
 
     def hopping(
         self,
@@ -90,22 +108,24 @@ class Sentence:
         *,
         origin: Origin = None,
         zone: str | None = None,
+        zone_column: str | None = None,
         overlap: int = MOST_OVERLAPPING,
     ) -> Self:
         """Use overlapping windows of one size that start every ``slide``.
 
-        The slide needn't divide the size. A message is stored once, however many windows hold it.
-
         Args:
             size: Length of a window.
-            slide: Distance between two starts, at most the size.
-            origin: A point in time (or a row's number) at which some window starts. Default: the
-                epoch.
+            slide: Distance between two starts, at most the size; it needn't divide the size.
+            origin: Start of some window, as in ``tumbling``.
             zone: A time zone, for windows of its calendar days, of parts of them, or of its months.
+            zone_column: The column with each message's time zone; see ``tumbling``.
             overlap: Greatest number of windows that a message may be in; more are refused as a
                 mistake.
         """
-        return self._set_windows(of_size(size, slide, zone=zone, origin=origin, overlap=overlap))
+        windows = of_size(
+            size, slide, zone=zone, zone_column=zone_column, origin=origin, overlap=overlap
+        )
+        return self._set_windows(windows)
 
     def cumulating(
         self,
@@ -114,6 +134,7 @@ class Sentence:
         *,
         origin: Origin = None,
         zone: str | None = None,
+        zone_column: str | None = None,
         overlap: int = MOST_OVERLAPPING,
     ) -> Self:
         """Use windows that start every ``size`` and emit the result so far at each ``step``.
@@ -121,13 +142,15 @@ class Sentence:
         Args:
             size: Length of the longest window.
             step: Distance between two ends; it divides the size.
-            origin: A point in time (or a row's number) at which some window starts. Default: the
-                epoch. With a zone it works as in ``tumbling``.
+            origin: Start of some window, as in ``tumbling``.
             zone: A time zone, for windows of its calendar days; steps are parts of them.
+            zone_column: The column with each message's time zone; see ``tumbling``.
             overlap: Greatest number of windows that a message may be in; more are refused as a
                 mistake.
         """
-        windows = cumulating_in(size, step, zone=zone, origin=origin, overlap=overlap)
+        windows = cumulating_in(
+            size, step, zone=zone, zone_column=zone_column, origin=origin, overlap=overlap
+        )
         return self._set_windows(windows)
 
     def sliding(self, size: Length) -> Self:
@@ -435,7 +458,7 @@ class Sentence:
         unnamed: tuple[Any, ...] = (),
     ) -> WindowSpec:
         """Return the spec of the query; refuse it if it isn't complete."""
-        _check_aggregates(aggregates, unnamed)
+        check_aggregates(aggregates, unnamed)
         if self._windows is None:
             raise OptionError(
                 "agg", ", ".join(aggregates), "comes before the windows", "call .tumbling() first"
@@ -469,32 +492,9 @@ class Sentence:
             hint = "join the messages themselves within=, or window the pairs by trailing()"
             raise OptionError("trailing", str(self._windows), "aren't those of a join", hint)
         firing, options = set_default_policies(self._firing_on(axis)), self._input_options.options
-        return Side(keys, self._input_options.time, self._windows, firing=firing, **options)
+        windows = require_one_axis(self._windows)
+        return Side(keys, self._input_options.time, windows, firing=firing, **options)
 
     def _all_keys(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the keys, preceded by the partition if windows are measured on its offsets."""
-        on_rows = self._windows is not None and self._windows.axis == "rows"
-        if self._input_options.offset is not None and on_rows:
-            partition = self._input_options.offset[0]
-            if not keys or not isinstance(keys[0], str) or keys[0] != partition:
-                return (partition, *keys)
-        return keys
-
-
-def check_name(option: str, value: object) -> None:
-    """Refuse a value that isn't the name of a column."""
-    if value is not None and not isinstance(value, str):
-        hint = "give its name; select an expression under a name first"
-        raise OptionError(option, value, "isn't the name of a column", hint)
-
-
-def _check_aggregates(aggregates: Mapping[str, object], unnamed: tuple[Any, ...]) -> None:
-    if unnamed:
-        hint = "write .agg(name=…), as in .agg(n=muntin.count())"
-        raise OptionError("agg", str(unnamed[0]), "has no name in the output", hint)
-    for name, aggregate in aggregates.items():
-        if not isinstance(aggregate, Aggregate):
-            hint = f'give one of muntin\'s, as in {name}=muntin.count() or {name}=muntin.sum("v")'
-            if (call := translate_call(str(aggregate))) is not None:
-                hint = f"write {name}={call}"
-            raise OptionError("agg", f"{name}={aggregate}", "isn't an aggregate of muntin", hint)
+        """Return the keys with those that the windows add."""
+        return complete_keys(keys, self._windows, self._input_options.offset)

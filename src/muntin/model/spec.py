@@ -7,7 +7,7 @@ and triggers aren't part of it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Literal, get_args
 
 from muntin.model.aggregates import Aggregate
@@ -21,10 +21,11 @@ from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, make_fact, names_
 from muntin.model.fill import check_fill
 from muntin.model.grouping_sets import GROUPING_ID, format_sets
 from muntin.model.inputs import InputSpec, type_fact
-from muntin.model.kinds import Kind
+from muntin.model.kinds import Kind, Uniform
 from muntin.model.policies import Each, WaitingLimit, When, parts
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
+from muntin.model.zones import ZonedWindows
 
 Nulls = Literal["reject", "group"]
 DUPLICATES = "duplicates"
@@ -71,6 +72,26 @@ class WindowSpec(QuerySpec, InputSpec):
         return self.windows.by if isinstance(self.windows, Sessions) else None
 
     @property
+    def zone_column(self) -> str | None:
+        """The key column with each key's time zone; ``None`` if there is none."""
+        return self.windows.column if isinstance(self.windows, ZonedWindows) else None
+
+    def in_zone(self, zone: str | None = None) -> WindowSpec:
+        """Return the query with the windows of one zone in place of a zone per key.
+
+        Args:
+            zone: The zone. Default: UTC, for estimates that hold for every zone.
+        """
+        if not isinstance(self.windows, ZonedWindows):
+            return self
+        return replace(self, windows=self.windows.in_zone(zone or "UTC"))
+
+    @property
+    def uniform_windows(self) -> Uniform:
+        """The windows on one axis; with a zone per key those of UTC, for estimates."""
+        return self.windows.calendar if isinstance(self.windows, ZonedWindows) else self.windows
+
+    @property
     def by_arrival(self) -> bool:
         """True if a message's position is the number of messages of its key before it."""
         return self.axis == "rows" and self.offset is None
@@ -84,13 +105,16 @@ class WindowSpec(QuerySpec, InputSpec):
         fill, windows = self.firing.fill, self.windows
         if fill is None or not fill.waits:
             return 0
-        uneven = windows.pace if isinstance(windows, Days) else 0
+        calendar = windows.calendar if isinstance(windows, ZonedWindows) else windows
+        uneven = calendar.pace if isinstance(calendar, Days) else 0
         return fill.up_to + self.firing.grace + uneven
 
     @property
     def non_null_keys(self) -> tuple[str, ...]:
         """The keys in which NULL rejects a message."""
-        return self.key_columns if self.nulls == "reject" else ()
+        if self.nulls == "group":
+            return () if self.zone_column is None else (self.zone_column,)
+        return self.key_columns
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -106,6 +130,7 @@ class WindowSpec(QuerySpec, InputSpec):
         check_nulls(self.nulls)
         self.check_input(self.axis)
         self._check_axis()
+        self._check_zones()
         if self.keys:
             self.check_conditions()
         own = {"window_start", "window_end", "emission", "revision"}
@@ -149,6 +174,23 @@ class WindowSpec(QuerySpec, InputSpec):
             if first < last:
                 hint = "let it look back further"
                 raise OptionError("agg", name, f"{back}, where no message can be", hint)
+
+    def _check_zones(self) -> None:
+        """Refuse what can't be combined with a zone per key."""
+        column = self.zone_column
+        if column is None:
+            return
+        if self.sets is not None:
+            hint = "write a query for each set, or give one zone"
+            raise OptionError("sets", self.windows, "have no zone without their key", hint)
+        if self.firing.rows is not None:
+            hint = "bound it by time, as in keep(DURATION)"
+            raise OptionError("rows", self.firing.rows, "can't be counted over zones", hint)
+        if self.firing.over is not None:
+            hint = "leave it out, or give one zone"
+            raise OptionError("over", self.firing.over.windows, "can't be counted over zones", hint)
+        if self.keys and column not in self.keys:
+            raise OptionError("zone_column", column, "isn't a key column", "add it to the key")
 
     def _check_axis(self) -> None:
         windows, firing = self.windows, self.firing

@@ -142,6 +142,9 @@ class WindowsForm(_Part):
     zone: Text | None = Field(
         None, description="A time zone, for calendar days, parts of them, and months."
     )
+    zone_column: Text | None = Field(
+        None, description="The column with the time zone of each key, in place of one zone."
+    )
     overlap: int | None = Field(
         None, ge=1, description="The greatest number of windows that a message may be in."
     )

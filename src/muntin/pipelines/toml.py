@@ -45,9 +45,9 @@ from muntin.sql.outputs import OUTPUT_HINT, find_shared_table
 _ROWS = re.compile(r"(\d+)\s+rows?")
 # The additional entries of each kind of windows.
 _ENTRIES = {
-    "tumbling": {"origin", "zone"},
-    "hopping": {"slide", "origin", "zone", "overlap"},
-    "cumulating": {"step", "origin", "zone", "overlap"},
+    "tumbling": {"origin", "zone", "zone_column"},
+    "hopping": {"slide", "origin", "zone", "zone_column", "overlap"},
+    "cumulating": {"step", "origin", "zone", "zone_column", "overlap"},
     "sliding": set[str](),
     "rolling": {"closed"},
     "trailing": {"every", "origin"},
@@ -301,7 +301,7 @@ def _choose_windows(form: WindowsForm, sentence: Sentence) -> Sentence:
         return sentence.trailing(*look_backs, **{"every": "", **options})
     if kind == "hopping":
         # With a zone, windows slide by their size unless the file has a slide.
-        options.setdefault("slide", size if "zone" in options else "")
+        options.setdefault("slide", size if {"zone", "zone_column"} & options.keys() else "")
     if kind == "cumulating":
         options.setdefault("step", "")
     for option in options.keys() & {"slide", "step"}:

@@ -42,21 +42,39 @@ def read_query(
     Raises:
         OptionError: When it runs, has no commit, or can't run on the local host.
     """
+    with open_stopped(spark, folder, "FROM", "move the checkpoint that it came from") as chain:
+        for one in chain:
+            refuse_kind(folder, one.any_manifest.kind)
+        yield _read_seed(spark, folder, chain), _read_blobs(chain)
+
+
+@contextmanager
+def open_stopped(
+    spark: SparkSession, folder: str, option: str, seed_hint: str
+) -> Iterator[list[Checkpoint]]:
+    """Open the operators of a stopped query, which can't start inside the context.
+
+    Args:
+        spark: The session.
+        folder: The checkpoint.
+        option: The option that named it, for errors.
+        seed_hint: The advice for a query that was moved to Spark and not started there.
+
+    Raises:
+        OptionError: When it runs, or has no commit.
+    """
     if is_connected(spark):
         hint = "use a session with a JVM of its own"
         raise OptionError("spark", "Spark Connect", "can't read the files of a checkpoint", hint)
     if has_seed(spark, folder):
         problem = f"was moved to Spark and not started there (it has {FOLDER})"
-        raise OptionError("FROM", folder, problem, "move the checkpoint that it came from")
+        raise OptionError(option, folder, problem, seed_hint)
     newest = Checkpoint(spark, folder)
     lease = acquire(spark, folder)
     try:
         # A query may have ended meanwhile.
         newest = Checkpoint(spark, folder)
-        chain = [Checkpoint(spark, folder, newest.batch, n) for n in range(newest.operators)]
-        for one in chain:
-            refuse_kind(folder, one.any_manifest.kind)
-        yield _read_seed(spark, folder, chain), _read_blobs(chain)
+        yield [Checkpoint(spark, folder, newest.batch, n) for n in range(newest.operators)]
     finally:
         lease.release()
 

@@ -87,7 +87,7 @@ def rescale(
     """
     if is_there(spark, to):
         raise OptionError("to", to, "exists already", "give a new folder")
-    return _write(Checkpoint(spark, checkpoint, batch), to, shards, more)
+    return _write(_open_chain(Checkpoint(spark, checkpoint, batch)), to, shards, more)
 
 
 def rescale_in_place(
@@ -99,11 +99,25 @@ def rescale_in_place(
     the new state count, and the old state is deleted. An interruption before that file changes
     nothing.
     """
-    began = time.monotonic()
     opened = Checkpoint(spark, checkpoint)
     _LOG.info("%s: moving %d shards into %d", checkpoint, len(opened.manifest_by_shard), shards)
+    rewrite_in_place(_open_chain(opened), shards, more)
+
+
+def rewrite_in_place(
+    chain: Sequence[Checkpoint], shards: int, more: Mapping[str, Divide] | None = None
+) -> None:
+    """Write the state of a stopped query anew, and have the query continue from it.
+
+    Args:
+        chain: The state of each operator at the newest batch, the last one first.
+        shards: The number of shards of each.
+        more: The functions that divide state of kinds that muntin doesn't define, by kind.
+    """
+    began = time.monotonic()
+    spark, checkpoint = chain[0].spark, chain[0].folder
     to = next_home(spark, checkpoint)
-    _write(opened, to, shards, more)
+    _write(chain, to, shards, more)
     take_place(spark, checkpoint, to)
     _LOG.info("%s: moved in %.1f s", checkpoint, time.monotonic() - began)
 
@@ -136,13 +150,18 @@ def fit_checkpoint(
         rescale_in_place(spark, checkpoint, shards, more)
 
 
+def _open_chain(opened: Checkpoint) -> list[Checkpoint]:
+    """Open the operators of a query at one batch."""
+    operators = range(opened.operators)
+    return [Checkpoint(opened.spark, opened.folder, opened.batch, number) for number in operators]
+
+
 def _write(
-    opened: Checkpoint, to: str, shards: int, more: Mapping[str, Divide] | None
+    chain: Sequence[Checkpoint], to: str, shards: int, more: Mapping[str, Divide] | None
 ) -> Checkpoint:
     """Write a batch's state as a new checkpoint, and read it back."""
     check_count("shards", shards)
-    spark, operators = opened.spark, range(opened.operators)
-    chain = [Checkpoint(spark, opened.folder, opened.batch, number) for number in operators]
+    opened, spark = chain[0], chain[0].spark
     # After an older batch than the newest, the next ones are planned anew.
     begun = [opened.batch + 1] if opened.batch == opened.newest else []
 

@@ -58,7 +58,7 @@ def build_windows(
     """
     frame, time = input_.frame, input_.time
     columns_sent = input_.columns()
-    key_names = _name_keys(frame, keys, columns_sent)
+    key_names = _name_keys(frame, keys, columns_sent, spec.zone_column)
     aggregates = _name_arguments(frame, spec, columns_sent)
     windows = _name_columns_of_sessions(frame, spec.windows, columns_sent)
     source = OperatorInput.of(input_, columns_sent)
@@ -122,14 +122,17 @@ def _drop_rejected(plan: Plan, spec: WindowSpec, source: OperatorInput) -> Plan:
     return replace(plan, stage=stage, sources=(less,), build_lean=None)
 
 
-def _name_keys(frame: DataFrame, keys: tuple[Column | str, ...], sent: Sent) -> tuple[str, ...]:
+def _name_keys(
+    frame: DataFrame, keys: tuple[Column | str, ...], sent: Sent, zone_column: str | None
+) -> tuple[str, ...]:
     """Return the names of the key columns, and add expressions to the columns that are sent."""
     names = []
     for key in keys:
         if isinstance(key, str) and key in frame.columns:
             names.append(key)
             continue
-        expression = resolve_field(frame, "key", key) if isinstance(key, str) else key
+        option = "zone_column" if isinstance(key, str) and key == zone_column else "key"
+        expression = resolve_field(frame, option, key) if isinstance(key, str) else key
         name = name_expression(frame, "key", expression, key)
         sent.setdefault(name, expression)
         names.append(name)

@@ -80,7 +80,7 @@ def parse_interval(cursor: Cursor, *, months: bool = False) -> Interval:
     return Interval(total, "number" if has_no_unit else "time", cursor.span_from(start))
 
 
-def parse_duration(cursor: Cursor, hint: str, subject: str = "this") -> Interval:
+def parse_time_interval(cursor: Cursor, hint: str, subject: str = "this") -> Interval:
     """Parse an interval of time; refuse any other."""
     interval = parse_interval(cursor)
     if interval.axis != "time":

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from muntin.model.bounds import Bound
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import How, JoinNulls, JoinSpec, Newest, Side, set_default_policies
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
@@ -61,25 +62,16 @@ def lower_join(
         cursor, join, collect_conditions(select, join), left, right, changes=emit.changes
     )
     equal_columns, filters = _split_conditions(cursor, select, join, pair.rest, (left, right))
-    spans = _collect_spans(select, join)
-    policies = set_default_policies(lower_emit(cursor.sql, emit, pair.bound.axis, is_join=True))
+    firing = set_default_policies(lower_emit(cursor.sql, emit, pair.bound.axis, is_join=True))
     parts = zip((left, right), zip(*equal_columns, strict=True), pair.times, strict=True)
     left_spec, right_spec = (
-        Side(keys, time, firing=policies, **side.resolved.input_options.on(pair.bound.axis).options)
+        Side(keys, time, firing=firing, **side.resolved.input_options.on(pair.bound.axis).options)
         for side, keys, time in parts
     )
-    how: How = join.how  # type: ignore[assignment]
-    is_newest = isinstance(pair.bound, Newest)
-    nulls: JoinNulls = "reject" if is_newest or how in ("inner", "semi") else "unmatched"
-    try:
-        spec = JoinSpec(left_spec, right_spec, pair.bound, how, nulls=nulls)
-    except OptionError as error:
-        span = spans.get(error.option, join.span)
-        raise SqlError(
-            cursor.sql, span, f"{error.option} {error.problem}", _find_hint(error)
-        ) from error
+    spans = _collect_spans(select, join)
+    spec = _build_spec(cursor, join, left_spec, right_spec, pair.bound, spans)
     outputs, unqualified = _lower_select_list(cursor, select, filters, sides)
-    if is_newest:
+    if isinstance(pair.bound, Newest):
         _check_identity(cursor, select, filters, outputs)
     texts = [render_sides(Scope(cursor), part, sides) for part in filters]
     where = " AND ".join(texts if len(texts) < 2 else [f"({text})" for text in texts]) or None
@@ -95,6 +87,20 @@ def lower_join(
         clocks=(left.resolved.input_options.clock, right.resolved.input_options.clock),
     )
     return joining, spans
+
+
+def _build_spec(
+    cursor: Cursor, join: Join, left: Side, right: Side, bound: Bound, spans: dict[str, Span]
+) -> JoinSpec:
+    how: How = join.how  # type: ignore[assignment]
+    rejects_nulls = isinstance(bound, Newest) or how in ("inner", "semi")
+    nulls: JoinNulls = "reject" if rejects_nulls else "unmatched"
+    try:
+        return JoinSpec(left, right, bound, how, nulls=nulls)
+    except OptionError as error:
+        span = spans.get(error.option, join.span)
+        problem = f"{error.option} {error.problem}"
+        raise SqlError(cursor.sql, span, problem, _find_hint(error)) from error
 
 
 def _collect_spans(select: Select, join: Join) -> dict[str, Span]:

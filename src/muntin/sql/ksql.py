@@ -13,7 +13,7 @@ from sqlglot.tokens import TokenType
 from muntin.model.axis import phrase
 from muntin.sql.catalog import ResolvedRelation
 from muntin.sql.cursor import Cursor
-from muntin.sql.intervals import Interval, parse_duration
+from muntin.sql.intervals import Interval, parse_time_interval
 from muntin.sql.syntax import Argument, Emit, WindowCall, WindowClause, WithinClause
 
 KSQL_COLUMNS = {"windowstart": "window_start", "windowend": "window_end"}
@@ -107,7 +107,7 @@ def parse_window(cursor: Cursor) -> WindowClause | None:
             _expect_comma(cursor)
         if words:
             cursor.expect(*words, hint=_WINDOW)
-        interval = parse_duration(cursor, _WINDOW)
+        interval = parse_time_interval(cursor, _WINDOW)
         arguments.append(Argument("interval", interval, interval.span, label))
     options: dict[str, Interval] = {}
     while cursor.accept_kind(TokenType.COMMA):
@@ -116,7 +116,7 @@ def parse_window(cursor: Cursor) -> WindowClause | None:
             cursor.expect("GRACE", "PERIOD", hint=_WINDOW)
         if part in options:
             cursor.fail(None, f"WINDOW has two intervals for {part}", "write one")
-        options[part] = parse_duration(cursor, _WINDOW)
+        options[part] = parse_time_interval(cursor, _WINDOW)
     cursor.expect_close("WINDOW", _WINDOW)
     call = WindowCall(name, tuple(arguments), cursor.span_from(start))
     clause = WindowClause(call, options.get("grace"), options.get("retention"))
@@ -138,13 +138,13 @@ def parse_within(cursor: Cursor) -> WithinClause | None:
     if not cursor.accept("WITHIN"):
         return None
     if cursor.accept_kind(TokenType.L_PAREN):
-        before = parse_duration(cursor, _WITHIN)
+        before = parse_time_interval(cursor, _WITHIN)
         _expect_comma(cursor)
-        after = parse_duration(cursor, _WITHIN)
+        after = parse_time_interval(cursor, _WITHIN)
         cursor.expect_close("WITHIN", _WITHIN)
     else:
-        before = after = parse_duration(cursor, _WITHIN)
-    grace = parse_duration(cursor, _WITHIN) if cursor.accept("GRACE", "PERIOD") else None
+        before = after = parse_time_interval(cursor, _WITHIN)
+    grace = parse_time_interval(cursor, _WITHIN) if cursor.accept("GRACE", "PERIOD") else None
     return WithinClause(before.value, after.value, grace, cursor.span_from(start))
 
 

@@ -31,7 +31,7 @@ from muntin.sql.catalog import Catalog, ResolvedRelation
 from muntin.sql.cursor import Cursor
 from muntin.sql.expressions import Scope, walk
 from muntin.sql.joins import ResolveTable, collect_conditions, render_sides
-from muntin.sql.outer_query import InnerColumns, list_columns
+from muntin.sql.outer_query import InnerColumns, list_window_columns
 from muntin.sql.select_list import END, START
 from muntin.sql.syntax import Join, Select, WindowCall
 from muntin.sql.time_bounds import extract_time_bounds, find_equated_columns
@@ -203,7 +203,7 @@ def _look_up_windows(
     )
     shared = tuple(other for one, other in pairs if one.name.lower() == other.lower())
     lookup = WindowLookup(table.relation, table_name.lower(), how, equal, shared, row)
-    columns, lookups = (*list_columns(windowing), lookup.all), (*windowing.lookups, lookup)
+    columns, lookups = (*list_window_columns(windowing), lookup.all), (*windowing.lookups, lookup)
     relation = replace(windowing, columns=columns, lookups=lookups)
     return replace(resolved, relation=relation, qualifiers=resolved.qualifiers | table.qualifiers)
 

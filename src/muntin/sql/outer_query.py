@@ -33,7 +33,7 @@ class InnerColumns:
     @classmethod
     def from_windows(cls, windowing: Windowing, lookup_count: int) -> Self:
         """Return the columns of windows; this query has the last ``lookup_count`` lookups."""
-        columns = list_columns(windowing)
+        columns = list_window_columns(windowing)
         rows = {one.all: one.row for one in windowing.lookups}
         tables = windowing.lookups[len(windowing.lookups) - lookup_count :]
         return cls(
@@ -103,7 +103,7 @@ def refuse_side_star(scope: Scope, item: SelectItem) -> NoReturn:
     scope.fail(item.span, "the columns of a side aren't separate here", "write *, or name them")
 
 
-def list_columns(windowing: Windowing) -> tuple[Column, ...]:
+def list_window_columns(windowing: Windowing) -> tuple[Column, ...]:
     """Return the columns that windows emit."""
     identity = (*windowing.spec.keys, START, END, *windowing.spec.aggregates)
     emission_columns = (Column(name, name) for name in EMISSION_COLUMNS)

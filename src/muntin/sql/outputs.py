@@ -18,7 +18,7 @@ OUTPUT_HINT = "give each output a table of its own"
 
 
 @dataclass(frozen=True)
-class Output:
+class TableOutput:
     """One output of a query.
 
     Attributes:
@@ -34,13 +34,13 @@ class Output:
 
 def find_shared_table(
     flows: Sequence[Flow], tables: Mapping[str, DeclaredTable]
-) -> tuple[Output, Output] | None:
+) -> tuple[TableOutput, TableOutput] | None:
     """Return the first two outputs to one table, whose names have no case; ``None`` without such.
 
     Several queries may write rejected messages to one Kafka topic, which are only appended. Results
     in a topic would replace each other, since their key is the key and window of a row.
     """
-    outputs_by_table: dict[str, Output] = {}
+    outputs_by_table: dict[str, TableOutput] = {}
     for output in _list_outputs(flows):
         name = output.table.lower()
         first = outputs_by_table.setdefault(name, output)
@@ -52,9 +52,9 @@ def find_shared_table(
     return None
 
 
-def _list_outputs(flows: Sequence[Flow]) -> Iterator[Output]:
+def _list_outputs(flows: Sequence[Flow]) -> Iterator[TableOutput]:
     for index, flow in enumerate(flows):
         if flow.results is not None:
-            yield Output(index, "into", flow.results)
+            yield TableOutput(index, "into", flow.results)
         if flow.rejected is not None:
-            yield Output(index, "rejected", flow.rejected)
+            yield TableOutput(index, "rejected", flow.rejected)

@@ -20,7 +20,7 @@ from muntin.model.axis import phrase, rows
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import NUMBER, ROW, ROWS, Column, Expression, quote_name
 from muntin.model.rolling import collect_own_messages
-from muntin.model.sliding import ClosedSides
+from muntin.model.sliding import ClosedSides, Sliding
 from muntin.sql.aggregates import lower_aggregate
 from muntin.sql.catalog import ResolvedRelation
 from muntin.sql.cursor import IntervalNode, interval_of
@@ -199,6 +199,7 @@ class OverSelectList(SelectList):
         super().__init__(scope, select)
         # Frames of rows have no event-time column.
         self.time = binding.time
+        assert isinstance(binding.windows, Sliding)
         self.windows = binding.windows
         self.includes_row = lower_frame(scope, window).includes_row
         self.spans = dict(binding.spans)

@@ -192,10 +192,7 @@ def compile_pipeline(
         ProblemsError.raise_if_any(errors)
     else:
         problems += errors
-    texts = [value for table in tables.values() for value in table.options.values()]
-    placeholders = frozenset(cursor.used_placeholders).union(
-        *map(placeholder_names, [*texts, checkpoint or ""])
-    )
+    placeholders = _collect_placeholders(cursor, definitions)
     expression_spans = {name: (text, span) for name, span in cursor.expression_spans.items()}
     return Pipeline(
         tables,
@@ -206,6 +203,14 @@ def compile_pipeline(
         placeholders,
         expression_spans,
     )
+
+
+def _collect_placeholders(cursor: Cursor, definitions: Definitions) -> frozenset[str]:
+    """Return the names of all placeholders, including those that a running pipeline fills in."""
+    tables = definitions.catalog.tables.values()
+    texts = [value for table in tables for value in table.options.values()]
+    names = map(placeholder_names, [*texts, definitions.checkpoint or ""])
+    return frozenset(cursor.used_placeholders).union(*names)
 
 
 class _NoTableError(SqlError):

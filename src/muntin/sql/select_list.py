@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
 from muntin.model.aggregates import Aggregate, count
+from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
+from muntin.model.kinds import Kind
 from muntin.model.pipeline import NUMBER, PLACE, Column, quote_name
 from muntin.model.policies import Firing
 from muntin.model.spec import WindowSpec
+from muntin.model.zones import ZonedWindows
 from muntin.sql.cursor import Span
 from muntin.sql.expressions import Scope, is_grouped_as_parsed, normalize
 from muntin.sql.syntax import Select, SelectItem
@@ -133,13 +137,23 @@ class SelectList(ABC):
         return WindowSpec(
             keys=self._identity_columns,
             time=binding.time,
-            windows=binding.windows,
+            windows=self._name_zones(binding.windows),
             aggregates=dict(self.aggregates),
             firing=firing,
             nulls="group",
             sets=self.grouping_sets,
             **options,
         )
+
+    def _name_zones(self, windows: Kind) -> Kind:
+        """Return windows with a zone per key over the key that has the zones."""
+        if not isinstance(windows, ZonedWindows):
+            return windows
+        column = windows.column
+        for key in self.keys:
+            if key.text.replace("`", "").lower() == column.lower():
+                return replace(windows, column=key.name)
+        raise OptionError("zone_column", column, "isn't a key", f"add GROUP BY {column}")
 
     @property
     def _identity_columns(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from muntin.model.policies import (
     WaitingLimit,
 )
 from muntin.sql.cursor import Cursor, Span
-from muntin.sql.intervals import Interval, parse_duration, parse_interval
+from muntin.sql.intervals import Interval, parse_interval, parse_time_interval
 from muntin.sql.syntax import Emit, PolicyClause, ThenClause, Watermark, WhenClause
 
 _EMIT = (
@@ -280,7 +280,7 @@ def _parse_delayed_watermark(cursor: Cursor, start: int) -> Watermark:
 
 
 def _parse_delay(cursor: Cursor) -> int:
-    return parse_duration(cursor, _WATERMARK, "the watermark's delay").value
+    return parse_time_interval(cursor, _WATERMARK, "the watermark's delay").value
 
 
 def _parse_watermark_options(cursor: Cursor, column: str, delay: int, start: int) -> Watermark:
@@ -289,11 +289,11 @@ def _parse_watermark_options(cursor: Cursor, column: str, delay: int, start: int
         hint = "write MAX AHEAD INTERVAL '1' DAY, or MAX AHEAD ANY"
         ahead = None
         if not cursor.accept("ANY"):
-            ahead = parse_duration(cursor, hint, "how far ahead").value
+            ahead = parse_time_interval(cursor, hint, "how far ahead").value
     idle = None
     if cursor.accept("IDLE", "AFTER"):
         hint = "write IDLE AFTER INTERVAL '1' MINUTE"
-        idle = parse_duration(cursor, hint, "the idle time").value
+        idle = parse_time_interval(cursor, hint, "the idle time").value
     rule, clocks = _parse_clocks(cursor) if cursor.accept("BY") else (None, ())
     marks = InputOptions(column, delay, ahead, idle=idle, watermark=rule, clocks=clocks)
     return Watermark(marks, cursor.span_from(start))

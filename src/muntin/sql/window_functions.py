@@ -14,6 +14,7 @@ from muntin.model.errors import OptionError, SqlError
 from muntin.model.kinds import Kind, cumulating_in, of_size
 from muntin.model.pipeline import Expression
 from muntin.model.sessions import CONDITION_OPTIONS, session
+from muntin.model.zones import ZonedWindows
 from muntin.sql.cursor import Cursor, Span, find_span
 from muntin.sql.foreign_functions import PROCTIME_ERROR
 from muntin.sql.intervals import (
@@ -217,6 +218,8 @@ def bind_window_call(
     if rest and first.lower() in qualifiers:
         time = rest
     spans = {label.lower(): a.span for label, a in arguments.by_label.items()}
+    if "zone" in spans:
+        spans["zone_column"] = spans["zone"]
     for option in ("time", "offset"):
         if "timecol" in spans:
             spans.setdefault(option, spans["timecol"])
@@ -233,6 +236,10 @@ def bind_window_call(
     if windows.axis == "rows" and time is not None:
         hint = "write DESCRIPTOR(partition, offset), or leave it out to count by arrival"
         arguments.refuse("TIMECOL", "isn't needed by windows measured in rows", hint)
+    if isinstance(windows, ZonedWindows):
+        first, _, rest = windows.column.partition(".")
+        if rest and first.lower() in qualifiers:
+            windows = replace(windows, column=rest)
     table_value: Any = None if table is None else table.value
     return WindowBinding(
         windows, table_value, time, offset, table.partition if table else (), spans
@@ -376,16 +383,26 @@ class _BoundArguments:
             return session(
                 self.read_length("GAP"), closed=closed_ends, longest=longest, **conditions
             )
-        zone = self.by_label.get("ZONE")
-        zone_name = None if zone is None else str(zone.value)
         size, (origin, offset) = self.read_length("SIZE"), self.read_origin()
+        zones: dict[str, Any] = {**self._read_zone(), "origin": origin, "offset": offset}
+        if "zone_column" in zones and origin is not None:
+            # In a zone per key the origin is a local time.
+            zones["origin"] = str(self.by_label["ORIGIN"].value)
         if self.name == "CUMULATE":
-            step = self.read_length("STEP")
-            return cumulating_in(size, step, zone=zone_name, origin=origin, offset=offset)
+            return cumulating_in(size, self.read_length("STEP"), **zones)
         slide = (
             self.read_length("SLIDE") if self.name == "HOP" or "SLIDE" in self.by_label else None
         )
-        return of_size(size, slide, zone=zone_name, origin=origin, offset=offset)
+        return of_size(size, slide, **zones)
+
+    def _read_zone(self) -> dict[str, str]:
+        """Return the zone that the call names as text, or the column with each key's zone."""
+        zone = self.by_label.get("ZONE")
+        if zone is None:
+            return {}
+        if zone.kind == "text":
+            return {"zone": str(zone.value)}
+        return {"zone_column": self._read_column("ZONE", zone)[0]}
 
 
 def mean_same_windows(

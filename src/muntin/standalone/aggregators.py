@@ -25,6 +25,7 @@ from muntin.standalone.operator import (
 )
 from muntin.standalone.pending_outputs import Receiver
 from muntin.standalone.screen import RejectionFilter
+from muntin.standalone.sentence import refuse_zones
 from muntin.standalone.stored_aggregation import StoredAggregation
 from muntin.stores import KeyValue, KeyValueBlobs
 
@@ -266,6 +267,7 @@ class WindowedAggregator(AggregatingOperator):
         if isinstance(spec.windows, Sessions):
             hint = "give it to SessionAggregator"
             raise OptionError("spec", str(spec.windows), "is a query over sessions", hint)
+        refuse_zones(spec)
 
     def get_windows(
         self, start: TimeLike = None, end: TimeLike = None, key: Any = None

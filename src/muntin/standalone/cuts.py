@@ -158,11 +158,13 @@ def find_offsets_before(
 def _next_edge(spec: WindowSpec, watermark: int) -> int:
     """Return the next position at which the watermark makes a window end or close."""
     is_unset = watermark <= MIN_POSITION // 2
-    return MIN_POSITION + 1 if is_unset else spec.windows.next_edge(watermark, spec.firing.grace)
+    if is_unset:
+        return MIN_POSITION + 1
+    return spec.uniform_windows.next_edge(watermark, spec.firing.grace)
 
 
 def _split_by_time(spec: WindowSpec, watermarks: MessageWatermarks) -> list[int]:
-    windows, own_step = spec.windows, emits_late_per_message(spec)
+    windows, own_step = spec.uniform_windows, emits_late_per_message(spec)
     starts, edge = [0], _next_edge(spec, int(watermarks.before[0]))
     for row in np.flatnonzero(watermarks.is_behind).tolist():
         watermark = int(watermarks.before[row])

@@ -50,7 +50,7 @@ class InputFields:
         needed += [] if spec.own_gap is None else [("by", spec.own_gap)]
         for name, aggregate in spec.aggregates.items():
             needed += [(f"agg {name}", str(field)) for field in aggregate.columns]
-        windows = spec.windows
+        windows = spec.uniform_windows
         reach = windows.reach if spec.own_gap is None else windows.pace
         return cls(
             spec.key_columns,

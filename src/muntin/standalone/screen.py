@@ -49,5 +49,5 @@ class RejectionFilter:
             self._watermark = time - spec.lateness
         if watermark is None or time >= watermark:
             return False
-        windows = spec.windows
+        windows = spec.uniform_windows
         return windows.moves or time < windows.last_end(watermark - spec.firing.grace)

@@ -35,12 +35,20 @@ class Windowed(Sentence):
             OptionError: When an option can't work; the error names it.
         """
         spec = self._spec(aggregates, self._all_keys(self._keys), unnamed)
+        refuse_zones(spec)
         for name, aggregate in aggregates.items():
             for column in aggregate.columns:
                 if not isinstance(column, str):
                     hint = "name a field of the messages"
                     raise OptionError("agg", f"{name}={aggregate}", "reads no field", hint)
         return spec
+
+
+def refuse_zones(spec: WindowSpec) -> None:
+    """Refuse a zone per key, which operators don't support."""
+    if spec.zone_column is not None:
+        hint = 'give one zone, as zone="Europe/Paris", or use muntin.windowed'
+        raise OptionError("zone_column", spec.zone_column, "isn't taken by operators", hint)
 
 
 def windowed(

@@ -95,7 +95,7 @@ class StoredAggregation(StoredWindows):
         moving = spec.axis == "rows" or spec.windows.moves or bool(spec.clocks)
         if moving or watermark is None or emits_early_per_message(spec, self.combiner):
             return MAX_POSITION, MIN_POSITION
-        windows = spec.windows
+        windows = spec.uniform_windows
         first = windows.last_end(watermark) if emits_late_per_message(spec) else MIN_POSITION
         return first, windows.next_edge(watermark, spec.firing.grace) + spec.lateness
 
@@ -175,7 +175,7 @@ class StoredAggregation(StoredWindows):
         """Return the first positions that windows within retention, and within grace, depend on."""
         past, windows, firing = (
             self._find_retention_start(partition),
-            self.spec.windows,
+            self.spec.uniform_windows,
             self.spec.firing,
         )
         if past is None:

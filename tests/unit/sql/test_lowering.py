@@ -8,6 +8,7 @@ import pytest
 from tests.unit.sql.twins import lowered, sentence
 
 import muntin as mt
+from muntin.model.errors import SqlError
 from muntin.model.pipeline import Column, Derived, Expression, Reading
 
 BOUNDS = "window_start, window_end"
@@ -153,6 +154,54 @@ def test_table_functions(source, twin):
 def test_sessions_are_partitioned_by_all_keys(call, keys):
     text = f"SELECT count(*) AS n FROM TABLE({call}) GROUP BY {keys}, window_start, window_end"
     assert lowered(text).spec.keys == ("page", "k")
+
+
+ZONED = sentence(key=("k", "tz"), time="ts")
+
+
+@pytest.mark.parametrize(
+    ("call", "twin"),
+    [
+        ("TUMBLE(TABLE t, DESCRIPTOR(ts), 1 DAY, ZONE => tz)", ("tumbling", "1 day")),
+        ("TUMBLE(TABLE t, DESCRIPTOR(ts), 1 MONTH, `ZONE` => `tz`)", ("tumbling", "1 month")),
+        (
+            "HOP(TABLE t, DESCRIPTOR(ts), 1 DAY, 7 DAYS, ZONE => t.tz)",
+            ("hopping", "7 days", "1 day"),
+        ),
+        (
+            "CUMULATE(TABLE t, DESCRIPTOR(ts), 6 HOURS, 1 DAY, ZONE => tz)",
+            ("cumulating", "1 day", "6 hours"),
+        ),
+    ],
+)
+def test_a_column_with_the_zone_of_each_key(call, twin):
+    text = f"SELECT count(*) AS n FROM TABLE({call}) GROUP BY k, tz, {BOUNDS}"
+    kind, *lengths = twin
+    expected = getattr(ZONED, kind)(*lengths, zone_column="tz")
+    assert lowered(text).spec == expected.spec(n=mt.count())
+
+
+def test_days_of_each_zone_that_begin_at_six():
+    call = "TUMBLE(TABLE t, DESCRIPTOR(ts), 1 DAY, ZONE => tz, ORIGIN => '2026-01-01T06:00:00')"
+    text = f"SELECT count(*) AS n FROM TABLE({call}) GROUP BY k, tz, {BOUNDS}"
+    twin = ZONED.tumbling("1 day", zone_column="tz", origin="2026-01-01T06:00:00")
+    assert lowered(text).spec == twin.spec(n=mt.count())
+    shifted = call.replace("ORIGIN => '2026-01-01T06:00:00'", "`OFFSET` => 6 HOURS")
+    assert lowered(text.replace(call, shifted)).spec.windows.calendar.shift == 6 * 3_600_000_000
+
+
+def test_the_zone_is_the_key_of_its_name_in_the_output():
+    call = "TUMBLE(TABLE t, DESCRIPTOR(ts), 1 DAY, ZONE => tz)"
+    spec = lowered(
+        f"SELECT tz AS home, count(*) AS n FROM TABLE({call}) GROUP BY tz, {BOUNDS}"
+    ).spec
+    assert (spec.keys, spec.zone_column) == (("home",), "home")
+
+
+def test_a_column_of_zones_has_to_be_a_key():
+    call = "TUMBLE(TABLE t, DESCRIPTOR(ts), 1 DAY, ZONE => tz)"
+    with pytest.raises(SqlError, match="zone_column isn't a key"):
+        lowered(f"SELECT count(*) AS n FROM TABLE({call}) GROUP BY k, {BOUNDS}")
 
 
 GROUPED = [

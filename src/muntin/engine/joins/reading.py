@@ -21,7 +21,7 @@ from muntin.engine.windows.panes import pane_of, window_end, window_start
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, Joint, SideName, Together
-from muntin.model.kinds import Kind, Paned
+from muntin.model.kinds import Paned, Uniform
 from muntin.model.trailing import Trailing
 
 _FIRST_OFFSET, _LAST_OFFSET = "start_offset", "last_offset"
@@ -135,7 +135,7 @@ def get_grid_windows(spec: JoinSpec, side: SideName) -> Paned:
     return kind
 
 
-def get_side_windows(spec: JoinSpec, side: SideName) -> Kind | None:
+def get_side_windows(spec: JoinSpec, side: SideName) -> Uniform | None:
     """Return the windows of a side, its own or shared ones; ``None`` if it has none."""
     kind = spec.side(side).windows
     return spec.bound.windows[0] if kind is None and isinstance(spec.bound, Together) else kind

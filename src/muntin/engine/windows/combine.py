@@ -30,6 +30,7 @@ from muntin.model.sliding import Sliding
 from muntin.model.spec import PARTLY_LATE, WindowSpec
 from muntin.model.trailing import Trailing
 from muntin.model.windows import Windows
+from muntin.model.zones import ZonedWindows
 from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import add_range, find_extent, join_runs
 
@@ -55,6 +56,8 @@ class Combiner:
         self.keys, self.message_keys = columns.keys(spec), columns.message_keys(spec)
         # Number of messages in a part of a window that slides by arrival.
         self.arrivals: int | None = None
+        # The zone of a combiner of one zone, if each key has its own.
+        self.zone: str | None = None
         # The engine's names of the messages' key columns.
         self.key_names = dict(zip(self.message_keys, self.keys, strict=True))
         self.schema = pl.Schema({**schema, **self._internal_keys(schema)})
@@ -113,9 +116,15 @@ class Combiner:
 
     @property
     def numbered_windows(self) -> Numbered:
-        """The numbered windows; sliding by arrival, they are hopping windows one row apart."""
+        """The numbered windows; sliding by arrival, they are hopping windows one row apart.
+
+        If each key has its own zone they are those of this combiner's zone. A combiner of all zones
+        only needs them for frames without rows, with those of UTC.
+        """
         windows = self.spec.windows
         assert not isinstance(windows, Sessions)
+        if isinstance(windows, ZonedWindows):
+            return windows.in_zone(self.zone or "UTC")
         if isinstance(windows, Sliding) and self.spec.by_arrival:
             whole = windows.span + 1
             return Windows(self.arrivals or whole, 1, 1 - whole, "rows")
@@ -232,15 +241,23 @@ class Combiner:
         self, messages: pl.DataFrame, watermark: int | None
     ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
         """Split messages into accepted ones and those rejected, for one reason each."""
-        return admit(messages, self.spec.non_null_keys, self._first_open_position(watermark))
+        first_open = self._first_open_position(messages, watermark)
+        return admit(messages, self.spec.non_null_keys, first_open)
 
     def select_accepted(self, messages: pl.DataFrame, watermark: int | None) -> pl.DataFrame:
         """Return the accepted messages, in their order."""
         return self.part(self._add_keys(messages), watermark)[0]
 
-    def _first_open_position(self, watermark: int | None) -> int | None:
-        """Return the first position in an open window; ``None`` if no window is closed."""
-        windows = self.numbered_windows
+    def _first_open_position(
+        self, messages: pl.DataFrame, watermark: int | None
+    ) -> int | pl.Expr | None:
+        """Return the first position in an open window; ``None`` if no window is closed.
+
+        Where it differs by message it is an expression.
+        """
+        return self._find_first_open(self.numbered_windows, watermark)
+
+    def _find_first_open(self, windows: Numbered, watermark: int | None) -> int | None:
         pane = first_open_pane(windows, watermark, self.spec.firing.grace)
         if pane is None:
             return None
@@ -254,8 +271,12 @@ class Combiner:
         windows = self.numbered_windows
         if watermark is None or not len(accepted) or self.slides_by_rows:
             return 0
+        return int((accepted[columns.TIME] < self._find_whole_edge(windows, watermark)).sum())
+
+    def _find_whole_edge(self, windows: Numbered, watermark: int) -> int:
+        """Return the first position all of whose windows are open."""
         last = windows.last_pane(windows.ended(watermark - self.spec.firing.grace))
-        return int((accepted[columns.TIME] < windows.pane_start(last + 1)).sum())
+        return windows.pane_start(last + 1)
 
     def lift(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Lift accepted messages to one row per key and pane."""

@@ -48,7 +48,7 @@ class DedupShard:
         new = _drop_repeated(combined, self.state, self.combiner)
         classified = [replace(new, raw=None)]
         if new.raw is not None:
-            classified.append(self.combiner.judge(new.raw, self.state.watermark))
+            classified.append(self.combiner.judge(new.raw, self.state.judging))
             # The watermark and the clock follow the whole batch, not this shard's part of it.
             classified[1].latest = classified[1].clock = None
             classified[1].partitions = ()

@@ -8,10 +8,13 @@ from typing import Any
 import polars as pl
 
 from muntin.engine.retention import merge_uncounted
+from muntin.engine.windows.zoned import ZONES
 from muntin.state.manifest import Manifest
 from muntin.state.shards import split_by_shard
 
 _RETENTION, _WAITS, _FLOOR = "kept", "waits", "floor"
+# Values of one shard that its next steps compute again.
+_OWN = (_RETENTION, _WAITS, ZONES)
 
 
 class WindowDivision:
@@ -26,7 +29,7 @@ class WindowDivision:
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
         """Merge the other values of the old shards; limits will count the messages again."""
-        merged = {k: v for k, v in manifests[0].extra.items() if k not in (_RETENTION, _WAITS)}
+        merged = {k: v for k, v in manifests[0].extra.items() if k not in _OWN}
         if _RETENTION in manifests[0].extra:
             merged[_RETENTION] = merge_uncounted(
                 manifest.extra.get(_RETENTION, {}).get(_FLOOR) for manifest in manifests

@@ -61,9 +61,11 @@ class FillingShard(PanedShard):
             ended = [self._make_sources(windows) for windows in (full_windows, silent_windows)]
             starting_points = pl.concat([last_filled, *ended])
             just_ended = self._list_gaps(starting_points, after)
-            last_filled = _set_window(after, merge_latest([starting_points], self.keys)).select(
-                last_filled.columns
-            )
+            # After a reset of the watermark, some are filled further than windows have ended.
+            further = pl.col(columns.WINDOW) > after
+            reached = merge_latest([starting_points.filter(~further)], self.keys)
+            reached = _set_window(after, reached).select(last_filled.columns)
+            last_filled = pl.concat([reached, last_filled.filter(further)])
         self.filled.drop_before(None)
         if not context.final:
             self.filled.append(last_filled.filter(pl.col(UNTIL) > after))
@@ -112,7 +114,7 @@ class FillingShard(PanedShard):
 
     def _read_last_filled(self, late: pl.DataFrame, before: int) -> pl.DataFrame:
         """Return the last window to fill of each key, as of the last window that had ended."""
-        stored = self._read_filled(late.clear()).filter(pl.col(columns.WINDOW) == before)
+        stored = self._read_filled(late.clear()).filter(pl.col(columns.WINDOW) >= before)
         return merge_latest([stored, _set_window(before, late)], self._identity)
 
     def _read_filled(self, nothing: pl.DataFrame) -> pl.DataFrame:

@@ -31,10 +31,12 @@ from muntin.engine.windows.filling import FillingShard
 from muntin.engine.windows.interpolating import InterpolatingShard
 from muntin.engine.windows.sliding import SlidingShard
 from muntin.engine.windows.trailing import TrailingShard
+from muntin.engine.windows.zoned import ZonedCombiner, ZonedShard
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
+from muntin.model.zones import ZonedWindows
 from muntin.state.blobs import Blobs
 from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import FrameCache
@@ -43,7 +45,10 @@ from muntin.state.shards import split_by_shard
 # Frames of a part: a row per key and pane, and messages that only the shard can classify.
 _CELLS, _RAW = "cells", "raw"
 # Combiners and shards of other windows than those over panes.
-_COMBINERS: dict[type, type[Combiner]] = {Sessions: SessionCombiner}
+_COMBINERS: dict[type, type[Combiner]] = {
+    Sessions: SessionCombiner,
+    ZonedWindows: ZonedCombiner,
+}
 _SHARDS: dict[type, Callable[..., Shard]] = {
     Sessions: SessionShard,
     Sliding: SlidingShard,
@@ -93,13 +98,11 @@ class WindowStep:
 
     def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
         state = self.shard.state
-        combined = receive_parts(self.combiner, parts, state.watermark)
+        combined = receive_parts(self.combiner, parts, state.judging)
         output = self.shard.step(combined, state.wall or 0 if wall is None else wall, final=final)
         watermark = pl.lit(output.judged, dtype=pl.Int64).alias(columns.WATERMARK)
         rows = {RESULTS: output.results, REJECTED: output.rejected.with_columns(watermark)}
-        return StepOutput(
-            rows, output.progress, TaskWatermark(True, output.watermark, self.shard.state.offsets)
-        )
+        return StepOutput(rows, output.progress, TaskWatermark(True, state.judging, state.offsets))
 
 
 def receive_parts(
@@ -155,6 +158,8 @@ def open_shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
 def _open_inner(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
     """Open the shard for messages that come once, each with its position."""
     windows = combiner.spec.windows
+    if isinstance(windows, ZonedWindows) and combiner.zone is None:
+        return ZonedShard(combiner, blobs, cache, _open_inner)
     shard_class = _SHARDS.get(type(windows), EachShard)
     fill = combiner.spec.firing.fill
     if fill is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar, cast
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from muntin.model.axis import DAY
 from muntin.model.days import Days
 from muntin.model.kinds import Numbered
+from muntin.model.zones import ZonedWindows
 
 Numbers = TypeVar("Numbers", pl.Expr, pl.Series, NDArray[np.int64])
 
@@ -29,20 +30,51 @@ def in_columns(formula: Callable[[int], int]) -> Callable[[Numbers], Numbers]:
 
 
 def _day_of(time: pl.Expr, windows: Days) -> pl.Expr:
-    """Return the local day (or other unit) of each time, by search in the starts around it."""
+    """Return the local day (or other unit) of each time."""
 
     def find_days(times: pl.Series) -> pl.Series:
-        if not len(times):
-            return times
-        # Times may be thousands of years apart, so only the days around those that occur are
-        # computed.
-        numbers = (windows.numbers_around(day) for day in (times // DAY).unique().to_list())
-        days = np.unique(np.concatenate([*numbers]))
-        midnights = [windows.midnight(day) for day in days.tolist()]
-        before = np.searchsorted(midnights, times.to_numpy(), side="right") - 1
-        return pl.Series(days[before], dtype=pl.Int64)
+        return pl.Series(_find_days(times.to_numpy(), windows), dtype=pl.Int64)
 
     return time.map_batches(find_days, return_dtype=pl.Int64, is_elementwise=True)
+
+
+def _find_days(times: NDArray[np.int64], windows: Days) -> NDArray[np.int64]:
+    """Return the local day (or other unit) of each time, by search in the starts around it."""
+    if not len(times):
+        return times
+    # Times may be thousands of years apart, so only the days around those that occur are computed.
+    numbers = (windows.numbers_around(day) for day in np.unique(times // DAY).tolist())
+    days = np.unique(np.concatenate([*numbers]))
+    midnights = [windows.midnight(day) for day in days.tolist()]
+    return days[np.searchsorted(midnights, times, side="right") - 1]
+
+
+def zoned_pane_of(position: pl.Expr, zone: pl.Expr, windows: ZonedWindows) -> pl.Expr:
+    """Return the pane of each position in the zone beside it; panes are numbered in each zone."""
+
+    def find_panes(rows: pl.Series) -> pl.Series:
+        times, zones = (rows.struct.field(name) for name in rows.struct.fields)
+        panes = np.empty(len(times), dtype=np.int64)
+        for name, places in group_by_zone(zones):
+            own = windows.in_zone(name)
+            days = _find_days(times.to_numpy()[places], own)
+            panes[places] = in_columns(own.grid.pane_of)(days)
+        return pl.Series(panes)
+
+    both = pl.struct(position.alias("time"), zone.alias("zone"))
+    return both.map_batches(find_panes, return_dtype=pl.Int64, is_elementwise=True)
+
+
+def group_by_zone(zones: pl.Series) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Yield each zone with the indices of its rows, by name; there are few, and none is NULL."""
+    if not len(zones):
+        return
+    names = zones.unique().sort()
+    codes = zones.replace_strict(names, range(len(names)), return_dtype=pl.UInt16).to_numpy()
+    # A stable sort of 16 bits takes one pass over the rows for each byte.
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=len(names)))
+    yield from zip(names, np.split(order, ends[:-1]), strict=True)
 
 
 def window_start(window: pl.Series, windows: Numbered) -> pl.Series:

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from muntin.engine import columns
 from muntin.engine.firing import BatchClock, update_first_whole
 from muntin.engine.output import ShardOutput
 from muntin.engine.results import build_results, reject_overflows
 from muntin.engine.retention import ENDED, RetentionCounter, divide_limit, find_first_whole
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
-from muntin.model.kinds import Kind
+from muntin.model.kinds import Uniform
+from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import Blobs
+from muntin.state.reopened import Reopened, drop_reopened
 from muntin.state.runs import FrameCache
 
 _RETENTION = "kept"
@@ -39,9 +42,11 @@ class StepContext:
 class WindowShard:
     """The windows of a shard's keys; subclasses define their tables."""
 
-    windows: Kind
+    windows: Uniform
 
-    def __init__(self, combiner: Combiner, windows: Kind, blobs: Blobs, cache: FrameCache) -> None:
+    def __init__(
+        self, combiner: Combiner, windows: Uniform, blobs: Blobs, cache: FrameCache
+    ) -> None:
         self.combiner = combiner
         self.spec: WindowSpec = combiner.spec
         self.keys = combiner.keys
@@ -82,12 +87,27 @@ class WindowShard:
             state.watermark = state.follow(judged, combined, self.spec, wall, final=final)
         marks, walls = (judged, state.watermark), (state.wall, wall)
         grace, ends_run = self.spec.firing.grace, state.ends_run
-        clock = BatchClock.of(self.windows, grace, marks, walls, final, ends_run)
+        reopened = Reopened.read(state.extra)
+        clock = BatchClock.of(self.windows, grace, marks, walls, final, ends_run, reopened)
         return StepContext(judged, clock, final)
 
     def _save_retained(self) -> None:
         if self.retained.most is not None or _RETENTION in self.state.extra:
             self.state.extra[_RETENTION] = self.retained.entries()
+
+    def _raise_revisions(self, emitted: pl.DataFrame) -> pl.DataFrame:
+        """Raise the revisions of windows that had ended when the watermark was set back."""
+        state, grace = self.state, self.spec.firing.grace
+        reopened = Reopened.read(state.extra)
+        if reopened is None:
+            return emitted
+        assert state.watermark is not None
+        if state.watermark - grace >= reopened.before:
+            drop_reopened(state.extra)
+        number = columns.LAST if isinstance(self.spec.windows, Sessions) else columns.WINDOW
+        had_ended = pl.col(number) <= self.windows.ended(reopened.before)
+        raised = pl.col(columns.REVISION) + had_ended.cast(pl.Int64) * reopened.revision
+        return emitted.with_columns(raised.alias(columns.REVISION))
 
     def _output(
         self,
@@ -120,6 +140,7 @@ class WindowShard:
             reject_overflows(emitted, self.combiner),
         ]
         state.wall = context.clock.wall
+        emitted = self._raise_revisions(emitted)
         state.save()
         return ShardOutput(
             build_results(emitted, self.combiner, order),

@@ -16,6 +16,7 @@ from muntin.hosts.inspect.snapshot import StateSnapshot
 from muntin.hosts.inspect.windows import OpenWindows
 from muntin.model.axis import format_position, moment
 from muntin.model.joins import SIDES, JoinSpec
+from muntin.model.kinds import Uniform
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
@@ -122,15 +123,33 @@ def list_tables(
     return report
 
 
-def _describe_windows(snapshot: StateSnapshot, spec: WindowSpec, sizes: Sizes) -> StateReport:
-    tables, windows = collect_runs(snapshot), spec.windows
+def _collect_positions(snapshot: StateSnapshot, spec: WindowSpec) -> RunsByTable:
+    """Return the runs of each table, with positions on the axis in place of numbers of windows."""
+    tables: RunsByTable = {}
+    for shard, manifest in snapshot.manifest_by_shard.items():
+        for zone, part in manifest.by_part().items():
+            windows = spec.in_zone(zone).uniform_windows
+            for name, runs in part.tables.items():
+                placed = ((shard, _place_run(run, name, windows)) for run in runs)
+                tables.setdefault(name, []).extend(placed)
+    return tables
 
-    def format_bound(name: str, position: int) -> str:
-        # For sliding windows, each position is a pane of its own.
-        if not isinstance(windows, Sessions | Sliding) and name == "cells":
-            position = windows.pane_start(position)
-        elif not isinstance(windows, Sessions) and name != "cells":
-            position = windows.start(position)
+
+def _place_run(run: Run, table: str, windows: Uniform) -> Run:
+    """Return a run with positions as its bounds."""
+    # For sliding windows, each position is a pane of its own.
+    if isinstance(windows, Sessions) or (isinstance(windows, Sliding) and table == "cells"):
+        return run
+    if table == "cells":
+        assert not isinstance(windows, Sliding)
+        return run._replace(low=windows.pane_start(run.low), high=windows.pane_start(run.high))
+    return run._replace(low=windows.start(run.low), high=windows.start(run.high))
+
+
+def _describe_windows(snapshot: StateSnapshot, spec: WindowSpec, sizes: Sizes) -> StateReport:
+    tables = _collect_positions(snapshot, spec)
+
+    def format_bound(_: str, position: int) -> str:
         return format_position(position, spec.axis)
 
     watermark = snapshot.watermark
@@ -142,31 +161,49 @@ def _describe_windows(snapshot: StateSnapshot, spec: WindowSpec, sizes: Sizes) -
         "clocks": {name: moment(time) for name, time in clocks.slowest().items()},
         "held by": clocks.holder(spec.idle, snapshot.any_manifest.wall or 0),
         "tables": list_tables(tables, sizes, format_bound),
-        "windows": _describe_bounds(spec, _find_bounds(tables.get("cells", ())), watermark),
+        "windows": _describe_bounds(snapshot, spec, watermark),
     }
 
 
 def _describe_bounds(
-    spec: WindowSpec, cells: tuple[int, int] | None, watermark: int | None
+    snapshot: StateSnapshot, spec: WindowSpec, watermark: int | None
 ) -> StateReport | None:
     """Return the oldest and the newest window in the state, where windows have numbers."""
-    windows = spec.windows
-    if isinstance(windows, Sessions) or cells is None:
+    if isinstance(spec.windows, Sessions) or (spec.axis == "rows" and spec.offset is None):
         return None
-    if spec.axis == "rows" and spec.offset is None:
+    by_zone: dict[Any, list[tuple[int, Run]]] = {}
+    for shard, manifest in snapshot.manifest_by_shard.items():
+        for part, tables in manifest.by_part().items():
+            zone = part if spec.zone_column is not None else None
+            runs = tables.tables.get("cells", ())
+            by_zone.setdefault(zone, []).extend((shard, run) for run in runs)
+    bounds = [
+        one
+        for zone, runs in by_zone.items()
+        if (one := _find_window_bounds(spec.in_zone(zone), _find_bounds(runs), watermark))
+    ]
+    if not bounds:
+        return None
+    both = {"oldest": min(bounds)[0], "newest": max(newest for _, newest in bounds)}
+    return {
+        name: [format_position(position, spec.axis) for position in window]
+        for name, window in both.items()
+    }
+
+
+def _find_window_bounds(
+    spec: WindowSpec, cells: tuple[int, int] | None, watermark: int | None
+) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Return start and end of the oldest and of the newest window of some panes."""
+    windows = spec.uniform_windows
+    if cells is None or isinstance(windows, Sessions):
         return None
     low, high = windows.first_window(cells[0]), windows.last_window(cells[1])
     if watermark is not None and spec.axis == "time":
         low = max(low, windows.ended(watermark - spec.firing.retention) + 1)
     if low > high:
         return None
-    both = {"oldest": low, "newest": high}
-    return {
-        name: [
-            format_position(position, spec.axis) for position in (windows.start(n), windows.end(n))
-        ]
-        for name, n in both.items()
-    }
+    return (windows.start(low), windows.end(low)), (windows.start(high), windows.end(high))
 
 
 def _describe_join(snapshot: StateSnapshot, spec: JoinSpec, sizes: Sizes) -> StateReport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 
 import polars as pl
@@ -28,6 +29,7 @@ from muntin.explain.why_joins import (
 from muntin.hosts.inspect.joins import OpenJoin
 from muntin.hosts.inspect.opening import read_spec, refuse_table
 from muntin.hosts.inspect.snapshot import StateSnapshot
+from muntin.hosts.progress import Progress, micros_ahead
 from muntin.model.axis import Axis, read_position
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
@@ -35,6 +37,7 @@ from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
 from muntin.state.manifest import Manifest, parse_manifest
+from muntin.state.reopened import Reopened
 
 
 def explain_state(
@@ -88,20 +91,16 @@ def _explain_windows(
             spec, _count_arrivals(snapshot, shard, manifest, spec, key_row), at
         )
         return
-    own_manifest = manifest
+    own, own_manifest = key_state.select_part(spec, manifest, key_row)
     if spec.axis == "rows":
         # The partition is the first key; a partition without a manifest has had no message.
         texts = {str(partition): text for partition, text in manifest.parts}
         own_manifest = parse_manifest(texts[key[0]]) if key[0] in texts else Manifest("windows")
-    input_clocks = InputClocks(manifest.extra.get("clocks", {}).get("", {}))
-    # A query without clock policies has no wall clock.
-    wall = manifest.wall or None
-    holder = input_clocks.holder(spec.idle, wall or 0)
-    clocks = Clocks(own_manifest.watermark, wall, snapshot.counts, input_clocks.slowest(), holder)
-    numbers = key_state.find_blobs(spec, own_manifest.tables, at, at)
+    clocks = _read_clocks(snapshot, spec, manifest, own_manifest.watermark)
+    numbers = key_state.find_blobs(own, own_manifest.tables, at, at)
     blobs = snapshot.read_blobs({shard: [n for table in numbers.values() for n in table]})[shard]
-    yield from describe_query_state(spec, clocks)
-    ended = ENDED in manifest.extra
+    yield from describe_query_state(own, clocks)
+    ended = ENDED in own_manifest.extra
     if isinstance(spec.windows, Sessions):
         sessions = key_state.read_sessions(spec, numbers, blobs, key_row)
         yield from (
@@ -113,12 +112,31 @@ def _explain_windows(
         windows = key_state.read_look_backs(spec, numbers, blobs, key_row, own_manifest.watermark)
         yield from explain_look_backs(spec, clocks, windows, at)
     else:
-        windows = key_state.read_windows(spec, numbers, blobs, key_row, at, at)
+        windows = key_state.read_windows(own, numbers, blobs, key_row, at, at)
         yield from (
-            explain_ended_input(spec, windows)
+            explain_ended_input(own, windows)
             if ended
-            else explain_windows(spec, clocks, windows, at)
+            else explain_windows(own, clocks, windows, at)
         )
+
+
+def _read_clocks(
+    snapshot: StateSnapshot, spec: WindowSpec, manifest: Manifest, watermark: int | None
+) -> Clocks:
+    """Return the clocks of a shard, or those of a partition by its watermark."""
+    input_clocks = InputClocks(manifest.extra.get("clocks", {}).get("", {}))
+    # A query without clock policies has no wall clock.
+    wall = manifest.wall or None
+    figures = Progress(watermark_micros=watermark if spec.axis == "time" else None)
+    return Clocks(
+        watermark,
+        wall,
+        snapshot.counts,
+        input_clocks.slowest(),
+        input_clocks.holder(spec.idle, wall or 0),
+        micros_ahead(figures, time.time_ns() // 1000),
+        Reopened.read(manifest.extra),
+    )
 
 
 def _make_shard_error(key: Sequence[str]) -> OptionError:

@@ -118,12 +118,11 @@ class OpenWindows:
         for shard, manifest in self.checkpoint.manifest_by_shard.items():
             if owner not in (None, shard):
                 continue
-            numbers = key_state.find_blobs(spec, manifest.tables, low, high)
+            own, part = key_state.select_part(spec, manifest, named)
+            numbers = key_state.find_blobs(own, part.tables, low, high)
             wanted = {shard: [n for mine in numbers.values() for n in mine]}
             blobs = self.checkpoint.read_blobs(wanted)[shard]
-            frames.append(
-                key_state.list_key_windows(spec, numbers, blobs, named, (low, high), manifest)
-            )
+            frames.append(key_state.list_key_windows(own, numbers, blobs, named, (low, high), part))
         bounds = pl.col(columns.WINDOW_START, columns.WINDOW_END)
         frame = pl.concat(frames).sort(columns.WINDOW_START, columns.WINDOW_END)
         return frame.with_columns(bounds.cast(pl.Datetime("us", "UTC")))

@@ -287,6 +287,19 @@ class LogCheckpoint:
         self._write_commit()
         self._log.flush(disk=True)
 
+    def replace_manifests(
+        self, manifests: Mapping[ShardKey, str], progress: dict[str, Any]
+    ) -> None:
+        """Replace the manifests of all shards, over the same blobs, in one commit.
+
+        Args:
+            manifests: The manifests.
+            progress: The figures of the query.
+        """
+        self.last_commit = replace(self.last_commit, manifests=dict(manifests), progress=progress)
+        self._write_commit()
+        self._log.flush(disk=True)
+
     def close(self) -> None:
         """Release the checkpoint."""
         self._syncer.shutdown()

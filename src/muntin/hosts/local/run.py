@@ -25,6 +25,7 @@ from muntin.sources.source import Remainder
 from muntin.state.blobs import Blobs
 from muntin.state.manifest import parse_manifest
 from muntin.state.offsets import TakenOffsets
+from muntin.state.reopened import judge
 from muntin.state.runs import FrameCache
 
 # Size of the cached frames of all shards of an operator, bytes.
@@ -210,7 +211,8 @@ def _read_watermark(store: Blobs) -> TaskWatermark:
     if text is None:
         return TaskWatermark(True, None, TakenOffsets())
     manifest = parse_manifest(text)
-    return TaskWatermark(True, manifest.watermark, TakenOffsets(manifest.offsets.get("", ())))
+    judged = judge(manifest.watermark, manifest.extra)
+    return TaskWatermark(True, judged, TakenOffsets(manifest.offsets.get("", ())))
 
 
 def _find_event_time(progress: Sequence[dict[str, Any]], ahead: int | None) -> int | None:

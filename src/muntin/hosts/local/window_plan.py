@@ -82,7 +82,7 @@ def _complete_query(
 ) -> tuple[MessageReader, WindowSpec]:
     """Return the reader with all computed columns, and the spec over names of columns."""
     reader = query_input.make_reader()
-    names, key_columns = _name_keys(reader.rows, keys)
+    names, key_columns = _name_keys(reader.rows, keys, spec.zone_column)
     aggregates, operands = _name_operands(reader.rows, spec)
     windows, of_sessions = _name_columns_of_sessions(reader.rows, spec.windows)
     reader = reader.with_columns({**key_columns, **operands, **of_sessions})
@@ -132,7 +132,7 @@ def _list_rejected_columns(reader: MessageReader) -> pl.Schema:
 
 
 def _name_keys(
-    rows: pl.Schema, keys: tuple[Any, ...]
+    rows: pl.Schema, keys: tuple[Any, ...], zone_column: str | None
 ) -> tuple[tuple[str, ...], dict[str, pl.Expr]]:
     """Return the names of the key columns, and the expressions of those that are computed."""
     names, computed = [], {}
@@ -140,7 +140,8 @@ def _name_keys(
         if isinstance(key, str) and key in rows:
             names.append(key)
             continue
-        name, expression = resolve_named(rows, "key", key)
+        option = "zone_column" if isinstance(key, str) and key == zone_column else "key"
+        name, expression = resolve_named(rows, option, key)
         if name not in rows:
             computed[name] = expression
         elif isinstance(key, str) or not key.meta.eq(pl.col(name)):

@@ -10,8 +10,10 @@ from math import floor
 from typing import Any
 
 from muntin.model.fill import LINEAR, PREVIOUS, read_constant
+from muntin.model.kinds import Numbered
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
+from muntin.model.zones import ZonedWindows
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import WindowsByKey
 from muntin.testing.oracle.window import Key, OracleWindow
@@ -22,11 +24,11 @@ Evaluate = Callable[[OracleWindow], dict[str, Any]]
 
 def create_empty_windows(spec: WindowSpec, windows: WindowsByKey) -> None:
     """Create empty windows after those with messages, as far as the query fills them."""
-    fill, kind = spec.firing.fill, spec.windows
-    if fill is None or isinstance(kind, Sessions):
+    if spec.firing.fill is None or isinstance(spec.windows, Sessions):
         return
     with_messages = [window for window in windows.values() if window.messages]
     for window in sorted(with_messages, key=lambda window: window.end):
+        kind = get_windows_of_key(spec, window.key)
         for k in range(kind.ended(window.end) + 1, last_filled(spec, window) + 1):
             start, end = kind.start(k), kind.end(k)
             if start == end:  # The time zone skipped this day.
@@ -35,7 +37,7 @@ def create_empty_windows(spec: WindowSpec, windows: WindowsByKey) -> None:
             empty = windows.setdefault((start, end, window.key), empty)
             if empty.source is None or empty.source.end <= window.end:
                 empty.source = window
-    if fill.waits:
+    if spec.firing.fill.waits:
         _find_following(spec, windows, with_messages)
 
 
@@ -43,7 +45,6 @@ def _find_following(
     spec: WindowSpec, windows: WindowsByKey, with_messages: Iterable[OracleWindow]
 ) -> None:
     """Set the next window with messages of each window that waits for it."""
-    assert not isinstance(spec.windows, Sessions)
     later: dict[Key, list[OracleWindow]] = defaultdict(list)
     for window in sorted(with_messages, key=lambda window: window.end):
         later[window.key].append(window)
@@ -54,17 +55,26 @@ def _find_following(
             index = bisect_right(after, window.end, key=lambda other: other.end)
             following = after[index] if index < len(after) else None
             if following is not None:
-                farthest = spec.windows.end(last_filled(spec, window.source) + 1)
+                kind = get_windows_of_key(spec, window.key)
+                farthest = kind.end(last_filled(spec, window.source) + 1)
                 following = following if following.end <= farthest else None
             window.following = following
 
 
 def last_filled(spec: WindowSpec, source: OracleWindow) -> int:
     """Return the number of the last window that is filled after one with messages."""
-    fill, kind = spec.firing.fill, spec.windows
+    fill, kind = spec.firing.fill, get_windows_of_key(spec, source.key)
     assert fill is not None
-    assert not isinstance(kind, Sessions)
     return kind.ended(source.end + fill.up_to)
+
+
+def get_windows_of_key(spec: WindowSpec, key: Key) -> Numbered:
+    """Return the windows of a key, which may have its own zone."""
+    windows = spec.windows
+    if isinstance(windows, ZonedWindows):
+        return windows.in_zone(key[spec.keys.index(windows.column)])
+    assert not isinstance(windows, Sessions)
+    return windows
 
 
 def is_decided(spec: WindowSpec, window: OracleWindow, after: Watermarks) -> bool:
@@ -73,8 +83,8 @@ def is_decided(spec: WindowSpec, window: OracleWindow, after: Watermarks) -> boo
         return False
     if window.following is None:
         assert window.source is not None
-        assert not isinstance(spec.windows, Sessions)
-        over = spec.windows.end(last_filled(spec, window.source) + 1)
+        kind = get_windows_of_key(spec, window.key)
+        over = kind.end(last_filled(spec, window.source) + 1)
     else:
         over = window.following.over
     return over + spec.firing.grace <= after.of(window.key)

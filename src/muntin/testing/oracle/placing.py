@@ -14,6 +14,7 @@ from muntin.model.kinds import Kind, Paned
 from muntin.model.months import Months
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
+from muntin.model.zones import ZonedWindows
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.window import Key, OracleWindow, Placed
 
@@ -71,11 +72,15 @@ class Placing(ABC, Generic[K]):
 class FixedPlacing(Placing[Paned]):
     """Tumbling, hopping and cumulating windows, and days, which depend only on the position."""
 
+    def _of_key(self, key: Key) -> Paned:
+        """Return the windows of a key."""
+        return self._kind
+
     def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
         """Assign messages; one is late when all windows that contain it are closed."""
         outcome = Outcome()
         for number, placed in enumerate(messages):
-            holding = list(bounds(self._kind, placed.position))
+            holding = list(bounds(self._of_key(placed.key), placed.position))
             mark = marks.of(placed.key)
             taking = [(start, end) for start, end in holding if end + self._grace > mark]
             for start, end in taking:
@@ -87,6 +92,17 @@ class FixedPlacing(Placing[Paned]):
             elif len(taking) < len(holding):
                 outcome.partly_late += 1
         return outcome
+
+
+class ZonedPlacing(FixedPlacing):
+    """Calendar windows in the zone that a part of the key names."""
+
+    def __init__(self, kind: ZonedWindows, grace: int, index: int) -> None:
+        super().__init__(kind.calendar, grace)
+        self._zoned, self._index = kind, index
+
+    def _of_key(self, key: Key) -> Paned:
+        return self._zoned.in_zone(key[self._index])
 
 
 def bounds(kind: Paned, position: int) -> Iterator[tuple[int, int]]:

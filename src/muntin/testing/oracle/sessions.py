@@ -181,7 +181,7 @@ class CutPlacing(SessionPlacing):
             kept = [_Member(placed, old=window) for window in old for placed in window.messages]
             kept += [_Member(placed) for placed in self._outside if placed.key == key]
             while True:
-                parts = self._cut([*kept, *(_Member(messages[n], n) for n in sorted(numbers))])
+                parts = self._divide([*kept, *(_Member(messages[n], n) for n in sorted(numbers))])
                 late = {
                     one.number
                     for part in parts
@@ -219,7 +219,7 @@ class CutPlacing(SessionPlacing):
             for window in self._remembered
         )
 
-    def _cut(self, members: list[_Member]) -> list[_Part]:
+    def _divide(self, members: list[_Member]) -> list[_Part]:
         """Return the sessions of a key, in order."""
         kind, parts = self._kind, list[_Part]()
         members.sort(key=lambda one: one.position)

@@ -11,10 +11,11 @@ from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, PARTLY_LATE, UNDECIDED, WindowSpec
 from muntin.model.trailing import Trailing
+from muntin.model.zones import ZonedWindows, list_zones
 from muntin.testing.oracle.emitting import EmittedWindow, Ending, firings, row
 from muntin.testing.oracle.filling import create_empty_windows
 from muntin.testing.oracle.marks import Watermarks
-from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing
+from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing, ZonedPlacing
 from muntin.testing.oracle.sessions import CutPlacing, SessionPlacing
 from muntin.testing.oracle.trailing import TrailingPlacing
 from muntin.testing.oracle.values import to_micros
@@ -173,6 +174,9 @@ class Oracle:
             gap = None if message[by] is None else to_micros(message[by])
             if gap is None or not 0 < gap <= LONGEST_GAP:
                 return "malformed"
+        zone = None if spec.zone_column is None else message[spec.zone_column]
+        if zone is not None and zone not in list_zones():
+            return "malformed"
         time = 0 if spec.time is None else message[spec.time]
         if isinstance(time, str):
             return "malformed"
@@ -231,6 +235,8 @@ def _placing(spec: WindowSpec) -> Placing[Any]:
         return placing(spec.windows, grace)
     if isinstance(spec.windows, Sliding):
         return SlidingPlacing(spec.windows, grace)
+    if isinstance(spec.windows, ZonedWindows):
+        return ZonedPlacing(spec.windows, grace, spec.keys.index(spec.windows.column))
     if isinstance(spec.windows, Trailing):
         return TrailingPlacing(spec.windows, grace)
     return FixedPlacing(spec.windows, grace)

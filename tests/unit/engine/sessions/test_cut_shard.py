@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from muntin.engine import columns
-from muntin.engine.output import Output
+from muntin.engine.output import ShardOutput
 from muntin.engine.sessions import cut_shard
 from muntin.engine.sessions.combine import SessionCombiner
 from muntin.engine.sessions.cut_shard import CutSessionShard
@@ -37,7 +37,7 @@ class Run:
     def opened(self) -> CutSessionShard:
         return CutSessionShard(self.combiner, self.store, FrameCache())
 
-    def step(self, *rows: tuple[Any, ...], final: bool = False) -> Output:
+    def step(self, *rows: tuple[Any, ...], final: bool = False) -> ShardOutput:
         self.shard = self.opened()
         names = ["key", columns.TIME, "leaves", "opens"]
         padded = [(*row, *[False] * (4 - len(row))) for row in rows]

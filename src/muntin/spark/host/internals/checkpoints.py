@@ -232,7 +232,7 @@ def write_files_read(
         batches: The files of each batch, from number 0: local paths, and times of modification in
             milliseconds.
     """
-    folder = HadoopPath(spark, f"{find_home}/sources/{source}")
+    folder = HadoopPath(spark, f"{home}/sources/{source}")
     for number, files in enumerate(batches):
         entries = (
             {"path": url_of(spark, path), "timestamp": time, "batchId": number}
@@ -247,7 +247,7 @@ def read_files_read(spark: SparkSession, home: str, source: int) -> list[tuple[i
     Returns:
         The files; none where the source has no log of files.
     """
-    logs = {one.name: one for one in HadoopPath(spark, f"{find_home}/sources/{source}").children()}
+    logs = {one.name: one for one in HadoopPath(spark, f"{home}/sources/{source}").children()}
     compact = max((int(n.removesuffix(_COMPACT)) for n in logs if n.endswith(_COMPACT)), default=-1)
     names = [f"{compact}{_COMPACT}"] if compact >= 0 else []
     names += sorted((n for n in logs if n.isdigit() and int(n) > compact), key=int)

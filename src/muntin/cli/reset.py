@@ -1,0 +1,42 @@
+"""``muntin reset-watermark``: sets back the watermark of a stopped query."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from muntin.cli.console import print_text, report_errors, session_for
+
+
+def reset_checkpoint(
+    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint folder of a stopped query.")],
+    to: Annotated[
+        str, typer.Option(help="New watermark, as 2026-01-01T09:10; without a zone it is in UTC.")
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")
+    ] = False,
+) -> None:
+    """Set back the watermark, after a message that lay far ahead.
+
+    Everything honest is late then. Windows that began before the time and
+    had closed stay closed; all others take messages again.
+    """
+    from muntin.dataframe.reset import reset_watermark as reset
+    from muntin.hosts.local.state import is_local_checkpoint
+
+    console, folder = Console(), str(checkpoint.resolve())
+    if is_local_checkpoint(folder):
+        with report_errors():
+            made = reset(folder, to=to, dry_run=dry_run)
+    else:
+        doing = "Reading the state" if dry_run else "Writing the state"
+        with session_for("reset-watermark", checkpoint, console, doing) as spark:
+            made = reset(folder, to=to, dry_run=dry_run, spark=spark)
+    for line in made.lines():
+        print_text(console, line)
+    last = "nothing was changed" if dry_run else f"start the query from {checkpoint}"
+    print_text(console, f"batch {made.batch} is the last one; {last}")

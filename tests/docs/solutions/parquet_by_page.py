@@ -1,0 +1,12 @@
+"""Write the views of each page in each complete minute as Parquet, a folder for each page."""
+
+import muntin as mt
+
+visits = mt.files("in/*.jsonl", columns="page string, at timestamp")
+views = mt.windowed(visits, key="page", time="at").tumbling("1 minute").agg(n=mt.count())
+query = views.start(
+    checkpoint="checkpoint",
+    results=mt.to_parquet("out", partition_by="page"),
+    available_now=True,
+)
+query.await_end()

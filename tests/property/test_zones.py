@@ -1,0 +1,102 @@
+"""Windows with a zone per key: the engine says what the oracle says, and what DuckDB computes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.doors import Door, EngineDoor
+from tests.local_door import LocalDoor
+from tests.property.agreement import differences
+from tests.property.streams import CHANGES, Range, Stream, any_streams
+
+import muntin as mt
+from muntin.model.axis import instant
+from muntin.model.days import Days
+from muntin.model.zones import ZonedWindows
+
+ZONES = (*CHANGES, "Asia/Kathmandu", "Nowhere", None)
+DOORS: list[Door] = [EngineDoor(), EngineDoor(3), EngineDoor(2, restart=True), LocalDoor(2)]
+FEWER = settings(max_examples=max(1, settings.default.max_examples // 2))
+
+
+@st.composite
+def zoned_streams(draw: st.DrawFn) -> Stream:
+    """Streams of windows of days, of which each message has a zone."""
+    stream = draw(any_streams(Range(("days",), replays=True)))
+    spec, windows = stream.spec, stream.spec.windows
+    assert isinstance(windows, Days)
+    few = draw(st.lists(st.sampled_from(ZONES), min_size=1, max_size=4))
+    zoned = replace(
+        spec,
+        keys=(*spec.keys, "tz"),
+        windows=ZonedWindows(replace(windows, zone="UTC"), "tz"),
+        firing=replace(spec.firing, rows=None),
+        types={**spec.types, "tz": "string"},
+    )
+    number = 0
+    steps = []
+    for step in stream.steps:
+        messages = []
+        for message in step.messages:
+            # A repeated message has the same zone as before.
+            number = (
+                hash(tuple(message[name] for name in spec.offset)) if spec.offset else number + 1
+            )
+            messages.append({**message, "tz": few[number % len(few)]})
+        steps.append(replace(step, messages=messages))
+    return replace(stream, spec=zoned, steps=steps)
+
+
+@FEWER
+@given(stream=zoned_streams(), door=st.sampled_from(DOORS))
+def test_doors_say_what_the_oracle_says(stream: Stream, door: Door) -> None:
+    if door.runs(stream.spec, stream.steps):
+        assert differences(door, stream.spec, stream.steps) == []
+
+
+_UNITS = {"1 day": "day", "1 month": "month", "7 days": "week"}  # A week begins on Monday.
+
+
+def with_wall(rows: pl.DataFrame, *names: str) -> pl.DataFrame:
+    """Rows with times by the clocks on the wall of each row's zone, as Polars has them."""
+    walls = [
+        part.with_columns(pl.col(names).dt.convert_time_zone(zone).dt.replace_time_zone(None))
+        for (zone,), part in rows.partition_by("tz", as_dict=True).items()
+    ]
+    return pl.concat(walls)
+
+
+@pytest.mark.parametrize("size", _UNITS)
+def test_days_weeks_and_months_are_those_of_duckdb(size: str) -> None:
+    zones = ["Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "UTC"]
+    random = np.random.default_rng(len(size))
+    low, high = instant("at", "2026-03-01"), instant("at", "2026-05-01")
+    sales = pl.DataFrame(
+        {
+            "shop": random.integers(0, 4, 4000),
+            "tz": random.choice(zones, 4000),
+            "at": random.integers(low, high, 4000),
+            "amount": random.integers(0, 100, 4000),
+        }
+    ).with_columns(pl.col("at").cast(pl.Datetime("us", "UTC")))
+    origin = "2026-01-05" if size == "7 days" else None
+    own = mt.windowed(sales, key="shop", time="at", max_ahead=None)
+    windows = own.tumbling(size, zone_column="tz", origin=origin)
+    results = windows.agg(n=mt.count(), total=mt.sum("amount")).results
+    shown = with_wall(results, "window_start", "window_end").drop("emission", "revision")
+    with duckdb.connect() as connection:
+        connection.register("sales", with_wall(sales, "at").to_arrow())
+        computed = connection.sql(
+            f"""
+            SELECT shop, tz, date_trunc('{_UNITS[size]}', "at")::TIMESTAMP AS since,
+                since + INTERVAL 1 {_UNITS[size]}, count(*), sum(amount)::BIGINT
+            FROM sales GROUP BY shop, tz, since
+            """
+        ).fetchall()
+    assert sorted(shown.rows()) == sorted(computed)
