@@ -105,7 +105,8 @@ class WindowSpec(QuerySpec, InputSpec):
         fill, windows = self.firing.fill, self.windows
         if fill is None or not fill.waits:
             return 0
-        uneven = windows.pace if isinstance(windows, Days) else 0
+        calendar = windows.calendar if isinstance(windows, ZonedWindows) else windows
+        uneven = calendar.pace if isinstance(calendar, Days) else 0
         return fill.up_to + self.firing.grace + uneven
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -58,7 +58,7 @@ def firings(
     fill, windows = spec.firing.fill, list(windows)
     for window in windows:
         if fill is not None and fill.waits and not window.messages:
-            is_next = window.waits and is_decided(spec, window, windows, ending.after)
+            is_next = window.waits and is_decided(spec, window, ending.after)
             emission = "full" if is_next else None
         else:
             emission = _emission(spec, window, ending)
@@ -164,14 +164,12 @@ def _is_due(spec: WindowSpec, policy: OnePolicy, window: OracleWindow, ending: E
             )
 
 
-def row(
-    spec: WindowSpec, window: OracleWindow, emission: str, windows: Collection[OracleWindow]
-) -> tuple[dict[str, Any], bool]:
+def row(spec: WindowSpec, window: OracleWindow, emission: str) -> tuple[dict[str, Any], bool]:
     """Return the emitted row of a window, and whether a sum in it exceeds 64 bits."""
     overflown: list[str] = []
     values: dict[str, Any] = dict.fromkeys(spec.aggregates)
     if spec.firing.fill is not None and not window.messages:
-        values = fill_values(spec, window, windows, lambda other: _fitting(spec, other)[0])
+        values = fill_values(spec, window, lambda other: _fitting(spec, other)[0])
     elif emission != RETRACT:
         values, overflown = _fitting(spec, window, all_of_it=spec.firing.accumulate)
     key = dict(zip(spec.keys, window.key, strict=True))

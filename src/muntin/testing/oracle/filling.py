@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from math import floor
 from typing import Any
@@ -35,6 +37,28 @@ def create_empty_windows(spec: WindowSpec, windows: WindowsByKey) -> None:
             empty = windows.setdefault((start, end, window.key), empty)
             if empty.source is None or empty.source.end <= window.end:
                 empty.source = window
+    if spec.firing.fill.waits:
+        _find_following(spec, windows, with_messages)
+
+
+def _find_following(
+    spec: WindowSpec, windows: WindowsByKey, with_messages: Iterable[OracleWindow]
+) -> None:
+    """Set the next window with messages of each window that waits for it."""
+    later: dict[Key, list[OracleWindow]] = defaultdict(list)
+    for window in sorted(with_messages, key=lambda window: window.end):
+        later[window.key].append(window)
+    for window in windows.values():
+        if window.waits:
+            assert window.source is not None
+            after = later[window.key]
+            index = bisect_right(after, window.end, key=lambda other: other.end)
+            following = after[index] if index < len(after) else None
+            if following is not None:
+                kind = get_windows_of_key(spec, window.key)
+                farthest = kind.end(last_filled(spec, window.source) + 1)
+                following = following if following.end <= farthest else None
+            window.following = following
 
 
 def last_filled(spec: WindowSpec, source: OracleWindow) -> int:
@@ -53,19 +77,16 @@ def get_windows_of_key(spec: WindowSpec, key: Key) -> Numbered:
     return windows
 
 
-def is_decided(
-    spec: WindowSpec, window: OracleWindow, windows: Collection[OracleWindow], after: Watermarks
-) -> bool:
+def is_decided(spec: WindowSpec, window: OracleWindow, after: Watermarks) -> bool:
     """Return whether an empty window between others emits, since the next one has closed."""
     if window.start > after.latest and after.final:
         return False
-    following = _find_next(spec, window, windows)
-    if following is None:
+    if window.following is None:
         assert window.source is not None
         kind = get_windows_of_key(spec, window.key)
         over = kind.end(last_filled(spec, window.source) + 1)
     else:
-        over = following.over
+        over = window.following.over
     return over + spec.firing.grace <= after.of(window.key)
 
 
@@ -79,15 +100,13 @@ def find_corrected(
             yield window
 
 
-def fill_values(
-    spec: WindowSpec, window: OracleWindow, windows: Collection[OracleWindow], values: Evaluate
-) -> dict[str, Any]:
+def fill_values(spec: WindowSpec, window: OracleWindow, values: Evaluate) -> dict[str, Any]:
     """Return the values of a window without messages."""
     fill = spec.firing.fill
     assert fill is not None
     assert window.source is not None
     left: dict[str, Any] = values(window.source) if fill.follows else {}
-    following = _find_next(spec, window, windows) if fill.waits else None
+    following = window.following
     right: dict[str, Any] = {} if following is None else values(following)
     filled = {}
     for name, agg in spec.aggregates.items():
@@ -113,18 +132,3 @@ def _draw_line(left: Any, right: Any, part: Fraction) -> Any:
     if isinstance(left, float):
         return left + (right - left) * float(part)
     return floor(left + (right - left) * part + Fraction(1, 2))
-
-
-def _find_next(
-    spec: WindowSpec, window: OracleWindow, windows: Collection[OracleWindow]
-) -> OracleWindow | None:
-    """Return the next window of its key with messages, if no window between remains empty."""
-    assert window.source is not None
-    kind = get_windows_of_key(spec, window.key)
-    farthest = kind.end(last_filled(spec, window.source) + 1)
-    after = [
-        other
-        for other in windows
-        if other.key == window.key and other.messages and window.end < other.end <= farthest
-    ]
-    return min(after, key=lambda other: other.end, default=None)

@@ -192,8 +192,7 @@ class Oracle:
         return {**message, "reason": reason, "watermark": self._watermarks.common_watermark}
 
     def _fire(self, window: OracleWindow, emission: str, result: OracleStep) -> None:
-        windows = self._placing.windows.values()
-        emitted, overflown = row(self._spec, window, emission, windows)
+        emitted, overflown = row(self._spec, window, emission)
         if overflown:
             result.rejected.append(self._make_rejected_row(self._blank(window), "overflow"))
             result.counts["overflow"] += 1

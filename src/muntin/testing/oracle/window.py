@@ -38,6 +38,7 @@ class OracleWindow:
             ``early``, ``full``, ``late``.
         replaced: Sessions that it replaces and that its next firing retracts.
         source: If it has no messages, the last window of its key before it that has some.
+        following: If it waits, the next one, unless a window between them isn't filled.
     """
 
     key: Key
@@ -50,6 +51,7 @@ class OracleWindow:
     emissions: set[str] = field(default_factory=set)
     replaced: list[OracleWindow] = field(default_factory=list)
     source: OracleWindow | None = None
+    following: OracleWindow | None = None
 
     @property
     def waits(self) -> bool:
