@@ -66,17 +66,26 @@ def check_resettable(manifest: Manifest, folder: str) -> None:
     if spec.axis == "rows" or (isinstance(spec, WindowSpec) and spec.by_arrival):
         hint = "give one of windows in time"
         raise OptionError("CHECKPOINT", folder, "has windows of rows", hint)
-    # The newest trailing window of each key, and the messages of cut sessions, are kept otherwise.
-    # Windows in the zone of each key are numbered by zone.
-    windows = spec.windows if isinstance(spec, WindowSpec) else None
-    is_cut = isinstance(windows, Sessions) and windows.is_cut
-    if is_cut or isinstance(windows, Trailing | ZonedWindows):
-        problem = f"has windows that can't be opened again ({windows})"
+    if isinstance(spec, WindowSpec) and not _can_reopen(spec):
+        fill = "" if spec.firing.fill is None else f", filled with {spec.firing.fill}"
+        problem = f"has windows that can't be opened again ({spec.windows}{fill})"
         hint = "read the sources again with a new checkpoint"
         raise OptionError("CHECKPOINT", folder, problem, hint)
     if ENDED in manifest.extra:
         hint = "read the input again with a new checkpoint"
         raise OptionError("CHECKPOINT", folder, "has read all of its input", hint)
+
+
+def _can_reopen(spec: WindowSpec) -> bool:
+    """Return whether closed windows of a kind may take messages again."""
+    # The newest trailing window of each key, and the messages of cut sessions, are kept otherwise.
+    # Windows in the zone of each key are numbered by zone, and filled lines aren't corrected.
+    if isinstance(spec.windows, Sessions) and spec.windows.is_cut:
+        return False
+    fill = spec.firing.fill
+    return not isinstance(spec.windows, Trailing | ZonedWindows) and (
+        fill is None or not fill.waits
+    )
 
 
 def list_changes(manifest: Manifest, to: int) -> Iterator[ClockChange]:

@@ -50,16 +50,16 @@ def find_cuts(cells: pl.DataFrame, combiner: SessionCombiner) -> Cuts:
     """
     begins = find_group_starts(cells, [*combiner.keys, columns.PANE])
     if begins.all():
-        return _cut(cells, combiner)
+        return _divide(cells, combiner)
     cell = np.cumsum(begins) - 1
     merged = cells.with_columns(pl.Series("__cell", cell)).group_by("__cell", maintain_order=True)
     flags = merged.agg(e for algebra in combiner.cutting for e in algebra.merge()).drop("__cell")
     places = cells.select(*combiner.keys, columns.PANE).filter(begins)
-    cuts = _cut(places.hstack(flags), combiner)
+    cuts = _divide(places.hstack(flags), combiner)
     return replace(cuts, number=cuts.number[cell])
 
 
-def _cut(cells: pl.DataFrame, combiner: SessionCombiner) -> Cuts:
+def _divide(cells: pl.DataFrame, combiner: SessionCombiner) -> Cuts:
     windows, position = combiner.sessions, cells[columns.PANE].to_numpy()
     if not len(cells):
         nothing = np.zeros(0, dtype=np.int64)

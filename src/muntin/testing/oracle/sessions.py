@@ -181,9 +181,8 @@ class CutPlacing(SessionPlacing):
             members = [_Member(placed, old=window) for window in old for placed in window.messages]
             members += [_Member(placed) for placed in self._outside if placed.key == key]
             while True:
-                parts = self._divide(
-                    [*members, *(_Member(messages[n], n) for n in sorted(numbers))]
-                )
+                new = [_Member(messages[number], number) for number in sorted(numbers)]
+                parts = self._divide([*members, *new])
                 late = {
                     one.number
                     for part in parts

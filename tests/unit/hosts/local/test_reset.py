@@ -284,3 +284,23 @@ def test_the_clock_of_one_partition_is_set_back(tmp_path: Path) -> None:
     feed.add(("a", 200))
     feed.add(("b", 190))
     assert run(query, checkpoint, out).progress.watermark == moment(190)
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        (lambda w: w.trailing("1 minute", every="10 seconds"), "trailing 1 minute"),
+        (lambda w: w.session("1 minute", end="value > 90"), "session 1 minute"),
+        (lambda w: w.tumbling("1 day", zone_column="key"), "each key's zone"),
+        (lambda w: w.tumbling("1 minute").fill("linear", up_to="1 hour"), "filled with linear"),
+    ],
+)
+def test_windows_that_cannot_be_opened_again_are_refused(
+    tmp_path: Path, shape: Any, words: str
+) -> None:
+    feed, checkpoint, out = Feed(tmp_path / "in"), tmp_path / "checkpoint", tmp_path / "o.duckdb"
+    feed.add(("Europe/Paris", 1), ("Europe/Paris", 2), ("Europe/Paris", DAY))
+    windows = mt.windowed(feed.read("left"), key="key", time="at", max_ahead=None)
+    run(shape(windows).agg(value=mt.sum("value")), checkpoint, out)
+    with pytest.raises(OptionError, match=f"can't be opened again .*{words}"):
+        mt.reset_watermark(checkpoint, to=moment(100))
