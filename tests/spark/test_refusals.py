@@ -105,8 +105,8 @@ WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
         lambda f: over(f).early(each=True).full(repeat=False).agg(n=mt.count()).full,
         "repeat", "False", "leave out full(repeat=False)"
     ),
-    "no policy": (lambda f: over(f).early(), "early", "None", "whichever comes first"),
-    "no rows": (lambda f: over(f).early(rows=0), "early", "0", "rows=1 or more"),
+    "no policy": (lambda f: over(f).early(), "early", "False", "whichever comes first"),
+    "no rows": (lambda f: over(f).early(rows=0), "rows", "0", "1 or more"),
     "no period": (
         lambda f: over(f).late(grace="1 hour", every="0 s"), "late", "'0 s'", "greater than zero"
     ),

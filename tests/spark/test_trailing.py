@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -36,10 +37,16 @@ def test_a_stream_updates_the_table(spark: SparkSession, tmp_path: Path) -> None
     for number, batch in enumerate(BATCHES):
         rows = [(user, START + timedelta(minutes=minute), n) for user, minute, n in batch]
         frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-        frame.write_parquet(source / f"{number}.parquet")
+        path = source / f"{number}.parquet"
+        frame.write_parquet(path)
+        # Spark reads the file with the oldest time first.
+        os.utime(path, (number, number))
     clicks = spark.read.parquet(str(source))
     stream = spark.readStream.schema(clicks.schema).option("maxFilesPerTrigger", 1)
-    ways = {"now": stream.parquet(str(source)), "local": mt.files(f"{source}/*.parquet")}
+    ways = {
+        "now": stream.parquet(str(source)),
+        "local": mt.files(f"{source}/*.parquet", files_per_batch=1),
+    }
     for table, messages in ways.items():
         query = trail(messages).start(
             results=mt.to_duckdb(file, table),
