@@ -40,7 +40,7 @@ def test_a_stream_updates_the_table(spark: SparkSession, tmp_path: Path) -> None
         path = source / f"{number}.parquet"
         frame.write_parquet(path)
         # Spark reads the file with the oldest time first.
-        os.utime(path, (number, number))
+        os.utime(path, (1_767_225_600 + number, 1_767_225_600 + number))
     clicks = spark.read.parquet(str(source))
     stream = spark.readStream.schema(clicks.schema).option("maxFilesPerTrigger", 1)
     ways = {
