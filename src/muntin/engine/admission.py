@@ -55,13 +55,15 @@ def admit(
     if not is_inside.all():
         messages, outside = split_rejected(messages, ~is_inside, "malformed")
         rejected += outside
-    if isinstance(edge, pl.Expr):
+    if edge is not None and _may_be_late(messages, edge):
         messages = split(messages, pl.col(columns.TIME) < edge, "late")
-    elif edge is not None and len(messages):
-        earliest = messages[columns.TIME].min()
-        if isinstance(earliest, int) and earliest < edge:
-            messages = split(messages, pl.col(columns.TIME) < edge, "late")
     return messages, rejected
+
+
+def _may_be_late(messages: pl.DataFrame, edge: int | pl.Expr) -> bool:
+    """Return whether messages may lie before an edge; one of an expression isn't computed."""
+    earliest = messages[columns.TIME].min()
+    return isinstance(earliest, int) and (isinstance(edge, pl.Expr) or earliest < edge)
 
 
 def split_rejected(

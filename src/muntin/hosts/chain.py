@@ -26,9 +26,9 @@ PAIR = "pair"
 """The side of a message that windows over a join rejected."""
 
 
-def identifies_window(spec: Spec) -> bool:
-    """Return whether the window is part of the identity of a result."""
-    return isinstance(spec, JoinSpec) or spec.windows.result_key is None
+def identifies_window(spec: Spec | None) -> bool:
+    """Return whether the window is part of the identity of a result, if there are windows."""
+    return not isinstance(spec, WindowSpec) or spec.windows.result_key is None
 
 
 def emits_again(spec: Spec, *, full: bool, streams: bool) -> bool:
