@@ -80,7 +80,7 @@ def test_the_order_in_which_windows_emit() -> None:
 
 
 def test_a_row_that_is_taken_back_has_no_values() -> None:
-    emitted, overflown = row(by_time(Windows(10, 10)), window(emitted=3), "retract", [])
+    emitted, overflown = row(by_time(Windows(10, 10)), window(emitted=3), "retract")
     assert not overflown
     assert emitted == {
         "key": "a",
@@ -95,5 +95,5 @@ def test_a_row_that_is_taken_back_has_no_values() -> None:
 
 def test_a_row_of_what_is_new() -> None:
     spec = by_time(Windows(10, 10), firing=Firing(accumulate=False))
-    emitted, _ = row(spec, window(emitted=1), "late", [])
+    emitted, _ = row(spec, window(emitted=1), "late")
     assert (emitted["n"], emitted["sum"]) == (2, 5)
