@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import duckdb
 import numpy as np
 import polars as pl
@@ -13,44 +11,14 @@ from hypothesis import strategies as st
 from tests.doors import Door, EngineDoor
 from tests.local_door import LocalDoor
 from tests.property.agreement import differences
-from tests.property.streams import CHANGES, Range, Stream, any_streams
+from tests.property.streams import Stream
+from tests.property.zoned import zoned_streams
 
 import muntin as mt
 from muntin.model.axis import instant
-from muntin.model.days import Days
-from muntin.model.zones import ZonedWindows
 
-ZONES = (*CHANGES, "Asia/Kathmandu", "Nowhere", None)
 DOORS: list[Door] = [EngineDoor(), EngineDoor(3), EngineDoor(2, restart=True), LocalDoor(2)]
 FEWER = settings(max_examples=max(1, settings.default.max_examples // 2))
-
-
-@st.composite
-def zoned_streams(draw: st.DrawFn) -> Stream:
-    """Streams of windows of days, of which each message has a zone."""
-    stream = draw(any_streams(Range(("days",), replays=True)))
-    spec, windows = stream.spec, stream.spec.windows
-    assert isinstance(windows, Days)
-    few = draw(st.lists(st.sampled_from(ZONES), min_size=1, max_size=4))
-    zoned = replace(
-        spec,
-        keys=(*spec.keys, "tz"),
-        windows=ZonedWindows(replace(windows, zone="UTC"), "tz"),
-        firing=replace(spec.firing, rows=None),
-        types={**spec.types, "tz": "string"},
-    )
-    number = 0
-    steps = []
-    for step in stream.steps:
-        messages = []
-        for message in step.messages:
-            # A repeated message has the same zone as before.
-            number = (
-                hash(tuple(message[name] for name in spec.offset)) if spec.offset else number + 1
-            )
-            messages.append({**message, "tz": few[number % len(few)]})
-        steps.append(replace(step, messages=messages))
-    return replace(stream, spec=zoned, steps=steps)
 
 
 @FEWER

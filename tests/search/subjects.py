@@ -20,10 +20,12 @@ from tests.join_doors import JoinDoor
 from tests.property import agreement
 from tests.property.joins import ALL, Query, queries
 from tests.property.streams import WIDEST, Range, Stream, Twins, any_streams, twins_in_time
+from tests.property.zoned import zoned_streams
 from tests.search import smaller
 from tests.search.smaller import Pass
 from tests.transcripts.writing import join_transcript, transcript
 
+from muntin.model.policies import Crowded, Each, WaitingLimit
 from muntin.state import runs
 
 FOLDED = st.sampled_from((2, runs.MAX_RUNS))
@@ -49,7 +51,18 @@ def _of_drawn(passes: list[Pass]) -> list[Pass]:
 
 
 # DuckDB doesn't cut sessions, so that only the oracle is asked of those.
-ANY_WINDOWS = replace(WIDEST, kinds=(*WIDEST.kinds, "longest", "cut"))
+ANY_WINDOWS = replace(WIDEST, kinds=(*WIDEST.kinds, "longest", "cut", "trailing"))
+
+
+@st.composite
+def limited_streams(draw: st.DrawFn) -> Stream:
+    """Draw streams of which few windows may wait to emit."""
+    stream = draw(any_streams(Range(("fixed", "cumulating", "days"), replays=True)))
+    firing = stream.spec.firing
+    early = Crowded() if firing.early in (None, Each()) else firing.early
+    limit = WaitingLimit(draw(st.integers(1, 4)), False)
+    firing = replace(firing, early=early, over=limit)
+    return replace(stream, spec=replace(stream.spec, firing=firing))
 
 
 @dataclass(frozen=True)
@@ -64,7 +77,10 @@ class Windows:
 
     @cached_property
     def cases(self) -> SearchStrategy[Case]:
-        return st.builds(Case, any_streams(self.drawn_from), st.sampled_from(self.through), FOLDED)
+        streams = any_streams(self.drawn_from)
+        if self.drawn_from == ANY_WINDOWS:
+            streams = streams | limited_streams() | zoned_streams()
+        return st.builds(Case, streams, st.sampled_from(self.through), FOLDED)
 
     @property
     def passes(self) -> list[Pass]:
