@@ -6,13 +6,24 @@ files, with a folder of its own as the current one, and leaves the answer in var
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 from tests.docs.tasks.listing import TASKS
 from tests.docs.tasks.task import Task
 
 SOLUTIONS = Path(__file__).parent / "solutions"
+# Runs a solution as a program, and stores its answer, a Polars frame.
+_ALONE = """
+import sys
+from pathlib import Path
+variables = {}
+exec(Path(sys.argv[1]).read_text(), variables)
+variables["answer"].write_parquet("answer.parquet")
+"""
 
 
 @pytest.mark.parametrize(
@@ -26,9 +37,15 @@ def test_solution_gives_the_answer(
     task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     solution = SOLUTIONS / f"{task.name}.py"
-    monkeypatch.chdir(tmp_path)
-    namespace = {"__name__": task.name, **task.setup(tmp_path)}
-    exec(compile(solution.read_text(), str(solution), "exec"), namespace)
+    inputs = task.setup(tmp_path)
+    if task.spark:
+        # Spark reads relative paths from the folder in which its session was started.
+        subprocess.run([sys.executable, "-c", _ALONE, str(solution)], cwd=tmp_path, check=True)
+        namespace = {"answer": pl.read_parquet(tmp_path / "answer.parquet")}
+    else:
+        monkeypatch.chdir(tmp_path)
+        namespace = {"__name__": task.name, **inputs}
+        exec(compile(solution.read_text(), str(solution), "exec"), namespace)
     task.check(namespace, tmp_path)
 
 
