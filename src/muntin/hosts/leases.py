@@ -34,6 +34,10 @@ _LOOK = 0.2
 # Age by the wall clock at which a lease has expired without being watched, seconds; the clocks of
 # two machines never differ by so much.
 _LONG_AGO = 600.0
+CHECKPOINT_DELETED = (
+    "the checkpoint was deleted while the query ran. Restore its folder from a copy, "
+    "or start with a new one"
+)
 
 
 class LeaseFile(Protocol):
@@ -229,10 +233,7 @@ class Lease:
         """Read the file, and note if the lease isn't this query's any more."""
         text = self._file.read()
         if text is None:
-            self._lost = (
-                "the checkpoint was deleted while the query ran. Restore its folder from a copy, "
-                "or start with a new one"
-            )
+            self._lost = CHECKPOINT_DELETED
         elif (other := Holder.parse(text)) is None or other.nonce != self._holder.nonce:
             self._lost = (
                 f"the checkpoint was taken over by {describe(text)} while this process stood "

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from muntin.hosts.leases import CHECKPOINT_DELETED
 from muntin.model.errors import (
     LeaseLostError,
     MuntinError,
@@ -38,6 +39,8 @@ _OURS = (
 
 
 _SOURCE_DIED = re.compile(r"terminated with exception: (Broken pipe|Connection reset|null)\b")
+# Spark may write into the folder before muntin looks for its lease.
+_NO_FOLDER = re.compile(r"File \S+/(?:offsets|commits)/\.\S+\.tmp does not exist")
 _OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ([^\n]+)")
 _BOUND = "Bound batches with per_batch=, or give it more, as with spark.driver.memory=4g"
 
@@ -125,6 +128,8 @@ def error_of_muntin(error: Exception, batch: int = -1) -> MuntinError | None:
             "the Python source process died (killed; out of memory?). Start the query again, which "
             "resumes from its checkpoint; if it dies again, give the driver's machine more memory"
         )
+    if _NO_FOLDER.search(str(error)) is not None:
+        return LeaseLostError(CHECKPOINT_DELETED)
     if (memory := _OUT_OF_MEMORY.search(str(error))) is not None:
         return SettingError(
             f"Spark's JVM ran out of memory ({memory[1]}){_format_batch(batch)}. {_BOUND}"

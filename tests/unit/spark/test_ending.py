@@ -12,7 +12,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 
-from muntin.model.errors import SettingError, SourceError, WaitingWindowsError
+from muntin.model.errors import LeaseLostError, SettingError, SourceError, WaitingWindowsError
 from muntin.spark.ending import error_of_muntin
 
 FAILED = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
@@ -69,3 +69,11 @@ def test_an_error_of_a_worker_is_the_one_that_it_raised() -> None:
     error = error_of_muntin(StreamingQueryException(text), 4)
     assert isinstance(error, WaitingWindowsError)
     assert str(error).startswith("over=2: 3 changed windows wait to emit.")
+
+
+def test_a_checkpoint_that_was_deleted_is_named() -> None:
+    text = "[STREAM_FAILED] Query [id = 1] terminated with exception: "
+    text += "File file:/lake/ck/offsets/.1.850b175c.tmp does not exist SQLSTATE: XXKST"
+    error = error_of_muntin(StreamingQueryException(text), 0)
+    assert isinstance(error, LeaseLostError)
+    assert str(error).startswith("the checkpoint was deleted while the query ran")
