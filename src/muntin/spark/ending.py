@@ -40,7 +40,7 @@ _OURS = (
 
 _SOURCE_DIED = re.compile(r"terminated with exception: (Broken pipe|Connection reset|null)\b")
 # Spark may write into the folder before muntin looks for its lease.
-_NO_FOLDER = re.compile(r"File \S+/(?:offsets|commits)/\.\S+\.tmp does not exist")
+_NO_FOLDER = re.compile(r"/(?:offsets|commits)/\.\S+\.tmp[^\n]*(?:does not exist|No such file)")
 _OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ([^\n]+)")
 _BOUND = "Bound batches with per_batch=, or give it more, as with spark.driver.memory=4g"
 

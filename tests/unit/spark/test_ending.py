@@ -71,9 +71,15 @@ def test_an_error_of_a_worker_is_the_one_that_it_raised() -> None:
     assert str(error).startswith("over=2: 3 changed windows wait to emit.")
 
 
-def test_a_checkpoint_that_was_deleted_is_named() -> None:
-    text = "[STREAM_FAILED] Query [id = 1] terminated with exception: "
-    text += "File file:/lake/ck/offsets/.1.850b175c.tmp does not exist SQLSTATE: XXKST"
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "File file:/lake/ck/offsets/.1.850b175c.tmp does not exist",
+        "chmod: cannot access '/lake/ck/commits/.1.850b175c.tmp': No such file or directory",
+    ],
+)
+def test_a_checkpoint_that_was_deleted_is_named(cause: str) -> None:
+    text = f"[STREAM_FAILED] Query [id = 1] terminated with exception: {cause} SQLSTATE: XXKST"
     error = error_of_muntin(StreamingQueryException(text), 0)
     assert isinstance(error, LeaseLostError)
     assert str(error).startswith("the checkpoint was deleted while the query ran")
