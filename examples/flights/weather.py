@@ -16,7 +16,8 @@ import muntin as mt
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FLIGHT_COLUMNS = "scheduled timestamp_ntz, origin string, dep_delay long"
+FLIGHT_COLUMNS = """scheduled timestamp_ntz, landed timestamp_ntz, origin string, dest string,
+             carrier string, flight long, dep_delay long"""
 READING_COLUMNS = """origin string, at timestamp_ntz, known timestamp_ntz, temp double,
                      wind_speed double, precip double, visib double"""
 LATENESS, GRACE = "1 hour", "1 day"
