@@ -77,6 +77,7 @@ class StandaloneOperator(Closeable):
     ) -> None:
         self.store = stores.memory() if store is None else store
         self._clock = clock
+        self._opened_at = clock()
         self._downstream = downstream
         self._errors = errors
         self._name = name
@@ -97,7 +98,8 @@ class StandaloneOperator(Closeable):
     def timeout(self, now: TimeLike = None) -> bool:
         """Set the clock: triggers on the wall clock emit, and refused outputs are sent again.
 
-        Call it regularly, because nothing else advances the operator's clock.
+        Call it regularly, because nothing else advances the operator's clock. Before the first call
+        the clock stands at the time at which the operator was created, if that is earlier.
 
         Args:
             now: The wall clock; by default that of the operator's ``clock``. It never goes back.
@@ -116,6 +118,8 @@ class StandaloneOperator(Closeable):
         if self._has_pending and not self._deliver():  # step 1
             return False
         self._drain()
+        if self._windows.clock.wall is None and self._opened_at < wall:
+            self._run_steps(lambda: self._windows.start_clock(self._opened_at))
         self._run_steps(lambda: self._windows.tick(wall))  # steps 2 and 3
         return self._deliver()
 

@@ -67,6 +67,8 @@ BOUNDS: dict[str, tuple[Any, Kind | None, Kind | None, Bound]] = {
     "before alone": (("1 minute", 0), None, None, Within(MINUTE, 0)),
     "after alone": ((0, "1 minute"), None, None, Within(0, MINUTE)),
     "at once": ("0 s", None, None, Within(0, 0)),
+    "at once, as a number": (0, None, None, Within(0, 0)),
+    "at once, as two numbers": ((0, 0), None, None, Within(0, 0)),
     "wholly after": (("-5 s", "10 s"), None, None, Within(-5 * SECOND, 10 * SECOND)),
     "wholly before": (
         (timedelta(seconds=10), timedelta(seconds=-5)), None, None,
@@ -99,7 +101,6 @@ def test_what_bounds_a_pair(case: str) -> None:
 UNBOUNDED: dict[str, tuple[Any, Kind | None, Kind | None, str, str]] = {
     "nothing": (None, None, None, "within", 'give within="10 minutes"'),
     "three lengths": (("1 s", "2 s", "3 s"), None, None, "within", "give one length, or two"),
-    "no length": ((0, 0), None, None, "within", "give one length, or two"),
     "a number": ((1, 0), None, None, "within", "write for example"),
     "two axes": (("1 s", rows(1)), None, None, "within", "both as durations, or both as"),
     "sessions on one side": (None, session("1 s"), None, "session", "the same gap"),
