@@ -26,10 +26,6 @@ from muntin.stores import KeyValue
 
 _log = logging.getLogger("muntin.standalone")
 
-# The most single messages to buffer: enough to make the cost of a step per message small.
-MAX_BUFFERED = 32_768
-
-
 TimeLike = int | datetime | str | None
 """A position: microseconds, a datetime or ISO 8601 text; on the rows axis a number."""
 
