@@ -30,6 +30,7 @@ from muntin.sql.time_bounds import Sides, find_equated_columns
 from muntin.sql.triggers import collect_emit_spans, lower_emit
 
 _ON = "write ON Orders.id = Shipments.id"
+_FILTERED = "filter a side before it is joined: JOIN (SELECT ... WHERE ...) AS one ON ..."
 
 ResolveTable = Callable[[TableExpression, str | None], ResolvedRelation]
 """Resolves one side of a join from its table or query, and its alias."""
@@ -61,7 +62,9 @@ def lower_join(
     pair = lower_join_bound(
         cursor, join, collect_conditions(select, join), left, right, changes=emit.changes
     )
-    equal_columns, filters = _split_conditions(cursor, select, join, pair.rest, (left, right))
+    equal_columns, filters, version_conditions = _split_conditions(
+        cursor, select, join, pair.rest, (left, right)
+    )
     firing = set_default_policies(lower_emit(cursor.sql, emit, pair.bound.axis, is_join=True))
     parts = zip((left, right), zip(*equal_columns, strict=True), pair.times, strict=True)
     left_spec, right_spec = (
@@ -70,18 +73,19 @@ def lower_join(
     )
     spans = _collect_spans(select, join)
     spec = _build_spec(cursor, join, left_spec, right_spec, pair.bound, spans)
-    outputs, unqualified = _lower_select_list(cursor, select, filters, sides)
+    scope = Scope(cursor)
+    version_condition = _render_all(scope, version_conditions, sides)
+    conditions = [*filters, *version_conditions]
+    outputs, unqualified = _lower_select_list(cursor, select, conditions, sides, version_condition)
     if isinstance(pair.bound, Newest):
         _check_identity(cursor, select, filters, outputs)
-    texts = [render_sides(Scope(cursor), part, sides) for part in filters]
-    where = " AND ".join(texts if len(texts) < 2 else [f"({text})" for text in texts]) or None
     joining = Joining(
         left.resolved.relation,
         right.resolved.relation,
         (left.name, right.name),
         spec,
         outputs,
-        where,
+        _render_all(scope, filters, sides, version_condition),
         unqualified,
         merged=bool(join.using),
         clocks=(left.resolved.input_options.clock, right.resolved.input_options.clock),
@@ -214,28 +218,53 @@ def _check_identity(
             cursor.fail(select.span, f"a pair is identified by {name}, which isn't shown", hint)
 
 
-def render_sides(scope: Scope, node: exp.Expr, sides: Sides) -> str:
-    """Return the text of an expression, with columns qualified by the names of their sides."""
+def render_sides(
+    scope: Scope, node: exp.Expr, sides: Sides, version_condition: str | None = None
+) -> str:
+    """Return the text of an expression, with columns qualified by the names of their sides.
+
+    With ``version_condition``, columns of the right side are NULL where it isn't true.
+    """
 
     def render_part(part: exp.Expr) -> str | None:
         first = part.parts[0] if isinstance(part, exp.Column) and len(part.parts) > 1 else None
         if first is None or first.name.lower() not in sides:
             return None
         rest = scope.locate(first)[1], scope.locate_separable(part)[1]
-        return SIDE_COLUMNS[sides[first.name.lower()]] + scope.text[slice(*rest)]
+        side = sides[first.name.lower()]
+        text = SIDE_COLUMNS[side] + scope.text[slice(*rest)]
+        if side == 0 or version_condition is None:
+            return text
+        return f"CASE WHEN {version_condition} THEN {text} END"
 
     return scope.rewrite(node, render_part)
 
 
+def _render_all(
+    scope: Scope, parts: Sequence[exp.Expr], sides: Sides, version_condition: str | None = None
+) -> str | None:
+    """Return the text of several conditions, all of which hold; ``None`` without any."""
+    texts = [render_sides(scope, part, sides, version_condition) for part in parts]
+    return " AND ".join(texts if len(texts) < 2 else [f"({text})" for text in texts]) or None
+
+
 def _lower_select_list(
-    cursor: Cursor, select: Select, filters: Sequence[exp.Expr], sides: Sides
+    cursor: Cursor,
+    select: Select,
+    conditions: Sequence[exp.Expr],
+    sides: Sides,
+    version_condition: str | None,
 ) -> tuple[tuple[Column, ...] | None, tuple[str, ...]]:
-    """Return the output columns, and the names of unqualified columns in them and in filters."""
+    """Return the output columns, and the names of unqualified columns in them and in conditions."""
     scope = Scope(cursor)
     unqualified = []
-    for node in walk(*select.scalars, *filters):
+    for node in walk(*select.scalars, *conditions):
         if isinstance(node, exp.Column) and node.parts[0].name.lower() not in sides:
             unqualified.append(node.parts[0].name)
+            if version_condition is not None:
+                hint = "write the side before its name, as in rates.price"
+                problem = "a condition beside AS OF needs to know the side of each column"
+                scope.fail(scope.locate(node), problem, hint)
         if isinstance(node, exp.Window):
             hint = "compute it from the pairs"
             scope.fail(scope.locate(node), "OVER can't stand beside JOIN", hint)
@@ -243,12 +272,15 @@ def _lower_select_list(
         if item.qualifier is not None:
             refuse_side_star(scope, item)
     if len(select.items) == 1 and select.items[0].scalar is None:
+        if version_condition is not None:
+            problem = "* doesn't show which columns a condition beside AS OF leaves NULL"
+            scope.fail(select.items[0].span, problem, "name the columns")
         return None, tuple(unqualified)
     columns: list[Column] = []
     for item in select.items:
         if item.scalar is None:
             scope.fail(item.span, "* stands beside other columns", "name the columns")
-        text = render_sides(scope, item.scalar, sides)
+        text = render_sides(scope, item.scalar, sides, version_condition)
         last = item.scalar.name if isinstance(item.scalar, exp.Column) else None
         name = item.alias or last or scope.render_with(item.scalar, {})
         if any(name.lower() == column.name.lower() for column in columns):
@@ -264,12 +296,15 @@ def _split_conditions(
     join: Join,
     conditions: Sequence[exp.Expr],
     both_sides: tuple[JoinSide, JoinSide],
-) -> tuple[list[tuple[str, str]], list[exp.Expr]]:
-    """Return the equal columns of a pair, and the conditions that filter pairs."""
+) -> tuple[list[tuple[str, str]], list[exp.Expr], list[exp.Expr]]:
+    """Return the equal columns of a pair, the conditions that filter pairs, and those of versions.
+
+    The version of a left row that fulfils no condition of a left join's versions is NULL.
+    """
     has_all_conditions = join.is_comma_join or _where_bounds_pairs(select, join)
     filters = [] if select.where is None or has_all_conditions else [select.where]
     if join.using:
-        return [(name, name) for name in join.using], filters
+        return [(name, name) for name in join.using], filters, []
     sides = {side.name.lower(): index for index, side in enumerate(both_sides)}
     pairs = [(part, find_equated_columns(part, sides)) for part in conditions]
     equal_columns = [
@@ -278,7 +313,12 @@ def _split_conditions(
         if p is not None
     ]
     others = [part for part, pair in pairs if pair is None]
-    if (others and join.how != "inner") or not equal_columns:
+    if not equal_columns:
         span = Scope(cursor).locate(others[0]) if others else join.span
         cursor.fail(span, "a join compares equal columns, one of each side", _ON)
-    return equal_columns, [*others, *filters]
+    if not others or join.how == "inner":
+        return equal_columns, [*others, *filters], []
+    if join.how != "left" or not (join.is_asof or join.source.as_of is not None):
+        span = Scope(cursor).locate(others[0])
+        cursor.fail(span, f"a {join.how} join compares equal columns only", _FILTERED)
+    return equal_columns, filters, others

@@ -137,6 +137,19 @@ def test_other_conditions_of_an_inner_join_choose_among_its_pairs():
 
 
 OVER = "OVER (ORDER BY ts RANGE 1 HOUR PRECEDING)"
+AS_OF = (
+    "SELECT a.k, b.n FROM a WATERMARK ts DELAY OF 0 SECONDS LEFT JOIN b FOR SYSTEM_TIME AS OF a.ts "
+    "WATERMARK ts DELAY OF 0 SECONDS ON a.k = b.k"
+)
+
+
+def test_a_version_that_fulfils_no_condition_of_a_left_join_is_null():
+    joining = joined(f"{AS_OF} AND b.n > 1 AND a.n < 5 WHERE b.n IS NULL")
+    condition = "(__muntin_right.n > 1) AND (__muntin_left.n < 5)"
+    assert joining.where == f"CASE WHEN {condition} THEN __muntin_right.n END IS NULL"
+    assert [column.text for column in joining.columns or ()] == [
+        "__muntin_left.k", f"CASE WHEN {condition} THEN __muntin_right.n END"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -184,9 +197,15 @@ OVER = "OVER (ORDER BY ts RANGE 1 HOUR PRECEDING)"
         (
             "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k AND a.n > b.n "
             "AND b.ts BETWEEN a.ts - INTERVAL 1 HOUR AND a.ts",
-            "a join compares equal columns",
+            "a left join compares equal columns only; filter a side before it is joined",
             "a.n > b.n",
         ),
+        (
+            f"{AS_OF} AND b.n > 1".replace("a.k, b.n", "*", 1),
+            "* doesn't show which columns a condition beside AS OF leaves NULL",
+            "*",
+        ),
+        (f"{AS_OF} AND n > 1", "needs to know the side of each column", None),
         (
             f"{ON} b.ts BETWEEN a.ts - INTERVAL '1' MONTH AND a.ts",
             "month has no fixed length",
