@@ -67,6 +67,26 @@ def test_a_version_that_fulfils_no_condition_of_a_left_join_is_null() -> None:
     assert results.select("id", "price").rows() == [("x", None), ("x", 60), ("y", None)]
 
 
+@pytest.mark.parametrize(
+    ("order", "offset", "value"),
+    [
+        ("at DESC", " OFFSET FOR (partition, offset)", 2),
+        ("at ASC", " OFFSET FOR (partition, offset)", 3),
+        ("v ASC", " OFFSET FOR (partition, offset)", 1),
+        ("at DESC", "", 1),
+    ],
+)
+def test_rows_of_equal_times_are_numbered_by_arrival(order: str, offset: str, value: int) -> None:
+    frame = pl.DataFrame({"v": [3, 1, 2], "partition": [0] * 3, "offset": [0, 1, 2]})
+    results = mt.sql(
+        f"WITH o AS (SELECT * FROM t{offset}) SELECT v FROM (SELECT *, ROW_NUMBER() OVER "
+        f"(PARTITION BY window_start, window_end ORDER BY {order}) AS n FROM "
+        "TABLE(TUMBLE(TABLE o, DESCRIPTOR(at), INTERVAL '10' SECOND))) WHERE n = 1",
+        t=frame.with_columns(at=pl.lit(datetime(2026, 1, 1))),
+    ).results
+    assert results["v"].to_list() == [value]
+
+
 def test_a_session_of_ksqldb_ends_at_its_last_message() -> None:
     results = mt.sql(
         "SELECT page, WINDOWSTART AS starts, WINDOWEND AS ends FROM clicks "
