@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -170,20 +171,30 @@ class Fetcher:
 
 # Checksums and compression, both part of the extra `kafka`.
 _NEEDED = ("google_crc32c", "cramjam")
-_FETCHERS: dict[str, Fetcher | None] = {}
+
+
+class _Fetchers(threading.local):
+    """The fetchers of a thread: queries in several threads must not share a connection."""
+
+    def __init__(self) -> None:
+        self.by_client: dict[str, Fetcher | None] = {}
+
+
+FETCHERS = _Fetchers()
 
 
 def fetcher_of(client: Mapping[str, str]) -> Fetcher | None:
-    """Return the fetcher of a cluster, kept over batches; ``None`` if it needs librdkafka."""
+    """Return this thread's fetcher of a cluster; ``None`` if the cluster needs librdkafka."""
     if not all(map(find_spec, _NEEDED)):
         return None
     name = json.dumps(dict(client), sort_keys=True)
-    if name not in _FETCHERS:
+    fetchers = FETCHERS.by_client
+    if name not in fetchers:
         try:
-            _FETCHERS[name] = Fetcher(client)
+            fetchers[name] = Fetcher(client)
         except FetchError:
-            _FETCHERS[name] = None
-    return _FETCHERS[name]
+            fetchers[name] = None
+    return fetchers[name]
 
 
 def _encode(ranges: Sequence[FetchProgress], *, committed: bool) -> bytes:

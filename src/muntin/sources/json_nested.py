@@ -18,6 +18,7 @@ from muntin.engine.session_zone import SessionZone
 from muntin.sources.decimals import decimal_of
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.sources.lists import list_of
+from muntin.sources.payloads import Decoded
 from muntin.sources.text_values import REAL, WHOLE, convert_texts, is_readable, null_malformed
 
 _BITS = {pl.Int8: 8, pl.Int16: 16, pl.Int32: 32, pl.Int64: 64}
@@ -59,10 +60,17 @@ class NestedJsonPayloads:
     columns: dict[str, pl.DataType]
     zone: SessionZone
 
-    def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
+    @property
+    def shape(self) -> str:
+        """The format of a payload, for messages."""
+        return "a JSON object"
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads; a message whose member isn't of its column's type is malformed."""
         plain = {name: dtype for name, dtype in self.columns.items() if is_readable(dtype)}
-        frame, bad = JsonPayloads(plain, self.zone).decode(values)
+        frame, bad, of_plain = JsonPayloads(plain, self.zone).decode(values)
+        numbers = {name: number for number, name in enumerate(self.columns)}
+        faults = np.array([*(numbers[name] for name in plain), -1], np.int16)[of_plain]
         wrong = bad.to_numpy().copy()
         messages = [
             None if is_bad else _parse_object(value)
@@ -76,10 +84,11 @@ class NestedJsonPayloads:
                 continue
             members = [None if message is None else message.get(name) for message in messages]
             column, unlike = _convert_column(members, dtype, self.zone)
+            faults[unlike & ~wrong] = numbers[name]
             wrong |= unlike
             columns.append(column.cast(dtype).alias(name))
         bad = pl.Series(wrong)
-        return null_malformed(pl.DataFrame(columns), bad), bad
+        return Decoded(null_malformed(pl.DataFrame(columns), bad), bad, faults)
 
 
 def _parse_object(payload: bytes | None) -> dict[str, Any] | None:
@@ -106,9 +115,9 @@ def _convert_column(values: list[Any], dtype: Any, zone: SessionZone) -> tuple[p
         return _convert_lists(values, dtype, zone, missing)
     if isinstance(dtype, (pl.Datetime, pl.Date)):
         texts = [value if type(value) is str else None for value in values]
-        frame, _ = convert_texts(
+        frame = convert_texts(
             pl.DataFrame({"": pl.Series(texts, dtype=pl.String)}), {"": dtype}, zone
-        )
+        ).rows
         return frame.to_series(), frame.to_series().is_null().to_numpy() & ~missing
     read = _choose_converter(dtype)
     converted = [None if value is None else read(value) for value in values]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
+import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -48,7 +49,16 @@ _DEFAULTS = {
 }
 
 PartitionName = tuple[str, int]
-_CONSUMERS: dict[str, Any] = {}
+
+
+class _Consumers(threading.local):
+    """The consumers of a thread: queries in several threads must not share one."""
+
+    def __init__(self) -> None:
+        self.by_settings: dict[str, Any] = {}
+
+
+CONSUMERS = _Consumers()
 
 
 class Range(NamedTuple):
@@ -173,9 +183,10 @@ class _Reading:
         self.servers = client["bootstrap.servers"]
         settings = {**_DEFAULTS, **client, **_CONSUMER}
         settings_key = json.dumps(settings, sort_keys=True)
-        if settings_key not in _CONSUMERS:
-            _CONSUMERS[settings_key] = Consumer(settings)
-        self.consumer = _CONSUMERS[settings_key]
+        consumers = CONSUMERS.by_settings
+        if settings_key not in consumers:
+            consumers[settings_key] = Consumer(settings)
+        self.consumer = consumers[settings_key]
 
     def _create_columns(self, partition: PartitionName) -> Columns:
         return Columns(*partition, {name: [] for name in self.getters})

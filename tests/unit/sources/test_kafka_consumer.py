@@ -60,7 +60,7 @@ class Script:
 def reading(monkeypatch: pytest.MonkeyPatch) -> Any:
     def start(script: Script, *ranges: Range, lossy: bool = False) -> list[Columns]:
         monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: script)
-        monkeypatch.setattr(kafka_consumer, "_CONSUMERS", {})
+        monkeypatch.setattr(kafka_consumer.CONSUMERS, "by_settings", {})
         return [columns for parts in read(CLIENT, lossy, ranges, FIELDS) for columns in parts]
 
     return start

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -137,11 +138,20 @@ def test_a_broker_that_was_away_is_asked_again(broker: Kafka, client: dict[str, 
     broker.send(topic, [(0, None, b"%d" % n) for n in range(10)])
     ranges = [Range(topic, 0, 0, 10)]
     before = messages(list(read(client, False, ranges, FIELDS)))
-    for fetcher in filter(None, fetch._FETCHERS.values()):
+    for fetcher in filter(None, fetch.FETCHERS.by_client.values()):
         for connection in fetcher._connections.values():
             connection.close()
     assert messages(list(read(client, False, ranges, FIELDS))) == before
     assert messages(list(read(client, False, ranges, FIELDS))) == before
+
+
+def test_each_thread_has_connections_of_its_own() -> None:
+    servers = {"bootstrap.servers": "h:1"}
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(fetch.fetcher_of, servers).result()
+    assert fetch.fetcher_of(servers) is fetch.fetcher_of(servers)
+    assert other is not None
+    assert other is not fetch.fetcher_of(servers)
 
 
 def test_settings_that_arent_followed_are_left_to_librdkafka() -> None:

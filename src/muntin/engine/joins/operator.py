@@ -9,6 +9,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.arrival import make_parts
+from muntin.engine.examples import find_examples
 from muntin.engine.joins.joiner import Joiner, SideArrival
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.shard import JoinShard
@@ -79,7 +80,9 @@ class JoinStep:
             arrived[side].append(SideArrival(messages, rejected=rejected, **part.header["arrival"]))
         clock = self.shard.state.wall or 0 if wall is None else wall
         output = self.shard.step(arrived, clock, final=final)
-        return StepOutput({RESULTS: output.results, REJECTED: output.rejected}, output.progress)
+        examples = find_examples(output.rejected, self.joiner.example_columns)
+        rows = {RESULTS: output.results, REJECTED: output.rejected}
+        return StepOutput(rows, output.progress | examples)
 
 
 def open_join_shard(

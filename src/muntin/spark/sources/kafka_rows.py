@@ -39,6 +39,7 @@ from muntin.sources.kafka_ranges import (
     refuse_recreated,
     split_ranges,
 )
+from muntin.sources.kafka_sizes import MessageSizes
 from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.jvm import is_connected
 from muntin.spark.host.internals.plans import recall, remember
@@ -67,6 +68,8 @@ RANGES = pa.schema(
     ]
 )
 KAFKA_SOURCE = "muntin_kafka"
+# The bytes of a batch for each task by default.
+_TASK_BYTES = 128 << 20
 _SOURCE = "_muntin_columnar"
 
 
@@ -90,6 +93,7 @@ class _Reader:
         self._broker: Broker | None = None
         self._last: tuple[Described, Offsets] | None = None
         self._planned_offset: dict[str, Any] | None = None
+        self._sizes = MessageSizes(topics.client)
 
     @property
     def broker(self) -> Broker:
@@ -148,6 +152,8 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = newest
         if isinstance(limit, ReadMaxRows):
             ends = limit_batch(before, newest, limit.max_rows)
+        most = self.topics.bytes_per_batch or self.tasks * _TASK_BYTES
+        ends = self._sizes.limit(before, ends, most)
         # Without new messages, keep the offset: a new clock alone would start a batch.
         if not ranges:
             return start
