@@ -1,4 +1,4 @@
-"""Clocks of tables, and the watermarks that they define.
+"""Clocks, the watermarks that they define, and the watermark of a table that several clocks write.
 
 A clock belongs to a topic. It follows the times of the topic's events, or a field of their values,
 in order of arrival; so it is the same for all partitions, and however the topic is cut
@@ -8,7 +8,7 @@ writes the table has passed it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -82,6 +82,36 @@ class Visibility(NamedTuple):
 
 
 EVERYTHING_VISIBLE = Visibility()
+
+
+def compute_table_watermark(
+    feeds: Iterable[str],
+    watermarks: Mapping[str, int],
+    moved: Mapping[str, int],
+    wall: int,
+    idle: int | None,
+) -> int:
+    """Return the watermark of a table: that of its slowest clock that isn't idle.
+
+    Args:
+        feeds: The clocks that write the table.
+        watermarks: The watermark of each clock.
+        moved: When each clock last advanced, by the wall clock.
+        wall: The wall clock.
+        idle: How long a clock may rest until the table stops waiting for it; ``None`` for forever.
+
+    Example:
+        >>> watermarks, moved = {"a": 7, "b": 3}, {"a": 100, "b": 50}
+        >>> compute_table_watermark("ab", watermarks, moved, 100, 51)
+        3
+        >>> compute_table_watermark("ab", watermarks, moved, 100, 50)
+        7
+    """
+    present = [feed for feed in feeds if feed in watermarks]
+    active = [feed for feed in present if idle is None or wall - moved.get(feed, wall) < idle]
+    if active:
+        return min(watermarks[feed] for feed in active)
+    return max((watermarks[feed] for feed in present), default=MIN_POSITION)
 
 
 def is_same_function(one: Callable[..., Any] | None, other: Callable[..., Any] | None) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from muntin.engine.clocks import InputClocks
 from muntin.model.axis import MIN_POSITION
 from muntin.model.errors import StateCorruptedError
 from muntin.model.sessions import Sessions
@@ -17,6 +16,7 @@ from muntin.tables.clocks import (
     FieldClock,
     Relative,
     Visibility,
+    compute_table_watermark,
 )
 from muntin.tables.current import EventCursor, find_cursor
 from muntin.tables.entries import Entries, SetEntries
@@ -229,19 +229,13 @@ class TableShard(Lender):
             self.stored.change_members(position, key, add, discard)
 
     def advance(self) -> None:
-        """Advance the table's watermark to that of the slowest active clock that writes it."""
+        """Advance the table's watermark to that of the slowest clock that writes it."""
         part = self.part
         watermarks = {**part.watermarks, WALL_CLOCK: part.wall}
-        clocks = InputClocks(
-            {
-                feed: [watermarks[feed], None, part.moved.get(feed)]
-                for feed in self.feeds
-                if feed in watermarks
-            }
+        upto = compute_table_watermark(
+            self.feeds, watermarks, part.moved, part.wall, part.rules.idle
         )
-        upto = clocks.find_slowest_time(part.rules.idle, part.wall)
-        if upto is not None:
-            self.watermark = max(self.watermark, upto)
+        self.watermark = max(self.watermark, upto)
 
     def close(self, *, emit: bool, final: bool) -> list[TableEntry]:
         """Drop the windows that have expired.
