@@ -10,7 +10,6 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.operator import REJECTED, RESULTS, ShardState, Task, TaskWatermark
 from muntin.engine.results import no_results
-from muntin.engine.windows.dedup import each_of
 from muntin.engine.windows.operator import WindowOperator
 from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.errors import OptionError
@@ -65,7 +64,7 @@ class StoredAggregation(StoredWindows):
         self.shard = self.window_step.shard
         rejected = self.combiner.nothing_rejected.with_columns(columns.number(columns.WATERMARK))
         nothing = {RESULTS: no_results(self.combiner), REJECTED: rejected}
-        self._finish_opening(self.shard.state, self._to_step_rows(nothing))
+        self._finish_opening(self.shard.state, nothing)
 
     @property
     def next_offsets(self) -> dict[Any, int]:
@@ -79,8 +78,8 @@ class StoredAggregation(StoredWindows):
     def process_each(self, messages: pl.DataFrame) -> list[StepRows]:
         """Process single messages as if each were a batch of its own."""
         # Of several clocks the slowest may let the watermark pass many windows.
-        each = None if self.spec.clocks else each_of(self.shard)
-        together = each is not None and each.takes_each(self.clock.read(self.shard.state))
+        wall = self.clock.read(self.shard.state)
+        together = not self.spec.clocks and self.window_step.takes_each(wall)
         steps = split_steps(messages, self.combiner, self.shard, together=together)
         return [self._step(part, each=emits_each) for part, emits_each in steps]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import polars as pl
@@ -23,6 +22,10 @@ from muntin.standalone.join_cuts import split_join_steps
 from muntin.standalone.stored_windows import StepRows, StoredWindows, cast_bounds
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
+
+
+def _make_task(side: SideName, reached: int | None = None) -> Task:
+    return Task(side, 0, 1, reached=lambda: reached)
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class StoredJoin(StoredWindows):
         nothing = {RESULTS: self.joiner.make_empty_results(), REJECTED: self.joiner.empty_rejected}
         for side, names in outputs.items():
             nothing[side] = build_window_output(self.joiner, side, names, [])
-        self._finish_opening(self.shard.state, self._to_step_rows(nothing))
+        self._finish_opening(self.shard.state, nothing)
 
     @property
     def watermarks(self) -> dict[SideName, int | None]:
@@ -148,13 +151,12 @@ class StoredJoin(StoredWindows):
         wall = self.clock.read(self.shard.state)
         parts: list[Part] = []
         for side, frame in (messages or {}).items():
-            parts += self.operator.prepare([frame], Task(side, 0, 1))
+            parts += self.operator.prepare([frame], _make_task(side))
         for side, time in (latest or {}).items():
-            parts += self.operator.prepare([], Task(side, 0, 1, reached=partial(int, time)))
+            parts += self.operator.prepare([], _make_task(side, time))
         return self._to_step_rows(self.join_step.run(parts, wall, final=final).rows)
 
     def _to_step_rows(self, rows: StepRows) -> StepRows:
-        """Return the rows of a step in the types of the messages, without accompanying columns."""
         return {
             RESULTS: self._hide_columns(rows[RESULTS]),
             REJECTED: self._format_rejected(rows[REJECTED]),

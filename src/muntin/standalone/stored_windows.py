@@ -73,9 +73,9 @@ class StoredWindows(ABC):
         }
         self._state: State | None = None
 
-    def _finish_opening(self, state: State, empty: StepRows) -> None:
+    def _finish_opening(self, state: State, nothing: StepRows) -> None:
         self.clock.resume(state)
-        self._state, self.empty = state, empty
+        self._state, self.empty = state, self._to_step_rows(nothing)
 
     @property
     def is_open(self) -> bool:
@@ -108,6 +108,10 @@ class StoredWindows(ABC):
     @abstractmethod
     def _step(self) -> StepRows:
         """Run a step without messages."""
+
+    @abstractmethod
+    def _to_step_rows(self, rows: StepRows) -> StepRows:
+        """Convert rows of the engine to the types of the messages, without internal columns."""
 
 
 def cast_bounds(windows: pl.DataFrame, time_type: pl.DataType) -> pl.DataFrame:

@@ -25,7 +25,7 @@ from muntin.engine.sessions.cut_shard import CutSessionShard
 from muntin.engine.sessions.shard import SessionShard
 from muntin.engine.windows.by_count import ArrivalShard
 from muntin.engine.windows.combine import Combined, Combiner
-from muntin.engine.windows.dedup import DedupShard, PartitionedShard, step_each
+from muntin.engine.windows.dedup import DedupShard, PartitionedShard, each_of, step_each
 from muntin.engine.windows.each import EachShard
 from muntin.engine.windows.filling import FillingShard, InterpolatingShard
 from muntin.engine.windows.sliding import SlidingShard
@@ -100,6 +100,11 @@ class WindowStep:
         combined = receive_parts(self.combiner, parts, state.judging)
         output = self.shard.step(combined, state.wall or 0 if wall is None else wall, final=final)
         return self._to_output(output)
+
+    def takes_each(self, wall: int) -> bool:
+        """Return whether ``run_each`` is possible with the policies and the waiting windows."""
+        inner = each_of(self.shard)
+        return inner is not None and inner.takes_each(wall)
 
     def run_each(self, messages: pl.DataFrame, wall: int) -> StepOutput:
         """Process single messages with one step, which emits as a step for each would."""
