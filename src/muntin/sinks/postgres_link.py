@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from muntin.model.errors import MissingExtraError, OptionError, SinkError
+from muntin.model.references import resolve, resolve_address, resolve_all
+from muntin.model.secrets import REFERENCE
 from muntin.sinks.postgres_rows import ROW_ERRORS
 from muntin.sinks.unwritable import RowsRefusedError
 
@@ -28,24 +30,17 @@ class PostgresLink:
 
     def __init__(self, dsn: str, patience: float, password: str | None = None) -> None:
         try:
-            from psycopg import ProgrammingError
-            from psycopg.conninfo import conninfo_to_dict, make_conninfo
+            import psycopg  # noqa: F401
         except ImportError as error:
             raise MissingExtraError("to_postgres()", "postgres") from error
-        try:
-            parameters = conninfo_to_dict(dsn)
-        except ProgrammingError:
-            hint = "write it as 'postgresql://user@host:5432/database' or 'host=… dbname=…'"
-            raise OptionError("dsn", "(hidden)", "isn't an address", hint) from None
+        self._dsn, self._password = dsn, password
+        parameters = self._find_parameters()
         self.location = "{}:{}/{}".format(
             parameters.get("host") or "localhost",
             parameters.get("port") or 5432,
             parameters.get("dbname") or "",
         )
         self.patience = patience
-        more = {} if password is None else {"password": password}
-        waits = parameters.get("connect_timeout") or 10
-        self._dsn = make_conninfo(dsn, connect_timeout=waits, **more)
         self._connection: Connection[Any] | None = None
 
     def __repr__(self) -> str:
@@ -95,22 +90,44 @@ class PostgresLink:
             self._connection.close()
             self._connection = None
 
+    def _find_parameters(self) -> dict[str, Any]:
+        """Return the parameters of connections, with the secrets that references name."""
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
+
+        # Between keywords and values, a value with spaces would end too early.
+        is_address = "://" in self._dsn or REFERENCE.fullmatch(self._dsn) is not None
+        try:
+            dsn = resolve_address("dsn", self._dsn) if is_address else self._dsn
+            pairs = conninfo_to_dict(dsn).items()
+        except ProgrammingError:
+            hint = "write it as 'postgresql://user@host:5432/database' or 'host=… dbname=…'"
+            raise OptionError("dsn", "(hidden)", "isn't an address", hint) from None
+        parameters = {name: str(value) for name, value in pairs}
+        if not is_address:
+            parameters = resolve_all(parameters)
+        if self._password is not None:
+            parameters["password"] = resolve("password", self._password)
+        return {"connect_timeout": 10, **parameters}
+
     def _open(self) -> Connection[Any]:
         import psycopg
 
         if self._connection is None or self._connection.closed:
             self._connection = None
             # Without prepared statements the connection may go through a pooler.
+            parameters = {**self._find_parameters(), "application_name": "muntin"}
             self._connection = psycopg.connect(
-                self._dsn, autocommit=True, prepare_threshold=None, application_name="muntin"
+                autocommit=True, prepare_threshold=None, **parameters
             )
         return self._connection
 
     def _is_reachable(self) -> bool:
         """Return whether a server accepts connections, though not ours."""
         from psycopg import pq
+        from psycopg.conninfo import make_conninfo
 
-        return pq.PGconn.ping(self._dsn.encode()) == pq.Ping.OK
+        return pq.PGconn.ping(make_conninfo(**self._find_parameters()).encode()) == pq.Ping.OK
 
     def _explain(self, error: Exception, refused: bool) -> str:
         message = " ".join(str(error).split())

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from muntin.model.references import resolve_all
 from muntin.sources.kafka_connection import Connection, ConnectionSettings, FetchError
 from muntin.sources.record_batches import (
     Aborted,
@@ -98,7 +99,7 @@ class Fetcher:
     """
 
     def __init__(self, client: Mapping[str, str]) -> None:
-        self.settings = ConnectionSettings.of(client)
+        self.settings = ConnectionSettings.of(resolve_all(client))
         self.committed = client.get("isolation.level") == _COMMITTED
         self.client = client
         self._connections: dict[int, Connection] = {}

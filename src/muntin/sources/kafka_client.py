@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from muntin.model.errors import OptionError
+from muntin.model.references import resolve, resolve_all
+from muntin.model.secrets import has_secret
 from muntin.sources.kafka_options import (
     DATA_LOSS,
     JAVA_EQUIVALENTS,
@@ -38,6 +40,7 @@ def of_connector(options: Mapping[str, str]) -> dict[str, str]:
         refuse_unknown_name("options", name)
         is_connectors = "." not in name or name in PLANNING or name.startswith("kafka.")
         named[name if is_connectors else f"kafka.{name}"] = str(value)
+    named = _resolve_plain_options(named)
     _is_lossy(named)
     refuse_idle_credentials(named)
     return named
@@ -57,6 +60,7 @@ def of_librdkafka(
         OptionError: When an option isn't librdkafka's.
     """
     settings = {"bootstrap.servers": servers}
+    options = _resolve_plain_options(options)
     for name, value in options.items():
         plain = name.removeprefix("kafka.")
         if name == DATA_LOSS or name in PLANNING:
@@ -147,6 +151,22 @@ def refuse_idle_credentials(options: Mapping[str, str]) -> None:
             raise OptionError("options", name, problem, hint)
 
 
+def _resolve_plain_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return options whose references are replaced, except those of secrets."""
+    return {
+        name: str(value) if has_secret(name, str(value)) else resolve(name, str(value))
+        for name, value in options.items()
+    }
+
+
+def _resolve_if_possible(client: Mapping[str, str]) -> dict[str, str]:
+    """Return settings to check; this process may lack the secrets of those that connect."""
+    try:
+        return resolve_all(client)
+    except OptionError:
+        return {name: value for name, value in client.items() if not name.endswith(".pem")}
+
+
 def _strip_prefixes(options: Mapping[str, str]) -> dict[str, str]:
     """Return options by the names that clients have for them."""
     return {name.removeprefix("kafka."): str(value) for name, value in options.items()}
@@ -166,7 +186,7 @@ def refuse_unknown(client: Mapping[str, str], *, sends: bool = False) -> None:
     """Let librdkafka check the settings of a consumer or producer, without a connection."""
     from confluent_kafka import Consumer, KafkaException, Producer
 
-    settings: dict[str, Any] = {"log_level": "2", **client}
+    settings: dict[str, Any] = {"log_level": "2", **_resolve_if_possible(client)}
     del settings["bootstrap.servers"]
     try:
         if sends:

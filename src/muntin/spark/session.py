@@ -16,8 +16,16 @@ from pyspark.sql import SparkSession
 
 from muntin.hosts.interrupts import quit_when_terminated_as_init
 from muntin.model.errors import SettingError
+from muntin.model.references import resolve_all
+from muntin.model.secrets import reveals_secret
 from muntin.spark.host.internals import archive, versions
-from muntin.spark.host.internals.jvm import is_connected, is_running, local_cores, use_python
+from muntin.spark.host.internals.jvm import (
+    is_connected,
+    is_running,
+    local_cores,
+    start_jvm,
+    use_python,
+)
 from muntin.spark.stderr_filter import quiet_jvm
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -105,7 +113,7 @@ def session(
         verbose: Whether to print Spark's messages at startup, and each step of its Python
             processes. It has no effect if the JVM already runs.
         **more: More settings, with double underscores for dots, for example
-            ``spark__driver__memory="4g"``.
+            ``spark__driver__memory="4g"``. Write a secret as ``${env:NAME}`` or ``${file:PATH}``.
 
     Returns:
         The session, with the log level at ERROR.
@@ -128,16 +136,19 @@ def session(
     # The server of Spark Connect has settled the settings of its workers when it started.
     wanted = {**(SESSION_SETTINGS if remote else {**settings(master), **_QUIET}), **_ZONE}
     wanted |= {name.replace("__", "."): value for name, value in more.items()}
-    for name, value in wanted.items():
-        builder = builder.config(name, value)
+    # A setting that isn't text, such as True, is no reference.
+    wanted |= resolve_all({name: one for name, one in wanted.items() if isinstance(one, str)})
     # The stderr of a JVM that already runs can't be filtered any more.
     starts = not verbose and not is_running() and not remote
     local = str(master).startswith("local") and not is_running() and not remote
     private = private_machine(wanted) if local else nullcontext(dict[str, str]())
     with private as more_settings, quiet_jvm() if starts else nullcontext():
-        for name, value in more_settings.items():
+        wanted |= more_settings
+        for name, value in wanted.items():
             builder = builder.config(name, value)
         try:
+            if not is_running() and not remote:
+                _start_without_secrets(wanted, app, master)
             spark: SparkSession = builder.getOrCreate()
         except PySparkRuntimeError as error:
             if error.getCondition() != "JAVA_GATEWAY_EXITED":
@@ -150,6 +161,15 @@ def session(
         # A session that already ran uses the first python3 on the PATH.
         use_python(spark, sys.executable)
     return spark
+
+
+def _start_without_secrets(wanted: Mapping[str, str], app: str, master: str | None) -> None:
+    """Start the JVM before the session, if a setting is a secret that its arguments would show."""
+    public = {n: one for n, one in wanted.items() if not reveals_secret(n, str(one))}
+    if public.keys() == wanted.keys() or "spark.remote" in wanted:
+        return
+    chosen = {} if master is None else {"spark.master": master}
+    start_jvm({"spark.app.name": app, **chosen, **public})
 
 
 def active_session(spark: SparkSession | None) -> SparkSession:
