@@ -17,6 +17,7 @@ from muntin.model.references import resolve_all
 from muntin.model.secrets import list_references
 from muntin.sinks.batch import Batch
 from muntin.sinks.kafka_messages import Encoding, Sender
+from muntin.sinks.kafka_producer import DEFAULTS
 from muntin.sinks.sink import report_refused
 from muntin.sources.kafka_client import of_librdkafka, refuse_unknown
 from muntin.sources.kafka_columns import KAFKA_COLUMNS
@@ -177,7 +178,7 @@ def to_kafka(
         raise MissingExtraError("writing topics", "kafka")
     client, _ = of_librdkafka(servers, options or {}, "write with a function of your own")
     if options:
-        refuse_unknown(client, sends=True)
+        refuse_unknown({**DEFAULTS, **client}, sends=True)
     schema_registry = registry_at(registry)
     names = (key,) if isinstance(key, str) else key
     if names is not None:

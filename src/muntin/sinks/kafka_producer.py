@@ -15,7 +15,7 @@ from muntin.model.references import resolve_all
 
 Headers = list[tuple[str, bytes | str | None]]
 # The defaults of Java's client, so that keys are in the same partitions.
-_DEFAULTS = {
+DEFAULTS = {
     "partitioner": "murmur2_random",
     "enable.idempotence": "true",
     "message.max.bytes": "1048576",
@@ -80,7 +80,7 @@ class _SendAttempt:
         self.topic = topic
         self.unfit: dict[int, str] = {}
         self.refused = False
-        self._client = {**_DEFAULTS, **client}
+        self._client = {**DEFAULTS, **client}
         self._sends_one_by_one = "batch.num.messages" in client
         self._too_large = KafkaError.MSG_SIZE_TOO_LARGE
         self._error: Any = None

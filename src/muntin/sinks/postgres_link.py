@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,15 @@ _REFUSED_SECONDS = 2.0
 # Classes of errors that may be temporary: lost connections, deadlocks, a full disk or memory,
 # locks, a server that is stopping or starting, its machine, another server behind it.
 _TEMPORARY_ERRORS = ("08", "40", "53", "55", "57", "58", "HV")
+
+
+_UNKNOWN_PARAMETER = re.compile(r'(?:query parameter: |connection option )"(\w+)"')
+# The values of parameters for security, which libpq only checks when it connects.
+_CHOICES = {
+    "sslmode": ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+    "channel_binding": ("disable", "prefer", "require"),
+    "gssencmode": ("disable", "prefer", "require"),
+}
 
 
 class PostgresLink:
@@ -72,7 +82,7 @@ class PostgresLink:
                 if self._connection is not None and not _is_temporary(error):
                     self.close()
                     raise SinkError(self._explain(error, True)) from None
-                if self._connection is None and self._is_reachable() and not refused:
+                if self._connection is None and not refused and self._is_refused():
                     # The server may just have started; if not, waiting longer won't help.
                     refused, deadline = True, min(deadline, time.monotonic() + _REFUSED_SECONDS)
                 self.close()
@@ -100,7 +110,10 @@ class PostgresLink:
         try:
             dsn = resolve_address("dsn", self._dsn) if is_address else self._dsn
             pairs = conninfo_to_dict(dsn).items()
-        except ProgrammingError:
+        except ProgrammingError as error:
+            if name := _UNKNOWN_PARAMETER.search(str(error)):
+                hint = "write it as libpq does, such as sslmode"
+                raise OptionError("dsn", name[1], "isn't a parameter", hint) from None
             hint = "write it as 'postgresql://user@host:5432/database' or 'host=… dbname=…'"
             raise OptionError("dsn", "(hidden)", "isn't an address", hint) from None
         parameters = {name: str(value) for name, value in pairs}
@@ -108,6 +121,10 @@ class PostgresLink:
             parameters = resolve_all(parameters)
         if self._password is not None:
             parameters["password"] = resolve("password", self._password)
+        for option, values in _CHOICES.items():
+            if parameters.get(option, values[0]) not in values:
+                hint = f"give one of {', '.join(values)}"
+                raise OptionError(option, parameters[option], "isn't a choice", hint)
         return {"connect_timeout": 10, **parameters}
 
     def _open(self) -> Connection[Any]:
@@ -122,12 +139,13 @@ class PostgresLink:
             )
         return self._connection
 
-    def _is_reachable(self) -> bool:
-        """Return whether a server accepts connections, though not ours."""
+    def _is_refused(self) -> bool:
+        """Return whether a server accepts connections but not ours, or libpq refuses to connect."""
         from psycopg import pq
         from psycopg.conninfo import make_conninfo
 
-        return pq.PGconn.ping(make_conninfo(**self._find_parameters()).encode()) == pq.Ping.OK
+        answer = pq.PGconn.ping(make_conninfo(**self._find_parameters()).encode())
+        return answer in (pq.Ping.OK, pq.Ping.NO_ATTEMPT)
 
     def _explain(self, error: Exception, refused: bool) -> str:
         message = " ".join(str(error).split())

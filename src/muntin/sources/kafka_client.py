@@ -33,6 +33,8 @@ def of_connector(options: Mapping[str, str]) -> dict[str, str]:
         OptionError: When an option is unknown, or is an argument of ``kafka``.
     """
     named = {}
+    check_options(options)
+    options = _resolve_plain_options(options)
     for name, value in options.items():
         if name in RENAMED:
             hint = f"give it as {RENAMED[name]}="
@@ -40,7 +42,6 @@ def of_connector(options: Mapping[str, str]) -> dict[str, str]:
         refuse_unknown_name("options", name)
         is_connectors = "." not in name or name in PLANNING or name.startswith("kafka.")
         named[name if is_connectors else f"kafka.{name}"] = str(value)
-    named = _resolve_plain_options(named)
     _is_lossy(named)
     refuse_idle_credentials(named)
     return named
@@ -60,6 +61,7 @@ def of_librdkafka(
         OptionError: When an option isn't librdkafka's.
     """
     settings = {"bootstrap.servers": servers}
+    check_options(options)
     options = _resolve_plain_options(options)
     for name, value in options.items():
         plain = name.removeprefix("kafka.")
@@ -81,6 +83,19 @@ def of_librdkafka(
         settings[plain] = "none" if is_empty else str(value)
     refuse_idle_credentials(options)
     return settings, _is_lossy(options)
+
+
+def check_options(options: object) -> None:
+    """Refuse options that aren't names and values of text, numbers or booleans."""
+    if not isinstance(options, Mapping):
+        hint = "give a dict: {'security.protocol': 'SASL_SSL', …}"
+        raise OptionError("options", type(options).__name__, "isn't a mapping", hint)
+    for name, value in options.items():
+        if not isinstance(name, str):
+            raise OptionError("options", name, "isn't the name of an option", "give text")
+        if not isinstance(value, str | int | float):
+            problem = f"is {type(value).__name__}, not text"
+            raise OptionError("options", name, problem, "give text, or leave it out")
 
 
 def needs_java(options: Mapping[str, str]) -> str | None:
@@ -152,7 +167,17 @@ def refuse_idle_credentials(options: Mapping[str, str]) -> None:
 
 
 def _resolve_plain_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options whose references are replaced, except those of secrets."""
+    """Return options whose references are replaced, except those of secrets.
+
+    Raises:
+        OptionError: When an option is given twice, by two names.
+    """
+    names: dict[str, str] = {}
+    for name in options:
+        plain = name.removeprefix("kafka.").replace("sasl.mechanisms", "sasl.mechanism")
+        if plain in names:
+            raise OptionError("options", name, f"is also given as {names[plain]!r}", "give one")
+        names[plain] = name
     return {
         name: str(value) if has_secret(name, str(value)) else resolve(name, str(value))
         for name, value in options.items()

@@ -281,7 +281,10 @@ def _parse_client_options(left: Mapping[str, str], more: tuple[str, ...]) -> dic
         refuse_unknown_name("option", plain, valid)
         if plain in valid:
             raise OptionError(name, value, "isn't an option of this table", "leave it out")
-        options[f"kafka.{plain}" if plain != name else name] = value
+        ours = f"kafka.{plain}" if plain != name else name
+        if ours in options:
+            raise OptionError(name, "…", f"is also given as {ours!r}", "give one of them")
+        options[ours] = value
     return options
 
 

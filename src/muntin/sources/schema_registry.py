@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -140,6 +141,9 @@ def registry_at(url: str | None, patience: float = _PATIENCE) -> Registry | None
     try:
         parts = urlsplit(REFERENCE.sub("1", url))
         is_address = bool(parts.hostname) and parts.scheme in _PORTS and parts.port != 0
+        # Python leaves out spaces and line ends without a word.
+        is_address = is_address and not re.search(r"[\s\x00-\x1f]", url)
+        is_address = is_address and not parts.query and not parts.fragment
     except ValueError:
         is_address = False
     if not is_address:
