@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from muntin.hosts.interrupts import quit_when_terminated_as_init
 from muntin.model.errors import SettingError
 from muntin.model.references import resolve_all
-from muntin.model.secrets import reveals_secret
+from muntin.model.secrets import SECRET_NAMES, reveals_secret
 from muntin.spark.host.internals import archive, versions
 from muntin.spark.host.internals.jvm import (
     is_connected,
@@ -135,6 +135,9 @@ def session(
     remote = os.environ.get("SPARK_REMOTE", "").startswith("sc:")
     # The server of Spark Connect has settled the settings of its workers when it started.
     wanted = {**(SESSION_SETTINGS if remote else {**settings(master), **_QUIET}), **_ZONE}
+    if not remote:
+        # In event logs and on Spark's page; its own pattern leaves out some names of secrets.
+        wanted["spark.redaction.regex"] = f"(?i){SECRET_NAMES}"
     wanted |= {name.replace("__", "."): value for name, value in more.items()}
     # A setting that isn't text, such as True, is no reference.
     wanted |= resolve_all({name: one for name, one in wanted.items() if isinstance(one, str)})
