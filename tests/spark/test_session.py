@@ -131,7 +131,9 @@ def test_secrets_of_a_session_are_in_no_arguments_and_no_event_log(tmp_path: Pat
     (tmp_path / "s3").write_text("sesame-s3\n")
     events = tmp_path / "events"
     events.mkdir()
-    command = [sys.executable, "-c", _SECRETS, str(tmp_path)]
+    script = tmp_path / "script.py"
+    script.write_text(_SECRETS)
+    command = [sys.executable, str(script), str(tmp_path)]
     environment = {**os.environ, "ACCOUNT": "sesame-account"}
     ran = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert ran.stdout.split() == ["sesame-account", "sesame-s3", "True", "False"], ran.stderr

@@ -26,6 +26,7 @@ from muntin.spark.host.internals.jvm import (
     start_jvm,
     use_python,
 )
+from muntin.spark.security_settings import refuse_mistyped
 from muntin.spark.stderr_filter import quiet_jvm
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -119,7 +120,7 @@ def session(
         The session, with the log level at ERROR.
 
     Raises:
-        SettingError: When Spark can't start Java.
+        SettingError: When Spark can't start Java, or a setting for security is mistyped.
 
     Example:
         >>> spark = session(master="local[2]")  # doctest: +SKIP
@@ -138,7 +139,9 @@ def session(
     if not remote:
         # In event logs and on Spark's page; its own pattern leaves out some names of secrets.
         wanted["spark.redaction.regex"] = f"(?i){SECRET_NAMES}"
-    wanted |= {name.replace("__", "."): value for name, value in more.items()}
+    own = {name.replace("__", "."): value for name, value in more.items()}
+    refuse_mistyped(own)
+    wanted |= own
     # A setting that isn't text, such as True, is no reference.
     wanted |= resolve_all({name: one for name, one in wanted.items() if isinstance(one, str)})
     # The stderr of a JVM that already runs can't be filtered any more.

@@ -169,3 +169,18 @@ def test_flinks_user_of_a_registry_may_be_a_reference() -> None:
 def test_other_options_are_looked_up_at_once() -> None:
     client, _ = of_librdkafka("h:1", {"client.id": "${env:PROTOCOL}"})
     assert client["client.id"] == "SASL_PLAINTEXT"
+
+
+def test_a_checkpoint_holds_no_secret(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text('{"k": "a", "at": "2026-01-01T00:00:00Z"}\n')
+    rows = mt.files(f"{tmp_path}/in/*.jsonl", columns="k string, at timestamp")
+    views = mt.windowed(rows, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
+    # No window ends, so nothing is sent.
+    target = mt.to_kafka("127.0.0.1:1", "t", options={**LOGIN, "sasl.password": SECRET})
+    views.start(checkpoint=tmp_path / "checkpoint", results=target, available_now=True).await_end(
+        60
+    )
+    files = [path.read_bytes() for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()]
+    assert files
+    assert not any(SECRET.encode() in content for content in files)
