@@ -5,8 +5,9 @@ from __future__ import annotations
 from rich.console import Console
 
 from muntin.cli.console import print_text, report_errors, session
-from muntin.cli.page import AddressOption, Port, Token, TokenFile, add_query, read_token
+from muntin.cli.page import AddressOption, Port, add_query
 from muntin.cli.pipelines import PipelineFile, SetValues, open_pipeline, parse_settings
+from muntin.cli.tokens import Token, TokenFile, read_token
 from muntin.cli.watch import watch
 from muntin.serve import Feed
 

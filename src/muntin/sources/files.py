@@ -110,6 +110,8 @@ class FileReader:
         began = time.monotonic()
         listing = sorted(list_files(self._source.pattern))
         self._took = time.monotonic() - began
+        if self._seen is None and not listing:
+            _LOG.warning("%s matches no file yet", self._source.pattern)
         if self._seen is None or self._seen.offsets != start:
             self._seen = _Seen.read(start)
         seen = self._seen
