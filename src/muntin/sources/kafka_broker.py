@@ -329,8 +329,10 @@ def refuse_unreachable(servers: str) -> None:
             try:
                 socket.create_connection((host.strip("[]"), int(port)), timeout).close()
                 return
-            except OSError as error:
-                problems[server] = (error.strerror or str(error) or "no answer").lower()
+            except (OSError, OverflowError, UnicodeError) as error:
+                # Python's own errors say that there is no such port, or no such name of a host.
+                problem = getattr(error, "strerror", None) or str(error) or "no answer"
+                problems[server] = problem.lower()
         if time.monotonic() + pause > deadline:
             break
         time.sleep(pause)
