@@ -172,6 +172,7 @@ def test_options_of_spark_are_refused(tmp_path: Path, options: list[str], said: 
         (["--metrics", "0.0.0.0:0"], "lets others look without a token"),
         (["--metrics", "db7"], "--metrics='db7' has no port; give a port, as 9464"),
         (["--metrics", "127.0.0.1:99999"], "has no port"),
+        (["--metrics", "0", "--token-file", "absent"], "can't be read: No such file"),
         (["--token-file", "absent"], "is for --metrics; add --metrics PORT"),
     ],
 )
