@@ -41,7 +41,7 @@ from muntin.sources.kafka_ranges import (
 )
 from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.jvm import is_connected
-from muntin.spark.host.internals.plans import recall, remember
+from muntin.spark.host.internals.plans import reads, recall, remember
 from muntin.spark.host.internals.versions import (
     ReadAllAvailable,
     ReadLimit,
@@ -68,6 +68,8 @@ RANGES = pa.schema(
 )
 KAFKA_SOURCE = "muntin_kafka"
 _SOURCE = "_muntin_columnar"
+# The references to secrets that tasks of a source look up, by the source's name in a plan.
+_REFERENCES: dict[str, frozenset[str]] = {}
 
 
 class _Ranges(InputPartition):
@@ -236,6 +238,7 @@ class KafkaRows:
     spark: SparkSession
     topics: Topics
     streaming: bool
+    references: frozenset[str] = frozenset()
 
     def mapInArrow(self, task: KafkaTask, schema: StructType) -> DataFrame:  # noqa: N802
         """Return the rows that a function computes from the ranges, its rows of ``RANGES``."""
@@ -260,6 +263,7 @@ class KafkaRows:
                 return _Batch(topics, packed, tasks)
 
         register(self.spark, Ranges)
+        _REFERENCES[format_name] = self.references
         reader = self.spark.readStream if self.streaming else self.spark.read
         return reader.format(format_name).load()
 
@@ -278,6 +282,12 @@ def read_topic_rows(rows: KafkaRows, reader: KafkaReader, schema: StructType) ->
     frame = rows.mapInArrow(KafkaRowReader(as_bytes, schema, texts), schema)
     remember(frame, _SOURCE, (rows, reader))
     return frame
+
+
+def list_source_references(frame: DataFrame) -> frozenset[str]:
+    """Return the references to secrets that the tasks of a plan's topics look up."""
+    named = [(name, references) for name, references in _REFERENCES.items() if references]
+    return frozenset().union(*(some for name, some in named if reads(frame, name)))
 
 
 def topics_of(frame: DataFrame) -> tuple[KafkaRows, KafkaReader] | None:
