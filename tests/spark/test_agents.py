@@ -295,12 +295,13 @@ def test_time_follows_the_wall_clock_in_silence_if_idle_is_given(
     def close(key: Any, value: Any) -> None:
         closed[key[0]] = value
 
-    views = app.Table("views", default=int, on_window_close=close).tumbling("2 seconds")
+    views = app.Table("views", default=int, on_window_close=close)
+    windows = views.tumbling("2 seconds", expires="1 second")
 
     @app.agent(app.topic("clicks"))
     async def count(clicks: Any) -> None:
         async for click in clicks:
-            views[click["page"]] += click["n"]
+            windows[click["page"]] += click["n"]
 
     frame = spark.readStream.schema(COLUMNS).parquet(str(feed.folder))
     run = mt.on_spark(app, {"clicks": mt.source(frame, key="page", time="at")})

@@ -19,7 +19,8 @@ from rich.live import Live
 from muntin.apps.windowing import Maximum, Monitor, Options, TableProgress
 from muntin.apps.windowing.source import parse_source as source_of
 from muntin.cli.console import QueryFailedError, print_text, report_errors, session, summarize_error
-from muntin.cli.page import AddressOption, Port, TablePage, Token, TokenFile, read_token
+from muntin.cli.page import AddressOption, Port, TablePage
+from muntin.cli.tokens import Token, TokenFile, read_token
 from muntin.cli.windowing_view import render_run
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.serve import Feed

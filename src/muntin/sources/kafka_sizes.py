@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from muntin.model.errors import SourceError
-from muntin.sources.fetch import FetchProgress, fetcher_of
+from muntin.sources.fetch import FetchProgress, lend_fetcher
 from muntin.sources.kafka_broker import Offsets
 from muntin.sources.kafka_connection import FetchError
 from muntin.sources.kafka_consumer import Range, consume
@@ -87,15 +87,15 @@ class MessageSizes:
 
     def _fetch(self, points: Sequence[Range]) -> list[float | None]:
         """Fetch the first batches of each range."""
-        fetcher = fetcher_of(self._client)
-        if fetcher is None:
-            raise FetchError("the cluster is read by librdkafka only")
         progress = [FetchProgress(*one, wanted=_SAMPLE_BYTES) for one in points]
         unread = list(zip(progress, points, strict=True))
-        while unread:
-            # A broker that has no room for a whole batch sends it when it is asked for it first.
-            fetcher.fetch([one for one, _ in unread])
-            unread = [pair for pair in unread if pair[0].start == pair[1].start]
+        with lend_fetcher(self._client) as fetcher:
+            if fetcher is None:
+                raise FetchError("the cluster is read by librdkafka only")
+            while unread:
+                # A broker that has no room for a whole batch sends it when it is asked for first.
+                fetcher.fetch([one for one, _ in unread])
+                unread = [pair for pair in unread if pair[0].start == pair[1].start]
         return [
             sum(len(batch.body) for batch in one.batches) / sum(b.count for b in one.batches)
             if one.batches

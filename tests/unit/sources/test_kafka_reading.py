@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from tests.services.kafka import Kafka
 
 from muntin.model.errors import SourceError
 from muntin.sources import fetch, kafka_reading
-from muntin.sources.fetch import Fetcher
+from muntin.sources.fetch import Fetcher, lend_fetcher
 from muntin.sources.kafka_consumer import Columns, Range, consume
 from muntin.sources.kafka_reading import read
 
@@ -138,29 +137,31 @@ def test_a_broker_that_was_away_is_asked_again(broker: Kafka, client: dict[str, 
     broker.send(topic, [(0, None, b"%d" % n) for n in range(10)])
     ranges = [Range(topic, 0, 0, 10)]
     before = messages(list(read(client, False, ranges, FIELDS)))
-    for fetcher in filter(None, fetch.FETCHERS.by_client.values()):
+    for fetcher in itertools.chain.from_iterable(fetch.FETCHERS.idle.values()):
         for connection in fetcher._connections.values():
             connection.close()
     assert messages(list(read(client, False, ranges, FIELDS))) == before
     assert messages(list(read(client, False, ranges, FIELDS))) == before
 
 
-def test_each_thread_has_connections_of_its_own() -> None:
+def test_readers_at_the_same_time_have_connections_of_their_own() -> None:
     servers = {"bootstrap.servers": "h:1"}
-    with ThreadPoolExecutor(1) as pool:
-        other = pool.submit(fetch.fetcher_of, servers).result()
-    assert fetch.fetcher_of(servers) is fetch.fetcher_of(servers)
-    assert other is not None
-    assert other is not fetch.fetcher_of(servers)
+    with lend_fetcher(servers) as one, lend_fetcher(servers) as other:
+        assert one is not None
+        assert one is not other
+    with lend_fetcher(servers) as again:
+        assert again in (one, other)
 
 
 def test_settings_that_arent_followed_are_left_to_librdkafka() -> None:
     servers = {"bootstrap.servers": "h:1"}
-    assert fetch.fetcher_of({**servers, "fetch.wait.max.ms": "5", "client.id": "c"}) is not None
+    with lend_fetcher({**servers, "fetch.wait.max.ms": "5", "client.id": "c"}) as fetcher:
+        assert fetcher is not None
     for other in (
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"},
         {"security.protocol": "SASL_PLAINTEXT"},
         {"ssl.keystore.location": "x.p12"},
         {"client.rack": "a"},
     ):
-        assert fetch.fetcher_of({**servers, **other}) is None
+        with lend_fetcher({**servers, **other}) as fetcher:
+            assert fetcher is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ def test_a_batch_has_about_as_many_bytes_as_it_may(
     payloads = [b"s" * (10 if n < 400 else 10 * KILOBYTE) for n in range(1_600)]
     broker.send(topic, [(n % 2, None, value) for n, value in enumerate(payloads)])
     if not direct:
-        monkeypatch.setattr(kafka_sizes, "fetcher_of", lambda client: None)
+        monkeypatch.setattr(kafka_sizes, "lend_fetcher", lambda client: nullcontext())
     sizes = sizes_of_batches(mt.kafka(broker.servers, topic, bytes_per_batch="2 MB"))
     assert sum(sizes) == sum(map(len, payloads))
     assert max(sizes) < 3 * KILOBYTE**2
@@ -52,5 +53,5 @@ def test_small_ranges_are_read_without_a_sample(
 ) -> None:
     topic = broker.topic(1)
     broker.send(topic, [(0, None, b"small") for _ in range(200)])
-    monkeypatch.setattr(kafka_sizes, "fetcher_of", None)
+    monkeypatch.setattr(kafka_sizes, "lend_fetcher", None)
     assert sizes_of_batches(mt.kafka(broker.servers, topic)) == [1_000]
