@@ -12,12 +12,12 @@ from typing import Any
 
 import polars as pl
 from examples.windowing.options import Options, parse_options
-from examples.windowing.report import Event, Maximum, Report, Summary
+from examples.windowing.report import Event, Maximum, Report
 from examples.windowing.table import NOTHING, Deleted, TimeData, add_up
 from examples.windowing.tuples import make_tuples
 
 import muntin as mt
-from muntin.sources.ticks import TickSource
+from muntin.sources.source import Source
 
 # The seconds between inserts, which bound how long a row waits to be committed.
 _PAUSE = 0.05
@@ -25,7 +25,7 @@ _PAUSE = 0.05
 
 @dataclass
 class Figures:
-    """Counts of an interval, or of a run."""
+    """The figures of an interval."""
 
     inserted: int = 0
     deleted: Deleted = NOTHING
@@ -37,13 +37,15 @@ class Application:
 
     Args:
         options: The options.
-        write: Called with each report, each change of the maximum and the summary.
+        source: Ticks, each of which becomes a tuple.
+        write: Called with each report and each change of the maximum.
         clock: Returns seconds since the epoch.
     """
 
     def __init__(
         self,
         options: Options,
+        source: Source,
         write: Callable[[Event], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -53,13 +55,12 @@ class Application:
             options.deletes.mkdir(parents=True, exist_ok=True)
         self._write = write
         self._clock = clock
-        self._reader = TickSource(options.ratelimit, clock).open()
+        self._reader = source.open()
         self._offset: Mapping[str, Any] | None = None
         self._maximum: int | None = None
-        self._interval, self._whole = Figures(), Figures()
+        self._figures = Figures()
         self._began = self._reported = clock()
         self._deletes_at = 0.0
-        self._most_rows = 0
 
     def run(self) -> None:
         """Run all tasks for the duration."""
@@ -98,14 +99,12 @@ class Application:
         return deleted
 
     def _count(self, batches: list[pl.DataFrame], deleted: Deleted) -> None:
-        committed = round(self._clock() * 1e6)
-        for figures in (self._interval, self._whole):
-            figures.inserted += sum(map(len, batches))
-            figures.deleted = add_up([figures.deleted, deleted])
-        self._interval.latencies += [
+        committed, figures = round(self._clock() * 1e6), self._figures
+        figures.inserted += sum(map(len, batches))
+        figures.deleted = add_up([figures.deleted, deleted])
+        figures.latencies += [
             (committed - tuples["update_ts"].dt.epoch("us")) / 1000 for tuples in batches
         ]
-        self._most_rows = max(self._most_rows, self.table.rows)
 
     def _follow_maximum(self) -> None:
         before, self._maximum = self._maximum, self.table.find_maximum()
@@ -114,7 +113,7 @@ class Application:
 
     def report(self) -> None:
         """Report what has happened since the last report."""
-        now, table, figures = self._clock(), self.table, self._interval
+        now, table, figures = self._clock(), self.table, self._figures
         clock = round(now * 1e6)
         latencies: Any = pl.concat([pl.Series(dtype=pl.Float64), *figures.latencies])
         report = Report(
@@ -129,18 +128,8 @@ class Application:
             backlog=table.backlog,
             lag=table.find_lag(clock),
         )
-        self._interval, self._reported = Figures(), now
+        self._figures, self._reported = Figures(), now
         self._write(report)
-
-    def summarize(self) -> Summary:
-        """Return the summary of the run so far."""
-        return Summary(
-            inserted=self._whole.inserted,
-            deleted=self._whole.deleted.rows,
-            rows=self.table.rows,
-            most_rows=self._most_rows,
-            adds_up=self.table.adds_up,
-        )
 
 
 def _list_requests(folder: Path | None) -> list[Path]:
@@ -160,7 +149,7 @@ def main(arguments: list[str]) -> int:
 
     try:
         options = parse_options(arguments)
-        application = Application(options, write)
+        application = Application(options, mt.ticks(options.ratelimit), write)
     except mt.MuntinError as error:
         print(f"error {error}", file=sys.stderr)
         return 1
@@ -171,7 +160,7 @@ def main(arguments: list[str]) -> int:
         interrupted = True
     finally:
         application.table.close()
-    summary = application.summarize()
+    summary = application.table.summarize()
     write(summary)
     return 130 if interrupted else int(not summary.adds_up)
 

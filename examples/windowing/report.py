@@ -78,20 +78,21 @@ class Report(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Summary(Event):
-    """A whole run; ``adds_up`` says whether each row that was ever inserted is deleted or left."""
+    """The rows since the table was created.
+
+    Attributes:
+        adds_up: Whether each row that was inserted is deleted or left.
+    """
 
     inserted: int
     deleted: int
     rows: int
-    most_rows: int
     adds_up: bool
 
     def __str__(self) -> str:
         verdict = "inserted = deleted + left" if self.adds_up else "WRONG: rows don't add up"
-        return (
-            f"Inserted {self.inserted:,} tuples, deleted {self.deleted:,}; {self.rows:,} are left, "
-            f"{self.most_rows:,} at most: {verdict}"
-        )
+        left = f"{self.rows:,} are left: {verdict}"
+        return f"Inserted {self.inserted:,} tuples, deleted {self.deleted:,}; {left}"
 
 
 def _format(value: float | None, form: str) -> str:

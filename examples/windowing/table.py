@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 from examples.windowing.options import Options
+from examples.windowing.report import Summary
 from examples.windowing.tuples import TUPLE
 
 import muntin as mt
@@ -77,13 +78,13 @@ class TimeData:
 
     def _nibble(self, partition: MessageTable, most_chunks: int) -> Deleted:
         """Delete chunk after chunk until one isn't full."""
-        size, rows, chunks = self.options.deletechunksize, 0, 0
-        while chunks < most_chunks and rows == chunks * size:
+        size, rows = self.options.deletechunksize, 0
+        for chunk in range(most_chunks):
             deleted = partition.retire(size)
-            rows, chunks = rows + deleted, chunks + bool(deleted)
-            if not deleted:
-                break
-        return Deleted(rows, chunks)
+            rows += deleted
+            if deleted < size:
+                return Deleted(rows, chunk + bool(deleted))
+        return Deleted(rows, most_chunks)
 
     def delete_through(self, time: int) -> Deleted:
         """Delete all rows up to a time (microseconds)."""
@@ -103,11 +104,16 @@ class TimeData:
         """Number of rows that wait to be deleted."""
         return sum(one.backlog for one in self.partitions)
 
-    @property
-    def adds_up(self) -> bool:
-        """True if all rows that were ever inserted are deleted or left."""
+    def summarize(self) -> Summary:
+        """Return the number of rows that were ever inserted and deleted, and are left."""
         counts = [one.counts for one in self.partitions]
-        return self.rows == sum(one["added"] - one["deleted"] for one in counts)
+        inserted, deleted = (sum(one[name] for one in counts) for name in ("added", "deleted"))
+        return Summary(
+            inserted=inserted,
+            deleted=deleted,
+            rows=self.rows,
+            adds_up=inserted == deleted + self.rows,
+        )
 
     def find_lag(self, now: int) -> int:
         """Return by how many milliseconds the oldest row is older than allowed."""

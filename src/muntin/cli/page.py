@@ -80,7 +80,6 @@ def add_query(feed: Feed, query: Any) -> None:
     keys = tuple(results.keys or ())
     subject = Subject(
         name,
-        "",
         _TILES,
         _CHARTS,
         keys,

@@ -44,7 +44,6 @@ class Subject:
 
     Attributes:
         name: The query's name.
-        about: A description in one sentence.
         tiles: Its numbers.
         charts: Its charts.
         keys: The key columns of its windows.
@@ -55,7 +54,6 @@ class Subject:
     """
 
     name: str
-    about: str = ""
     tiles: tuple[Tile, ...] = ()
     charts: tuple[Chart, ...] = ()
     keys: tuple[str, ...] = ()

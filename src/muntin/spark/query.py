@@ -313,7 +313,7 @@ class WindowedQuery(Query):
 
     def record_batch(self, batch: WrittenBatch) -> None:
         """Record a batch that all sinks have, and show it to watchers."""
-        self.note(batch)
+        self._add_figures(batch)
         if self._record is not None:
             self._record.write(self.progress)
         self.show(batch.number, batch.batches, batch.references)
@@ -323,7 +323,7 @@ class WindowedQuery(Query):
         remote = error is None or isinstance(error, PythonException)
         self._failed = failure.to_error(), failure.rebuild() if remote else error
 
-    def note(self, batch: WrittenBatch) -> None:
+    def _add_figures(self, batch: WrittenBatch) -> None:
         """Add the figures that the shards emitted with a batch."""
         progress = self._totals.add(batch.number, batch.lines, batch.unstorable)
         self._take(replace(progress, lag=self._lag(batch.number)))

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine.columns import TIME
-from muntin.model.axis import Duration, micros
+from muntin.model.axis import SECOND, Duration, micros
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.option_types import check_count
 from muntin.sources.frames import frame_source
@@ -37,7 +37,8 @@ class MessageTable:
         retention: How long a message is kept: those with ``time > observed - retention``, where
             ``observed`` is the greatest time so far; ``None`` for forever.
         most_rows: The number of messages to keep; ``None`` for unlimited.
-        segment: The length of the stretches of time that messages are stored by.
+        segment: The length of the stretches of time that messages are stored by; by default that of
+            the stored table, or a 600th of the retention and at least a second.
         name: The table's name in the store.
 
     Raises:
@@ -62,40 +63,38 @@ class MessageTable:
         time: str,
         retention: Duration | None = None,
         most_rows: int | None = None,
-        segment: Duration = "1 second",
+        segment: Duration | None = None,
         name: str = "messages",
     ) -> None:
         check_count("most_rows", most_rows, of="row")
         self.time = time
         self.retention = None if retention is None else micros("retention", retention, zero=False)
         self.most_rows = most_rows
-        span = micros("segment", segment, zero=False)
-        self._identity = {"time": time, "segment": span}
+        span = None if segment is None else micros("segment", segment, zero=False)
         self._observed: int | None = None
         self._counts = {"added": 0, "deleted": 0, "expired": 0}
         self._store = store
         with store.undo_on_failure():
-            self._rows = SegmentedRows(KeyValueBlobs(store, name=f"{name}.runs"), span)
+            blobs = KeyValueBlobs(store, name=f"{name}.runs")
             stored = store.register(name, self._describe_state)
-            if stored is not None:
-                self._resume(name, stored)
-        schema = self._rows.read_schema()
+            if stored is None:
+                self._rows = SegmentedRows(blobs, span or max(SECOND, (self.retention or 0) // 600))
+            else:
+                _check_stored(name, stored, {"time": time, "segment": span})
+                self._observed, self._counts = stored["observed"], dict(stored["counts"])
+                self._rows = SegmentedRows(blobs, stored["segment"])
+                self._rows.resume(stored["rows"])
+            schema = self._rows.read_schema()
         self._schema = None if schema is None else _without_time(schema)
 
     def _describe_state(self) -> dict[str, Any]:
-        counted = {"observed": self._observed, "counts": dict(self._counts)}
-        return {"identity": self._identity, **counted, "rows": self._rows.to_json()}
-
-    def _resume(self, name: str, stored: dict[str, Any]) -> None:
-        for option, now in self._identity.items():
-            was = stored.get("identity", {}).get(option)
-            if was != now:
-                raise SpecChangedError(
-                    f"the table {name!r} was written with {option}={was!r}, not {now!r}: "
-                    f"give {option}={was!r}, or another name"
-                )
-        self._observed, self._counts = stored["observed"], dict(stored["counts"])
-        self._rows.resume(stored["rows"])
+        return {
+            "time": self.time,
+            "segment": self._rows.span,
+            "observed": self._observed,
+            "counts": dict(self._counts),
+            "rows": self._rows.to_json(),
+        }
 
     @property
     def rows(self) -> int:
@@ -221,6 +220,17 @@ class MessageTable:
             hint = f"give {', '.join(f'{name} {kind}' for name, kind in self._schema.items())}"
             raise OptionError("batch", list(source.schema), "differs from those before", hint)
         return source.rows.select(source.schema.names())
+
+
+def _check_stored(name: str, stored: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Refuse what was stored with other options, as far as they are set."""
+    for option, now in options.items():
+        was = stored.get(option)
+        if now is not None and was != now:
+            raise SpecChangedError(
+                f"the table {name!r} was written with {option}={was!r}, not {now!r}: "
+                f"give {option}={was!r}, or another name"
+            )
 
 
 def _without_time(schema: pl.Schema) -> pl.Schema:

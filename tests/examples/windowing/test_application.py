@@ -13,6 +13,7 @@ from examples.windowing.options import Options, parse_options
 from examples.windowing.report import Event, Maximum, Report
 
 import muntin as mt
+from muntin.sources.ticks import TickSource
 
 START = 1_000_000.0
 
@@ -24,8 +25,16 @@ class Run:
         self.now = START
         self.events: list[Event] = []
         options = {"ratelimit": 1000, **options}
-        self.application = Application(Options(**options), self.events.append, lambda: self.now)
+        self.application = Application(
+            Options(**options),
+            TickSource(options["ratelimit"], self.read_clock),
+            self.events.append,
+            self.read_clock,
+        )
         self.table = self.application.table
+
+    def read_clock(self) -> float:
+        return self.now
 
     def advance(self, seconds: float) -> None:
         for _ in range(round(seconds * 20)):
@@ -56,15 +65,15 @@ def test_rows_are_kept_for_the_history(inline: bool) -> None:
     ages = [age for age, _ in run.values()]
     # The deleter waits for a tenth of a second once it has caught up.
     assert 1.99 < max(ages) < 2.2
-    assert run.table.adds_up
-    assert run.application.summarize().inserted == pytest.approx(6000, abs=60)
+    assert run.table.summarize().adds_up
+    assert run.table.summarize().inserted == pytest.approx(6000, abs=60)
 
 
 def test_the_newest_rows_are_kept(inline: bool) -> None:
     run = Run(historyseconds=0, maxrows=300, inline=inline, deleteyieldtime=0)
     run.advance(2)
     assert [one.rows for one in run.table.partitions] == [150, 150]
-    assert run.table.adds_up
+    assert run.table.summarize().adds_up
 
 
 def test_both_limits_hold_together() -> None:
@@ -155,7 +164,7 @@ def test_another_process_requests_deletions(tmp_path: Path) -> None:
     assert not request.exists()
     assert max(age for age, _ in run.values()) == pytest.approx(0.55, abs=0.01)
     assert run.report().deleted == pytest.approx(450, abs=5)
-    assert run.table.adds_up
+    assert run.table.summarize().adds_up
 
 
 def test_a_table_in_a_folder_goes_on(tmp_path: Path) -> None:
@@ -167,7 +176,7 @@ def test_a_table_in_a_folder_goes_on(tmp_path: Path) -> None:
     again = Run(checkpoint=folder)
     assert [n for _, n in again.values()] == [n for _, n in rows]
     again.advance(0.5)
-    assert again.table.adds_up
+    assert again.table.summarize().adds_up
     again.table.close()
     with pytest.raises(mt.OptionError, match="partitions=3 isn't the folder's number, 2; give 2"):
         Run(checkpoint=folder, partitions=3)

@@ -194,6 +194,8 @@ def test_another_segment_is_refused() -> None:
     table = MessageTable(stores.memory(image), time="at")
     table.add_messages(rows_at(1))
     table.flush()
+    longer = MessageTable(stores.memory(image), time="at", retention="1 day")
+    assert longer.get_messages().equals(rows_at(1))
     with pytest.raises(SpecChangedError, match="written with segment=1000000, not 2000000: give"):
         MessageTable(stores.memory(image), time="at", segment="2 seconds")
     with pytest.raises(SpecChangedError, match="written with time='at', not 'n'"):

@@ -44,7 +44,6 @@
     $("main").hidden = !query;
     if (!query) return;
     $("about-title").textContent = query.name;
-    $("about").textContent = query.about;
     $("charts").replaceChildren(...query.charts.map(chart));
     $("windows-part").hidden = query.columns.length === 0;
     $("held-part").hidden = !query.looks;
