@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from muntin.cli.console import summarize_error
-from muntin.model.errors import OptionError
 from muntin.serve import Chart, Feed, Subject, Tile
 
 AddressOption = Annotated[
     str, typer.Option(help="Address to listen on. Other than the loopback it requires --token.")
 ]
 Port = Annotated[int, typer.Option(help="Port to listen on (0 = any free port).")]
-Token = Annotated[
-    str | None,
-    typer.Option(help="Access token required to view the page. Use 'new' to generate one."),
-]
-TokenFile = Annotated[
-    Path | None,
-    typer.Option(help="File to read the access token from, so that 'ps' doesn't show it."),
-]
-
 _TILES = (
     Tile("Messages", "seen"),
     Tile("Messages a second", "rate"),
@@ -43,28 +32,6 @@ _CHARTS = (
     Chart("State", "rows", ("state", "pending")),
 )
 _BOUNDS = ("window_start", "window_end", "revision")
-
-
-def read_token(token: str | None, file: Path | None) -> str | None:
-    """Return the access token from the option or from a file.
-
-    Raises:
-        OptionError: When both are passed, or the file has none.
-    """
-    if file is None:
-        return token
-    if token is not None:
-        raise OptionError(
-            "token-file", str(file), "can't be combined with --token", "leave one out"
-        )
-    try:
-        text = file.read_text().strip()
-    except OSError as error:
-        problem = f"can't be read: {error.strerror}"
-        raise OptionError("token-file", str(file), problem, "name a file") from error
-    if not text or len(text.split()) > 1:
-        raise OptionError("token-file", str(file), "holds no token", "write one word into it")
-    return text
 
 
 def add_query(feed: Feed, query: Any) -> None:

@@ -126,9 +126,10 @@ def kafka(
             the schema it was written with, and is converted to the reader's schema by Avro's rules.
             (Protobuf payloads are all read with the given schema, so the registry isn't asked.)
         options: Further options of the connector. Those with a dot in their names belong to Kafka's
-            clients, with or without the prefix `kafka.` (`security.protocol`). Secret values appear
-            in no plan and no message. A name that neither librdkafka nor Java's client nor the
-            connector has is refused.
+            clients, with or without the prefix `kafka.` (`security.protocol`). Write a secret as
+            `${env:NAME}` or `${file:PATH}`: the driver and the executors look it up themselves.
+            Secret values appear in no plan and no message. A name that neither librdkafka nor
+            Java's client nor the connector has is refused.
         patience: How long to wait for unavailable brokers and registries before the query ends with
             an error. A broker that refuses the first connection is an error after five seconds.
         group: A consumer group to which offsets are committed after each batch, so that tools which

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from muntin.model.references import resolve_all
 from muntin.sources.kafka_connection import Connection, ConnectionSettings, FetchError
 from muntin.sources.record_batches import (
     Aborted,
@@ -31,6 +32,8 @@ _WAIT_MS, _PATIENCE = 100, 10.0
 # The limits of an answer in bytes, in all and per partition. A range begins with fewer bytes, and
 # then asks for as many as its first messages suggest.
 _MOST, _FIRST, _LEAST = 16 << 20, 1 << 20, 1 << 16
+# The size limit of what is decompressed of an answer at once, in bytes.
+_MOST_DECOMPRESSED = 256 << 20
 _COMMITTED = "read_committed"
 
 PartitionName = tuple[str, int]
@@ -63,7 +66,13 @@ class FetchProgress:
 
     def add(self, data: bytes, aborted: Sequence[Aborted]) -> None:
         """Add the batches of the range that a broker sent."""
-        batches = [batch for batch in split_batches(data) if batch.last >= self.start]
+        batches, size = [], 0
+        for batch in split_batches(data):
+            if batch.last >= self.start:
+                batches.append(batch)
+                size += len(batch.body)
+            if size >= _MOST_DECOMPRESSED:
+                break  # The rest is fetched again, when this has been taken.
         if not batches:
             return
         before = self.start
@@ -98,7 +107,7 @@ class Fetcher:
     """
 
     def __init__(self, client: Mapping[str, str]) -> None:
-        self.settings = ConnectionSettings.of(client)
+        self.settings = ConnectionSettings.of(resolve_all(client))
         self.committed = client.get("isolation.level") == _COMMITTED
         self.client = client
         self._connections: dict[int, Connection] = {}

@@ -18,6 +18,7 @@ import polars as pl
 from muntin.engine.session_zone import SessionZone, find_session_zone
 from muntin.model.errors import OptionError, SourceError
 from muntin.model.option_types import check_boolean, check_count
+from muntin.model.printable import escape_line
 from muntin.sources.ddl import plain_columns
 from muntin.sources.file_formats import FileFormat, format_of
 from muntin.sources.source import MALFORMED_COLUMN, Planned, SourceOffsets
@@ -109,6 +110,8 @@ class FileReader:
         began = time.monotonic()
         listing = sorted(list_files(self._source.pattern))
         self._took = time.monotonic() - began
+        if self._seen is None and not listing:
+            _LOG.warning("%s matches no file yet", self._source.pattern)
         if self._seen is None or self._seen.offsets != start:
             self._seen = _Seen.read(start)
         seen = self._seen
@@ -151,7 +154,7 @@ class FileReader:
             except (OSError, SourceError, pl.exceptions.PolarsError) as error:
                 if self._source.bad_files == "fail":
                     raise _failure(path, error) from error
-                _LOG.warning("%s is skipped: %s", path, error)
+                _LOG.warning("%s is skipped: %s", escape_line(path), escape_line(error))
 
     def wait(self, start: SourceOffsets | None, timeout: float) -> None:
         """Pause before the next listing; longer if listings take long."""
@@ -202,14 +205,20 @@ class _Seen:
             read = self.recent.get(one.path)
             if read is not None:
                 if read[1] != one.size:
-                    _LOG.warning("%s has changed since it was read. It isn't read again", one.path)
+                    _LOG.warning(
+                        "%s has changed since it was read. It isn't read again",
+                        escape_line(one.path),
+                    )
                     read[1] = one.size
                 continue
             if (one.time, one.path) > self.oldest:
                 new.append(one)
             elif self._listed is not None and one.path not in self._listed:
                 # The file is new, since the last listing didn't have it, whatever its time.
-                _LOG.warning("%s is new, with an old modification time. It is read now", one.path)
+                _LOG.warning(
+                    "%s is new, with an old modification time. It is read now",
+                    escape_line(one.path),
+                )
                 new.append(one)
         if self.oldest[0]:
             unread = {one.path for one in new}

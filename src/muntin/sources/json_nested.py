@@ -1,13 +1,14 @@
 """JSON payloads with decimals, structs, arrays or maps among their columns.
 
-Columns of plain types are read for many messages at once, as in other JSON. The rest of each
-message is parsed by itself and becomes columns field by field.
+Columns of plain types are read for many messages at once, as in other JSON, and so are most
+decimals. The rest of each message is parsed by itself and becomes columns field by field.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +16,14 @@ import numpy as np
 import polars as pl
 
 from muntin.engine.session_zone import SessionZone
-from muntin.sources.decimals import decimal_of
+from muntin.sources.decimals import convert_plain_decimals, decimal_of
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.sources.lists import list_of
 from muntin.sources.text_values import REAL, WHOLE, convert_texts, is_readable, null_malformed
 
 _BITS = {pl.Int8: 8, pl.Int16: 16, pl.Int32: 32, pl.Int64: 64}
+# An exponent beyond a double's range. The reader of many messages refuses such a number.
+_EXTREME = re.compile(rb"[eE][+-]?[0-9]{3}")
 ByteMask = np.ndarray[Any, Any]
 
 
@@ -61,6 +64,29 @@ class NestedJsonPayloads:
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
         """Decode payloads; a message whose member isn't of its column's type is malformed."""
+        texts = {
+            name: pl.String() if isinstance(dtype, pl.Decimal) else dtype
+            for name, dtype in self.columns.items()
+        }
+        if not all(map(is_readable, texts.values())):
+            return self._decode_each(values)
+        frame, bad = JsonPayloads(texts, self.zone).decode(values)
+        columns, has_other = [], pl.repeat(False, len(frame), dtype=pl.Boolean, eager=True)
+        for name, dtype in self.columns.items():
+            column = frame[name]
+            if isinstance(dtype, pl.Decimal):
+                column, is_other = convert_plain_decimals(column, dtype)
+                has_other |= is_other
+            columns.append(column)
+        rows = [*has_other.arg_true(), *_select_extreme(values, bad)]
+        if rows:
+            part, part_bad = self._decode_each([values[row] for row in rows])
+            columns = [column.scatter(rows, part[column.name]) for column in columns]
+            bad = bad.scatter(rows, part_bad)
+        return null_malformed(pl.DataFrame(columns), bad), bad
+
+    def _decode_each(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
+        """Decode payloads one by one, except for columns of plain types."""
         plain = {name: dtype for name, dtype in self.columns.items() if is_readable(dtype)}
         frame, bad = JsonPayloads(plain, self.zone).decode(values)
         wrong = bad.to_numpy().copy()
@@ -80,6 +106,13 @@ class NestedJsonPayloads:
             columns.append(column.cast(dtype).alias(name))
         bad = pl.Series(wrong)
         return null_malformed(pl.DataFrame(columns), bad), bad
+
+
+def _select_extreme(values: Sequence[bytes | None], bad: pl.Series) -> Iterator[int]:
+    """Yield the malformed messages that may have a number which only exceeds a double's range."""
+    for row in bad.arg_true():
+        if _EXTREME.search(values[row] or b""):
+            yield row
 
 
 def _parse_object(payload: bytes | None) -> dict[str, Any] | None:

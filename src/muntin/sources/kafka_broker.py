@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from muntin.model.errors import OptionError, SourceError
+from muntin.model.references import resolve_all
 from muntin.sources.kafka_consumer import QUIET
 from muntin.sources.patience import AwayError, Patience
 
@@ -84,7 +85,7 @@ class Broker:
         self._is_reachable = False
         self._known_topics: set[str] = set()
         self._committer: Any = None
-        settings = {**QUIET, **topics.client, "error_cb": self._note_problem}
+        settings = {**QUIET, **resolve_all(topics.client), "error_cb": self._note_problem}
         ours = {name: value for name, value in settings.items() if name not in _CONSUMER_ONLY}
         self._settings = dict[str, Any](ours)
         self._admin = self._connect()
@@ -192,7 +193,7 @@ class Broker:
 
         if self._committer is None:
             own = {"group.id": self.topics.group, "enable.auto.commit": "false"}
-            self._committer = Consumer({**QUIET, **self.topics.client, **own})
+            self._committer = Consumer({**QUIET, **resolve_all(self.topics.client), **own})
         return self._committer
 
     def _fetch_committed(self, partitions: Mapping[str, list[int]]) -> Offsets:
@@ -328,8 +329,10 @@ def refuse_unreachable(servers: str) -> None:
             try:
                 socket.create_connection((host.strip("[]"), int(port)), timeout).close()
                 return
-            except OSError as error:
-                problems[server] = (error.strerror or str(error) or "no answer").lower()
+            except (OSError, OverflowError, UnicodeError) as error:
+                # Python's own errors say that there is no such port, or no such name of a host.
+                problem = getattr(error, "strerror", None) or str(error) or "no answer"
+                problems[server] = problem.lower()
         if time.monotonic() + pause > deadline:
             break
         time.sleep(pause)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from muntin.model.errors import SourceError
+from muntin.model.references import resolve_all
 
 _AT_ONCE, _WAIT = 2_000, 0.02
 # The approximate limits of a frame, in messages and bytes. Shorter ranges are read together.
@@ -174,7 +175,7 @@ class _Reading:
         settings = {**_DEFAULTS, **client, **_CONSUMER}
         settings_key = json.dumps(settings, sort_keys=True)
         if settings_key not in _CONSUMERS:
-            _CONSUMERS[settings_key] = Consumer(settings)
+            _CONSUMERS[settings_key] = Consumer({**settings, **resolve_all(client), **_CONSUMER})
         self.consumer = _CONSUMERS[settings_key]
 
     def _create_columns(self, partition: PartitionName) -> Columns:

@@ -22,6 +22,8 @@ from muntin.sources.record_batches import DamagedBatchError, Records, read_recor
 
 # confluent_kafka's numbers for the producer's timestamp and the broker's.
 _CREATE_TIME, _APPEND_TIME = 1, 2
+# The size limit of what several ranges hold together, in bytes; beyond it each is read alone.
+MOST_HELD = 512 << 20
 
 
 def read(
@@ -68,6 +70,11 @@ def _fetch(
     try:
         while any(one.is_open for one in progress):
             fetcher.fetch(progress)
+            if not is_single and sum(map(_size, progress)) > MOST_HELD:
+                left: list[Range] = []
+                for one in ranges:
+                    left += yield from _fetch(fetcher, [one], fields)
+                return left
             if is_single and _is_full(progress[0]):
                 yield [_take(progress[0], first_offset, fields)]
                 first_offset = progress[0].start
@@ -83,8 +90,13 @@ def _fetch(
 
 
 def _is_full(progress: FetchProgress) -> bool:
-    bodies = sum(len(batch.body) for batch in progress.batches)
-    return sum(b.count for b in progress.batches) >= MOST_MESSAGES or bodies >= MOST_BYTES
+    count = sum(batch.count for batch in progress.batches)
+    return count >= MOST_MESSAGES or _size(progress) >= MOST_BYTES
+
+
+def _size(progress: FetchProgress) -> int:
+    """Return the size of the messages that are held, in bytes."""
+    return sum(len(batch.body) for batch in progress.batches)
 
 
 def _take(progress: FetchProgress, first_offset: int, fields: Collection[str]) -> Columns:

@@ -21,7 +21,6 @@ from muntin.sources.kafka_ranges import (
     refuse_expired,
     refuse_recreated,
 )
-from muntin.sources.kafka_reading import read
 from muntin.sources.kafka_watch import TopicWatch
 from muntin.sources.source import MALFORMED_COLUMN, Planned, SourceOffsets
 
@@ -109,8 +108,7 @@ class KafkaSourceReader:
         before: Offsets = dict(end["from"]) if start is None else ends_of(start)
         ranges = ranges_of(before, ends_of(end), lossy=topics.lossy)
         watch = TopicWatch(topics.client, end.get("ids", {}), topics.patience)
-        for messages in read(topics.client, topics.lossy, ranges, columns.fields, watch):
-            frame = columns.frame(messages)
+        for frame in columns.read(ranges, watch):
             marks = [GARBLED] if GARBLED in frame.columns else []
             yield frame.select(*self._source.schema.names(), PARTITION, *marks)
         # A topic that was created again meanwhile may have returned its own messages.

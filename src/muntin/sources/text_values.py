@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from muntin.engine.session_zone import SessionZone
-from muntin.sources.decimals import decimal_of
+from muntin.sources.decimals import convert_decimals
 
 WHOLE = (pl.Int8, pl.Int16, pl.Int32, pl.Int64)
 REAL = (pl.Float32, pl.Float64)
@@ -61,8 +61,7 @@ def spread_rows(frame: pl.DataFrame, rows: Any, count: int) -> pl.DataFrame:
 
 def _convert(column: pl.Series, dtype: pl.DataType, zone: SessionZone) -> pl.Series:
     if isinstance(dtype, pl.Decimal):
-        numbers = [None if text is None else decimal_of(text, dtype) for text in column]
-        return pl.Series(column.name, numbers, dtype=dtype)
+        return convert_decimals(column, dtype)
     if isinstance(dtype, pl.Date):
         return column.str.to_date("%Y-%m-%d", strict=False)
     if isinstance(dtype, pl.Datetime):

@@ -382,3 +382,9 @@ def lacks_limit(relation: Relation) -> bool:
     """Return whether a relation has numbered rows without a limit."""
     ranking = relation.ranking if isinstance(relation, Windowing) else None
     return ranking is not None and ranking.most == UNLIMITED
+
+
+def has_rows_of_windows(relation: Relation) -> bool:
+    """Return whether a relation has the rows of a window function, as ``SELECT *`` shows them."""
+    ranking = relation.ranking if isinstance(relation, Windowing) else None
+    return ranking is not None and not ranking.chained

@@ -24,10 +24,8 @@ from muntin.state.manifest import Manifest, parse_manifest
 from muntin.tables.clocks import EventArrival, FieldClock
 from muntin.tables.copartition import derive_partition_key
 from muntin.tables.current import CURRENT, EventCursor
-from muntin.tables.plain_shard import PlainTableShard
 from muntin.tables.session_shard import SessionTableShard
-from muntin.tables.set_shard import SetTableShard, SetWindowTableShard
-from muntin.tables.shard import TableEntry, TableShard
+from muntin.tables.shard import PlainTableShard, TableEntry, TableShard
 from muntin.tables.spec import TableSpec, to_window_range
 from muntin.tables.window_shard import WindowTableShard
 
@@ -102,8 +100,8 @@ def create_shard(spec: TableSpec, part: Partition) -> TableShard:
     if isinstance(spec.windows, Sessions):
         return SessionTableShard(spec, part)
     if isinstance(spec.windows, Windows):
-        return (SetWindowTableShard if spec.sets else WindowTableShard)(spec, part)
-    return (SetTableShard if spec.sets else PlainTableShard)(spec, part)
+        return WindowTableShard(spec, part)
+    return PlainTableShard(spec, part)
 
 
 class Partition:

@@ -376,6 +376,9 @@ def test_a_name_may_be_used_again_and_a_namespace_is_its_surroundings() -> None:
             {"name": f"f{n}", "type": "int"} for n in range(3000)]}), "more than 2500 columns"),
         (json.dumps({"type": "record", "name": "R", "fields": [
             {"name": "a", "type": "int"}, {"name": "A", "type": "int"}]}), "fields of one name"),
+        (json.dumps({"type": "record", "name": "R", "fields": [
+            {"name": "\ud800", "type": "int"}]}), "text that isn't Unicode"),
+        (json.dumps(of({"type": "enum", "name": "E", "symbols": ["\udfff"]})), "isn't Unicode"),
     ],
 )  # fmt: skip
 def test_what_isnt_decoded_in_columns_is_said(schema: str, problem: str) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from muntin.engine.session_zone import SessionZone
 from muntin.sources.csv_payloads import CsvPayloads
@@ -124,3 +126,29 @@ def test_csv_has_decimals() -> None:
     assert bad.to_list() == [False, False, True, True]
     assert frame["v"].to_list() == [Decimal("12.35"), None, None, None]
     assert decimal_of("1_0", TWO) is None
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.decimals(-(10**9), 10**9, places=4).map(str),
+            st.decimals(allow_nan=False, allow_infinity=False).map(str),
+            st.floats(allow_nan=False, allow_infinity=False).map(repr),
+            st.integers().map(str),
+        ),
+        min_size=1,
+        max_size=20,
+    ),
+    st.sampled_from([pl.Decimal(38, 0), TWO, pl.Decimal(20, 4), pl.Decimal(38, 18)]),
+    st.booleans(),
+)
+def test_many_decimals_are_each_as_written(
+    texts: list[str], dtype: pl.Decimal, quoted: bool
+) -> None:
+    form = '{"v":"%s"}' if quoted else '{"v":%s}'
+    payloads = NestedJsonPayloads({"v": dtype}, SessionZone())
+    frame, bad = payloads.decode([(form % text).encode() for text in texts])
+    wanted = [decimal_of(text, dtype) for text in texts]
+    assert frame["v"].to_list() == wanted
+    assert bad.to_list() == [number is None for number in wanted]

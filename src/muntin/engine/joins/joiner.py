@@ -264,7 +264,7 @@ class Joiner:
             pl.col(mine).cast(kinds[theirs], strict=False).alias(theirs)
             for mine, theirs in names
         )
-        return keys.drop_nulls().unique()
+        return (keys if self.spec.nulls == "group" else keys.drop_nulls()).unique()
 
 
 def select_distinct_left(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:

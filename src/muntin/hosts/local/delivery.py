@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from muntin.hosts.chain import identifies_window
@@ -24,7 +25,12 @@ from muntin.sinks.sink import (
     prepare_sinks,
     to_sink,
 )
-from muntin.sinks.unwritable import UnwritableRows
+from muntin.sinks.unwritable import (
+    SINK_COLUMN,
+    WHY_COLUMN,
+    UnwritableRows,
+    warn_of_unwritable,
+)
 
 RESULTS, REJECTED = "results", "rejected"
 _PACKAGES = Path(__file__).parents[2]
@@ -165,6 +171,11 @@ class Delivery:
         if self._folder is not None:
             self._folder.mkdir(exist_ok=True)
             pq.write_table(rows, self._folder / f"{batch.number:08d}-{batch.kind}.parquet")
+        for sink in pc.unique(rows[SINK_COLUMN]).to_pylist():
+            some = rows.filter(pc.equal(rows[SINK_COLUMN], sink))
+            reason = some[WHY_COLUMN][0].as_py()
+            where = self._folder or "no folder"
+            warn_of_unwritable(sink, len(some), batch.kind, batch.number, reason, where)
         return len(rows)
 
 

@@ -16,6 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from muntin.model.errors import OptionError, SettingError
+from muntin.model.references import resolve_all
+from muntin.model.secrets import list_references
 from muntin.sources.ddl import plain_columns
 from muntin.sources.kafka import KafkaTopics
 from muntin.sources.kafka_broker import starting_of
@@ -129,7 +131,7 @@ def _load(topics: KafkaTopics, spark: SparkSession, reader: Any) -> DataFrame:
         options["startingOffsets"] = topics.starting
     if topics.per_batch is not None:
         options["maxOffsetsPerTrigger"] = str(topics.per_batch)
-    rows = reader.format("kafka").options(**options, **topics.options).load()
+    rows = reader.format("kafka").options(**options, **resolve_all(topics.options)).load()
     columns = None if topics.columns is None else _as_struct(topics.columns)
     several = len(topics.topics) > 1
     return parse_rows(rows, topics.form, columns, topics.reader_schema, several=several)
@@ -139,7 +141,9 @@ def _read_in_columns(topics: KafkaTopics, spark: SparkSession, *, streaming: boo
     """Return the messages that the workers read."""
     typed = _with_types(topics)
     source = typed.source_in(str(spark.conf.get(ZONE_SETTING)), ZONE_SETTING)
-    rows = KafkaRows(spark, source.topics, streaming)
+    registry = () if topics.registry is None else (topics.registry.url,)
+    references = list_references((*source.topics.client.values(), *registry))
+    rows = KafkaRows(spark, source.topics, streaming, references)
     return read_topic_rows(rows, source.columns, _message_schema(topics, typed))
 
 

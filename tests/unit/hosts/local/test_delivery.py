@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -53,7 +54,9 @@ def test_two_outputs_never_share_a_table(tmp_path: Path) -> None:
         _counted().start(checkpoint=None, results=3)  # type: ignore[arg-type]
 
 
-def test_rows_that_a_sink_can_not_store_are_kept(tmp_path: Path) -> None:
+def test_rows_that_a_sink_can_not_store_are_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     class Choosy:
         def write(self, batch: object) -> None:
             rows = batch.table()  # type: ignore[attr-defined]
@@ -66,3 +69,9 @@ def test_rows_that_a_sink_can_not_store_are_kept(tmp_path: Path) -> None:
     kept = pl.read_parquet(tmp_path / "unstorable" / "*.parquet")
     assert query.progress.unstorable == len(kept) > 0
     assert kept["sink"].unique().to_list() == ["choosy"]
+    said = [one.getMessage() for one in caplog.records if "can't take" in one.msg]
+    assert re.fullmatch(
+        r"choosy can't take \d+ rows of results of batch \d+ "
+        r"\(the first: a\); they are in .*/unstorable",
+        said[0],
+    )

@@ -163,6 +163,13 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
         _counted(_frame(20)).start(checkpoint=tmp_path)
 
 
+def test_a_checkpoint_that_cant_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file", tmp_path / "file" / "checkpoint"):
+        with pytest.raises(OptionError, match=r"checkpoint='.*' can't be written: \w.*; give a"):
+            _counted(_frame(20)).start(checkpoint=path)
+
+
 def test_a_checkpoint_of_spark_is_refused(tmp_path: Path) -> None:
     for name in ("offsets", "state"):
         (tmp_path / name).mkdir()
