@@ -302,6 +302,9 @@ def find_bound(
     if as_of is not False:
         why = 'as_of="1 hour" says how old a version may be'
         _refuse_second_bound("as_of", as_of, within, kinds, why)
+        if as_of in ("backward", "forward", "nearest"):
+            hint = "give True for the newest version of its time or before; there is no other way"
+            raise OptionError("as_of", as_of, "is no age of a version", hint)
         return AsOf(None if isinstance(as_of, bool) else micros("as_of", as_of))
     if within is not None:
         return _read_within(within)

@@ -121,6 +121,12 @@ def test_what_bounds_nothing(case: str) -> None:
     assert hint in refusal.value.hint
 
 
+@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
+def test_a_version_isnt_looked_for_in_another_direction(direction: str) -> None:
+    with pytest.raises(OptionError, match="is no age of a version; give True for the newest"):
+        find_bound(None, None, None, as_of=direction)
+
+
 def test_a_message_shares_the_longest_windows_with_the_farthest_partners() -> None:
     kind = cumulating("12 s", "4 s", origin=SECOND)
     assert (Together((kind,)).longest, Together((kind,)).reach) == (12 * SECOND, 4 * SECOND)
