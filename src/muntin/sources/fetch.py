@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from muntin.model.references import resolve_all
 from muntin.sources.connection_pool import ConnectionPool
 from muntin.sources.kafka_connection import Connection, ConnectionSettings, FetchError
+from muntin.sources.kafka_consumer import PartitionName
 from muntin.sources.record_batches import (
     Aborted,
     DamagedBatchError,
@@ -37,8 +38,6 @@ _MOST, _FIRST, _LEAST = 16 << 20, 1 << 20, 1 << 16
 # The size limit of what is decompressed of an answer at once, in bytes.
 _MOST_DECOMPRESSED = 256 << 20
 _COMMITTED = "read_committed"
-
-PartitionName = tuple[str, int]
 
 
 @dataclass
