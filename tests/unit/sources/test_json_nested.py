@@ -148,7 +148,7 @@ def test_many_decimals_are_each_as_written(
 ) -> None:
     form = '{"v":"%s"}' if quoted else '{"v":%s}'
     payloads = NestedJsonPayloads({"v": dtype}, SessionZone())
-    frame, bad = payloads.decode([(form % text).encode() for text in texts])
+    frame, bad, _ = payloads.decode([(form % text).encode() for text in texts])
     wanted = [decimal_of(text, dtype) for text in texts]
     assert frame["v"].to_list() == wanted
     assert bad.to_list() == [number is None for number in wanted]
