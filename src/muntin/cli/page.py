@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from muntin.apps.windowing import Maximum, Monitor, Options, TableProgress
 from muntin.cli.console import summarize_error
 from muntin.serve import Chart, Feed, Subject, Tile
 
@@ -32,7 +31,6 @@ _CHARTS = (
     Chart("Lag of the watermark", "seconds", ("lag",)),
     Chart("State", "rows", ("state", "pending")),
 )
-TABLE = "windowing"
 _BOUNDS = ("window_start", "window_end", "revision")
 
 
@@ -49,7 +47,6 @@ def add_query(feed: Feed, query: Any) -> None:
     keys = tuple(results.keys or ())
     subject = Subject(
         name,
-        "",
         _TILES,
         _CHARTS,
         keys,
@@ -94,60 +91,3 @@ def _until_end(feed: Feed, name: str, query: Any) -> None:
         feed.mark_ended(name, summarize_error(error))
     else:
         feed.mark_ended(name)
-
-
-class TablePage:
-    """Shows the windowing application."""
-
-    def __init__(self, feed: Feed, options: Options) -> None:
-        self.feed = feed
-        self._last: int | None = None
-        spans = tuple(f"{span:g} s" for span in options.averages)
-        mode = "inline" if options.inline else "not inline"
-        about = f"Keeps {options.limits}; deletes {mode}, in chunks of {options.deletechunksize:,}."
-        tiles = (
-            Tile("Rows", "rows"),
-            Tile("Inserted a second", "inserted"),
-            Tile("Deleted a second", "deleted"),
-            Tile("Backlog", "backlog", "rows"),
-            Tile("Delete lag", "lag", "ms"),
-            Tile("Maximum", "maximum"),
-            Tile("Size", "megabytes", "MB"),
-            *(Tile(f"Average of {span}", span) for span in spans),
-        )
-        charts = (
-            Chart("Averages", "value", spans),
-            Chart("Inserted and deleted", "rows a second", ("inserted", "deleted")),
-            Chart("Rows", "rows", ("rows", "backlog")),
-            Chart("Maximum", "value", ("maximum",)),
-        )
-        feed.add(Subject(TABLE, about, tiles, charts))
-
-    def show(
-        self,
-        monitor: Monitor,
-        batch: int,
-        progress: list[TableProgress],
-        written: int,
-        change: Maximum | None,
-    ) -> None:
-        """Show a batch."""
-        seconds = None if self._last is None else max(1, written - self._last) / 1000
-        self._last = written
-        inserted = sum(shard.inserted for shard in progress)
-        deleted = sum(shard.deleted for shard in progress)
-        numbers: dict[str, float | None] = {
-            "rows": monitor.rows,
-            "inserted": None if seconds is None else inserted / seconds,
-            "deleted": None if seconds is None else deleted / seconds,
-            "backlog": monitor.backlog,
-            "lag": monitor.lag,
-            "maximum": monitor.maximum,
-            "megabytes": sum(shard.bytes for shard in progress) / 1e6,
-            **{f"{span} s": mean for span, mean in monitor.averages.items()},
-        }
-        rejected = monitor.rejected
-        notes = [] if change is None else [str(change)]
-        self.feed.add_batch(
-            TABLE, batch, at=written, numbers=numbers, rejected=rejected, notes=notes
-        )

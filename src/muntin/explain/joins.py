@@ -55,6 +55,8 @@ def explain_join(
     if spec.nulls == "unmatched":
         taken = " and ".join(f"the {side}" for side in spec.outer_sides)
         lines.append(f"nulls     NULL in a key of {taken} is emitted unmatched")
+    if spec.nulls == "group":
+        lines.append("nulls     NULL in a key equals NULL")
     order = "keys, then time" if spec.state_layout == "keys" else "time, then keys"
     number = "a shard a core" if shards is None else f"{shards} shards"
     lines.append(f"state     {number}; a row per {row}, by {order} ({chosen})")

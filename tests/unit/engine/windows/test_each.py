@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.engine.windows.prefixes import Prefixes
+from muntin.engine.windows.each import Prefixes
 
 GROUPS = st.lists(st.lists(st.integers(-99, 99), min_size=1, max_size=9), min_size=1, max_size=9)
 # Few long groups are walked one by one, many short ones all at once.
