@@ -211,3 +211,16 @@ def test_statements_give_the_same_rows_on_both_hosts(spark: SparkSession, statem
     there = mt.sql(spark, statement, clicks=on_spark).results
     assert here.columns == there.columns
     assert _sorted(here.rows()) == _sorted(there.collect())
+
+
+def test_a_declared_table_takes_references(
+    spark: SparkSession, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one.json").write_text('{"k": "a", "at": "2026-01-01T00:00:00Z"}\n')
+    monkeypatch.setenv("MUNTIN_IN", str(tmp_path))
+    statement = (
+        "CREATE TABLE c (k STRING, at TIMESTAMP) WITH (connector = 'json', mode = 'batch', "
+        "path = '${env:MUNTIN_IN}'); "
+        "SELECT k, count(*) AS n FROM c GROUP BY k, TUMBLE(at, INTERVAL 1 MINUTE)"
+    )
+    assert [row.n for row in mt.sql(spark, statement).results.collect()] == [1]
