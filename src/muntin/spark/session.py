@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import socket
@@ -145,6 +146,9 @@ def session(
             raise SettingError(_NO_JVM) from error
     if not is_connected(spark):
         spark.sparkContext.setLogLevel("ERROR")
+    if not verbose:
+        # It prints the whole plan of each wrong expression, whose exception says the same.
+        logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     quit_when_terminated_as_init()
     if not chosen:
         # A session that already ran uses the first python3 on the PATH.

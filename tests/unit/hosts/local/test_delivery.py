@@ -49,8 +49,25 @@ def test_two_outputs_never_share_a_table(tmp_path: Path) -> None:
     sink = mt.to_parquet(tmp_path / "results")
     with pytest.raises(OptionError, match="is where two outputs go"):
         _counted().start(checkpoint=None, results=sink, rejected=sink)
-    with pytest.raises(OptionError, match="doesn't write"):
+    with pytest.raises(OptionError, match="results=3 isn't a sink"):
         _counted().start(checkpoint=None, results=3)  # type: ignore[arg-type]
+
+
+def test_a_function_of_one_value_and_a_path_are_refused_with_what_to_write() -> None:
+    with pytest.raises(OptionError, match=r"can't be called .*; write .*lambda rows, batch"):
+        _counted().start(checkpoint=None, results=lambda rows: rows)  # type: ignore[misc, arg-type]
+    with pytest.raises(OptionError, match=r"rejected='out' is a path.*write muntin.to_parquet"):
+        _counted().start(checkpoint=None, rejected="out")  # type: ignore[arg-type]
+
+
+def test_a_function_is_called_for_batches_with_rows_only() -> None:
+    heights: list[int] = []
+    stream = mt.windowed(mt.ticks(20), time="timestamp").tumbling("1 hour").agg(n=mt.count())
+    query = stream.start(checkpoint=None, results=lambda rows, batch: heights.append(len(rows)))
+    query.await_end(0.4)
+    query.stop()
+    assert query.progress.batch >= 0
+    assert heights == []
 
 
 def test_rows_that_a_sink_can_not_store_are_kept(tmp_path: Path) -> None:
