@@ -432,7 +432,9 @@ class JoinOracle:
 
     def _partners(self, one: HeldMessage, other: HeldMessage) -> bool:
         bound: Bound = self._spec.bound
-        if (one.key, one.partition) != (other.key, other.partition) or None in one.key:
+        if (one.key, one.partition) != (other.key, other.partition):
+            return False
+        if None in one.key and self._spec.nulls != "group":
             return False
         if isinstance(bound, Within):
             return -bound.before <= other.place - one.place <= bound.after

@@ -32,7 +32,7 @@ def build() -> typer.Typer:
     for name, (command, arguments) in _list_commands().items():
         example = f"Example: muntin {name} {arguments}".rstrip()
         app.command(name, cls=PlainCommand, epilog=example)(command)
-    return _add_windowing(app)
+    return app
 
 
 def _list_commands() -> dict[str, tuple[Callable[..., None], str]]:
@@ -67,22 +67,6 @@ def _list_commands() -> dict[str, tuple[Callable[..., None], str]]:
         "warm": (warm, ""),
         "why": (why, 'checkpoints/views --key home --at "2026-01-01 09:04:00"'),
     }
-
-
-def _add_windowing(app: typer.Typer) -> typer.Typer:
-    """Add the commands of the windowing application, and return the command line."""
-    import typer
-
-    from muntin.cli.flags import PlainCommand, PlainGroup
-    from muntin.cli.windowing import windowing
-    from muntin.cli.windowing_delete import delete_rows
-
-    table = typer.Typer(cls=PlainGroup)
-    example = "Example: muntin windowing --duration 30 --ratelimit 1000"
-    table.callback(invoke_without_command=True, epilog=example)(windowing)
-    table.command("delete", cls=PlainCommand)(delete_rows)
-    app.add_typer(table, name="windowing")
-    return app
 
 
 def main() -> None:

@@ -103,9 +103,9 @@ def join(
         suffix: The suffix of the right side's columns whose names the left side has, too.
         layout: Whether state is sorted by `time` or by `keys` first; by default the join chooses.
         shards: The number of shards of the keys.
-        nulls: The treatment of a message with NULL in a key, which has no partner: `reject`, or
-            `unmatched`, which emits it as unmatched if the join emits its side's unmatched
-            messages.
+        nulls: The treatment of a message with NULL in a key: `reject`; `unmatched`, which emits it
+            as unmatched if the join emits its side's unmatched messages; or `group`, where NULL
+            equals NULL, for joins by `within` or by windows.
         shared_time: Whether both sides use one watermark, the later of the two, so that a silent
             side doesn't make the other one wait. Its messages behind that watermark are then late.
         each_change: Whether the pair of two windows is emitted again whenever one of them is

@@ -56,6 +56,8 @@ def explain_join(
     if spec.nulls == "unmatched":
         taken = " and ".join(f"the {side}" for side in spec.outer_sides)
         lines.append(f"nulls     NULL in a key of {taken} is emitted unmatched")
+    if spec.nulls == "group":
+        lines.append("nulls     NULL in a key equals NULL")
     order = "keys, then time" if spec.state_layout == "keys" else "time, then keys"
     lines.append(f"state     {format_shards(shards)}; a row per {row}, by {order} ({chosen})")
     return "\n".join(lines)

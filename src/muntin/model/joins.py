@@ -66,7 +66,7 @@ __all__ = [
 
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
 StateLayout = Literal["time", "keys"]
-JoinNulls = Literal["reject", "unmatched"]
+JoinNulls = Literal["reject", "unmatched", "group"]
 On = str | Sequence[str | tuple[str, str]]
 
 # Names of joins in Spark, pandas and SQL.
@@ -124,8 +124,8 @@ class JoinSpec(QuerySpec):
             for all of their partners.
         layout: Sort order of the state; ``None`` leaves the choice to ``state_layout``.
         shards: Number of shards of the state, if it is known.
-        nulls: Treatment of messages with NULL in a key, which have no partner: they are rejected,
-            or accepted and emitted as unmatched if their side's unmatched messages are emitted.
+        nulls: Treatment of messages with NULL in a key: they are rejected, or have no partner and
+            are emitted as unmatched if their side's unmatched messages are, or NULL equals NULL.
         shared_time: Whether both sides share one watermark, the later of the two.
     """
 
@@ -216,9 +216,14 @@ class JoinSpec(QuerySpec):
 
     def _check_nulls(self) -> None:
         if self.nulls not in get_args(JoinNulls):
-            hint = 'give "reject", or "unmatched" to emit NULL keys as messages without a partner'
+            hint = 'give "reject"; "unmatched" to emit NULL keys without a partner; or "group"'
             raise OptionError("nulls", self.nulls, "isn't a treatment of NULL keys", hint)
         if self.nulls == "reject":
+            return
+        if self.nulls == "group":
+            if not isinstance(self.bound, Within | Together):
+                text = "isn't for this join: only within= and windows let NULL equal NULL"
+                raise OptionError("nulls", self.nulls, text, "leave it out")
             return
         if not self.outer_sides:
             text = f"isn't for {self.how} joins, which emit nothing unmatched"
@@ -297,8 +302,8 @@ class JoinSpec(QuerySpec):
 
     def list_required_keys(self, name: SideName) -> tuple[str, ...]:
         """Return the keys of a side in which NULL rejects a message."""
-        accepts_null = self.nulls == "unmatched" and name in self.outer_sides
-        return () if accepts_null else self.side(name).keys
+        is_emitted = self.nulls == "unmatched" and name in self.outer_sides
+        return () if is_emitted or self.nulls == "group" else self.side(name).keys
 
     def side(self, name: SideName) -> Side:
         """Return one of the inputs."""
@@ -344,7 +349,7 @@ class JoinSpec(QuerySpec):
         facts["layout"] = make_fact(self.state_layout)
         if self.shared_time:
             facts["watermark"] = Fact(True, "one of both sides")
-        if self.outer_sides:
+        if self.outer_sides or self.nulls == "group":
             facts["nulls"] = make_fact(self.nulls)
         if self.shards is not None:
             facts["shards"] = make_fact(self.shards)

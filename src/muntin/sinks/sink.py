@@ -10,7 +10,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
@@ -104,24 +104,23 @@ class FunctionSink:
         self.function(batch.frame, batch.number)
 
 
-def to_sink(target: SinkLike | None, option: str = "results") -> Sink | None:
+def to_sink(target: SinkLike | None, option: str = "sink") -> Sink | None:
     """Convert a plain function of a frame and a batch's number to a sink; return a sink unchanged.
 
     Args:
-        target: The value of an option for sinks.
-        option: The name of the option, for the error.
+        target: The function or the sink.
+        option: The name of the option, for errors.
 
     Raises:
         OptionError: When it is neither a sink nor a function with these parameters.
     """
     if target is None or hasattr(target, "write"):
         return target
+    hint = "give a sink, or a function of a frame and a batch's number"
     if isinstance(target, str | PathLike):
-        hint = f"write muntin.to_parquet({str(target)!r}), or another sink"
-        raise OptionError(option, target, "is a path, not a sink", hint)
-    hint = "write a function of a frame and a batch's number: lambda rows, batch: print(rows)"
+        hint = f"give a sink, as in {option}=mt.to_parquet({fspath(target)!r})"
     if not callable(target):
-        raise OptionError(option, target, "isn't a sink", f"give a sink, or {hint[6:]}")
+        raise OptionError(option, target, "doesn't write", hint)
     try:
         parameters = signature(target)
     except ValueError:  # a function of C may not tell its parameters
@@ -131,7 +130,7 @@ def to_sink(target: SinkLike | None, option: str = "results") -> Sink | None:
     except TypeError:
         name = getattr(target, "__name__", repr(target))
         problem = "can't be called with a frame and a batch's number"
-        raise OptionError(option, name, problem, hint) from None
+        raise OptionError(option, name, problem, "write lambda rows, batch: …") from None
     return FunctionSink(target)
 
 

@@ -45,6 +45,17 @@ def find_bound_column(relation: Relation, bound: str) -> str | None:
     return inner if name == "*" else name
 
 
+def find_shown_columns(relation: Relation) -> frozenset[str] | None:
+    """Return the names of a relation's columns in lower case; ``None`` unless they are listed."""
+    columns = relation.columns if isinstance(relation, Windowing | Derived) else None
+    if columns is not None and all(column.text != "*" for column in columns):
+        return frozenset(column.name.lower() for column in columns)
+    if not isinstance(relation, Windowing) or relation.ranking is not None or columns is not None:
+        return None
+    spec = relation.spec
+    return frozenset(name.lower() for name in (*spec.keys, *_BOUNDS, *spec.aggregates))
+
+
 _BOUNDS = ("window_start", "window_end")
 
 

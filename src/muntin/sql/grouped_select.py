@@ -29,6 +29,7 @@ from muntin.sql.expressions import Scope, normalize, walk
 from muntin.sql.select_list import (
     EMISSION_COLUMNS,
     END,
+    FLINK_ROWTIME,
     START,
     SelectList,
     complete_columns,
@@ -42,8 +43,7 @@ from muntin.sql.window_functions import (
     WindowBinding,
 )
 
-# The last moment of a window, as Flink's and Spark's functions return it.
-_FLINK_ROWTIME = f"({END} - INTERVAL '0.001' SECOND)"
+# The last moment of a window, as Spark's functions return it.
 _WINDOW_TIME = f"({END} - INTERVAL '0.000001' SECOND)"
 _SET_FUNCTIONS = ("grouping", "grouping_id")
 _WINDOW_STRUCT = f"named_struct('start', {START}, 'end', {END})"
@@ -52,7 +52,7 @@ _WINDOW_STRUCT = f"named_struct('start', {START}, 'end', {END})"
 def _render_window_function(name: str) -> str:
     """Return the text over results of a window function outside of ``FROM``."""
     if name in BOUND_FUNCTIONS:
-        ends = {"START": START, "END": END, "ROWTIME": _FLINK_ROWTIME}
+        ends = {"START": START, "END": END, "ROWTIME": FLINK_ROWTIME}
         return ends[name.rpartition("_")[2]]
     if name in ROUNDING_FUNCTIONS:
         # CEIL makes windows that begin and end a microsecond after a full hour.
@@ -79,6 +79,7 @@ class GroupedSelectList(SelectList):
         super().__init__(scope, select)
         self.window = window
         self.from_call = from_call
+        self._session_end = ksql.find_session_end(select.window)
         self._aliases = {i.alias.lower(): i for i in select.items if i.alias and i.scalar}
         self._struct_names = (
             {"window", "session_window"} if window.name in SPARK_FUNCTIONS else set()
@@ -221,9 +222,10 @@ class GroupedSelectList(SelectList):
         if column_name.lower() in self._struct_names:
             return _WINDOW_STRUCT
         if column_name.lower() == "window_time" and self.from_call:
-            return _FLINK_ROWTIME
+            return FLINK_ROWTIME
         if self.select.window is not None and column_name.lower() in ksql.KSQL_COLUMNS:
-            return ksql.KSQL_COLUMNS[column_name.lower()]
+            bound = ksql.KSQL_COLUMNS[column_name.lower()]
+            return self._session_end if bound == END and self._session_end else bound
         return column_name.lower() if column_name.lower() in (START, END) else None
 
     def _lower_item(self, item: SelectItem) -> None:
@@ -234,11 +236,13 @@ class GroupedSelectList(SelectList):
         name = item.alias
         if bound is not None:
             default = self.window.name.lower() if bound == _WINDOW_STRUCT else bound
-            if bound in (_FLINK_ROWTIME, _WINDOW_TIME):
+            if bound in (FLINK_ROWTIME, _WINDOW_TIME):
                 default = "window_time"
             elif isinstance(item.scalar, exp.Column) and bound != _WINDOW_STRUCT:
                 column_name = item.scalar.name.lower()
                 default = ksql.KSQL_COLUMNS.get(column_name, column_name)
+                if bound == self._session_end:
+                    default = column_name
             self.add_output(item, name or default, bound)
             return
         if find_aggregate_name(item.scalar):

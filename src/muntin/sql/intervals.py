@@ -49,13 +49,20 @@ def starts_interval(cursor: Cursor) -> bool:
     return cursor.peek_kind(TokenType.NUMBER) and measured
 
 
-def parse_interval(cursor: Cursor, *, months: bool = False) -> Interval:
-    """Parse an interval; calendar months are accepted only if ``months`` is true."""
+def parse_interval(cursor: Cursor, *, months: bool = False, signed: bool = False) -> Interval:
+    """Parse an interval.
+
+    Args:
+        cursor: Cursor before the interval.
+        months: Whether to accept calendar months.
+        signed: Whether to accept a negative interval of time: ``INTERVAL '-8' HOUR``.
+    """
     start = cursor.position
     if cursor.next_word in _ROWS:
         cursor.accept(cursor.next_word)
         return Interval(_parse_row_count(cursor), "rows", cursor.span_from(start))
     has_interval_word = cursor.accept("INTERVAL")
+    sign = -1 if signed and cursor.accept_kind(TokenType.DASH) else 1
     if not (cursor.peek_kind(*_NUMBER_OR_STRING)):
         cursor.fail(None, f"{cursor.next_text} isn't a length", INTERVAL_HINT)
     if cursor.peek_kind(TokenType.NUMBER) and cursor.second_word in _ROWS and not has_interval_word:
@@ -67,13 +74,13 @@ def parse_interval(cursor: Cursor, *, months: bool = False) -> Interval:
         return Interval(month_count, "months", cursor.span_from(start))
     total, has_no_unit = 0, False
     while cursor.peek_kind(*_NUMBER_OR_STRING):
-        value, has_no_unit = _parse_part(cursor, start)
-        total += value
+        value, has_no_unit = _parse_part(cursor, start, signed=signed)
+        total += sign * value
         if has_no_unit:
             break
         if has_interval_word:
             cursor.accept("INTERVAL")
-    if total > _MAX_MICROSECONDS:
+    if abs(total) > _MAX_MICROSECONDS:
         cursor.fail(
             cursor.span_from(start), "this is longer than 100 000 years", "write a shorter one"
         )
@@ -123,24 +130,26 @@ def _parse_row_count(cursor: Cursor) -> int:
     return int(token.text)
 
 
-def _parse_part(cursor: Cursor, start: int) -> tuple[int, bool]:
+def _parse_part(cursor: Cursor, start: int, *, signed: bool) -> tuple[int, bool]:
     """Parse a number with its unit; return microseconds, and whether the unit is missing."""
     is_quoted = cursor.peek_kind(TokenType.STRING)
     token = cursor.accept_kind(*_NUMBER_OR_STRING)
     assert token is not None
     text = cursor.fill_placeholders(token.text, (token.start, token.end + 1)).strip()
+    sign = -1 if signed and is_quoted and text.startswith("-") else 1
+    text = text[1:].lstrip() if sign < 0 else text
     unit = cursor.next_word
     if _find_unit(unit) or unit.removesuffix("S") in _CALENDAR:
         cursor.accept(unit)
         if cursor.accept("TO"):
-            return _parse_day_to_second(cursor, text, unit, start), False
+            return sign * _parse_day_to_second(cursor, text, unit, start), False
         if unit.removesuffix("S") in _CALENDAR:
             hint = "give days or less; whole local days take a time zone"
             cursor.fail(cursor.span_from(start), f"{unit.lower()} has no fixed length", hint)
-        return _to_microseconds(cursor, text, unit, cursor.span_from(start)), False
+        return sign * _to_microseconds(cursor, text, unit, cursor.span_from(start)), False
     if is_quoted:
         try:
-            return axis.micros("length", text), False
+            return sign * axis.micros("length", text), False
         except (OptionError, OverflowError, ValueError):
             cursor.fail(cursor.span_from(start), f"{text!r} isn't a length", INTERVAL_HINT)
     if not text.isdigit() or int(text) > _MAX_MICROSECONDS:

@@ -9,11 +9,11 @@ partners are at most that far away, in either direction.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from muntin.model.bounds import Bound
+from muntin.model.bounds import AsOf, Bound, ByArrival, Together, Within
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import How, JoinNulls, JoinSpec, Newest, Side, set_default_policies
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
@@ -21,11 +21,19 @@ from muntin.sql import ksql
 from muntin.sql.catalog import ResolvedRelation, find_bound_column, merge_input_options
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.expressions import Scope, walk
-from muntin.sql.join_bounds import OVER_HINT, JoinSide, lower_join_bound
+from muntin.sql.join_bounds import OVER_HINT, JoinSide, PairBound, lower_join_bound
+from muntin.sql.join_conditions import (
+    JOIN_KEY,
+    BothSides,
+    add_constant_key,
+    apply_side_conditions,
+    check_named_columns,
+)
 from muntin.sql.outer_query import refuse_side_star
 from muntin.sql.over_aggregates import find_order_column, lower_frame
-from muntin.sql.select_list import END
-from muntin.sql.syntax import FromItem, Join, Select, TableExpression, WindowCall
+from muntin.sql.row_number import has_rows_of_windows
+from muntin.sql.select_list import END, FLINK_ROWTIME, START
+from muntin.sql.syntax import FromItem, Join, Select, SelectItem, TableExpression, WindowCall
 from muntin.sql.time_bounds import Sides, find_equated_columns
 from muntin.sql.triggers import collect_emit_spans, lower_emit
 
@@ -61,7 +69,8 @@ def lower_join(
     pair = lower_join_bound(
         cursor, join, collect_conditions(select, join), left, right, changes=emit.changes
     )
-    equal_columns, filters = _split_conditions(cursor, select, join, pair.rest, (left, right))
+    conditions = _split_conditions(cursor, select, pair, (left, right))
+    (left, right), equal_columns = conditions.sides, conditions.equal_columns
     firing = set_default_policies(lower_emit(cursor.sql, emit, pair.bound.axis, is_join=True))
     parts = zip((left, right), zip(*equal_columns, strict=True), pair.times, strict=True)
     left_spec, right_spec = (
@@ -69,11 +78,14 @@ def lower_join(
         for side, keys, time in parts
     )
     spans = _collect_spans(select, join)
-    spec = _build_spec(cursor, join, left_spec, right_spec, pair.bound, spans)
-    outputs, unqualified = _lower_select_list(cursor, select, filters, sides)
+    nulls: JoinNulls | None = "group" if conditions.groups_nulls else None
+    spec = _build_spec(cursor, join, left_spec, right_spec, pair.bound, spans, nulls)
+    renderer = _make_renderer(cursor, select, (left, right), conditions.version)
+    filters = conditions.filters
+    outputs, unqualified = _lower_select_list(cursor, select, filters, renderer)
     if isinstance(pair.bound, Newest):
         _check_identity(cursor, select, filters, outputs)
-    texts = [render_sides(Scope(cursor), part, sides) for part in filters]
+    texts = [renderer.render(part) for part in filters]
     where = " AND ".join(texts if len(texts) < 2 else [f"({text})" for text in texts]) or None
     joining = Joining(
         left.resolved.relation,
@@ -90,11 +102,17 @@ def lower_join(
 
 
 def _build_spec(
-    cursor: Cursor, join: Join, left: Side, right: Side, bound: Bound, spans: dict[str, Span]
+    cursor: Cursor,
+    join: Join,
+    left: Side,
+    right: Side,
+    bound: Bound,
+    spans: dict[str, Span],
+    nulls: JoinNulls | None,
 ) -> JoinSpec:
     how: How = join.how  # type: ignore[assignment]
     rejects_nulls = isinstance(bound, Newest) or how in ("inner", "semi")
-    nulls: JoinNulls = "reject" if rejects_nulls else "unmatched"
+    nulls = nulls or ("reject" if rejects_nulls else "unmatched")
     try:
         return JoinSpec(left, right, bound, how, nulls=nulls)
     except OptionError as error:
@@ -136,12 +154,15 @@ def _check_clauses(cursor: Cursor, select: Select) -> None:
 def _lower_side(
     cursor: Cursor, source: FromItem, resolve: ResolveTable, over: exp.Window | None
 ) -> JoinSide:
-    if isinstance(source.table, WindowCall):
-        hint = "group by its windows in a query in parentheses, and join that"
-        cursor.fail(source.span, "a side of a join is a table or a query", hint)
-    if isinstance(source.table, Select) and source.alias is None:
+    if not isinstance(source.table, str) and source.alias is None:
         hint = "write (SELECT ...) AS one"
+        if isinstance(source.table, WindowCall):
+            hint = f"write TABLE({source.table.name}(...)) AS one"
         cursor.fail(source.span, "this side of the join has no name", hint)
+    if isinstance(source.table, WindowCall):
+        rows = _select_rows(replace(source, alias=None))
+        source = replace(source, table=rows, watermark=None, offset=None)
+    assert not isinstance(source.table, WindowCall)
     resolved = resolve(source.table, source.alias)
     resolved = replace(
         resolved, input_options=merge_input_options(resolved.input_options, cursor, source)
@@ -162,6 +183,23 @@ def _lower_side(
         problem = f"the watermark follows {watermark_time}, the window is ordered by {order}"
         cursor.fail(scope.locate(over), problem, f"order by {watermark_time}")
     return JoinSide(resolved, source.name, kind, length, order or watermark_time)
+
+
+def _select_rows(source: FromItem) -> Select:
+    """Return ``SELECT *`` over a window function."""
+    return Select(
+        items=(SelectItem(None, None, source.span),),
+        distinct=False,
+        source=source,
+        joins=(),
+        where=None,
+        group=(),
+        having=None,
+        named_windows={},
+        emit=None,
+        span=source.span,
+        group_span=source.span,
+    )
 
 
 def collect_conditions(select: Select, join: Join, *, where: bool = True) -> list[exp.Expr]:
@@ -214,7 +252,13 @@ def _check_identity(
             cursor.fail(select.span, f"a pair is identified by {name}, which isn't shown", hint)
 
 
-def render_sides(scope: Scope, node: exp.Expr, sides: Sides) -> str:
+AdaptColumn = Callable[[int, exp.Expr, str], str]
+"""Returns the text for a column of a pair: its side, its node, and its text as it is."""
+
+
+def render_sides(
+    scope: Scope, node: exp.Expr, sides: Sides, adapt: AdaptColumn | None = None
+) -> str:
     """Return the text of an expression, with columns qualified by the names of their sides."""
 
     def render_part(part: exp.Expr) -> str | None:
@@ -222,20 +266,67 @@ def render_sides(scope: Scope, node: exp.Expr, sides: Sides) -> str:
         if first is None or first.name.lower() not in sides:
             return None
         rest = scope.locate(first)[1], scope.locate_separable(part)[1]
-        return SIDE_COLUMNS[sides[first.name.lower()]] + scope.text[slice(*rest)]
+        index = sides[first.name.lower()]
+        text = SIDE_COLUMNS[index] + scope.text[slice(*rest)]
+        return text if adapt is None else adapt(index, part, text)
 
     return scope.rewrite(node, render_part)
 
 
+@dataclass(frozen=True)
+class PairRenderer:
+    """Renders expressions over the pairs of a join.
+
+    Attributes:
+        cursor: Cursor that parsed the text.
+        sides: Side of each qualifier of columns.
+        row_windows: Sides with the rows of window functions, where Flink has ``window_time``.
+        version: Condition that a left row's version fulfils; otherwise its columns are NULL.
+    """
+
+    cursor: Cursor
+    sides: Sides
+    row_windows: frozenset[int] = frozenset()
+    version: str | None = None
+
+    def render(self, node: exp.Expr) -> str:
+        """Return the text of an expression over pairs."""
+        return render_sides(Scope(self.cursor), node, self.sides, self._adapt)
+
+    def _adapt(self, side: int, column: exp.Expr, text: str) -> str:
+        if side in self.row_windows and column.name.lower() == "window_time":
+            text = FLINK_ROWTIME.replace(END, f"{SIDE_COLUMNS[side]}.{END}")
+        if side == 1 and self.version is not None:
+            return f"CASE WHEN {self.version} THEN {text} END"
+        return text
+
+
+def _make_renderer(
+    cursor: Cursor, select: Select, both_sides: BothSides, version: str | None
+) -> PairRenderer:
+    sides = {side.name.lower(): index for index, side in enumerate(both_sides)}
+    if version is not None:
+        check_named_columns(cursor, select)
+    row_windows = {
+        index
+        for index, side in enumerate(both_sides)
+        if has_rows_of_windows(side.resolved.relation)
+    }
+    return PairRenderer(cursor, sides, frozenset(row_windows), version)
+
+
 def _lower_select_list(
-    cursor: Cursor, select: Select, filters: Sequence[exp.Expr], sides: Sides
+    cursor: Cursor, select: Select, filters: Sequence[exp.Expr], renderer: PairRenderer
 ) -> tuple[tuple[Column, ...] | None, tuple[str, ...]]:
     """Return the output columns, and the names of unqualified columns in them and in filters."""
-    scope = Scope(cursor)
+    scope, sides = Scope(cursor), renderer.sides
     unqualified = []
     for node in walk(*select.scalars, *filters):
         if isinstance(node, exp.Column) and node.parts[0].name.lower() not in sides:
             unqualified.append(node.parts[0].name)
+            if renderer.version is not None:
+                hint = f"write {' or '.join(f'{side}.{node.name}' for side in sides)}"
+                scope.fail(scope.locate(node), f"the side of {node.name} isn't said", hint)
         if isinstance(node, exp.Window):
             hint = "compute it from the pairs"
             scope.fail(scope.locate(node), "OVER can't stand beside JOIN", hint)
@@ -248,7 +339,7 @@ def _lower_select_list(
     for item in select.items:
         if item.scalar is None:
             scope.fail(item.span, "* stands beside other columns", "name the columns")
-        text = render_sides(scope, item.scalar, sides)
+        text = renderer.render(item.scalar)
         last = item.scalar.name if isinstance(item.scalar, exp.Column) else None
         name = item.alias or last or scope.render_with(item.scalar, {})
         if any(name.lower() == column.name.lower() for column in columns):
@@ -258,27 +349,81 @@ def _lower_select_list(
     return tuple(columns), tuple(unqualified)
 
 
+@dataclass(frozen=True)
+class _JoinConditions:
+    """The conditions of a join by what they do.
+
+    Attributes:
+        sides: Both sides, with their own conditions where the join isn't an inner one.
+        equal_columns: Equal columns, left and right.
+        filters: Conditions that filter pairs.
+        version: Condition of a left join with versions; see ``PairRenderer``.
+        groups_nulls: Whether NULL equals NULL, as with ``IS NOT DISTINCT FROM``.
+    """
+
+    sides: BothSides
+    equal_columns: list[tuple[str, str]]
+    filters: list[exp.Expr]
+    version: str | None = None
+    groups_nulls: bool = False
+
+
 def _split_conditions(
-    cursor: Cursor,
-    select: Select,
-    join: Join,
-    conditions: Sequence[exp.Expr],
-    both_sides: tuple[JoinSide, JoinSide],
-) -> tuple[list[tuple[str, str]], list[exp.Expr]]:
-    """Return the equal columns of a pair, and the conditions that filter pairs."""
+    cursor: Cursor, select: Select, pair: PairBound, both_sides: BothSides
+) -> _JoinConditions:
+    """Split the conditions of a pair beside its bound by what they do."""
+    join = select.joins[0]
     has_all_conditions = join.is_comma_join or _where_bounds_pairs(select, join)
     filters = [] if select.where is None or has_all_conditions else [select.where]
     if join.using:
-        return [(name, name) for name in join.using], filters
+        return _JoinConditions(both_sides, [(name, name) for name in join.using], filters)
     sides = {side.name.lower(): index for index, side in enumerate(both_sides)}
-    pairs = [(part, find_equated_columns(part, sides)) for part in conditions]
-    equal_columns = [
-        (both_sides[0].resolve_column(p[0]), both_sides[1].resolve_column(p[1]))
-        for _, p in pairs
-        if p is not None
-    ]
-    others = [part for part, pair in pairs if pair is None]
-    if (others and join.how != "inner") or not equal_columns:
-        span = Scope(cursor).locate(others[0]) if others else join.span
-        cursor.fail(span, "a join compares equal columns, one of each side", _ON)
-    return equal_columns, [*others, *filters]
+    equal_columns, others, groups_nulls = _find_equal_columns(cursor, pair, both_sides, sides)
+    if not equal_columns:
+        unclear = [part for part in others if isinstance(part, exp.EQ | exp.NullSafeEQ)]
+        if unclear or isinstance(pair.bound, AsOf | ByArrival):
+            span = Scope(cursor).locate(unclear[0]) if unclear else join.span
+            cursor.fail(span, "a join compares equal columns, one of each side", _ON)
+        both_sides = add_constant_key(cursor, select, both_sides)
+        equal_columns = [(JOIN_KEY, JOIN_KEY)]
+    if not others or join.how == "inner":
+        filters = [*others, *filters]
+        return _JoinConditions(both_sides, equal_columns, filters, groups_nulls=groups_nulls)
+    if isinstance(pair.bound, AsOf | ByArrival):
+        texts = [f"({render_sides(Scope(cursor), part, sides)})" for part in others]
+        return _JoinConditions(both_sides, equal_columns, filters, " AND ".join(texts))
+    both_sides, has_key = apply_side_conditions(cursor, select, others, both_sides)
+    if has_key:
+        equal_columns = [*equal_columns, (JOIN_KEY, JOIN_KEY)]
+    return _JoinConditions(both_sides, equal_columns, filters, groups_nulls=groups_nulls)
+
+
+def _find_equal_columns(
+    cursor: Cursor, pair: PairBound, both_sides: BothSides, sides: Sides
+) -> tuple[list[tuple[str, str]], list[exp.Expr], bool]:
+    """Return the equal columns of a pair, the other conditions, and whether NULL equals NULL.
+
+    ``IS NOT DISTINCT FROM`` is a condition like any other unless it compares all keys: a join has
+    one treatment of NULL. The bounds and times of windows are never NULL.
+    """
+    equal: list[tuple[str, str]] = []
+    null_safe: list[tuple[str, str]] = []
+    others: list[exp.Expr] = []
+    for part in pair.rest:
+        names = find_equated_columns(part, sides)
+        safe_names = find_equated_columns(part, sides, exp.NullSafeEQ)
+        found = names or safe_names
+        if found is None:
+            others.append(part)
+            continue
+        columns = both_sides[0].resolve_column(found[0]), both_sides[1].resolve_column(found[1])
+        if names is None:
+            null_safe.append(columns)
+        elif columns not in equal:
+            equal.append(columns)
+    times = {(START, START), (END, END), (both_sides[0].time, both_sides[1].time)}
+    takes_nulls = isinstance(pair.bound, Within | Together) and times.issuperset(equal)
+    if null_safe and takes_nulls:
+        return [*equal, *dict.fromkeys(null_safe)], others, True
+    distinct = [part for part in pair.rest if isinstance(part, exp.NullSafeEQ)]
+    return equal, [*others, *(part for part in distinct if part not in others)], False

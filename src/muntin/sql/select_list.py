@@ -23,6 +23,8 @@ from muntin.sql.syntax import Select, SelectItem
 from muntin.sql.window_functions import WindowBinding
 
 START, END = "window_start", "window_end"
+FLINK_ROWTIME = f"({END} - INTERVAL '0.001' SECOND)"
+"""The last moment of a window, as Flink's functions return it."""
 EMISSION_COLUMNS = ("emission", "revision")
 ROW_NUMBER_COLUMN = Column(NUMBER, f"{PLACE} + 1")
 

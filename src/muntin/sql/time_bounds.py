@@ -32,9 +32,14 @@ def find_side_column(node: exp.Expr, sides: Sides) -> tuple[int, str] | None:
     return sides[parts[0].lower()], parts[1]
 
 
-def find_equated_columns(node: exp.Expr, sides: Sides) -> tuple[str, str] | None:
-    """Return the left and right columns that a condition equates; ``None`` for anything else."""
-    if not isinstance(node, exp.EQ):
+def find_equated_columns(
+    node: exp.Expr, sides: Sides, kind: type[exp.Expr] = exp.EQ
+) -> tuple[str, str] | None:
+    """Return the left and right columns that a condition equates; ``None`` for anything else.
+
+    ``kind`` is the kind of equality, which may also be ``exp.NullSafeEQ``.
+    """
+    if not isinstance(node, kind):
         return None
     columns = find_side_column(node.this, sides), find_side_column(node.expression, sides)
     by_side = dict(one for one in columns if one is not None)

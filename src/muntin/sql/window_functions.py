@@ -132,7 +132,7 @@ def _parse_value(
     if cursor.next_word == "TIME" and cursor.second_word[:1].isdigit():
         return "interval", parse_time_of_day(cursor)
     if starts_interval(cursor):
-        return "interval", parse_interval(cursor, months=True)
+        return "interval", parse_interval(cursor, months=True, signed=True)
     scalar = cursor.parse_scalar(f"an argument of {name}")
     is_window_time = isinstance(scalar, exp.Anonymous) and scalar.name.lower() == "window_time"
     if (
@@ -303,6 +303,9 @@ class _BoundArguments:
             self._fail(argument.span, f"a {label.lower()} can't have months", hint)
         if isinstance(argument.value, Interval) and argument.value.axis == "number":
             self._fail(argument.span, "an interval needs a unit", INTERVAL_HINT)
+        is_negative = isinstance(argument.value, Interval) and argument.value.value < 0
+        if is_negative and label != "OFFSET":
+            self._fail(argument.span, f"a {label.lower()} can't be negative", INTERVAL_HINT)
 
     def _fail(self, span: Span, problem: str, hint: str) -> NoReturn:
         raise SqlError(self.text, span, problem, hint)

@@ -7,7 +7,7 @@ from tests.unit.sql.twins import joined, lowered, refused
 
 from muntin.model.inputs import AHEAD
 from muntin.model.joins import JoinSpec, Side, Within, find_bound
-from muntin.model.pipeline import Column
+from muntin.model.pipeline import Column, Derived, Reading
 from muntin.model.policies import Each, Every, Firing
 
 ROWS = (
@@ -137,17 +137,89 @@ def test_other_conditions_of_an_inner_join_choose_among_its_pairs():
 
 
 OVER = "OVER (ORDER BY ts RANGE 1 HOUR PRECEDING)"
+APART = "a.ts BETWEEN b.at - INTERVAL '4' HOUR AND b.at"
+KEY = "CASE WHEN ({0}) THEN 1 ELSE {1} END"
+
+
+def test_a_join_without_equal_columns_has_one_key():
+    found = joined(f"SELECT a.k FROM a JOIN b ON a.n > b.m AND {APART}")
+    assert (found.spec.left.keys, found.spec.right.keys) == (("__muntin_on",), ("__muntin_on",))
+    assert found.where == "__muntin_left.n > __muntin_right.m"
+    for side, name in ((found.left, "a"), (found.right, "b")):
+        assert side == Derived(Reading(name), (Column("*", "*"), Column("__muntin_on", "1")), None)
+
+
+def on(side):
+    """The further key of a side, and the filter of its messages."""
+    if isinstance(side, Reading):
+        return None, None
+    keys = [column.text for column in side.columns or () if column.name == "__muntin_on"]
+    return (keys[0] if keys else None), side.where
+
+
+@pytest.mark.parametrize(
+    ("how", "condition", "left", "right"),
+    [
+        ("LEFT", "a.x > 1", (KEY.format("`x` > 1", 2), None), ("1", None)),
+        ("LEFT", "b.x > 1", (None, None), (None, "(`x` > 1)")),
+        ("RIGHT", "a.x > 1", (None, "(`x` > 1)"), (None, None)),
+        ("RIGHT", "b.x > 1", ("1", None), (KEY.format("`x` > 1", 3), None)),
+        ("LEFT", "a.x > 1 AND b.x > 2", (KEY.format("`x` > 1", 2), None), ("1", "(`x` > 2)")),
+        (
+            "FULL",
+            "NOT (a.x > 1 OR b.x > 2)",
+            ("CASE WHEN NOT (`x` > 1) THEN 1 ELSE 2 END", None),
+            ("CASE WHEN NOT (`x` > 2) THEN 1 ELSE 3 END", None),
+        ),
+        ("LEFT SEMI", "a.x > 1 AND b.x > 2", (None, "(`x` > 1)"), (None, "(`x` > 2)")),
+        (
+            "LEFT ANTI",
+            "a.x > 1 AND b.x > 2",
+            (KEY.format("`x` > 1", 2), None),
+            ("1", "(`x` > 2)"),
+        ),
+    ],
+)
+def test_conditions_of_one_side_decide_which_messages_have_a_partner(how, condition, left, right):
+    found = joined(f"SELECT a.k FROM a {how} JOIN b ON a.k = b.k AND {APART} AND {condition}")
+    assert (on(found.left), on(found.right), found.where) == (left, right, None)
+
+
+def test_distinct_from_lets_null_equal_null_where_it_compares_all_keys():
+    found = joined(f"SELECT a.k FROM a LEFT JOIN b ON a.k IS NOT DISTINCT FROM b.k AND {APART}")
+    assert (found.spec.left.keys, found.spec.nulls) == (("k",), "group")
+    found = joined(f"SELECT a.k FROM a JOIN b ON a.k = b.k AND a.j <=> b.j AND {APART}")
+    assert (found.spec.left.keys, found.spec.nulls) == (("k",), "reject")
+    assert found.where == "__muntin_left.j <=> __muntin_right.j"
+
+
+def test_a_version_that_fulfils_no_condition_is_null():
+    text = "SELECT a.k, b.rate FROM a LEFT JOIN b FOR SYSTEM_TIME AS OF a.ts AS b "
+    found = joined(f"{text}WATERMARK at DELAY OF 1 HOUR ON a.k = b.k AND b.rate > a.least")
+    condition = "(__muntin_right.rate > __muntin_left.least)"
+    assert [column.text for column in found.columns] == [
+        "__muntin_left.k",
+        f"CASE WHEN {condition} THEN __muntin_right.rate END",
+    ]
+
+
+def test_a_window_function_is_a_side():
+    side = "TABLE(TUMBLE(TABLE {0}, DESCRIPTOR(ts), INTERVAL '5' MINUTES)) AS {0}"
+    same = "a.window_start = b.window_start AND a.window_end = b.window_end"
+    text = f"FROM {side.format('a')} JOIN {side.format('b')} ON a.k = b.k AND {same}"
+    found = joined(f"SELECT a.k, a.window_time {text}")
+    assert found == joined(
+        f"SELECT a.k, a.window_time {text}".replace("TABLE(", "(SELECT * FROM TABLE(").replace(
+            "MINUTES)) AS", "MINUTES))) AS"
+        )
+    )
+    assert found.columns[1].text == "(__muntin_left.window_end - INTERVAL '0.001' SECOND)"
 
 
 @pytest.mark.parametrize(
     ("text", "said", "at"),
     [
         ("SELECT a.k FROM a JOIN b ON a.k = b.k", "nothing bounds a pair", None),
-        (
-            f"SELECT a.k FROM a JOIN b {OVER} ON a.k > b.k",
-            "compares equal columns",
-            "a.k > b.k",
-        ),
         (f"SELECT a.k FROM a JOIN b {OVER} ON k = b.k", "a join compares equal columns", "k = b.k"),
         (
             f"SELECT a.k FROM a JOIN b {OVER} ON a.k = a.j",
@@ -184,7 +256,8 @@ OVER = "OVER (ORDER BY ts RANGE 1 HOUR PRECEDING)"
         (
             "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k AND a.n > b.n "
             "AND b.ts BETWEEN a.ts - INTERVAL 1 HOUR AND a.ts",
-            "a join compares equal columns",
+            "a left join compares both sides only by equal columns and by a bound in time; "
+            "compare columns of a or of b alone, or join inner",
             "a.n > b.n",
         ),
         (
@@ -225,9 +298,9 @@ OVER = "OVER (ORDER BY ts RANGE 1 HOUR PRECEDING)"
             "(SELECT k, ts FROM t)",
         ),
         (
-            "SELECT a.k FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR)) a "
+            "SELECT a.k FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR)) "
             "JOIN b WATERMARK ts DELAY OF 1 HOUR ON a.k = b.k",
-            "group by its windows in a query in parentheses",
+            "this side of the join has no name; write TABLE(TUMBLE(...)) AS one",
             None,
         ),
         (

@@ -158,6 +158,13 @@ class Joiner:
         return pl.DataFrame(schema={**self.schemas[side], columns.TIME: pl.Int64()})
 
     @property
+    def example_columns(self) -> list[str]:
+        """The columns of rejected messages with their side, their position and their key."""
+        sides = ((self.spec.side(name), self.rejected_names[name]) for name in SIDES)
+        own = (names[c] for side, names in sides for c in (*(side.offset or ()), *side.keys))
+        return [SIDE, *own]
+
+    @property
     def empty_rejected(self) -> pl.DataFrame:
         """An empty frame of rejected messages, with all columns."""
         kinds: dict[str, pl.DataType] = {SIDE: pl.String()}
@@ -264,7 +271,7 @@ class Joiner:
             pl.col(mine).cast(kinds[theirs], strict=False).alias(theirs)
             for mine, theirs in names
         )
-        return keys.drop_nulls().unique()
+        return (keys if self.spec.nulls == "group" else keys.drop_nulls()).unique()
 
 
 def select_distinct_left(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:

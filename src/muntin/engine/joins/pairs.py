@@ -32,18 +32,20 @@ def find_pairs(
     bound = spec.bound
     assert isinstance(bound, Within | Together)
     back, ahead = _find_distances(bound)
+    nulls_equal = spec.nulls == "group"
     names = [f"k{i}" for i in range(len(spec.left.keys))]
     one = _select_search_columns(left, spec.left.keys, bound)
     other = _select_search_columns(right, spec.right.keys, bound)
     if back == ahead == 0:
-        pairs = _join_on(one, other, [*names, AT])
+        pairs = _join_on(one, other, [*names, AT], nulls_equal=nulls_equal)
     else:
         width = back + ahead + 1
         low, high = ((pl.col(AT) + by).floordiv(width) for by in (-back, ahead))
         early = one.with_columns(low.alias(BUCKET))
         late = one.filter(low < high).with_columns(high.alias(BUCKET))
         other = other.with_columns(pl.col(AT).floordiv(width).alias(BUCKET))
-        pairs = _join_on(pl.concat([early, late]), other, [*names, BUCKET])
+        either = pl.concat([early, late])
+        pairs = _join_on(either, other, [*names, BUCKET], nulls_equal=nulls_equal)
         distance = pl.col(f"{AT}_right") - pl.col(AT)
         pairs = pairs.filter(distance.is_between(-back, ahead))
     rows = pairs[ROW].to_numpy(), pairs[f"{ROW}_right"].to_numpy()
@@ -81,9 +83,12 @@ def select_comparable_keys(frame: pl.DataFrame, keys: Sequence[str]) -> list[pl.
     return expressions
 
 
-def _join_on(left: pl.DataFrame, right: pl.DataFrame, on: list[str]) -> pl.DataFrame:
+def _join_on(
+    left: pl.DataFrame, right: pl.DataFrame, on: list[str], *, nulls_equal: bool
+) -> pl.DataFrame:
     """Join on columns; integer columns are packed into one, which is several times faster."""
-    if all(left.schema[name].is_integer() for name in on):
+    nulls_equal = nulls_equal and any(f[name].null_count() for f in (left, right) for name in on)
+    if not nulls_equal and all(left.schema[name].is_integer() for name in on):
         bounds = {}
         for name in on:
             ends = [
@@ -98,7 +103,7 @@ def _join_on(left: pl.DataFrame, right: pl.DataFrame, on: list[str]) -> pl.DataF
             rest = [AT, ROW]
             return left.select(packed, *rest).join(right.select(packed, *rest), on="__code")
     right = right.with_columns(pl.col(AT).alias(f"{AT}_right")) if AT in on else right
-    return left.join(right, on=on)
+    return left.join(right, on=on, nulls_equal=nulls_equal)
 
 
 def _keep_pairs_in_one_window(

@@ -169,7 +169,7 @@ def _explain_join(
         side: key_state.parse_key(spec.side(side).keys, spec.side(side).types, key).row(0)
         for side in SIDES
     }
-    if key_state.NULL in key:
+    if key_state.NULL in key and spec.nulls != "group":
         yield from explain_null_keys(spec)
         return
     state = OpenJoin(snapshot, spec)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +16,15 @@ from muntin.explain.joins import explain_join
 from muntin.explain.size import Rates
 from muntin.explain.story import Circumstances, describe_spec
 from muntin.hosts.definition import Definition, StartOptions, WindowDefinition, explain_chain
-from muntin.hosts.local.batch import run_once
 from muntin.hosts.local.expressions import parse_sql_expression
 from muntin.hosts.local.plan import LocalPlan, LocalUpstream
-from muntin.hosts.local.run import BatchOutput
+from muntin.hosts.local.run import BatchOutput, OperatorRun
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.pipeline import Order
 from muntin.sources.frames import FrameSource
+from muntin.sources.source import Source
+from muntin.state.blobs import MemoryBlobs
 
 if TYPE_CHECKING:
     from muntin.hosts.local.query import LocalQuery
@@ -56,7 +58,7 @@ class LocalDefinition(Definition[LocalPlan, "LocalQuery"]):
                 "query.frame(); with available_now=True it ends when everything is read"
             )
             raise OptionError("results", "a stream", problem, hint)
-        output = run_once(self.plan)
+        output = _run_once(self.plan)
         if output.results.is_empty() and not output.rejected.is_empty():
             counts = ", ".join(
                 f"{count:,} as {reason}"
@@ -155,6 +157,21 @@ class FullEmissions(LocalDefinition):
     def upstream(self) -> LocalUpstream:
         """The windows as an upstream operator of another query."""
         return LocalUpstream(self.plan, full=True)
+
+
+def _run_once(plan: LocalPlan) -> BatchOutput:
+    """Read all sources of a plan to their ends, and emit each window in full."""
+    run = OperatorRun(plan, lambda operator, shard: MemoryBlobs())
+    read = (_read_whole(source) for source in plan.sources)
+    return run.step(read, time.time_ns() // 1000, None, final=True)
+
+
+def _read_whole(source: Source) -> Iterator[pl.DataFrame]:
+    reader = source.open()
+    try:
+        yield from reader.read(None, reader.plan(None, None).end)
+    finally:
+        reader.close()
 
 
 def explain_local_plan(plan: LocalPlan, rates: Rates | None = None) -> str:

@@ -206,7 +206,7 @@ def _explode(results: pl.Schema, ranking: Ranking, per: tuple[str, ...]) -> Sele
     bounds = (FIRST, LAST) if ranking.chained else WINDOW_BOUNDS
     last = pl.col(bounds[1])
     if results[bounds[1]].is_temporal():
-        last = last - pl.duration(microseconds=1)
+        last = last - pl.duration(milliseconds=1)
     selected = [
         *map(pl.col, per),
         *(pl.col(bound).alias(name) for name, bound in zip(WINDOW_BOUNDS, bounds, strict=True)),

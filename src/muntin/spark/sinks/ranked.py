@@ -86,7 +86,7 @@ class RankedShape:
             whole[NUMBER] = f"{PLACE} + 1"
         names = list(whole)
         if WINDOW_TIME not in whole:
-            whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.000001' SECOND"
+            whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.001' SECOND"
         texts = [f"{text} AS {quote_name(name)}" for name, text in whole.items()]
         rows = filter_results(exploded, f"{ROW} IS NOT NULL", beside)
         return rows.selectExpr(*texts, *_OWN, *beside), names
