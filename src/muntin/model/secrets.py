@@ -32,7 +32,7 @@ _ADDRESSES = (
     r"\bhttps?://([^/?#:@\s'\"$]+):?@",
 )
 _ADDRESS = "|".join(_ADDRESSES)
-_PARAMETER = r"(?<![a-z])(?:pass|password|passwd|pwd|token)\s*=\s*'?([^\s'&]+)"
+_PARAMETER = r"(?<![a-z])(?:pass|password|passwd|pwd|token|sig|signature)\s*=\s*'?([^\s'&]+)"
 _PEM = r"-----BEGIN [A-Z ]*PRIVATE KEY-----"
 _PEM_WHOLE = rf"({_PEM}.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z))"
 # The authentication scheme before the secret in a header.
@@ -54,7 +54,7 @@ _PAIR = re.compile(
     r"|([^\s,;)\]}'\"&]+(?:&(?![\w.\-]+=)[^\s,;)\]}'\"&]*)*))",
     re.IGNORECASE,
 )
-_BEARER = re.compile(r"\bBearer\s+([\w\-.~+/=]{6,})")
+_BEARER = re.compile(r"\bBearer\s+([\w\-.~+/=]{6,})", re.IGNORECASE)
 
 
 def names_secret(option: str) -> bool:

@@ -22,10 +22,17 @@ from muntin.sinks.sink import report_refused
 from muntin.sources.kafka_client import of_librdkafka, refuse_unknown
 from muntin.sources.kafka_columns import KAFKA_COLUMNS
 from muntin.sources.schema_registry import Registry, registry_at
-from muntin.sources.source import MALFORMED_COLUMN
+from muntin.sources.source import (
+    MALFORMED_COLUMN,
+    MALFORMED_COLUMNS,
+    MALFORMED_DETAIL_COLUMN,
+)
 
 # These columns become headers, so that the value of a dead letter is the original message.
-_REJECTED_HEADERS = ("topic", "partition", "offset", "timestamp", columns.REASON, columns.WATERMARK)
+_REJECTED_HEADERS = (
+    "topic", "partition", "offset", "timestamp", columns.REASON, columns.WATERMARK,
+    MALFORMED_DETAIL_COLUMN,
+)  # fmt: skip
 
 
 class KafkaSink:
@@ -92,7 +99,7 @@ class KafkaSink:
         """Return the encoding of rows with some columns as messages."""
         if batch.kind == REJECTED:
             own = [name for name in _REJECTED_HEADERS if name in names]
-            payload = [c for c in names if c not in (*own, *KAFKA_COLUMNS, MALFORMED_COLUMN)]
+            payload = [c for c in names if c not in (*own, *KAFKA_COLUMNS, *MALFORMED_COLUMNS)]
             key = self.key if self.key is not None else ("key",) if "key" in names else ()
             encoding = Encoding(
                 _resolve_names(key, names),

@@ -50,6 +50,7 @@ class Topics:
         lossy: Whether to continue if messages were deleted before they were read.
         patience: How long brokers may be away, in seconds.
         group: The consumer group to which offsets are committed, if any.
+        bytes_per_batch: Approximate bytes per batch; ``None`` for the default of the host.
     """
 
     names: tuple[str, ...]
@@ -59,6 +60,7 @@ class Topics:
     lossy: bool = False
     patience: float = PATIENCE
     group: str | None = None
+    bytes_per_batch: int | None = None
 
 
 @dataclass(frozen=True)

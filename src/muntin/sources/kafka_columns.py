@@ -18,9 +18,9 @@ from muntin.sources.flags import Flags
 from muntin.sources.kafka_broker import PATIENCE
 from muntin.sources.kafka_consumer import Columns, Range, Watch
 from muntin.sources.kafka_reading import read
-from muntin.sources.payloads import Payloads
+from muntin.sources.payloads import Payloads, describe_faults
 from muntin.sources.read_ahead import read_ahead
-from muntin.sources.source import MALFORMED_COLUMN
+from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_DETAIL_COLUMN
 
 # Kafka's own columns, besides those of the payload.
 KAFKA_COLUMNS = ("key", "topic", "partition", "offset", "timestamp", "headers")
@@ -84,10 +84,12 @@ class KafkaReader:
         if self.payload is not None:
             # All columns are decoded: whether a message is malformed can't depend on the wanted
             # ones.
-            decoded, bad = self.payload.decode(values)
+            decoded, bad, faults = self.payload.decode(values)
             columns = {name: decoded[name] for name in decoded.columns if name in self.wanted}
             if MALFORMED_COLUMN in self.wanted:
                 columns[MALFORMED_COLUMN] = _keep_malformed(values, bad)
+            if MALFORMED_DETAIL_COLUMN in self.wanted:
+                columns[MALFORMED_DETAIL_COLUMN] = describe_faults(self.payload, bad, faults)
             if self.malformed_flag is not None:
                 columns[self.malformed_flag] = bad
         garbled = {}
@@ -111,10 +113,11 @@ class KafkaReader:
 
 
 def refuse_malformed(names: Collection[str]) -> None:
-    """Refuse a payload with a column named like that of malformed payloads."""
-    if MALFORMED_COLUMN in names:
-        hint = "call it something else with computed columns of your own"
-        raise OptionError("columns", MALFORMED_COLUMN, "is the column of unparsed payloads", hint)
+    """Refuse a payload with a column named like one of those of malformed payloads."""
+    for name in (MALFORMED_COLUMN, MALFORMED_DETAIL_COLUMN):
+        if name in names:
+            hint = "call it something else with computed columns of your own"
+            raise OptionError("columns", name, "is a column of unparsed payloads", hint)
 
 
 def _keep_malformed(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 import numpy as np
 
 from muntin.model.errors import SourceError
-from muntin.sources.fetch import Fetcher, FetchProgress, fetcher_of
+from muntin.sources.fetch import Fetcher, FetchProgress, lend_fetcher
 from muntin.sources.kafka_connection import FetchError
 from muntin.sources.kafka_consumer import (
     MOST_BYTES,
@@ -50,13 +50,13 @@ def read(
         SourceError: When messages of a range don't exist any more or are damaged, or the brokers
             don't send them.
     """
-    fetcher = fetcher_of(client)
-    for group in group_ranges(ranges):
-        remaining: Sequence[Range] = group
-        if fetcher is not None:
-            remaining = yield from _fetch(fetcher, group, fields)
-        if remaining:
-            yield from consume(client, lossy, remaining, fields, watch)
+    with lend_fetcher(client) as fetcher:
+        for group in group_ranges(ranges):
+            remaining: Sequence[Range] = group
+            if fetcher is not None:
+                remaining = yield from _fetch(fetcher, group, fields)
+            if remaining:
+                yield from consume(client, lossy, remaining, fields, watch)
 
 
 def _fetch(

@@ -21,9 +21,12 @@ from muntin.sources.kafka_ranges import (
     refuse_expired,
     refuse_recreated,
 )
+from muntin.sources.kafka_sizes import MessageSizes
 from muntin.sources.kafka_watch import TopicWatch
 from muntin.sources.source import MALFORMED_COLUMN, Planned, SourceOffsets
 
+# The bytes of a batch by default.
+_BATCH_BYTES = 256 << 20
 # How often to look for new partitions of topics, in seconds.
 _DESCRIBING = 5.0
 
@@ -71,11 +74,12 @@ class KafkaSourceReader:
         self._broker = Broker(source.topics)
         self._description = self._broker.describe()
         self._description_time = time.monotonic()
+        self._sizes = MessageSizes(source.topics.client)
         self._first: Offsets | None = None
         self._last_start: SourceOffsets | None = None
 
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
-        """Plan a batch up to the newest messages, or up to a number of messages."""
+        """Plan a batch up to the newest messages, or up to a number of messages or bytes."""
         topics = self._source.topics
         described = self._refresh_description(start)
         before = self._start_offsets(start, described)
@@ -96,6 +100,7 @@ class KafkaSourceReader:
             return Planned(nothing, has_new=False)
         most = min(filter(None, (limit, topics.per_batch)), default=None)
         ends = newest if most is None else limit_batch(before, newest, most)
+        ends = self._sizes.limit(before, ends, topics.bytes_per_batch or _BATCH_BYTES)
         end = self._create_offsets(ends, newest, described, start)
         return Planned(end, has_new=True, caught_up=ends == newest)
 

@@ -88,7 +88,9 @@ _SCAN = (
     "scan.startup.mode", "scan.startup.timestamp-millis", "scan.startup.specific-offsets",
 )  # fmt: skip
 _MODES = {"earliest-offset": "earliest", "latest-offset": "latest", "group-offsets": "group"}
-_OURS = ("format", "schema", "starting", "reader", "registry", "group", "patience")
+_OURS = (
+    "format", "schema", "starting", "reader", "registry", "group", "patience", "bytes_per_batch",
+)  # fmt: skip
 
 
 def reading_arguments(table: str, options: Mapping[str, str]) -> dict[str, Any]:
@@ -124,9 +126,8 @@ def reading_arguments(table: str, options: Mapping[str, str]) -> dict[str, Any]:
         arguments,
         dict.fromkeys(_OURS, str) | {"headers": _parse_boolean, "per_batch": _parse_count},
     )
-    return arguments | {
-        "options": _parse_client_options(remaining, (*_OURS, "headers", "per_batch", *_SCAN))
-    }
+    ours = (*_OURS, "headers", "per_batch", *_SCAN)
+    return arguments | {"options": _parse_client_options(remaining, ours)}
 
 
 def writing_arguments(table: str, options: Mapping[str, str]) -> dict[str, Any]:

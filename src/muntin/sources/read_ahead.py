@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-T = TypeVar("T")
+Item = TypeVar("Item")
 _END: Any = object()
 
 
-def read_ahead(items: Iterator[T]) -> Iterator[T]:
+def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
     """Yield the items of an iterator, and compute each while the item before it is in use.
 
     Fetching, decoding and combining messages take similar times, and most of each is spent outside

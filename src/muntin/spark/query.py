@@ -329,7 +329,6 @@ class WindowedQuery(Query):
         self._take(replace(progress, lag=self._lag(batch.number)))
         if not any(o.kind == REJECTED and o.target is not None for o in self.outputs):
             self._warned |= warn_of_rejected(self.progress, self._warned)
-
         if not self._is_ahead:
             self._is_ahead = warn_of_time_ahead(self.progress, time.time_ns() // 1000)
 

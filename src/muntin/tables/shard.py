@@ -233,7 +233,7 @@ class TableShard(Lender):
         part = self.part
         watermarks = {**part.watermarks, WALL_CLOCK: part.wall}
         upto = compute_table_watermark(
-            self.feeds, watermarks, part.moved, part.wall, part.rules.idle
+            self.feeds, watermarks, part.moved, part.wall, part.rules.idle, part.silence
         )
         self.watermark = max(self.watermark, upto)
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.arrival import make_parts
+from muntin.engine.examples import find_examples
 from muntin.engine.joins.joiner import LATE, Joiner, SideArrival
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.reading import get_side_windows
@@ -101,7 +102,8 @@ class JoinStep:
         rows = {RESULTS: output.results, REJECTED: output.rejected}
         for side, names in self.window_outputs.items():
             rows[side] = build_window_output(self.joiner, side, names, output.entering[side])
-        return StepOutput(rows, output.progress)
+        examples = find_examples(output.rejected, self.joiner.example_columns)
+        return StepOutput(rows, output.progress | examples)
 
 
 def open_join_shard(

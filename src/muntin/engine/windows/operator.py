@@ -9,6 +9,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.arrival import make_parts
 from muntin.engine.conditions import check_conditions
+from muntin.engine.examples import find_examples
 from muntin.engine.fills import check_fills
 from muntin.engine.operator import (
     REJECTED,
@@ -114,7 +115,10 @@ class WindowStep:
         state = self.shard.state
         watermark = pl.lit(output.judged, dtype=pl.Int64).alias(columns.WATERMARK)
         rows = {RESULTS: output.results, REJECTED: output.rejected.with_columns(watermark)}
-        return StepOutput(rows, output.progress, TaskWatermark(True, state.judging, state.offsets))
+        spec = self.combiner.spec
+        examples = find_examples(output.rejected, (*(spec.offset or ()), *spec.key_columns))
+        progress = output.progress | examples
+        return StepOutput(rows, progress, TaskWatermark(True, state.judging, state.offsets))
 
 
 def receive_parts(

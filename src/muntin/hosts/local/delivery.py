@@ -73,7 +73,7 @@ def make_destinations(
     Raises:
         OptionError: When a sink can't take such rows.
     """
-    results, rejected = map(to_sink, sinks)
+    results, rejected = to_sink(sinks[0], RESULTS), to_sink(sinks[1], REJECTED)
     checked = [
         LocalDestination(
             RESULTS,
@@ -108,6 +108,11 @@ class Delivery:
         self._folder = None if folder is None else Path(folder) / "unstorable"
         self._arrow = {destination.kind: destination.columns for destination in destinations}
         self._started: set[str] = set()
+
+    @property
+    def stores_rejected(self) -> bool:
+        """True if a sink gets the rejected messages."""
+        return any(one.kind == REJECTED and one.sink is not None for one in self.destinations)
 
     def make_batches(self, number: int, rows: Mapping[str, pl.DataFrame]) -> list[Batch]:
         """Return a `Batch` with the rows for each destination."""

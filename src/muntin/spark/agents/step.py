@@ -86,6 +86,8 @@ class AgentStep:
         part.begin(self.blobs, max(walls, default=part.wall) if wall is None else wall)
         for one in parts:
             self._add_part(one)
+        if self.watermarks_after:
+            part.note_events()
         emitted = _worker_loop().complete(self.work(final=final))
         rows = dict(_build_frames(self, emitted))
         progress = _create_progress(part, emitted)

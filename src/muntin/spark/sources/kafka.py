@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import polars as pl
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from muntin.model.errors import OptionError, SettingError
 from muntin.model.references import resolve_all
@@ -88,6 +88,7 @@ def _columns_required(topics: KafkaTopics) -> list[tuple[str, str | None]]:
         ("registry", "…", topics.registry is not None),
         ("format", topics.form, topics.message is not None),
         ("group", topics.group, topics.group is not None),
+        ("bytes_per_batch", str(topics.bytes_per_batch), topics.bytes_per_batch is not None),
         ("starting", topics.starting, topics.starting == "group"),
     ]
     return [(option, value) for option, value, is_set in only if is_set]
@@ -153,11 +154,12 @@ def _message_schema(topics: KafkaTopics, typed: KafkaTopics) -> StructType:
     others = {
         name: kind for name, kind in typed.message_types().items() if name not in declared.names
     }
-    malformed = others.pop(MALFORMED_COLUMN, None)
-    schema = StructType([*declared.fields, *spark_schema(others).fields])
-    if malformed is None:
-        return schema
-    return schema.add(MALFORMED_COLUMN, "binary", metadata={MARKS_MALFORMED: True})
+    fields = [*declared.fields, *spark_schema(others).fields]
+    marks = {MARKS_MALFORMED: True}
+    return StructType(
+        [StructField(f.name, f.dataType, True, marks) if f.name == MALFORMED_COLUMN else f
+         for f in fields]
+    )  # fmt: skip
 
 
 def _as_struct(columns: str | Mapping[str, pl.DataType | str]) -> StructType:

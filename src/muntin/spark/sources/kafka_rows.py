@@ -39,6 +39,7 @@ from muntin.sources.kafka_ranges import (
     refuse_recreated,
     split_ranges,
 )
+from muntin.sources.kafka_sizes import MessageSizes
 from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.jvm import is_connected
 from muntin.spark.host.internals.plans import reads, recall, remember
@@ -55,6 +56,8 @@ from muntin.spark.sources.kafka_task import RANGES, RangeReader
 KafkaTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 KAFKA_SOURCE = "muntin_kafka"
+# The bytes of a batch for each task by default.
+_TASK_BYTES = 128 << 20
 _SOURCE = "_muntin_columnar"
 # The references to secrets that tasks of a source look up, by the source's name in a plan.
 _REFERENCES: dict[str, frozenset[str]] = {}
@@ -82,6 +85,7 @@ class _Reader:
         self._broker: Broker | None = None
         self._last: tuple[Described, Offsets] | None = None
         self._planned_offset: dict[str, Any] | None = None
+        self._sizes = MessageSizes(topics.client)
         # The ends of a batch, and those of the batch that follows it.
         self._next: tuple[Offsets, Offsets] | None = None
 
@@ -166,9 +170,8 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._planned_offset is None and not lossy:
             # Messages may have expired while the query was stopped.
             refuse_expired(ranges, self.broker.earliest(described.partitions))
-        ends = newest
-        if isinstance(limit, ReadMaxRows):
-            ends = self._limit_batch(before, newest, limit.max_rows)
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        ends = self._limit_batch(before, newest, rows)
         # Without new messages, keep the offset: a new clock alone would start a batch.
         if not ranges:
             return start
@@ -202,13 +205,19 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Commit the end of a batch to the consumer group."""
         self.broker.commit(ends_of(end))
 
-    def _limit_batch(self, before: Offsets, newest: Offsets, limit: int) -> Offsets:
+    def _bound_batch(self, before: Offsets, newest: Offsets, limit: int | None) -> Offsets:
+        """Return the ends of a batch that has about as many messages and bytes as it may."""
+        ends = newest if limit is None else limit_batch(before, newest, limit)
+        most = self.topics.bytes_per_batch or self.tasks * _TASK_BYTES
+        return self._sizes.limit(before, ends, most)
+
+    def _limit_batch(self, before: Offsets, newest: Offsets, limit: int | None) -> Offsets:
         """Return the ends of a batch, and plan the batch that follows it.
 
         The ends that were planned with the last batch are used if its messages still exist, since
         workers may have read them.
         """
-        ends = limit_batch(before, newest, limit)
+        ends = self._bound_batch(before, newest, limit)
         if self._next is not None and self._next[0] == before:
             planned = self._next[1]
             if all(
@@ -217,7 +226,7 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
                 for p, end in numbers.items()
             ):
                 ends = planned
-        following = limit_batch(ends, newest, limit)
+        following = self._bound_batch(ends, newest, limit)
         self._next = None if following == ends else (ends, following)
         return ends
 

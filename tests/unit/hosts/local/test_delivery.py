@@ -50,8 +50,11 @@ def test_two_outputs_never_share_a_table(tmp_path: Path) -> None:
     sink = mt.to_parquet(tmp_path / "results")
     with pytest.raises(OptionError, match="is where two outputs go"):
         _counted().start(checkpoint=None, results=sink, rejected=sink)
-    with pytest.raises(OptionError, match="doesn't write"):
+    with pytest.raises(OptionError, match="results=3 doesn't write; give a sink, or a function"):
         _counted().start(checkpoint=None, results=3)  # type: ignore[arg-type]
+    hint = r"rejected='out/x' doesn't write; give a sink, as in rejected=mt.to_parquet\('out/x'\)"
+    with pytest.raises(OptionError, match=hint):
+        _counted().start(checkpoint=None, rejected="out/x")  # type: ignore[arg-type]
 
 
 def test_rows_that_a_sink_can_not_store_are_kept(
