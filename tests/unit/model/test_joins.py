@@ -41,8 +41,8 @@ def changed(**changes: Any) -> dict[str, Any]:
 
 ON_ROWS = {"bound": Within(3, 3, "rows"), "right": replace(RIGHT, offset=OFFSET)}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "how": ({"how": "outer"}, "how='outer' isn't known; give one of inner, left, right, full"),
-    "nulls": ({"how": "left", "nulls": "group"}, "nulls='group' isn't a treatment of NULL keys"),
+    "how": ({"how": "outer"}, "how='outer' isn't known; write \"full\""),
+    "nulls": ({"how": "left", "nulls": "keep"}, "nulls='keep' isn't a treatment of NULL keys"),
     "nulls of an inner join": (
         {"nulls": "unmatched"},
         "nulls='unmatched' isn't for inner joins, which emit nothing unmatched; leave it out",
