@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import sys
@@ -35,7 +34,8 @@ _LEAVE = {"exit", "quit", "\\q"}
 
 def open_shell(
     execute: Annotated[
-        list[str] | None, typer.Option("--execute", "-e", help="Run these statements, then exit.")
+        list[str] | None,
+        typer.Option("--execute", "-e", metavar="SQL", help="Run these statements, then exit."),
     ] = None,
     until_quiet: Annotated[
         bool, typer.Option(help="Stop each SELECT once it has read all available input.")
@@ -135,11 +135,9 @@ class Shell:
             self._spark = self._stack.enter_context(
                 session(self.console, "muntin sql", quits=False)
             )
-        from muntin.sinks.declared import Surroundings
         from muntin.spark.statements import bind_statement
 
-        around = Surroundings({}, os.environ, keeps_secrets=True)
-        aggregate = bind_statement(self._spark, question, {}, around)
+        aggregate = bind_statement(self._spark, question, {})
         query = question.lowered.query
         keys = [key.name for key in query.keys] if isinstance(query, Windowing) else None
         columns = aggregate.results.columns

@@ -9,6 +9,7 @@ from muntin.dataframe.host import Host, choose_host
 from muntin.model.axis import Duration, Length
 from muntin.model.errors import OptionError
 from muntin.model.joins import How, JoinNulls, On, StateLayout
+from muntin.model.option_names import suggest_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,6 +48,7 @@ def join(left: SparkSide, right: SparkSide, **options: Unpack[JoinOptions]) -> J
 def join(left: LocalSide, right: LocalSide, **options: Unpack[JoinOptions]) -> LocalJoined: ...
 
 
+@suggest_options('name the columns that are equal on both sides, on="id"')
 def join(
     left: SparkSide | LocalSide,
     right: SparkSide | LocalSide,

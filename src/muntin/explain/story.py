@@ -253,10 +253,18 @@ def _describe_condition(condition: object) -> str:
     return condition if isinstance(condition, str) else AN_EXPRESSION
 
 
+def format_shards(shards: int | None) -> str:
+    """Format a number of shards, or what it will be where it isn't set."""
+    if shards is None:
+        return "one shard for each core"
+    return "1 shard" if shards == 1 else f"{shards:,} shards"
+
+
 def _describe_state(spec: WindowSpec, circumstances: Circumstances) -> Iterator[tuple[str, str]]:
-    shards = "a shard a core" if circumstances.shards is None else f"{circumstances.shards} shards"
-    retention = spell(spec.firing.retention, spec.axis)
-    until = f"kept until {retention} after its last window"
+    shards = format_shards(circumstances.shards)
+    until = "kept until the end of its last window"
+    if spec.firing.retention:
+        until = f"kept until {spell(spec.firing.retention, spec.axis)} after its last window"
     if spec.by_arrival:
         until = "kept until its window is full"
     if spec.windows.result_key is not None:

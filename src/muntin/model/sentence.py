@@ -26,8 +26,9 @@ from muntin.model.kinds import (
     of_size,
     require_one_axis,
 )
+from muntin.model.option_names import suggest_method_options
 from muntin.model.option_types import check_boolean, check_count, check_name
-from muntin.model.other_words import check_aggregates, missing_word
+from muntin.model.other_words import check_aggregates, describe_incomplete, missing_word
 from muntin.model.policies import Crowded, Firing, Policy, PolicyWords, Since, limit_waiting, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import ClosedSides, rolling, sliding
@@ -36,7 +37,8 @@ from muntin.model.trailing import trailing
 from muntin.model.windows import along
 
 
-@dataclass(frozen=True, kw_only=True)
+@suggest_method_options
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Sentence:
     """A query under construction, which starts with ``windowed``."""
 
@@ -56,6 +58,9 @@ class Sentence:
         check_nulls(self._nulls)
         for name in self._input_options.offset or ():
             check_name("offset", name)
+
+    def __repr__(self) -> str:
+        return describe_incomplete(self._windows, self._input_options.time)
 
     if not TYPE_CHECKING:
 
@@ -439,16 +444,9 @@ class Sentence:
         return replace(self, _given=self._given | {step}, **changes)
 
     def _firing_on(self, axis: Axis) -> Firing:
-        """Return the policies, with all lengths measured on an axis.
-
-        Raises:
-            OptionError: When the grace or the retention isn't measured on it.
-        """
-        retention_given = self._kept
+        """Return the policies; refuse a grace or a retention that isn't measured on the axis."""
         grace = along("grace", self._grace, axis, zero=True)
-        retention = (
-            grace if retention_given is None else along("keep", retention_given, axis, zero=True)
-        )
+        retention = grace if self._kept is None else along("keep", self._kept, axis, zero=True)
         return replace(self._firing, grace=grace, retention=retention)
 
     def _spec(
@@ -460,9 +458,8 @@ class Sentence:
         """Return the spec of the query; refuse it if it isn't complete."""
         check_aggregates(aggregates, unnamed)
         if self._windows is None:
-            raise OptionError(
-                "agg", ", ".join(aggregates), "comes before the windows", "call .tumbling() first"
-            )
+            names, hint = ", ".join(aggregates), "call .tumbling() first"
+            raise OptionError("agg", names, "comes before the windows", hint)
         if not aggregates:
             raise OptionError("agg", None, "computes nothing", "write .agg(n=muntin.count())")
         sets = self._number_sets(keys)

@@ -15,7 +15,7 @@ from muntin.model.sentence import Sentence
 from muntin.model.spec import Nulls, WindowSpec
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Windowed(Sentence):
     """A key, an event time, and windows to be added; created by ``windowed``."""
 

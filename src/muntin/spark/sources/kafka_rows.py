@@ -88,6 +88,7 @@ class _Reader:
         self._sizes = MessageSizes(topics.client)
         # The ends of a batch, and those of the batch that follows it.
         self._next: tuple[Offsets, Offsets] | None = None
+        self._is_by_rows = False
 
     @property
     def broker(self) -> Broker:
@@ -218,6 +219,8 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         workers may have read them.
         """
         ends = self._bound_batch(before, newest, limit)
+        if self._is_by_rows != (limit is not None):
+            self._next, self._is_by_rows = None, limit is not None
         if self._next is not None and self._next[0] == before:
             planned = self._next[1]
             if all(
