@@ -13,7 +13,7 @@ ON_SPARK   ?= tests/contract/test_sink.py $(addprefix tests/spark/test_,lakes.py
 export UV_VERSION
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-near test-long test-spark services check search simulate audit build bench docs format clean
+.PHONY: help setup demo windowing test test-near test-long test-spark services check search simulate audit build bench docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ $(STAMP): pyproject.toml uv.lock Makefile scripts/setup.sh
 
 demo: $(STAMP) ## watch windows over a year of flights
 	@$(WITH_JAVA) $(BIN)/python -m examples.flights $(ARGS)
+
+windowing: $(STAMP) ## prune a table while it grows (ARGS='--maxrows=100000 --historyseconds=0')
+	@$(BIN)/python -m examples.windowing $(ARGS)
 
 test: $(STAMP) ## run the tests (ARGS='-k name' narrows them)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -n 2 $(ARGS)

@@ -12,6 +12,7 @@ have_postgres() {
 # install PACKAGE...: succeeds where apt-get may be used and has them.
 install() {
     [ "$(id -u)" = 0 ] && [ -f /etc/debian_version ] && command -v apt-get >/dev/null || return 1
+    echo "services: installing $* with apt-get." >&2
     apt-get update >&2 && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >&2
 }
 

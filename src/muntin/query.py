@@ -239,12 +239,9 @@ class Query(ABC):
     def show(self, batch: int, rows: list[Batch], resource: RefCounted | None = None) -> None:
         """Show a batch to all watchers, without waiting for them."""
         for look in list(self.watchers):
-            self._show(look, WatcherCall(batch, (batch, rows), resource), _BATCHES)
-
-    def _show(self, look: Callable[..., Any], shown: WatcherCall, most: int) -> None:
-        if id(look) not in self._watching:
-            self._watching[id(look)] = Watcher(look, most)
-        self._watching[id(look)].show(shown)
+            if id(look) not in self._watching:
+                self._watching[id(look)] = Watcher(look, _BATCHES)
+            self._watching[id(look)].show(WatcherCall(batch, (batch, rows), resource))
 
     def _settle(self, patience: float) -> None:
         """Wait until the watchers have seen all batches, or the patience is over."""

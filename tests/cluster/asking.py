@@ -18,8 +18,10 @@ UNSHARED = "/proc/self/cwd/unshared"
 
 def run(case: str, checkpoint: str, table: str) -> None:
     """Run a query to its end, and print how it ended; the last one until an executor joins."""
-    rows = spark.readStream.schema("k string, at timestamp").json(str(folder / "source"))
-    windows = mt.windowed(rows, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
+    rows = spark.readStream.schema("k string, at timestamp, v long").json(str(folder / "source"))
+    more = {"p": mt.quantile("v", 0.9)} if case == "sketches" else {}
+    sentence = mt.windowed(rows, key="k", time="at").tumbling("1 minute")
+    windows = sentence.agg(n=mt.count(), **more)
     try:
         sink, ends = mt.to_parquet(table), case != "later"
         query = windows.start(checkpoint=checkpoint, results=sink, available_now=ends)

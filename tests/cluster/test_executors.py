@@ -23,6 +23,7 @@ OTHERS = {
     "checkpoint": sys.executable,
     "table": sys.executable,
     "bare": f"{BARE} -s",
+    "sketches": f"env PYTHONPATH={{folder}}/lacking:$PYTHONPATH {sys.executable}",
     "build": f"env PYTHONPATH={{folder}}/other:$PYTHONPATH {sys.executable}",
     "later": f"{BARE} -s",
 }
@@ -39,6 +40,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     shutil.copytree(Path(muntin.__file__).parent, folder / "other" / "muntin")
     with (folder / "other" / "muntin" / "__init__.py").open("a") as file:
         file.write("# another build\n")
+    (folder / "lacking").mkdir()
+    (folder / "lacking" / "datasketches.py").write_text("raise ImportError\n")
     for case, other in OTHERS.items():
         script = folder / case
         worker = "work-3" if case == "later" else "work-2"
@@ -80,6 +83,10 @@ def test_a_folder_that_executors_dont_share_is_refused(answers: dict[str, str], 
 
 def test_a_python_without_muntin_is_refused_by_its_host(answers: dict[str, str]) -> None:
     assert f"bare' on {SECOND} lacks muntin. Install it there" in answers["bare"]
+
+
+def test_a_python_without_the_sketches_of_a_quantile_is_refused(answers: dict[str, str]) -> None:
+    assert f" on {SECOND} lacks datasketches. Install it there" in answers["sketches"]
 
 
 def test_another_build_is_refused_by_its_host(answers: dict[str, str]) -> None:

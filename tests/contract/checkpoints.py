@@ -8,10 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
-from tests.unit.apps.windowing.machine import Machine, tuples
 from tests.unit.tables.test_opened import app_of
 
-from muntin.apps.windowing.division import WindowingDivision
 from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.operator import open_join_shard
@@ -180,7 +178,7 @@ def rescaled(old: Sequence[MemoryBlobs], shards: int) -> list[MemoryBlobs]:
     moved: dict[int, dict[int, tuple[int, int]]] = {}
     stores = [MemoryBlobs() for _ in range(shards)]
     manifests = [parse_manifest(store.load() or "") for store in old]
-    division = division_of(manifests, {"windowing": WindowingDivision})
+    division = division_of(manifests)
     for store in old:
         for number, blob in store.blobs.items():
             for owner, count, part in split_blob(number, blob, division, shards):
@@ -326,13 +324,4 @@ def tables_images(batches: Sequence[list[tuple[str, float]]], partitions: int = 
             open_partition_blobs(memory(image), "app", number) for number in range(partitions)
         ]
         found.append(image_of(stores))
-    return found
-
-
-def windowing_images() -> list[Image_]:
-    """The state of the windowing application, after two batches."""
-    machine, found = Machine(shards=2, maxrows=5, historyseconds=0), []
-    for clock in (1_000, 2_000):
-        machine.step(clock, tuples([(n, n, clock - n) for n in range(4)]))
-        found.append(image_of(machine.stores))
     return found

@@ -1,8 +1,7 @@
 """What looks at a query's state works for every kind of query, or says by name that it can't.
 
 ``open_state`` and ``open_table``, their ``changes``, ``inspect``, ``why``, ``rescale`` and limits
-of rows, over windows, joins and tables of each kind, over each operator of chains of them, and over
-the windowing application.
+of rows, over windows, joins and tables of each kind, and over each operator of chains of them.
 """
 
 from __future__ import annotations
@@ -27,10 +26,8 @@ from tests.contract.checkpoints import (
     rescaled,
     tables_images,
     window_spec,
-    windowing_images,
     windows_run,
 )
-from tests.unit.apps.windowing.machine import Machine, tuples
 
 from muntin.engine.windows.operator import open_shard
 from muntin.hosts.inspect.joins import OpenJoin
@@ -42,7 +39,6 @@ from muntin.model.policies import After, EveryRows, Firing
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.inspect.checkpoints import reasons, report_of
 from muntin.spark.inspect.tables import OpenTable
-from muntin.spark.rescale import division_of
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.manifest import parse_manifest
 from muntin.state.runs import FrameCache
@@ -588,48 +584,6 @@ class TestTables:
             read_spec(checkpoint)
         with pytest.raises(OptionError, match=r"may be in several tables; give one: --table"):
             reasons(checkpoint, ["a"], AT)
-
-
-class TestWindowing:
-    def test_inspect_counts_what_is_kept(self) -> None:
-        report = report_of(MemoryCheckpoint(windowing_images()))
-        assert (report["kind"], report["counts"]) == ("windowing", {"inserted": 8, "deleted": 3})
-        assert {table["table"] for table in report["tables"]} == {"rows", "cells", "ledger"}
-        assert report["watermark"] == "1970-01-01 00:00:02"
-
-    def test_the_other_tools_refuse_it_by_name(self) -> None:
-        checkpoint = MemoryCheckpoint(windowing_images())
-        for tool in (read_spec, lambda one: reasons(one, ["a"], AT)):
-            with pytest.raises(OptionError, match="the windowing application's rows; go on with"):
-                tool(checkpoint)
-        with pytest.raises(OptionError, match=r"holds no tables; write muntin\.open_state"):
-            OpenTable(checkpoint, "views", None, None)
-        with pytest.raises(OptionError, match="isn't for this query"):
-            report_of(checkpoint, ["a"])
-
-    @pytest.mark.parametrize("options", [{"maxrows": 5, "historyseconds": 0}, {"maxrows": 0}])
-    def test_it_goes_on_in_other_shards(self, options: dict[str, Any]) -> None:
-        whole, machine = (Machine(shards=2, averages=(1.0,), **options) for _ in range(2))
-        for clock in (1_000, 2_000, 20_000, 31_000, 32_000, 33_000):
-            if clock == 31_000:
-                stores = rescaled(machine.stores, 3)
-                machine = Machine(shards=3, averages=(1.0,), **options)
-                machine.stores = stores
-                with pytest.raises(OptionError, match="let it run one batch, and stop it"):
-                    rescaled(stores, 2)
-            rows = tuples([(clock + n, n, clock - 10 * n) for n in range(6)])
-            found, there = (one.step(clock, rows) for one in (machine, whole))
-            for name in ("rows", "inserted", "deleted", "backlog"):
-                assert sum(getattr(one, name) for one in found) == sum(
-                    getattr(one, name) for one in there
-                )
-            assert machine.times() == whole.times()
-        assert report_of(MemoryCheckpoint([image_of(machine.stores)]))["counts"] == {
-            "inserted": 36,
-            "deleted": sum(one.totals[1] for one in there),
-        }
-        with pytest.raises(OptionError, match="run muntin rescale"):
-            division_of([parse_manifest(store.load() or "") for store in machine.stores])
 
 
 @pytest.mark.parametrize("kind", LIMITED)

@@ -38,7 +38,8 @@ CLAUSES = [
     Clause("ksqlDB's `WINDOW TUMBLING (SIZE …)`, `WINDOWSTART`, `WINDOWEND`",
            "SELECT k, WINDOWSTART, count(*) AS n FROM t WATERMARK ts DELAY OF 0 SECONDS "
            "WINDOW TUMBLING (SIZE 1 MINUTE) GROUP BY k",
-           note="The end of a session is its last message plus the gap; ksqlDB's is that message."),
+           note="`WINDOWEND` of a session is its last message, as in ksqlDB; `window_end` is a gap "
+           "later."),
     Clause("`EMIT EARLY …`, `EMIT LATE … GRACE …`, `EMIT CHANGES`, `EMIT FINAL`",
            f"{_N} FROM t {_BY} EMIT EARLY EACH"),
     Clause("`WHERE`, `HAVING`", f"{_N} FROM t WHERE v > 1 {_BY} HAVING count(*) > 0"),

@@ -1,13 +1,31 @@
-"""docs/operations.md names the metrics that are served, and alerts on no others."""
+"""docs/operations.md names the metrics that are served, and quotes texts that are printed."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+import pytest
+
+import muntin
 from muntin.hosts.inspect.metrics import Metrics
 
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+TABLE = PAGE.partition("| you see | it is | do |")[2].partition("\n\n")[0]
+# The texts that a row quotes; what has no space is a name.
+QUOTED = [
+    quoted
+    for row in TABLE.splitlines()[2:]
+    for quoted in re.findall(r"`([^`]+)`", row.split(" | ")[0])
+    if " " in quoted
+]
+# What stands for a value: a number, a path, an option, or a word of the example.
+VALUE = re.compile(
+    r".*[\d…=/'*$:].*|clicks|views|refused\.|\(signal|spark\.autenticate|spark\.authenticate\?"
+)
 
 
 def test_the_page_names_the_metrics_that_are_served() -> None:
@@ -15,4 +33,35 @@ def test_the_page_names_the_metrics_that_are_served() -> None:
         f"{family.name}_total" if family.type == "counter" else family.name
         for family in Metrics(()).collect()
     }
-    assert set(re.findall(r"\bmuntin_\w+", PAGE.read_text())) == served
+    assert set(re.findall(r"\bmuntin_\w+", PAGE)) == served
+
+
+@cache
+def printed() -> str:
+    """All texts in the package's code, each on a line."""
+    assert muntin.__file__ is not None
+    trees = (ast.parse(path.read_text()) for path in Path(muntin.__file__).parent.rglob("*.py"))
+    constants = (n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.Constant))
+    return "\n".join(f" {n.value} " for n in constants if isinstance(n.value, str))
+
+
+def without_printed(words: list[str]) -> Iterator[str]:
+    """The words that aren't part of any text in the code; beside a value a word may be alone."""
+    at = 0
+    while at < len(words):
+        ends = (
+            end for end in range(len(words), at + 1, -1) if " ".join(words[at:end]) in printed()
+        )
+        end = next(ends, at)
+        beside = [*words[max(at - 1, 0) : at], *words[at + 1 : at + 2]]
+        if end == at and not (any(map(VALUE.fullmatch, beside)) and f" {words[at]}" in printed()):
+            yield words[at]
+        at = max(end, at + 1)
+
+
+@pytest.mark.parametrize("quoted", QUOTED)
+def test_a_quoted_text_is_printed(quoted: str) -> None:
+    words = quoted.split()
+    others = [*without_printed(words)]
+    assert [word for word in others if not VALUE.fullmatch(word)] == []
+    assert len(others) < len(words)

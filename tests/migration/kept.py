@@ -24,7 +24,6 @@ from tests.contract.checkpoints import (
     join_spec,
     tables_images,
     window_spec,
-    windowing_images,
     windows_run,
 )
 
@@ -101,7 +100,6 @@ def written() -> dict[str, Image_]:
         run.take(BATCHES[:BEFORE])
         found[name] = run.images[-1]
     found["tables"] = tables_images(CLICKS)[-1]
-    found["windowing"] = windowing_images()[-1]
     return found
 
 

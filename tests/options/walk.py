@@ -42,6 +42,7 @@ VALUES = {
     "parse_boolean": ("true", "yes"),
     "parse_whole": ("3", "three"),
     "parse_number": ("0.5", "half"),
+    "parse_bytes": ("4096", "64 megs"),
     "accept_any": ("x", ANY),
     "check_choice": (None, "no such choice"),
 }

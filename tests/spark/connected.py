@@ -18,8 +18,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import muntin as mt
-from muntin.apps.windowing.options import Options
-from muntin.apps.windowing.query import start
 from muntin.spark.query import WindowedQuery
 
 COLUMNS = "k string, at timestamp, v long"
@@ -179,8 +177,6 @@ def refused(spark: SparkSession, folder: Path, _: str) -> dict[str, Any]:
     ticking = early.early(every="5 seconds").agg(n=mt.count(), total=mt.sum("v"))
     attempt("ticks", lambda: ticking.start(checkpoint=f"{folder}/c2"))
     attempt("delta", lambda: made.start(checkpoint=f"{folder}/c5", results=mt.to_delta("t")))
-    app = Options(shards=1)
-    attempt("windowing", lambda: start(spark, app, lambda *_: None, f"{folder}/c3"))
     return said
 
 

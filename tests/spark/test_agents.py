@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -281,6 +282,44 @@ def test_the_guides_changelogging(spark: SparkSession, tmp_path: Path, set_again
     assert query.await_end(timeout=240)
     kept = dict(rows(Path(out), "SELECT key, value FROM kept"))
     assert kept == {"ann": "[2.5, 4.0]", "bob": "[1.0, 8.0]"}
+
+
+def test_time_follows_the_wall_clock_in_silence_if_idle_is_given(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "source", CLICK)
+    feed.add_table(pa.table([["home"], [DAY], [1]], schema=CLICK))
+    app = App("shop", max_ahead=None, idle="1 second")
+    closed = app.Table("closed", default=int)
+
+    def close(key: Any, value: Any) -> None:
+        closed[key[0]] = value
+
+    views = app.Table("views", default=int, on_window_close=close)
+    windows = views.tumbling("2 seconds", expires="1 second")
+
+    @app.agent(app.topic("clicks"))
+    async def count(clicks: Any) -> None:
+        async for click in clicks:
+            windows[click["page"]] += click["n"]
+
+    frame = spark.readStream.schema(COLUMNS).parquet(str(feed.folder))
+    run = mt.on_spark(app, {"clicks": mt.source(frame, key="page", time="at")})
+    emitted: list[tuple[str, int]] = []
+
+    def collect(frame: DataFrame, number: int) -> None:
+        emitted.extend((row["key"], row["value"]) for row in frame.collect())
+
+    query = run.start(checkpoint=f"{tmp_path}/checkpoint", tables={"closed": collect})
+    try:
+        deadline = time.monotonic() + 120
+        while not emitted:
+            assert query.is_active
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+    finally:
+        query.stop()
+    assert emitted == [("home", 1)]
 
 
 def test_what_cannot_be_taken_is_handed_back(spark: SparkSession) -> None:

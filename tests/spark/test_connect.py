@@ -131,7 +131,6 @@ def test_what_cannot_be_there_is_refused(connect: ConnectServer, tmp_path: Path)
     assert said["failing"].startswith(failed)
     assert "connected.py" in said["failing"]
     assert said["delta"].startswith("SettingError: to_delta() needs Delta's SQL")
-    assert said["windowing"].startswith("OptionError: spark='Spark Connect' needs")
     assert (
         "SpecChangedError: the checkpoint was written by a query that doesn't use"
         in (said["ticks"])

@@ -88,3 +88,17 @@ def test_a_session_that_runs_by_another_python_gets_ours(
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "python3")
     mt.session(master="local[2]")
     assert spark.sparkContext.pythonExec == sys.executable
+
+
+def test_a_secret_that_workers_cant_look_up_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The JVM, whose environment the workers have, runs already.
+    monkeypatch.setenv("MUNTIN_LATE", "sesame")
+    lacking = ["${env:MUNTIN_LATE}", f"${{file:{tmp_path}/absent}}"]
+    (tmp_path / "present").touch()
+    there = ["${env:PATH}", f"${{file:{tmp_path}/present}}"]
+    Executors(spark, references=there).check()
+    with pytest.raises(mt.SettingError) as caught:
+        Executors(spark, references=[*lacking, *there]).check()
+    assert str(caught.value).startswith(f"{', '.join(lacking)} of the workers has no value. Set ")

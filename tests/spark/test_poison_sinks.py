@@ -247,6 +247,8 @@ def test_a_key_that_no_folder_can_be_named_by_is_set_aside(
         "%" * 84,
         "ü" * 125,
         "ü" * 126,
+        "a\0b",
+        "../..",
         "",
         None,
     ]
@@ -264,7 +266,8 @@ def test_a_key_that_no_folder_can_be_named_by_is_set_aside(
     )
     assert query.await_end(timeout=120)
     aside = letters(spark, tmp_path)
-    assert sorted(len(json.loads(one.row)["key"]) for one in aside) == [84, 126, 252, 300]
+    assert sorted(len(json.loads(one.row)["key"]) for one in aside) == [3, 84, 126, 252, 300]
     assert "the folder of key has a name of 304 bytes" in {one.why[:41] for one in aside}
     stored = spark.read.parquet(f"{tmp_path}/out").select("key", "n").collect()
-    assert len(stored) == 6
+    assert len(stored) == 7
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["batch=0"]

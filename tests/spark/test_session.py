@@ -104,3 +104,39 @@ def test_a_local_session_listens_on_the_loopback_alone() -> None:
     sockets, addresses = run.stdout.splitlines()[-2:]
     assert set(addresses.split()) == {"127.0.0.1"}
     assert set(sockets.split()) == {"0o700"}
+
+
+_SECRETS = """
+import pathlib, sys, muntin as mt
+name = "spark.hadoop.fs.azure.account.key.lake"
+settings = {
+    name.replace(".", "__"): "${env:ACCOUNT}",
+    "spark__hadoop__fs__s3a__secret__key": "${file:%s/s3}" % sys.argv[1],
+    "spark__eventLog__enabled": "true",
+    "spark__eventLog__dir": sys.argv[1] + "/events",
+}
+spark = mt.session(master="local[1]", **settings)
+arguments = [path.read_bytes() for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")]
+hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+print(hadoop.get("fs.azure.account.key.lake"), hadoop.get("fs.s3a.secret.key"))
+print(any(b"SparkSubmit" in one for one in arguments), any(b"sesame" in one for one in arguments))
+spark.range(3).collect()
+spark.stop()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="lists the arguments of processes in /proc")
+def test_secrets_of_a_session_are_in_no_arguments_and_no_event_log(tmp_path: Path) -> None:
+    (tmp_path / "s3").write_text("sesame-s3\n")
+    events = tmp_path / "events"
+    events.mkdir()
+    script = tmp_path / "script.py"
+    script.write_text(_SECRETS)
+    command = [sys.executable, str(script), str(tmp_path)]
+    environment = {**os.environ, "ACCOUNT": "sesame-account"}
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert ran.stdout.split() == ["sesame-account", "sesame-s3", "True", "False"], ran.stderr
+    logged = [path.read_bytes() for path in events.rglob("*") if path.is_file()]
+    assert any(b"SparkListenerEnvironmentUpdate" in one for one in logged)
+    assert not any(b"sesame" in one for one in logged)

@@ -48,7 +48,7 @@ def test_local_times_are_as_spark_reads_them(spark: SparkSession, zone: str) -> 
         "csv": [text.encode() for text in LOCAL],
     }
     for form, reader in (("json", JsonPayloads), ("csv", CsvPayloads)):
-        found, bad = reader(columns, known).decode(values[form])
+        found, bad, _ = reader(columns, known).decode(values[form])
         assert not bad.any()
         read = dict(zip(LOCAL, found["at"].dt.timestamp("us"), strict=True))
         assert read == {text: row[form] for text, row in zip(LOCAL, rows, strict=True)}

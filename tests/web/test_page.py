@@ -29,7 +29,7 @@ def feed() -> Feed:
 
 
 def begin(feed: Feed) -> None:
-    feed.add(Subject("visits", "Visits an hour.", _TILES, _CHARTS, ("key",), COLUMNS))
+    feed.add(Subject("visits", _TILES, _CHARTS, ("key",), COLUMNS))
 
 
 def emit(feed: Feed, number: int, **more: object) -> None:
@@ -131,7 +131,7 @@ def test_a_look_into_the_state(feed: Feed, browser: Browser) -> None:
         rows = {"key": [{"window_start": START, "messages": 7}]} if key else {}
         return {**found, "tables": [{"table": "panes", "rows": 12, "bytes": 99}], **rows}
 
-    feed.add(Subject("visits", "Visits an hour.", _TILES, _CHARTS, ("key",), COLUMNS), look)
+    feed.add(Subject("visits", _TILES, _CHARTS, ("key",), COLUMNS), look)
     said = "document.querySelector('#held-said').textContent"
     held = "[...document.querySelectorAll('#held td')].map(c => c.textContent)"
     ask = """(() => {{ document.querySelector('#held-key').value = '{}';

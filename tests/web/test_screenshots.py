@@ -96,13 +96,3 @@ def test_the_flights(browser: Browser, pictures: Path, tmp_path: Path) -> None:
         picture(browser, pictures / "serve.png", "dark", 1500)
         assert browser.value(STATUS) == "Live"
     assert browser.trouble == []
-
-
-def test_the_windowing_application(browser: Browser, pictures: Path, tmp_path: Path) -> None:
-    with serving(["windowing", "--duration", "120"], tmp_path / "log") as address:
-        browser.open(address)
-        browser.wait(f"{STATUS} === 'Live'", 120)
-        wait_for(address, 60)
-        picture(browser, pictures / "windowing.png", "light", 900)
-        assert browser.value(STATUS) == "Live"
-    assert browser.trouble == []

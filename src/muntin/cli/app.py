@@ -57,21 +57,6 @@ def build() -> typer.Typer:
     app.callback()(options)
     for name, command in commands.items():
         app.command(name, cls=PlainCommand)(command)
-    return _add_windowing(app)
-
-
-def _add_windowing(app: typer.Typer) -> typer.Typer:
-    """Add the commands of the windowing application, and return the command line."""
-    import typer
-
-    from muntin.cli.flags import PlainCommand, PlainGroup
-    from muntin.cli.windowing import windowing
-    from muntin.cli.windowing_delete import delete_rows
-
-    table = typer.Typer(cls=PlainGroup)
-    table.callback(invoke_without_command=True)(windowing)
-    table.command("delete", cls=PlainCommand)(delete_rows)
-    app.add_typer(table, name="windowing")
     return app
 
 

@@ -6,6 +6,8 @@ import re
 from enum import StrEnum
 from typing import Any, TextIO
 
+from muntin.model.printable import escape_controls
+
 _QUOTED = re.compile(r'[",\r\n]|^\s|\s$|^$')
 
 
@@ -28,6 +30,7 @@ class Lines:
         self.out = out
         self.form = form
         self.columns = columns
+        self._is_terminal = out.isatty()
         if form is RowFormat.CSV:
             self._line(columns)
 
@@ -36,14 +39,19 @@ class Lines:
         from muntin.spark.sources.texts import to_json_objects, to_texts
 
         if self.form is RowFormat.JSON:
-            self.out.writelines(f"{line}\n" for line in to_json_objects(frame))
+            for line in to_json_objects(frame):
+                self._write(line)
         else:
             for row in to_texts(frame):
                 self._line(row)
         self.out.flush()
 
     def _line(self, cells: Any) -> None:
-        self.out.write(",".join(map(_cell, cells)) + "\n")
+        self._write(",".join(map(_cell, cells)))
+
+    def _write(self, line: str) -> None:
+        # A program gets the values as they are.
+        self.out.write(f"{escape_controls(line) if self._is_terminal else line}\n")
 
 
 def _cell(text: str | None) -> str:

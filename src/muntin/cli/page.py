@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from muntin.apps.windowing import Maximum, Monitor, Options, TableProgress
 from muntin.cli.console import summarize_error
-from muntin.model.errors import OptionError
 from muntin.serve import Chart, Feed, Subject, Tile
 
 AddressOption = Annotated[
     str, typer.Option(help="Address to listen on. Other than the loopback it requires --token.")
 ]
 Port = Annotated[int, typer.Option(help="Port to listen on (0 = any free port).")]
-Token = Annotated[
-    str | None,
-    typer.Option(help="Access token required to view the page. Use 'new' to generate one."),
-]
-TokenFile = Annotated[
-    Path | None,
-    typer.Option(help="File to read the access token from, so that 'ps' doesn't show it."),
-]
-
 _TILES = (
     Tile("Messages", "seen"),
     Tile("Messages a second", "rate"),
@@ -43,30 +31,7 @@ _CHARTS = (
     Chart("Lag of the watermark", "seconds", ("lag",)),
     Chart("State", "rows", ("state", "pending")),
 )
-TABLE = "windowing"
 _BOUNDS = ("window_start", "window_end", "revision")
-
-
-def read_token(token: str | None, file: Path | None) -> str | None:
-    """Return the access token from the option or from a file.
-
-    Raises:
-        OptionError: When both are passed, or the file has none.
-    """
-    if file is None:
-        return token
-    if token is not None:
-        raise OptionError(
-            "token-file", str(file), "can't be combined with --token", "leave one out"
-        )
-    try:
-        text = file.read_text().strip()
-    except OSError as error:
-        problem = f"can't be read: {error.strerror}"
-        raise OptionError("token-file", str(file), problem, "name a file") from error
-    if not text or len(text.split()) > 1:
-        raise OptionError("token-file", str(file), "holds no token", "write one word into it")
-    return text
 
 
 def add_query(feed: Feed, query: Any) -> None:
@@ -82,7 +47,6 @@ def add_query(feed: Feed, query: Any) -> None:
     keys = tuple(results.keys or ())
     subject = Subject(
         name,
-        "",
         _TILES,
         _CHARTS,
         keys,
@@ -127,60 +91,3 @@ def _until_end(feed: Feed, name: str, query: Any) -> None:
         feed.mark_ended(name, summarize_error(error))
     else:
         feed.mark_ended(name)
-
-
-class TablePage:
-    """Shows the windowing application."""
-
-    def __init__(self, feed: Feed, options: Options) -> None:
-        self.feed = feed
-        self._last: int | None = None
-        spans = tuple(f"{span:g} s" for span in options.averages)
-        mode = "inline" if options.inline else "not inline"
-        about = f"Keeps {options.limits}; deletes {mode}, in chunks of {options.deletechunksize:,}."
-        tiles = (
-            Tile("Rows", "rows"),
-            Tile("Inserted a second", "inserted"),
-            Tile("Deleted a second", "deleted"),
-            Tile("Backlog", "backlog", "rows"),
-            Tile("Delete lag", "lag", "ms"),
-            Tile("Maximum", "maximum"),
-            Tile("Size", "megabytes", "MB"),
-            *(Tile(f"Average of {span}", span) for span in spans),
-        )
-        charts = (
-            Chart("Averages", "value", spans),
-            Chart("Inserted and deleted", "rows a second", ("inserted", "deleted")),
-            Chart("Rows", "rows", ("rows", "backlog")),
-            Chart("Maximum", "value", ("maximum",)),
-        )
-        feed.add(Subject(TABLE, about, tiles, charts))
-
-    def show(
-        self,
-        monitor: Monitor,
-        batch: int,
-        progress: list[TableProgress],
-        written: int,
-        change: Maximum | None,
-    ) -> None:
-        """Show a batch."""
-        seconds = None if self._last is None else max(1, written - self._last) / 1000
-        self._last = written
-        inserted = sum(shard.inserted for shard in progress)
-        deleted = sum(shard.deleted for shard in progress)
-        numbers: dict[str, float | None] = {
-            "rows": monitor.rows,
-            "inserted": None if seconds is None else inserted / seconds,
-            "deleted": None if seconds is None else deleted / seconds,
-            "backlog": monitor.backlog,
-            "lag": monitor.lag,
-            "maximum": monitor.maximum,
-            "megabytes": sum(shard.bytes for shard in progress) / 1e6,
-            **{f"{span} s": mean for span, mean in monitor.averages.items()},
-        }
-        rejected = monitor.rejected
-        notes = [] if change is None else [str(change)]
-        self.feed.add_batch(
-            TABLE, batch, at=written, numbers=numbers, rejected=rejected, notes=notes
-        )

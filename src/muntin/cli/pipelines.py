@@ -28,6 +28,14 @@ SetValues = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter of the pipeline."),
 ]
+Master = Annotated[
+    str | None,
+    typer.Option(help="Spark cluster to run on, as spark://host:7077 (default: local[*])."),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="NAME=VALUE", help="Setting of Spark, as in spark-submit."),
+]
 HostOption = Annotated[
     Host | None,
     typer.Option("--host", help="Where queries run: spark or local. By default the inputs decide."),

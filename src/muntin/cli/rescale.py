@@ -37,7 +37,6 @@ def rescale_checkpoint(
         print_text(console, f"{checkpoint} has {shards} shards now; start the query from it")
         return
     with session_for("rescale", checkpoint, console, "Moving the state") as spark:
-        from muntin.apps.windowing.division import DIVISIONS
         from muntin.spark.rescale import rescale as copy_rescaled
         from muntin.spark.rescale import rescale_in_place
 
@@ -46,11 +45,11 @@ def rescale_checkpoint(
             if batch is not None:
                 hint = "give --to, the folder of a new checkpoint"
                 raise OptionError("--batch", batch, "needs a new checkpoint", hint)
-            rescale_in_place(spark, old, shards, DIVISIONS)
+            rescale_in_place(spark, old, shards)
             text = f"{checkpoint} has {shards} shards now; start the query from it"
         else:
             new = str(to.resolve())
-            copied = copy_rescaled(spark, old, shards=shards, to=new, batch=batch, more=DIVISIONS)
+            copied = copy_rescaled(spark, old, shards=shards, to=new, batch=batch)
             text = f"{to} holds batch {copied.batch} in {shards} shards; start the query from it"
     print_text(console, text)
 

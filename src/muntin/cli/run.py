@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from muntin.cli.console import report_errors, session
+from muntin.cli.metrics import MetricsOption, parse_metrics, serve_metrics
 from muntin.cli.pipelines import (
+    Conf,
     HostOption,
+    Master,
     PipelineFile,
     SetValues,
     open_pipeline,
     parse_settings,
     parse_spark_settings,
 )
+from muntin.cli.tokens import TokenFile, read_token
 from muntin.cli.watch import LogFormat, watch
 from muntin.hosts.interrupts import quit_on_signals
 from muntin.model.errors import OptionError
@@ -36,21 +40,13 @@ def run_pipeline(
             help="Stop once all available input is read and every changed window has emitted."
         ),
     ] = False,
-    master: Annotated[
-        str | None,
-        typer.Option(help="Spark cluster to run on, as spark://host:7077 (default: local[*])."),
-    ] = None,
-    conf: Annotated[
-        list[str] | None,
-        typer.Option("--conf", metavar="NAME=VALUE", help="Setting of Spark, as in spark-submit."),
-    ] = None,
+    master: Master = None,
+    conf: Conf = None,
     verbose: Annotated[
         bool, typer.Option(help="Show the log of Spark's Python processes.")
     ] = False,
-    metrics: Annotated[
-        int | None,
-        typer.Option(metavar="PORT", help="Serve figures for Prometheus on the loopback."),
-    ] = None,
+    metrics: MetricsOption = None,
+    token_file: TokenFile = None,
     log: LogOption = None,
 ) -> None:
     """Run the queries of a pipeline until they end, or until Ctrl-C.
@@ -65,25 +61,21 @@ def run_pipeline(
         values = parse_settings(set_ or [])
         opened = open_pipeline(pipeline, values, host)
         options = parse_spark_settings(conf or [])
+        if token_file is not None and metrics is None:
+            hint = "add --metrics PORT, or leave it out"
+            raise OptionError("--token-file", str(token_file), "is for --metrics", hint)
+        figures = parse_metrics(metrics, read_token(None, token_file))
         if opened.host == "local":
             _refuse_sparks_options(master, options, verbose)
             with quit_on_signals():
                 queries = opened.start(None)
-            _serve_metrics(console, queries, metrics)
+            serve_metrics(console, queries, figures)
             watch(queries, console, until_quiet=until_quiet, log=log)
             return
         with session(console, pipeline.stem, master=master, verbose=verbose, **options) as spark:
             queries = opened.start(spark)
-            _serve_metrics(console, queries, metrics)
+            serve_metrics(console, queries, figures)
             watch(queries, console, until_quiet=until_quiet, log=log)
-
-
-def _serve_metrics(console: Console, queries: list[Any], port: int | None) -> None:
-    """Serve the metrics of queries, if a port for them is set."""
-    if port is not None:
-        import muntin as mt
-
-        console.print(f"Figures at {mt.metrics(*queries, port=port).url}", style="dim")
 
 
 def _refuse_sparks_options(master: str | None, conf: dict[str, str], verbose: bool) -> None:

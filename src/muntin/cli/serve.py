@@ -5,8 +5,18 @@ from __future__ import annotations
 from rich.console import Console
 
 from muntin.cli.console import print_text, report_errors, session
-from muntin.cli.page import AddressOption, Port, Token, TokenFile, add_query, read_token
-from muntin.cli.pipelines import PipelineFile, SetValues, open_pipeline, parse_settings
+from muntin.cli.metrics import MetricsOption, parse_metrics, serve_metrics
+from muntin.cli.page import AddressOption, Port, add_query
+from muntin.cli.pipelines import (
+    Conf,
+    Master,
+    PipelineFile,
+    SetValues,
+    open_pipeline,
+    parse_settings,
+    parse_spark_settings,
+)
+from muntin.cli.tokens import Token, TokenFile, read_token
 from muntin.cli.watch import watch
 from muntin.serve import Feed
 
@@ -18,6 +28,9 @@ def serve(
     port: Port = 8765,
     token: Token = None,
     token_file: TokenFile = None,
+    master: Master = None,
+    conf: Conf = None,
+    metrics: MetricsOption = None,
 ) -> None:
     """Run the queries of a pipeline, and show their progress on a live page.
 
@@ -30,15 +43,18 @@ def serve(
         from muntin.serve.server import Server
 
         token = read_token(token, token_file)
+        settings, figures = parse_spark_settings(conf or []), parse_metrics(metrics, token)
         begin = open_pipeline(pipeline, parse_settings(set_ or []), "spark").start
         feed = Feed()
         with Server(feed, host, port, token) as server:
             print_text(console, f"page     {server.address}")
-            with session(console, pipeline.stem) as spark:
+            with session(console, pipeline.stem, master=master, **settings) as spark:
                 from muntin.spark.starting import showing_rejected
 
                 with showing_rejected():
                     queries = begin(spark)
                 for query in queries:
                     add_query(feed, query)
+                # A token that the page has made up is for both.
+                serve_metrics(console, queries, figures and {**figures, "token": server.token})
                 watch(queries, console)

@@ -138,7 +138,8 @@ class Shell:
         from muntin.sinks.declared import Surroundings
         from muntin.spark.statements import bind_statement
 
-        aggregate = bind_statement(self._spark, question, {}, Surroundings({}, os.environ))
+        around = Surroundings({}, os.environ, keeps_secrets=True)
+        aggregate = bind_statement(self._spark, question, {}, around)
         query = question.lowered.query
         keys = [key.name for key in query.keys] if isinstance(query, Windowing) else None
         columns = aggregate.results.columns

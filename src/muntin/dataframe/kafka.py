@@ -10,7 +10,7 @@ import polars as pl
 
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
-from muntin.model.option_types import check_boolean, check_count, check_text
+from muntin.model.option_types import check_boolean, check_count, check_text, parse_bytes
 from muntin.sources.kafka import KafkaTopics, PayloadFormat, Reader
 from muntin.sources.kafka_broker import starting_text_of
 from muntin.sources.kafka_client import of_connector
@@ -86,6 +86,7 @@ def kafka(
     options: Mapping[str, str] | None = None,
     patience: Duration = "2 minutes",
     group: str | None = None,
+    bytes_per_batch: str | int | None = None,
 ) -> Kafka:
     """Describe topics of Kafka, for queries in this process and on Spark.
 
@@ -93,11 +94,12 @@ def kafka(
     needs `muntin[kafka]`. `.stream(spark)` and `.frame(spark)` read them as a Spark DataFrame.
 
     A message has the payload's columns, Kafka's `key` (as text), `topic`, `partition`,
-    `offset` and `timestamp` where the payload has no column of that name, and `malformed`: the
-    unchanged payload if it can't be parsed. `windowed` and `join` reject such a message as
-    `malformed`, and `to_kafka` forwards it unchanged. With `offset=("partition", "offset")` a
-    message that is read twice counts once, and windows can be measured in offsets. With several
-    topics a `partition` is named like `orders-0`. `timestamp` is NULL where Kafka has none.
+    `offset` and `timestamp` where the payload has no column of that name, `malformed`: the
+    unchanged payload if it can't be parsed, and `malformed_detail`: the column that isn't of its
+    type. `windowed` and `join` reject such a message as `malformed`, and `to_kafka` forwards it
+    unchanged. With `offset=("partition", "offset")` a message that is read twice counts once, and
+    windows can be measured in offsets. With several topics a `partition` is named like `orders-0`.
+    `timestamp` is NULL where Kafka has none.
 
     Args:
         servers: `host:port`; several are separated by commas.
@@ -114,7 +116,8 @@ def kafka(
             earliest), or offsets as JSON (`{"orders": {"0": 17}}`). A query that resumes from its
             checkpoint ignores it.
         headers: Whether the column `headers` is read, too.
-        per_batch: The largest number of messages of a batch.
+        per_batch: The largest number of messages of a batch. One query in this process reads at
+            most a million.
         reader: The reader on Spark: `columns` (the workers themselves, with librdkafka and Polars:
             about twice as fast, no jar, needs `muntin[kafka]`) or `spark` (its connector, row by
             row). Both store offsets in Spark's log. By default, topics are read in columns where
@@ -126,13 +129,17 @@ def kafka(
             the schema it was written with, and is converted to the reader's schema by Avro's rules.
             (Protobuf payloads are all read with the given schema, so the registry isn't asked.)
         options: Further options of the connector. Those with a dot in their names belong to Kafka's
-            clients, with or without the prefix `kafka.` (`security.protocol`). Secret values appear
-            in no plan and no message. A name that neither librdkafka nor Java's client nor the
-            connector has is refused.
+            clients, with or without the prefix `kafka.` (`security.protocol`). Write a secret as
+            `${env:NAME}` or `${file:PATH}`: the driver and the executors look it up themselves.
+            Secret values appear in no plan and no message. A name that neither librdkafka nor
+            Java's client nor the connector has is refused.
         patience: How long to wait for unavailable brokers and registries before the query ends with
             an error. A broker that refuses the first connection is an error after five seconds.
         group: A consumer group to which offsets are committed after each batch, so that tools which
             monitor the lag of groups see this query. The query itself resumes from its checkpoint.
+        bytes_per_batch: About how many bytes of messages, uncompressed, a batch has at most:
+            `"64 MB"`, or a number. A batch has a message at least. By default `"256 MB"`, and on
+            Spark `"128 MB"` for each core. Sizes are estimated from samples of the messages.
 
     Returns:
         The topics, as input of `windowed` and `join`, which then run in this process.
@@ -169,6 +176,7 @@ def kafka(
     return Kafka(
         servers, topics, _plain_columns(columns), format, schema, starting_text, headers,
         per_batch, reader, registry_at(registry, waits), message, connector_options, waits, group,
+        parse_bytes("bytes_per_batch", bytes_per_batch),
     )  # fmt: skip
 
 

@@ -124,7 +124,7 @@ def _host_of_declared(question: CompiledQuery) -> Host:
 def _query_locally(question: CompiledQuery, tables: Mapping[str, Any]) -> LocalDefinition:
     """Build a query in this process, and open its tables."""
     rows_by_name = index_by_name({name: find_rows(name, table) for name, table in tables.items()})
-    surroundings = Surroundings({}, os.environ)
+    surroundings = Surroundings({}, os.environ, keeps_secrets=True)
 
     def find(name: str) -> InputRows:
         if name.lower() in rows_by_name:

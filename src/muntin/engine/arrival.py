@@ -72,7 +72,10 @@ def make_parts(
         "times": merge_greatest(arrival.times for arrival in arrivals),
         "clocks": merge_greatest(arrival.clocks for arrival in arrivals),
     }
-    parts = [Part(number, {"arrival": {"counts": {}, **summary}}) for number in range(task.shards)]
+    parts = [
+        Part(number, {"arrival": {"counts": {}, **summary}}, input=task.input)
+        for number in range(task.shards)
+    ]
     for name, by_shard in frames.items():
         for number, frame in by_shard.items():
             parts[number].frames[name] = frame

@@ -3,7 +3,7 @@
 Messages are counted by ranges of the axis, at most some hundreds, and are dropped by ranges, the
 oldest first. So the cost of a batch doesn't depend on how much is kept.
 
-Source: the VoltDB windowing application (a limit of rows; rows of one time are dropped together, so
+Source: the VoltDB windowing example (a limit of rows; rows of one time are dropped together, so
 that a deletion always makes progress).
 """
 

@@ -69,7 +69,11 @@ class PipelineHost(ABC, Generic[D]):
             MuntinError: When a query can't run; then none runs. If queries have mistakes, the error
                 lists those of all queries.
         """
-        around = Surroundings(settings, os.environ if environment is None else environment)
+        around = (
+            Surroundings(settings, os.environ, keeps_secrets=True)
+            if environment is None
+            else Surroundings(settings, environment)
+        )
         if pipeline.checkpoint is None:
             raise OptionError("checkpoint", None, "isn't set", "write SET checkpoint = 'folder'")
         folder = fill("checkpoint", pipeline.checkpoint, around.settings, around.environment)

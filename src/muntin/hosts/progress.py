@@ -53,6 +53,8 @@ class Progress:
             of partitions, such as ``orders[0]``, or of values of columns. The slowest 64.
         held_by: The clock that holds the watermark back; ``None`` where none does.
         held_since: The batch since which it holds it back.
+        examples: The position and the key of one message of the last batch for each reason for
+            which messages were rejected.
     """
 
     batch: int = -1
@@ -70,10 +72,12 @@ class Progress:
     clocks: dict[str, int] = field(default_factory=dict)
     held_by: str | None = None
     held_since: int | None = None
+    examples: dict[str, str] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         shown = {"batch": self.batch, "watermark": str(self.watermark)}
-        rest = (f.name for f in fields(self) if f.name not in ("batch", "watermark_micros"))
+        hidden = ("batch", "watermark_micros", "examples")
+        rest = (f.name for f in fields(self) if f.name not in hidden)
         shown |= {name: getattr(self, name) for name in rest if getattr(self, name)}
         return f"Progress({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
@@ -178,6 +182,7 @@ class Progress:
         return cls(
             batch, max(marks, default=None), counts, pending, rows, fired,
             clocks=clocks, held_by=held, held_since=None if held is None else batch,
+            examples={k: v for s in shards for k, v in s.get("examples", {}).items()},
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
@@ -211,10 +216,11 @@ def warn_of_rejected(progress: Progress, warned: Collection[str]) -> frozenset[s
         for reason, number in select_rejections(one.counts).items():
             if number and reason not in {*warned, *new}:
                 new.add(reason)
+                example = one.examples.get(reason)
                 _LOG.warning(
-                    "batch %d: messages were rejected as %s (%d so far), and no sink keeps them. "
+                    "batch %d: messages were rejected as %s (%d so far%s), and no sink keeps them. "
                     "Give rejected=… to start(), and each comes with its columns and its reason",
-                    progress.batch, reason, number,
+                    progress.batch, reason, number, f"; one has {example}" if example else "",
                 )  # fmt: skip
     return frozenset(new)
 

@@ -47,6 +47,8 @@ MIN_POSITION, MAX_POSITION = -(1 << 62), 1 << 62
 # Greatest distance of a time from the epoch, some 73 000 years: a quarter of the range of 64 bits,
 # so that the bounds of windows around it fit, too.
 FARTHEST = 1 << 61
+# The longest duration, microseconds.
+LONGEST = 1000 * 366 * DAY
 # After 400 years the calendar repeats itself.
 _CYCLE = 146_097 * DAY
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -115,7 +117,19 @@ def micros(option: str, value: Duration, *, zero: bool = True) -> int:
         raise OptionError(option, value, "is negative", "durations start at zero")
     if result == 0 and not zero:
         raise OptionError(option, value, "is zero", "give a duration greater than zero")
+    check_length(option, value, result)
     return result
+
+
+def check_length(option: str, value: object, length: int) -> None:
+    """Refuse a duration that is longer than calendars are, with which positions would overflow.
+
+    Raises:
+        OptionError: When it is longer than 1000 years.
+    """
+    if length > LONGEST:
+        hint = "give 1000 years or less, and check the unit"
+        raise OptionError(option, str(value), "is longer than calendars are", hint)
 
 
 def _parse(text: str) -> int | None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from muntin.model.printable import escape_controls
 from muntin.model.secrets import redact
 
 
 class MuntinError(Exception):
-    """The root of all errors raised by muntin."""
+    """The root of all errors raised by muntin; control characters of their messages are escaped."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(escape_controls(one) if isinstance(one, str) else one for one in args))
 
 
 class OptionError(MuntinError, ValueError):

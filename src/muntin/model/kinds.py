@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from muntin.model.axis import DAY, Length, Origin, Rows, instant, micros
+from muntin.model.axis import DAY, Length, Origin, Rows, check_length, instant, micros
 from muntin.model.cumulating import Cumulating, cumulating
 from muntin.model.days import Days, Hours, cumulating_days, days
 from muntin.model.errors import OptionError
@@ -25,8 +25,6 @@ Kind = Uniform | ZonedWindows
 
 MOST_OVERLAPPING = 100_000
 """Default of ``overlap``: the greatest number of windows that a message may be in."""
-# The calendar has 9999 years; a longer window is a mistaken unit.
-_LONGEST = 1000 * 366 * DAY
 
 
 def of_size(
@@ -104,10 +102,10 @@ def _check_size(size: Length) -> None:
     if isinstance(size, Rows):
         return
     count = count_months(size)
-    length = micros("size", size) if count is None else count * 31 * DAY
-    if length > _LONGEST:
-        hint = "give 1000 years or less, and check the unit"
-        raise OptionError("size", size, "is longer than calendars are", hint)
+    if count is None:
+        micros("size", size)
+    else:
+        check_length("size", size, count * 31 * DAY)
 
 
 def _check_overlap(windows: Paned, option: str, value: Length | None, overlap: int) -> None:

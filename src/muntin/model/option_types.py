@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from muntin.model.errors import OptionError
 
 
@@ -42,6 +44,38 @@ def check_count(option: str, value: object, *, of: str = "") -> None:
         raise OptionError(option, value, "isn't a whole number", "give 1 or more")
     if value < 1:
         raise OptionError(option, value, f"is less than one {of}".rstrip(), "give 1 or more")
+
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
+_POWERS = {unit: 1024**power for power, unit in enumerate(("", "k", "m", "g", "t"))}
+
+
+def parse_bytes(option: str, value: object) -> int | None:
+    """Return a number of bytes, given as a number or with a unit; units are powers of 1024.
+
+    Raises:
+        OptionError: When it is neither ``None`` nor at least one byte.
+
+    Example:
+        >>> parse_bytes("bytes_per_batch", "64 MB"), parse_bytes("bytes_per_batch", 5)
+        (67108864, 5)
+        >>> parse_bytes("bytes_per_batch", "64 megs")
+        Traceback (most recent call last):
+        muntin.model.errors.OptionError: bytes_per_batch='64 megs' isn't a number of bytes; give \
+one as '64 MB'
+    """
+    if value is None:
+        return None
+    hint = "give one as '64 MB'"
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise OptionError(option, value, "isn't a number of bytes", hint)
+    parts = _SIZE.fullmatch(str(value))
+    if parts is None:
+        raise OptionError(option, value, "isn't a number of bytes", hint)
+    size = int(float(parts[1]) * _POWERS[parts[2].lower()])
+    if size < 1:
+        raise OptionError(option, value, "is less than one byte", hint)
+    return size
 
 
 def check_text(option: str, value: object) -> None:

@@ -1,6 +1,7 @@
-"""Placeholders in pipeline files: ``${name}`` from ``--set``, ``${env:NAME}`` from the environment.
+"""Placeholders in pipeline files: ``${name}`` from ``--set``, and references.
 
-Secrets must come from the environment, since others may read files and command lines.
+Secrets must be references (``${env:NAME}``, ``${file:PATH}``), since others may read pipeline files
+and command lines.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from muntin.model.errors import OptionError
-from muntin.model.secrets import reveals_secret
+from muntin.model.references import resolve
+from muntin.model.secrets import REFERENCE, has_secret, reveals_secret
 
 PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
 _HOLE = r"\$\{\w+\}"
@@ -21,8 +23,8 @@ _INSIDE = {
     '"': re.compile(rf'\\.|"|{_HOLE}', re.DOTALL),
     "`": re.compile(rf"`|{_HOLE}", re.DOTALL),
 }
+_EITHER = re.compile(rf"{PLACEHOLDER.pattern}|\$\{{(?:env|file):[^{{}}]+\}}")
 _ESCAPES = ("'", '"', "`")
-_EITHER = re.compile(r"\$\{(env:)?(\w+)\}")
 
 
 def placeholder_names(value: str) -> set[str]:
@@ -88,32 +90,52 @@ def _escape(value: str, quote: str) -> str:
 
 
 def check_secret(option: str, value: str) -> None:
-    """Refuse a secret that doesn't come from the environment alone.
+    """Refuse a secret that isn't a reference.
 
     Example:
         >>> check_secret("password", "${env:DB_PASSWORD}")
         >>> check_secret("dsn", "postgresql://me:${env:DB_PASSWORD}@host/db")
     """
     if reveals_secret(option, value):
-        hint = f"write {option} = '${{env:NAME}}', and set NAME in the environment"
+        hint = f"write {option} = '${{env:NAME}}', and set NAME, or '${{file:PATH}}'"
         raise OptionError(option, "(hidden)", "is a secret in plain sight", hint)
 
 
-def fill(option: str, value: str, values: Mapping[str, str], environment: Mapping[str, str]) -> str:
+def fill(
+    option: str,
+    value: str,
+    values: Mapping[str, str],
+    environment: Mapping[str, str],
+    *,
+    keeps_secrets: bool = False,
+) -> str:
     """Replace all placeholders of a value; refuse one without a value.
+
+    Args:
+        option: The option, for errors.
+        value: Its value as it is written.
+        values: The values of ``--set``.
+        environment: The variables of references.
+        keeps_secrets: Whether references of secrets stay, for the process that uses the secret.
 
     Example:
         >>> fill("path", "${out}/a", {"out": "/data"}, {})
         '/data/a'
+        >>> fill("password", "${env:PASSWORD}", {}, {}, keeps_secrets=True)
+        '${env:PASSWORD}'
     """
     check_secret(option, value)
+    is_kept = keeps_secrets and has_secret(option, value)
 
     def replace_one(match: re.Match[str]) -> str:
-        secret, name = match.groups()
-        source = environment if secret else values
-        if name not in source:
-            hint = f"set {name} in the environment" if secret else f"give --set {name}=..."
-            raise OptionError(option, match.group(), "has no value", hint)
-        return source[name]
+        name = match.group(1)
+        if name is None:
+            return match.group() if is_kept else resolve(option, match.group(), environment)
+        if name not in values:
+            raise OptionError(option, match.group(), "has no value", f"give --set {name}=...")
+        if REFERENCE.search(values[name]) is not None:
+            hint = f"write the reference into the pipeline, in place of ${{{name}}}"
+            raise OptionError("--set", name, "has a reference as its value", hint)
+        return values[name]
 
     return _EITHER.sub(replace_one, value)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from muntin.model.errors import OptionError
+from muntin.model.option_types import parse_bytes
 from muntin.model.pipeline import DeclaredTable
 from muntin.model.table_options import (
     Convert,
@@ -55,7 +56,8 @@ _FILES = [
     *_options("recursiveFileLookup ignoreCorruptFiles ignoreMissingFiles", parse_boolean),
     *_options("modifiedBefore modifiedAfter", when="batch"),
     *_options("maxFilesPerTrigger", parse_whole, "stream"),
-    *_options("maxBytesPerTrigger maxFileAge sourceArchiveDir", when="stream"),
+    *_options("maxBytesPerTrigger", parse_bytes, "stream"),
+    *_options("maxFileAge sourceArchiveDir", when="stream"),
     *_options("latestFirst fileNameOnly", parse_boolean, "stream"),
     *_options("cleanSource", make_caseless_choice("off", "delete", "archive"), "stream"),
     *_options("maxCachedFiles", parse_whole, "stream"),
@@ -120,6 +122,9 @@ READERS: Mapping[str, tuple[ReaderOption, ...]] = {
     "jdbc": tuple(_JDBC),
 }  # fmt: skip
 """The options of Spark's sources by connector; ``kafka`` is handled elsewhere."""
+_FILE_CONNECTORS = ("json", "csv", "parquet", "orc", "text")
+# Our own names of options of files.
+_FILE_NAMES = {"bytes_per_batch": "maxBytesPerTrigger", "files_per_batch": "maxFilesPerTrigger"}
 # Flink's names for options of a source.
 _TRANSLATED = {
     "jdbc": {
@@ -169,14 +174,23 @@ def translate_options(table: DeclaredTable) -> tuple[str, dict[str, str]]:
             hint = f"add 'format' = 'json' (or csv, parquet, orc) to the table {table.name}"
             raise OptionError("format", None, "is missing for filesystem", hint)
         connector = options.pop("format")
-    for name, ours in _TRANSLATED.get(connector, {}).items():
+    names = _FILE_NAMES if connector in _FILE_CONNECTORS else {}
+    for name, ours in {**names, **_TRANSLATED.get(connector, {})}.items():
         if name in options:
             value = options.pop(name)
             if ours in options:
                 hint = "leave one of them out"
                 raise OptionError(name, table.name, f"sets {ours} a second time", hint)
-            options[ours] = value
+            options[ours] = _convert_size(name, value) if name == "bytes_per_batch" else value
+    for name in options if names else ():
+        if name.lower() == "maxbytespertrigger":
+            options[name] = _convert_size(name, options[name])
     return connector, options
+
+
+def _convert_size(name: str, text: str) -> str:
+    """Return a size as a number of bytes, since Spark knows fewer spellings."""
+    return text if "${" in text else str(parse_bytes(name, text))
 
 
 def check_connector(connector: str, connectors: tuple[str, ...]) -> None:

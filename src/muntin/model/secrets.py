@@ -7,11 +7,14 @@ module.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
+# A reference to a variable of the environment, or to a file.
+REFERENCE = re.compile(r"\$\{(env|file):([^{}]+)\}")
 # Names of options that suggest a secret. Java reads this pattern, too.
 SECRET_NAMES = (
     r"password|passwd|passphrase|pwd(?![a-z])|(?<![a-z])pass(?![a-z])|secret|token|credential|jaas"
-    r"|private.?key|keystore\.key|key\.?store\.key|encryption[\w.\-]{0,40}key|access.?key"
+    r"|private.?key|key\.pem|keystore\.key|key\.?store\.key|encryption[\w.\-]{0,40}key|access.?key"
     r"|account.?key|api.?key|user\.?info|authorization"
 )
 # The user of an address, and the password between it and the host. A port isn't a password; in the
@@ -29,7 +32,7 @@ _ADDRESSES = (
     r"\bhttps?://([^/?#:@\s'\"$]+):?@",
 )
 _ADDRESS = "|".join(_ADDRESSES)
-_PARAMETER = r"(?<![a-z])(?:pass|password|passwd|pwd|token)\s*=\s*'?([^\s'&]+)"
+_PARAMETER = r"(?<![a-z])(?:pass|password|passwd|pwd|token|sig|signature)\s*=\s*'?([^\s'&]+)"
 _PEM = r"-----BEGIN [A-Z ]*PRIVATE KEY-----"
 _PEM_WHOLE = rf"({_PEM}.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z))"
 # The authentication scheme before the secret in a header.
@@ -41,7 +44,6 @@ FOR_SPARK = rf"(?i)url|{SECRET_NAMES}|{_PEM}|{_ADDRESS}|{_PARAMETER}"
 _NAME = re.compile(SECRET_NAMES, re.IGNORECASE)
 _INSIDE = re.compile(rf"{_ADDRESS}|{_PARAMETER}|{_PEM_WHOLE}", re.IGNORECASE | re.DOTALL)
 _KEY = re.compile(_PEM_WHOLE, re.DOTALL)
-_FROM_ENVIRONMENT = re.compile(r"\$\{env:\w+\}")
 # name = 'value', name: value, "name"="value", as statements, files and plans have them.
 _WORD = r"[\w.\-]{0,100}"
 _PAIR = re.compile(
@@ -52,7 +54,7 @@ _PAIR = re.compile(
     r"|([^\s,;)\]}'\"&]+(?:&(?![\w.\-]+=)[^\s,;)\]}'\"&]*)*))",
     re.IGNORECASE,
 )
-_BEARER = re.compile(r"\bBearer\s+([\w\-.~+/=]{6,})")
+_BEARER = re.compile(r"\bBearer\s+([\w\-.~+/=]{6,})", re.IGNORECASE)
 
 
 def names_secret(option: str) -> bool:
@@ -66,7 +68,7 @@ def names_secret(option: str) -> bool:
 
 
 def reveals_secret(option: str, value: str) -> bool:
-    """Return whether a value contains a secret that doesn't come from the environment.
+    """Return whether a value contains a secret that isn't a reference.
 
     Example:
         >>> reveals_secret("dsn", "postgresql://me:p/w@host/db")
@@ -74,8 +76,28 @@ def reveals_secret(option: str, value: str) -> bool:
         >>> reveals_secret("dsn", "postgresql://me:${env:PASSWORD}@host:5432/db")
         False
     """
-    secrets = [value] if names_secret(option) else _find_secrets(value)
-    return not all(_FROM_ENVIRONMENT.fullmatch(secret.strip()) for secret in secrets)
+    return not all(REFERENCE.fullmatch(secret.strip()) for secret in _find_secrets(option, value))
+
+
+def has_secret(option: str, value: str) -> bool:
+    """Return whether a value contains a secret, or a reference to one.
+
+    Example:
+        >>> has_secret("sasl.password", "${env:PASSWORD}"), has_secret("path", "${env:HOME}/in")
+        (True, False)
+    """
+    is_address = "://" in value and REFERENCE.search(value) is not None
+    return is_address or bool(_find_secrets(option, value))
+
+
+def list_references(values: Iterable[str]) -> frozenset[str]:
+    """Return the references in texts.
+
+    Example:
+        >>> sorted(list_references(["${env:PW}", "http://me:${file:/run/pw}@host", "plain"]))
+        ['${env:PW}', '${file:/run/pw}']
+    """
+    return frozenset(match.group() for value in values for match in REFERENCE.finditer(value))
 
 
 def redact(text: str) -> str:
@@ -93,11 +115,13 @@ def redact(text: str) -> str:
 def _mask(match: re.Match[str]) -> str:
     text, start = match.group(), match.start()
     for number, secret in enumerate(match.groups(), 1):
-        if secret is not None and not _FROM_ENVIRONMENT.fullmatch(secret.strip()):
+        if secret is not None and not REFERENCE.fullmatch(secret.strip()):
             low, high = match.start(number) - start, match.end(number) - start
             text = text[:low] + re.sub(r"[^\n]", "*", secret) + text[high:]
     return text
 
 
-def _find_secrets(value: str) -> list[str]:
+def _find_secrets(option: str, value: str) -> list[str]:
+    if names_secret(option):
+        return [value]
     return ["".join(group or "" for group in groups) for groups in _INSIDE.findall(value)]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from muntin.model.axis import DAY, Axis, Duration, Origin, instant, micros, phrase
+from muntin.model.axis import Axis, Duration, Origin, instant, micros, phrase
 from muntin.model.by_number import ByNumber
 from muntin.model.errors import OptionError
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 LOOK_BACK = "look_back"
 """The key column with the length of a row's window, in words."""
-# The calendar has 9999 years; a longer window is a mistaken unit.
-_LONGEST = 1000 * 366 * DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +154,6 @@ def trailing(look_backs: Sequence[Duration], every: Duration, *, origin: Origin 
             hint = f"give a multiple of every={phrase(pace)}"
             problem = f"isn't a multiple of {phrase(pace)}"
             raise OptionError("look_back", str(look_back), problem, hint)
-        if size > _LONGEST:
-            hint = "give 1000 years or less, and check the unit"
-            raise OptionError("look_back", str(look_back), "is longer than calendars are", hint)
         if size in sizes:
             raise OptionError("look_back", str(look_back), "is listed twice", "leave one out")
         sizes.append(size)

@@ -330,7 +330,13 @@ def _list_columns(table: DeclaredTable) -> Shapes | None:
         raw_columns = (
             {} if columns else {"value": Shape("binary", "binary"), "timestamptype": _INTEGER}
         )
-        return {**_KAFKA_COLUMNS, **raw_columns, "malformed": None, **columns}
+        return {
+            **_KAFKA_COLUMNS,
+            **raw_columns,
+            "malformed": None,
+            "malformed_detail": _TEXT,
+            **columns,
+        }
     if table.connector in ("rate", "rate-micro-batch"):
         return _RATE_COLUMNS
     if table.connector in ("text", "socket") and not columns:

@@ -15,7 +15,7 @@ Look = Callable[[Sequence[str]], Mapping[str, Any]]
 """Returns the contents of the state as JSON, for a key's values as text, or none."""
 
 # The history of each query that a newly opened page shows.
-_HISTORY_LENGTHS = {"batches": 600, "windows": 500, "samples": 50, "notes": 100}
+_HISTORY_LENGTHS = {"batches": 600, "windows": 500, "samples": 50}
 # Number of events that a page may fall behind before it gets a new snapshot.
 _LOG_LENGTH = 2000
 
@@ -44,7 +44,6 @@ class Subject:
 
     Attributes:
         name: The query's name.
-        about: A description in one sentence.
         tiles: Its numbers.
         charts: Its charts.
         keys: The key columns of its windows.
@@ -55,7 +54,6 @@ class Subject:
     """
 
     name: str
-    about: str = ""
     tiles: tuple[Tile, ...] = ()
     charts: tuple[Chart, ...] = ()
     keys: tuple[str, ...] = ()
@@ -124,7 +122,6 @@ class Feed:
         rejected: Mapping[str, int] | None = None,
         windows: Iterable[Mapping[str, Any]] = (),
         samples: Iterable[Mapping[str, Any]] = (),
-        notes: Sequence[str] = (),
     ) -> None:
         """Add a completed batch.
 
@@ -137,7 +134,6 @@ class Feed:
             rejected: Number of messages rejected so far, by reason.
             windows: Windows that emitted.
             samples: Samples of rejected messages.
-            notes: Further lines to show.
         """
         # JSON can't represent NaN and infinities.
         finite = {n: None if v is None or not isfinite(v) else v for n, v in numbers.items()}
@@ -151,7 +147,6 @@ class Feed:
             news = {
                 "windows": [dict(row) for row in windows],
                 "samples": [dict(row) for row in samples],
-                "notes": [{"at": at, "text": text} for text in notes],
             }
             for name, rows in news.items():
                 history.newest[name].extend(rows)

@@ -16,21 +16,31 @@ from muntin.sinks.sink import Sink
 from muntin.sources.kafka_tables import writing_arguments
 
 _JDBC_POSTGRES = "jdbc:postgresql://"
+# Connectors that resolve references themselves, where they connect.
+_RESOLVING = frozenset(("kafka", "postgres"))
 # Names of others for options of sinks.
 _OTHER_NAMES = {"delta": {"path": "table"}, "postgres": {"url": "dsn", "table-name": "table"}}
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The values of placeholders."""
+    """The values of placeholders.
+
+    Attributes:
+        settings: The values of ``--set``.
+        environment: The variables of references.
+        keeps_secrets: Whether references of secrets stay, for the processes that use them.
+    """
 
     settings: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    keeps_secrets: bool = False
 
     def options(self, table: DeclaredTable) -> dict[str, str]:
         """A table's options with their placeholders replaced."""
+        keeps_secrets = self.keeps_secrets and table.connector in _RESOLVING
         return {
-            name: fill(name, value, self.settings, self.environment)
+            name: fill(name, value, self.settings, self.environment, keeps_secrets=keeps_secrets)
             for name, value in table.options.items()
         }
 

@@ -13,16 +13,26 @@ from muntin.engine import columns
 from muntin.engine.operator import REJECTED
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.model.option_types import check_text
+from muntin.model.references import resolve_all
+from muntin.model.secrets import list_references
 from muntin.sinks.batch import Batch
 from muntin.sinks.kafka_messages import Encoding, Sender
+from muntin.sinks.kafka_producer import DEFAULTS
 from muntin.sinks.sink import report_refused
 from muntin.sources.kafka_client import of_librdkafka, refuse_unknown
 from muntin.sources.kafka_columns import KAFKA_COLUMNS
 from muntin.sources.schema_registry import Registry, registry_at
-from muntin.sources.source import MALFORMED_COLUMN
+from muntin.sources.source import (
+    MALFORMED_COLUMN,
+    MALFORMED_COLUMNS,
+    MALFORMED_DETAIL_COLUMN,
+)
 
 # These columns become headers, so that the value of a dead letter is the original message.
-_REJECTED_HEADERS = ("topic", "partition", "offset", "timestamp", columns.REASON, columns.WATERMARK)
+_REJECTED_HEADERS = (
+    "topic", "partition", "offset", "timestamp", columns.REASON, columns.WATERMARK,
+    MALFORMED_DETAIL_COLUMN,
+)  # fmt: skip
 
 
 class KafkaSink:
@@ -49,12 +59,19 @@ class KafkaSink:
         return f"KafkaSink({self.servers!r}, {self.topic!r})"
 
     @property
+    def references(self) -> frozenset[str]:
+        """The secrets that whoever sends messages looks up."""
+        registry = () if self.registry is None else (self.registry.url,)
+        return list_references((*self.client.values(), *registry))
+
+    @property
     def location(self) -> str:
         """A description of the topic, for messages."""
         return f"Kafka {self.servers}, topic {self.topic}"
 
     def check(self, schema: pa.Schema, keys: tuple[str, ...] | None) -> None:
         self.check_key(schema.names)
+        resolve_all(self.client)
         if self.form == "avro":
             hint = "write JSON, or run the query on Spark"
             raise OptionError("format", self.form, "isn't written in this process", hint)
@@ -82,7 +99,7 @@ class KafkaSink:
         """Return the encoding of rows with some columns as messages."""
         if batch.kind == REJECTED:
             own = [name for name in _REJECTED_HEADERS if name in names]
-            payload = [c for c in names if c not in (*own, *KAFKA_COLUMNS, MALFORMED_COLUMN)]
+            payload = [c for c in names if c not in (*own, *KAFKA_COLUMNS, *MALFORMED_COLUMNS)]
             key = self.key if self.key is not None else ("key",) if "key" in names else ()
             encoding = Encoding(
                 _resolve_names(key, names),
@@ -142,7 +159,8 @@ def to_kafka(
         registry: The address of a schema registry, as in ``kafka``: the schema is registered with
             the first batch, and each message starts with its number.
         options: Settings of librdkafka, as in ``kafka`` when the workers read: ``sasl.username``,
-            ``ssl.ca.location``, ``message.max.bytes``, …
+            ``ssl.ca.location``, ``message.max.bytes``, … Write a secret as ``${env:NAME}`` or
+            ``${file:PATH}``, which whoever sends messages looks up.
 
     Returns:
         The sink. Its query ends with a ``SinkError`` where brokers stay away for two minutes.
@@ -167,7 +185,7 @@ def to_kafka(
         raise MissingExtraError("writing topics", "kafka")
     client, _ = of_librdkafka(servers, options or {}, "write with a function of your own")
     if options:
-        refuse_unknown(client, sends=True)
+        refuse_unknown({**DEFAULTS, **client}, sends=True)
     schema_registry = registry_at(registry)
     names = (key,) if isinstance(key, str) else key
     if names is not None:

@@ -11,10 +11,11 @@ from functools import partial
 from typing import Any
 
 from muntin.model.errors import SinkError
+from muntin.model.references import resolve_all
 
 Headers = list[tuple[str, bytes | str | None]]
 # The defaults of Java's client, so that keys are in the same partitions.
-_DEFAULTS = {
+DEFAULTS = {
     "partitioner": "murmur2_random",
     "enable.idempotence": "true",
     "message.max.bytes": "1048576",
@@ -79,7 +80,7 @@ class _SendAttempt:
         self.topic = topic
         self.unfit: dict[int, str] = {}
         self.refused = False
-        self._client = {**_DEFAULTS, **client, **_FIXED_SETTINGS}
+        self._client = {**DEFAULTS, **client}
         self._sends_one_by_one = "batch.num.messages" in client
         self._too_large = KafkaError.MSG_SIZE_TOO_LARGE
         self._error: Any = None
@@ -153,7 +154,7 @@ def _get_producer(client: Mapping[str, Any], topic: str) -> Any:
     with _LOCK:
         if name in _PRODUCERS:
             return _PRODUCERS[name]
-        producer = _PRODUCERS[name] = Producer(dict(client))
+        producer = _PRODUCERS[name] = Producer({**resolve_all(client), **_FIXED_SETTINGS})
     # A producer without a broker delays its first message by up to a second. If brokers don't
     # answer now, sending reports it.
     with suppress(KafkaException):

@@ -21,6 +21,9 @@ from muntin.state.disk import sync_path
 
 # The maximum length of a folder's name in bytes, on nearly all file systems.
 MAX_NAME_BYTES = 255
+# The reasons for which no folder can hold a row.
+TOO_LONG = f"the folder of %s has a name of %d bytes; file systems take {MAX_NAME_BYTES}"
+HAS_NUL = "the folder of %s has the character NUL in its name; file systems don't take it"
 # The folder name that readers interpret as NULL; Spark also uses it for empty text.
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 # The characters that Spark writes as %XX in the name of a folder.
@@ -105,12 +108,11 @@ class ParquetSink(TableSink):
         frame = frame_from_arrow(rows).select(names)
         refused: dict[int, str] = {}
         for name in frame.columns:
-            for row in (frame[name].str.len_bytes() > MAX_NAME_BYTES).arg_true():
-                size = frame[name].str.len_bytes()[row]
-                refused[row] = (
-                    f"the folder of {name} has a name of {size} bytes; "
-                    f"file systems take {MAX_NAME_BYTES}"
-                )
+            sizes = frame[name].str.len_bytes()
+            for row in (sizes > MAX_NAME_BYTES).arg_true():
+                refused[row] = TOO_LONG % (name, sizes[row])
+            for row in frame[name].str.contains("\0", literal=True).arg_true():
+                refused[row] = HAS_NUL % name
         rest = rows.select([name for name in rows.column_names if name not in frame.columns])
         paths = frame.select(path=pl.concat_str(pl.all(), separator="/")).with_row_index("row")
         paths = paths.filter(~pl.col("row").is_in([*refused]))

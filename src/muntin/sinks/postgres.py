@@ -341,7 +341,8 @@ def to_postgres(
             have more columns.
         patience: How long to wait for a server that is down before the query ends with an error.
         password: The password, if neither the address has one nor libpq finds it (in
-            ``PGPASSWORD`` or ``~/.pgpass``). It is never shown.
+            ``PGPASSWORD`` or ``~/.pgpass``), as ``${env:NAME}`` or ``${file:PATH}``. It is never
+            shown.
 
     Returns:
         The sink. Its query ends with a ``SinkError`` where the server stays away for longer than

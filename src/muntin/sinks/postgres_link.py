@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from muntin.model.errors import MissingExtraError, OptionError, SinkError
+from muntin.model.references import resolve, resolve_address, resolve_all
+from muntin.model.secrets import REFERENCE
 from muntin.sinks.postgres_rows import ROW_ERRORS
 from muntin.sinks.unwritable import RowsRefusedError
 
@@ -23,29 +26,31 @@ _REFUSED_SECONDS = 2.0
 _TEMPORARY_ERRORS = ("08", "40", "53", "55", "57", "58", "HV")
 
 
+_UNKNOWN_PARAMETER = re.compile(r'(?:query parameter: |connection option )"(\w+)"')
+# The values of parameters for security, which libpq only checks when it connects.
+_CHOICES = {
+    "sslmode": ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+    "channel_binding": ("disable", "prefer", "require"),
+    "gssencmode": ("disable", "prefer", "require"),
+}
+
+
 class PostgresLink:
     """A connection that is opened on demand, and reopened after it was lost."""
 
     def __init__(self, dsn: str, patience: float, password: str | None = None) -> None:
         try:
-            from psycopg import ProgrammingError
-            from psycopg.conninfo import conninfo_to_dict, make_conninfo
+            import psycopg  # noqa: F401
         except ImportError as error:
             raise MissingExtraError("to_postgres()", "postgres") from error
-        try:
-            parameters = conninfo_to_dict(dsn)
-        except ProgrammingError:
-            hint = "write it as 'postgresql://user@host:5432/database' or 'host=… dbname=…'"
-            raise OptionError("dsn", "(hidden)", "isn't an address", hint) from None
+        self._dsn, self._password = dsn, password
+        parameters = self._find_parameters()
         self.location = "{}:{}/{}".format(
             parameters.get("host") or "localhost",
             parameters.get("port") or 5432,
             parameters.get("dbname") or "",
         )
         self.patience = patience
-        more = {} if password is None else {"password": password}
-        waits = parameters.get("connect_timeout") or 10
-        self._dsn = make_conninfo(dsn, connect_timeout=waits, **more)
         self._connection: Connection[Any] | None = None
 
     def __repr__(self) -> str:
@@ -77,7 +82,7 @@ class PostgresLink:
                 if self._connection is not None and not _is_temporary(error):
                     self.close()
                     raise SinkError(self._explain(error, True)) from None
-                if self._connection is None and self._is_reachable() and not refused:
+                if self._connection is None and not refused and self._is_refused():
                     # The server may just have started; if not, waiting longer won't help.
                     refused, deadline = True, min(deadline, time.monotonic() + _REFUSED_SECONDS)
                 self.close()
@@ -95,22 +100,52 @@ class PostgresLink:
             self._connection.close()
             self._connection = None
 
+    def _find_parameters(self) -> dict[str, Any]:
+        """Return the parameters of connections, with the secrets that references name."""
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
+
+        # Between keywords and values, a value with spaces would end too early.
+        is_address = "://" in self._dsn or REFERENCE.fullmatch(self._dsn) is not None
+        try:
+            dsn = resolve_address("dsn", self._dsn) if is_address else self._dsn
+            pairs = conninfo_to_dict(dsn).items()
+        except ProgrammingError as error:
+            if name := _UNKNOWN_PARAMETER.search(str(error)):
+                hint = "write it as libpq does, such as sslmode"
+                raise OptionError("dsn", name[1], "isn't a parameter", hint) from None
+            hint = "write it as 'postgresql://user@host:5432/database' or 'host=… dbname=…'"
+            raise OptionError("dsn", "(hidden)", "isn't an address", hint) from None
+        parameters = {name: str(value) for name, value in pairs}
+        if not is_address:
+            parameters = resolve_all(parameters)
+        if self._password is not None:
+            parameters["password"] = resolve("password", self._password)
+        for option, values in _CHOICES.items():
+            if parameters.get(option, values[0]) not in values:
+                hint = f"give one of {', '.join(values)}"
+                raise OptionError(option, parameters[option], "isn't a choice", hint)
+        return {"connect_timeout": 10, **parameters}
+
     def _open(self) -> Connection[Any]:
         import psycopg
 
         if self._connection is None or self._connection.closed:
             self._connection = None
             # Without prepared statements the connection may go through a pooler.
+            parameters = {**self._find_parameters(), "application_name": "muntin"}
             self._connection = psycopg.connect(
-                self._dsn, autocommit=True, prepare_threshold=None, application_name="muntin"
+                autocommit=True, prepare_threshold=None, **parameters
             )
         return self._connection
 
-    def _is_reachable(self) -> bool:
-        """Return whether a server accepts connections, though not ours."""
+    def _is_refused(self) -> bool:
+        """Return whether a server accepts connections but not ours, or libpq refuses to connect."""
         from psycopg import pq
+        from psycopg.conninfo import make_conninfo
 
-        return pq.PGconn.ping(self._dsn.encode()) == pq.Ping.OK
+        answer = pq.PGconn.ping(make_conninfo(**self._find_parameters()).encode())
+        return answer in (pq.Ping.OK, pq.Ping.NO_ATTEMPT)
 
     def _explain(self, error: Exception, refused: bool) -> str:
         message = " ".join(str(error).split())

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from inspect import signature
+from os import PathLike, fspath
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
@@ -104,8 +105,12 @@ class FunctionSink:
         self.function(batch.frame, batch.number)
 
 
-def to_sink(target: SinkLike | None) -> Sink | None:
+def to_sink(target: SinkLike | None, option: str = "sink") -> Sink | None:
     """Convert a plain function of a frame and a batch's number to a sink; return a sink unchanged.
+
+    Args:
+        target: The function or the sink.
+        option: The name of the option, for errors.
 
     Raises:
         OptionError: When it is neither a sink nor a function with these parameters.
@@ -113,15 +118,17 @@ def to_sink(target: SinkLike | None) -> Sink | None:
     if target is None or hasattr(target, "write"):
         return target
     hint = "give a sink, or a function of a frame and a batch's number"
+    if isinstance(target, str | PathLike):
+        hint = f"give a sink, as in {option}=mt.to_parquet({fspath(target)!r})"
     if not callable(target):
-        raise OptionError("sink", target, "doesn't write", hint)
+        raise OptionError(option, target, "doesn't write", hint)
     with suppress(ValueError):  # a function of C may not tell its parameters
         try:
             signature(target).bind(None, 0)
         except TypeError:
             name = getattr(target, "__name__", repr(target))
             problem = "can't be called with a frame and a batch's number"
-            raise OptionError("sink", name, problem, hint) from None
+            raise OptionError(option, name, problem, hint) from None
     return FunctionSink(target)
 
 

@@ -5,6 +5,7 @@ Otherwise a few bad rows would make the sink refuse their batch after every rest
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.model.errors import SinkError
+from muntin.model.printable import escape_line
 from muntin.sinks.plain import format_json_rows
 
 UNWRITABLE = "unstorable"
@@ -19,6 +21,7 @@ SINK_COLUMN, WHY_COLUMN, ROW_COLUMN = "sink", "why", "row"
 # The columns of rows that were set aside.
 UNWRITABLE_COLUMNS = ("output", "reason", SINK_COLUMN, WHY_COLUMN, ROW_COLUMN)
 _MAX_REASON_LENGTH = 300
+_LOG = logging.getLogger(__name__)
 
 
 class RowsRefusedError(Exception):
@@ -61,6 +64,16 @@ def write_accepted(
             middle = (start + end) // 2
             waiting += [(middle, end), (start, middle)]
     return refused
+
+
+def warn_of_unwritable(
+    sink: str, rows: int, output: str, batch: int, reason: str, folder: object
+) -> None:
+    """Log that a sink couldn't store rows of a batch, and the reason for the first of them."""
+    _LOG.warning(
+        "%s can't take %d rows of %s of batch %d (the first: %s); they are in %s",
+        sink, rows, output, batch, escape_line(reason), folder,
+    )  # fmt: skip
 
 
 @dataclass

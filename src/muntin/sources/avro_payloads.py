@@ -21,7 +21,7 @@ from muntin.sources.byte_cursor import (
     replace_nulls,
 )
 from muntin.sources.lists import drop_repeated_keys, list_of
-from muntin.sources.payloads import MOST_ITEMS
+from muntin.sources.payloads import MOST_ITEMS, Decoded
 from muntin.sources.text_values import spread_rows
 
 _EACH = slice(None)
@@ -45,7 +45,12 @@ class AvroPayloads:
     columns: dict[str, pl.DataType]
     skip: int = 0
 
-    def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
+    @property
+    def shape(self) -> str:
+        """The format of a payload, for messages."""
+        return "an Avro record of its schema"
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads; each must end with the last field of its record."""
         return decode_in_batches(
             *replace_nulls(values), self.columns, self._record, self._one, self.skip
@@ -55,8 +60,10 @@ class AvroPayloads:
         return AvroReader(message, self.skip).record(self.kind)
 
     def _record(self, cursor: ByteCursor) -> pl.DataFrame:
-        fields = self.kind.fields
-        return pl.DataFrame({field.name: _read(cursor, _EACH, field.kind) for field in fields})
+        columns = {}
+        for cursor.field, field in enumerate(self.kind.fields):
+            columns[field.name] = _read(cursor, _EACH, field.kind)
+        return pl.DataFrame(columns)
 
 
 def _read(cursor: ByteCursor, rows: RowSelection, kind: AvroType) -> pl.Series:

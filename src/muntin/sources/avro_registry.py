@@ -14,13 +14,14 @@ from functools import lru_cache
 from itertools import compress
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from muntin.sources.avro_evolution import convert_records
 from muntin.sources.avro_payloads import AvroPayloads
 from muntin.sources.avro_schema import AvroType, record
 from muntin.sources.byte_values import binary_column
-from muntin.sources.payloads import HEAD, UnreadableError
+from muntin.sources.payloads import HEAD, Decoded, UnreadableError, no_faults
 from muntin.sources.schema_registry import Registry
 from muntin.sources.text_values import null_malformed
 
@@ -82,7 +83,12 @@ class RegisteredAvro:
     kind: AvroType
     columns: dict[str, pl.DataType]
 
-    def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
+    @property
+    def shape(self) -> str:
+        """The format of a payload, for messages."""
+        return "an Avro record of a schema in the registry that the reader's accepts"
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads; the schema of each must exist and be compatible with the reader's.
 
         Raises:
@@ -90,20 +96,22 @@ class RegisteredAvro:
         """
         heads = binary_column(values).bin.head(HEAD)
         is_unread = pl.repeat(True, len(values), dtype=pl.Boolean, eager=True)
-        frames, wrong, rows = [], [], []
+        frames, wrong, rows, faults = [], [], [], no_faults(len(values))
         for number, writer in self._find_writers(heads).items():
             has_number = heads.eq_missing(pl.Series([number.to_bytes(HEAD, "big")]))
-            frame, bad = self._read(list(compress(values, has_number)), writer)
+            frame, bad, unlike = self._read(list(compress(values, has_number)), writer)
             frames.append(frame)
             wrong.append(bad)
             rows.append(has_number.arg_true())
+            faults[rows[-1].to_numpy()] = unlike
             is_unread &= ~has_number
         unread_rows = is_unread.arg_true()
         frames.append(pl.DataFrame(schema=self.columns).clear(len(unread_rows)))
         wrong.append(pl.Series([True]).new_from_index(0, len(unread_rows)))
         order = pl.concat([*rows, unread_rows]).arg_sort()
         bad = pl.concat(wrong).gather(order)
-        return null_malformed(pl.concat(frames).select(pl.all().gather(order)), bad), bad
+        frame = pl.concat(frames).select(pl.all().gather(order))
+        return Decoded(null_malformed(frame, bad), bad, faults)
 
     def _find_writers(self, heads: pl.Series) -> dict[int, AvroType]:
         """Return the schemas of the messages by their numbers, as far as the registry has them."""
@@ -129,15 +137,15 @@ class RegisteredAvro:
             return False
         return True
 
-    def _read(
-        self, values: Sequence[bytes | None], writer: AvroType
-    ) -> tuple[pl.DataFrame, pl.Series]:
+    def _read(self, values: Sequence[bytes | None], writer: AvroType) -> Decoded:
         own = writer.columns()
-        frame, bad = AvroPayloads(writer, own, HEAD).decode(values)
+        frame, bad, faults = AvroPayloads(writer, own, HEAD).decode(values)
         if writer == self.kind:
-            return frame, bad
+            return Decoded(frame, bad, faults)
         frame, unlike = convert_records(frame, writer, self.kind)
-        return frame.cast(pl.Schema(self.columns)), bad | unlike
+        numbers = {name: number for number, name in enumerate(self.columns)}
+        faults = np.array([*(numbers.get(name, -1) for name in own), -1], np.int16)[faults]
+        return Decoded(frame.cast(pl.Schema(self.columns)), bad | unlike, faults)
 
 
 @lru_cache(maxsize=1000)

@@ -124,6 +124,11 @@ def record(text: str) -> AvroType:
     except (ValueError, RecursionError) as error:
         problem = "it is nested too deep" if isinstance(error, RecursionError) else error
         raise UnreadableError(f"isn't JSON: {problem}") from error
+    try:
+        json.dumps(schema, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        # JSON may have half of a character, as "\\ud800", which no column can hold.
+        raise UnreadableError("has text that isn't Unicode") from None
     kind = _TypeNames({}).type_of(schema, "", 0)
     if kind.kind != "record" or kind.null is not None:
         raise UnreadableError("isn't the schema of a record")

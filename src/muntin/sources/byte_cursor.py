@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.sources.byte_values import ROOM, ByteValues
+from muntin.sources.payloads import Decoded, no_faults
 from muntin.sources.text_values import null_malformed
 
 Positions = np.ndarray[Any, Any]
@@ -54,6 +55,8 @@ class ByteCursor:
     Attributes:
         bytes: All bytes, as an array.
         bad: Marks the malformed messages.
+        field: Number of the column that is read now; -1 for none.
+        faults: The column at which each message was marked.
         deferred: Marks the messages to be read one by one instead.
         steps: Number of steps so far in loops whose length depends on the messages.
     """
@@ -64,6 +67,8 @@ class ByteCursor:
         self.at = at
         self.end = end
         self.bad = np.zeros(len(at), bool)
+        self.field = -1
+        self.faults = no_faults(len(at))
         self.deferred = np.zeros(len(at), bool)
         self.steps = 0
 
@@ -100,6 +105,7 @@ class ByteCursor:
         """Mark some messages as malformed, and read no more of them."""
         if wrong.any():
             marked = np.arange(len(self.at))[rows][wrong]
+            self.faults[marked[~self.bad[marked]]] = self.field
             self.bad[marked] = True
             self.at[marked] = self.end[marked]
 
@@ -217,7 +223,7 @@ def decode_in_batches(
     read: Callable[[ByteCursor], pl.DataFrame],
     read_one: Callable[[bytes], list[Any]],
     skip: int = 0,
-) -> tuple[pl.DataFrame, pl.Series]:
+) -> Decoded:
     """Decode messages into a frame, and mark the malformed ones; see ``Payloads.decode``.
 
     Args:
@@ -229,6 +235,7 @@ def decode_in_batches(
         skip: Number of bytes to skip at the start of each message.
     """
     frames, wrong = [pl.DataFrame(schema=columns)], [pl.Series([], dtype=pl.Boolean)]
+    faults = [no_faults(0)]
     if isinstance(messages, ByteValues):
         sizes = np.maximum(messages.sizes, 0)
     else:
@@ -247,8 +254,9 @@ def decode_in_batches(
                 [messages[first + row] or b"" for row in late], columns, read_one, late, faulty
             ))  # fmt: skip
         wrong.append(pl.Series(faulty))
+        faults.append(np.where(faulty, cursor.faults, -1).astype(np.int16))
         frames.append(null_malformed(frame, wrong[-1]))
-    return pl.concat(frames), pl.concat(wrong)
+    return Decoded(pl.concat(frames), pl.concat(wrong), np.concatenate(faults))
 
 
 def _decode_one_by_one(

@@ -11,6 +11,7 @@ import polars as pl
 from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import decode_text
 from muntin.sources.byte_values import binary_column
+from muntin.sources.payloads import Decoded
 from muntin.sources.text_values import convert_texts, null_malformed
 
 # A field with the comma or end after it: quoted, or without a quote at its start.
@@ -35,7 +36,12 @@ class CsvPayloads:
     columns: dict[str, pl.DataType]
     zone: SessionZone
 
-    def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
+    @property
+    def shape(self) -> str:
+        """The format of a payload, for messages."""
+        return f"a CSV record of {len(self.columns)} fields"
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads; a record must have exactly as many fields as there are columns."""
         texts = decode_text(binary_column(values))
         odd = texts.str.contains('["\r\n]').fill_null(False)
@@ -43,9 +49,9 @@ class CsvPayloads:
         fields, bad = self._split(plain)
         if odd.any():
             fields, bad = self._replace_quoted(fields, bad, texts, odd)
-        rows, untyped = convert_texts(fields, self.columns, self.zone)
+        rows, untyped, faults = convert_texts(fields, self.columns, self.zone)
         bad |= untyped
-        return null_malformed(rows, bad), bad
+        return Decoded(null_malformed(rows, bad), bad, faults)
 
     def _split(self, plain: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
         """Split unquoted records into fields; return which have another number of fields."""

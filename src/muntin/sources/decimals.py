@@ -8,9 +8,36 @@ from typing import Any
 
 import polars as pl
 
+# Digits that a double keeps, so that a number that was parsed as one still has all of them.
+_SAFE_DIGITS = 15
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 _LONGEST = 400
 _EXACT = Context(prec=500, rounding=ROUND_HALF_UP)
+
+
+def convert_plain_decimals(texts: pl.Series, dtype: pl.Decimal) -> tuple[pl.Series, pl.Series]:
+    """Convert texts of short numbers without exponents, for all rows at once.
+
+    A number qualifies if it has at most 15 digits, and no more decimal places than its type.
+
+    Returns:
+        The decimals, and which rows have another text and so are null.
+    """
+    places = rf"(\.[0-9]{{1,{dtype.scale}}})?" if dtype.scale else ""
+    is_plain = texts.str.contains(rf"^-?[0-9]{{1,{_SAFE_DIGITS}}}{places}$")
+    is_plain &= texts.str.count_matches("[0-9]") <= _SAFE_DIGITS
+    decimals = texts.set(~is_plain, None).cast(dtype, strict=False)
+    return decimals, decimals.is_null() & texts.is_not_null()
+
+
+def convert_decimals(texts: pl.Series, dtype: pl.Decimal) -> pl.Series:
+    """Convert texts to decimals; a text that isn't a number, or doesn't fit, becomes null."""
+    decimals, is_other = convert_plain_decimals(texts, dtype)
+    rows = is_other.arg_true()
+    if not len(rows):
+        return decimals
+    others = [decimal_of(text, dtype) for text in texts.gather(rows)]
+    return decimals.scatter(rows, pl.Series(others, dtype=dtype))
 
 
 def decimal_of(value: Any, dtype: pl.Decimal) -> Decimal | None:

@@ -11,11 +11,15 @@ import json
 import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from muntin.model.references import resolve_all
+from muntin.sources.connection_pool import ConnectionPool
 from muntin.sources.kafka_connection import Connection, ConnectionSettings, FetchError
+from muntin.sources.kafka_consumer import PartitionName
 from muntin.sources.record_batches import (
     Aborted,
     DamagedBatchError,
@@ -31,9 +35,9 @@ _WAIT_MS, _PATIENCE = 100, 10.0
 # The limits of an answer in bytes, in all and per partition. A range begins with fewer bytes, and
 # then asks for as many as its first messages suggest.
 _MOST, _FIRST, _LEAST = 16 << 20, 1 << 20, 1 << 16
+# The size limit of what is decompressed of an answer at once, in bytes.
+_MOST_DECOMPRESSED = 256 << 20
 _COMMITTED = "read_committed"
-
-PartitionName = tuple[str, int]
 
 
 @dataclass
@@ -63,7 +67,13 @@ class FetchProgress:
 
     def add(self, data: bytes, aborted: Sequence[Aborted]) -> None:
         """Add the batches of the range that a broker sent."""
-        batches = [batch for batch in split_batches(data) if batch.last >= self.start]
+        batches, size = [], 0
+        for batch in split_batches(data):
+            if batch.last >= self.start:
+                batches.append(batch)
+                size += len(batch.body)
+            if size >= _MOST_DECOMPRESSED:
+                break  # The rest is fetched again, when this has been taken.
         if not batches:
             return
         before = self.start
@@ -98,7 +108,7 @@ class Fetcher:
     """
 
     def __init__(self, client: Mapping[str, str]) -> None:
-        self.settings = ConnectionSettings.of(client)
+        self.settings = ConnectionSettings.of(resolve_all(client))
         self.committed = client.get("isolation.level") == _COMMITTED
         self.client = client
         self._connections: dict[int, Connection] = {}
@@ -170,20 +180,25 @@ class Fetcher:
 
 # Checksums and compression, both part of the extra `kafka`.
 _NEEDED = ("google_crc32c", "cramjam")
-_FETCHERS: dict[str, Fetcher | None] = {}
+FETCHERS = ConnectionPool[Fetcher]()
 
 
-def fetcher_of(client: Mapping[str, str]) -> Fetcher | None:
-    """Return the fetcher of a cluster, kept over batches; ``None`` if it needs librdkafka."""
-    if not all(map(find_spec, _NEEDED)):
-        return None
-    name = json.dumps(dict(client), sort_keys=True)
-    if name not in _FETCHERS:
-        try:
-            _FETCHERS[name] = Fetcher(client)
-        except FetchError:
-            _FETCHERS[name] = None
-    return _FETCHERS[name]
+@contextmanager
+def lend_fetcher(client: Mapping[str, str]) -> Iterator[Fetcher | None]:
+    """Lend a fetcher of a cluster to one reader; ``None`` if the cluster needs librdkafka."""
+    if not all(map(find_spec, _NEEDED)) or not _can_fetch(client):
+        yield None
+        return
+    with FETCHERS.lend(json.dumps(dict(client), sort_keys=True), lambda: Fetcher(client)) as one:
+        yield one
+
+
+def _can_fetch(client: Mapping[str, str]) -> bool:
+    try:
+        ConnectionSettings.of(client)
+    except FetchError:
+        return False
+    return True
 
 
 def _encode(ranges: Sequence[FetchProgress], *, committed: bool) -> bytes:

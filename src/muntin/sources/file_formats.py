@@ -20,9 +20,13 @@ from muntin.engine.utf8 import GARBLED, frame_from_arrow
 from muntin.model.errors import OptionError, SourceError
 from muntin.sources.csv_payloads import CsvPayloads
 from muntin.sources.json_payloads import JsonPayloads
-from muntin.sources.payloads import Payloads
+from muntin.sources.payloads import Payloads, describe_faults
 from muntin.sources.records import read_text_records
-from muntin.sources.source import MALFORMED_COLUMN
+from muntin.sources.source import (
+    MALFORMED_COLUMN,
+    MALFORMED_COLUMNS,
+    MALFORMED_DETAIL_COLUMN,
+)
 from muntin.sources.text_values import WHOLE, convert_texts, is_readable
 
 _ROWS_AT_ONCE = 200_000
@@ -170,14 +174,14 @@ class CsvFiles:
         records = _sample(path, quotes=True)
         names = _header(records)
         texts: dict[str, pl.DataType] = dict.fromkeys(names, pl.String())
-        frame, _ = CsvPayloads(texts, self.zone).decode(records[1:])
+        frame = CsvPayloads(texts, self.zone).decode(records[1:]).rows
         return {name: _learn(frame[name], self.zone) for name in names}
 
     def is_whole(self, path: str, size: int, written: int) -> bool:
         return _is_settled(written)
 
     def read(self, path: Path, size: int, schema: pl.Schema) -> Iterator[pl.DataFrame]:
-        columns = {name: kind for name, kind in schema.items() if name != MALFORMED_COLUMN}
+        columns = {name: kind for name, kind in schema.items() if name not in MALFORMED_COLUMNS}
         decoder = None if self.header else CsvPayloads(columns, self.zone)
         for records in read_text_records(path, size, quotes=True):
             if decoder is None and records:
@@ -214,7 +218,7 @@ class JsonLines:
         return _is_settled(written)
 
     def read(self, path: Path, size: int, schema: pl.Schema) -> Iterator[pl.DataFrame]:
-        columns = {name: kind for name, kind in schema.items() if name != MALFORMED_COLUMN}
+        columns = {name: kind for name, kind in schema.items() if name not in MALFORMED_COLUMNS}
         decoder = JsonPayloads(columns, self.zone)
         for records in read_text_records(path, size, quotes=False):
             yield from _decode(decoder, records, schema)
@@ -246,10 +250,10 @@ def _learn(column: pl.Series, zone: SessionZone) -> pl.DataType:
     if not len(texts):
         return pl.String()
     for kind, form in _LEARNED:
-        if texts.str.contains(form).all():
-            _, bad = convert_texts(texts.to_frame("x"), {"x": kind}, zone)
-            if not bad.any():
-                return kind
+        if not texts.str.contains(form).all():
+            continue
+        if not convert_texts(texts.to_frame("x"), {"x": kind}, zone).bad.any():
+            return kind
     return pl.String()
 
 
@@ -257,8 +261,10 @@ def _decode(decoder: Payloads, records: list[bytes], schema: pl.Schema) -> Itera
     """Decode records into the columns of a schema; unreadable ones are malformed."""
     for first in range(0, len(records), _ROWS_AT_ONCE):
         some = records[first : first + _ROWS_AT_ONCE]
-        rows, bad = decoder.decode(some)
-        lacking = [name for name in schema if name not in rows.columns and name != MALFORMED_COLUMN]
+        rows, bad, faults = decoder.decode(some)
+        present = {*rows.columns, *MALFORMED_COLUMNS}
+        lacking = [name for name in schema if name not in present]
         rows = rows.with_columns(pl.lit(None, dtype=schema[name]).alias(name) for name in lacking)
         raw = pl.Series(MALFORMED_COLUMN, some, dtype=pl.Binary).set(~bad, None)
-        yield rows.with_columns(raw).select(schema.names())
+        detail = describe_faults(decoder, bad, faults).alias(MALFORMED_DETAIL_COLUMN)
+        yield rows.with_columns(raw, detail).select(schema.names())

@@ -17,10 +17,11 @@ import polars as pl
 
 from muntin.engine.session_zone import SessionZone, find_session_zone
 from muntin.model.errors import OptionError, SourceError
-from muntin.model.option_types import check_boolean, check_count
+from muntin.model.option_types import check_boolean, check_count, parse_bytes
+from muntin.model.printable import escape_line
 from muntin.sources.ddl import plain_columns
 from muntin.sources.file_formats import FileFormat, format_of
-from muntin.sources.source import MALFORMED_COLUMN, Planned, SourceOffsets
+from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_COLUMNS, Planned, SourceOffsets
 
 BadFiles = Literal["fail", "skip"]
 FormatName = Literal["parquet", "csv", "jsonl"]
@@ -59,6 +60,7 @@ class FileSource:
     format: FileFormat
     files_per_batch: int | None = None
     bad_files: BadFiles = "fail"
+    bytes_per_batch: int | None = None
     ordered = True
 
     def __repr__(self) -> str:
@@ -83,12 +85,11 @@ class FileSource:
                 hint = "give the columns: columns='id long, at timestamp'"
                 raise OptionError("path", self.pattern, "matches no file to infer from", hint)
             columns = self.format.infer(Path(listing[0].path))
-        if self.malformed in columns:
-            hint = "give the column another name"
-            raise OptionError(
-                "columns", MALFORMED_COLUMN, "is the column of unreadable records", hint
-            )
-        own = {} if self.malformed is None else {self.malformed: pl.Binary()}
+        own = {} if self.malformed is None else MALFORMED_COLUMNS
+        for name in own:
+            if name in columns:
+                hint = "give the column another name"
+                raise OptionError("columns", name, "is a column of unreadable records", hint)
         return pl.Schema({**columns, **own})
 
     def open(self) -> FileReader:
@@ -109,6 +110,8 @@ class FileReader:
         began = time.monotonic()
         listing = sorted(list_files(self._source.pattern))
         self._took = time.monotonic() - began
+        if self._seen is None and not listing:
+            _LOG.warning("%s matches no file yet", self._source.pattern)
         if self._seen is None or self._seen.offsets != start:
             self._seen = _Seen.read(start)
         seen = self._seen
@@ -123,7 +126,9 @@ class FileReader:
 
     def _choose(self, files: list[ListedFile], limit: int | None) -> list[ListedFile]:
         """Return the files of a batch: as many as fit, and at least one."""
-        most = _BATCH_BYTES if limit is None else limit * _MESSAGE_BYTES
+        most = self._source.bytes_per_batch
+        if most is None:
+            most = _BATCH_BYTES if limit is None else limit * _MESSAGE_BYTES
         count, total = 0, 0
         for one in files[: self._source.files_per_batch]:
             total += one.size
@@ -151,7 +156,7 @@ class FileReader:
             except (OSError, SourceError, pl.exceptions.PolarsError) as error:
                 if self._source.bad_files == "fail":
                     raise _failure(path, error) from error
-                _LOG.warning("%s is skipped: %s", path, error)
+                _LOG.warning("%s is skipped: %s", escape_line(path), escape_line(error))
 
     def wait(self, start: SourceOffsets | None, timeout: float) -> None:
         """Pause before the next listing; longer if listings take long."""
@@ -202,14 +207,20 @@ class _Seen:
             read = self.recent.get(one.path)
             if read is not None:
                 if read[1] != one.size:
-                    _LOG.warning("%s has changed since it was read. It isn't read again", one.path)
+                    _LOG.warning(
+                        "%s has changed since it was read. It isn't read again",
+                        escape_line(one.path),
+                    )
                     read[1] = one.size
                 continue
             if (one.time, one.path) > self.oldest:
                 new.append(one)
             elif self._listed is not None and one.path not in self._listed:
                 # The file is new, since the last listing didn't have it, whatever its time.
-                _LOG.warning("%s is new, with an old modification time. It is read now", one.path)
+                _LOG.warning(
+                    "%s is new, with an old modification time. It is read now",
+                    escape_line(one.path),
+                )
                 new.append(one)
         if self.oldest[0]:
             unread = {one.path for one in new}
@@ -263,6 +274,7 @@ def files(
     zone: str = "UTC",
     files_per_batch: int | None = None,
     bad_files: BadFiles = "fail",
+    bytes_per_batch: str | int | None = None,
 ) -> FileSource:
     """Describe files that a query in this process reads: those that exist, and new ones.
 
@@ -276,7 +288,8 @@ def files(
     that resumes skips it.
 
     CSV and JSON lines follow the rules of Kafka's payloads: a record that can't be read is rejected
-    as ``malformed``, with its bytes in the column ``malformed``, and the others are kept.
+    as ``malformed``, with its bytes in the column ``malformed`` and what is wrong with it in
+    ``malformed_detail``, and the others are kept.
 
     Args:
         path: Folder, with all folders below it, or a pattern: ``logs/*.csv``, ``in/**/*.parquet``.
@@ -287,9 +300,11 @@ def files(
         header: Whether the first line of each file of CSV names its columns. Default: where no
             ``columns`` are given.
         zone: The time zone of times without one in text.
-        files_per_batch: The most files of a batch. Default: as many as have 256 MiB.
+        files_per_batch: The most files of a batch. Default: as many as ``bytes_per_batch`` allows.
         bad_files: What a file does that can't be read: ``fail`` ends the query with an error that
             names it, ``skip`` passes it over with a warning.
+        bytes_per_batch: The most bytes of a batch's files, ``"64 MB"`` or a number; a batch has a
+            file at least. Default: about 100 MB.
 
     Returns:
         The source, for ``windowed``.
@@ -320,4 +335,5 @@ def files(
         raise OptionError("zone", zone, "isn't a time zone", "give one as 'Europe/Berlin'")
     schema = None if columns is None else plain_columns(columns)
     text_format = format_of(form, schema, header, text_zone)
-    return FileSource(pattern, text_format, files_per_batch, bad_files)
+    most_bytes = parse_bytes("bytes_per_batch", bytes_per_batch)
+    return FileSource(pattern, text_format, files_per_batch, bad_files, most_bytes)

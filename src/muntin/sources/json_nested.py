@@ -1,13 +1,14 @@
 """JSON payloads with decimals, structs, arrays or maps among their columns.
 
-Columns of plain types are read for many messages at once, as in other JSON. The rest of each
-message is parsed by itself and becomes columns field by field.
+Columns of plain types are read for many messages at once, as in other JSON, and so are most
+decimals. The rest of each message is parsed by itself and becomes columns field by field.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +16,15 @@ import numpy as np
 import polars as pl
 
 from muntin.engine.session_zone import SessionZone
-from muntin.sources.decimals import decimal_of
+from muntin.sources.decimals import convert_plain_decimals, decimal_of
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.sources.lists import list_of
+from muntin.sources.payloads import Decoded
 from muntin.sources.text_values import REAL, WHOLE, convert_texts, is_readable, null_malformed
 
 _BITS = {pl.Int8: 8, pl.Int16: 16, pl.Int32: 32, pl.Int64: 64}
+# An exponent beyond a double's range. The reader of many messages refuses such a number.
+_EXTREME = re.compile(rb"[eE][+-]?[0-9]{3}")
 ByteMask = np.ndarray[Any, Any]
 
 
@@ -59,10 +63,40 @@ class NestedJsonPayloads:
     columns: dict[str, pl.DataType]
     zone: SessionZone
 
-    def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
+    @property
+    def shape(self) -> str:
+        """The format of a payload, for messages."""
+        return "a JSON object"
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads; a message whose member isn't of its column's type is malformed."""
+        texts = {
+            name: pl.String() if isinstance(dtype, pl.Decimal) else dtype
+            for name, dtype in self.columns.items()
+        }
+        if not all(map(is_readable, texts.values())):
+            return self._decode_each(values)
+        frame, bad, faults = JsonPayloads(texts, self.zone).decode(values)
+        columns, has_other = [], pl.repeat(False, len(frame), dtype=pl.Boolean, eager=True)
+        for name, dtype in self.columns.items():
+            column = frame[name]
+            if isinstance(dtype, pl.Decimal):
+                column, is_other = convert_plain_decimals(column, dtype)
+                has_other |= is_other
+            columns.append(column)
+        rows = [*has_other.arg_true(), *_select_extreme(values, bad)]
+        if rows:
+            part, part_bad, faults[rows] = self._decode_each([values[row] for row in rows])
+            columns = [column.scatter(rows, part[column.name]) for column in columns]
+            bad = bad.scatter(rows, part_bad)
+        return Decoded(null_malformed(pl.DataFrame(columns), bad), bad, faults)
+
+    def _decode_each(self, values: Sequence[bytes | None]) -> Decoded:
+        """Decode payloads one by one, except for columns of plain types."""
         plain = {name: dtype for name, dtype in self.columns.items() if is_readable(dtype)}
-        frame, bad = JsonPayloads(plain, self.zone).decode(values)
+        frame, bad, of_plain = JsonPayloads(plain, self.zone).decode(values)
+        numbers = {name: number for number, name in enumerate(self.columns)}
+        faults = np.array([*(numbers[name] for name in plain), -1], np.int16)[of_plain]
         wrong = bad.to_numpy().copy()
         messages = [
             None if is_bad else _parse_object(value)
@@ -76,10 +110,18 @@ class NestedJsonPayloads:
                 continue
             members = [None if message is None else message.get(name) for message in messages]
             column, unlike = _convert_column(members, dtype, self.zone)
+            faults[unlike & ~wrong] = numbers[name]
             wrong |= unlike
             columns.append(column.cast(dtype).alias(name))
         bad = pl.Series(wrong)
-        return null_malformed(pl.DataFrame(columns), bad), bad
+        return Decoded(null_malformed(pl.DataFrame(columns), bad), bad, faults)
+
+
+def _select_extreme(values: Sequence[bytes | None], bad: pl.Series) -> Iterator[int]:
+    """Yield the malformed messages that may have a number which only exceeds a double's range."""
+    for row in bad.arg_true():
+        if _EXTREME.search(values[row] or b""):
+            yield row
 
 
 def _parse_object(payload: bytes | None) -> dict[str, Any] | None:
@@ -106,9 +148,9 @@ def _convert_column(values: list[Any], dtype: Any, zone: SessionZone) -> tuple[p
         return _convert_lists(values, dtype, zone, missing)
     if isinstance(dtype, (pl.Datetime, pl.Date)):
         texts = [value if type(value) is str else None for value in values]
-        frame, _ = convert_texts(
+        frame = convert_texts(
             pl.DataFrame({"": pl.Series(texts, dtype=pl.String)}), {"": dtype}, zone
-        )
+        ).rows
         return frame.to_series(), frame.to_series().is_null().to_numpy() & ~missing
     read = _choose_converter(dtype)
     converted = [None if value is None else read(value) for value in values]

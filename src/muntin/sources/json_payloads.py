@@ -20,6 +20,7 @@ from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import decode_text
 from muntin.sources.byte_values import ByteValues
 from muntin.sources.json_syntax import find_objects, has_half_pairs
+from muntin.sources.payloads import Decoded, Faults, no_faults
 from muntin.sources.text_values import REAL, WHOLE, convert_texts, null_malformed, spread_rows
 
 _BAD = "__muntin_bad"
@@ -39,25 +40,33 @@ class JsonPayloads:
     columns: dict[str, pl.DataType]
     zone: SessionZone
 
-    def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
+    @property
+    def shape(self) -> str:
+        """The format of a payload, for messages."""
+        return "a JSON object"
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads; a message whose member isn't of its column's type is malformed."""
         raw = {name: _as_read(dtype) for name, dtype in self.columns.items()}
         # No message has this column. Without any column, Polars would count no rows.
         schema = pl.Schema({"": pl.String(), **raw})
         frame, rows = _read_in_place(values, schema), np.arange(len(values))
+        faults = no_faults(len(values))
         if frame is None:
             lines = [*filter(None, values)]
             if len(lines) < len(values):
                 rows = np.flatnonzero(np.fromiter(map(bool, values), bool, len(values)))
             frame = _read(lines, schema)
             if frame is None:
-                frame, among = _read_each(lines, schema)
+                frame, among, wrong = _read_each(lines, schema)
+                faults[rows] = wrong
                 rows = rows[among]
-        decoded, bad = convert_texts(frame, self.columns, self.zone)
+        decoded, bad, unlike = convert_texts(frame, self.columns, self.zone)
+        faults[rows] = unlike
         if len(rows) < len(values):
             spaced = spread_rows(decoded.with_columns(bad.alias(_BAD)), rows, len(values))
             decoded, bad = spaced.drop(_BAD), spaced[_BAD].fill_null(True)
-        return null_malformed(decoded, bad), bad
+        return Decoded(null_malformed(decoded, bad), bad, faults)
 
 
 def _read_in_place(values: Sequence[bytes | None], schema: pl.Schema) -> pl.DataFrame | None:
@@ -76,39 +85,46 @@ def _read_in_place(values: Sequence[bytes | None], schema: pl.Schema) -> pl.Data
     return frame if len(frame) == len(values) else None
 
 
-def _read_each(lines: list[bytes], schema: pl.Schema) -> tuple[pl.DataFrame, NDArray[np.int64]]:
+def _read_each(
+    lines: list[bytes], schema: pl.Schema
+) -> tuple[pl.DataFrame, NDArray[np.int64], Faults]:
     """Read lines, some of which may be broken or have values that aren't of their column's type.
 
     Returns:
-        The valid lines, in their order, and their positions.
+        The valid lines, in their order, and their positions; and the faults of all lines.
     """
     rows = find_objects(_decode_lines(lines)).arg_true().to_numpy().astype(np.int64)
     objects = [lines[row] for row in rows.tolist()] if len(rows) < len(lines) else lines
-    frame, unreadable = _read_values(objects, schema)
-    if unreadable.any():
-        frame, rows = frame.filter(~unreadable), rows[~unreadable.to_numpy()]
-    return frame, rows
+    frame, wrong = _read_values(objects, schema)
+    faults = no_faults(len(lines))
+    faults[rows] = wrong
+    is_readable = wrong < 0
+    if not is_readable.all():
+        frame, rows = frame.filter(pl.Series(is_readable)), rows[is_readable]
+    return frame, rows, faults
 
 
-def _read_values(lines: list[bytes], schema: pl.Schema) -> tuple[pl.DataFrame, pl.Series]:
+def _read_values(lines: list[bytes], schema: pl.Schema) -> tuple[pl.DataFrame, Faults]:
     """Read objects, some of whose members may not be of their column's type.
 
     Returns:
-        A row per line, and which of them have such a member.
+        A row per line, and the column of such a member.
     """
     frame = _parse(lines, schema, lenient=True)
     names = [name for name, dtype in schema.items() if dtype != pl.String]
-    unreadable = pl.repeat(False, len(lines), dtype=pl.Boolean, eager=True)
+    faults = no_faults(len(lines))
     if not names:
-        return frame, unreadable
+        return frame, faults
     # A null stands for a member that is missing, null, or of another type.
     wanting = frame.select(pl.any_horizontal(pl.col(names).is_null())).to_series().arg_true()
     some = [lines[row] for row in wanting]
     written = _parse(some, pl.Schema(dict.fromkeys(names, pl.String)))
-    differs = pl.any_horizontal(
-        pl.col(name).is_null() & written[name].is_not_null() for name in names
-    )
-    return frame, unreadable.scatter(wanting, frame[wanting].select(differs).to_series())
+    numbers = {name: number - 1 for number, name in enumerate(schema)}
+    for name in names:
+        differs = (frame[name].gather(wanting).is_null() & written[name].is_not_null()).to_numpy()
+        unlike = wanting.to_numpy()[differs]
+        faults[unlike[faults[unlike] < 0]] = numbers[name]
+    return frame, faults
 
 
 def _read(lines: list[bytes], schema: pl.Schema) -> pl.DataFrame | None:

@@ -33,7 +33,7 @@ from muntin.sources.payloads import Payloads, UnreadableError
 from muntin.sources.protobuf_payloads import ProtobufPayloads
 from muntin.sources.protobuf_schema import ProtoMessage
 from muntin.sources.schema_registry import Registry
-from muntin.sources.source import MALFORMED_COLUMN
+from muntin.sources.source import MALFORMED_COLUMNS
 from muntin.sources.text_values import is_readable
 
 PayloadFormat = Literal["json", "csv", "avro", "protobuf"]
@@ -64,6 +64,7 @@ class KafkaTopics:
         starting: Position where a new query begins.
         headers: Whether the column `headers` is read.
         per_batch: Maximum of messages in a batch.
+        bytes_per_batch: Approximate maximum of bytes in a batch; `None` for the host's default.
         reader: Reader that the user requested, if any.
         registry: Schema registry, if there is one.
         message: Protobuf message, if payloads are in Protobuf.
@@ -87,6 +88,7 @@ class KafkaTopics:
     options: Mapping[str, str] = field(repr=False, default_factory=dict)
     patience: float = PATIENCE
     group: str | None = None
+    bytes_per_batch: int | None = None
     ordered: ClassVar[bool] = False
     has_partitions: ClassVar[bool] = True
 
@@ -135,7 +137,7 @@ class KafkaTopics:
         return None if self.columns is None else dict(plain_columns(self.columns))
 
     def message_types(self) -> dict[str, pl.DataType]:
-        """Return the columns of a message: the payload's, Kafka's own, and the malformed payload.
+        """Return the columns of a message: the payload's, Kafka's own, and the malformed payload's.
 
         Raises:
             OptionError: When the payload has a column of a name that is taken.
@@ -148,7 +150,7 @@ class KafkaTopics:
             return own
         refuse_malformed(payload)
         rest = {n: kind for n, kind in own.items() if n in KAFKA_COLUMNS and n not in payload}
-        return {**payload, **rest, MALFORMED_COLUMN: pl.Binary()}
+        return {**payload, **rest, **MALFORMED_COLUMNS}
 
     def source_in(self, zone: str, zone_option: str = "zone") -> KafkaSource:
         """Return the topics as a source of columns.
@@ -160,7 +162,7 @@ class KafkaTopics:
         client, lossy = of_librdkafka(self.servers, self.options)
         topics = Topics(
             self.topics, starting_of(self.starting), self.per_batch, client, lossy,
-            self.patience, self.group,
+            self.patience, self.group, self.bytes_per_batch,
         )  # fmt: skip
         types = self.payload_types()
         payload = None if types is None else self._payloads(types, zone, zone_option)

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from muntin.model.errors import OptionError, SourceError
+from muntin.model.references import resolve_all
 from muntin.sources.kafka_consumer import QUIET
 from muntin.sources.patience import AwayError, Patience
 
@@ -49,6 +50,7 @@ class Topics:
         lossy: Whether to continue if messages were deleted before they were read.
         patience: How long brokers may be away, in seconds.
         group: The consumer group to which offsets are committed, if any.
+        bytes_per_batch: Approximate bytes per batch; ``None`` for the default of the host.
     """
 
     names: tuple[str, ...]
@@ -58,6 +60,7 @@ class Topics:
     lossy: bool = False
     patience: float = PATIENCE
     group: str | None = None
+    bytes_per_batch: int | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class Broker:
         self._is_reachable = False
         self._known_topics: set[str] = set()
         self._committer: Any = None
-        settings = {**QUIET, **topics.client, "error_cb": self._note_problem}
+        settings = {**QUIET, **resolve_all(topics.client), "error_cb": self._note_problem}
         ours = {name: value for name, value in settings.items() if name not in _CONSUMER_ONLY}
         self._settings = dict[str, Any](ours)
         self._admin = self._connect()
@@ -192,7 +195,7 @@ class Broker:
 
         if self._committer is None:
             own = {"group.id": self.topics.group, "enable.auto.commit": "false"}
-            self._committer = Consumer({**QUIET, **self.topics.client, **own})
+            self._committer = Consumer({**QUIET, **resolve_all(self.topics.client), **own})
         return self._committer
 
     def _fetch_committed(self, partitions: Mapping[str, list[int]]) -> Offsets:
@@ -328,8 +331,10 @@ def refuse_unreachable(servers: str) -> None:
             try:
                 socket.create_connection((host.strip("[]"), int(port)), timeout).close()
                 return
-            except OSError as error:
-                problems[server] = (error.strerror or str(error) or "no answer").lower()
+            except (OSError, OverflowError, UnicodeError) as error:
+                # Python's own errors say that there is no such port, or no such name of a host.
+                problem = getattr(error, "strerror", None) or str(error) or "no answer"
+                problems[server] = problem.lower()
         if time.monotonic() + pause > deadline:
             break
         time.sleep(pause)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from muntin.model.errors import OptionError
+from muntin.model.references import resolve, resolve_all
+from muntin.model.secrets import has_secret
 from muntin.sources.kafka_options import (
     DATA_LOSS,
     JAVA_EQUIVALENTS,
@@ -31,6 +33,8 @@ def of_connector(options: Mapping[str, str]) -> dict[str, str]:
         OptionError: When an option is unknown, or is an argument of ``kafka``.
     """
     named = {}
+    check_options(options)
+    options = _resolve_plain_options(options)
     for name, value in options.items():
         if name in RENAMED:
             hint = f"give it as {RENAMED[name]}="
@@ -57,6 +61,8 @@ def of_librdkafka(
         OptionError: When an option isn't librdkafka's.
     """
     settings = {"bootstrap.servers": servers}
+    check_options(options)
+    options = _resolve_plain_options(options)
     for name, value in options.items():
         plain = name.removeprefix("kafka.")
         if name == DATA_LOSS or name in PLANNING:
@@ -77,6 +83,19 @@ def of_librdkafka(
         settings[plain] = "none" if is_empty else str(value)
     refuse_idle_credentials(options)
     return settings, _is_lossy(options)
+
+
+def check_options(options: object) -> None:
+    """Refuse options that aren't names and values of text, numbers or booleans."""
+    if not isinstance(options, Mapping):
+        hint = "give a dict: {'security.protocol': 'SASL_SSL', …}"
+        raise OptionError("options", type(options).__name__, "isn't a mapping", hint)
+    for name, value in options.items():
+        if not isinstance(name, str):
+            raise OptionError("options", name, "isn't the name of an option", "give text")
+        if not isinstance(value, str | int | float):
+            problem = f"is {type(value).__name__}, not text"
+            raise OptionError("options", name, problem, "give text, or leave it out")
 
 
 def needs_java(options: Mapping[str, str]) -> str | None:
@@ -147,6 +166,32 @@ def refuse_idle_credentials(options: Mapping[str, str]) -> None:
             raise OptionError("options", name, problem, hint)
 
 
+def _resolve_plain_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return options whose references are replaced, except those of secrets.
+
+    Raises:
+        OptionError: When an option is given twice, by two names.
+    """
+    names: dict[str, str] = {}
+    for name in options:
+        plain = name.removeprefix("kafka.").replace("sasl.mechanisms", "sasl.mechanism")
+        if plain in names:
+            raise OptionError("options", name, f"is also given as {names[plain]!r}", "give one")
+        names[plain] = name
+    return {
+        name: str(value) if has_secret(name, str(value)) else resolve(name, str(value))
+        for name, value in options.items()
+    }
+
+
+def _resolve_if_possible(client: Mapping[str, str]) -> dict[str, str]:
+    """Return settings to check; this process may lack the secrets of those that connect."""
+    try:
+        return resolve_all(client)
+    except OptionError:
+        return {name: value for name, value in client.items() if not name.endswith(".pem")}
+
+
 def _strip_prefixes(options: Mapping[str, str]) -> dict[str, str]:
     """Return options by the names that clients have for them."""
     return {name.removeprefix("kafka."): str(value) for name, value in options.items()}
@@ -166,7 +211,7 @@ def refuse_unknown(client: Mapping[str, str], *, sends: bool = False) -> None:
     """Let librdkafka check the settings of a consumer or producer, without a connection."""
     from confluent_kafka import Consumer, KafkaException, Producer
 
-    settings: dict[str, Any] = {"log_level": "2", **client}
+    settings: dict[str, Any] = {"log_level": "2", **_resolve_if_possible(client)}
     del settings["bootstrap.servers"]
     try:
         if sends:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from muntin.engine.columns import PARTITION
 from muntin.engine.utf8 import decode_with_escapes, mark_garbled
@@ -17,11 +16,11 @@ from muntin.model.errors import OptionError
 from muntin.sources.byte_values import ByteValues, binary_column, join_values
 from muntin.sources.flags import Flags
 from muntin.sources.kafka_broker import PATIENCE
-from muntin.sources.kafka_consumer import Columns, Range
+from muntin.sources.kafka_consumer import Columns, Range, Watch
 from muntin.sources.kafka_reading import read
-from muntin.sources.kafka_watch import TopicWatch
-from muntin.sources.payloads import Payloads
-from muntin.sources.source import MALFORMED_COLUMN
+from muntin.sources.payloads import Payloads, describe_faults
+from muntin.sources.read_ahead import read_ahead
+from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_DETAIL_COLUMN
 
 # Kafka's own columns, besides those of the payload.
 KAFKA_COLUMNS = ("key", "topic", "partition", "offset", "timestamp", "headers")
@@ -38,7 +37,7 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class KafkaReader:
-    """Reads ranges as columns, in a worker.
+    """Reads ranges as columns.
 
     Attributes:
         client: Settings of librdkafka.
@@ -60,29 +59,6 @@ class KafkaReader:
     patience: float = PATIENCE
     has_partition_names: bool = False
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-        """Yield the messages of all ranges, with their flags, in frames of a bounded size."""
-        for batch in batches:
-            rows = batch.to_pylist()
-            now = max((row.pop("now") for row in rows), default=0)
-            ids = {row["topic"]: row.pop("topic_id") for row in rows}
-            for row in rows:
-                del row["behind"]
-            ranges = [Range(**row) for row in rows]
-            ids = {topic: number for topic, number in ids.items() if number is not None}
-            watch = TopicWatch(self.client, ids, self.patience)
-            for messages in read(self.client, self.lossy, ranges, self.fields, watch):
-                yield self.flags.add(self.frame(messages), now)
-            # A topic that was created again meanwhile may have returned its own messages.
-            watch.refuse_other_topics()
-
-    def backlog(self, batch: pa.RecordBatch) -> dict[str, bool]:
-        """Return whether each partition has more than the batch reads; empty without partitions."""
-        if not self.has_partition_names:
-            return {}
-        rows = batch.select(["topic", "partition", "behind"]).to_pylist()
-        return {f"{row['topic']}[{row['partition']}]": row["behind"] for row in rows}
-
     @property
     def fields(self) -> frozenset[str]:
         """The fields of messages that are needed for the columns."""
@@ -92,6 +68,14 @@ class KafkaReader:
         # malformed.
         return frozenset(fields | ({"value"} if self.payload is not None else set()))
 
+    def read(self, ranges: Sequence[Range], watch: Watch) -> Iterator[pl.DataFrame]:
+        """Read ranges in frames of a bounded size, without flags.
+
+        The next messages are fetched and decoded while a frame is in use.
+        """
+        messages = read(self.client, self.lossy, ranges, self.fields, watch)
+        return read_ahead(map(self.frame, read_ahead(messages)))
+
     def frame(self, parts: Sequence[Columns]) -> pl.DataFrame:
         """Return messages as columns, partition by partition."""
         lists = {name: _join_field(parts, name) for name in self.fields}
@@ -100,10 +84,12 @@ class KafkaReader:
         if self.payload is not None:
             # All columns are decoded: whether a message is malformed can't depend on the wanted
             # ones.
-            decoded, bad = self.payload.decode(values)
+            decoded, bad, faults = self.payload.decode(values)
             columns = {name: decoded[name] for name in decoded.columns if name in self.wanted}
             if MALFORMED_COLUMN in self.wanted:
                 columns[MALFORMED_COLUMN] = _keep_malformed(values, bad)
+            if MALFORMED_DETAIL_COLUMN in self.wanted:
+                columns[MALFORMED_DETAIL_COLUMN] = describe_faults(self.payload, bad, faults)
             if self.malformed_flag is not None:
                 columns[self.malformed_flag] = bad
         garbled = {}
@@ -127,10 +113,11 @@ class KafkaReader:
 
 
 def refuse_malformed(names: Collection[str]) -> None:
-    """Refuse a payload with a column named like that of malformed payloads."""
-    if MALFORMED_COLUMN in names:
-        hint = "call it something else with computed columns of your own"
-        raise OptionError("columns", MALFORMED_COLUMN, "is the column of unparsed payloads", hint)
+    """Refuse a payload with a column named like one of those of malformed payloads."""
+    for name in (MALFORMED_COLUMN, MALFORMED_DETAIL_COLUMN):
+        if name in names:
+            hint = "call it something else with computed columns of your own"
+            raise OptionError("columns", name, "is a column of unparsed payloads", hint)
 
 
 def _keep_malformed(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series:

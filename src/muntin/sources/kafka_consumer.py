@@ -12,12 +12,15 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from muntin.model.errors import SourceError
+from muntin.model.references import resolve_all
+from muntin.sources.connection_pool import ConnectionPool
 
 _AT_ONCE, _WAIT = 2_000, 0.02
 # The approximate limits of a frame, in messages and bytes. Shorter ranges are read together.
@@ -48,7 +51,7 @@ _DEFAULTS = {
 }
 
 PartitionName = tuple[str, int]
-_CONSUMERS: dict[str, Any] = {}
+CONSUMERS = ConnectionPool[Any]()
 
 
 class Range(NamedTuple):
@@ -144,8 +147,17 @@ def consume(
     watch: Watch | None = None,
 ) -> Iterator[list[Columns]]:
     """Read the messages of ranges by librdkafka, a list for each field; see ``kafka_reading``."""
-    for group in group_ranges(ranges):
-        yield from _Reading(client, lossy, group, fields, watch).messages()
+    settings = {**_DEFAULTS, **client, **_CONSUMER}
+    with CONSUMERS.lend(json.dumps(settings, sort_keys=True), partial(_connect, client)) as one:
+        for group in group_ranges(ranges):
+            yield from _Reading(one, client, lossy, group, fields, watch).messages()
+
+
+def _connect(client: Mapping[str, str]) -> Any:
+    """Create a consumer; only it gets the secrets that settings refer to."""
+    from confluent_kafka import Consumer
+
+    return Consumer({**_DEFAULTS, **client, **resolve_all(client), **_CONSUMER})
 
 
 class _Reading:
@@ -153,13 +165,14 @@ class _Reading:
 
     def __init__(
         self,
+        consumer: Any,
         client: Mapping[str, str],
         lossy: bool,
         ranges: Sequence[Range],
         fields: Collection[str],
         watch: Watch | None = None,
     ) -> None:
-        from confluent_kafka import Consumer, Message
+        from confluent_kafka import Message
 
         self.lossy = lossy
         self.watch = watch
@@ -171,11 +184,7 @@ class _Reading:
             one.partition_name: self._create_columns(one.partition_name) for one in ranges
         }
         self.servers = client["bootstrap.servers"]
-        settings = {**_DEFAULTS, **client, **_CONSUMER}
-        settings_key = json.dumps(settings, sort_keys=True)
-        if settings_key not in _CONSUMERS:
-            _CONSUMERS[settings_key] = Consumer(settings)
-        self.consumer = _CONSUMERS[settings_key]
+        self.consumer = consumer
 
     def _create_columns(self, partition: PartitionName) -> Columns:
         return Columns(*partition, {name: [] for name in self.getters})

@@ -7,7 +7,7 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 import numpy as np
 
 from muntin.model.errors import SourceError
-from muntin.sources.fetch import Fetcher, FetchProgress, fetcher_of
+from muntin.sources.fetch import Fetcher, FetchProgress, lend_fetcher
 from muntin.sources.kafka_connection import FetchError
 from muntin.sources.kafka_consumer import (
     MOST_BYTES,
@@ -22,6 +22,8 @@ from muntin.sources.record_batches import DamagedBatchError, Records, read_recor
 
 # confluent_kafka's numbers for the producer's timestamp and the broker's.
 _CREATE_TIME, _APPEND_TIME = 1, 2
+# The size limit of what several ranges hold together, in bytes; beyond it each is read alone.
+MOST_HELD = 512 << 20
 
 
 def read(
@@ -48,13 +50,13 @@ def read(
         SourceError: When messages of a range don't exist any more or are damaged, or the brokers
             don't send them.
     """
-    fetcher = fetcher_of(client)
-    for group in group_ranges(ranges):
-        remaining: Sequence[Range] = group
-        if fetcher is not None:
-            remaining = yield from _fetch(fetcher, group, fields)
-        if remaining:
-            yield from consume(client, lossy, remaining, fields, watch)
+    with lend_fetcher(client) as fetcher:
+        for group in group_ranges(ranges):
+            remaining: Sequence[Range] = group
+            if fetcher is not None:
+                remaining = yield from _fetch(fetcher, group, fields)
+            if remaining:
+                yield from consume(client, lossy, remaining, fields, watch)
 
 
 def _fetch(
@@ -68,6 +70,11 @@ def _fetch(
     try:
         while any(one.is_open for one in progress):
             fetcher.fetch(progress)
+            if not is_single and sum(map(_size, progress)) > MOST_HELD:
+                left: list[Range] = []
+                for one in ranges:
+                    left += yield from _fetch(fetcher, [one], fields)
+                return left
             if is_single and _is_full(progress[0]):
                 yield [_take(progress[0], first_offset, fields)]
                 first_offset = progress[0].start
@@ -83,8 +90,13 @@ def _fetch(
 
 
 def _is_full(progress: FetchProgress) -> bool:
-    bodies = sum(len(batch.body) for batch in progress.batches)
-    return sum(b.count for b in progress.batches) >= MOST_MESSAGES or bodies >= MOST_BYTES
+    count = sum(batch.count for batch in progress.batches)
+    return count >= MOST_MESSAGES or _size(progress) >= MOST_BYTES
+
+
+def _size(progress: FetchProgress) -> int:
+    """Return the size of the messages that are held, in bytes."""
+    return sum(len(batch.body) for batch in progress.batches)
 
 
 def _take(progress: FetchProgress, first_offset: int, fields: Collection[str]) -> Columns:

@@ -21,10 +21,12 @@ from muntin.sources.kafka_ranges import (
     refuse_expired,
     refuse_recreated,
 )
-from muntin.sources.kafka_reading import read
+from muntin.sources.kafka_sizes import MessageSizes
 from muntin.sources.kafka_watch import TopicWatch
 from muntin.sources.source import MALFORMED_COLUMN, Planned, SourceOffsets
 
+# The bytes of a batch by default.
+_BATCH_BYTES = 256 << 20
 # How often to look for new partitions of topics, in seconds.
 _DESCRIBING = 5.0
 
@@ -72,11 +74,12 @@ class KafkaSourceReader:
         self._broker = Broker(source.topics)
         self._description = self._broker.describe()
         self._description_time = time.monotonic()
+        self._sizes = MessageSizes(source.topics.client)
         self._first: Offsets | None = None
         self._last_start: SourceOffsets | None = None
 
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
-        """Plan a batch up to the newest messages, or up to a number of messages."""
+        """Plan a batch up to the newest messages, or up to a number of messages or bytes."""
         topics = self._source.topics
         described = self._refresh_description(start)
         before = self._start_offsets(start, described)
@@ -97,6 +100,7 @@ class KafkaSourceReader:
             return Planned(nothing, has_new=False)
         most = min(filter(None, (limit, topics.per_batch)), default=None)
         ends = newest if most is None else limit_batch(before, newest, most)
+        ends = self._sizes.limit(before, ends, topics.bytes_per_batch or _BATCH_BYTES)
         end = self._create_offsets(ends, newest, described, start)
         return Planned(end, has_new=True, caught_up=ends == newest)
 
@@ -109,8 +113,7 @@ class KafkaSourceReader:
         before: Offsets = dict(end["from"]) if start is None else ends_of(start)
         ranges = ranges_of(before, ends_of(end), lossy=topics.lossy)
         watch = TopicWatch(topics.client, end.get("ids", {}), topics.patience)
-        for messages in read(topics.client, topics.lossy, ranges, columns.fields, watch):
-            frame = columns.frame(messages)
+        for frame in columns.read(ranges, watch):
             marks = [GARBLED] if GARBLED in frame.columns else []
             yield frame.select(*self._source.schema.names(), PARTITION, *marks)
         # A topic that was created again meanwhile may have returned its own messages.

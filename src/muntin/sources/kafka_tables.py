@@ -10,9 +10,10 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from muntin.model.errors import OptionError
+from muntin.model.references import encode_user
 from muntin.sources.kafka_options import refuse_unknown_name
 
 _TRUTH = {"true": True, "false": False}
@@ -87,7 +88,9 @@ _SCAN = (
     "scan.startup.mode", "scan.startup.timestamp-millis", "scan.startup.specific-offsets",
 )  # fmt: skip
 _MODES = {"earliest-offset": "earliest", "latest-offset": "latest", "group-offsets": "group"}
-_OURS = ("format", "schema", "starting", "reader", "registry", "group", "patience")
+_OURS = (
+    "format", "schema", "starting", "reader", "registry", "group", "patience", "bytes_per_batch",
+)  # fmt: skip
 
 
 def reading_arguments(table: str, options: Mapping[str, str]) -> dict[str, Any]:
@@ -123,9 +126,8 @@ def reading_arguments(table: str, options: Mapping[str, str]) -> dict[str, Any]:
         arguments,
         dict.fromkeys(_OURS, str) | {"headers": _parse_boolean, "per_batch": _parse_count},
     )
-    return arguments | {
-        "options": _parse_client_options(remaining, (*_OURS, "headers", "per_batch", *_SCAN))
-    }
+    ours = (*_OURS, "headers", "per_batch", *_SCAN)
+    return arguments | {"options": _parse_client_options(remaining, ours)}
 
 
 def writing_arguments(table: str, options: Mapping[str, str]) -> dict[str, Any]:
@@ -188,13 +190,12 @@ def _translate_registry(options: dict[str, str]) -> None:
     for name in _USERS:
         if name not in options:
             continue
-        user, _, password = options.pop(name).partition(":")
+        user = encode_user(options.pop(name))
         if "registry" not in options:
             raise OptionError(name, "…", "is without a registry", "add 'avro-confluent.url'")
         parts = urlsplit(options["registry"])
         host = parts.netloc.rpartition("@")[2]
-        inside = f"{quote(user, safe='')}:{quote(password, safe='')}@{host}"
-        options["registry"] = urlunsplit(parts._replace(netloc=inside))
+        options["registry"] = urlunsplit(parts._replace(netloc=f"{user}@{host}"))
 
 
 def _accept_defaults(options: dict[str, str]) -> None:
@@ -281,7 +282,10 @@ def _parse_client_options(left: Mapping[str, str], more: tuple[str, ...]) -> dic
         refuse_unknown_name("option", plain, valid)
         if plain in valid:
             raise OptionError(name, value, "isn't an option of this table", "leave it out")
-        options[f"kafka.{plain}" if plain != name else name] = value
+        ours = f"kafka.{plain}" if plain != name else name
+        if ours in options:
+            raise OptionError(name, "…", f"is also given as {ours!r}", "give one of them")
+        options[ours] = value
     return options
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 # A message whose list has more items than this is malformed, since items are read one by one.
 MOST_ITEMS = 100_000
@@ -18,6 +20,66 @@ class UnreadableError(ValueError):
     """A schema, or a part of one, can't be decoded in columns."""
 
 
+Faults = NDArray[np.int16]
+"""The number of the first column that makes a payload malformed; -1 if no single one does."""
+
+
+class Decoded(NamedTuple):
+    """Decoded payloads.
+
+    Attributes:
+        rows: A row per payload; those of malformed payloads are null.
+        bad: Which payloads are malformed: null, or not of their format and schema.
+        faults: The column of each malformed payload that isn't of its type.
+    """
+
+    rows: pl.DataFrame
+    bad: pl.Series
+    faults: Faults
+
+
+def no_faults(count: int) -> Faults:
+    """Return the faults of payloads of which no column is known to be wrong."""
+    return np.full(count, -1, np.int16)
+
+
+def describe_faults(payloads: Payloads, bad: pl.Series, faults: Faults) -> pl.Series:
+    """Return what is wrong with each malformed payload; null for the others.
+
+    Example:
+        >>> from muntin.engine.session_zone import SessionZone
+        >>> from muntin.sources.csv_payloads import CsvPayloads
+        >>> records = CsvPayloads({"id": pl.Int64(), "at": pl.Date()}, SessionZone())
+        >>> _, bad, faults = records.decode([b"1,2026-01-01", b"1,yesterday", b"1", b"x,y"])
+        >>> describe_faults(records, bad, faults).to_list()
+        [None, 'at is not a date', 'not a CSV record of 2 fields', 'id is not a long']
+    """
+    none = pl.Series([None], dtype=pl.String).new_from_index(0, len(bad))
+    rows = bad.arg_true()
+    if not len(rows):
+        return none
+    columns = [f"{name} is not {_name_type(kind)}" for name, kind in payloads.columns.items()]
+    texts = pl.Series([f"not {payloads.shape}", *columns])
+    return none.scatter(rows, texts.gather(pl.Series(faults[rows.to_numpy()].astype(np.int64) + 1)))
+
+
+_WORDS: dict[Any, str] = {
+    pl.Int8: "a byte", pl.Int16: "a short", pl.Int32: "an int", pl.Int64: "a long",
+    pl.Float32: "a float", pl.Float64: "a double", pl.Boolean: "a boolean", pl.Date: "a date",
+    pl.String: "a string", pl.Binary: "bytes", pl.Struct: "a struct of its fields",
+    pl.List: "an array of its items", pl.Map: "a map of its values",
+}  # fmt: skip
+
+
+def _name_type(kind: Any) -> str:
+    """Return a type in the words of SQL."""
+    if isinstance(kind, pl.Decimal):
+        return f"a decimal({kind.precision}, {kind.scale})"
+    if isinstance(kind, pl.Datetime):
+        return "a timestamp" if kind.time_zone is not None else "a timestamp_ntz"
+    return _WORDS.get(kind.base_type(), f"of type {kind}")
+
+
 class Payloads(Protocol):
     """A format of payloads that a worker decodes."""
 
@@ -25,12 +87,15 @@ class Payloads(Protocol):
     def columns(self) -> dict[str, pl.DataType]:
         """The names and types of a payload's columns."""
 
-    def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
+    @property
+    def shape(self) -> str:
+        """The format of a payload as a whole, for messages: ``a JSON object``."""
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads into columns.
 
         The result of a payload depends only on itself, not on the others in the same call.
 
         Returns:
-            A row per payload, and which payloads are malformed: null, or not of their format and
-            schema. The rows of these are null.
+            A row per payload; those of malformed payloads are null.
         """

@@ -18,7 +18,7 @@ from muntin.engine.utf8 import decode_with_escapes
 from muntin.sources.byte_cursor import ByteCursor, Positions, decode_in_batches, replace_nulls
 from muntin.sources.byte_values import ByteValues, binary_column
 from muntin.sources.lists import drop_repeated_keys, list_of
-from muntin.sources.payloads import HEAD, MOST_ITEMS
+from muntin.sources.payloads import HEAD, MOST_ITEMS, Decoded
 from muntin.sources.protobuf_scalar import read_message
 from muntin.sources.protobuf_schema import ProtoField, ProtoMessage, ProtoType
 from muntin.sources.protobuf_values import (
@@ -52,7 +52,12 @@ class ProtobufPayloads:
     columns: dict[str, pl.DataType]
     registered: bool = False
 
-    def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
+    @property
+    def shape(self) -> str:
+        """The format of a payload, for messages."""
+        return "a Protobuf message of its type"
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads; the prefix of a registry, if expected, has to name their type."""
         messages, bad = replace_nulls(values)
         skip = 0
@@ -71,21 +76,26 @@ def _read(cursor: ByteCursor, kind: ProtoType) -> pl.DataFrame:
     fields = [
         (_RepeatedField if field.repeated else _SingleField)(cursor, field) for field in kind.fields
     ]
-    fields_by_tag = {number: one for one in fields for number in one.tags}
+    fields_by_tag = {tag: (n, one) for n, one in enumerate(fields) for tag in one.tags}
     known_tags = np.array(sorted(fields_by_tag), np.uint64)
     active = np.flatnonzero(cursor.at < cursor.end)
     steps = 0
     while len(active := cursor.take_step(active)):
         tags = cursor.varint(active)
         for tag in np.intersect1d(tags, known_tags):
-            fields_by_tag[int(tag)].take(active[tags == tag], int(tag) & 7)
+            cursor.field, field = fields_by_tag[int(tag)]
+            field.take(active[tags == tag], int(tag) & 7)
+        cursor.field = -1
         _skip_unknown(cursor, active, tags, ~np.isin(tags, known_tags))
         steps += 1
         if steps == MOST_ITEMS:
             cursor.mark(active, cursor.at[active] < cursor.end[active])
         active = active[cursor.at[active] < cursor.end[active]]
     _resolve_choices([one for one in fields if isinstance(one, _SingleField) and one.field.choice])
-    return pl.DataFrame({one.field.name: one.column() for one in fields})
+    columns = {}
+    for cursor.field, one in enumerate(fields):
+        columns[one.field.name] = one.column()
+    return pl.DataFrame(columns)
 
 
 def _skip_unknown(

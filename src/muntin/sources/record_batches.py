@@ -7,8 +7,10 @@ once.
 
 from __future__ import annotations
 
+import logging
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -148,7 +150,7 @@ def split_batches(data: bytes) -> Iterator[RecordBatch]:
             greatest_time if attributes & _APPEND_TIME else None,
             producer if attributes & _TRANSACTIONAL else None,
             bool(attributes & _CONTROL),
-            _decompress(attributes & _CODEC, view[at + _HEADER.size : end], base),
+            _read_body(attributes & _CODEC, view[at + _HEADER.size : end], base, count),
         )  # fmt: skip
         at = end
 
@@ -273,23 +275,80 @@ def _read_headers(data: bytes, at: int, count: int) -> list[tuple[str, bytes | N
     return headers
 
 
-def _decompress(codec: int, body: memoryview, base: int) -> Any:
+# The size limit of a decompressed batch, in bytes: few bytes may stand for gigabytes. Kafka's
+# clients fill a batch with some kilobytes, or one message.
+LARGEST_BODY = 128 << 20
+# How many bytes one compressed byte stands for at most. A block of zstd has no such bound.
+_RATIOS = {1: 1100, 2: 64, 3: 256}
+_SMALLEST_RECORD = 7
+_LOG = logging.getLogger(__name__)
+_ROOM_BY_THREAD = threading.local()
+
+
+class _OversizedError(ValueError):
+    """A batch is larger than `LARGEST_BODY`."""
+
+
+def _read_body(codec: int, body: memoryview, base: int, count: int) -> Any:
+    """Return the records of a batch; for one that is too large, as many without key and value.
+
+    A message without a value is malformed where payloads are decoded.
+    """
+    try:
+        return _decompress(codec, body)
+    except _OversizedError:
+        if count * _SMALLEST_RECORD > LARGEST_BODY:
+            raise DamagedBatchError(f"the batch at offset {base} has {count} records") from None
+        _LOG.warning(
+            "the batch at offset %d has more than %d MB in %d compressed bytes; its %d messages "
+            "are read without key and value", base, LARGEST_BODY >> 20, len(body), count,
+        )  # fmt: skip
+        return _encode_empty_records(count)
+    except (ValueError, struct.error) as error:
+        if isinstance(error, UnknownFormatError):
+            raise
+        raise DamagedBatchError(f"the batch at offset {base} can't be decompressed") from error
+
+
+def _decompress(codec: int, body: memoryview) -> Any:
     if codec == 0:
         return body
     import cramjam
 
-    decompressors: Mapping[int, Any] = {
-        1: cramjam.gzip.decompress,
-        2: _decompress_snappy,
-        3: cramjam.lz4.decompress,
-        4: cramjam.zstd.decompress,
-    }
-    if codec not in decompressors:
+    modules = {1: cramjam.gzip, 2: cramjam.snappy, 3: cramjam.lz4, 4: cramjam.zstd}
+    if codec not in modules:
         raise UnknownFormatError(f"a batch with compression {codec}")
     try:
-        return bytes(decompressors[codec](bytes(body)))
-    except (cramjam.DecompressionError, struct.error) as error:
-        raise DamagedBatchError(f"the batch at offset {base} can't be decompressed") from error
+        if codec == 2:
+            return _decompress_snappy(bytes(body))
+        if len(body) * _RATIOS.get(codec, LARGEST_BODY) <= LARGEST_BODY:
+            return bytes(modules[codec].decompress(bytes(body)))
+        if not hasattr(_ROOM_BY_THREAD, "room"):
+            # Memory that isn't written to takes no room.
+            _ROOM_BY_THREAD.room = np.empty(LARGEST_BODY, np.uint8)
+        room = _ROOM_BY_THREAD.room
+        return room[: modules[codec].decompress_into(bytes(body), room)].tobytes()
+    except cramjam.DecompressionError as error:
+        if "whole buffer" in str(error):
+            raise _OversizedError from error
+        raise ValueError(str(error)) from error
+
+
+def _encode_empty_records(count: int) -> bytes:
+    """Encode records with consecutive offsets that have no key, value or headers."""
+    parts, first = [], 0
+    for width in range(1, 5):
+        # A signed number of variable length has seven bits a byte, the sign among them.
+        deltas = np.arange(first, min(count, 1 << (7 * width - 1)))
+        first += len(deltas)
+        shifts = 7 * np.arange(width)
+        varints = (2 * deltas[:, None] >> shifts & 127) | np.where(shifts < shifts[-1], 128, 0)
+        records = np.empty((len(deltas), width + 6), np.uint8)
+        records[:, :3] = 2 * (width + 5), 0, 0
+        records[:, 3:-3] = varints
+        records[:, -3:] = 1, 1, 0
+        parts.append(records.tobytes())
+    return b"".join(parts)
 
 
 _XERIAL = b"\x82SNAPPY\x00"
@@ -297,14 +356,24 @@ _XERIAL = b"\x82SNAPPY\x00"
 
 def _decompress_snappy(body: bytes) -> bytes:
     """Decompress Snappy: blocks after a header, as Java's clients write them, or one block."""
-    import cramjam
+    from cramjam import snappy
 
     if not body.startswith(_XERIAL):
-        return bytes(cramjam.snappy.decompress_raw(body))
+        return _decompress_block(snappy, body)
     at, blocks = 16, []
     while at < len(body):
         (size,) = struct.unpack_from(">i", body, at)
+        if size < 0:
+            raise ValueError("a block has a negative size")
         at += 4
-        blocks.append(bytes(cramjam.snappy.decompress_raw(body[at : at + size])))
+        blocks.append(_decompress_block(snappy, body[at : at + size]))
         at += size
+        if sum(map(len, blocks)) > LARGEST_BODY:
+            raise _OversizedError
     return b"".join(blocks)
+
+
+def _decompress_block(snappy: Any, block: bytes) -> bytes:
+    if snappy.decompress_raw_len(block) > LARGEST_BODY:
+        raise _OversizedError
+    return bytes(snappy.decompress_raw(block))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,7 +19,8 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from muntin.model.errors import OptionError, SourceError
-from muntin.model.secrets import redact
+from muntin.model.references import resolve_address
+from muntin.model.secrets import REFERENCE, redact
 from muntin.sources.patience import AwayError, Patience
 
 # The default time that a registry may be away, and the limit of one answer, in seconds.
@@ -39,7 +41,7 @@ class Registry:
     """The address of a registry.
 
     Attributes:
-        url: Address, which may have a user and a password.
+        url: Address, which may have a user and a password, or references to them.
         patience: How long it may be away before the query fails, in seconds.
     """
 
@@ -82,7 +84,11 @@ class Registry:
     @property
     def origin(self) -> str:
         """The address without credentials."""
-        return _origin(urlsplit(self.url))
+        return _origin(self._parts)
+
+    @property
+    def _parts(self) -> SplitResult:
+        return urlsplit(resolve_address("registry", self.url))
 
     def get(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Send a request to the registry and return the JSON of its answer.
@@ -97,7 +103,7 @@ class Registry:
         Raises:
             SourceError: When it refuses the request, or is away for longer than the patience.
         """
-        address = f"{self.origin}{urlsplit(self.url).path.rstrip('/')}/{path}"
+        address = f"{self.origin}{self._parts.path.rstrip('/')}/{path}"
         patience = Patience(f"the schema registry at {self.origin}", self.patience)
         request = self._create_request(address, body)
         try:
@@ -109,7 +115,7 @@ class Registry:
             raise SourceError(f"the schema registry {error} ({address})") from None
 
     def _create_request(self, address: str, content: Mapping[str, Any] | None) -> Request:
-        parts, headers = urlsplit(self.url), {"Accept": "application/json"}
+        parts, headers = self._parts, {"Accept": "application/json"}
         if parts.username is not None:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
@@ -130,9 +136,14 @@ def registry_at(url: str | None, patience: float = _PATIENCE) -> Registry | None
     """
     if url is None:
         return None
+    if REFERENCE.fullmatch(url):
+        return Registry(url, patience)
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(REFERENCE.sub("1", url))
         is_address = bool(parts.hostname) and parts.scheme in _PORTS and parts.port != 0
+        # Python leaves out spaces and line ends without a word.
+        is_address = is_address and not re.search(r"[\s\x00-\x1f]", url)
+        is_address = is_address and not parts.query and not parts.fragment
     except ValueError:
         is_address = False
     if not is_address:

@@ -50,6 +50,15 @@ MALFORMED_COLUMN = "malformed"
 Only the column of this name that a source lists in `malformed` has that meaning.
 """
 
+MALFORMED_DETAIL_COLUMN = "malformed_detail"
+"""The column (text, NULL for good messages) that says what is wrong with a malformed message."""
+
+MALFORMED_COLUMNS: Mapping[str, pl.DataType] = {
+    MALFORMED_COLUMN: pl.Binary(),
+    MALFORMED_DETAIL_COLUMN: pl.String(),
+}
+"""The columns of malformed messages, with their types."""
+
 
 @dataclass(frozen=True, slots=True)
 class Planned:

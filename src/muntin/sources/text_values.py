@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 
 from muntin.engine.session_zone import SessionZone
-from muntin.sources.decimals import decimal_of
+from muntin.sources.decimals import convert_decimals
+from muntin.sources.payloads import Decoded, no_faults
 
 WHOLE = (pl.Int8, pl.Int16, pl.Int32, pl.Int64)
 REAL = (pl.Float32, pl.Float64)
@@ -31,17 +32,19 @@ def is_readable(dtype: pl.DataType) -> bool:
 
 def convert_texts(
     texts: pl.DataFrame, schema: Mapping[str, pl.DataType], zone: SessionZone
-) -> tuple[pl.DataFrame, pl.Series]:
+) -> Decoded:
     """Convert columns of texts, or of values, to their types; an invalid text becomes null.
 
     Returns:
-        The columns, and which rows have an invalid value.
+        The columns, and which rows have an invalid value. These values only are null.
     """
     columns = {name: _convert(texts[name], dtype, zone) for name, dtype in schema.items()}
-    bad = pl.repeat(False, len(texts), dtype=pl.Boolean, eager=True)
-    for name, column in columns.items():
-        bad |= column.is_null() & texts[name].is_not_null()
-    return pl.DataFrame(list(columns.values())), bad
+    faults = no_faults(len(texts))
+    for number, (name, column) in enumerate(columns.items()):
+        if column.null_count() > texts[name].null_count():
+            wrong = (column.is_null() & texts[name].is_not_null()).to_numpy()
+            faults[wrong & (faults < 0)] = number
+    return Decoded(pl.DataFrame(list(columns.values())), pl.Series(faults >= 0), faults)
 
 
 def null_malformed(frame: pl.DataFrame, bad: pl.Series) -> pl.DataFrame:
@@ -61,8 +64,7 @@ def spread_rows(frame: pl.DataFrame, rows: Any, count: int) -> pl.DataFrame:
 
 def _convert(column: pl.Series, dtype: pl.DataType, zone: SessionZone) -> pl.Series:
     if isinstance(dtype, pl.Decimal):
-        numbers = [None if text is None else decimal_of(text, dtype) for text in column]
-        return pl.Series(column.name, numbers, dtype=dtype)
+        return convert_decimals(column, dtype)
     if isinstance(dtype, pl.Date):
         return column.str.to_date("%Y-%m-%d", strict=False)
     if isinstance(dtype, pl.Datetime):

@@ -42,7 +42,7 @@ _SOURCE_DIED = re.compile(r"terminated with exception: (Broken pipe|Connection r
 # Spark may write into the folder before muntin looks for its lease.
 _NO_FOLDER = re.compile(r"/(?:offsets|commits)/\.\S+\.tmp[^\n]*(?:does not exist|No such file)")
 _OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ([^\n]+)")
-_BOUND = "Bound batches with per_batch=, or give it more, as with spark.driver.memory=4g"
+_BOUND = "Bound batches with bytes_per_batch=, or give it more, as with spark.driver.memory=4g"
 
 
 class QueryEnd:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -28,7 +28,7 @@ from muntin.spark.host.executors import Executors
 from muntin.spark.host.internals.checkpoints import read_planned_offsets, remove_cut_off_move
 from muntin.spark.host.internals.jvm import JvmError, is_connected, silence_spark
 from muntin.spark.remote import Follower, RemoteReporter
-from muntin.spark.rescale import Divide, rescale_in_place
+from muntin.spark.rescale import rescale_in_place
 from muntin.spark.running import CheckedSpec, ProgressRecord, acquire
 from muntin.spark.seeding import refuse_seed
 from muntin.spark.writing import Destination, WrittenBatch
@@ -62,7 +62,6 @@ class WindowedQuery(Query):
         self._without_lag = False
         self._failed: tuple[BatchError, Exception | None] | None = None
         self._again: Callable[[], object] | None = None
-        self._divisions: Mapping[str, Divide] = {}
         self._end_run: Callable[[], object] | None = None
         self._received_at_end = -1
         self._warned: frozenset[str] = frozenset()
@@ -133,7 +132,7 @@ class WindowedQuery(Query):
             raise OptionError("rescale", shards, "can't be changed on a running query", hint)
 
     def _move_state(self, shards: int) -> None:
-        rescale_in_place(self.spark, self.checkpoint, shards, self._divisions)
+        rescale_in_place(self.spark, self.checkpoint, shards)
 
     def _resume(self) -> None:
         assert self._again is not None
@@ -290,19 +289,9 @@ class WindowedQuery(Query):
             self._lease = None
             lease.release()
 
-    def restarts(
-        self,
-        again: Callable[[WindowedQuery], object],
-        divisions: Mapping[str, Divide] | None = None,
-    ) -> None:
-        """Set how Spark's query is started again from the same checkpoint, for the same handle.
-
-        Args:
-            again: Starts the query.
-            divisions: The functions that divide state of kinds that muntin doesn't define.
-        """
+    def restarts(self, again: Callable[[WindowedQuery], object]) -> None:
+        """Set the function that starts Spark's query again, from the same checkpoint."""
         self._again = partial(again, self)
-        self._divisions = divisions or {}
 
     def follow(self, reporter: RemoteReporter) -> None:
         """Follow the figures and rows that come back from the server of Spark Connect."""
@@ -324,7 +313,7 @@ class WindowedQuery(Query):
 
     def record_batch(self, batch: WrittenBatch) -> None:
         """Record a batch that all sinks have, and show it to watchers."""
-        self.note(batch)
+        self._add_figures(batch)
         if self._record is not None:
             self._record.write(self.progress)
         self.show(batch.number, batch.batches, batch.references)
@@ -334,13 +323,12 @@ class WindowedQuery(Query):
         remote = error is None or isinstance(error, PythonException)
         self._failed = failure.to_error(), failure.rebuild() if remote else error
 
-    def note(self, batch: WrittenBatch) -> None:
+    def _add_figures(self, batch: WrittenBatch) -> None:
         """Add the figures that the shards emitted with a batch."""
         progress = self._totals.add(batch.number, batch.lines, batch.unstorable)
         self._take(replace(progress, lag=self._lag(batch.number)))
         if not any(o.kind == REJECTED and o.target is not None for o in self.outputs):
             self._warned |= warn_of_rejected(self.progress, self._warned)
-
         if not self._is_ahead:
             self._is_ahead = warn_of_time_ahead(self.progress, time.time_ns() // 1000)
 

@@ -35,9 +35,8 @@ from muntin.state.manifest import Manifest
 from muntin.state.rescale import Division, build_manifests, split_blob
 from muntin.tables.division import TableDivision
 
-Divide = Callable[[Sequence[Manifest]], Division]
-"""A function that builds the division of a kind of query from the manifests of its shards."""
-_DIVISIONS: dict[str, Divide] = {
+# What divides each kind of state.
+_DIVISIONS: dict[str, Callable[[Sequence[Manifest]], Division]] = {
     "windows": WindowDivision,
     "join": JoinDivision,
     "tables": TableDivision,
@@ -65,7 +64,6 @@ def rescale(
     shards: int,
     to: str,
     batch: int | None = None,
-    more: Mapping[str, Divide] | None = None,
 ) -> Checkpoint:
     """Write a checkpoint from which a query continues with another number of shards.
 
@@ -80,19 +78,16 @@ def rescale(
             checkpoint.
         to: A folder that doesn't exist yet.
         batch: The batch whose state is written; by default the newest one.
-        more: The functions that divide state of kinds that muntin doesn't define, by kind.
 
     Raises:
         OptionError: When the state can't be divided, or a folder can't be used.
     """
     if is_there(spark, to):
         raise OptionError("to", to, "exists already", "give a new folder")
-    return _write(_open_chain(Checkpoint(spark, checkpoint, batch)), to, shards, more)
+    return _write(_open_chain(Checkpoint(spark, checkpoint, batch)), to, shards)
 
 
-def rescale_in_place(
-    spark: SparkSession, checkpoint: str, shards: int, more: Mapping[str, Divide] | None = None
-) -> None:
+def rescale_in_place(spark: SparkSession, checkpoint: str, shards: int) -> None:
     """Change the number of shards of a stopped query, in its own folder.
 
     The state is written anew below the folder, and read back. Then one file is written that makes
@@ -101,33 +96,26 @@ def rescale_in_place(
     """
     opened = Checkpoint(spark, checkpoint)
     _LOG.info("%s: moving %d shards into %d", checkpoint, len(opened.manifest_by_shard), shards)
-    rewrite_in_place(_open_chain(opened), shards, more)
+    rewrite_in_place(_open_chain(opened), shards)
 
 
-def rewrite_in_place(
-    chain: Sequence[Checkpoint], shards: int, more: Mapping[str, Divide] | None = None
-) -> None:
+def rewrite_in_place(chain: Sequence[Checkpoint], shards: int) -> None:
     """Write the state of a stopped query anew, and have the query continue from it.
 
     Args:
         chain: The state of each operator at the newest batch, the last one first.
         shards: The number of shards of each.
-        more: The functions that divide state of kinds that muntin doesn't define, by kind.
     """
     began = time.monotonic()
     spark, checkpoint = chain[0].spark, chain[0].folder
     to = next_home(spark, checkpoint)
-    _write(chain, to, shards, more)
+    _write(chain, to, shards)
     take_place(spark, checkpoint, to)
     _LOG.info("%s: moved in %.1f s", checkpoint, time.monotonic() - began)
 
 
 def fit_checkpoint(
-    spark: SparkSession,
-    checkpoint: str,
-    stored_shards: int | None,
-    shards: int,
-    more: Mapping[str, Divide] | None = None,
+    spark: SparkSession, checkpoint: str, stored_shards: int | None, shards: int
 ) -> None:
     """Rescale a checkpoint if the query that starts from it has another number of shards.
 
@@ -136,7 +124,6 @@ def fit_checkpoint(
         checkpoint: The folder of a query, which may not exist yet.
         stored_shards: The number of its state partitions, as ``read_stored_shards`` returns it.
         shards: The number of shards of the query.
-        more: The functions that divide state of kinds that muntin doesn't define, by kind.
     """
     # Over Spark Connect the query itself refuses another number.
     if stored_shards in (None, shards) or is_connected(spark):
@@ -147,7 +134,7 @@ def fit_checkpoint(
         return  # It has no batch yet, or isn't of muntin: the start of the query reports that.
     # A query that was started as a DataFrame may have more partitions of Spark than shards.
     if state_shards != shards:
-        rescale_in_place(spark, checkpoint, shards, more)
+        rescale_in_place(spark, checkpoint, shards)
 
 
 def _open_chain(opened: Checkpoint) -> list[Checkpoint]:
@@ -156,9 +143,7 @@ def _open_chain(opened: Checkpoint) -> list[Checkpoint]:
     return [Checkpoint(opened.spark, opened.folder, opened.batch, number) for number in operators]
 
 
-def _write(
-    chain: Sequence[Checkpoint], to: str, shards: int, more: Mapping[str, Divide] | None
-) -> Checkpoint:
+def _write(chain: Sequence[Checkpoint], to: str, shards: int) -> Checkpoint:
     """Write a batch's state as a new checkpoint, and read it back."""
     check_count("shards", shards)
     opened, spark = chain[0], chain[0].spark
@@ -169,7 +154,7 @@ def _write(
         renumber(spark, opened.path, to, opened.batch, begun, shards)
 
     counts = [shards] * len(chain)
-    return write_state(spark, chain, to, counts, shards, opened.batch, give_progress, more)
+    return write_state(spark, chain, to, counts, shards, opened.batch, give_progress)
 
 
 class OperatorState(Protocol):
@@ -195,7 +180,6 @@ def write_state(
     partitions: int,
     batch: int,
     give_progress: Callable[[], None],
-    more: Mapping[str, Divide] | None = None,
 ) -> Checkpoint:
     """Write the state of a query as a new checkpoint of Spark, and read it back.
 
@@ -207,9 +191,8 @@ def write_state(
         partitions: The number of Spark's partitions of state, which all operators share.
         batch: The number of the batch whose state it is.
         give_progress: Gives the new checkpoint its identity, source offsets and batch number.
-        more: The functions that divide state of kinds that muntin doesn't define, by kind.
     """
-    divisions = [division_of(one.shards, more) for one in chain]
+    divisions = [division_of(one.shards) for one in chain]
     waiting = f"{to}.moving"
     try:
         texts = [
@@ -240,20 +223,17 @@ def _check_written(opened: Checkpoint, batch: int, written: Mapping[int, str]) -
                 raise missing_blob_error(blob)
 
 
-def division_of(
-    manifests: Sequence[Manifest], more: Mapping[str, Divide] | None = None
-) -> Division:
-    """Return the division of a query's state.
+def division_of(manifests: Sequence[Manifest]) -> Division:
+    """Return the division of a query's state, from the manifests of its shards.
 
-    Args:
-        manifests: The manifests of its shards.
-        more: The functions that divide state of kinds that muntin doesn't define, by kind.
+    Raises:
+        OptionError: When the state is of a kind that this version doesn't have.
     """
-    kind, divisions = manifests[0].kind, {**_DIVISIONS, **(more or {})}
-    if kind not in divisions:
-        hint = "run muntin rescale"
-        raise OptionError("CHECKPOINT", kind, "can't be divided here", hint)
-    return divisions[kind](manifests)
+    kind = manifests[0].kind
+    if kind not in _DIVISIONS:
+        hint = "use the version that wrote it"
+        raise OptionError("CHECKPOINT", kind, "is no kind of state that can be divided", hint)
+    return _DIVISIONS[kind](manifests)
 
 
 def _split_state(

@@ -16,8 +16,17 @@ from pyspark.sql import SparkSession
 
 from muntin.hosts.interrupts import quit_when_terminated_as_init
 from muntin.model.errors import SettingError
+from muntin.model.references import resolve_all
+from muntin.model.secrets import SECRET_NAMES, reveals_secret
 from muntin.spark.host.internals import archive, versions
-from muntin.spark.host.internals.jvm import is_connected, is_running, local_cores, use_python
+from muntin.spark.host.internals.jvm import (
+    is_connected,
+    is_running,
+    local_cores,
+    start_jvm,
+    use_python,
+)
+from muntin.spark.security_settings import refuse_mistyped
 from muntin.spark.stderr_filter import quiet_jvm
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -105,13 +114,13 @@ def session(
         verbose: Whether to print Spark's messages at startup, and each step of its Python
             processes. It has no effect if the JVM already runs.
         **more: More settings, with double underscores for dots, for example
-            ``spark__driver__memory="4g"``.
+            ``spark__driver__memory="4g"``. Write a secret as ``${env:NAME}`` or ``${file:PATH}``.
 
     Returns:
         The session, with the log level at ERROR.
 
     Raises:
-        SettingError: When Spark can't start Java.
+        SettingError: When Spark can't start Java, or a setting for security is mistyped.
 
     Example:
         >>> spark = session(master="local[2]")  # doctest: +SKIP
@@ -127,17 +136,25 @@ def session(
     remote = os.environ.get("SPARK_REMOTE", "").startswith("sc:")
     # The server of Spark Connect has settled the settings of its workers when it started.
     wanted = {**(SESSION_SETTINGS if remote else {**settings(master), **_QUIET}), **_ZONE}
-    wanted |= {name.replace("__", "."): value for name, value in more.items()}
-    for name, value in wanted.items():
-        builder = builder.config(name, value)
+    if not remote:
+        # In event logs and on Spark's page; its own pattern leaves out some names of secrets.
+        wanted["spark.redaction.regex"] = f"(?i){SECRET_NAMES}"
+    own = {name.replace("__", "."): value for name, value in more.items()}
+    refuse_mistyped(own)
+    wanted |= own
+    # A setting that isn't text, such as True, is no reference.
+    wanted |= resolve_all({name: one for name, one in wanted.items() if isinstance(one, str)})
     # The stderr of a JVM that already runs can't be filtered any more.
     starts = not verbose and not is_running() and not remote
     local = str(master).startswith("local") and not is_running() and not remote
     private = private_machine(wanted) if local else nullcontext(dict[str, str]())
     with private as more_settings, quiet_jvm() if starts else nullcontext():
-        for name, value in more_settings.items():
+        wanted |= more_settings
+        for name, value in wanted.items():
             builder = builder.config(name, value)
         try:
+            if not is_running() and not remote:
+                _start_without_secrets(wanted, app, master)
             spark: SparkSession = builder.getOrCreate()
         except PySparkRuntimeError as error:
             if error.getCondition() != "JAVA_GATEWAY_EXITED":
@@ -150,6 +167,15 @@ def session(
         # A session that already ran uses the first python3 on the PATH.
         use_python(spark, sys.executable)
     return spark
+
+
+def _start_without_secrets(wanted: Mapping[str, str], app: str, master: str | None) -> None:
+    """Start the JVM before the session, if a setting is a secret that its arguments would show."""
+    public = {n: one for n, one in wanted.items() if not reveals_secret(n, str(one))}
+    if public.keys() == wanted.keys() or "spark.remote" in wanted:
+        return
+    chosen = {} if master is None else {"spark.master": master}
+    start_jvm({"spark.app.name": app, **chosen, **public})
 
 
 def active_session(spark: SparkSession | None) -> SparkSession:

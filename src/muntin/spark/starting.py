@@ -16,6 +16,7 @@ from muntin.hosts.definition import StartOptions
 from muntin.hosts.seed import FOLDER
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
+from muntin.model.spec import WindowSpec
 from muntin.sinks.kafka import KafkaSink
 from muntin.sinks.sink import check_separate_tables, prepare_sinks
 from muntin.spark.explain import collect_plan
@@ -33,8 +34,11 @@ from muntin.spark.seeding import plant_seed
 from muntin.spark.sinks.writers import check_destination, folders_of
 from muntin.spark.sources.inputs import check_ticks, ending_run
 from muntin.spark.sources.kafka_rows import KAFKA_SOURCE as KAFKA
+from muntin.spark.sources.kafka_rows import list_source_references
 from muntin.spark.writing import Destination, Writer
 
+# The modules of extras that kinds of aggregates import, by the kind.
+_AGGREGATE_MODULES = {"quantile": "datasketches"}
 # Whether watchers get rejected messages even if no sink takes them.
 _SHOWS_REJECTED = ContextVar("muntin_shown", default=False)
 
@@ -180,9 +184,9 @@ def launch(
         else:
             handle.resume(specs)
             prepare_sinks(output.target for output in outputs)
-        handle.executors = Executors(
-            handle.spark, _folders(checkpoint, outputs), _modules(emitted, outputs)
-        )
+        modules = _modules(emitted, outputs, specs)
+        folders, references = _folders(checkpoint, outputs), _references(emitted, outputs)
+        handle.executors = Executors(handle.spark, folders, modules, references)
         handle.executors.check()
         reporter = RemoteReporter(session_of(handle.spark)) if remote else None
         write = Writer(outputs, checkpoint, reporter or handle, shards, remote)
@@ -202,11 +206,25 @@ def _folders(checkpoint: str, outputs: Sequence[Destination]) -> list[str]:
     return [checkpoint, *(folder for o in outputs for folder in folders_of(o.target))]
 
 
-def _modules(emitted: DataFrame, outputs: Sequence[Destination]) -> list[str]:
-    """Return the modules that tasks import for the sources and sinks of a query."""
+def _modules(
+    emitted: DataFrame, outputs: Sequence[Destination], specs: Sequence[CheckedSpec]
+) -> list[str]:
+    """Return the modules that tasks import for the sources, aggregates and sinks of a query."""
+    modules = []
     if reads(emitted, KAFKA):
-        return ["confluent_kafka", "cramjam", "google_crc32c"]
-    return ["confluent_kafka"] if any(isinstance(o.target, KafkaSink) for o in outputs) else []
+        modules += ["confluent_kafka", "cramjam", "google_crc32c"]
+    elif any(isinstance(one.target, KafkaSink) for one in outputs):
+        modules.append("confluent_kafka")
+    windows = (spec for spec in specs if isinstance(spec, WindowSpec))
+    kinds = {one.kind for spec in windows for one in spec.aggregates.values()}
+    return [*modules, *(module for kind, module in _AGGREGATE_MODULES.items() if kind in kinds)]
+
+
+def _references(emitted: DataFrame, outputs: Sequence[Destination]) -> frozenset[str]:
+    """Return the references to secrets that tasks look up."""
+    sinks = (one.target for one in outputs)
+    written = (one.references for one in sinks if isinstance(one, KafkaSink))
+    return list_source_references(emitted).union(*written)
 
 
 def _set_trigger(

@@ -30,6 +30,7 @@ from muntin.model.kinds import Kind
 from muntin.model.pipeline import quote_name
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
+from muntin.sources.source import MALFORMED_DETAIL_COLUMN
 from muntin.spark.host.chain import connect_upstreams
 from muntin.spark.host.plan import Plan
 from muntin.spark.host.schema import (
@@ -42,6 +43,7 @@ from muntin.spark.host.shards import count_shards, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
 from muntin.spark.sources.inputs import Input, OperatorInput, Sent
+from muntin.spark.sources.kafka_rows import KafkaRows
 from muntin.spark.sources.naming import name_expression, resolve_field
 
 
@@ -113,6 +115,9 @@ def _drop_rejected(plan: Plan, spec: WindowSpec, source: OperatorInput) -> Plan:
     """Return the plan without rejected messages, which sends only the columns that it needs."""
     input_ = source.input
     needed = {*spec.types, input_.clock, *(input_.offset or ())}
+    if source.columnar and isinstance(source.read[1], KafkaRows):
+        # The workers have them anyway, and a warning names a rejected message by them.
+        needed |= {"partition", "offset", MALFORMED_DETAIL_COLUMN}
     rest = [name for name in input_.frame.columns if name not in needed]
     # Keep at least one column: rows without any couldn't be counted.
     less = source.without(rest if len(rest) < len(source.sent) else rest[1:])

@@ -45,7 +45,7 @@ class Destination:
     @cached_property
     def target(self) -> Sink | None:
         """The sink; a function is wrapped into one."""
-        return to_sink(self.sink)
+        return to_sink(self.sink, self.kind)
 
     @cached_property
     def columns(self) -> pa.Schema:

@@ -78,6 +78,7 @@ class GroupedSelectList(SelectList):
         super().__init__(scope, select)
         self.window = window
         self.from_call = from_call
+        self._session_end = ksql.find_session_end(select.window)
         self._aliases = {i.alias.lower(): i for i in select.items if i.alias and i.scalar}
         self._struct_names = (
             {"window", "session_window"} if window.name in SPARK_FUNCTIONS else set()
@@ -222,7 +223,8 @@ class GroupedSelectList(SelectList):
         if column_name.lower() == "window_time" and self.from_call:
             return FLINK_ROWTIME
         if self.select.window is not None and column_name.lower() in ksql.KSQL_COLUMNS:
-            return ksql.KSQL_COLUMNS[column_name.lower()]
+            bound = ksql.KSQL_COLUMNS[column_name.lower()]
+            return self._session_end if bound == END and self._session_end else bound
         return column_name.lower() if column_name.lower() in (START, END) else None
 
     def _lower_item(self, item: SelectItem) -> None:
@@ -238,6 +240,8 @@ class GroupedSelectList(SelectList):
             elif isinstance(item.scalar, exp.Column) and bound != _WINDOW_STRUCT:
                 column_name = item.scalar.name.lower()
                 default = ksql.KSQL_COLUMNS.get(column_name, column_name)
+                if bound == self._session_end:
+                    default = column_name
             self.add_output(item, name or default, bound)
             return
         if find_aggregate_name(item.scalar):

@@ -10,12 +10,13 @@ from dataclasses import replace
 
 from sqlglot.tokens import TokenType
 
-from muntin.model.axis import phrase
+from muntin.model.axis import HOUR, SECOND, phrase
 from muntin.sql.catalog import ResolvedRelation
 from muntin.sql.cursor import Cursor
 from muntin.sql.intervals import Interval, parse_time_interval
 from muntin.sql.syntax import Argument, Emit, WindowCall, WindowClause, WithinClause
 
+_PART = 12 * HOUR
 KSQL_COLUMNS = {"windowstart": "window_start", "windowend": "window_end"}
 _WINDOW = (
     "write WINDOW TUMBLING (SIZE 1 HOUR), HOPPING (SIZE 1 HOUR, ADVANCE BY 5 MINUTES) or "
@@ -84,6 +85,17 @@ def _measure_size(clause: WindowClause) -> int:
     """Return the size of a window, or the gap of sessions, in microseconds."""
     sizes = [a.value for a in clause.call.arguments if a.label in ("SIZE", "GAP")]
     return sum(size.value for size in sizes if isinstance(size, Interval))
+
+
+def find_session_end(clause: WindowClause | None) -> str | None:
+    """Return ksqlDB's end of a session over results, which is its last message, if it has one."""
+    if clause is None or clause.call.name != "SESSION":
+        return None
+    # SQL subtracts a whole day by the calendar of the session's zone, and a shorter time exactly.
+    parts, rest = divmod(_measure_size(clause), _PART)
+    lengths = [*[_PART] * parts, rest]
+    texts = (f"INTERVAL '{n // SECOND}.{n % SECOND:06d}' SECOND" for n in lengths)
+    return f"(window_end - {' - '.join(texts)})"
 
 
 def find_extra_lateness(clause: WindowClause, emit: Emit | None) -> int:

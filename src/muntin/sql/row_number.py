@@ -154,6 +154,9 @@ def _lower_window_rows(
         hint = "measure the windows in time, or aggregate: top_k(...), collect_list(...)"
         scope.fail(call.span, "windows measured in rows don't show their rows", hint)
     keys = _collect_keys(scope, select, binding, partition, ranking)
+    offset = binding.offset or options.offset
+    if offset is not None:
+        ranking = _order_by_arrival(ranking, binding.time, offset[-1])
     try:
         spec = WindowSpec(
             keys=tuple(key.name for key in keys),
@@ -162,7 +165,7 @@ def _lower_window_rows(
             aggregates=_build_aggregates(ranking),
             firing=lower_emit(scope.text, select.emit, axis),
             nulls="group",
-            **{**options.options, "offset": binding.offset or options.offset},
+            **{**options.options, "offset": offset},
         )
         refuse(spec)
     except OptionError as error:
@@ -174,6 +177,15 @@ def _lower_window_rows(
         resolved.relation, spec, tuple(keys), where, clock=options.clock, ranking=ranking
     )
     return windowing, binding
+
+
+def _order_by_arrival(ranking: Ranking, time: str | None, offset: str) -> Ranking:
+    """Return a numbering that orders rows of equal times by their arrival, as Flink does."""
+    last = ranking.by[-1].strip("`").lower() if ranking.by else None
+    if time is None or last != time.lower() or ranking.function != "ROW_NUMBER":
+        return ranking
+    by, ascending = (*ranking.by, quote_name(offset)), (*ranking.ascending, ranking.ascending[-1])
+    return replace(ranking, by=by, ascending=ascending)
 
 
 def _collect_keys(

@@ -18,12 +18,14 @@ from __future__ import annotations
 
 from muntin.standalone.aggregators import SessionAggregator, WindowedAggregator
 from muntin.standalone.join_windows import JoinWindow, SessionJoinWindow
+from muntin.standalone.message_table import MessageTable
 from muntin.standalone.operator import Flushed
 from muntin.standalone.sentence import Windowed, join, windowed
 
 __all__ = [
     "Flushed",
     "JoinWindow",
+    "MessageTable",
     "SessionAggregator",
     "SessionJoinWindow",
     "Windowed",

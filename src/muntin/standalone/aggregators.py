@@ -3,31 +3,98 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import polars as pl
 
 from muntin.engine.clocks import read_machine_clock
+from muntin.model import aggregates
 from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.policies import ages_of
-from muntin.model.sessions import Sessions
+from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.spec import WindowSpec
+from muntin.standalone.fields import MAX_TIME, MIN_TIME
 from muntin.standalone.input_fields import InputFields
 from muntin.standalone.input_stream import InputStream
-from muntin.standalone.offsets import add_offsets
 from muntin.standalone.operator import (
     MAX_BUFFERED,
+    Receiver,
     StandaloneOperator,
     TimeLike,
     to_key_frame,
 )
-from muntin.standalone.pending_outputs import Receiver
-from muntin.standalone.screen import RejectionFilter
 from muntin.standalone.sentence import refuse_zones
 from muntin.standalone.stored_aggregation import StoredAggregation
 from muntin.stores import KeyValue, KeyValueBlobs
+
+START_OFFSET, LAST_OFFSET = "start_offset", "last_offset"
+
+
+class RejectionFilter:
+    """Predicts which single messages of a query may be rejected, so that they aren't buffered.
+
+    Messages that are certain to be accepted are buffered, which makes them cheap. The decision
+    uses only the message's values and position; in doubt the message isn't buffered.
+    """
+
+    def __init__(self, spec: WindowSpec, stream: InputStream) -> None:
+        self._spec = spec
+        self._stream = stream
+        # Times near the ends of a datetime's range may have windows outside of it.
+        reach = stream.fields.reach
+        self._first, self._last = MIN_TIME + reach, MAX_TIME - reach
+        self._watermark: int | None = None
+
+    def set_watermark(self, watermark: int | None) -> None:
+        """Record the watermark after the buffer was processed."""
+        self._watermark = watermark
+
+    def may_reject(self, time: int | str | None) -> bool:
+        """Return whether the last message may be rejected."""
+        spec, stream = self._spec, self._stream
+        if stream.future or not stream.is_readable():
+            return True
+        if spec.axis == "rows":
+            return spec.offset is not None
+        if stream.fields.gap is not None:
+            gap = stream.get_last(stream.fields.gap)
+            if gap.__class__ is not int or not 0 < gap <= LONGEST_GAP:
+                return True
+        if time.__class__ is not int or not self._first <= time <= self._last:
+            return True
+        return self._is_late(time)
+
+    def _is_late(self, time: int) -> bool:
+        """Return whether all windows may refuse a time, by the watermark before it."""
+        spec, watermark = self._spec, self._watermark
+        if watermark is None or time - spec.lateness > watermark:
+            self._watermark = time - spec.lateness
+        if watermark is None or time >= watermark:
+            return False
+        windows = spec.uniform_windows
+        return windows.moves or time < windows.last_end(watermark - spec.firing.grace)
+
+
+def _add_offsets(spec: WindowSpec) -> WindowSpec:
+    """Return the query with the aggregates ``start_offset`` and ``last_offset`` added.
+
+    Source: the Samza SQL window operator design, "Window Metadata".
+
+    Raises:
+        OptionError: When messages have no offsets, or the names are taken.
+    """
+    if spec.offset is None:
+        hint = 'give windowed(…, offset=("partition", "offset"))'
+        raise OptionError("offsets", True, "asks for what messages don't have", hint)
+    for name in (START_OFFSET, LAST_OFFSET):
+        if name in spec.aggregates or name in spec.keys:
+            raise OptionError("offsets", True, f"adds {name!r}, which is there", "rename it")
+    number = spec.offset[1]
+    added = {START_OFFSET: aggregates.min(number), LAST_OFFSET: aggregates.max(number)}
+    return replace(spec, aggregates={**spec.aggregates, **added})
 
 
 class AggregatingOperator(StandaloneOperator):
@@ -50,7 +117,7 @@ class AggregatingOperator(StandaloneOperator):
         offsets: bool = False,
     ) -> None:
         self._check(spec)
-        spec = add_offsets(spec) if offsets else spec
+        spec = _add_offsets(spec) if offsets else spec
         super().__init__(store, name, downstream, errors, clock)
         self.spec = spec
         # Single messages outside of these times are processed at once, given a downstream.

@@ -17,13 +17,13 @@ from muntin.standalone.input_fields import InputFields
 from muntin.standalone.input_stream import InputStream
 from muntin.standalone.operator import (
     MAX_BUFFERED,
+    PendingOutputs,
+    Receiver,
     StandaloneOperator,
     TimeLike,
     to_key_frame,
 )
-from muntin.standalone.pending_outputs import PendingOutputs, Receiver
 from muntin.standalone.stored_join import PendingMessages, StoredJoin
-from muntin.standalone.stored_windows import StepRows
 from muntin.stores import KeyValue, KeyValueBlobs
 
 
@@ -63,7 +63,7 @@ class JoiningOperator(StandaloneOperator):
                 stream = InputStream(fields, clock, schemas.get(side), self.store, blob_name)
                 self._streams[side] = stream
             outputs = SIDES if window_outputs else ()
-            self._sent = {side: PendingOutputs() for side in outputs}
+            self._outputs |= {side: PendingOutputs() for side in outputs}
             blobs = KeyValueBlobs(self.store, name=name)
             self._windows = StoredJoin(spec, suffix, blobs, outputs)
             if self._open_windows():
@@ -190,23 +190,11 @@ class JoiningOperator(StandaloneOperator):
         if side is None:
             return super().get_result()
         self._get_stream(side)
-        if side not in self._sent:
+        if side not in self._outputs:
             hint = "make the operator with window_outputs=True"
             raise OptionError("side", side, "has no output by itself", hint)
         self._catch_up()
-        return self._sent[side].to_frame(
-            self._windows.empty.sides[side] if self._windows.is_open else pl.DataFrame()
-        )
-
-    def _queue_outputs(self, step: StepRows) -> None:
-        super()._queue_outputs(step)
-        for side, sent in self._sent.items():
-            sent.add(step.sides[side])
-
-    def _clear_outputs(self) -> None:
-        super()._clear_outputs()
-        for sent in self._sent.values():
-            sent.clear()
+        return self._to_frame(side)
 
     @property
     def watermarks(self) -> dict[SideName, int | None]:

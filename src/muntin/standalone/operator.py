@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, NoReturn
@@ -15,12 +16,13 @@ from typing import Any, NamedTuple, NoReturn
 import polars as pl
 
 from muntin import stores
+from muntin.engine.named_rows import iter_named_rows
+from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.closeable import Closeable
-from muntin.model.errors import MuntinError, OptionError, SelectorDisabledError
+from muntin.model.errors import MuntinError, OptionError, RefusedError, SelectorDisabledError
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 from muntin.standalone.fields import parse_micros
-from muntin.standalone.pending_outputs import PendingOutputs, Receiver
 from muntin.standalone.stored_windows import StepRows, StoredWindows
 from muntin.stores import KeyValue
 
@@ -29,7 +31,8 @@ _log = logging.getLogger("muntin.standalone")
 # The most single messages to buffer: enough to make the cost of a step per message small.
 MAX_BUFFERED = 32_768
 
-
+Receiver = Callable[[dict[str, Any]], Any]
+"""Receives one output as a dictionary; refuses it by returning ``False`` or RefusedError."""
 TimeLike = int | datetime | str | None
 """A position: microseconds, a datetime or ISO 8601 text; on the rows axis a number."""
 
@@ -57,6 +60,65 @@ def to_key_frame(option: str, names: Sequence[str], key: Any) -> pl.DataFrame | 
     return pl.DataFrame([dict(zip(names, values, strict=True))])
 
 
+class PendingOutputs:
+    """Rows in the order in which they were added, until they are sent or cleared.
+
+    Guarantees:
+        - Rows are sent in order, each once: a refused row is the first to be sent next time.
+
+    Example:
+        >>> outputs = PendingOutputs()
+        >>> outputs.add(pl.DataFrame({"n": [1, 2, 3]}))
+        >>> outputs.send(lambda row: row["n"] < 2), len(outputs)
+        (False, 2)
+    """
+
+    def __init__(self) -> None:
+        self._frames: deque[pl.DataFrame] = deque()
+        self._sent = 0  # rows of the first frame
+
+    def __len__(self) -> int:
+        return sum(map(len, self._frames)) - self._sent
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Append rows to the queue."""
+        if len(frame):
+            self._frames.append(frame)
+
+    def to_frame(self, nothing: pl.DataFrame) -> pl.DataFrame:
+        """Return all queued rows, or ``nothing`` if there are none."""
+        if not self._frames:
+            return nothing
+        return pl.concat(self._frames)[self._sent :]
+
+    def clear(self) -> None:
+        """Discard all rows."""
+        self._frames.clear()
+        self._sent = 0
+
+    def send(self, receiver: Receiver) -> bool:
+        """Send row by row, continuing after the last sent one, until one is refused.
+
+        Raises:
+            Exception: Any exception of the receiver except a refusal; that row stays queued.
+        """
+        while self._frames:
+            for row in iter_named_rows(self._frames[0][self._sent :]):
+                if not _is_accepted(receiver, row):
+                    return False
+                self._sent += 1
+            self._frames.popleft()
+            self._sent = 0
+        return True
+
+
+def _is_accepted(receiver: Receiver, row: dict[str, Any]) -> bool:
+    try:
+        return receiver(row) is not False
+    except RefusedError:
+        return False
+
+
 class StandaloneOperator(Closeable):
     """The common part of all operators: the clock, outputs, flushing, recovery.
 
@@ -78,11 +140,12 @@ class StandaloneOperator(Closeable):
         self.store = stores.memory() if store is None else store
         self._clock = clock
         self._downstream = downstream
-        self._errors = errors
+        receivers = {REJECTED: errors, RESULTS: downstream}
+        self._receivers = {kind: one for kind, one in receivers.items() if one is not None}
         self._name = name
         # Messages are accepted while no output waits for the downstream.
         self._accepting = True
-        self._results, self._rejects = PendingOutputs(), PendingOutputs()
+        self._outputs = {kind: PendingOutputs() for kind in (RESULTS, REJECTED)}
         self._failed = False
         self._flushed: dict[Any, Any] = {}
 
@@ -129,7 +192,7 @@ class StandaloneOperator(Closeable):
             of both sides and ``emission``. With a downstream: the outputs that wait to be sent.
         """
         self._catch_up()
-        return self._results.to_frame(self._windows.empty.results)
+        return self._to_frame(RESULTS)
 
     @property
     def rejected(self) -> pl.DataFrame:
@@ -139,7 +202,7 @@ class StandaloneOperator(Closeable):
         ``unread`` the text of values that couldn't be read (which are null in their field).
         """
         self._catch_up()
-        return self._rejects.to_frame(self._windows.empty.rejected)
+        return self._to_frame(REJECTED)
 
     def flush(self) -> Flushed:
         """Clear the outputs, and make the state durable with the offsets, in one atomic write.
@@ -158,11 +221,9 @@ class StandaloneOperator(Closeable):
         self._drain()
         if not self._deliver():
             self._refuse()
-        nothing = self._windows.empty
-        cleared = Flushed(
-            self._results.to_frame(nothing.results), self._rejects.to_frame(nothing.rejected)
-        )
-        self._clear_outputs()
+        cleared = Flushed(self._to_frame(RESULTS), self._to_frame(REJECTED))
+        for outputs in self._outputs.values():
+            outputs.clear()
         self._checkpoint()
         return cleared
 
@@ -249,17 +310,15 @@ class StandaloneOperator(Closeable):
         self._failed = True  # a step that fails leaves its windows partly changed
         step_outputs = take()
         self._failed = False
-        for step in step_outputs:
-            self._queue_outputs(step)
+        for rows in step_outputs:
+            for kind, outputs in self._outputs.items():
+                outputs.add(rows[kind])
         self._note_step()
 
-    def _queue_outputs(self, step: StepRows) -> None:
-        self._results.add(step.results)
-        self._rejects.add(step.rejected)
-
-    def _clear_outputs(self) -> None:
-        self._results.clear()
-        self._rejects.clear()
+    def _to_frame(self, kind: str) -> pl.DataFrame:
+        """Return the outputs of a kind that wait, or an empty frame with its columns."""
+        nothing = self._windows.empty.get(kind, pl.DataFrame())
+        return self._outputs[kind].to_frame(nothing)
 
     def _deliver(self) -> bool:
         """Send queued outputs, then flush (step 7); no message is accepted while outputs wait.
@@ -269,10 +328,9 @@ class StandaloneOperator(Closeable):
         if not self._has_receiver:
             return True
         self._accepting = False  # also when a receiver raises
-        if self._errors is not None and not self._rejects.send(self._errors):
-            return False
-        if self._downstream is not None and not self._results.send(self._downstream):
-            return False
+        for kind, receiver in self._receivers.items():
+            if not self._outputs[kind].send(receiver):
+                return False
         self._accepting = True
         if self._windows.is_open and self._downstream is not None:
             self._checkpoint()
@@ -281,13 +339,12 @@ class StandaloneOperator(Closeable):
     @property
     def _has_receiver(self) -> bool:
         """True if the operator sends outputs itself."""
-        return self._downstream is not None or self._errors is not None
+        return bool(self._receivers)
 
     @property
     def _has_pending(self) -> bool:
         """True if outputs wait for a receiver."""
-        rejects = self._errors is not None and len(self._rejects) > 0
-        return rejects or (self._downstream is not None and len(self._results) > 0)
+        return any(len(self._outputs[kind]) for kind in self._receivers)
 
     def _checkpoint(self) -> None:
         self.store.flush()

@@ -8,11 +8,9 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.output import Shard, ShardOutput
+from muntin.engine.operator import REJECTED, RESULTS, ShardState, Task, TaskWatermark
 from muntin.engine.results import no_results
-from muntin.engine.windows.combine import Combiner
-from muntin.engine.windows.dedup import each_of, step_each
-from muntin.engine.windows.operator import make_combiner, open_shard
+from muntin.engine.windows.operator import WindowOperator
 from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Sessions
@@ -60,10 +58,13 @@ class StoredAggregation(StoredWindows):
             schema[_ROW] = pl.Int64()
             horizon = InputFields.of_query(spec).reach + spec.firing.retention
             self._retained = RetainedMessages(spec, self._messages, self._cache, horizon)
-        self.combiner: Combiner = make_combiner(spec, pl.Schema(schema))
-        self.shard: Shard = open_shard(self.combiner, self.blobs, self._cache)
-        nothing = ShardOutput(no_results(self.combiner), self.combiner.nothing_rejected, None, None)
-        self._finish_opening(self.shard.state, self._to_step_rows(nothing))
+        self.operator = WindowOperator(spec, schema)
+        self.combiner = self.operator.combiner
+        self.window_step = self.operator.open(ShardState("", 0, self.blobs, self._cache))
+        self.shard = self.window_step.shard
+        rejected = self.combiner.nothing_rejected.with_columns(columns.number(columns.WATERMARK))
+        nothing = {RESULTS: no_results(self.combiner), REJECTED: rejected}
+        self._finish_opening(self.shard.state, nothing)
 
     @property
     def next_offsets(self) -> dict[Any, int]:
@@ -77,8 +78,8 @@ class StoredAggregation(StoredWindows):
     def process_each(self, messages: pl.DataFrame) -> list[StepRows]:
         """Process single messages as if each were a batch of its own."""
         # Of several clocks the slowest may let the watermark pass many windows.
-        each = None if self.spec.clocks else each_of(self.shard)
-        together = each is not None and each.takes_each(self.clock.read(self.shard.state))
+        wall = self.clock.read(self.shard.state)
+        together = not self.spec.clocks and self.window_step.takes_each(wall)
         steps = split_steps(messages, self.combiner, self.shard, together=together)
         return [self._step(part, each=emits_each) for part, emits_each in steps]
 
@@ -104,7 +105,7 @@ class StoredAggregation(StoredWindows):
     ) -> pl.DataFrame:
         """Return the windows that overlap a range; see ``Shard.snapshot``."""
         if not self.is_open:
-            return self.empty.results.drop(columns.EMISSION, columns.REVISION)
+            return self.empty[RESULTS].drop(columns.EMISSION, columns.REVISION)
         if only is not None:
             named = zip(self.spec.keys, self.combiner.message_keys, strict=False)
             types = {key: self.combiner.schema[name] for key, name in named}
@@ -140,15 +141,15 @@ class StoredAggregation(StoredWindows):
             messages = messages.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(_ROW))
         new = self._select_new(messages)
         if each:
-            output = step_each(self.shard, messages, wall)
+            rows = self.window_step.run_each(messages, wall).rows
         else:
-            combined = self.combiner.combine(messages, state.watermark, state.offsets)
-            if latest is not None:
-                combined.reached = latest
-            output = self.shard.step([combined], wall, final=final)
+            judged = TaskWatermark(True, state.judging)
+            task = Task("", 0, 1, lambda: judged, lambda: latest)
+            parts = self.operator.prepare([messages], task)
+            rows = self.window_step.run(parts, wall, final=final).rows
         if self._retained is not None:
-            self._retain(self._retained, new, output, final)
-        return self._to_step_rows(output)
+            self._retain(self._retained, new, rows[REJECTED], final)
+        return self._to_step_rows(rows)
 
     def _select_new(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Return the messages that weren't taken before; all, unless messages are kept."""
@@ -157,12 +158,12 @@ class StoredAggregation(StoredWindows):
         return messages.filter(~self.shard.state.offsets.find_repeated(messages, *self.spec.offset))
 
     def _retain(
-        self, retained: RetainedMessages, new: pl.DataFrame, output: ShardOutput, final: bool
+        self, retained: RetainedMessages, new: pl.DataFrame, rejected: pl.DataFrame, final: bool
     ) -> None:
         if final:
             retained.clear()
         else:
-            taken = new.join(output.rejected.select(_ROW), on=_ROW, how="anti")
+            taken = new.join(rejected.select(_ROW), on=_ROW, how="anti")
             if self.spec.axis == "rows":
                 assert self.spec.offset is not None
                 offset = pl.col(self.spec.offset[1]).cast(pl.Int64)
@@ -203,14 +204,12 @@ class StoredAggregation(StoredWindows):
             position = self.shard.state.offsets.next_offset(partition)
         return None if position is None else position - self.spec.firing.retention
 
-    def _to_step_rows(self, output: ShardOutput) -> StepRows:
-        watermark = pl.coalesce(WATERMARK_COLUMN, pl.lit(output.judged, dtype=pl.Int64)).cast(
-            self._time_type
-        )
-        rejected = output.rejected.select(
+    def _to_step_rows(self, rows: StepRows) -> StepRows:
+        watermark = pl.coalesce(WATERMARK_COLUMN, columns.WATERMARK).cast(self._time_type)
+        rejected = rows[REJECTED].select(
             *self._visible,
             columns.REASON,
             watermark.alias(columns.WATERMARK),
             pl.col(UNREAD_COLUMN).alias("unread"),
         )
-        return StepRows(cast_bounds(output.results, self._bound_type), rejected)
+        return {RESULTS: cast_bounds(rows[RESULTS], self._bound_type), REJECTED: rejected}

@@ -10,20 +10,22 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.joins import reading as join_reading
-from muntin.engine.joins.joiner import SIDE, Joiner, SideArrival
-from muntin.engine.joins.operator import open_join_shard
-from muntin.engine.joins.partitioned import PartitionedJoinShard
+from muntin.engine.joins.joiner import SIDE
+from muntin.engine.joins.operator import JoinOperator, build_window_output
 from muntin.engine.joins.reading import AxisRange
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.joins.strategy import SideFrames
-from muntin.engine.joins.window_output import build_window_output
-from muntin.engine.output import EnteringMessages
+from muntin.engine.operator import REJECTED, RESULTS, Part, ShardState, Task
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.standalone.frame_builder import UNREAD_COLUMN, WATERMARK_COLUMN, FrameBuilder
 from muntin.standalone.join_cuts import split_join_steps
 from muntin.standalone.stored_windows import StepRows, StoredWindows, cast_bounds
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
+
+
+def _make_task(side: SideName, reached: int | None = None) -> Task:
+    return Task(side, 0, 1, reached=lambda: reached)
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,16 @@ class StoredJoin(StoredWindows):
             self._visible[side] = list(schema)
             types = {name: str(kind) for name, kind in schema.items()}
             spec = spec.with_side(side, replace(spec.side(side), types=types))
-        self.joiner = Joiner(spec, {s: builders[s].schema for s in SIDES}, self.suffix)
-        self.shard: JoinShard | PartitionedJoinShard = open_join_shard(
-            self.joiner, self.blobs, FrameCache()
-        )
-        results, rejected = self.joiner.make_empty_results(), self.joiner.empty_rejected
-        sides = {side: self._build_window_output(side, []) for side in self.outputs}
-        step = StepRows(self._hide_columns(results), self._format_rejected(rejected), sides)
-        self._finish_opening(self.shard.state, step)
+        schemas = {side: builders[side].schema for side in SIDES}
+        outputs = {side: self._visible[side] for side in self.outputs}
+        self.operator = JoinOperator(spec, schemas, self.suffix, window_outputs=outputs)
+        self.joiner = self.operator.joiner
+        self.join_step = self.operator.open(ShardState("", 0, self.blobs, FrameCache()))
+        self.shard = self.join_step.shard
+        nothing = {RESULTS: self.joiner.make_empty_results(), REJECTED: self.joiner.empty_rejected}
+        for side, names in outputs.items():
+            nothing[side] = build_window_output(self.joiner, side, names, [])
+        self._finish_opening(self.shard.state, nothing)
 
     @property
     def watermarks(self) -> dict[SideName, int | None]:
@@ -145,27 +149,19 @@ class StoredJoin(StoredWindows):
         latest: Mapping[SideName, int] | None = None,
     ) -> StepRows:
         wall = self.clock.read(self.shard.state)
-        arrived: dict[SideName, list[SideArrival]] = {side: [] for side in SIDES}
+        parts: list[Part] = []
         for side, frame in (messages or {}).items():
-            arrived[side] = [self.joiner.arrive(side, frame)]
-        for side, moment in (latest or {}).items():
-            nothing = self.joiner.make_empty_messages(side)
-            aside = self.joiner.make_empty_rejected(side)
-            arrived[side] = [SideArrival(nothing, rejected=aside, reached=moment)]
-        step = self.shard.step(arrived, wall, final=final)
-        sides = {
-            side: self._build_window_output(side, step.entering[side]) for side in self.outputs
-        }
-        return StepRows(
-            self._hide_columns(step.results), self._format_rejected(step.rejected), sides
-        )
+            parts += self.operator.prepare([frame], _make_task(side))
+        for side, time in (latest or {}).items():
+            parts += self.operator.prepare([], _make_task(side, time))
+        return self._to_step_rows(self.join_step.run(parts, wall, final=final).rows)
 
-    def _build_window_output(
-        self, side: SideName, entering: Sequence[EnteringMessages]
-    ) -> pl.DataFrame:
-        """Return the outputs of a side's own windows."""
-        sent = build_window_output(self.joiner, side, self._visible[side], entering)
-        return self._cast_bounds(side, sent)
+    def _to_step_rows(self, rows: StepRows) -> StepRows:
+        return {
+            RESULTS: self._hide_columns(rows[RESULTS]),
+            REJECTED: self._format_rejected(rows[REJECTED]),
+            **{side: self._cast_bounds(side, rows[side]) for side in self.outputs},
+        }
 
     def _cast_keys(self, side: SideName, keys: pl.DataFrame) -> pl.DataFrame:
         kinds = self.joiner.schemas[side]

@@ -1,4 +1,4 @@
-"""The stored windows of an operator: a shard of the engine on one store, with a manual clock.
+"""The stored windows of an operator of the engine: one shard on a store, with a manual clock.
 
 Messages arrive as frames and outputs leave as frames, in the types of the messages. This module
 doesn't depend on how outputs are used.
@@ -8,25 +8,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.operator import REJECTED, RESULTS
 from muntin.engine.state import State
-from muntin.model.joins import SideName
 from muntin.state.blobs import Blobs
 
 # The clock of steps until it is set.
 _UNSET = -(2**62)
 
 
-class StepRows(NamedTuple):
-    """The outputs of a step; for a join also those of its sides' own windows, if requested."""
-
-    results: pl.DataFrame
-    rejected: pl.DataFrame
-    sides: Mapping[SideName, pl.DataFrame] = {}
+StepRows = Mapping[str, pl.DataFrame]
+"""The outputs of a step by kind: results, rejected messages, and the sides whose windows emit."""
 
 
 class ManualClock:
@@ -71,12 +67,15 @@ class StoredWindows(ABC):
     def __init__(self, blobs: Blobs, results: Sequence[str], rejected: Sequence[str]) -> None:
         self.blobs = blobs
         self.clock = ManualClock()
-        self.empty = StepRows(_empty_frame(results), _empty_frame([*rejected, "unread"]))
+        self.empty: StepRows = {
+            RESULTS: _empty_frame(results),
+            REJECTED: _empty_frame([*rejected, "unread"]),
+        }
         self._state: State | None = None
 
-    def _finish_opening(self, state: State, empty: StepRows) -> None:
+    def _finish_opening(self, state: State, nothing: StepRows) -> None:
         self.clock.resume(state)
-        self._state, self.empty = state, empty
+        self._state, self.empty = state, self._to_step_rows(nothing)
 
     @property
     def is_open(self) -> bool:
@@ -109,6 +108,10 @@ class StoredWindows(ABC):
     @abstractmethod
     def _step(self) -> StepRows:
         """Run a step without messages."""
+
+    @abstractmethod
+    def _to_step_rows(self, rows: StepRows) -> StepRows:
+        """Convert rows of the engine to the types of the messages, without internal columns."""
 
 
 def cast_bounds(windows: pl.DataFrame, time_type: pl.DataType) -> pl.DataFrame:

@@ -16,7 +16,7 @@ from muntin.state.blobs import Blobs, list_blobs
 
 # Format 1 described the query in prose; format 2 differed by kind of query.
 MANIFEST_FORMAT = 3
-StateKind = Literal["windows", "join", "tables", "windowing", "messages", "pages"]
+StateKind = Literal["windows", "join", "tables", "messages", "pages"]
 
 
 class Run(NamedTuple):
@@ -118,11 +118,6 @@ def parse_manifest(text: str, kind: StateKind | None = None) -> Manifest:
                 name: [_parse_run(run) for run in runs] for name, runs in tables.items()
             }
             manifest.parts = [(partition, part) for partition, part in manifest.parts]
-            # Earlier versions stored these counts of the windowing application elsewhere.
-            for name, n in zip(
-                ("inserted", "deleted"), manifest.extra.pop("totals", ()), strict=False
-            ):
-                manifest.counts[name] = n
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StateCorruptedError(
             "the manifest of a shard can't be read: it was damaged"

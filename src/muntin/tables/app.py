@@ -10,7 +10,8 @@ import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, OutsideStreamError
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 ErrorPolicy = Literal["raise", "reject"]
 
+RESTING: Final = timedelta(minutes=10)
+"""The default of ``App(idle=)``: with this very object, time stands still while no event comes."""
+
 
 class App:
     """A set of tables, and of agents that write them.
@@ -45,7 +49,10 @@ class App:
         max_ahead: How far ahead of the wall clock a time may be. Later times are rejected as
             ``future`` and don't move the watermark. ``None`` accepts any time.
         idle: How long a clock (a topic, or a time in values) may rest, by the wall clock, until the
-            tables that it writes stop waiting for it. ``None`` waits forever.
+            tables that it writes stop waiting for it. If you give it and no event has come for that
+            long, the tables' watermarks follow the wall clock, so that the last windows close too:
+            in this process at each ``tick()``, on Spark every second. By default, tables stop
+            waiting after ten minutes, and time stands still in silence. ``None`` waits forever.
         errors: How to handle an exception in an agent: ``raise`` ends the run without committing
             the batch; ``reject`` rejects the event and continues with the next one.
 
@@ -69,7 +76,7 @@ class App:
         source: Memory | Mapping[str, Any] | None = None,
         lateness: Duration = "0 seconds",
         max_ahead: Duration | None = "15 minutes",
-        idle: Duration | None = "10 minutes",
+        idle: Duration | None = RESTING,
         errors: ErrorPolicy = "raise",
     ) -> None:
         self.name = require_name(name, "app")
@@ -81,6 +88,7 @@ class App:
         self.lateness = micros("lateness", lateness)
         self.max_ahead = None if max_ahead is None else micros("max_ahead", max_ahead)
         self.idle = None if idle is None else micros("idle", idle)
+        self.follows_wall_clock = idle is not None and idle is not RESTING
         if errors not in ("raise", "reject"):
             raise OptionError("errors", errors, "isn't known", 'give "raise" or "reject"')
         self.errors = errors
@@ -298,7 +306,10 @@ class App:
     def get_rules(self) -> Rules:
         """Return the definitions and options that all partitions share."""
         lateness = {topic.name: topic.lateness for topic in self.topics.values()}
-        return Rules(dict(self.tables), lateness, self.max_ahead, self.clocks, self.idle)
+        return Rules(
+            dict(self.tables), lateness, self.max_ahead, self.clocks, self.idle,
+            self.follows_wall_clock,
+        )  # fmt: skip
 
     def open(
         self,

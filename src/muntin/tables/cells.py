@@ -47,6 +47,15 @@ MISSING = _Placeholder("MISSING")
 """The value of an entry that doesn't exist."""
 
 
+def sort_keys(keys: Iterable[Any]) -> list[Any]:
+    """Sort keys, by their stored form if they can't be compared."""
+    keys = list(keys)
+    try:
+        return sorted(keys)
+    except TypeError:
+        return sorted(keys, key=ordered.encode_part)
+
+
 def to_frame(entries: ValuesByPosition, codec: ValueCodec) -> pl.DataFrame:
     """Convert changed entries to a frame; ``GONE`` marks a deleted entry."""
     positions: list[int] = []

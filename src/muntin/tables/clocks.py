@@ -90,6 +90,7 @@ def compute_table_watermark(
     moved: Mapping[str, int],
     wall: int,
     idle: int | None,
+    silence: int = 0,
 ) -> int:
     """Return the watermark of a table: that of its slowest clock that isn't idle.
 
@@ -99,6 +100,7 @@ def compute_table_watermark(
         moved: When each clock last advanced, by the wall clock.
         wall: The wall clock.
         idle: How long a clock may rest until the table stops waiting for it; ``None`` for forever.
+        silence: How far the watermark follows the wall clock once all clocks are idle.
 
     Example:
         >>> watermarks, moved = {"a": 7, "b": 3}, {"a": 100, "b": 50}
@@ -106,12 +108,15 @@ def compute_table_watermark(
         3
         >>> compute_table_watermark("ab", watermarks, moved, 100, 50)
         7
+        >>> compute_table_watermark("ab", watermarks, moved, 160, 50, silence=10)
+        17
     """
     present = [feed for feed in feeds if feed in watermarks]
     active = [feed for feed in present if idle is None or wall - moved.get(feed, wall) < idle]
     if active:
         return min(watermarks[feed] for feed in active)
-    return max((watermarks[feed] for feed in present), default=MIN_POSITION)
+    latest = max((watermarks[feed] for feed in present), default=MIN_POSITION)
+    return latest if latest == MIN_POSITION else latest + silence
 
 
 def is_same_function(one: Callable[..., Any] | None, other: Callable[..., Any] | None) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
+from muntin.model.axis import MIN_POSITION
 from muntin.model.errors import OptionError
 from muntin.state.manifest import Manifest
 from muntin.tables import copartition
@@ -98,6 +99,7 @@ class TableDivision:
             "batch": max(one["batch"] for one in extras),
             "marks": _merge_clocks(one["marks"] for one in extras),
             "moved": _merge_clocks(one["moved"] for one in extras),
+            "silent_since": max(one.get("silent_since", MIN_POSITION) for one in extras),
             "zones": {topic: zone for one in extras for topic, zone in one["zones"].items()},
             "tables": {
                 name: _merge_entries(

@@ -30,6 +30,7 @@ from muntin.tables.cells import (
     ValuesByPosition,
     from_frame,
     keep_newest_entries,
+    sort_keys,
     to_frame,
 )
 from muntin.tables.typed import ValueCodec
@@ -146,6 +147,10 @@ class Entries:
             value = MISSING if base is None else base.get(key, MISSING)
         return MISSING if value is GONE else value
 
+    def put(self, position: int, key: Any, value: Any) -> None:
+        """Set one value; ``GONE`` deletes it."""
+        self.pair(position)[0][key] = value
+
     def values_at(self, position: int) -> PositionValues:
         """Return all values at a position."""
         self._load(position // self.span)
@@ -176,7 +181,7 @@ class Entries:
     def commit(self) -> None:
         """Write the changes to the journal, and add them to the committed values."""
         by_segment: dict[int, dict[int, PositionValues]] = {}
-        for position, values in self.iterate_changes():
+        for position, values in Entries.iterate_changes(self):
             by_segment.setdefault(position // self.span, {})[position] = values
         for segment, changed in by_segment.items():
             if self._is_stored:
@@ -239,6 +244,75 @@ class Entries:
         self._checked.discard(segment)
         for position in [p for p in self.base if p // self.span == segment]:
             del self.base[position]
+
+
+class SetEntries(Entries):
+    """Entries whose values are sets, stored member by member under pairs of key and member.
+
+    So adding a member doesn't rewrite the set, and the journal has a row per member.
+    """
+
+    def __init__(self, span: int, codec: ValueCodec) -> None:
+        super().__init__(span, codec)
+        # By position and key; built from the entries on demand, and updated by changes.
+        self._members: dict[int, dict[Any, set[Any]]] = {}
+
+    def begin(
+        self, blobs: Blobs | None, stored: Sequence[Run] | None, dropped: int | None = None
+    ) -> None:
+        super().begin(blobs, stored, dropped)
+        if stored is not None:
+            self._members = {}
+
+    def get(self, position: int, key: Any) -> Any:
+        members = self._load_sets(position).get(key)
+        return set(members) if members else MISSING
+
+    def put(self, position: int, key: Any, value: Any) -> None:
+        new_members = set() if value is GONE else set(value)
+        old_members = self._load_sets(position).get(key, set())
+        self.change_members(position, key, new_members - old_members, old_members - new_members)
+
+    def change_members(
+        self, position: int, key: Any, add: Iterable[Any], discard: Iterable[Any]
+    ) -> None:
+        """Add members to a set, and remove others."""
+        members = self._load_sets(position).setdefault(key, set())
+        fresh, _ = self.pair(position)
+        for member in add:
+            if member not in members:
+                members.add(member)
+                fresh[key, member] = True
+        for member in discard:
+            if member in members:
+                members.discard(member)
+                fresh[key, member] = GONE
+
+    def values_at(self, position: int) -> PositionValues:
+        return {key: set(members) for key, members in self._load_sets(position).items() if members}
+
+    def iterate_changes(self) -> Iterator[tuple[int, PositionValues]]:
+        for position, values in super().iterate_changes():
+            sets = self._load_sets(position)
+            changed = sort_keys({key for key, _ in values})
+            yield position, {key: set(sets.get(key, ())) or GONE for key in changed}
+
+    def drop_through(self, position: int) -> None:
+        super().drop_through(position)
+        self._members = {p: sets for p, sets in self._members.items() if p > position}
+
+    def shrink(self) -> None:
+        super().shrink()
+        self._members = {}
+
+    def _load_sets(self, position: int) -> dict[Any, set[Any]]:
+        """Return all sets of a position."""
+        sets = self._members.get(position)
+        if sets is None:
+            sets = self._members[position] = {}
+            for key, member in super().values_at(position):
+                sets.setdefault(key, set()).add(member)
+        return sets
 
 
 def _list_missing_runs(applied: Sequence[int], runs: Sequence[Run]) -> Sequence[Run] | None:

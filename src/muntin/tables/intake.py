@@ -135,18 +135,14 @@ class Intake:
     def _group_row(self, inbox: Inbox, row: EventRow) -> EventRow | None:
         assert inbox.by is not None
         value, old_key, time, watermark, number, arrival = row
-        reason, detail, key = "null_key", None, None
-        try:
-            key = inbox.by.get_key(value)
-        except Exception as error:
-            # The user's function may fail for a value; that must not stop the stream.
-            reason, detail = "malformed", f"group_by({inbox.by.name}): {error!r}"
+        key, problem = inbox.by.find_group(value)
+        reason = "null_key" if problem is None else "malformed"
         if key is not None:
             return value, key, time, watermark, number, arrival
         reported_watermark = None if watermark == MIN_POSITION else watermark
         event = (value, old_key, time, number, inbox.cursor.agent)
         self._parts[0].record_rejected(
-            Rejected(inbox.topic, reason, *event, None, detail, reported_watermark)
+            Rejected(inbox.topic, reason, *event, None, problem, reported_watermark)
         )
         return None
 

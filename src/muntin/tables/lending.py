@@ -80,7 +80,7 @@ class Lender:
         lent = self._borrowed.get((position, key))
         if lent is not None:
             return lent.value if is_own_partition else deepcopy(lent.value)
-        value = self.create_default(key) if stored is MISSING else self.copy_stored(stored)
+        value = self.create_default(key) if stored is MISSING else self._copy_stored(stored)
         if type(value) not in _IMMUTABLE and cursor is not None and is_own_partition:
             needs_check = key != cursor.key or type(key) is tuple
             read_at = cursor.copy() if needs_check else None
@@ -133,9 +133,9 @@ class Lender:
         borrowed = [key for at, key in self._borrowed if at == position and key not in stored]
         return [key for key in borrowed if self.get_current(position, key) is not MISSING]
 
-    def copy_stored(self, stored: Any) -> Any:
-        """Copy a stored value."""
-        return deepcopy(stored)
+    def _copy_stored(self, stored: Any) -> Any:
+        """Copy a stored value; a stored set is a copy already."""
+        return stored if self.spec.sets else deepcopy(stored)
 
     def copy_to_store(self, position: int, key: Any, value: Any) -> Any:
         """Return the value to store: a copy, unless it is immutable."""

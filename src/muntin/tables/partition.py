@@ -24,10 +24,8 @@ from muntin.state.manifest import Manifest, parse_manifest
 from muntin.tables.clocks import EventArrival, FieldClock
 from muntin.tables.copartition import derive_partition_key
 from muntin.tables.current import CURRENT, EventCursor
-from muntin.tables.plain_shard import PlainTableShard
 from muntin.tables.session_shard import SessionTableShard
-from muntin.tables.set_shard import SetTableShard, SetWindowTableShard
-from muntin.tables.shard import TableEntry, TableShard
+from muntin.tables.shard import PlainTableShard, TableEntry, TableShard
 from muntin.tables.spec import TableSpec, to_window_range
 from muntin.tables.window_shard import WindowTableShard
 
@@ -85,6 +83,7 @@ class Rules:
         lateness: How far the watermark of a topic trails its greatest time, by topic.
         clocks: The clocks that follow times in values.
         idle: How long a clock may rest until tables stop waiting for it; ``None`` for forever.
+        follows_wall_clock: Whether watermarks follow the wall clock while no event comes.
         max_ahead: How far ahead of the wall clock a time may be; ``None`` for any.
         zones: The session's time zone, by the topics whose events depend on it.
     """
@@ -94,6 +93,7 @@ class Rules:
     max_ahead: int | None
     clocks: Sequence[FieldClock] = ()
     idle: int | None = None
+    follows_wall_clock: bool = False
     zones: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -102,8 +102,8 @@ def create_shard(spec: TableSpec, part: Partition) -> TableShard:
     if isinstance(spec.windows, Sessions):
         return SessionTableShard(spec, part)
     if isinstance(spec.windows, Windows):
-        return (SetWindowTableShard if spec.sets else WindowTableShard)(spec, part)
-    return (SetTableShard if spec.sets else PlainTableShard)(spec, part)
+        return WindowTableShard(spec, part)
+    return PlainTableShard(spec, part)
 
 
 class Partition:
@@ -126,6 +126,10 @@ class Partition:
         self.watermarks: dict[str, int] = {}
         self.moved: dict[str, int] = {}
         self.wall = MIN_POSITION
+        # The wall clock when the last event came.
+        self._silent_since = MIN_POSITION
+        # The wall clock when the app was opened: the time for which it was down isn't silence.
+        self.opened_at = MIN_POSITION
         self.batch = 0
         self.counts: Counter[str] = Counter()
         self.rejected: list[Rejected] = []
@@ -153,6 +157,18 @@ class Partition:
         for name, shard in self.shards.items():
             shard.begin(blobs, None if stored is None else stored.get(name, {}))
 
+    def note_events(self) -> None:
+        """Note that the batch has events, of any topic and partition."""
+        self._silent_since = self.wall
+
+    @property
+    def silence(self) -> int:
+        """The distance by which watermarks follow the wall clock in silence, microseconds."""
+        since = max(self._silent_since, self.opened_at)
+        if not self.rules.follows_wall_clock or since == MIN_POSITION:
+            return 0
+        return max(0, self.wall - since - (self.rules.idle or 0))
+
     def _load_manifest(self, blobs: Blobs) -> dict[str, Any] | None:
         """Return the manifest entry of each table; ``None`` if memory is that commit."""
         text = blobs.load()
@@ -170,6 +186,7 @@ class Partition:
             self.watermarks, self.moved, zones = extra["marks"], extra["moved"], extra["zones"]
             self.wall = max(self.wall, MIN_POSITION if manifest.wall is None else manifest.wall)
             self.counts, self.batch = Counter(manifest.counts), extra["batch"]
+            self._silent_since = extra.get("silent_since", MIN_POSITION)
         except KeyError as error:
             raise StateCorruptedError("the manifest of a partition can't be read") from error
         self._zones = {**zones, **self.rules.zones}
@@ -326,6 +343,7 @@ class Partition:
                 "batch": self.batch,
                 "marks": self.watermarks,
                 "moved": self.moved,
+                "silent_since": self._silent_since,
                 "zones": self._zones,
                 "tables": {name: shard.describe_state() for name, shard in shards},
             },

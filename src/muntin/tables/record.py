@@ -72,6 +72,16 @@ class Keying:
             return self.function(value)
         return read_field(value, self.field or "")
 
+    def find_group(self, value: Any) -> tuple[Any, str | None]:
+        """Return the key of a value, or the problem if the user's function fails for it.
+
+        A failure must not stop the stream: the event is malformed.
+        """
+        try:
+            return self.get_key(value), None
+        except Exception as error:
+            return None, f"group_by({self.name}): {error!r}"
+
 
 def parse_keying(option: str, by: Any, name: str | None = None) -> Keying:
     """Parse ``Withdrawal.country``, ``"country"`` or a function.

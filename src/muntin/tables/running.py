@@ -61,6 +61,9 @@ class Running(Closeable):
         self.topics = Memory()
         self.rejected = [*self._store.rejected]
         self._begin_batch()
+        for part in self.parts:
+            # Events that came while the app was down may wait to be fed.
+            part.opened_at = part.wall
         self._intake = Intake(app, self.parts)
         self._timers = TimerQueue(app.timers, self._store.timers, self.parts[0].wall)
         self._changes: WeakSet[TableChanges] = WeakSet()
@@ -139,7 +142,8 @@ class Running(Closeable):
     def tick(self) -> None:
         """Run due timers, and close the windows that expire by the wall clock, without a message.
 
-        Windows that follow the times of events only expire when later events arrive.
+        Windows that follow the times of events expire when later events arrive, or, with
+        ``App(idle="1 minute")``, once no event has come for that long.
         """
         self._process([])
 
@@ -243,6 +247,8 @@ class Running(Closeable):
 
     async def _process_batch(self, messages: Sequence[NumberedMessage]) -> None:
         self._begin_batch()
+        for part in self.parts if messages else ():
+            part.note_events()
         for topic, rows in self._intake.convert_messages(messages).items():
             for run in self._runs:
                 for inbox in run.inboxes:

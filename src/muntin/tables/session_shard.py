@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.sessions import Sessions
-from muntin.tables.cells import GONE, MISSING
+from muntin.tables.cells import GONE, MISSING, sort_keys
 from muntin.tables.clocks import Relative, Visibility
 from muntin.tables.current import EventCursor
-from muntin.tables.shard import Operation, TableEntry, TableShard, sort_keys
+from muntin.tables.shard import Operation, TableEntry, TableShard
 from muntin.tables.spec import TableSpec
 from muntin.tables.typed import ValueCodec
 
@@ -35,8 +35,6 @@ class TableSession:
 
 class SessionTableShard(TableShard):
     """Sessions with a gap, with the same interface as ``WindowTableShard``."""
-
-    paired = True
 
     def __init__(self, spec: TableSpec, part: Partition) -> None:
         super().__init__(spec, part)

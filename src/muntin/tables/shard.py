@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from muntin.model.axis import MIN_POSITION
 from muntin.model.errors import StateCorruptedError
+from muntin.model.sessions import Sessions
 from muntin.state.blobs import Blobs
-from muntin.stores.keys import encode_part
-from muntin.tables.cells import GONE, MISSING
+from muntin.tables.cells import GONE, MISSING, sort_keys
 from muntin.tables.clocks import (
     EVERYTHING_VISIBLE,
     WALL_CLOCK,
@@ -19,7 +19,7 @@ from muntin.tables.clocks import (
     compute_table_watermark,
 )
 from muntin.tables.current import EventCursor, find_cursor
-from muntin.tables.entries import Entries
+from muntin.tables.entries import Entries, SetEntries
 from muntin.tables.lending import Lender
 from muntin.tables.moments import parse_time
 from muntin.tables.spec import TableSpec
@@ -57,10 +57,12 @@ class TableShard(Lender):
         last_writer: The agent whose clock was recorded last.
         span: Number of positions (for sessions: the length of a stretch of ends) stored together.
             It stays as it was when the first batch was written, whatever ``expires`` is now.
-        paired: True if entries are stored under pairs of the key and a second part.
+        paired: True if entries are stored under pairs of the key and a second part: the member of
+            a set, or the start of a session.
+        stored: The values by key, of tables without sessions.
     """
 
-    paired = False
+    stored: Entries
 
     def __init__(self, spec: TableSpec, part: Partition) -> None:
         super().__init__(spec, part)
@@ -69,10 +71,12 @@ class TableShard(Lender):
         self.latest: int | None = None
         self.last_writer: EventCursor | None = None
         self.span = spec.span
+        self.paired = spec.sets or isinstance(spec.windows, Sessions)
 
     def create_entries(self, name: str, span: int) -> Entries:
         """Create the entries of a journal."""
-        entries = self.entries[name] = Entries(span, self.create_codec())
+        kind = SetEntries if self.spec.sets else Entries
+        entries = self.entries[name] = kind(span, self.create_codec())
         return entries
 
     def create_codec(self) -> ValueCodec:
@@ -209,12 +213,27 @@ class TableShard(Lender):
         """Return whether a key has any value."""
         raise NotImplementedError
 
+    def change_members(
+        self,
+        key: Any,
+        add: Iterable[Any],
+        discard: Iterable[Any],
+        cursor: EventCursor,
+        relative: Relative = None,
+    ) -> None:
+        """Add and remove members in all sets that contain the event's time."""
+        assert isinstance(self.stored, SetEntries)
+        for position in self.list_positions(key, cursor, relative):
+            # Otherwise the lent set would overwrite this change.
+            self.return_value(position, key)
+            self.stored.change_members(position, key, add, discard)
+
     def advance(self) -> None:
         """Advance the table's watermark to that of the slowest clock that writes it."""
         part = self.part
         watermarks = {**part.watermarks, WALL_CLOCK: part.wall}
         upto = compute_table_watermark(
-            self.feeds, watermarks, part.moved, part.wall, part.rules.idle
+            self.feeds, watermarks, part.moved, part.wall, part.rules.idle, part.silence
         )
         self.watermark = max(self.watermark, upto)
 
@@ -263,10 +282,59 @@ class TableShard(Lender):
             entries.shrink()
 
 
-def sort_keys(keys: Iterable[Any]) -> list[Any]:
-    """Sort keys, by their stored form if they can't be compared."""
-    keys = list(keys)
-    try:
-        return sorted(keys)
-    except TypeError:
-        return sorted(keys, key=encode_part)
+class PlainTableShard(TableShard):
+    """A table without windows: all of its entries are at position 0."""
+
+    def __init__(self, spec: TableSpec, part: Partition) -> None:
+        super().__init__(spec, part)
+        self.stored = self.create_entries("values", spec.span)
+
+    def read(self, key: Any) -> Any:
+        """Return the value of a key, or the default."""
+        return self.borrow(0, key, self.stored.get(0, key))
+
+    def get_stored(self, position: int, key: Any) -> Any:
+        return self.stored.get(position, key)
+
+    def has_key(self, key: Any) -> bool:
+        return self.get_stored(0, key) is not MISSING
+
+    def put(self, position: int, key: Any, value: Any) -> None:
+        self.stored.put(position, key, self.copy_to_store(position, key, value))
+
+    def write(self, key: Any, value: Any, cursor: EventCursor) -> None:
+        """Set the value of a key; ``GONE`` deletes it.
+
+        Raises:
+            KeyError: When there is no value to delete.
+        """
+        self.check_key(key, cursor)
+        if value is GONE and self.get_current(0, key) is MISSING:
+            raise KeyError(key)
+        self.put(0, key, value)
+
+    def list_positions(self, key: Any, cursor: EventCursor, relative: Relative) -> Sequence[int]:
+        self.check_key(key, cursor)
+        return (0,)
+
+    def get_values(self, position: int = 0) -> dict[Any, Any]:
+        """Return all stored keys and values."""
+        return self.stored.values_at(position)
+
+    def list_keys(self) -> list[Any]:
+        """Return all keys, including those whose default an agent changed in place."""
+        stored = self.get_values()
+        return [*stored, *self.list_new_keys(0, stored)]
+
+    def count_keys(self) -> int:
+        """Return the number of keys."""
+        stored = self.get_values()
+        return len(stored) + len(self.list_new_keys(0, stored))
+
+    def snapshot(self) -> Iterator[TableEntry]:
+        return (TableEntry(key, None, value, False) for key, value in self.get_values().items())
+
+    def changes(self) -> Iterator[TableEntry]:
+        for _, values in self.stored.iterate_changes():
+            for key, value in values.items():
+                yield TableEntry(key, None, value, False)

@@ -18,9 +18,7 @@ from muntin.tables.cells import GONE, MISSING
 from muntin.tables.copartition import belongs_to
 from muntin.tables.current import EventCursor, find_cursor, require_cursor
 from muntin.tables.moments import Seconds, parse_duration, parse_retention
-from muntin.tables.plain_shard import PlainTableShard
-from muntin.tables.set_shard import SetShard, SetTableShard
-from muntin.tables.shard import TableShard
+from muntin.tables.shard import PlainTableShard, TableShard
 from muntin.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -295,7 +293,6 @@ class SetValue(MutableSet[Any]):
 
     def _change_members(self, add: Iterable[Any], discard: Iterable[Any]) -> None:
         cursor, shard = self._table.require_own_shard()
-        assert isinstance(shard, SetShard)
         shard.change_members(self._key, add, discard, cursor)
 
     def add(self, value: Any) -> None:
@@ -338,8 +335,6 @@ class SetValue(MutableSet[Any]):
 
 class SetTable(Table):
     """A table of sets, created by ``app.SetTable``; each member is stored separately."""
-
-    kind = SetTableShard
 
     def __getitem__(self, key: Any) -> SetValue:
         """Return the set of a key, which may be empty."""

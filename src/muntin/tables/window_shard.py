@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.windows import Windows
-from muntin.tables.cells import GONE, MISSING
+from muntin.tables.cells import GONE, MISSING, sort_keys
 from muntin.tables.clocks import Relative, Visibility
 from muntin.tables.current import EventCursor
 from muntin.tables.entries import ValuePair
-from muntin.tables.shard import Operation, TableEntry, TableShard, sort_keys
+from muntin.tables.shard import Operation, TableEntry, TableShard
 from muntin.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -230,10 +230,9 @@ class WindowTableShard(TableShard):
         )
 
     def put(self, position: int, key: Any, value: Any) -> None:
-        fresh, _ = self.stored.pair(position)
         if value is GONE and self.by_pane is not None:
             value = DELETED
-        fresh[key] = self.copy_to_store(position, key, value)
+        self.stored.put(position, key, self.copy_to_store(position, key, value))
         self._has_window_values = True
 
     def has_key(self, key: Any) -> bool:

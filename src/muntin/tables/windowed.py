@@ -18,11 +18,9 @@ from muntin.tables.current import CURRENT, Event, event_time, find_cursor, requi
 from muntin.tables.moments import Seconds, parse_duration, parse_time
 from muntin.tables.record import parse_keying
 from muntin.tables.session_shard import SessionTableShard
-from muntin.tables.set_shard import SetShard
 from muntin.tables.shard import Operation
 from muntin.tables.spec import WindowRange, to_window_range
 from muntin.tables.table import Handle
-from muntin.tables.views import View
 from muntin.tables.window_shard import WindowTableShard
 
 if TYPE_CHECKING:
@@ -183,6 +181,67 @@ class WindowedTable(Handle[WindowedTableShard]):
         return self.app.read_wall_clock() if find_cursor() is None else shard.newest
 
 
+class View:
+    """A view of one window, with the keys that have a value in it.
+
+    In an agent it shows the current partition; outside of agents, all partitions.
+
+    Args:
+        table: The table.
+        event: The event, its value, or a time; ``None`` for the event being processed.
+        pick: Selects what to show of a key and its value.
+        borrows: True if values are shown, which the agent may change in place.
+    """
+
+    def __init__(
+        self,
+        table: WindowedTable,
+        event: Any,
+        pick: Callable[[Any, Any], Any],
+        *,
+        borrows: bool = True,
+    ) -> None:
+        self._table = table
+        self._event = event
+        self._pick = pick
+        self._borrows = borrows
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the window at the time of the table's clock."""
+        return self._iterate_all(self._table.time(self._event))
+
+    def now(self) -> Iterator[Any]:
+        """Iterate over the window that ``table[key].now()`` reads."""
+        for shard in self._table.get_shards():
+            time = self._table.now_time(shard)
+            if time is not None:
+                yield from self._iterate_shard(shard, time, oldest=True)
+
+    def current(self, event: Any = None) -> Iterator[Any]:
+        """Iterate over the newest window that contains the event's own time."""
+        return self._iterate_all(self._table.event_time(self._resolve_event(event)))
+
+    def delta(self, before: Seconds, event: Any = None) -> Iterator[Any]:
+        """Iterate over the window that ``table[key].delta(before, event)`` reads."""
+        return self._iterate_all(
+            self._table.time(self._resolve_event(event)) - parse_duration("delta", before)
+        )
+
+    def _resolve_event(self, event: Any) -> Any:
+        return self._event if event is None else event
+
+    def _iterate_all(self, time: int) -> Iterator[Any]:
+        for shard in self._table.get_shards():
+            yield from self._iterate_shard(shard, time)
+
+    def _iterate_shard(
+        self, shard: WindowedTableShard, time: int, *, oldest: bool = False
+    ) -> Iterator[Any]:
+        visibility = shard.find_visibility(self._table.relative)
+        values = shard.read_all(time, visibility, oldest=oldest, borrows=self._borrows)
+        return (self._pick(key, value) for key, value in values.items())
+
+
 class WindowSet:
     """All windows of one key.
 
@@ -301,7 +360,7 @@ class WindowSet:
 
     def _change_members(self, add: Any, discard: Any) -> None:
         cursor, shard = self.table.require_own_shard()
-        if not isinstance(shard, SetShard):
+        if not shard.spec.sets:
             hint = "make it with app.SetTable(), or write table[key] |= {member}"
             raise OptionError("table", self.table.name, "isn't a table of sets", hint)
         shard.change_members(self.key, add, discard, cursor, self.table.relative)

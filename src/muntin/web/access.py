@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hmac
+import re
 from ipaddress import ip_address
 
 from starlette.requests import Request
 
 COOKIE = "muntin-token"
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:@/]+))(?::\d*)?")
 
 
 def has_access(request: Request, token: str | None) -> bool:
@@ -39,7 +41,5 @@ def _is_loopback(host: str) -> bool:
 
 def _host(request: Request) -> str:
     """Return the host that a request names, or an empty text."""
-    named = request.headers.get("host", "").strip().lower()
-    if named.startswith("["):
-        return named[1:].partition("]")[0]
-    return named.partition(":")[0]
+    named = _HOST.fullmatch(request.headers.get("host", "").strip().lower())
+    return "" if named is None else named[1] or named[2]

@@ -42,9 +42,7 @@ def test_help_names_the_commands():
         assert command in emitted.stdout
 
 
-@pytest.mark.parametrize(
-    "command", [(), ("run",), ("sql",), ("windowing",), ("windowing", "delete")]
-)
+@pytest.mark.parametrize("command", [(), ("run",), ("sql",)])
 def test_help_shows_no_type_beside_flags(command: tuple[str, ...]):
     emitted = invoke(*command, "--help").stdout
     assert "--help" in emitted

@@ -166,12 +166,36 @@ def test_options_of_spark_are_refused(tmp_path: Path, options: list[str], said: 
     assert "add --host spark" in flat(ran.stderr)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--metrics", "0.0.0.0:0"], "lets others look without a token"),
+        (["--metrics", "db7"], "--metrics='db7' has no port; give a port, as 9464"),
+        (["--metrics", "127.0.0.1:99999"], "has no port"),
+        (["--metrics", "0", "--token-file", "absent"], "can't be read: No such file"),
+        (["--token-file", "absent"], "is for --metrics; add --metrics PORT"),
+    ],
+)
+def test_metrics_for_nobody_are_refused(tmp_path: Path, options: list[str], said: str) -> None:
+    file = tmp_path / "views.sql"
+    file.write_text(SQL)
+    ran = invoke("run", str(file), *write_inputs(tmp_path), *options)
+    assert ran.exit_code == 1
+    assert said in flat(ran.stderr)
+
+
 def test_metrics_of_local_queries_are_served(tmp_path: Path) -> None:
     file = tmp_path / "views.sql"
     file.write_text(SQL)
-    ran = invoke("run", str(file), *write_inputs(tmp_path), "--metrics", "0")
+    inputs = write_inputs(tmp_path)
+    ran = invoke("run", str(file), *inputs, "--metrics", "0")
     assert ran.exit_code == 0, ran.output
     assert "Figures at http://127.0.0.1:" in ran.stdout
+    token = tmp_path / "token"
+    token.write_text("sesame\n")
+    ran = invoke("run", str(file), *inputs, "--metrics", "0.0.0.0:0", "--token-file", str(token))
+    assert "Figures at http://0.0.0.0:" in ran.stdout
+    assert "sesame" not in ran.output
     query = (
         mt.windowed(mt.ticks(100), key="value", time="timestamp")
         .tumbling("1 s")

@@ -72,4 +72,6 @@ def test_what_only_spark_reads_is_refused_here() -> None:
 def test_columns_are_types_of_polars_too() -> None:
     topics = mt.kafka("there:9092", "orders", columns={"id": pl.Int16()})
     assert topics.schema["id"] == pl.Int16()
-    assert [*topics.schema][1:] == ["key", "topic", "partition", "offset", "timestamp", "malformed"]
+    assert [*topics.schema][1:] == [
+        "key", "topic", "partition", "offset", "timestamp", "malformed", "malformed_detail",
+    ]  # fmt: skip

@@ -11,12 +11,17 @@ from muntin.hosts.progress import Progress, warn_of_rejected
 
 def test_each_reason_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     before = Progress(counts={"seen": 4, "counted": 1, "malformed": 3})
-    progress = Progress(7, counts={"seen": 5, "counted": 3, "late": 2, "future": 0}, left=before)
+    examples = {"late": "partition=0, offset=17, page='home'"}
+    counts = {"seen": 5, "counted": 3, "late": 2, "future": 0}
+    progress = Progress(7, counts=counts, left=before, examples=examples)
     with caplog.at_level(logging.WARNING):
         warned = warn_of_rejected(progress, frozenset())
         assert warned == {"late", "malformed"}
         assert warn_of_rejected(progress, warned) == set()
     late, malformed = caplog.messages
-    assert late.startswith("batch 7: messages were rejected as late (2 so far)")
+    assert late.startswith(
+        "batch 7: messages were rejected as late (2 so far; one has partition=0, offset=17, "
+        "page='home'), and no sink keeps them. "
+    )
     assert malformed.startswith("batch 7: messages were rejected as malformed (3 so far)")
     assert "rejected=" in late

@@ -50,6 +50,12 @@ def test_durations(text: str | timedelta, expected: int) -> None:
     assert micros("size", text) == expected
 
 
+@pytest.mark.parametrize("value", ["1000000000 days", "P53000W", timedelta(days=400_000)])
+def test_durations_that_no_calendar_has_are_refused(value: str | timedelta) -> None:
+    with pytest.raises(OptionError, match=r"gap=.* is longer than calendars are; give 1000 years"):
+        micros("gap", value)
+
+
 @pytest.mark.parametrize(
     "value",
     [

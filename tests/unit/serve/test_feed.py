@@ -19,7 +19,7 @@ def kept(made: Feed):
 
 def test_who_comes_later_sees_what_was_told():
     made = feed()
-    made.add_batch("visits", 0, at=5, numbers={"seen": 1}, windows=[{"k": "a"}], notes=["new"])
+    made.add_batch("visits", 0, at=5, numbers={"seen": 1}, windows=[{"k": "a"}])
     made.add_batch(
         "visits", 1, at=6, numbers={"seen": 2}, rejected={"late": 3}, samples=[{"k": None}]
     )
@@ -27,7 +27,6 @@ def test_who_comes_later_sees_what_was_told():
     assert [batch["numbers"]["seen"] for batch in seen["batches"]] == [1, 2]
     assert seen["windows"] == [{"k": "a"}]
     assert seen["samples"] == [{"k": None}]
-    assert seen["notes"] == [{"at": 5, "text": "new"}]
     assert seen["rejected"] == {"late": 3}
     assert seen["state"] == "running"
 

@@ -28,7 +28,6 @@ class Broker:
         self._alone = False
 
     def of(self, client: dict[str, str], topic: str) -> Broker:
-        assert client["delivery.report.only.error"] is True
         assert client["partitioner"] == "murmur2_random"
         self._alone = client.get("batch.num.messages") == "1"
         self.sent.append([])

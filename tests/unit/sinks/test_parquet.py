@@ -84,6 +84,16 @@ def test_a_row_whose_folder_would_have_too_long_a_name_is_set_aside(tmp_path: Pa
     assert letter["sink"] == str(tmp_path)
 
 
+def test_no_key_leads_out_of_the_folder(tmp_path: Path) -> None:
+    keys = ("../../evil", "..", ".", "/abs", "\\..", "a\nb", "%2e%2e", "~", "x\0y")
+    one = batch(0, rows(*keys))
+    mt.to_parquet(tmp_path / "out", partition_by="key").write(one)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert [row["key"] for row in read(tmp_path / "out")] == [*keys[:-1]]
+    (letter,) = one.unwritable.table().to_pylist()
+    assert letter["why"].startswith("the folder of key has the character NUL in its name")
+
+
 @pytest.mark.parametrize("by", [(), "key"])
 def test_the_first_batch_has_columns_also_without_rows(tmp_path: Path, by: Any) -> None:
     sink = mt.to_parquet(tmp_path, partition_by=by)

@@ -121,7 +121,7 @@ def payloads(schema: Any) -> AvroPayloads:
 @settings(max_examples=60)
 def test_what_another_library_writes_is_read_back(topic: tuple[Any, list[dict[str, Any]]]) -> None:
     schema, messages = topic
-    found, bad = payloads(schema).decode(written(schema, messages))
+    found, bad, _ = payloads(schema).decode(written(schema, messages))
     assert found.to_dicts() == messages
     assert not bad.any()
 
@@ -135,7 +135,7 @@ def test_what_is_broken_is_malformed_and_disturbs_nothing(topic: Any, random: An
     broken += [value[: random.randrange(len(value))] for value, _ in held if value]
     mixed: list[Any] = [*held, *((value, None) for value in broken)]
     random.shuffle(mixed)
-    found, bad = payloads(schema).decode([value for value, _ in mixed])
+    found, bad, _ = payloads(schema).decode([value for value, _ in mixed])
     assert bad.to_list() == [message is None for _, message in mixed]
     nothing = dict.fromkeys(found.columns)
     assert found.to_dicts() == [message or nothing for _, message in mixed]
@@ -151,7 +151,7 @@ def test_what_is_taken_of_any_bytes_is_what_another_library_takes(
 ) -> None:
     fields = [{"name": f"f{n}", "type": ["null", kind]} for n, kind in enumerate(kinds)]
     schema = {"type": "record", "name": "Row", "fields": fields}
-    found, bad = payloads(schema).decode(list(values))
+    found, bad, _ = payloads(schema).decode(list(values))
     parsed = fastavro.parse_schema(schema)
     for value, row, wrong in zip(values, found.to_dicts(), bad, strict=True):
         if not wrong:
@@ -199,7 +199,7 @@ def of(kind: Any) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_values_that_a_type_hasnt_are_malformed(kind: Any, value: bytes) -> None:
-    found, bad = payloads(of(kind)).decode([value, None])
+    found, bad, _ = payloads(of(kind)).decode([value, None])
     assert bad.to_list() == [True, True]
     assert found["x"].to_list() == [None, None]
 
@@ -208,12 +208,12 @@ def test_lists_of_several_blocks() -> None:
     array, entries = {"type": "array", "items": "int"}, {"type": "map", "values": "int"}
     # Two items and one; two that say their size in bytes, and one; none.
     values = [b"\4\2\4\2\6\0", b"\3\4\2\4\2\6\0", b"\0"]
-    found, bad = payloads(of(array)).decode(values)
+    found, bad, _ = payloads(of(array)).decode(values)
     assert found["x"].to_list() == [[1, 2, 3], [1, 2, 3], []]
     assert not bad.any()
     # Of a key that is there twice the last value counts, in whichever block it is.
     values = [b"\4\2a\2\2b\4\2\2a\6\0", b"\0"]
-    found, bad = payloads(of(entries)).decode(values)
+    found, bad, _ = payloads(of(entries)).decode(values)
     assert found.to_dicts() == [{"x": {"a": 3, "b": 2}}, {"x": {}}]
     assert not bad.any()
 
@@ -223,7 +223,7 @@ def test_a_list_of_endless_items_is_malformed(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(avro_scalar, "MOST_ITEMS", 3)
     array = {"type": "array", "items": "int"}
     three, more = b"\6\2\2\2\0", b"\4\2\2\4\2\2\0"
-    found, bad = payloads(of(array)).decode([three, more, three])
+    found, bad, _ = payloads(of(array)).decode([three, more, three])
     assert bad.to_list() == [False, True, False]
     assert found["x"].to_list() == [[1, 1, 1], None, [1, 1, 1]]
 
@@ -248,7 +248,7 @@ def test_a_message_unlike_the_others_is_read_alone(kind: Any, value: Any) -> Non
     schema = of(kind)
     short = type(value)() if isinstance(value, dict) else value[:1]
     messages = [{"x": short}, {"x": value}, {"x": short}]
-    found, bad = payloads(schema).decode([*written(schema, messages), b"\2"])
+    found, bad, _ = payloads(schema).decode([*written(schema, messages), b"\2"])
     assert bad.to_list() == [False, False, False, True]
     assert found.to_dicts() == [*messages, {"x": None}]
 
@@ -263,7 +263,7 @@ def test_a_long_list_is_malformed_wherever_it_is_broken() -> None:
 
 def test_lists_in_blocks_of_one_item_cost_no_step_each() -> None:
     schema = of({"type": "array", "items": "int"})
-    found, bad = payloads(schema).decode([b"\2\4" * 50_000 + b"\0", b"\0"])
+    found, bad, _ = payloads(schema).decode([b"\2\4" * 50_000 + b"\0", b"\0"])
     assert (found["x"].list.len().to_list(), bad.to_list()) == ([50_000, 0], [False, False])
 
 
@@ -286,14 +286,14 @@ def test_many_messages_with_lists_of_many_lengths() -> None:
     schema = of({"type": "array", "items": ["null", "string"]})
     messages = [{"x": [None if i % 5 == 0 else f"text {i} of {n}" for i in range(n % 40)]}
                 for n in range(25_000)]  # fmt: skip
-    found, bad = payloads(schema).decode(written(schema, messages))
+    found, bad, _ = payloads(schema).decode(written(schema, messages))
     assert found.to_dicts() == messages
     assert not bad.any()
 
 
 def test_decimals_up_to_their_digits_are_numbers() -> None:
     kind = {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 1}
-    found, bad = payloads(of(kind)).decode([b"\2\x63", b"\2\x9d", b"\x08\xff\xff\xff\x9d"])
+    found, bad, _ = payloads(of(kind)).decode([b"\2\x63", b"\2\x9d", b"\x08\xff\xff\xff\x9d"])
     assert found["x"].to_list() == [Decimal("9.9"), Decimal("-9.9"), Decimal("-9.9")]
     assert not bad.any()
 
@@ -308,7 +308,7 @@ def test_so_many_messages_that_they_are_read_in_parts() -> None:
         {"at": start + timedelta(seconds=n), "day": date(2026, 1, 1) if n % 3 else None}
         for n in range(45_000)
     ]
-    found, bad = payloads(schema).decode(written(schema, messages))
+    found, bad, _ = payloads(schema).decode(written(schema, messages))
     assert found.to_dicts() == messages
     assert not bad.any()
 
@@ -376,6 +376,9 @@ def test_a_name_may_be_used_again_and_a_namespace_is_its_surroundings() -> None:
             {"name": f"f{n}", "type": "int"} for n in range(3000)]}), "more than 2500 columns"),
         (json.dumps({"type": "record", "name": "R", "fields": [
             {"name": "a", "type": "int"}, {"name": "A", "type": "int"}]}), "fields of one name"),
+        (json.dumps({"type": "record", "name": "R", "fields": [
+            {"name": "\ud800", "type": "int"}]}), "text that isn't Unicode"),
+        (json.dumps(of({"type": "enum", "name": "E", "symbols": ["\udfff"]})), "isn't Unicode"),
     ],
 )  # fmt: skip
 def test_what_isnt_decoded_in_columns_is_said(schema: str, problem: str) -> None:
@@ -406,13 +409,13 @@ def test_a_logical_type_that_is_unknown_or_invalid_is_ignored(kind: Any, plain: 
 
 def test_deep_and_wide_schemas_are_read_up_to_their_bounds() -> None:
     kind = record(json.dumps(of(nested("int", 31))))
-    _, bad = AvroPayloads(kind, kind.columns()).decode([b"\0", b"\2\0\0"])
+    _, bad, _ = AvroPayloads(kind, kind.columns()).decode([b"\0", b"\2\0\0"])
     assert bad.to_list() == [False, False]
     assert record(json.dumps(doubling(10))).columns_within == 3 * 2**9 - 1
 
 
 def test_text_is_utf8() -> None:
     assert payloads(of("string")).decode(["\6äb".encode("latin1")])[1].to_list() == [True]
-    found, bad = payloads(of("string")).decode(["\6äb".encode()])
+    found, bad, _ = payloads(of("string")).decode(["\6äb".encode()])
     assert (found["x"].to_list(), bad.to_list()) == (["äb"], [False])
     assert found.schema == pl.Schema({"x": pl.String()})

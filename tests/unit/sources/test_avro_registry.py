@@ -53,7 +53,7 @@ def test_messages_of_several_schemas_are_read_as_one(registry: SchemaRegistry) -
     old = registry.written(first, {"id": 1, "note": "x", "gone": True})
     new = registry.written(newest, {"id": 2**40, "text": None, "price": 2.0, "tag": "t"})
     payloads = reads(registry, NEWEST)
-    found, bad = payloads.decode([new, old, None, new, old])
+    found, bad, _ = payloads.decode([new, old, None, new, old])
     assert bad.to_list() == [False, False, True, False, False]
     assert found.rows() == [
         (2**40, None, 2.0, "t"), (1, "x", 1.5, None), (None,) * 4,
@@ -101,7 +101,7 @@ def test_values_are_converted_as_another_library_converts_them(
 ) -> None:
     number = registry.register("a-value", of(field("x", writer)))
     written = registry.written(number, {"x": value})
-    found, bad = reads(registry, of(field("x", reader))).decode([written])
+    found, bad, _ = reads(registry, of(field("x", reader))).decode([written])
     assert (found.to_dicts(), bad.to_list()) == ([{"x": wanted}], [False])
     schemas = [fastavro.parse_schema(of(field("x", kind))) for kind in (writer, reader)]
     assert fastavro.schemaless_reader(io.BytesIO(written[5:]), *schemas) == {"x": wanted}
@@ -130,7 +130,7 @@ def test_what_has_no_form_in_the_schema_wanted_is_malformed(
     good = registry.register("a-value", of(field("x", reader), field("more", "int")))
     number = registry.register("a-value", of(field("x", writer), field("more", "int")))
     payloads = reads(registry, of(field("x", reader)))
-    found, bad = payloads.decode([registry.written(number, {"x": value, "more": 1})])
+    found, bad, _ = payloads.decode([registry.written(number, {"x": value, "more": 1})])
     assert (found.rows(), bad.to_list()) == ([(None,)], [True])
     assert payloads.decode([b"\0" + good.to_bytes(4, "big")])[1].to_list() == [True]
 
@@ -144,7 +144,7 @@ def test_maps_are_converted_and_lists_have_empty_defaults(registry: SchemaRegist
         field("other", {"type": "map", "values": "long"}, default={}),
     )
     values = [{"x": {"a": 1, "b": 2}}, {"x": {}}]
-    found, bad = reads(registry, wanted).decode([registry.written(number, v) for v in values])
+    found, bad, _ = reads(registry, wanted).decode([registry.written(number, v) for v in values])
     assert bad.to_list() == [False, False]
     assert found["x"].to_list() == [{"a": 1.0, "b": 2.0}, {}]
     assert found["more"].to_list() == [[], []]
@@ -164,7 +164,7 @@ def test_what_isnt_of_the_wire_format_is_malformed_and_asked_for_once(
     good = registry.written(number, {"id": 1, "note": "x", "gone": True})
     garbage = [b"\0" + (7_000 + n).to_bytes(4, "big") + b"x" for n in range(500)]
     values = [b"", b"\0", good[:4], b"\1" + good[1:], good[:-1], good + b"x", good[:5], *garbage]
-    found, bad = reads(registry, FIRST).decode([good, *values, good])
+    found, bad, _ = reads(registry, FIRST).decode([good, *values, good])
     assert bad.to_list() == [False, *[True] * len(values), False]
     assert found["id"].to_list() == [1, *[None] * len(values), 1]
     asked = len(registry.asked)
@@ -182,7 +182,7 @@ def test_good_messages_are_read_beside_any_number_of_unknown_schemas(
     registry.answers |= {number: [number] for number in range(10, 35)}
     good = [registry.written(number, {"id": number}) for number in (36, 40, *[38] * 1000)]
     values = [*unknown, *good, *unknown]
-    found, bad = reads(registry, of(field("id", "int"))).decode(values)
+    found, bad, _ = reads(registry, of(field("id", "int"))).decode(values)
     assert bad.to_list() == [*[True] * 25, *[False] * 1002, *[True] * 25]
     assert found["id"].drop_nulls().to_list() == [36, 40, *[38] * 1000]
     assert numbers[-1] == 40
@@ -196,7 +196,7 @@ def test_garbage_costs_a_bounded_number_of_requests(
     good = registry.written(number, {"id": 1, "note": "x", "gone": True})
     garbage = [b"\0" + (n).to_bytes(4, "big") for n in range(500, 600)]
     assert reads(registry, FIRST).decode([good, good])[1].to_list() == [False, False]
-    _, bad = reads(registry, FIRST).decode([*garbage, good])
+    _, bad, _ = reads(registry, FIRST).decode([*garbage, good])
     # A schema that is known isn't asked for.
     assert bad.to_list() == [*[True] * 100, False]
     assert len(registry.asked) == 6

@@ -66,7 +66,7 @@ TAKEN: list[tuple[bytes, dict[str, Any]]] = [
 
 def rows(values: list[bytes | None]) -> list[dict[str, Any] | None]:
     """What each payload becomes; ``None`` where it can't be read."""
-    found, bad = PAYLOADS.decode(values)
+    found, bad, _ = PAYLOADS.decode(values)
     assert found.schema == pl.Schema(SCHEMA)
     assert len(found) == len(bad) == len(values)
     return [None if wrong else row for row, wrong in zip(found.to_dicts(), bad, strict=True)]
@@ -74,7 +74,7 @@ def rows(values: list[bytes | None]) -> list[dict[str, Any] | None]:
 
 @pytest.mark.parametrize("value", MALFORMED, ids=lambda v: repr(v)[:40])
 def test_what_isnt_the_columns_is_malformed(value: bytes | None) -> None:
-    found, bad = PAYLOADS.decode([value])
+    found, bad, _ = PAYLOADS.decode([value])
     assert (bad.to_list(), found.to_dicts()) == ([True], [NOTHING])
 
 
@@ -93,7 +93,7 @@ def test_a_message_is_the_same_whatever_it_is_read_with(values: list[bytes | Non
 
 
 def test_a_single_column_may_be_null_only_where_it_is_quoted() -> None:
-    found, bad = CsvPayloads({"note": pl.String()}, SessionZone()).decode(
+    found, bad, _ = CsvPayloads({"note": pl.String()}, SessionZone()).decode(
         [b"a", b"", b'""', b"a,b"]
     )
     assert found["note"].to_list() == ["a", None, "", None]

@@ -8,6 +8,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from muntin.engine.session_zone import SessionZone
 from muntin.sources.csv_payloads import CsvPayloads
@@ -21,12 +23,12 @@ POINT = pl.Struct({"x": pl.Int64, "at": pl.Datetime("us", "UTC"), "price": TWO})
 def decode(dtype: Any, *values: bytes | None) -> list[Any]:
     """What each message's ``v`` is; ``malformed`` where the message is."""
     payloads = NestedJsonPayloads({"id": pl.Int64(), "v": dtype}, SessionZone())
-    frame, bad = payloads.decode(list(values))
+    frame, bad, _ = payloads.decode(list(values))
     assert frame.schema == pl.Schema({"id": pl.Int64, "v": dtype})
     together = ["malformed" if wrong else v for v, wrong in zip(listed(frame), bad, strict=True)]
     # The same message has the same answer alone.
     for value, expected in zip(values, together, strict=True):
-        alone, wrong = payloads.decode([value])
+        alone, wrong, _ = payloads.decode([value])
         assert ("malformed" if wrong[0] else listed(alone)[0]) == expected
     return together
 
@@ -107,7 +109,7 @@ def test_what_isnt_of_its_type_is_malformed(dtype: Any, text: str) -> None:
 
 def test_plain_columns_beside_them_are_as_ever() -> None:
     payloads = NestedJsonPayloads({"id": pl.Int64(), "v": TWO}, SessionZone())
-    frame, bad = payloads.decode([b'{"id":1,"v":1}', b'{"id":"x","v":1}', b'{"id":2,"v":"x"}'])
+    frame, bad, _ = payloads.decode([b'{"id":1,"v":1}', b'{"id":"x","v":1}', b'{"id":2,"v":"x"}'])
     assert frame.rows() == [(1, Decimal("1.00")), (None, None), (None, None)]
     assert bad.to_list() == [False, True, True]
 
@@ -120,7 +122,33 @@ def test_which_types_are_read() -> None:
 
 def test_csv_has_decimals() -> None:
     payloads = CsvPayloads({"id": pl.Int64(), "v": TWO}, SessionZone())
-    frame, bad = payloads.decode([b"1,12.345", b"2,", b"3,x", b"4,1e9"])
+    frame, bad, _ = payloads.decode([b"1,12.345", b"2,", b"3,x", b"4,1e9"])
     assert bad.to_list() == [False, False, True, True]
     assert frame["v"].to_list() == [Decimal("12.35"), None, None, None]
     assert decimal_of("1_0", TWO) is None
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.decimals(-(10**9), 10**9, places=4).map(str),
+            st.decimals(allow_nan=False, allow_infinity=False).map(str),
+            st.floats(allow_nan=False, allow_infinity=False).map(repr),
+            st.integers().map(str),
+        ),
+        min_size=1,
+        max_size=20,
+    ),
+    st.sampled_from([pl.Decimal(38, 0), TWO, pl.Decimal(20, 4), pl.Decimal(38, 18)]),
+    st.booleans(),
+)
+def test_many_decimals_are_each_as_written(
+    texts: list[str], dtype: pl.Decimal, quoted: bool
+) -> None:
+    form = '{"v":"%s"}' if quoted else '{"v":%s}'
+    payloads = NestedJsonPayloads({"v": dtype}, SessionZone())
+    frame, bad = payloads.decode([(form % text).encode() for text in texts])
+    wanted = [decimal_of(text, dtype) for text in texts]
+    assert frame["v"].to_list() == wanted
+    assert bad.to_list() == [number is None for number in wanted]

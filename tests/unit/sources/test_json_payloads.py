@@ -86,7 +86,7 @@ TAKEN: list[tuple[bytes, dict[str, Any]]] = [
 
 def rows(values: list[bytes | None]) -> list[dict[str, Any] | None]:
     """What each payload becomes; ``None`` where it can't be read."""
-    found, bad = JsonPayloads(SCHEMA, SessionZone("Europe/Berlin")).decode(values)
+    found, bad, _ = JsonPayloads(SCHEMA, SessionZone("Europe/Berlin")).decode(values)
     assert found.schema == pl.Schema(SCHEMA)
     assert len(found) == len(bad) == len(values)
     return [None if wrong else row for row, wrong in zip(found.to_dicts(), bad, strict=True)]
@@ -95,7 +95,7 @@ def rows(values: list[bytes | None]) -> list[dict[str, Any] | None]:
 @pytest.mark.parametrize("value", MALFORMED, ids=lambda v: repr(v)[:40])
 def test_what_isnt_the_columns_is_malformed(value: bytes | None) -> None:
     assert rows([value]) == [None]
-    found, _ = JsonPayloads(SCHEMA, SessionZone()).decode([value])
+    found, _, _ = JsonPayloads(SCHEMA, SessionZone()).decode([value])
     assert found.to_dicts() == [NOTHING]
 
 
@@ -167,7 +167,7 @@ def test_other_types_are_for_sparks_reader() -> None:
 
 
 def test_text_alone_takes_every_value_and_no_broken_message() -> None:
-    found, bad = JsonPayloads({"page": pl.String()}, SessionZone()).decode(
+    found, bad, _ = JsonPayloads({"page": pl.String()}, SessionZone()).decode(
         [b'{"page": "a"}', b"broken", b"{}"]
     )
     assert found.to_dicts() == [{"page": "a"}, {"page": None}, {"page": None}]

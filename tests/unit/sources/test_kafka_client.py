@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from muntin.model.errors import OptionError
@@ -140,3 +142,33 @@ def test_librdkafka_says_which_settings_it_takes() -> None:
     refuse_unknown({"bootstrap.servers": "h:1", "isolation.level": "read_committed"})
     with pytest.raises(OptionError, match=r"SASL_SLL"):
         refuse_unknown({"bootstrap.servers": "h:1", "security.protocol": "SASL_SLL"})
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("security.protocol", "kafka.security.protocol"),
+        ("kafka.security.protocol", "security.protocol"),
+        ("sasl.mechanism", "sasl.mechanisms"),
+        ("kafka.sasl.mechanisms", "sasl.mechanism"),
+    ],
+)
+def test_an_option_that_is_given_twice_is_refused(first: str, second: str) -> None:
+    for read in (of_connector, lambda options: of_librdkafka("h:1", options)):
+        with pytest.raises(OptionError, match=f"options='{second}' is also given as '{first}'"):
+            read({first: "SASL_SSL", second: "PLAINTEXT"})
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({1: "x"}, "options=1 isn't the name of an option"),
+        (["security.protocol"], "options='list' isn't a mapping"),
+        ({"security.protocol": None}, "options='security.protocol' is NoneType, not text"),
+        ({"sasl.password": b"x"}, "options='sasl.password' is bytes, not text"),
+    ],
+)
+def test_what_isnt_an_option_is_refused(options: Any, problem: str) -> None:
+    for read in (of_connector, lambda options: of_librdkafka("h:1", options)):
+        with pytest.raises(OptionError, match=problem):
+            read(options)

@@ -10,6 +10,7 @@ import pytest
 
 from muntin.model.errors import SourceError
 from muntin.sources import kafka_consumer
+from muntin.sources.connection_pool import ConnectionPool
 from muntin.sources.kafka_consumer import Columns, Range
 from muntin.sources.kafka_consumer import consume as read
 
@@ -60,7 +61,7 @@ class Script:
 def reading(monkeypatch: pytest.MonkeyPatch) -> Any:
     def start(script: Script, *ranges: Range, lossy: bool = False) -> list[Columns]:
         monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: script)
-        monkeypatch.setattr(kafka_consumer, "_CONSUMERS", {})
+        monkeypatch.setattr(kafka_consumer, "CONSUMERS", ConnectionPool())
         return [columns for parts in read(CLIENT, lossy, ranges, FIELDS) for columns in parts]
 
     return start

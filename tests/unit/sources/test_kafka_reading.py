@@ -11,7 +11,7 @@ from tests.services.kafka import Kafka
 
 from muntin.model.errors import SourceError
 from muntin.sources import fetch, kafka_reading
-from muntin.sources.fetch import Fetcher
+from muntin.sources.fetch import Fetcher, lend_fetcher
 from muntin.sources.kafka_consumer import Columns, Range, consume
 from muntin.sources.kafka_reading import read
 
@@ -137,20 +137,31 @@ def test_a_broker_that_was_away_is_asked_again(broker: Kafka, client: dict[str, 
     broker.send(topic, [(0, None, b"%d" % n) for n in range(10)])
     ranges = [Range(topic, 0, 0, 10)]
     before = messages(list(read(client, False, ranges, FIELDS)))
-    for fetcher in filter(None, fetch._FETCHERS.values()):
+    for fetcher in itertools.chain.from_iterable(fetch.FETCHERS.idle.values()):
         for connection in fetcher._connections.values():
             connection.close()
     assert messages(list(read(client, False, ranges, FIELDS))) == before
     assert messages(list(read(client, False, ranges, FIELDS))) == before
 
 
+def test_readers_at_the_same_time_have_connections_of_their_own() -> None:
+    servers = {"bootstrap.servers": "h:1"}
+    with lend_fetcher(servers) as one, lend_fetcher(servers) as other:
+        assert one is not None
+        assert one is not other
+    with lend_fetcher(servers) as again:
+        assert again in (one, other)
+
+
 def test_settings_that_arent_followed_are_left_to_librdkafka() -> None:
     servers = {"bootstrap.servers": "h:1"}
-    assert fetch.fetcher_of({**servers, "fetch.wait.max.ms": "5", "client.id": "c"}) is not None
+    with lend_fetcher({**servers, "fetch.wait.max.ms": "5", "client.id": "c"}) as fetcher:
+        assert fetcher is not None
     for other in (
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"},
         {"security.protocol": "SASL_PLAINTEXT"},
         {"ssl.keystore.location": "x.p12"},
         {"client.rack": "a"},
     ):
-        assert fetch.fetcher_of({**servers, **other}) is None
+        with lend_fetcher({**servers, **other}) as fetcher:
+            assert fetcher is None

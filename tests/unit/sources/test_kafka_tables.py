@@ -58,6 +58,8 @@ def test_where_to_begin(options: dict[str, str], starting: str) -> None:
         ({"scan.startup.mode": "earliest-offset", "starting": "latest"}, "give one of them"),
         ({"scan.startup.modus": "latest-offset"}, r"did you mean 'scan\.startup\.mode'"),
         ({"properties.security.protocl": "SSL"}, r"did you mean 'security\.protocol'"),
+        ({"kafka.security.protocol": "SSL", "properties.security.protocol": "PLAINTEXT"},
+         r"properties\.security\.protocol='…' is also given as 'kafka\.security\.protocol'"),
         ({"propertis.security.protocol": "SSL"}, "isn't an option"),
         ({"json.ignore-parse-errors": "false"}, "rejected, counted and kept"),
         ({"json.ignore-parse-error": "true"}, r"did you mean 'json\.ignore-parse-errors'"),

@@ -107,7 +107,7 @@ def payloads(message: Any = All, registered: bool = False) -> ProtobufPayloads:
 
 
 def decoded(values: list[bytes | None]) -> tuple[list[dict[str, Any]], list[bool]]:
-    found, bad = payloads().decode(values)
+    found, bad, _ = payloads().decode(values)
     read = found.drop("at").to_dicts()
     for row, micros in zip(read, found["at"].to_physical(), strict=True):
         row["at"] = None if micros is None else moment(micros)
@@ -260,7 +260,7 @@ def test_what_is_required_has_to_be_there() -> None:
           field { name: "id" number: 1 type: TYPE_INT32 label: LABEL_REQUIRED }
           field { name: "tag" number: 2 type: TYPE_STRING label: LABEL_OPTIONAL default_value: "x" }
         }""")
-    found, bad = payloads(old).decode([b"\x08\x01", b"", b"\x12\x01t"])
+    found, bad, _ = payloads(old).decode([b"\x08\x01", b"", b"\x12\x01t"])
     assert bad.to_list() == [False, True, True]
     # What has a presence of its own is null where it is missing, whatever it is by default.
     assert found.rows() == [(1, None), (None, None), (None, None)]
@@ -270,7 +270,7 @@ def test_what_a_registrys_serializers_write() -> None:
     body = All(int32=7).SerializeToString()
     good = b"\0\0\0\0\x2a\x02\x02" + body  # one number: the second message of its file
     values = [good, b"\1" + good[1:], b"\0\0\0\0\x2a\0" + body, b"\0\0", b"", None, good[:-1]]
-    found, bad = payloads(registered=True).decode(values)
+    found, bad, _ = payloads(registered=True).decode(values)
     assert bad.to_list() == [False, True, True, True, True, True, True]
     assert found["int32"].to_list() == [7, *[None] * 6]
     assert payloads(All.Inner, registered=True).decode(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import threading
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tests.unit.sources.batch_encoder import (
     xerial,
 )
 
+from muntin.sources import record_batches
 from muntin.sources.byte_values import ByteValues, join_values
 from muntin.sources.record_batches import (
     Aborted,
@@ -152,6 +154,41 @@ def test_bytes_that_arent_compressed_are_damage(codec: int) -> None:
         list(
             split_batches(encode_batch([Record(b"a")], codec=codec, compress=lambda b: b"\xff" * 9))
         )
+
+
+def set_largest(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(record_batches, "LARGEST_BODY", size)
+    monkeypatch.setattr(record_batches, "_ROOM_BY_THREAD", threading.local())
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 9000])
+def test_a_batch_that_explodes_is_messages_without_a_value(
+    codec: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_largest(monkeypatch, 100_000)
+    records = [Record(bytes(200_000 // count), b"k", offset=7 + n) for n in range(count)]
+    data = encode_batch(records, 7, codec=codec) + encode_batch(
+        [Record(b"next", offset=7 + count)], 7 + count
+    )
+    explodes, following = split_batches(data)
+    assert messages([explodes]) == [
+        (7 + n, records[0].time, False, None, None, []) for n in range(count)
+    ]
+    assert list(read_records([following]).values) == [b"next"]
+
+
+def test_blocks_of_snappy_explode_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_largest(monkeypatch, 10_000)
+    [batch] = split_batches(encode_batch([Record(bytes(20_000))], codec=2, compress=xerial))
+    assert list(read_records([batch]).values) == [None]
+
+
+def test_a_batch_has_no_more_messages_than_would_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_largest(monkeypatch, 10_000)
+    records = [Record(b"x" * 9, offset=n) for n in range(2000)]
+    with pytest.raises(DamagedBatchError, match="has 2000 records"):
+        list(split_batches(encode_batch(records, codec=4)))
 
 
 def test_messages_of_aborted_transactions_are_left_out() -> None:

@@ -156,6 +156,7 @@ def test_one_that_drips_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_an_address_is_http() -> None:
     assert registry_at(None) is None
-    for wrong in ("there:8081", "ftp://there", "http://", "http://there:99999", "http://[::1"):
+    for wrong in ("there:8081", "ftp://there", "http://", "http://there:99999", "http://[::1",
+                  " http://there", "http://there\n", "http://h?a=1", "http://h#a"):  # fmt: skip
         with pytest.raises(OptionError, match=r"registry='.*' isn't an address"):
             registry_at(wrong)

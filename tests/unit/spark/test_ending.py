@@ -35,7 +35,7 @@ def test_a_jvm_without_memory_names_per_batch() -> None:
     assert isinstance(error, SettingError)
     assert str(error).startswith(
         "Spark's JVM ran out of memory (Java heap space) after batch 4. "
-        "Bound batches with per_batch="
+        "Bound batches with bytes_per_batch="
     )
 
 

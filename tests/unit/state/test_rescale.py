@@ -80,5 +80,5 @@ def test_shards_that_stand_elsewhere_are_not_moved() -> None:
 
 
 def test_what_cannot_be_moved() -> None:
-    with pytest.raises(OptionError, match="run muntin rescale"):
-        division_of([Manifest("windowing")])
+    with pytest.raises(OptionError, match="is no kind of state that can be divided; use the"):
+        division_of([Manifest("pages")])

@@ -11,6 +11,7 @@ import pytest
 import muntin as mt
 from muntin.stores import Image, memory
 from muntin.tables import App
+from muntin.tables.app import RESTING
 
 BATCHES = [1, 2, 100]
 PARTITIONS = [1, 2, 8]
@@ -288,6 +289,52 @@ def test_a_clock_that_rests_isnt_waited_for(second: Any, restart: bool) -> None:
     assert [(row.reason, row.time) for row in running.rejected][:1] == [("late", 4_000_000)]
     running.send("events", "first", key="k", timestamp=400.0)
     running.close()
+
+
+@pytest.mark.parametrize("partitions", PARTITIONS)
+def test_time_follows_the_wall_clock_in_silence_if_idle_is_given(partitions: int) -> None:
+    closed, now, app = waiting("1 minute", other_topic)
+    with app.open(partitions=partitions, clock=lambda: now[0]) as running:
+        running.send("events", 1, key="k", timestamp=1000.0)
+        for now[0] in (59.0, 74.0):
+            running.tick()
+        # At 74 s the watermark is 1014 s, and the window closes at 1015 s.
+        assert closed == []
+        now[0] = 75.0
+        running.tick()
+        assert closed == [("k", (1000.0, 1010.0), 1)]
+        # An event whose window has closed meanwhile is late, and time stands still from then on.
+        running.send("events", 2, key="k", timestamp=1009.0)
+        assert [(row.reason, row.time) for row in running.rejected] == [("late", 1_009_000_000)]
+        running.send("events", 3, key="k", timestamp=1016.0)
+        now[0] = 134.0
+        running.tick()
+        assert len(closed) == 1
+
+
+def test_time_for_which_an_app_was_down_isnt_silence() -> None:
+    image = Image()
+    _, now, app = waiting("1 minute", other_topic)
+    with app.open(store=memory(image), clock=lambda: now[0]) as running:
+        running.send("events", 1, key="k", timestamp=1000.0)
+    closed, now, app = waiting("1 minute", other_topic)
+    now[0] = 5000.0
+    with app.open(store=memory(image), clock=lambda: now[0]) as running:
+        running.tick()
+        assert closed == []
+        now[0] = 5075.0
+        running.tick()
+        assert closed == [("k", (1000.0, 1010.0), 1)]
+
+
+@pytest.mark.parametrize("idle", ["default", None])
+def test_time_stands_still_in_silence_unless_idle_is_given(idle: str | None) -> None:
+    closed, now, app = waiting(RESTING if idle else None, other_topic)
+    with app.open(clock=lambda: now[0]) as running:
+        running.send("events", 1, key="k", timestamp=1000.0)
+        now[0] = 1e6
+        running.tick()
+        assert closed == []
 
 
 def test_all_clocks_may_be_waited_for() -> None:

@@ -36,6 +36,11 @@ def request(**headers: str) -> Request:
         ("evil.example", False),
         ("127.0.0.1.evil.example", False),
         ("localhost.evil.example:80", False),
+        ("localhost:80@evil.example", False),
+        ("localhost@evil.example", False),
+        ("[::1]evil.example", False),
+        ("localhost/", False),
+        ("0.0.0.0", False),
     ],
 )
 def test_without_a_token_only_this_machine_is_named(host: str, may: bool) -> None:

@@ -158,6 +158,13 @@ class Joiner:
         return pl.DataFrame(schema={**self.schemas[side], columns.TIME: pl.Int64()})
 
     @property
+    def example_columns(self) -> list[str]:
+        """The columns of rejected messages with their side, their position and their key."""
+        sides = ((self.spec.side(name), self.rejected_names[name]) for name in SIDES)
+        own = (names[c] for side, names in sides for c in (*(side.offset or ()), *side.keys))
+        return [SIDE, *own]
+
+    @property
     def empty_rejected(self) -> pl.DataFrame:
         """An empty frame of rejected messages, with all columns."""
         kinds: dict[str, pl.DataType] = {SIDE: pl.String()}

@@ -9,21 +9,36 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.arrival import make_parts
-from muntin.engine.joins.joiner import Joiner, SideArrival
+from muntin.engine.examples import find_examples
+from muntin.engine.joins.joiner import LATE, Joiner, SideArrival
 from muntin.engine.joins.partitioned import PartitionedJoinShard
+from muntin.engine.joins.reading import get_side_windows
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.operator import REJECTED, RESULTS, Part, ShardState, StepOutput, Task
+from muntin.engine.output import EnteringMessages
+from muntin.engine.windows.panes import in_columns, pane_of, window_end, window_start
+from muntin.model.by_number import Moving
 from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.model.kinds import Paned
+from muntin.model.policies import Every
+from muntin.model.trailing import Trailing
 from muntin.state.blobs import Blobs
 from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import FrameCache
 from muntin.state.shards import split_by_shard
 
 _MESSAGES = "messages"
+_BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
+WindowOutputs = Mapping[SideName, Sequence[str]]
+"""The columns of the sides whose windows emit messages of their own, besides the pairs."""
 
 
 class JoinOperator:
-    """The operator of a join, with the sides as its inputs."""
+    """The operator of a join, with the sides as its inputs.
+
+    Attributes:
+        window_outputs: The sides whose windows emit, as rows of a kind with the side's name.
+    """
 
     def __init__(
         self,
@@ -31,13 +46,15 @@ class JoinOperator:
         schemas: Mapping[SideName, Mapping[str, pl.DataType]],
         suffix: str,
         *,
-        both_keys: bool,
+        both_keys: bool = False,
+        window_outputs: WindowOutputs | None = None,
     ) -> None:
         timed = {
             side: pl.Schema({**schema, columns.TIME: pl.Int64()})
             for side, schema in schemas.items()
         }
         self.joiner = Joiner(spec, timed, suffix, both_keys=both_keys)
+        self.window_outputs = window_outputs or {}
 
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
         joiner, side = self.joiner, cast(SideName, task.input)
@@ -58,14 +75,17 @@ class JoinOperator:
         )
 
     def open(self, state: ShardState) -> JoinStep:
-        return JoinStep(self.joiner, state)
+        return JoinStep(self.joiner, state, self.window_outputs)
 
 
 class JoinStep:
     """A shard of a join, opened for one batch."""
 
-    def __init__(self, joiner: Joiner, state: ShardState) -> None:
+    def __init__(
+        self, joiner: Joiner, state: ShardState, window_outputs: WindowOutputs | None = None
+    ) -> None:
         self.joiner = joiner
+        self.window_outputs = window_outputs or {}
         self.shard = open_join_shard(joiner, state.blobs, state.cache)
         self.shard.state.ends_run = state.ends_run
         state.cache.retain(self.shard.state.list_blobs())
@@ -79,7 +99,11 @@ class JoinStep:
             arrived[side].append(SideArrival(messages, rejected=rejected, **part.header["arrival"]))
         clock = self.shard.state.wall or 0 if wall is None else wall
         output = self.shard.step(arrived, clock, final=final)
-        return StepOutput({RESULTS: output.results, REJECTED: output.rejected}, output.progress)
+        rows = {RESULTS: output.results, REJECTED: output.rejected}
+        for side, names in self.window_outputs.items():
+            rows[side] = build_window_output(self.joiner, side, names, output.entering[side])
+        examples = find_examples(output.rejected, self.joiner.example_columns)
+        return StepOutput(rows, output.progress | examples)
 
 
 def open_join_shard(
@@ -89,3 +113,51 @@ def open_join_shard(
     if joiner.spec.axis == "rows":
         return PartitionedJoinShard(joiner, blobs, cache)
     return JoinShard(joiner, blobs, cache)
+
+
+def build_window_output(
+    joiner: Joiner, side: SideName, names: Sequence[str], entering: Sequence[EnteringMessages]
+) -> pl.DataFrame:
+    """Return the output of a side's windows: each message once, when it enters the join.
+
+    Source: the Samza SQL window operator design (the outputs of join windows).
+
+    Returns:
+        ``window_start`` and ``window_end`` of the first window that includes the message, if
+        windows are on a grid; the side's columns ``names``; and ``emission``.
+
+    Raises:
+        OptionError: When a name is one of the added columns.
+    """
+    kind = get_side_windows(joiner.spec, side)
+    has_period = isinstance(joiner.spec.side(side).firing.early, Every)
+    kind = None if isinstance(kind, Moving | Trailing) else kind
+    added = [columns.EMISSION, *(_BOUNDS if kind is not None else ())]
+    for name in names:
+        if name in added:
+            raise columns.make_clash_error(side, name, "window outputs")
+    empty = joiner.make_empty_messages(side).with_columns(pl.lit(False).alias(LATE))
+    no_messages = EnteringMessages(empty, None, False)
+    return pl.concat(
+        _build_part(names, kind, has_period, part) for part in (no_messages, *entering)
+    )
+
+
+def _build_part(
+    names: Sequence[str], kind: Paned | None, has_period: bool, part: EnteringMessages
+) -> pl.DataFrame:
+    messages, bounds, is_full = part.messages, [], pl.lit(part.final)
+    if kind is not None:
+        find_first = in_columns(kind.first_window)(pane_of(pl.col(columns.TIME), kind))
+        first_window = messages.select(find_first).to_series()
+        messages = messages.with_columns(
+            window_start(first_window, kind).alias(columns.WINDOW_START),
+            window_end(first_window, kind).alias(columns.WINDOW_END),
+        )
+        bounds = [pl.col(_BOUNDS) + part.start]
+        # A message that waited may enter because its window has ended.
+        if has_period and part.watermark is not None:
+            is_full = is_full | (~pl.col(LATE) & (pl.col(columns.WINDOW_END) <= part.watermark))
+    late = pl.when(LATE).then(pl.lit("late")).otherwise(pl.lit("early"))
+    emission = pl.when(is_full).then(pl.lit("full")).otherwise(late)
+    return messages.select(*bounds, *names, emission.alias(columns.EMISSION))

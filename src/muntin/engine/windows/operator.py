@@ -9,6 +9,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.arrival import make_parts
 from muntin.engine.conditions import check_conditions
+from muntin.engine.examples import find_examples
 from muntin.engine.fills import check_fills
 from muntin.engine.operator import (
     REJECTED,
@@ -19,16 +20,15 @@ from muntin.engine.operator import (
     Task,
     TaskWatermark,
 )
-from muntin.engine.output import Shard
+from muntin.engine.output import Shard, ShardOutput
 from muntin.engine.sessions.combine import SessionCombiner
 from muntin.engine.sessions.cut_shard import CutSessionShard
 from muntin.engine.sessions.shard import SessionShard
 from muntin.engine.windows.by_count import ArrivalShard
 from muntin.engine.windows.combine import Combined, Combiner
-from muntin.engine.windows.dedup import DedupShard, PartitionedShard
+from muntin.engine.windows.dedup import DedupShard, PartitionedShard, each_of, step_each
 from muntin.engine.windows.each import EachShard
-from muntin.engine.windows.filling import FillingShard
-from muntin.engine.windows.interpolating import InterpolatingShard
+from muntin.engine.windows.filling import FillingShard, InterpolatingShard
 from muntin.engine.windows.sliding import SlidingShard
 from muntin.engine.windows.trailing import TrailingShard
 from muntin.engine.windows.zoned import ZonedCombiner, ZonedShard
@@ -100,9 +100,25 @@ class WindowStep:
         state = self.shard.state
         combined = receive_parts(self.combiner, parts, state.judging)
         output = self.shard.step(combined, state.wall or 0 if wall is None else wall, final=final)
+        return self._to_output(output)
+
+    def takes_each(self, wall: int) -> bool:
+        """Return whether ``run_each`` is possible with the policies and the waiting windows."""
+        inner = each_of(self.shard)
+        return inner is not None and inner.takes_each(wall)
+
+    def run_each(self, messages: pl.DataFrame, wall: int) -> StepOutput:
+        """Process single messages with one step, which emits as a step for each would."""
+        return self._to_output(step_each(self.shard, messages, wall))
+
+    def _to_output(self, output: ShardOutput) -> StepOutput:
+        state = self.shard.state
         watermark = pl.lit(output.judged, dtype=pl.Int64).alias(columns.WATERMARK)
         rows = {RESULTS: output.results, REJECTED: output.rejected.with_columns(watermark)}
-        return StepOutput(rows, output.progress, TaskWatermark(True, state.judging, state.offsets))
+        spec = self.combiner.spec
+        examples = find_examples(output.rejected, (*(spec.offset or ()), *spec.key_columns))
+        progress = output.progress | examples
+        return StepOutput(rows, progress, TaskWatermark(True, state.judging, state.offsets))
 
 
 def receive_parts(

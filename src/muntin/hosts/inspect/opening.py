@@ -39,9 +39,9 @@ def read_spec(snapshot: StateSnapshot) -> WindowSpec | JoinSpec:
         names = ", ".join(map(repr, snapshot.any_manifest.spec))
         hint = f"write muntin.open_table(checkpoint, name) with one of {names}"
         raise OptionError("CHECKPOINT", folder, "holds tables", hint)
-    if kind == "windowing":
-        hint = "go on with muntin windowing, whose page shows what it holds"
-        raise OptionError("CHECKPOINT", folder, "holds the windowing application's rows", hint)
+    if kind not in ("windows", "join"):
+        hint = "use the version that wrote it"
+        raise OptionError("CHECKPOINT", folder, f"holds state of another kind, {kind!r}", hint)
     return load_spec(snapshot.any_manifest.spec)
 
 

@@ -43,7 +43,7 @@ def report_state(
 
     Returns:
         `checkpoint`, `batch`, `kept` (the oldest and newest batch that can be read), `kind`
-        (`windows`, `join`, `tables` or `windowing`), `spec` (facts by name), `watermark`, `counts`,
+        (`windows`, `join` or `tables`), `spec` (facts by name), `watermark`, `counts`,
         `tables` (rows, runs, bytes, and the oldest and newest position of each), `shards` (bytes
         and blobs of each shard), and, if a key was given, its rows under `key`.
 

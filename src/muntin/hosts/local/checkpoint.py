@@ -35,7 +35,7 @@ from muntin.hosts.local.log_contents import (
     format_commit,
 )
 from muntin.hosts.seed import is_spark_checkpoint
-from muntin.model.errors import SpecChangedError
+from muntin.model.errors import OptionError, SpecChangedError
 from muntin.state.blobs import Blobs, MemoryBlobs, missing_blob_error
 
 FILE_BYTES = 64 << 20
@@ -154,7 +154,7 @@ class LogCheckpoint:
         file_bytes: The size of a log file at which the next one begins, bytes.
 
     Raises:
-        OptionError: When another query has it open.
+        OptionError: When another query has it open, or it can't be written.
         StateCorruptedError: When it is damaged.
         SpecChangedError: When the folder is a checkpoint of a query on Spark.
     """
@@ -168,8 +168,13 @@ class LogCheckpoint:
                 f"{folder} is a checkpoint of a query on Spark: give the local query a folder of "
                 "its own, or move it with muntin move"
             )
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._lease = acquire_lease(LocalLeaseFile(self.folder), folder)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lease = acquire_lease(LocalLeaseFile(self.folder), folder)
+        except OSError as error:
+            hint = "give a folder that this user can write"
+            problem = f"can't be written: {error.strerror}"
+            raise OptionError("checkpoint", folder, problem, hint) from error
         self.identity = ""
         self.last_commit = Commit()
         self.planned: PlannedBatch | None = None

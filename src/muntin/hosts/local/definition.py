@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,15 @@ from muntin.explain.joins import explain_join
 from muntin.explain.size import Rates
 from muntin.explain.story import Circumstances, describe_spec
 from muntin.hosts.definition import Definition, StartOptions, WindowDefinition, explain_chain
-from muntin.hosts.local.batch import run_once
 from muntin.hosts.local.expressions import parse_sql_expression
 from muntin.hosts.local.plan import LocalPlan, LocalUpstream
-from muntin.hosts.local.run import BatchOutput
+from muntin.hosts.local.run import BatchOutput, OperatorRun
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.pipeline import Order
 from muntin.sources.frames import FrameSource
+from muntin.sources.source import Source
+from muntin.state.blobs import MemoryBlobs
 
 if TYPE_CHECKING:
     from muntin.hosts.local.query import LocalQuery
@@ -43,7 +45,7 @@ class LocalDefinition(Definition[LocalPlan, "LocalQuery"]):
         if self.plan.reads_streams:
             problem = "is a source that has no end, so it has no frame of results"
             raise OptionError("results", "a stream", problem, FINITE_HINT)
-        return run_once(self.plan)
+        return _run_once(self.plan)
 
     @property
     def results(self) -> Any:
@@ -135,6 +137,21 @@ class FullEmissions(LocalDefinition):
     def upstream(self) -> LocalUpstream:
         """The windows as an upstream operator of another query."""
         return LocalUpstream(self.plan, full=True)
+
+
+def _run_once(plan: LocalPlan) -> BatchOutput:
+    """Read all sources of a plan to their ends, and emit each window in full."""
+    run = OperatorRun(plan, lambda operator, shard: MemoryBlobs())
+    read = (_read_whole(source) for source in plan.sources)
+    return run.step(read, time.time_ns() // 1000, None, final=True)
+
+
+def _read_whole(source: Source) -> Iterator[pl.DataFrame]:
+    reader = source.open()
+    try:
+        yield from reader.read(None, reader.plan(None, None).end)
+    finally:
+        reader.close()
 
 
 def explain_local_plan(plan: LocalPlan, rates: Rates | None = None) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from muntin.hosts.chain import identifies_window
@@ -24,7 +25,12 @@ from muntin.sinks.sink import (
     prepare_sinks,
     to_sink,
 )
-from muntin.sinks.unwritable import UnwritableRows
+from muntin.sinks.unwritable import (
+    SINK_COLUMN,
+    WHY_COLUMN,
+    UnwritableRows,
+    warn_of_unwritable,
+)
 
 RESULTS, REJECTED = "results", "rejected"
 _PACKAGES = Path(__file__).parents[2]
@@ -67,7 +73,7 @@ def make_destinations(
     Raises:
         OptionError: When a sink can't take such rows.
     """
-    results, rejected = map(to_sink, sinks)
+    results, rejected = to_sink(sinks[0], RESULTS), to_sink(sinks[1], REJECTED)
     checked = [
         LocalDestination(
             RESULTS,
@@ -102,6 +108,11 @@ class Delivery:
         self._folder = None if folder is None else Path(folder) / "unstorable"
         self._arrow = {destination.kind: destination.columns for destination in destinations}
         self._started: set[str] = set()
+
+    @property
+    def stores_rejected(self) -> bool:
+        """True if a sink gets the rejected messages."""
+        return any(one.kind == REJECTED and one.sink is not None for one in self.destinations)
 
     def make_batches(self, number: int, rows: Mapping[str, pl.DataFrame]) -> list[Batch]:
         """Return a `Batch` with the rows for each destination."""
@@ -165,6 +176,11 @@ class Delivery:
         if self._folder is not None:
             self._folder.mkdir(exist_ok=True)
             pq.write_table(rows, self._folder / f"{batch.number:08d}-{batch.kind}.parquet")
+        for sink in pc.unique(rows[SINK_COLUMN]).to_pylist():
+            some = rows.filter(pc.equal(rows[SINK_COLUMN], sink))
+            reason = some[WHY_COLUMN][0].as_py()
+            where = self._folder or "no folder"
+            warn_of_unwritable(sink, len(some), batch.kind, batch.number, reason, where)
         return len(rows)
 
 

@@ -14,7 +14,7 @@ from muntin.hosts.local.checkpoint import LocalCheckpoint, PlannedBatch
 from muntin.hosts.local.delivery import REJECTED, RESULTS, Delivery
 from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.local.run import OperatorRun
-from muntin.hosts.progress import Progress, Totals, warn_of_time_ahead
+from muntin.hosts.progress import Progress, Totals, warn_of_rejected, warn_of_time_ahead
 from muntin.sinks.batch import Batch
 from muntin.sources.source import Planned, SourceOffsets, SourceReader, remainder_of
 
@@ -93,6 +93,7 @@ class Loop:
         self._last_tick: int | None = None
         self._batch_start = 0.0
         self._is_ahead = False
+        self._warned: frozenset[str] = frozenset()
         # Whether the last batch had rows for a sink, since the next one is then likely to.
         self._delivers = False
         self._wait = _SHORTEST_WAIT
@@ -185,9 +186,15 @@ class Loop:
         unstorable = self._delivery.write(batches)
         progress = self.totals.add_shards(batch.number, emitted.progress, unstorable)
         self.checkpoint.commit(progress.to_dict(), self._shards)
-        if not self._is_ahead:
-            self._is_ahead = warn_of_time_ahead(progress, batch.now)
+        self._warn(progress, batch.now)
         return progress, batches
+
+    def _warn(self, progress: Progress, now: int) -> None:
+        """Warn of rejected messages that no sink stores, and of a watermark ahead of the clock."""
+        if not self._delivery.stores_rejected:
+            self._warned |= warn_of_rejected(progress, self._warned)
+        if not self._is_ahead:
+            self._is_ahead = warn_of_time_ahead(progress, now)
 
     def _pause(self) -> None:
         """Wait until the next batch may begin."""

@@ -163,10 +163,7 @@ class OperatorRun:
                 if len(frame):
                     yield operator_input.reader.read(frame, now)
 
-        parts = self.plan.operator.prepare(read_messages(), task)
-        for part in parts:
-            part.input = operator_input.name
-        return parts
+        return self.plan.operator.prepare(read_messages(), task)
 
     def _run_shards(
         self, parts: Sequence[Part], wall: int | None, final: bool, ends_run: bool

@@ -12,6 +12,7 @@ import polars as pl
 from muntin.hosts.local import sql_values as values
 from muntin.hosts.local.sql_functions import call_function
 from muntin.hosts.local.sql_values import NULL_VALUE, Unportable, Value
+from muntin.model.errors import OptionError
 
 FindColumn = Callable[[list[str]], Value]
 """A function that returns the column or the field of structs with a path of names."""
@@ -28,6 +29,9 @@ _TOKEN = re.compile(
 )
 _SIGNS = {"==": "=", "!=": "<>"}
 _UNITS = {"SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6}
+_CALLED_WITHOUT_PARENTHESES = (
+    "CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIMESTAMP", "CURRENT_USER",
+)  # fmt: skip
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 # Words that can't be the name of a column without quotes.
 _WORDS = frozenset({
@@ -281,7 +285,13 @@ class _Parser:
             self._advance()
         if self.token == "(":
             raise Unportable(f"{'.'.join(path)}()")
-        return self._lookup(path)
+        try:
+            return self._lookup(path)
+        except OptionError:
+            # Columns of such names take precedence.
+            if token.upper() in _CALLED_WITHOUT_PARENTHESES:
+                raise Unportable(token) from None
+            raise
 
     def _parse_list(self) -> list[Value]:
         """Parse values up to a closing parenthesis."""

@@ -18,7 +18,7 @@ from muntin.sources.ticks import ticks
 
 _FILES = {"parquet": "parquet", "csv": "csv", "json": "jsonl"}
 _ON_SPARK = "leave it out, or run the query on Spark: --host spark"
-_SAME_HERE = {"header", "maxfilespertrigger", "path", "recursivefilelookup"}
+_SAME_HERE = {"header", "maxbytespertrigger", "maxfilespertrigger", "path", "recursivefilelookup"}
 
 
 def needs_spark(table: DeclaredTable) -> str | None:
@@ -88,4 +88,5 @@ def _make_files(table: DeclaredTable, connector: str, options: dict[str, str]) -
         format=_FILES[connector],  # type: ignore[arg-type]
         header=header,
         files_per_batch=None if most is None else int(most),
+        bytes_per_batch=named.get("maxbytespertrigger"),
     )

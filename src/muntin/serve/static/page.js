@@ -2,7 +2,7 @@
 // Shows what queries emit. Everything comes as server-sent events: a snapshot first, then batches.
 (() => {
   const $ = (id) => document.getElementById(id);
-  const KEEP = { batches: 600, windows: 500, samples: 50, notes: 100 };
+  const KEEP = { batches: 600, windows: 500, samples: 50 };
   // Clocks of two machines differ by less, seconds.
   const SKEW = 5;
   const OWN = new Set(["window_start", "window_end", "emission", "revision"]);
@@ -44,7 +44,6 @@
     $("main").hidden = !query;
     if (!query) return;
     $("about-title").textContent = query.name;
-    $("about").textContent = query.about;
     $("charts").replaceChildren(...query.charts.map(chart));
     $("windows-part").hidden = query.columns.length === 0;
     $("held-part").hidden = !query.looks;
@@ -163,8 +162,6 @@
     windows(query);
     rejected(query);
     phases(last);
-    $("notes-part").hidden = query.notes.length === 0;
-    $("notes").replaceChildren(...query.notes.slice(-30).reverse().map((note) => made("li", {}, `${moment(note.at).slice(0, 19)} ${note.text}`)));
     status(query);
     document.body.dataset.drawn = String(drawn);
   }
@@ -309,7 +306,7 @@
     if (!query) return;
     while (query.batches.length && query.batches.at(-1).batch >= batch.batch) query.batches.pop();
     keep(query.batches, [batch], KEEP.batches);
-    for (const name of ["windows", "samples", "notes"]) keep(query[name], batch[name], KEEP[name]);
+    for (const name of ["windows", "samples"]) keep(query[name], batch[name], KEEP[name]);
     query.rejected = batch.rejected;
     if (batch.query === chosen) draw();
   }));

@@ -329,7 +329,7 @@ class AgentsOnSpark:
     @property
     def _needs_ticks(self) -> bool:
         """True if ticks bring the wall clock."""
-        return self._is_streaming and self.app.clocked
+        return self._is_streaming and (self.app.clocked or self.app.follows_wall_clock)
 
     def _create_input(self, frame: DataFrame, time: str | None) -> Input:
         """Return a topic's input, whose messages carry the batch's clock only where it is needed.

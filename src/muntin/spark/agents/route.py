@@ -274,13 +274,9 @@ class RouteTask:
         wrong = dict(unread) if own else {}
         keys: list[Any] = []
         for number, value in enumerate(values):
-            key = None
-            if number not in wrong:
-                try:
-                    key = by.get_key(value)
-                except Exception as error:
-                    # The function is the user's, and may fail at a value.
-                    wrong[number] = f"group_by({by.name}): {error!r}"
+            key, problem = (None, None) if number in wrong else by.find_group(value)
+            if problem is not None:
+                wrong[number] = problem
             keys.append(key)
         return keys, wrong
 

@@ -86,6 +86,8 @@ class AgentStep:
         part.begin(self.blobs, max(walls, default=part.wall) if wall is None else wall)
         for one in parts:
             self._add_part(one)
+        if self.watermarks_after:
+            part.note_events()
         emitted = _worker_loop().complete(self.work(final=final))
         rows = dict(_build_frames(self, emitted))
         progress = _create_progress(part, emitted)
@@ -188,9 +190,8 @@ class AgentStep:
         times: list[int],
         malformed: dict[int, str],
     ) -> None:
-        topic_format, counts = self.stage.formats[topic], self.part.counts
-        counts["malformed"] += len(malformed)
-        counts["taken"] -= len(malformed)
+        topic_format = self.stage.formats[topic]
+        self.part.counts["taken"] -= len(malformed)
         for number, why in malformed.items():
             event = events.slice(number, 1)
             # Show a value that Python can't hold as text.
@@ -203,7 +204,7 @@ class AgentStep:
             if isinstance(value, bytes):
                 value = value.decode(errors="replace")
             rejected = Rejected(topic, "malformed", value, keys[number], times[number], detail=why)
-            self.part.rejected.append(rejected)
+            self.part.record_rejected(rejected)
 
 
 def _to_python_value(column: pl.Series) -> Any:

@@ -14,7 +14,7 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -58,6 +58,7 @@ class Answer:
         python: The interpreter.
         modules: The version of each module; ``None`` where it is missing.
         build: A fingerprint of muntin's modules there; empty where muntin is missing.
+        unresolved: The references that mean nothing there.
         unread: The driver's files that it can't see.
         written: The file that it wrote to each folder; empty where it couldn't.
     """
@@ -66,6 +67,7 @@ class Answer:
     python: str
     modules: dict[str, str | None]
     build: str
+    unresolved: list[str]
     unread: list[str]
     written: dict[str, str]
 
@@ -77,12 +79,18 @@ class Executors:
         spark: A session.
         folders: Folders that the query writes: its checkpoint, and those of its sinks.
         modules: More modules that its tasks import.
+        references: References to secrets that its tasks look up.
     """
 
     def __init__(
-        self, spark: SparkSession, folders: Sequence[str] = (), modules: Sequence[str] = ()
+        self,
+        spark: SparkSession,
+        folders: Sequence[str] = (),
+        modules: Sequence[str] = (),
+        references: Collection[str] = (),
     ) -> None:
         self._spark = spark
+        self._references = sorted(references)
         self._modules = (*NEEDED, *modules)
         self._asked: frozenset[str] = frozenset()
         # Spark Connect doesn't list executors, and a local master is its only executor.
@@ -119,7 +127,8 @@ class Executors:
     def _check_unseen(self) -> None:
         """Ask one worker, once for each session, since the others are started in the same way."""
         name = workers_of(self._spark)
-        if name in _ASKED or (shares_python(self._spark) and _is_installed()):
+        is_checked = name in _ASKED or (shares_python(self._spark) and _is_installed())
+        if is_checked and not self._references:
             return
         answers, error, attempts = self._run(1, [], held=0.0)
         if error is not None:
@@ -156,7 +165,12 @@ class Executors:
         self, tasks: int, files: Sequence[Path], held: float
     ) -> tuple[list[Answer], Exception | None, list[Attempt]]:
         """Run tasks that answer; each occupies its core for a while, so that all cores get one."""
-        question = {"modules": self._modules, "files": [*map(str, files)], "holds": held}
+        question = {
+            "modules": self._modules,
+            "references": self._references,
+            "files": [*map(str, files)],
+            "holds": held,
+        }
         asked = F.udf(_look, "string", useArrow=False)
         frame = self._spark.range(0, tasks, 1, tasks).select(asked(F.lit(json.dumps(question))))
         if is_connected(self._spark):
@@ -217,14 +231,14 @@ class Executors:
 
 
 def check_answer(answer: Answer, host: str | None) -> None:
-    """Refuse workers whose Python lacks a module, or has another build of muntin.
+    """Refuse workers that lack a module or a secret, or have another build of muntin.
 
     Args:
         answer: Their answer.
         host: Their machine, where it is known.
 
     Raises:
-        SettingError: When they do; the error names the host, and the module or both builds.
+        SettingError: When they do; the error names the host, and what is missing or both builds.
     """
     missing = [_PACKAGES.get(name, name) for name, have in answer.modules.items() if have is None]
     if missing:
@@ -238,6 +252,12 @@ def check_answer(answer: Answer, host: str | None) -> None:
             f"muntin {answer.modules['muntin']} {where} is build {answer.build}, and the driver's "
             f"{ours.modules['muntin']} is build {ours.build}. "
             "Install the same build on all machines"
+        )
+    if answer.unresolved:
+        raise SettingError(
+            f"{', '.join(answer.unresolved)} {where} has no value. Set the variable there before "
+            "the session starts (spark.executorEnv shows it to others), or name a file there that "
+            "its user can read: ${file:PATH}"
         )
     for name, version in answer.modules.items():
         if version not in ("?", ours.modules[name]):
@@ -310,13 +330,15 @@ def _is_installed() -> bool:
 @lru_cache(maxsize=8)
 def _own_answer(modules: tuple[str, ...]) -> Answer:
     """Return the answer of this process."""
-    return Answer(**json.loads(_look(json.dumps({"modules": modules, "files": [], "holds": 0}))))
+    question = {"modules": modules, "references": [], "files": [], "holds": 0}
+    return Answer(**json.loads(_look(json.dumps(question))))
 
 
 def _look(question: str) -> str:
     """Answer for an executor, without importing this package, which may be missing there."""
     import importlib.metadata
     import json
+    import os
     import sys
     import time
 
@@ -338,10 +360,16 @@ def _look(question: str) -> str:
             modules[name] = "?"
         if name == "muntin" and module.__file__:
             build = _fingerprint(module.__file__)
+    unresolved = []
+    for reference in asked["references"]:
+        kind, name = reference[2:-1].split(":", 1)
+        if not (name in os.environ if kind == "env" else os.access(name, os.R_OK)):
+            unresolved.append(reference)
     unread, written = _look_at_folders(asked["files"])
     context = TaskContext.get()
     answer = {"task": context.taskAttemptId() if context else -1, "python": sys.executable}
-    answer |= {"modules": modules, "build": build, "unread": unread, "written": written}
+    answer |= {"modules": modules, "build": build, "unresolved": unresolved}
+    answer |= {"unread": unread, "written": written}
     time.sleep(asked["holds"])
     return json.dumps(answer)
 

@@ -1,7 +1,6 @@
 """Implements `muntin inspect` and `muntin why` for checkpoints of Spark.
 
-Windows and joins are read as on every host. Tables of agents and the windowing application only
-exist on Spark.
+Windows and joins are read as on every host. Tables of agents only exist on Spark.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from muntin.hosts.inspect.report import (
 )
 from muntin.hosts.inspect.why import describe_key, explain_state, parse_position
 from muntin.model.axis import MIN_POSITION, moment
-from muntin.model.errors import OptionError
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.inspect.tables import OpenTable, one_table
 from muntin.tables.spec import list_facts
@@ -38,17 +36,10 @@ def report_of(opened: Checkpoint, key: Sequence[str] = (), table: str | None = N
     Raises:
         OptionError: When the checkpoint, the key or the table isn't valid.
     """
-    kind = opened.any_manifest.kind
-    if kind == "tables":
+    if opened.any_manifest.kind == "tables":
         sizes = opened.measure_blobs()
         rows = _find_table_rows(opened, table, key) if key else None
         return assemble_report(opened, _report_tables(opened, sizes), sizes, rows)
-    if kind == "windowing":
-        if key:
-            hint = "leave it out; the page and the report show the tuples"
-            raise OptionError("--key", ", ".join(key), "isn't for this query", hint)
-        sizes = opened.measure_blobs()
-        return assemble_report(opened, _report_windowing(opened, sizes), sizes, None)
     return report_state(opened, key, table)
 
 
@@ -85,19 +76,6 @@ def _report_tables(opened: Checkpoint, sizes: Sizes) -> StateReport:
             n: None if mark == MIN_POSITION else moment(mark) for n, mark in marks.items()
         },
         "tables": list_tables(collect_runs(opened), sizes, lambda *_: None),
-    }
-
-
-def _report_windowing(opened: Checkpoint, sizes: Sizes) -> StateReport:
-    clocks = [one.extra["clock"] for one in opened.manifest_by_shard.values()]
-    clocks = [clock for clock in clocks if clock is not None]
-    return {
-        "kind": "windowing",
-        "spec": {name: str(value) for name, value in opened.any_manifest.spec.items()},
-        "watermark": moment(1000 * max(clocks)) if clocks else None,
-        "tables": list_tables(
-            collect_runs(opened), sizes, lambda _, position: moment(1000 * position)
-        ),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,11 +14,11 @@ from muntin.sinks.unwritable import (
     UNWRITABLE_COLUMNS,
     WHY_COLUMN,
     UnwritableRows,
+    warn_of_unwritable,
 )
 from muntin.spark.host.internals.checkpoints import is_there
 
 _SCHEMA = ", ".join(f"{name} string" for name in UNWRITABLE_COLUMNS)
-_LOG = logging.getLogger(__name__)
 
 
 class DeadLetters:
@@ -57,10 +56,9 @@ class DeadLetters:
             while batch.unwritable.frames:
                 batch.unwritable.frames.pop().unpersist()
         for row in counts:
-            _LOG.warning(
-                "%s can't take %d rows of %s of batch %d (the first: %s); they are in %s",
-                row[SINK_COLUMN], row["rows"], row["output"], number, row["reason"], path,
-            )  # fmt: skip
+            warn_of_unwritable(
+                row[SINK_COLUMN], row["rows"], row["output"], number, row["reason"], path
+            )
         return int(sum(row["rows"] for row in counts))
 
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import quote_name
 from muntin.sinks.batch import Batch
-from muntin.sinks.parquet import MAX_NAME_BYTES, ParquetSink
+from muntin.sinks.parquet import HAS_NUL, MAX_NAME_BYTES, TOO_LONG, ParquetSink
 from muntin.sinks.sink import BATCH_COLUMN
 from muntin.sinks.unwritable import WHY_COLUMN
 from muntin.spark.sources.naming import name_expression
@@ -72,17 +72,19 @@ class ParquetWriter:
         if not texts or batch.empty:
             return frame
         lengths = {name: F.coalesce(_folder_length(name), F.lit(0)) for name in texts}
-        too_long = F.lit(False)
-        why = F.lit("")
+        why = F.lit(None).cast("string")
         for name, length in lengths.items():
-            too_long = too_long | (length > MAX_NAME_BYTES)
-            problem = (
-                f"the folder of {name} has a name of %s bytes; file systems take {MAX_NAME_BYTES}"
+            value = F.col(quote_name(name)).cast("string")
+            why = (
+                F.when(length > MAX_NAME_BYTES, F.format_string(TOO_LONG, F.lit(name), length))
+                .when(F.contains(value, F.lit("\0")), F.lit(HAS_NUL % name))
+                .otherwise(why)
             )
-            why = F.when(length > MAX_NAME_BYTES, F.format_string(problem, length)).otherwise(why)
         frame = frame.persist()
         try:
-            rejected = frame.where(too_long).select(why.alias(WHY_COLUMN), *frame.columns).toArrow()
+            rejected = (
+                frame.where(why.isNotNull()).select(why.alias(WHY_COLUMN), *frame.columns).toArrow()
+            )
         finally:
             frame.unpersist()
         if not rejected.num_rows:
@@ -90,7 +92,7 @@ class ParquetWriter:
         batch.unwritable.add(
             rejected.drop_columns([WHY_COLUMN]), self.sink.table, rejected[WHY_COLUMN].to_pylist()
         )
-        return frame.where(~too_long)
+        return frame.where(why.isNull())
 
 
 def _folder_length(name: str) -> Column:

@@ -105,7 +105,7 @@ def fetch(mvn: str, wanted: dict[str, str], needed: tuple[str, ...], folder: Pat
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         pom, jars = Path(scratch) / "pom.xml", Path(scratch) / "jars"
         pom.write_text(_POM.format("".join(_DEPENDENCY.format(*one) for one in wanted.items())))
-        command = [mvn, "--quiet", "--batch-mode", "--file", str(pom)]
+        command = [mvn, "--quiet", "--batch-mode", "--strict-checksums", "--file", str(pom)]
         command += ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
         command += [f"-DincludeArtifactIds={','.join(needed)}"]
         _LOG.info("asking Maven for %s", ", ".join(wanted))

@@ -29,6 +29,7 @@ from muntin.spark.host.internals.plans import reads
 from muntin.spark.host.messages import PASSED, BatchReader, read_frames
 from muntin.spark.host.schema import moment_type, polars_schema
 from muntin.spark.sources.kafka_rows import KafkaRows, topics_of
+from muntin.spark.sources.kafka_task import RangeReader
 from muntin.spark.sources.parquet import ParquetReader, list_file_parts
 
 if TYPE_CHECKING:
@@ -283,13 +284,14 @@ class OperatorInput:
         topics = None if as_rows or (local and needs_clock) else topics_of(frame)
         if topics is not None and derived <= {columns.MALFORMED} and self.time == input_.time:
             rows, reader = topics
-            return replace(
+            reader = replace(
                 reader,
                 wanted=wanted,
                 flags=flags,
                 has_partition_names=self.partitions,
                 malformed_flag=columns.MALFORMED if derived else None,
-            ), rows
+            )
+            return RangeReader(reader), rows
         # Files carry one clock, too, and the clock that messages are stamped with is never local.
         as_rows = as_rows or bool(derived) or (local and input_.stamped)
         files_and_root = None if as_rows else list_file_parts(frame, now)

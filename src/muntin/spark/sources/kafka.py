@@ -13,9 +13,11 @@ from typing import Any, cast
 
 import polars as pl
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from muntin.model.errors import OptionError, SettingError
+from muntin.model.references import resolve_all
+from muntin.model.secrets import list_references
 from muntin.sources.ddl import plain_columns
 from muntin.sources.kafka import KafkaTopics
 from muntin.sources.kafka_broker import starting_of
@@ -86,6 +88,7 @@ def _columns_required(topics: KafkaTopics) -> list[tuple[str, str | None]]:
         ("registry", "…", topics.registry is not None),
         ("format", topics.form, topics.message is not None),
         ("group", topics.group, topics.group is not None),
+        ("bytes_per_batch", str(topics.bytes_per_batch), topics.bytes_per_batch is not None),
         ("starting", topics.starting, topics.starting == "group"),
     ]
     return [(option, value) for option, value, is_set in only if is_set]
@@ -129,7 +132,7 @@ def _load(topics: KafkaTopics, spark: SparkSession, reader: Any) -> DataFrame:
         options["startingOffsets"] = topics.starting
     if topics.per_batch is not None:
         options["maxOffsetsPerTrigger"] = str(topics.per_batch)
-    rows = reader.format("kafka").options(**options, **topics.options).load()
+    rows = reader.format("kafka").options(**options, **resolve_all(topics.options)).load()
     columns = None if topics.columns is None else _as_struct(topics.columns)
     several = len(topics.topics) > 1
     return parse_rows(rows, topics.form, columns, topics.reader_schema, several=several)
@@ -139,7 +142,9 @@ def _read_in_columns(topics: KafkaTopics, spark: SparkSession, *, streaming: boo
     """Return the messages that the workers read."""
     typed = _with_types(topics)
     source = typed.source_in(str(spark.conf.get(ZONE_SETTING)), ZONE_SETTING)
-    rows = KafkaRows(spark, source.topics, streaming)
+    registry = () if topics.registry is None else (topics.registry.url,)
+    references = list_references((*source.topics.client.values(), *registry))
+    rows = KafkaRows(spark, source.topics, streaming, references)
     return read_topic_rows(rows, source.columns, _message_schema(topics, typed))
 
 
@@ -149,11 +154,12 @@ def _message_schema(topics: KafkaTopics, typed: KafkaTopics) -> StructType:
     others = {
         name: kind for name, kind in typed.message_types().items() if name not in declared.names
     }
-    malformed = others.pop(MALFORMED_COLUMN, None)
-    schema = StructType([*declared.fields, *spark_schema(others).fields])
-    if malformed is None:
-        return schema
-    return schema.add(MALFORMED_COLUMN, "binary", metadata={MARKS_MALFORMED: True})
+    fields = [*declared.fields, *spark_schema(others).fields]
+    marks = {MARKS_MALFORMED: True}
+    return StructType(
+        [StructField(f.name, f.dataType, True, marks) if f.name == MALFORMED_COLUMN else f
+         for f in fields]
+    )  # fmt: skip
 
 
 def _as_struct(columns: str | Mapping[str, pl.DataType | str]) -> StructType:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from muntin.sources.kafka_columns import KAFKA_COLUMNS, refuse_malformed
-from muntin.sources.source import MALFORMED_COLUMN
+from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_DETAIL_COLUMN
 from muntin.spark.sources.decimals import LONG_TEXTS, exclude_long_numbers
 from muntin.spark.sources.inputs import MARKS_MALFORMED
 
@@ -44,11 +44,14 @@ def parse_rows(
     # A null in this column means well-formed, so a malformed null payload becomes empty bytes.
     raw = F.coalesce(F.col("value"), F.lit(b""))
     malformed = F.when(corrupt, raw).alias(MALFORMED_COLUMN, metadata={MARKS_MALFORMED: True})
+    # Spark doesn't say which column is at fault.
+    detail = F.when(corrupt, F.lit("not readable by Spark")).alias(MALFORMED_DETAIL_COLUMN)
     own = [name for name in KAFKA_COLUMNS if name not in names and name in frame.columns]
     return whole.select(
         *(F.col(f"{_PARSED}.`{name}`") for name in names),
         *(F.col(name).cast("string") if name == "key" else F.col(name) for name in own),
         malformed,
+        detail,
     )
 
 

@@ -39,9 +39,10 @@ from muntin.sources.kafka_ranges import (
     refuse_recreated,
     split_ranges,
 )
+from muntin.sources.kafka_sizes import MessageSizes
 from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.jvm import is_connected
-from muntin.spark.host.internals.plans import recall, remember
+from muntin.spark.host.internals.plans import reads, recall, remember
 from muntin.spark.host.internals.versions import (
     ReadAllAvailable,
     ReadLimit,
@@ -50,46 +51,43 @@ from muntin.spark.host.internals.versions import (
 )
 from muntin.spark.host.packed import PackedTask
 from muntin.spark.host.schema import to_batches
+from muntin.spark.sources.kafka_task import RANGES, RangeReader
 
 KafkaTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-# Columns of a range of messages; `now` is the batch's wall clock in microseconds, and `behind` says
-# whether the partition has more messages than the batch reads.
-RANGES = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-        ("now", pa.int64()),
-        ("topic_id", pa.string()),
-        ("behind", pa.bool_()),
-    ]
-)
 KAFKA_SOURCE = "muntin_kafka"
+# The bytes of a batch for each task by default.
+_TASK_BYTES = 128 << 20
 _SOURCE = "_muntin_columnar"
+# The references to secrets that tasks of a source look up, by the source's name in a plan.
+_REFERENCES: dict[str, frozenset[str]] = {}
 
 
 class _Ranges(InputPartition):
-    """The ranges that one task reads."""
+    """The ranges that one task reads, as rows of ``RANGES``."""
 
-    def __init__(
-        self, ranges: Sequence[Range], now: int, ids: TopicIds, backlog: Mapping[str, bool]
-    ) -> None:
-        self.rows = [
-            (*one, now, ids.get(one.topic), backlog.get(f"{one.topic}[{one.partition}]", False))
-            for one in ranges
-        ]
+    def __init__(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        self.rows = rows
 
 
 class _Reader:
-    """Plans ranges on the driver; ``read`` runs in a worker."""
+    """Plans ranges on the driver; ``read`` runs in a worker.
 
-    def __init__(self, topics: Topics, task: KafkaTask, tasks: int) -> None:
-        self.topics, self.task, self.tasks = topics, task, tasks
+    Args:
+        topics: The topics.
+        task: The function of a task.
+        tasks: The number of tasks.
+        run: Name of the source in this run of its query, if workers read the next batch's ranges.
+    """
+
+    def __init__(self, topics: Topics, task: KafkaTask, tasks: int, run: str | None = None) -> None:
+        self.topics, self.task, self.tasks, self.run = topics, task, tasks, run
         self._broker: Broker | None = None
         self._last: tuple[Described, Offsets] | None = None
         self._planned_offset: dict[str, Any] | None = None
+        self._sizes = MessageSizes(topics.client)
+        # The ends of a batch, and those of the batch that follows it.
+        self._next: tuple[Offsets, Offsets] | None = None
 
     @property
     def broker(self) -> Broker:
@@ -99,12 +97,34 @@ class _Reader:
         return self._broker
 
     def plan(
-        self, ranges: Sequence[Range], now: int, ids: TopicIds, backlog: Mapping[str, bool]
+        self,
+        ranges: Sequence[Range],
+        now: int,
+        ids: TopicIds,
+        backlog: Mapping[str, bool],
+        next_ranges: Sequence[Range] = (),
     ) -> Sequence[InputPartition]:
-        """Return the ranges as the partitions of a batch."""
+        """Return the ranges as the partitions of a batch, with those that the next one will have.
+
+        Args:
+            ranges: The ranges of the batch.
+            now: The batch's wall clock, microseconds.
+            ids: Ids of the topics.
+            backlog: Whether each partition has more messages than the batch reads.
+            next_ranges: The ranges of the next batch, as far as they are certain.
+        """
         if not ranges:
             return []
-        return [_Ranges(part, now, ids, backlog) for part in split_ranges(ranges, self.tasks)]
+
+        def describe(one: Range, *, is_next: bool) -> tuple[Any, ...]:
+            is_behind = backlog.get(f"{one.topic}[{one.partition}]", False)
+            return *one, now, ids.get(one.topic), is_behind, self.run, is_next
+
+        parts = split_ranges(ranges, self.tasks)
+        rows = [[describe(one, is_next=False) for one in part] for part in parts]
+        for number, part in enumerate(split_ranges(next_ranges, self.tasks)):
+            rows[number % len(rows)] += [describe(one, is_next=True) for one in part]
+        return [_Ranges(part) for part in rows]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, _Ranges):
@@ -115,7 +135,12 @@ class _Reader:
         return self.task(iter([pa.RecordBatch.from_arrays(arrays, schema=RANGES)]))
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_broker": None, "_last": None, "_planned_offset": None}
+        return self.__dict__ | {
+            "_broker": None,
+            "_last": None,
+            "_planned_offset": None,
+            "_next": None,
+        }
 
 
 class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -145,9 +170,8 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._planned_offset is None and not lossy:
             # Messages may have expired while the query was stopped.
             refuse_expired(ranges, self.broker.earliest(described.partitions))
-        ends = newest
-        if isinstance(limit, ReadMaxRows):
-            ends = limit_batch(before, newest, limit.max_rows)
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        ends = self._limit_batch(before, newest, rows)
         # Without new messages, keep the offset: a new clock alone would start a batch.
         if not ranges:
             return start
@@ -163,7 +187,7 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._planned_offset is None else {"ends": self._planned_offset["newest"]}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        ids = end.get("ids", {})
+        ids, next_ranges = end.get("ids", {}), []
         before, ends = ends_of(start), ends_of(end)
         lossy = self.topics.lossy
         for topic, topic_id in start.get("ids", {}).items():
@@ -173,11 +197,38 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = ranges_of(before, ends, lossy=lossy)
         if end != self._planned_offset:
             ranges = self._find_readable(ranges, ids, ends)
-        return self.plan(ranges, end.get("now", 0), ids, partition_backlog(end))
+        elif self.run is not None and self._next is not None:
+            next_ranges = ranges_of(*self._next)
+        return self.plan(ranges, end.get("now", 0), ids, partition_backlog(end), next_ranges)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Commit the end of a batch to the consumer group."""
         self.broker.commit(ends_of(end))
+
+    def _bound_batch(self, before: Offsets, newest: Offsets, limit: int | None) -> Offsets:
+        """Return the ends of a batch that has about as many messages and bytes as it may."""
+        ends = newest if limit is None else limit_batch(before, newest, limit)
+        most = self.topics.bytes_per_batch or self.tasks * _TASK_BYTES
+        return self._sizes.limit(before, ends, most)
+
+    def _limit_batch(self, before: Offsets, newest: Offsets, limit: int | None) -> Offsets:
+        """Return the ends of a batch, and plan the batch that follows it.
+
+        The ends that were planned with the last batch are used if its messages still exist, since
+        workers may have read them.
+        """
+        ends = self._bound_batch(before, newest, limit)
+        if self._next is not None and self._next[0] == before:
+            planned = self._next[1]
+            if all(
+                end <= newest.get(topic, {}).get(p, -1)
+                for topic, numbers in planned.items()
+                for p, end in numbers.items()
+            ):
+                ends = planned
+        following = self._bound_batch(ends, newest, limit)
+        self._next = None if following == ends else (ends, following)
+        return ends
 
     def _refuse_other_topics(self, before: Offsets) -> None:
         """Refuse a checkpoint that has read a topic which the query leaves out."""
@@ -236,12 +287,15 @@ class KafkaRows:
     spark: SparkSession
     topics: Topics
     streaming: bool
+    references: frozenset[str] = frozenset()
 
     def mapInArrow(self, task: KafkaTask, schema: StructType) -> DataFrame:  # noqa: N802
         """Return the rows that a function computes from the ranges, its rows of ``RANGES``."""
         topics, tasks, packed = self.topics, _tasks(self.spark), PackedTask(task)
         row_schema = schema
         format_name = f"{KAFKA_SOURCE}_{uuid.uuid4().hex[:12]}"
+        # On a cluster, another machine may get the ranges.
+        run = format_name if _has_one_machine(self.spark) else None
 
         class Ranges(DataSource):
             """Topics of Kafka, read in columns."""
@@ -254,12 +308,13 @@ class KafkaRows:
                 return row_schema
 
             def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
-                return _Stream(topics, packed, tasks)
+                return _Stream(topics, packed, tasks, run)
 
             def reader(self, schema: Any) -> DataSourceReader:
                 return _Batch(topics, packed, tasks)
 
         register(self.spark, Ranges)
+        _REFERENCES[format_name] = self.references
         reader = self.spark.readStream if self.streaming else self.spark.read
         return reader.format(format_name).load()
 
@@ -270,14 +325,24 @@ def _tasks(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2)
 
 
+def _has_one_machine(spark: SparkSession) -> bool:
+    return not is_connected(spark) and str(spark.sparkContext.master).startswith("local[")
+
+
 def read_topic_rows(rows: KafkaRows, reader: KafkaReader, schema: StructType) -> DataFrame:
     """Return the messages of topics as a DataFrame that `topics_of` recognizes."""
     payload = set() if reader.payload is None else reader.payload.columns.keys()
     texts = {"key"} & (reader.wanted.keys() - payload)
     as_bytes = replace(reader, wanted={**reader.wanted, **dict.fromkeys(texts, pl.Binary())})
-    frame = rows.mapInArrow(KafkaRowReader(as_bytes, schema, texts), schema)
+    frame = rows.mapInArrow(KafkaRowReader(RangeReader(as_bytes), schema, texts), schema)
     remember(frame, _SOURCE, (rows, reader))
     return frame
+
+
+def list_source_references(frame: DataFrame) -> frozenset[str]:
+    """Return the references to secrets that the tasks of a plan's topics look up."""
+    named = [(name, references) for name, references in _REFERENCES.items() if references]
+    return frozenset().union(*(some for name, some in named if reads(frame, name)))
 
 
 def topics_of(frame: DataFrame) -> tuple[KafkaRows, KafkaReader] | None:
@@ -290,7 +355,7 @@ def topics_of(frame: DataFrame) -> tuple[KafkaRows, KafkaReader] | None:
 class KafkaRowReader:
     """Turns ranges into the rows of a DataFrame; a function for ``mapInArrow``."""
 
-    read: KafkaReader
+    read: RangeReader
     schema: StructType
     texts: set[str]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -49,11 +50,16 @@ def test_two_outputs_never_share_a_table(tmp_path: Path) -> None:
     sink = mt.to_parquet(tmp_path / "results")
     with pytest.raises(OptionError, match="is where two outputs go"):
         _counted().start(checkpoint=None, results=sink, rejected=sink)
-    with pytest.raises(OptionError, match="doesn't write"):
+    with pytest.raises(OptionError, match="results=3 doesn't write; give a sink, or a function"):
         _counted().start(checkpoint=None, results=3)  # type: ignore[arg-type]
+    hint = r"rejected='out/x' doesn't write; give a sink, as in rejected=mt.to_parquet\('out/x'\)"
+    with pytest.raises(OptionError, match=hint):
+        _counted().start(checkpoint=None, rejected="out/x")  # type: ignore[arg-type]
 
 
-def test_rows_that_a_sink_can_not_store_are_kept(tmp_path: Path) -> None:
+def test_rows_that_a_sink_can_not_store_are_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     class Choosy:
         def write(self, batch: object) -> None:
             rows = batch.table()  # type: ignore[attr-defined]
@@ -66,3 +72,9 @@ def test_rows_that_a_sink_can_not_store_are_kept(tmp_path: Path) -> None:
     kept = pl.read_parquet(tmp_path / "unstorable" / "*.parquet")
     assert query.progress.unstorable == len(kept) > 0
     assert kept["sink"].unique().to_list() == ["choosy"]
+    said = [one.getMessage() for one in caplog.records if "can't take" in one.msg]
+    assert re.fullmatch(
+        r"choosy can't take \d+ rows of results of batch \d+ "
+        r"\(the first: a\); they are in .*/unstorable",
+        said[0],
+    )

@@ -54,6 +54,22 @@ def test_a_frame_is_a_finite_source(tmp_path: Path) -> None:
     assert again.progress == Progress(**{**vars(query.progress), "fired": {}})
 
 
+def test_a_warning_names_a_rejected_message_if_no_sink_gets_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    frame = pl.concat([_frame(4), _frame(4).with_columns(k=pl.lit(None, dtype=pl.String))])
+    frame = frame.with_columns(offset=pl.int_range(pl.len()), secret=pl.lit("payload"))
+    assert _counted(frame).start(checkpoint=tmp_path / "a", results=mt.to_memory()).await_end(60)
+    (warning,) = caplog.messages
+    assert warning.startswith(
+        "batch 0: messages were rejected as null_key (4 so far; one has offset=4), and no sink"
+    )
+    caplog.clear()
+    rejected = mt.to_memory()
+    assert _counted(frame).start(checkpoint=tmp_path / "b", rejected=rejected).await_end(60)
+    assert caplog.messages == []
+
+
 def test_functions_get_batches_that_have_rows(tmp_path: Path) -> None:
     results: list[tuple[int, int]] = []
     rejected: list[str] = []
@@ -161,6 +177,13 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
     path.write_bytes(bytes(damaged))
     with pytest.raises(StateCorruptedError, match=r"00000001\.log is damaged at byte"):
         _counted(_frame(20)).start(checkpoint=tmp_path)
+
+
+def test_a_checkpoint_that_cant_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file", tmp_path / "file" / "checkpoint"):
+        with pytest.raises(OptionError, match=r"checkpoint='.*' can't be written: \w.*; give a"):
+            _counted(_frame(20)).start(checkpoint=path)
 
 
 def test_a_checkpoint_of_spark_is_refused(tmp_path: Path) -> None:

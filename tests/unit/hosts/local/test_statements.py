@@ -22,6 +22,14 @@ WINDOW = "GROUP BY page, TUMBLE(at, INTERVAL 1 MINUTE)"
         (f"SELECT page, hash(count(*)) AS n FROM clicks {WINDOW}", r"hash\(\), which needs Spark"),
         (f"SELECT page, count(*) AS n FROM clicks WHERE rand() > 0 {WINDOW}", r"rand\(\), which"),
         (
+            f"SELECT page, count(*) AS n FROM clicks WHERE at < current_timestamp {WINDOW}",
+            "current_timestamp, which needs Spark",
+        ),
+        (
+            f"SELECT page, count(*) AS n FROM clicks WHERE EXTRACT(HOUR FROM at) > 6 {WINDOW}",
+            r"EXTRACT\(\), which needs Spark",
+        ),
+        (
             "SELECT w.page, name FROM (SELECT page, count(*) AS n FROM clicks "
             f"{WINDOW}) w JOIN (VALUES ('home', 'Home')) AS t(page, name) ON w.page = t.page",
             "'a table looked up for windows' needs Spark",
@@ -42,6 +50,50 @@ def test_a_window_that_doesnt_hold_any_more_is_taken_back() -> None:
     frame = CLICKS.with_columns(pl.lit(0).alias("offset"))
     statement = f"SELECT page, sum(v) AS n FROM clicks {WINDOW} HAVING sum(v) > 1"
     assert mt.sql(statement, clicks=frame).results["page"].to_list() == ["cart"]
+
+
+def test_a_version_that_fulfils_no_condition_of_a_left_join_is_null() -> None:
+    times = [datetime(2026, 1, 1, 0, 0, second) for second in (10, 20, 30)]
+    orders = pl.DataFrame({"id": ["x", "x", "y"], "at": times})
+    since = [datetime(2026, 1, 1, 0, 0, second) for second in (1, 15, 2)]
+    rates = pl.DataFrame({"id": ["x", "x", "y"], "price": [5, 60, 50], "at": since})
+    results = mt.sql(
+        "SELECT o.id, r.price FROM orders o WATERMARK at DELAY OF 0 SECONDS LEFT JOIN rates "
+        "FOR SYSTEM_TIME AS OF o.at AS r WATERMARK at DELAY OF 0 SECONDS "
+        "ON o.id = r.id AND r.price > 10 AND o.id <> 'y'",
+        orders=orders,
+        rates=rates,
+    ).results
+    assert results.select("id", "price").rows() == [("x", None), ("x", 60), ("y", None)]
+
+
+@pytest.mark.parametrize(
+    ("order", "offset", "value"),
+    [
+        ("at DESC", " OFFSET FOR (partition, offset)", 2),
+        ("at ASC", " OFFSET FOR (partition, offset)", 3),
+        ("v ASC", " OFFSET FOR (partition, offset)", 1),
+        ("at DESC", "", 1),
+    ],
+)
+def test_rows_of_equal_times_are_numbered_by_arrival(order: str, offset: str, value: int) -> None:
+    frame = pl.DataFrame({"v": [3, 1, 2], "partition": [0] * 3, "offset": [0, 1, 2]})
+    results = mt.sql(
+        f"WITH o AS (SELECT * FROM t{offset}) SELECT v FROM (SELECT *, ROW_NUMBER() OVER "
+        f"(PARTITION BY window_start, window_end ORDER BY {order}) AS n FROM "
+        "TABLE(TUMBLE(TABLE o, DESCRIPTOR(at), INTERVAL '10' SECOND))) WHERE n = 1",
+        t=frame.with_columns(at=pl.lit(datetime(2026, 1, 1))),
+    ).results
+    assert results["v"].to_list() == [value]
+
+
+def test_a_session_of_ksqldb_ends_at_its_last_message() -> None:
+    results = mt.sql(
+        "SELECT page, WINDOWSTART AS starts, WINDOWEND AS ends FROM clicks "
+        "WATERMARK at DELAY OF 0 SECONDS WINDOW SESSION (2 DAYS) GROUP BY page",
+        clicks=CLICKS,
+    ).results
+    assert set(results.select("starts", "ends").rows()) == {(datetime(2026, 1, 1),) * 2}
 
 
 def test_a_declared_topic_is_read_in_this_process(broker: Kafka) -> None:

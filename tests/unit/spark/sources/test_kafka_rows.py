@@ -75,9 +75,9 @@ def kafka() -> Cluster:
     return Cluster()
 
 
-def stream(kafka: Cluster, topic: str, **more: Any) -> _Stream:
+def stream(kafka: Cluster, topic: str, run: str | None = None, **more: Any) -> _Stream:
     topics = Topics((topic,), "earliest", None, {"bootstrap.servers": "h:1"}, **more)
-    reader = _Stream(topics, ranges, 2)
+    reader = _Stream(topics, ranges, 2, run)
     reader._broker = Played(kafka, topics)  # type: ignore[assignment]
     return reader
 
@@ -87,12 +87,15 @@ def logged(offset: dict[str, Any]) -> dict[str, Any]:
     return dict(json.loads(json.dumps(offset)))
 
 
-def planned(reader: _Stream, start: Any, end: Any) -> list[tuple[int, int]]:
-    """What the tasks of a batch read."""
+def planned(
+    reader: _Stream, start: Any, end: Any, *, is_next: bool = False
+) -> list[tuple[int, int]]:
+    """What the tasks of a batch read, or what they read ahead for the next one."""
     parts = reader.partitions(logged(start), logged(end))
     rows = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
     assert {row["topic_id"] for row in rows} <= {*end["ids"].values()}
-    return [(row["start"], row["end"]) for row in rows]
+    assert all(row["run"] == reader.run for row in rows)
+    return [(row["start"], row["end"]) for row in rows if row["is_next"] == is_next]
 
 
 def test_offsets_say_ids_lag_and_what_is_committed(kafka: Cluster) -> None:
@@ -109,6 +112,44 @@ def test_offsets_say_ids_lag_and_what_is_committed(kafka: Cluster) -> None:
     # Where there is nothing new there is no batch.
     last = reader.latestOffset(logged(end), ReadAllAvailable())
     assert reader.latestOffset(logged(last), ReadAllAvailable()) == last
+
+
+def test_a_task_reads_the_next_batch_ahead(kafka: Cluster) -> None:
+    topic = kafka.topic()
+    kafka.send(topic, 10)
+    reader = stream(kafka, topic, "orders-1")
+    start = reader.initialOffset()
+    end = reader.latestOffset(logged(start), ReadMaxRows(4))
+    assert planned(reader, start, end) == [(0, 4)]
+    assert planned(reader, start, end, is_next=True) == [(4, 8)]
+    # The next batch has just these ranges, although its limit now allows for more.
+    kafka.send(topic, 5)
+    following = reader.latestOffset(logged(end), ReadMaxRows(6))
+    assert planned(reader, end, following) == [(4, 8)]
+    assert planned(reader, end, following, is_next=True) == [(8, 14)]
+    last = reader.latestOffset(logged(following), ReadMaxRows(20))
+    assert planned(reader, following, last) == [(8, 14)]
+    assert planned(reader, following, last, is_next=True) == [(14, 15)]
+    # A batch that an earlier run has planned is read alone, and so is each on a cluster.
+    again = stream(kafka, topic, "orders-2")
+    assert planned(again, start, end, is_next=True) == []
+    on_cluster = stream(kafka, topic)
+    end = on_cluster.latestOffset(logged(start), ReadMaxRows(4))
+    assert planned(on_cluster, start, end, is_next=True) == []
+
+
+def test_ranges_that_were_read_ahead_are_planned_again_where_the_topic_is_shorter(
+    kafka: Cluster,
+) -> None:
+    topic = kafka.topic()
+    kafka.send(topic, 10)
+    reader = stream(kafka, topic, "orders-1")
+    start = reader.initialOffset()
+    end = reader.latestOffset(logged(start), ReadMaxRows(4))
+    kafka.send(topic, -3)
+    following = reader.latestOffset(logged(end), ReadMaxRows(4))
+    assert planned(reader, end, following) == [(4, 7)]
+    assert planned(reader, end, following, is_next=True) == []
 
 
 def test_a_planned_batch_that_expired_is_refused_at_restart(kafka: Cluster) -> None:

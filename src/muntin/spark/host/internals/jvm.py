@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from socketserver import BaseServer
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext, accumulators
+from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.sql import SparkSession
 
 # The error of a failed call into the JVM.
@@ -25,6 +26,15 @@ PACKAGES = ("pyspark", "py4j")
 def is_running() -> bool:
     """Return whether this process has started a JVM."""
     return SparkContext._gateway is not None
+
+
+def start_jvm(settings: Mapping[str, str]) -> None:
+    """Start the JVM of this process, with settings that every user of the machine can see.
+
+    Spark gives the settings of the first session to the JVM as arguments, which other users can
+    list. A session that starts after the JVM sets its own inside of it.
+    """
+    SparkContext._ensure_initialized(conf=SparkConf().setAll([*settings.items()]))
 
 
 def death_of_jvm() -> str | None:

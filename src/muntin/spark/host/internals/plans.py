@@ -48,13 +48,6 @@ def reads(frame: DataFrame, name: str) -> bool:
     return any(leaf.toString().startswith(name) for leaf in _list_leaves(_analyze(frame)))
 
 
-def count_streams(frame: DataFrame) -> int | None:
-    """Count the streams that a plan reads, with repetition; ``None`` where it can't be read."""
-    if not is_seen(frame):
-        return None
-    return sum(bool(leaf.isStreaming()) for leaf in _list_leaves(_analyze(frame)))
-
-
 def list_streams(frame: DataFrame) -> list[tuple[str, int]]:
     """Return the streams that a plan reads, in the order in which Spark stores their offsets.
 

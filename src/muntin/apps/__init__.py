@@ -1,1 +1,0 @@
-"""Applications: the windowing application."""

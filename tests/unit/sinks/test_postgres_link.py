@@ -1,0 +1,32 @@
+"""Addresses of PostgreSQL are checked before anything connects, and hide their password."""
+
+from __future__ import annotations
+
+import pytest
+
+from muntin.model.errors import OptionError, SinkError
+from muntin.sinks.postgres_link import PostgresLink
+
+
+@pytest.mark.parametrize(
+    ("dsn", "problem"),
+    [
+        ("postgresql://u:sesame@h/db?sslmod=require", "dsn='sslmod' isn't a parameter"),
+        ("host=h password=sesame ssl_mode=require", "dsn='ssl_mode' isn't a parameter"),
+        ("postgresql://u:sesame@h/db?sslmode=requir", "sslmode='requir' isn't a choice; give one"),
+        ("host=h password=sesame sslmode=REQUIRE", "sslmode='REQUIRE' isn't a choice"),
+        ("host=h password=sesame channel_binding=yes", "channel_binding='yes' isn't a choice"),
+        ("postgres//u:sesame@h/db", r"dsn='\(hidden\)' isn't an address"),
+        ("mysql://u:sesame@h/db", r"dsn='\(hidden\)' isn't an address"),
+    ],
+)
+def test_what_would_be_plain_text_or_no_address_is_refused(dsn: str, problem: str) -> None:
+    with pytest.raises(OptionError, match=problem) as caught:
+        PostgresLink(dsn, 1.0)
+    assert "sesame" not in str(caught.value)
+
+
+def test_a_setting_that_libpq_refuses_isnt_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGSSLMODE", "requir")
+    with pytest.raises(SinkError, match=r'refuses us: .*invalid sslmode value: "requir"'):
+        PostgresLink("host=127.0.0.1 port=1 password=sesame", 600.0).run(lambda connection: None)

@@ -1,0 +1,55 @@
+"""Items are computed while the ones before them are in use, in order, and to the same end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from muntin.sources.read_ahead import read_ahead
+
+
+def test_items_come_in_order() -> None:
+    assert list(read_ahead(iter(range(100)))) == [*range(100)]
+    assert list(read_ahead(iter(()))) == []
+
+
+def test_the_next_item_is_computed_while_an_item_is_in_use() -> None:
+    computed = threading.Event()
+
+    def items() -> Iterator[int]:
+        yield 1
+        computed.set()
+        yield 2
+
+    ahead = read_ahead(items())
+    assert next(ahead) == 1
+    assert computed.wait(10)
+    assert list(ahead) == [2]
+
+
+def test_an_error_comes_after_the_items_before_it() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise ValueError("broken")
+
+    ahead = read_ahead(items())
+    assert next(ahead) == 1
+    with pytest.raises(ValueError, match="broken"):
+        next(ahead)
+
+
+def test_a_caller_that_stops_early_closes_the_items() -> None:
+    closed = threading.Event()
+
+    def items() -> Iterator[int]:
+        try:
+            yield from range(100)
+        finally:
+            closed.set()
+
+    ahead = read_ahead(items())
+    next(ahead)
+    ahead.close()  # type: ignore[attr-defined]
+    assert closed.is_set()
