@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import Duration, Length
+from muntin.model.axis import Duration
+from muntin.model.bounds import Distance
 from muntin.model.errors import OptionError
 from muntin.model.inputs import BY_SOURCE, InputOptions
 from muntin.model.join_sides import join_sides
@@ -109,7 +110,7 @@ def join(
     right: Windowed,
     *,
     on: On,
-    within: Length | Sequence[Length | int] | None = None,
+    within: Distance | None = None,
     as_of: bool | Duration = False,
     newest: bool = False,
     how: How = "inner",

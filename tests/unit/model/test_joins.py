@@ -60,7 +60,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"nulls": "unmatched", "how": "left", "bound": Joint(Sessions(MINUTE))},
         "nulls='unmatched' isn't for session joins: without a key there is no session",
     ),
-    "no keys": (changed(keys=()), "on=() compares nothing; name at least one column"),
+    "no keys": (changed(keys=()), "on=() compares nothing; name at least one column of both sides"),
     "other keys": (changed(keys=("a", "b")), "on=('a', 'b') compares nothing"),
     "early by rows": (
         changed(firing=Firing(EveryRows(3), Each())),
