@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import sys
@@ -136,11 +135,9 @@ class Shell:
             self._spark = self._stack.enter_context(
                 session(self.console, "muntin sql", quits=False)
             )
-        from muntin.sinks.declared import Surroundings
         from muntin.spark.statements import bind_statement
 
-        around = Surroundings({}, os.environ, keeps_secrets=True)
-        aggregate = bind_statement(self._spark, question, {}, around)
+        aggregate = bind_statement(self._spark, question, {})
         query = question.lowered.query
         keys = [key.name for key in query.keys] if isinstance(query, Windowing) else None
         columns = aggregate.results.columns

@@ -14,6 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 _TIMEOUT = 30.0
+# The size limit of an answer, in bytes. Servers of other protocols seem to announce gigabytes.
+_LARGEST = 256 << 20
+# The limit of the rounds of a SCRAM login, which cost time before the broker has proved itself.
+_MOST_ROUNDS = 1 << 20
 _CLIENT = b"muntin"
 _VERSIONS, _HANDSHAKE, _AUTHENTICATE = 18, 17, 36
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -134,6 +138,8 @@ class Connection:
         head = struct.pack(">hhih", request, version, number, len(_CLIENT)) + _CLIENT
         self._socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
         (size,) = struct.unpack(">i", self._receive(4))
+        if not 4 <= size <= _LARGEST:
+            raise FetchError(f"a broker announces an answer of {size} bytes")
         answer = self._receive(size)
         if struct.unpack_from(">i", answer) != (number,):
             raise FetchError("the broker's answer is for another request")
@@ -184,12 +190,18 @@ class Connection:
         """Log in by SCRAM (RFC 5802), and check that the broker knows the password too."""
         nonce = base64.b64encode(os.urandom(24)).decode()
         first = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
-        challenge = self._authenticate(f"n,,{first}".encode()).decode()
-        parts = dict(part.split("=", 1) for part in challenge.split(","))
-        if not parts.get("r", "").startswith(nonce):
+        challenge = self._authenticate(f"n,,{first}".encode()).decode(errors="replace")
+        parts = dict(part.partition("=")[::2] for part in challenge.split(","))
+        rounds = parts.get("i", "")
+        if not parts.get("r", "").startswith(nonce) or not rounds.isdecimal():
             raise FetchError("the broker's challenge isn't for this login")
-        salt, rounds = base64.b64decode(parts["s"]), int(parts["i"])
-        salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, rounds)
+        if int(rounds) > _MOST_ROUNDS:
+            raise FetchError(f"the broker asks for {rounds} rounds of hashing")
+        try:
+            salt = base64.b64decode(parts.get("s", ""))
+        except ValueError as error:
+            raise FetchError("the broker's challenge has no salt") from error
+        salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, int(rounds))
         final = f"c=biws,r={parts['r']}"
         message = f"{first},{challenge},{final}".encode()
         key = hmac.digest(salted, b"Client Key", digest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -93,11 +94,10 @@ def bind_statement(
     spark: SparkSession | None,
     question: CompiledQuery,
     frames: Mapping[str, DataFrame],
-    around: Surroundings | None = None,
 ) -> WindowedAggregate | Joined:
     """Build a query, and find its tables among frames, declared tables and Spark's catalog."""
     lowered = question.lowered
-    surroundings = around or Surroundings()
+    surroundings = Surroundings({}, os.environ, keeps_secrets=True)
     frames_by_name = {name.lower(): frame for name, frame in frames.items()}
 
     def find(name: str) -> DataFrame:
