@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muntin.hosts.inspect.opening import open_snapshot
 from muntin.hosts.inspect.report import StateReport, report_state
 from muntin.hosts.inspect.snapshot import StateSnapshot
 from muntin.hosts.inspect.why import explain_state
-from muntin.hosts.local.state import LogSnapshot, is_local_checkpoint
+from muntin.hosts.local.state import LogSnapshot, is_local_checkpoint, refuse_other_folder
 from muntin.model.aggregates import Aggregate
-from muntin.model.errors import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,8 +71,7 @@ def read_checkpoint(
     """
     folder = fspath(checkpoint)
     if "://" not in folder:
-        if not Path(folder).exists():
-            raise OptionError("checkpoint", folder, "doesn't exist", "give the folder of a query")
+        refuse_other_folder(folder)
         if is_local_checkpoint(folder):
             return LogSnapshot(folder, batch, operator)
     from muntin.spark.host.checkpoint import Checkpoint

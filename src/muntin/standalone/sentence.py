@@ -142,8 +142,8 @@ def join(
         how: ``inner``, ``left``, ``right``, ``full``, ``semi`` (left messages with a partner,
             once), ``anti`` (left messages without a partner).
         layout: Whether state is sorted by ``time`` or by ``keys`` first; chosen by default.
-        nulls: How to treat a message with NULL in a key, which has no partner: ``reject``, or
-            ``unmatched``: emit it on the sides whose unmatched messages the join emits.
+        nulls: How to treat a message with NULL in a key: ``reject``; ``unmatched``, to emit it on
+            the sides whose unmatched messages the join emits; or ``group``, where NULL equals NULL.
         shared_time: Whether both sides share one watermark, the later one of theirs, so that a
             silent side doesn't make messages of the other wait. Messages that it then sends behind
             that watermark are late.

@@ -15,6 +15,7 @@ from muntin.model.joins import (
     LARGE,
     OTHER,
     SIDES,
+    AsOf,
     Bound,
     JoinSpec,
     Joint,
@@ -43,6 +44,10 @@ ON_ROWS = {"bound": Within(3, 3, "rows"), "right": replace(RIGHT, offset=OFFSET)
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "how": ({"how": "outer"}, "how='outer' isn't known; write \"full\""),
     "nulls": ({"how": "left", "nulls": "keep"}, "nulls='keep' isn't a treatment of NULL keys"),
+    "nulls of a join with versions": (
+        {"how": "left", "bound": AsOf(), "nulls": "group"},
+        "nulls='group' isn't for this join: only within= and windows let NULL equal NULL",
+    ),
     "nulls of an inner join": (
         {"nulls": "unmatched"},
         "nulls='unmatched' isn't for inner joins, which emit nothing unmatched; leave it out",
@@ -319,6 +324,15 @@ def test_null_keys_may_be_taken_from_now_on_and_stay_taken() -> None:
     taking.check_same(taking.to_dict())
     with pytest.raises(SpecChangedError, match="nulls: was unmatched, is reject"):
         rejecting.check_same(taking.to_dict())
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_null_keys_that_equal_each_other_do_so_for_good(how: Any) -> None:
+    grouping = replace(SPEC, how=how, nulls="group")
+    assert [grouping.list_required_keys(side) for side in SIDES] == [(), ()]
+    grouping.check_same(replace(SPEC, how=how).to_dict())
+    with pytest.raises(SpecChangedError, match="nulls: was group"):
+        replace(SPEC, how=how).check_same(grouping.to_dict())
 
 
 def test_sides() -> None:

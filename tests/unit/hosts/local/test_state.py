@@ -84,14 +84,20 @@ def test_windows_are_read_while_they_are_kept(tmp_path: Path) -> None:
     assert "tumbling 100 milliseconds" in repr(state)
 
 
-def test_what_a_checkpoint_does_not_hold_is_refused(tmp_path: Path) -> None:
+def test_what_a_checkpoint_does_not_hold_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints, tmp_path = tmp_path, tmp_path / "views"
     assert _windows().start(checkpoint=tmp_path).await_end(60)
+    with pytest.raises(OptionError, match=r"folder for each of its queries; give one of .*views"):
+        mt.open_state(checkpoints)
     with pytest.raises(OptionError, match="operator=1 isn't one of the 1 operators"):
         mt.open_state(tmp_path, operator=1)
     with pytest.raises(OptionError, match="batch=7 isn't kept"):
         mt.open_state(tmp_path, batch=7)
     with pytest.raises(OptionError, match="isn't a k"):
         mt.open_state(tmp_path).fetch(3)
+    monkeypatch.setattr("muntin.hosts.local.state.find_spec", lambda _: None)
     with pytest.raises(OptionError, match="doesn't exist"):
         mt.open_state(tmp_path / "nowhere")
 
