@@ -141,6 +141,16 @@ def _list_requests(folder: Path | None) -> list[Path]:
     return [file for file in files if file.stem.isdecimal()]
 
 
+def _run_on_spark(options: Options, write: Callable[[Event], None]) -> int:
+    from examples.windowing.on_spark import run_on_spark
+
+    try:
+        run_on_spark(options, write)
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
 def main(arguments: list[str]) -> int:
     """Run the application until its end or Ctrl-C, and return the exit code."""
 
@@ -149,6 +159,8 @@ def main(arguments: list[str]) -> int:
 
     try:
         options = parse_options(arguments)
+        if options.host == "spark":
+            return _run_on_spark(options, write)
         application = Application(options, mt.ticks(options.ratelimit), write)
     except mt.MuntinError as error:
         print(f"error {error}", file=sys.stderr)

@@ -40,6 +40,7 @@ class Options:
     partitions: Annotated[int, About("partitions of the table", 1)] = 2
     checkpoint: Annotated[Path | None, About("folder to keep the table in")] = None
     deletes: Annotated[Path | None, About("folder of requests to delete")] = None
+    host: Annotated[str, About("local, or spark for averages and maximum alone")] = "local"
     json: Annotated[bool, About("print lines of JSON")] = False
 
     def __post_init__(self) -> None:
@@ -48,6 +49,8 @@ class Options:
             if least is not None and not value >= least:
                 hint = f"give {least} or more"
                 raise mt.OptionError(name, value, f"is less than {least}", hint)
+        if self.host not in ("local", "spark"):
+            raise mt.OptionError("host", self.host, "is no host", "give local or spark")
         if not (self.maxrows or self.historyseconds or self.deletes):
             problem = "and maxrows=0 keep every row forever"
             hint = "give one of them, or deletes=FOLDER"

@@ -77,6 +77,31 @@ class Report(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Figures(Event):
+    """What a query on Spark has computed, as of a moment.
+
+    Attributes:
+        clock: The moment, in the time of the rows.
+        averages: The average over each length of time.
+        rows: Number of rows in the longest of them, which are those that the query keeps.
+    """
+
+    clock: datetime
+    averages: dict[str, float]
+    rows: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the event as plain JSON."""
+        return {**super().to_json(), "clock": self.clock.isoformat()}
+
+    def __str__(self) -> str:
+        spans = "".join(
+            f"    Average for past {span}: {mean:.2f}\n" for span, mean in self.averages.items()
+        )
+        return f"{self.clock:%H:%M:%S} Report:\n{spans}    {self.rows:,} rows"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Summary(Event):
     """The rows since the table was created.
 

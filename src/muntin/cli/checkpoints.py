@@ -26,9 +26,11 @@ def open_checkpoint(
         operator: Operator of a chain, counted from the last one.
     """
     from muntin.dataframe.state import read_checkpoint
-    from muntin.hosts.local.state import is_local_checkpoint
+    from muntin.hosts.local.state import is_local_checkpoint, refuse_other_folder
 
     folder = str(checkpoint.resolve())
+    with report_errors():
+        refuse_other_folder(folder)
     if is_local_checkpoint(folder):
         with report_errors():
             yield read_checkpoint(folder, batch, operator)

@@ -50,9 +50,9 @@ def explain_pipeline(
     with report_errors():
         values = parse_settings(set_ or [])
         if pipeline.suffix in SUFFIXES:
-            parsed, location = _check_whole(pipeline, values, host)
-            described = list(describe_flows(parsed, rates, values))
-            print_text(console, f"runs      {location}")
+            parsed, chosen, reason = _check_whole(pipeline, values, host)
+            described = list(describe_flows(parsed, rates, values, local=chosen == "local"))
+            print_text(console, f"runs      {_describe_location(chosen, reason)}")
             console.print()
         else:
             described = _describe_python(pipeline, values, rates)
@@ -71,18 +71,22 @@ def check_file(pipeline: PipelineFile, set_: SetValues = None, host: HostOption 
     with report_errors():
         values = parse_settings(set_ or [])
         if pipeline.suffix in SUFFIXES:
-            parsed, location = _check_whole(pipeline, values, host)
-            count = len(parsed.flows)
+            parsed, chosen, reason = _check_whole(pipeline, values, host)
+            count, location = len(parsed.flows), _describe_location(chosen, reason)
         else:
             count, location = len(_describe_python(pipeline, values, None)), "on Spark"
     queries = "1 query" if count == 1 else f"{count} queries"
     print_text(Console(), f"{pipeline.name}: no mistakes in {queries}; runs {location}")
 
 
+def _describe_location(host: Host, reason: str) -> str:
+    return f"{'in this process' if host == 'local' else 'on Spark'} ({reason})"
+
+
 def _check_whole(
     path: Path, values: dict[str, str], requested_host: Host | None
-) -> tuple[Pipeline, str]:
-    """Return the pipeline of a file in SQL or TOML without mistakes, and the host that runs it."""
+) -> tuple[Pipeline, Host, str]:
+    """Return the pipeline of a file in SQL or TOML without mistakes, its host, and why that one."""
     pipeline, checked = read_checked_pipeline(path, values, whole=False)
     problems = checked.problems
     host, reason = choose_pipeline_host(pipeline, values, requested_host)
@@ -98,7 +102,7 @@ def _check_whole(
     ProblemsError.raise_if_any(problems)
     for caution in checked.cautions:
         print_text(Console(stderr=True), f"careful: {caution}")
-    return pipeline, f"{'in this process' if host == 'local' else 'on Spark'} ({reason})"
+    return pipeline, host, reason
 
 
 def _describe_python(

@@ -23,7 +23,8 @@ def inspect(
     key: Annotated[
         list[str] | None,
         typer.Option(
-            help=r"Only show the state of this key. Repeat for each key column; \N is NULL."
+            metavar="VALUE",
+            help=r"Only show the state of this key. Repeat for each key column; \N is NULL.",
         ),
     ] = None,
     table: Annotated[str | None, typer.Option(help="Only show this agent table.")] = None,

@@ -31,11 +31,10 @@ def move_checkpoint(
     ],
     to: Annotated[TargetHost, typer.Option(help="Host that runs the query from now on.")],
 ) -> None:
-    """Carry a stopped query between Spark and the local host.
+    """Move a stopped query to Spark, or to the local host.
 
-    State, source offsets and batch numbers move; the old checkpoint
-    stays unchanged. Start the same query from the new one, and don't
-    start the old one again.
+    Writes a new checkpoint with the state, the source offsets and the batch
+    number. The old one stays unchanged: start the query from the new one only.
     """
     from muntin.dataframe.move import move as moved
 

@@ -20,10 +20,11 @@ def set_watermark_back(
         bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")
     ] = False,
 ) -> None:
-    """Set back the watermark, after a message that lay far ahead.
+    """Set back the watermark, after a message with a wrong time moved it too far.
 
-    Everything honest is late then. Windows that began before the time and
-    had closed stay closed; all others take messages again.
+    Until then, messages with the right time are rejected as late. Windows that
+    had closed and began before the new watermark stay closed; all others accept
+    messages again.
     """
     from muntin.dataframe.reset import reset_watermark as reset
     from muntin.hosts.local.state import is_local_checkpoint

@@ -34,7 +34,8 @@ _LEAVE = {"exit", "quit", "\\q"}
 
 def open_shell(
     execute: Annotated[
-        list[str] | None, typer.Option("--execute", "-e", help="Run these statements, then exit.")
+        list[str] | None,
+        typer.Option("--execute", "-e", metavar="SQL", help="Run these statements, then exit."),
     ] = None,
     until_quiet: Annotated[
         bool, typer.Option(help="Stop each SELECT once it has read all available input.")

@@ -20,4 +20,4 @@ def options(
         typer.Option("--version", callback=_print, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Windows for streams, on Spark, from Python."""
+    """Event-time windows for streams, in one process or on Spark."""

@@ -15,14 +15,18 @@ from muntin.cli.console import print_text
 def why(
     checkpoint: Annotated[Path, typer.Argument(help="Checkpoint folder of the query.")],
     at: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help='Event time in UTC, like "2026-01-01 09:04:00"; for windows of rows, a row number.'
+            metavar="TIME",
+            help='Event time in UTC, like "2026-01-01 09:04:00"; for windows of rows, '
+            "a row number. By default all windows of the key.",
         ),
-    ],
+    ] = None,
     key: Annotated[
         list[str] | None,
-        typer.Option(help=r"Value of the key. Repeat for each key column; \N is NULL."),
+        typer.Option(
+            metavar="VALUE", help=r"Value of the key. Repeat for each key column; \N is NULL."
+        ),
     ] = None,
     table: Annotated[
         str | None, typer.Option(help="Agent table to look in, if there are several.")

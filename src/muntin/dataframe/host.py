@@ -32,7 +32,12 @@ def choose_host(option: str, frame: object, requested_host: str | None) -> Host:
     natural = _natural_host(frame)
     if natural is None:
         hint = "give a DataFrame of Spark's, a Polars, pandas or Arrow frame, a source, windows"
-        raise OptionError(option, type(frame), "isn't a frame or a source", f"{hint} or a join")
+        hint = f"{hint} or a join"
+        if isinstance(frame, str):
+            hint = f"write muntin.files({frame!r}), or read it with Polars or pandas"
+        elif isinstance(frame, list | tuple | dict):
+            hint = "write pl.DataFrame(rows), or pd.DataFrame(rows)"
+        raise OptionError(option, type(frame), "isn't a frame or a source", hint)
     if requested_host is None or requested_host == natural:
         return natural
     if requested_host == "spark":

@@ -10,6 +10,7 @@ import polars as pl
 
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
+from muntin.model.option_names import suggest_options
 from muntin.model.option_types import check_boolean, check_count, check_text, parse_bytes
 from muntin.sources.kafka import KafkaTopics, PayloadFormat, Reader
 from muntin.sources.kafka_broker import starting_text_of
@@ -71,6 +72,7 @@ class Kafka(KafkaTopics):
         return judge_columns(self)
 
 
+@suggest_options()
 def kafka(
     servers: str,
     topic: str | Sequence[str],

@@ -131,7 +131,8 @@ def _query_locally(question: CompiledQuery, tables: Mapping[str, Any]) -> LocalD
             return rows_by_name[name.lower()]
         table = question.tables.get(name.lower())
         if table is None:
-            hint = "pass it by name, as in mt.sql(statement, clicks=clicks)"
+            hint = f"pass it by name, mt.sql(statement, {name}={name})"
+            hint += "; of a view of Spark's, pass the session: mt.sql(spark, statement)"
             raise OptionError("FROM", name, "isn't a table", hint)
         return make_source(table, surroundings)
 

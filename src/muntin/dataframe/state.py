@@ -10,7 +10,7 @@ from muntin.hosts.inspect.opening import open_snapshot
 from muntin.hosts.inspect.report import StateReport, report_state
 from muntin.hosts.inspect.snapshot import StateSnapshot
 from muntin.hosts.inspect.why import explain_state
-from muntin.hosts.local.state import LogSnapshot, is_local_checkpoint
+from muntin.hosts.local.state import LogSnapshot, is_local_checkpoint, refuse_other_folder
 from muntin.model.aggregates import Aggregate
 
 if TYPE_CHECKING:
@@ -70,8 +70,10 @@ def read_checkpoint(
         OptionError: When it isn't a checkpoint, or the batch or the operator doesn't exist.
     """
     folder = fspath(checkpoint)
-    if "://" not in folder and is_local_checkpoint(folder):
-        return LogSnapshot(folder, batch, operator)
+    if "://" not in folder:
+        refuse_other_folder(folder)
+        if is_local_checkpoint(folder):
+            return LogSnapshot(folder, batch, operator)
     from muntin.spark.host.checkpoint import Checkpoint
     from muntin.spark.session import active_session
 
@@ -99,14 +101,14 @@ def report_checkpoint(
 
 
 def explain_checkpoint(
-    opened: StateSnapshot, key: Sequence[str], at: str, table: str | None = None
+    opened: StateSnapshot, key: Sequence[str], at: str | None, table: str | None = None
 ) -> list[str]:
     """Explain why a key's windows, messages or entries have emitted, or haven't, on either host.
 
     Args:
         opened: The checkpoint.
         key: The key's values as text, in the order of its columns.
-        at: A time in UTC, an offset or a number, as text.
+        at: A time in UTC, an offset or a number, as text; ``None`` for all windows of the key.
         table: The name of a table, where agents keep several.
 
     Raises:

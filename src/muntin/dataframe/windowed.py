@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, overload
 from muntin.dataframe.host import Host, choose_host
 from muntin.dataframe.position import join_topic
 from muntin.model.axis import Duration
+from muntin.model.option_names import suggest_options
 from muntin.model.spec import Nulls
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def windowed(frame: SparkFrame, **options: Unpack[WindowedOptions]) -> Windowed:
 def windowed(frame: LocalFrame, **options: Unpack[WindowedOptions]) -> LocalWindowed: ...
 
 
+@suggest_options()
 def windowed(
     frame: SparkFrame | LocalFrame,
     *,

@@ -54,7 +54,8 @@ def parse_key(names: Sequence[str], types: Mapping[str, str], texts: Sequence[st
     """
     if len(texts) != len(names):
         hint = f"give --key once for each of {', '.join(names) or 'no columns'}"
-        raise OptionError("--key", ", ".join(texts), f"isn't {len(names)} values", hint)
+        problem = f"isn't {len(names)} values" if texts else "is missing"
+        raise OptionError("--key", ", ".join(texts), problem, hint)
     values: list[pl.Series] = []
     for index, (name, text) in enumerate(zip(names, texts, strict=True)):
         parser = _TYPES.get(types.get(name, "Int64" if name == GROUPING_ID else ""))

@@ -39,7 +39,13 @@ def frame_from_arrow(table: pa.Table) -> pl.DataFrame:
 
 
 def from_pandas(data: Any) -> pl.DataFrame:
-    """Convert a pandas frame; text with half a surrogate pair is escaped and marked."""
+    """Convert a pandas frame, with the named levels of its index as columns.
+
+    Text with half a surrogate pair is escaped and marked.
+    """
+    levels = [name for name in data.index.names if name is not None and name not in data.columns]
+    if levels:
+        data = data.reset_index(level=levels)
     try:
         return pl.DataFrame(data)
     except UnicodeEncodeError:

@@ -27,7 +27,11 @@ from muntin.model.placeholders import fill_available
 
 
 def describe_flows(
-    pipeline: Pipeline, rates: Rates | None = None, variables: Mapping[str, str] | None = None
+    pipeline: Pipeline,
+    rates: Rates | None = None,
+    variables: Mapping[str, str] | None = None,
+    *,
+    local: bool = False,
 ) -> Iterator[tuple[str, str]]:
     """Yield every query's name and description.
 
@@ -35,12 +39,14 @@ def describe_flows(
         pipeline: The pipeline.
         rates: The expected input, if known.
         variables: The values of the file's placeholders.
+        local: Whether the queries run in one process, without Spark.
     """
     tables = {
         name: _resolve_path(table, variables or {}) for name, table in pipeline.tables.items()
     }
     for flow in pipeline.flows:
-        yield flow.name, describe_query(flow.query, tables, rates, _describe_targets(flow, tables))
+        target = _describe_targets(flow, tables)
+        yield flow.name, describe_query(flow.query, tables, rates, target, local=local)
 
 
 def describe_query(
@@ -48,25 +54,34 @@ def describe_query(
     tables: Mapping[str, DeclaredTable],
     rates: Rates | None = None,
     target: str | None = None,
+    *,
+    local: bool = False,
 ) -> str:
     """Describe a query."""
-    return "\n".join(_describe_lines(query, tables, rates, target))
+    return "\n".join(_describe_lines(query, tables, rates, target, local))
 
 
 def _describe_lines(
-    query: Query, tables: Mapping[str, DeclaredTable], rates: Rates | None, target: str | None
+    query: Query,
+    tables: Mapping[str, DeclaredTable],
+    rates: Rates | None,
+    target: str | None,
+    local: bool,
 ) -> Iterator[str]:
     sources = (query.source,) if isinstance(query, Windowing) else (query.left, query.right)
     for relation in sources:
         before = _find_upstream_query(relation)
         if before is not None:
-            yield from (*_describe_lines(before, tables, None, None), "")
+            yield from (*_describe_lines(before, tables, None, None, local), "")
     if isinstance(query, Windowing):
-        yield describe_spec(query.spec, _collect_circumstances(query, tables, rates, target))
+        circumstances = _collect_circumstances(query, tables, rates, target)
+        if local:
+            circumstances = replace(circumstances, local=True, shards=query.shards or 1)
+        yield describe_spec(query.spec, circumstances)
         for lookup in query.lookups:
             yield f"shows     windows beside rows of {_describe_origin(lookup.table)}"
         return
-    yield explain_join(query.spec, query.shards, None)
+    yield explain_join(query.spec, (query.shards or 1) if local else query.shards, None)
     for side, relation in zip(query.names, (query.left, query.right), strict=True):
         yield f"reads     {_describe_table(_describe_origin(relation), tables)} as {side}"
     if query.where is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from muntin.explain.story import format_shards
 from muntin.model.axis import phrase, spell
 from muntin.model.joins import OTHER, SIDES, AsOf, ByArrival, JoinSpec, Newest, SideName
 
@@ -58,8 +59,7 @@ def explain_join(
     if spec.nulls == "group":
         lines.append("nulls     NULL in a key equals NULL")
     order = "keys, then time" if spec.state_layout == "keys" else "time, then keys"
-    number = "a shard a core" if shards is None else f"{shards} shards"
-    lines.append(f"state     {number}; a row per {row}, by {order} ({chosen})")
+    lines.append(f"state     {format_shards(shards)}; a row per {row}, by {order} ({chosen})")
     return "\n".join(lines)
 
 

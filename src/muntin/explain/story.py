@@ -13,7 +13,7 @@ from muntin.model.axis import phrase, spell
 from muntin.model.fill import Fill, write_constant
 from muntin.model.grouping_sets import format_sets
 from muntin.model.pipeline import ROWS
-from muntin.model.policies import After, Crowded, Every, FirstThen, Policy, When
+from muntin.model.policies import After, Every, FirstThen, Never, Policy, When
 from muntin.model.sessions import AN_EXPRESSION, Sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
@@ -175,9 +175,11 @@ def _describe_instants(spec: WindowSpec, windows: Trailing) -> Iterator[tuple[st
 
 def _describe_firings(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     firing = spec.firing
-    early = (
-        "never" if firing.early is None else f"while it is current, {describe_policy(firing.early)}"
-    )
+    early = "never"
+    if isinstance(firing.early, Never):
+        early = "while it is current, only when too many wait"
+    elif firing.early is not None:
+        early = f"while it is current, {describe_policy(firing.early)}"
     if firing.over is not None:
         share = ", of which each shard has an equal part" if spec.shards != 1 else ""
         early += f"; {firing.over}{share}"
@@ -204,7 +206,7 @@ def describe_policy(policy: Policy) -> str:
     """Describe a trigger policy, as part of a sentence."""
     if isinstance(policy, FirstThen):
         return f"first {describe_policy(policy.first)}; then {describe_policy(policy.then)}"
-    if isinstance(policy, Crowded):
+    if isinstance(policy, Never):
         return str(policy)
     if isinstance(policy, When):
         return f"after each batch that changed it, if {policy.condition}"
@@ -253,10 +255,18 @@ def _describe_condition(condition: object) -> str:
     return condition if isinstance(condition, str) else AN_EXPRESSION
 
 
+def format_shards(shards: int | None) -> str:
+    """Format a number of shards, or what it will be where it isn't set."""
+    if shards is None:
+        return "one shard for each core"
+    return "1 shard" if shards == 1 else f"{shards:,} shards"
+
+
 def _describe_state(spec: WindowSpec, circumstances: Circumstances) -> Iterator[tuple[str, str]]:
-    shards = "a shard a core" if circumstances.shards is None else f"{circumstances.shards} shards"
-    retention = spell(spec.firing.retention, spec.axis)
-    until = f"kept until {retention} after its last window"
+    shards = format_shards(circumstances.shards)
+    until = "kept until the end of its last window"
+    if spec.firing.retention:
+        until = f"kept until {spell(spec.firing.retention, spec.axis)} after its last window"
     if spec.by_arrival:
         until = "kept until its window is full"
     if spec.windows.result_key is not None:

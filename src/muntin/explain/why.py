@@ -9,7 +9,7 @@ from muntin.model.axis import SECOND, format_position, moment, phrase, spell
 from muntin.model.counts import format_rejections
 from muntin.model.fill import Fill
 from muntin.model.kinds import Uniform
-from muntin.model.policies import After, Crowded, Every, OnePolicy, turn
+from muntin.model.policies import After, Every, Never, OnePolicy, turn
 from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
 from muntin.model.spec import PARTLY_LATE, WindowSpec
@@ -91,9 +91,9 @@ def _describe_clocks(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
 
 
 def explain_windows(
-    spec: WindowSpec, clocks: Clocks, windows: Sequence[WindowSeen], at: int
+    spec: WindowSpec, clocks: Clocks, windows: Sequence[WindowSeen], at: int | None
 ) -> Iterator[str]:
-    """Explain each window that contains a time, and a message at that time."""
+    """Explain some windows of a key, and a message at a time, if one is asked about."""
     kind = spec.uniform_windows
     assert not isinstance(kind, Sessions)
     closed, ended = _find_last_closed(kind, clocks, spec.firing.grace)
@@ -111,7 +111,10 @@ def explain_windows(
         else:
             lines = _explain_current(spec, clocks, window)
         yield from (f"           {line}" for line in lines)
-    yield _explain_message(spec, clocks, windows, open_windows, at)
+    if at is not None:
+        yield _explain_message(spec, clocks, windows, open_windows, at)
+    elif not windows:
+        yield "window     none in the state: the key never had a message, or all are expired"
 
 
 def _find_last_closed(kind: Uniform, clocks: Clocks, grace: int) -> tuple[int, int]:
@@ -198,8 +201,8 @@ def explain_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
 
 
 def _describe_waiting(policy: OnePolicy, clocks: Clocks, unemitted: int) -> str:
-    if isinstance(policy, Crowded):
-        return f"{unemitted:,} new messages wait until too many windows wait, or its end"
+    if isinstance(policy, Never):
+        return f"{unemitted:,} new messages wait for it to end or to close, unless too many wait"
     left = []
     if policy.rows is not None:
         left.append(f"{unemitted:,} of {policy.rows:,} new messages have arrived")
@@ -317,20 +320,23 @@ def explain_look_backs(
 
 
 def explain_sessions(
-    spec: WindowSpec, clocks: Clocks, sessions: Sequence[SessionSeen], at: int
+    spec: WindowSpec, clocks: Clocks, sessions: Sequence[SessionSeen], at: int | None
 ) -> Iterator[str]:
-    """Explain the sessions around a time, and a message at that time."""
+    """Explain the sessions around a time and a message at that time, or all sessions."""
     kind = spec.uniform_windows
     assert isinstance(kind, Sessions)
     last_closed, _ = _find_last_closed(kind, clocks, spec.firing.grace)
     reach = kind.reach - 1
-    near = [s for s in sessions if s.first - reach <= at <= s.last + reach]
+    near = [s for s in sessions if at is None or s.first - reach <= at <= s.last + reach]
     if not near:
-        yield "session    none around this time: it never was, or its state is gone"
+        where = "in the state" if at is None else "around this time"
+        yield f"session    none {where}: it never was, or its state is gone"
     for session in near:
         end = format_position(session.end, spec.axis)
         yield f"session    {format_position(session.first, spec.axis)} to {end}"
         yield from (f"           {line}" for line in _explain_session(spec, clocks, session))
+    if at is None:
+        return
     if any(session.last > last_closed for session in near) or at > last_closed:
         unless = ", or is rejected as outside if no session has it" * (kind.start is not None)
         yield f"a message at {format_position(at, spec.axis)} would be taken now{unless}"

@@ -13,6 +13,7 @@ from muntin.explain.size import Rates
 from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
+from muntin.model.option_names import suggest_options
 from muntin.model.other_words import missing_word
 from muntin.model.spec import WindowSpec
 from muntin.sinks.sink import SinkLike
@@ -75,6 +76,7 @@ class Definition(ABC, Generic[P, Q]):
     def _start(self, options: StartOptions) -> Q:
         """Start the query."""
 
+    @suggest_options('give a folder, checkpoint="checkpoints/views", or None for memory only')
     def start(
         self,
         *,

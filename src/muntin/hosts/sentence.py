@@ -24,7 +24,7 @@ SentenceOptions = Mapping[str, Any]
 A = TypeVar("A")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class WindowSentence(Sentence, Generic[A]):
     """A windowed query over an input that isn't complete yet; `windowed` returns it."""
 

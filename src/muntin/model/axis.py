@@ -108,11 +108,15 @@ def micros(option: str, value: Duration, *, zero: bool = True) -> int:
         if parsed is None and _CALENDAR.search(value.lower()):
             hint = "give days or less; months and years are sizes of tumbling and hopping windows"
             raise OptionError(option, value, "has no fixed length", hint)
+        text = value.strip()
+        if parsed is None and text.startswith("-") and _parse(text[1:]) is not None:
+            parsed = -1
         if parsed is None:
             raise OptionError(option, value, "isn't a duration", _HINT)
         result = parsed
     else:
-        raise OptionError(option, value, "isn't a duration", _HINT)
+        hint = f'write "{value} seconds"' if isinstance(value, int | float) else _HINT
+        raise OptionError(option, value, "isn't a duration", hint)
     if result < 0:
         raise OptionError(option, value, "is negative", "durations start at zero")
     if result == 0 and not zero:
@@ -209,6 +213,9 @@ def measure(option: str, value: Length, *, zero: bool = False) -> tuple[int, Axi
     """
     if isinstance(value, Rows):
         return value.count, "rows"
+    if isinstance(value, int):
+        hint = f'write "{value} seconds", or muntin.rows({value}) for messages'
+        raise OptionError(option, value, "isn't a length", hint)
     return micros(option, value, zero=zero), "time"
 
 

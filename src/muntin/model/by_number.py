@@ -131,7 +131,8 @@ class ByNumber(WindowKind, ABC):
     @property
     def storage(self) -> str:
         """The panes that messages are stored in, in words."""
-        return f"up to {self.panes_per_window:,} a window; a message is stored once a pane"
+        count = f"up to {self.panes_per_window:,} for each window"
+        return f"{count}; a message is stored once, in its pane"
 
     def panes_within(self, length: int) -> int:
         """Return the number of panes that cover a length."""

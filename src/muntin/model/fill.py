@@ -67,6 +67,15 @@ class Fill(JsonDataclass):
         return f"{', '.join([self.value, *each])} up to {phrase(self.up_to)}"
 
 
+# What other libraries call the words.
+_OTHER_WORDS = {
+    **dict.fromkeys(("ffill", "pad", "forward", "prev", "locf", "last"), "previous"),
+    **dict.fromkeys(("interpolate", "interpolation"), "linear"),
+    **dict.fromkeys(("0", "0.0", "zeros"), "zero"),
+    **dict.fromkeys(("none", "nan", "na"), "null"),
+}
+
+
 def fill_of(value: str | None, up_to: Duration, values: Mapping[str, object] | None = None) -> Fill:
     """Return the filling of windows without messages, with its options checked.
 
@@ -79,6 +88,8 @@ def fill_of(value: str | None, up_to: Duration, values: Mapping[str, object] | N
         raise OptionError("fill", value, "doesn't say with what", _VALUES)
     if value is not None and value not in FILL_WORDS:
         hint = f"{_VALUES}; or name the aggregate, as in .fill(n=0, up_to=…)"
+        if str(value).lower() in _OTHER_WORDS:
+            hint = f'write "{_OTHER_WORDS[str(value).lower()]}"'
         raise OptionError("fill", value, "isn't what fills a window", hint)
     ways = tuple((name, _read_way(name, way)) for name, way in (values or {}).items())
     return Fill(value or "null", micros("up_to", up_to, zero=False), ways)

@@ -69,6 +69,12 @@ StateLayout = Literal["time", "keys"]
 JoinNulls = Literal["reject", "unmatched", "group"]
 On = str | Sequence[str | tuple[str, str]]
 
+# Names of joins in Spark, pandas and SQL.
+_OTHER_HOWS = {
+    **dict.fromkeys(("outer", "fullouter"), "full"),
+    **{f"{one}outer": one for one in ("left", "right")},
+    **{f"left{one}": one for one in ("semi", "anti")},
+}
 HOWS: tuple[How, ...] = ("inner", "left", "right", "full", "semi", "anti")
 SIDES: tuple[SideName, SideName] = ("left", "right")
 OTHER: dict[SideName, SideName] = {"left": "right", "right": "left"}
@@ -136,12 +142,14 @@ class JoinSpec(QuerySpec):
 
     def __post_init__(self) -> None:
         if self.how not in HOWS:
-            raise OptionError("how", self.how, "isn't known", f"give one of {', '.join(HOWS)}")
+            meant = _OTHER_HOWS.get(str(self.how).lower().replace("_", ""))
+            hint = f'write "{meant}"' if meant else f"give one of {', '.join(HOWS)}"
+            raise OptionError("how", self.how, "isn't known", hint)
         if self.layout not in (None, *get_args(StateLayout)):
             hint = f"give one of {', '.join(get_args(StateLayout))}, or leave it out"
             raise OptionError("layout", self.layout, "isn't known", hint)
         if len(self.left.keys) != len(self.right.keys) or not self.left.keys:
-            hint = "name at least one column that both sides have"
+            hint = "name at least one column of both sides; a constant one joins by time alone"
             raise OptionError("on", self.left.keys, "compares nothing", hint)
         self._check_nulls()
         if self.shared_time and self.axis == "rows":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from muntin.model.aggregates import NAMES, Aggregate, translate_name
@@ -22,6 +23,7 @@ _DISPLAY_CALLS = (
     "head",
     "writeStream",
 )
+_ONE_ROW_EACH = "give .start(results=…) a function of a batch's rows and its number"
 _SUPPRESS = (
     "leave it out, and a window emits once, when it is full; untilTimeLimit(d) is .early(after=d), "
     "and maxRecords(n) is over=n, with stop=True to shut down"
@@ -41,17 +43,46 @@ _INCOMPLETE = {
     **dict.fromkeys(("where", "filter"), "give windowed(…, where=…)"),
     **dict.fromkeys(("withWatermark", "grace"), "give windowed(…, lateness=…) or .late(grace=…)"),
     "suppress": _SUPPRESS,
-    "window": ".tumbling(…), .hopping(…), .sliding(…), .rolling(…), .trailing(…) or .session(…)",
+    **dict.fromkeys(
+        ("window", "windowedBy", "windowed_by", "windowBy"),
+        "write .tumbling(…), .hopping(…), .sliding(…), .rolling(…), .trailing(…) or .session(…)",
+    ),
+    **dict.fromkeys(("groupByKey", "group_by_key", "partitionBy"), "give windowed(…, key=…)"),
+    **dict.fromkeys(
+        ("resample", "group_by_dynamic"), 'write .tumbling("10 minutes") in the place of it'
+    ),
+    "advanceBy": "write .hopping(size, slide)",
+    **dict.fromkeys(("nlargest", "nsmallest", "limit"), 'write .top(3, by="price")'),
 }
 # Names that a finished query doesn't have.
 _COMPLETE = {
-    **dict.fromkeys(_DISPLAY_CALLS, "look at .results of a table; a stream says .start(…)"),
+    **dict.fromkeys(
+        _DISPLAY_CALLS,
+        ".results is the frame of a finite input; a stream runs by .start(checkpoint=…)",
+    ),
+    **dict.fromkeys(
+        ("to", "toStream", "to_stream", "toTable", "writeTo", "run", "execute"),
+        "write .start(checkpoint=…, results=…), with a sink such as muntin.to_kafka(…)",
+    ),
+    **dict.fromkeys(("foreach", "peek", "foreachBatch", "mapValues", "map"), _ONE_ROW_EACH),
+    **dict.fromkeys(
+        ("groupBy", "groupby", "group_by", "count", "sum", "filter", "where"),
+        "write windowed(windows, …) for windows over windows, or use .results",
+    ),
     **dict.fromkeys(
         ("early", "late", "keep", "tumbling", "hopping", "session"), "say it before .agg(…)"
     ),
     "suppress": _SUPPRESS,
     "to_memory": "give it to .start(results=muntin.to_memory())",
 }
+
+
+# What windows have, for mistyped names.
+_STEPS = (
+    *("tumbling", "hopping", "cumulating", "sliding", "rolling", "trailing", "session", "sets"),
+    *("early", "late", "full", "keep", "fill", "deltas", "agg", "top"),
+)
+_FINISHED = ("results", "rejected", "start", "explain", "full", "top")
 
 
 def missing_word(name: str, *, complete: bool) -> str:
@@ -67,8 +98,20 @@ def missing_word(name: str, *, complete: bool) -> str:
 .agg(n=muntin.count()).start"
     """
     hint = (_COMPLETE if complete else _INCOMPLETE).get(name)
+    if hint is None:
+        close = get_close_matches(name, _FINISHED if complete else _STEPS, n=1, cutoff=0.75)
+        hint = f"did you mean .{close[0]}?" if close else None
     subject = "a query has" if complete else "windows without .agg(…) have"
     return f"{subject} no {name!r}" + (f"; {hint}" if hint else "")
+
+
+def describe_incomplete(windows: object, time: str | None) -> str:
+    """Describe windows without aggregates, and what they lack."""
+    position = f" on {time}" if time else ""
+    if windows is None:
+        steps = '.tumbling("10 minutes") or other windows, then .agg(n=muntin.count())'
+        return f"no windows{position} yet: add {steps}"
+    return f"{windows}{position}, without aggregates yet: add .agg(n=muntin.count())"
 
 
 def translate_call(text: str) -> str | None:
@@ -96,10 +139,16 @@ def check_aggregates(aggregates: Mapping[str, object], unnamed: tuple[Any, ...])
     """Refuse what isn't an aggregate of muntin or has no name, with a hint from other words."""
     if unnamed:
         hint = "write .agg(name=…), as in .agg(n=muntin.count())"
+        if isinstance(unnamed[0], dict) and unnamed[0]:
+            column, function = next(iter(unnamed[0].items()))
+            call = translate_call(f"{function}({column})")
+            hint = f"write .agg({column}={call})" if call else hint
         raise OptionError("agg", str(unnamed[0]), "has no name in the output", hint)
     for name, aggregate in aggregates.items():
         if not isinstance(aggregate, Aggregate):
             hint = f'give one of muntin\'s, as in {name}=muntin.count() or {name}=muntin.sum("v")'
+            if isinstance(aggregate, tuple) and list(map(type, aggregate)) == [str, str]:
+                aggregate = f"{aggregate[1]}({aggregate[0]})"
             if (call := translate_call(str(aggregate))) is not None:
                 hint = f"write {name}={call}"
             raise OptionError("agg", f"{name}={aggregate}", "isn't an aggregate of muntin", hint)

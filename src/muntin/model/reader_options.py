@@ -145,7 +145,7 @@ _TRANSLATED = {
 }
 _INSTEAD = {
     "datagen": "write 'rate', which makes rows of timestamp and value",
-    "print": "write 'parquet', or look at the query with muntin sql",
+    "print": "write 'parquet' with a path, or print a SELECT with muntin sql, on Spark",
     "blackhole": "write 'parquet'",
     "upsert-kafka": "write 'kafka', whose keys are those of the query",
     "faker": "write 'rate', which makes rows of timestamp and value",

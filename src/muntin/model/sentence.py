@@ -26,9 +26,10 @@ from muntin.model.kinds import (
     of_size,
     require_one_axis,
 )
+from muntin.model.option_names import suggest_method_options
 from muntin.model.option_types import check_boolean, check_count, check_name
-from muntin.model.other_words import check_aggregates, missing_word
-from muntin.model.policies import Crowded, Firing, Policy, PolicyWords, Since, limit_waiting, policy
+from muntin.model.other_words import check_aggregates, describe_incomplete, missing_word
+from muntin.model.policies import Firing, Never, Policy, Since, Then, limit_waiting, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import ClosedSides, rolling, sliding
 from muntin.model.spec import Nulls, WindowSpec, check_nulls, list_result_keys
@@ -36,7 +37,8 @@ from muntin.model.trailing import trailing
 from muntin.model.windows import along
 
 
-@dataclass(frozen=True, kw_only=True)
+@suggest_method_options
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Sentence:
     """A query under construction, which starts with ``windowed``."""
 
@@ -56,6 +58,9 @@ class Sentence:
         check_nulls(self._nulls)
         for name in self._input_options.offset or ():
             check_name("offset", name)
+
+    def __repr__(self) -> str:
+        return describe_incomplete(self._windows, self._input_options.time)
 
     if not TYPE_CHECKING:
 
@@ -274,7 +279,7 @@ class Sentence:
         after: Duration | None = None,
         since: Since | None = None,
         when: str | None = None,
-        then: PolicyWords | None = None,
+        then: Then | None = None,
         over: int | None = None,
         stop: bool = False,
     ) -> Self:
@@ -296,7 +301,7 @@ class Sentence:
                 comparison of aggregates and keys with numbers and texts,
                 ``"worst > 100 AND NOT region = 'north'"``.
             then: The policy of a window's early emissions after its first one, in the same words:
-                ``.early(rows=1, then={"every": "1 minute"})``.
+                ``.early(rows=1, then={"every": "1 minute"})``; ``"never"`` emits once.
             over: The greatest number of windows that have changed and wait to emit. Beyond it, the
                 oldest emit at the end of the batch: by their ends, then by key. The number is
                 divided equally among the shards, rounded up, so the same batch emits the same
@@ -306,7 +311,7 @@ class Sentence:
         limit = limit_waiting(over, stop)
         words = (rows, every, at_least, when, then, after, since)
         alone = limit is not None and not each and all(word is None for word in words)
-        chosen: Policy = Crowded() if alone else policy("early", each, *words)
+        chosen: Policy = Never() if alone else policy("early", each, *words)
         firing = replace(self._firing, early=chosen, over=limit)
         return self._set_once("early", chosen, _firing=firing)
 
@@ -375,7 +380,7 @@ class Sentence:
         after: Duration | None = None,
         since: Since | None = None,
         when: str | None = None,
-        then: PolicyWords | None = None,
+        then: Then | None = None,
     ) -> Self:
         """Accept late messages for some time after a window's end, and emit the window again.
 
@@ -439,16 +444,9 @@ class Sentence:
         return replace(self, _given=self._given | {step}, **changes)
 
     def _firing_on(self, axis: Axis) -> Firing:
-        """Return the policies, with all lengths measured on an axis.
-
-        Raises:
-            OptionError: When the grace or the retention isn't measured on it.
-        """
-        retention_given = self._kept
+        """Return the policies; refuse a grace or a retention that isn't measured on the axis."""
         grace = along("grace", self._grace, axis, zero=True)
-        retention = (
-            grace if retention_given is None else along("keep", retention_given, axis, zero=True)
-        )
+        retention = grace if self._kept is None else along("keep", self._kept, axis, zero=True)
         return replace(self._firing, grace=grace, retention=retention)
 
     def _spec(
@@ -460,9 +458,8 @@ class Sentence:
         """Return the spec of the query; refuse it if it isn't complete."""
         check_aggregates(aggregates, unnamed)
         if self._windows is None:
-            raise OptionError(
-                "agg", ", ".join(aggregates), "comes before the windows", "call .tumbling() first"
-            )
+            names, hint = ", ".join(aggregates), "call .tumbling() first"
+            raise OptionError("agg", names, "comes before the windows", hint)
         if not aggregates:
             raise OptionError("agg", None, "computes nothing", "write .agg(n=muntin.count())")
         sets = self._number_sets(keys)

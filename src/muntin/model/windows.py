@@ -58,8 +58,10 @@ class Windows(ByNumber):
 
     @property
     def storage(self) -> str:
-        each = f"{self.panes_per_window:,} a window, {self.panes_per_slide} a slide"
-        return f"{each}; a message is stored once a pane"
+        each = f"{self.panes_per_window:,} for each window, {self.panes_per_slide} for each slide"
+        if self.panes_per_window == 1:
+            each = "one for each window"
+        return f"{each}; a message is stored once, in its pane"
 
     @property
     def remainder(self) -> int:

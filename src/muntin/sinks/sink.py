@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from inspect import signature
 from os import PathLike, fspath
 from typing import Any, ClassVar, Protocol
@@ -122,13 +121,16 @@ def to_sink(target: SinkLike | None, option: str = "sink") -> Sink | None:
         hint = f"give a sink, as in {option}=mt.to_parquet({fspath(target)!r})"
     if not callable(target):
         raise OptionError(option, target, "doesn't write", hint)
-    with suppress(ValueError):  # a function of C may not tell its parameters
-        try:
-            signature(target).bind(None, 0)
-        except TypeError:
-            name = getattr(target, "__name__", repr(target))
-            problem = "can't be called with a frame and a batch's number"
-            raise OptionError(option, name, problem, hint) from None
+    try:
+        parameters = signature(target)
+    except ValueError:  # a function of C may not tell its parameters
+        return FunctionSink(target)
+    try:
+        parameters.bind(None, 0)
+    except TypeError:
+        name = getattr(target, "__name__", repr(target))
+        problem = "can't be called with a frame and a batch's number"
+        raise OptionError(option, name, problem, "write lambda rows, batch: …") from None
     return FunctionSink(target)
 
 

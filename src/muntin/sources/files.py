@@ -17,6 +17,7 @@ import polars as pl
 
 from muntin.engine.session_zone import SessionZone, find_session_zone
 from muntin.model.errors import OptionError, SourceError
+from muntin.model.option_names import suggest_options
 from muntin.model.option_types import check_boolean, check_count, parse_bytes
 from muntin.model.printable import escape_line
 from muntin.sources.ddl import plain_columns
@@ -265,6 +266,7 @@ def list_files(pattern: str) -> Iterator[ListedFile]:
             yield ListedFile(status.st_mtime_ns, path, status.st_size)
 
 
+@suggest_options()
 def files(
     path: str | PathLike[str],
     *,

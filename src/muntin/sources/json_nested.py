@@ -8,19 +8,34 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
+from polars.exceptions import PolarsError
 
 from muntin.engine.session_zone import SessionZone
-from muntin.sources.decimals import convert_plain_decimals, decimal_of
-from muntin.sources.json_payloads import JsonPayloads
+from muntin.sources.decimals import decimal_of
+from muntin.sources.json_nested_columns import choose_read_type, fit_column, mark_doubtful
+from muntin.sources.json_payloads import (
+    SURROGATES,
+    JsonPayloads,
+    as_read,
+    parse_lines,
+    read_strictly,
+)
 from muntin.sources.lists import list_of
-from muntin.sources.payloads import Decoded
-from muntin.sources.text_values import REAL, WHOLE, convert_texts, is_readable, null_malformed
+from muntin.sources.payloads import Decoded, Faults
+from muntin.sources.text_values import (
+    REAL,
+    WHOLE,
+    convert_texts,
+    is_readable,
+    null_malformed,
+    spread_rows,
+)
 
 _BITS = {pl.Int8: 8, pl.Int16: 16, pl.Int32: 32, pl.Int64: 64}
 # An exponent beyond a double's range. The reader of many messages refuses such a number.
@@ -70,33 +85,67 @@ class NestedJsonPayloads:
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads; a message whose member isn't of its column's type is malformed."""
-        texts = {
-            name: pl.String() if isinstance(dtype, pl.Decimal) else dtype
-            for name, dtype in self.columns.items()
-        }
-        if not all(map(is_readable, texts.values())):
+        read = self._read_many(values)
+        if read is None:
             return self._decode_each(values)
-        frame, bad, faults = JsonPayloads(texts, self.zone).decode(values)
-        columns, has_other = [], pl.repeat(False, len(frame), dtype=pl.Boolean, eager=True)
-        for name, dtype in self.columns.items():
-            column = frame[name]
-            if isinstance(dtype, pl.Decimal):
-                column, is_other = convert_plain_decimals(column, dtype)
-                has_other |= is_other
-            columns.append(column)
-        rows = [*has_other.arg_true(), *_select_extreme(values, bad)]
-        if rows:
-            part, part_bad, faults[rows] = self._decode_each([values[row] for row in rows])
-            columns = [column.scatter(rows, part[column.name]) for column in columns]
+        columns, bad, faults, unsure = read
+        rows = np.flatnonzero(unsure & ~bad.to_numpy())
+        rows = np.array([*rows, *_select_extreme(values, bad)], np.int64)
+        if len(rows):
+            part, part_bad, faults[rows] = self._decode_each([values[row] for row in rows.tolist()])
+            positions = np.arange(len(values))
+            positions[rows] = len(values) + np.arange(len(rows))
+            columns = [pl.concat([column, part[column.name]])[positions] for column in columns]
             bad = bad.scatter(rows, part_bad)
         return Decoded(null_malformed(pl.DataFrame(columns), bad), bad, faults)
+
+    def _read_many(
+        self, values: Sequence[bytes | None]
+    ) -> tuple[list[pl.Series], pl.Series, Faults, ByteMask] | None:
+        """Read payloads in one call, if Polars can read all columns.
+
+        Returns:
+            The columns; which messages are malformed, and by which column; and which messages have
+            to be read one by one.
+        """
+        plain = {name: dtype for name, dtype in self.columns.items() if is_readable(dtype)}
+        nested = {name: dtype for name, dtype in self.columns.items() if name not in plain}
+        read_types = {name: choose_read_type(dtype) for name, dtype in nested.items()}
+        types = {name: kind for name, kind in read_types.items() if kind is not None}
+        if len(types) < len(nested):
+            return None
+        schema = {name: as_read(dtype) for name, dtype in plain.items()}
+        frame = read_strictly(values, pl.Schema({**schema, **types}))
+        unsure = np.zeros(len(values), bool)
+        if frame is not None:
+            decoded, bad, of_plain = convert_texts(frame, plain, self.zone)
+        else:
+            decoded, bad, of_plain = JsonPayloads(plain, self.zone).decode(values)
+            read = _read_leniently(values, bad, pl.Schema(types))
+            if read is None:
+                return None
+            frame, unsure = read
+        columns = []
+        for name, dtype in self.columns.items():
+            if name in plain:
+                columns.append(decoded[name])
+                continue
+            column, is_unsure = fit_column(frame[name], dtype, self.zone)
+            unsure |= is_unsure
+            columns.append(column.cast(dtype).alias(name))
+        return columns, bad, self._number_faults(of_plain, plain), unsure
+
+    def _number_faults(self, of_plain: Faults, plain: Iterable[str]) -> Faults:
+        """Return the columns of faults among all columns, not only among those of plain types."""
+        numbers = {name: number for number, name in enumerate(self.columns)}
+        faults: Faults = np.array([*(numbers[name] for name in plain), -1], np.int16)[of_plain]
+        return faults
 
     def _decode_each(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads one by one, except for columns of plain types."""
         plain = {name: dtype for name, dtype in self.columns.items() if is_readable(dtype)}
         frame, bad, of_plain = JsonPayloads(plain, self.zone).decode(values)
-        numbers = {name: number for number, name in enumerate(self.columns)}
-        faults = np.array([*(numbers[name] for name in plain), -1], np.int16)[of_plain]
+        faults = self._number_faults(of_plain, plain)
         wrong = bad.to_numpy().copy()
         messages = [
             None if is_bad else _parse_object(value)
@@ -104,17 +153,39 @@ class NestedJsonPayloads:
         ]
         wrong |= np.fromiter((message is None for message in messages), bool, len(messages))
         columns = []
-        for name, dtype in self.columns.items():
+        for number, (name, dtype) in enumerate(self.columns.items()):
             if name in plain:
                 columns.append(frame[name])
                 continue
             members = [None if message is None else message.get(name) for message in messages]
             column, unlike = _convert_column(members, dtype, self.zone)
-            faults[unlike & ~wrong] = numbers[name]
+            faults[unlike & ~wrong] = number
             wrong |= unlike
             columns.append(column.cast(dtype).alias(name))
         bad = pl.Series(wrong)
         return Decoded(null_malformed(pl.DataFrame(columns), bad), bad, faults)
+
+
+def _read_leniently(
+    values: Sequence[bytes | None], bad: pl.Series, schema: pl.Schema
+) -> tuple[pl.DataFrame, ByteMask] | None:
+    """Read the messages that aren't malformed.
+
+    Returns:
+        The columns, and the messages that may have a member of another type, which is null
+        somewhere, or half a surrogate pair; ``None`` if the messages can't be read.
+    """
+    rows = np.flatnonzero(~bad.to_numpy())
+    lines = [value for value in map(values.__getitem__, rows.tolist()) if value is not None]
+    try:
+        frame = parse_lines(lines, schema, lenient=True)
+    except PolarsError:
+        return None
+    escapes = pl.Series(lines, dtype=pl.Binary)
+    unsure = np.zeros(len(values), bool)
+    for mask in (*map(mark_doubtful, frame), *(escapes.bin.contains(half) for half in SURROGATES)):
+        unsure[rows] |= np.asarray(mask)
+    return spread_rows(frame, rows, len(values)), unsure
 
 
 def _select_extreme(values: Sequence[bytes | None], bad: pl.Series) -> Iterator[int]:
@@ -127,10 +198,21 @@ def _select_extreme(values: Sequence[bytes | None], bad: pl.Series) -> Iterator[
 def _parse_object(payload: bytes | None) -> dict[str, Any] | None:
     """Parse a message's object, with the text of fractional numbers; ``None`` if it is none."""
     try:
-        parsed = json.loads(payload or b"", parse_float=_Number, parse_constant=_refuse)
+        parsed = json.loads(
+            payload or b"",
+            parse_float=_Number,
+            parse_constant=_refuse,
+            object_pairs_hook=_take_first,
+        )
     except (ValueError, RecursionError):
         return None
     return parsed if isinstance(parsed, dict) else None
+
+
+def _take_first(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; of repeated members the first one counts, as where Polars reads it."""
+    parsed = dict(members)
+    return parsed if len(parsed) == len(members) else {**parsed, **dict(reversed(members))}
 
 
 def _refuse(name: str) -> None:

@@ -25,7 +25,7 @@ from muntin.sources.text_values import REAL, WHOLE, convert_texts, null_malforme
 
 _BAD = "__muntin_bad"
 # Half a surrogate pair isn't valid text; Polars reads it as a character of its own choice.
-_SURROGATES = (b"\\ud", b"\\uD")
+SURROGATES = (b"\\ud", b"\\uD")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class JsonPayloads:
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads; a message whose member isn't of its column's type is malformed."""
-        raw = {name: _as_read(dtype) for name, dtype in self.columns.items()}
+        raw = {name: as_read(dtype) for name, dtype in self.columns.items()}
         # No message has this column. Without any column, Polars would count no rows.
         schema = pl.Schema({"": pl.String(), **raw})
         frame, rows = _read_in_place(values, schema), np.arange(len(values))
@@ -69,6 +69,16 @@ class JsonPayloads:
         return Decoded(null_malformed(decoded, bad), bad, faults)
 
 
+def read_strictly(values: Sequence[bytes | None], schema: pl.Schema) -> pl.DataFrame | None:
+    """Read a row per value in types that Polars reads; ``None`` if one of them can't be read."""
+    schema = pl.Schema({"": pl.String(), **schema})
+    frame = _read_in_place(values, schema)
+    lines = [*filter(None, values)] if frame is None else []
+    if frame is None and len(lines) == len(values):
+        frame = _read(lines, schema)
+    return frame
+
+
 def _read_in_place(values: Sequence[bytes | None], schema: pl.Schema) -> pl.DataFrame | None:
     """Read a row per value without copying each value; ``None`` if that isn't possible."""
     lines = values.as_lines() if isinstance(values, ByteValues) else None
@@ -76,7 +86,7 @@ def _read_in_place(values: Sequence[bytes | None], schema: pl.Schema) -> pl.Data
         return None
     joined = lines.tobytes()
     # Such escapes need a closer look.
-    if b"\\" in joined and any(half in joined for half in _SURROGATES):
+    if b"\\" in joined and any(half in joined for half in SURROGATES):
         return None
     try:
         frame = pl.read_ndjson(io.BytesIO(joined), schema=schema)
@@ -110,7 +120,7 @@ def _read_values(lines: list[bytes], schema: pl.Schema) -> tuple[pl.DataFrame, F
     Returns:
         A row per line, and the column of such a member.
     """
-    frame = _parse(lines, schema, lenient=True)
+    frame = parse_lines(lines, schema, lenient=True)
     names = [name for name, dtype in schema.items() if dtype != pl.String]
     faults = no_faults(len(lines))
     if not names:
@@ -118,7 +128,7 @@ def _read_values(lines: list[bytes], schema: pl.Schema) -> tuple[pl.DataFrame, F
     # A null stands for a member that is missing, null, or of another type.
     wanting = frame.select(pl.any_horizontal(pl.col(names).is_null())).to_series().arg_true()
     some = [lines[row] for row in wanting]
-    written = _parse(some, pl.Schema(dict.fromkeys(names, pl.String)))
+    written = parse_lines(some, pl.Schema(dict.fromkeys(names, pl.String)))
     numbers = {name: number - 1 for number, name in enumerate(schema)}
     for name in names:
         differs = (frame[name].gather(wanting).is_null() & written[name].is_not_null()).to_numpy()
@@ -131,11 +141,11 @@ def _read(lines: list[bytes], schema: pl.Schema) -> pl.DataFrame | None:
     """Read a row per line; ``None`` if one of the lines can't be read."""
     joined = b"\n".join(lines)
     # Most messages have no escapes at all, and searching for a single byte is much faster.
-    escaped = b"\\" in joined and any(half in joined for half in _SURROGATES)
+    escaped = b"\\" in joined and any(half in joined for half in SURROGATES)
     if escaped and has_half_pairs(_decode_lines(lines)):
         return None
     try:
-        return _parse(lines, schema)
+        return parse_lines(lines, schema)
     except PolarsError:
         return None
 
@@ -144,7 +154,12 @@ def _decode_lines(lines: list[bytes]) -> pl.Series:
     return decode_text(pl.Series(lines, dtype=pl.Binary))
 
 
-def _parse(lines: list[bytes], schema: pl.Schema, *, lenient: bool = False) -> pl.DataFrame:
+def parse_lines(lines: list[bytes], schema: pl.Schema, *, lenient: bool = False) -> pl.DataFrame:
+    """Read a row per line; where it is lenient, a value of another type becomes null.
+
+    Raises:
+        PolarsError: When a line can't be read.
+    """
     joined = b"\n".join(lines)
     if joined.count(b"\n") >= len(lines):
         # A line ends at a line feed; between values, JSON also allows a carriage return.
@@ -157,7 +172,7 @@ def _parse(lines: list[bytes], schema: pl.Schema, *, lenient: bool = False) -> p
     return frame
 
 
-def _as_read(dtype: pl.DataType) -> pl.DataType:
+def as_read(dtype: pl.DataType) -> pl.DataType:
     """Return the type for Polars' parser, which knows fewer types, and times only as text."""
     if isinstance(dtype, WHOLE):
         return pl.Int64()

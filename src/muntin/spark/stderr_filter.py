@@ -10,6 +10,7 @@ copies all other lines to stderr.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import select
@@ -95,6 +96,8 @@ class StderrFilter:
 @contextmanager
 def quiet_jvm() -> Iterator[None]:
     """Have a JVM that starts in the context write its stderr through the filter."""
+    # It prints the whole plan of each wrong expression, whose exception says the same.
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         real = os.dup(2)
     except OSError:  # there is no stderr

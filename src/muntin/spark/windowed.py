@@ -34,7 +34,7 @@ from muntin.spark.sources.naming import resolve_time
 from muntin.spark.window_plan import build_windows
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Windowed(WindowSentence["WindowedAggregate"]):
     """A windowed query over a DataFrame that isn't complete yet; `windowed` returns it."""
 
@@ -114,7 +114,7 @@ def begin_spark_windowed(frame: object, options: SentenceOptions) -> Windowed:
     Raises:
         OptionError: When an option can't work; the error names it.
     """
-    keys = list_keys(options["key"], Column, "expressions")
+    keys = list_keys(options["key"], Column, "Columns of Spark, such as F.upper('page')")
     where, clock = options["where"], options["clock"]
     _check_column("where", where, "a condition", "give a condition, as a Column or as SQL")
     rows = _rows_of(frame)

@@ -130,7 +130,8 @@ def parse_statements(
         statements = cursor.parse(tokens, text)
     except RecursionError as error:
         raise SqlError(text, (0, 1), "this is nested too deep", "write it in steps") from error
-    return [one for one in statements if one is not None], cursor
+    # The END of a set of statements, which are run side by side without it, too.
+    return [one for one in statements if not isinstance(one, exp.EndStatement | None)], cursor
 
 
 def find_semicolons(text: str) -> list[int]:

@@ -53,13 +53,18 @@ def find_foreign_function(node: exp.Expr) -> tuple[str, str] | None:
     if not isinstance(node, exp.Anonymous):
         return None
     name = node.name.upper()
-    if name == "PROCTIME":
+    if is_processing_time(node):
         return PROCTIME_ERROR
     if name == "MZ_NOW":
         return LOOK_BACK_ERROR
     if name not in REPLACEMENTS:
         return None
     return f"{name.lower()} isn't a function here", f"write {REPLACEMENTS[name]}"
+
+
+def is_processing_time(time: exp.Expr) -> bool:
+    """Return whether an expression is Flink's ``PROCTIME()``."""
+    return isinstance(time, exp.Anonymous) and time.name.upper() == "PROCTIME"
 
 
 def is_now(node: exp.Expr) -> bool:

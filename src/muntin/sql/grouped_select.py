@@ -20,6 +20,7 @@ from muntin.model.policies import Firing
 from muntin.model.ranking import moments
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
+from muntin.model.table_options import nearest_name
 from muntin.sql import ksql
 from muntin.sql.aggregates import find_aggregate_name, lower_aggregate
 from muntin.sql.catalog import ResolvedRelation, find_bound_column, resolve_bound_alias
@@ -299,6 +300,9 @@ class GroupedSelectList(SelectList):
             # HAVING and later items may use an alias.
             return f"({outputs[column_name.lower()].text})"
         hint = "add it to GROUP BY, or write an aggregate of it, such as max(...)"
+        nearest = nearest_name(column_name or "", [key.name for key in self.keys])
+        if nearest is not None:
+            hint = f"write {nearest}; or {hint}"
         problem = "this column isn't one value in a group"
         self.scope.fail(self.scope.locate_separable(node), problem, hint)
 

@@ -18,6 +18,7 @@ from muntin.model.pipeline import Windowing
 from muntin.sql.catalog import ResolvedRelation, resolve_bound_alias
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.expressions import Scope
+from muntin.sql.foreign_functions import is_processing_time
 from muntin.sql.intervals import Interval
 from muntin.sql.syntax import Join
 from muntin.sql.time_bounds import (
@@ -221,11 +222,6 @@ def _check_has_time(cursor: Cursor, join: Join, right: JoinSide) -> None:
         problem = f"the rows of {right.name} aren't versions: they have no event time"
         hint = "write WATERMARK at DELAY OF ... after it, or JOIN ... ON if it doesn't change"
         cursor.fail(join.source.span, problem, hint)
-
-
-def is_processing_time(time: exp.Expr) -> bool:
-    """Return whether an expression is Flink's ``PROCTIME()``."""
-    return isinstance(time, exp.Anonymous) and time.name.upper() == "PROCTIME"
 
 
 def _build_arrival_bound(

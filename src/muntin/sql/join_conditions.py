@@ -28,7 +28,7 @@ BothSides = tuple[JoinSide, JoinSide]
 
 
 @dataclass(frozen=True)
-class Condition:
+class JoinCondition:
     """A condition of a join.
 
     Attributes:
@@ -44,15 +44,15 @@ class Condition:
         return f"NOT ({text})" if self.is_negated else f"({text})"
 
 
-def split_negations(node: exp.Expr) -> list[Condition]:
+def split_negations(node: exp.Expr) -> list[JoinCondition]:
     """Return the parts of a condition that must all hold: ``NOT (a OR b)`` has two."""
     whole = node.unnest()
     if isinstance(whole, exp.And):
         return [one for part in whole.flatten() for one in split_negations(part)]
     inner = whole.this.unnest() if isinstance(whole, exp.Not) else None
     if isinstance(inner, exp.Or):
-        return [Condition(part.unnest(), is_negated=True) for part in inner.flatten()]
-    return [Condition(node)]
+        return [JoinCondition(part.unnest(), is_negated=True) for part in inner.flatten()]
+    return [JoinCondition(node)]
 
 
 def apply_side_conditions(

@@ -78,10 +78,9 @@ def lower_join(
         for side, keys, time in parts
     )
     spans = _collect_spans(select, join)
-    nulls: JoinNulls | None = "group" if conditions.groups_nulls else None
-    spec = _build_spec(cursor, join, left_spec, right_spec, pair.bound, spans, nulls)
-    renderer = _make_renderer(cursor, select, (left, right), conditions.version)
-    filters = conditions.filters
+    nulls = _choose_nulls(join, pair.bound, conditions)
+    spec = _build_spec(cursor, left_spec, right_spec, pair.bound, join, nulls, spans)
+    renderer, filters = _make_renderer(cursor, select, conditions), conditions.filters
     outputs, unqualified = _lower_select_list(cursor, select, filters, renderer)
     if isinstance(pair.bound, Newest):
         _check_identity(cursor, select, filters, outputs)
@@ -103,22 +102,28 @@ def lower_join(
 
 def _build_spec(
     cursor: Cursor,
-    join: Join,
     left: Side,
     right: Side,
     bound: Bound,
+    join: Join,
+    nulls: JoinNulls,
     spans: dict[str, Span],
-    nulls: JoinNulls | None,
 ) -> JoinSpec:
     how: How = join.how  # type: ignore[assignment]
-    rejects_nulls = isinstance(bound, Newest) or how in ("inner", "semi")
-    nulls = nulls or ("reject" if rejects_nulls else "unmatched")
     try:
         return JoinSpec(left, right, bound, how, nulls=nulls)
     except OptionError as error:
         span = spans.get(error.option, join.span)
         problem = f"{error.option} {error.problem}"
         raise SqlError(cursor.sql, span, problem, _find_hint(error)) from error
+
+
+def _choose_nulls(join: Join, bound: Bound, conditions: _JoinConditions) -> JoinNulls:
+    """Return the treatment of NULL keys that SQL requires."""
+    if conditions.groups_nulls:
+        return "group"
+    rejects = isinstance(bound, Newest) or join.how in ("inner", "semi")
+    return "reject" if rejects else "unmatched"
 
 
 def _collect_spans(select: Select, join: Join) -> dict[str, Span]:
@@ -301,18 +306,16 @@ class PairRenderer:
         return text
 
 
-def _make_renderer(
-    cursor: Cursor, select: Select, both_sides: BothSides, version: str | None
-) -> PairRenderer:
-    sides = {side.name.lower(): index for index, side in enumerate(both_sides)}
-    if version is not None:
+def _make_renderer(cursor: Cursor, select: Select, conditions: _JoinConditions) -> PairRenderer:
+    sides = {side.name.lower(): index for index, side in enumerate(conditions.sides)}
+    if conditions.version is not None:
         check_named_columns(cursor, select)
     row_windows = {
         index
-        for index, side in enumerate(both_sides)
+        for index, side in enumerate(conditions.sides)
         if has_rows_of_windows(side.resolved.relation)
     }
-    return PairRenderer(cursor, sides, frozenset(row_windows), version)
+    return PairRenderer(cursor, sides, frozenset(row_windows), conditions.version)
 
 
 def _lower_select_list(
@@ -412,11 +415,11 @@ def _find_equal_columns(
     for part in pair.rest:
         names = find_equated_columns(part, sides)
         safe_names = find_equated_columns(part, sides, exp.NullSafeEQ)
-        found = names or safe_names
-        if found is None:
+        equated = names or safe_names
+        if equated is None:
             others.append(part)
             continue
-        columns = both_sides[0].resolve_column(found[0]), both_sides[1].resolve_column(found[1])
+        columns = both_sides[0].resolve_column(equated[0]), both_sides[1].resolve_column(equated[1])
         if names is None:
             null_safe.append(columns)
         elif columns not in equal:

@@ -10,8 +10,9 @@ from sqlglot.tokens import TokenType
 from muntin.model.pipeline import Order, Ordered, quote_name
 from muntin.sql.cursor import Cursor
 from muntin.sql.expressions import Scope
-from muntin.sql.select_list import find_item_by_ordinal
+from muntin.sql.select_list import END, START, find_item_by_ordinal
 from muntin.sql.syntax import OrderBy, Select, SelectItem, SortKey
+from muntin.sql.window_functions import SPARK_FUNCTIONS
 
 _HINT = "order the table that you write to, or read a table WITH (..., mode = 'batch')"
 
@@ -63,6 +64,9 @@ def _lower_sort_key(scope: Scope, select: Select, sort_key: SortKey) -> Ordered:
     node = sort_key.scalar
     item = find_item_by_ordinal(scope, select, node)
     item = item or next((item for item in select.items if _shows(item, node)), None)
+    bound = _find_bound(node) if item is None else None
+    if bound is not None:
+        return Ordered(bound, sort_key.is_descending, sort_key.nulls)
     if item is None:
         return Ordered(scope.render(node), sort_key.is_descending, sort_key.nulls)
     if item.alias is None and not isinstance(item.scalar, exp.Column):
@@ -72,6 +76,14 @@ def _lower_sort_key(scope: Scope, select: Select, sort_key: SortKey) -> Ordered:
     return Ordered(
         quote_name(item.alias or item.scalar.name), sort_key.is_descending, sort_key.nulls
     )
+
+
+def _find_bound(node: exp.Expr) -> str | None:
+    """Return the bound that Spark's ``window.start`` means; ``None`` for any other expression."""
+    parts = [part.name.lower() for part in node.parts] if isinstance(node, exp.Column) else []
+    if len(parts) != 2 or parts[0].upper() not in SPARK_FUNCTIONS:
+        return None
+    return {"start": START, "end": END}.get(parts[1])
 
 
 def _shows(item: SelectItem, node: exp.Expr) -> bool:

@@ -21,10 +21,11 @@ from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import NUMBER, ROW, ROWS, Column, Expression, quote_name
 from muntin.model.rolling import collect_own_messages
 from muntin.model.sliding import ClosedSides, Sliding
-from muntin.sql.aggregates import lower_aggregate
+from muntin.sql.aggregates import find_aggregate_name, lower_aggregate
 from muntin.sql.catalog import ResolvedRelation
 from muntin.sql.cursor import IntervalNode, interval_of
 from muntin.sql.expressions import Scope, normalize, walk
+from muntin.sql.foreign_functions import is_processing_time
 from muntin.sql.intervals import Interval
 from muntin.sql.select_list import END, START, SelectList, complete_columns
 from muntin.sql.syntax import Select, SelectItem
@@ -36,6 +37,13 @@ _NO_FIELDS = "'none', 0"
 _FRAMES = (
     "write OVER (PARTITION BY key ORDER BY ts RANGE INTERVAL '2' MINUTE PRECEDING), "
     "or OVER (PARTITION BY key ROWS 9 PRECEDING)"
+)
+
+
+_NEIGHBOURS = ("LAG", "LEAD")
+_NEIGHBOUR_HINT = (
+    "write first(x) OVER (PARTITION BY key ROWS BETWEEN 1 PRECEDING AND 1 PRECEDING), "
+    "the row that arrived before"
 )
 
 
@@ -62,6 +70,9 @@ class Frame:
 def lower_frame(scope: Scope, window: exp.Window) -> Frame:
     """Return the frame of ``OVER``; refuse a frame without bounds."""
     span, spec = scope.locate(window), window.args.get("spec")
+    if find_aggregate_name(window.this) in _NEIGHBOURS:
+        name = find_aggregate_name(window.this).lower()
+        scope.fail(span, f"{name} isn't computed here", _NEIGHBOUR_HINT)
     if spec is None:
         scope.fail(span, "without a frame every row would be kept indefinitely", _FRAMES)
     kind = str(spec.args.get("kind")).upper()
@@ -105,6 +116,9 @@ def find_order_column(scope: Scope, window: exp.Window) -> str | None:
     if order is None:
         return None
     ordered = order.expressions
+    if len(ordered) == 1 and is_processing_time(ordered[0].this):
+        # Rows are counted as they arrive, which is their order by processing time.
+        return None
     one = ordered[0].this if len(ordered) == 1 and not ordered[0].args.get("desc") else None
     column_name = scope.find_column_name(one)
     if column_name is None:

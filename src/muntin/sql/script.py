@@ -28,6 +28,29 @@ from muntin.sql.outputs import OUTPUT_HINT, find_shared_table
 from muntin.sql.statements import parse_statement
 from muntin.sql.syntax import CreateTable, CreateView, Explain, Insert, Select, Setting, Statement
 
+# What Flink's settings are here.
+_EMIT = "write it behind the query: EMIT "
+_FLINK_SETTINGS = {
+    "execution.checkpointing.interval": "leave it out: every batch is a checkpoint; "
+    "SET trigger = '10 seconds' begins a batch that often",
+    "state.checkpoints.dir": "write SET checkpoint = 'FOLDER'",
+    "execution.checkpointing.dir": "write SET checkpoint = 'FOLDER'",
+    "parallelism.default": "write SET shards = 4, or leave it out",
+    "table.exec.source.idle-timeout": "write it behind the table's watermark: WATERMARK FOR ts AS "
+    "ts - INTERVAL '5' SECOND IDLE AFTER INTERVAL '1' MINUTE",
+    "table.exec.emit.early-fire.enabled": f"{_EMIT}EARLY EVERY 5 SECONDS",
+    "table.exec.emit.early-fire.delay": f"{_EMIT}EARLY EVERY 5 SECONDS",
+    "table.exec.emit.late-fire.enabled": f"{_EMIT}LATE EVERY 5 SECONDS GRACE 1 HOUR",
+    "table.exec.emit.late-fire.delay": f"{_EMIT}LATE EVERY 5 SECONDS GRACE 1 HOUR",
+    "table.exec.emit.allow-lateness": f"{_EMIT}GRACE 1 HOUR",
+    "table.exec.state.ttl": f"leave it out, or {_EMIT}RETAIN 1 DAY",
+    "table.local-time-zone": "leave it out: times are UTC; a window takes ZONE => 'Europe/Berlin'",
+    **dict.fromkeys(
+        ("execution.runtime-mode", "pipeline.name", "sql-client.execution.result-mode"),
+        "leave it out",
+    ),
+}
+
 
 @dataclass(frozen=True)
 class CompiledQuery:
@@ -118,7 +141,7 @@ class Definitions:
                 hint = "write for example '5 seconds', or 'available now'"
                 cursor.fail(span, f"the trigger {error.problem}", hint)
         else:
-            hint = "the settings are checkpoint, trigger, shards"
+            hint = _FLINK_SETTINGS.get(name, "the settings are checkpoint, trigger, shards")
             cursor.fail(setting.name_span, f"{setting.name} isn't a setting", hint)
 
     def lower_query(self, cursor: Cursor, select: Select) -> LoweredQuery:

@@ -36,6 +36,10 @@ def parse_statement(cursor: Cursor) -> Statement | None:
     if cursor.is_at_end or cursor.peek_kind(TokenType.SEMICOLON):
         cursor.skip_all()
         return None
+    if cursor.accept("EXECUTE", "STATEMENT", "SET") or cursor.accept("BEGIN", "STATEMENT", "SET"):
+        # Flink's sets of statements: all queries of a file run side by side here.
+        cursor.accept("BEGIN")
+        return parse_statement(cursor)
     statement = _parse_by_keyword(cursor)
     if not cursor.is_at_end:
         hint = "end the statement with a semicolon before the next"

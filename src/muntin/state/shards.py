@@ -29,7 +29,7 @@ def split_by_shard(
         >>> sum(len(part) for part in parts.values())
         4
     """
-    if not len(frame):
-        return {}
+    if shards == 1 or not len(frame):
+        return {0: frame} if len(frame) else {}
     assigned = assign_shards(frame, keys, shards)
     return {shard: frame.filter(assigned == shard) for shard in np.unique(assigned).tolist()}

@@ -146,6 +146,8 @@ def read_rows(data: Any, start: int) -> Iterator[Any]:
     if isinstance(data, Iterable):
         return islice(iter(data), start, None)
     hint = "give a list, a frame, the path of a file, or muntin.memory()"
+    if hasattr(data, "topics"):
+        hint = "agents read topics on Spark: give muntin.source(topic.stream(spark)) to on_spark()"
     raise OptionError("source", data, "has no rows", hint)
 
 

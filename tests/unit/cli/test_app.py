@@ -49,10 +49,15 @@ def test_help_shows_no_type_beside_flags(command: tuple[str, ...]):
     assert "bool" not in emitted
 
 
+def test_the_help_of_each_command_ends_with_an_example():
+    for name in ("run", "check", "explain", "inspect", "move", "sql", "why"):
+        assert f"Example: muntin {name} " in invoke(name, "--help").stdout
+
+
 def test_the_version_is_that_of_the_package():
     told = invoke("--version")
     assert (told.exit_code, told.stdout) == (0, f"muntin {version('muntin')}\n")
-    assert "Windows for streams" in invoke("--help").stdout
+    assert "Event-time windows for streams" in invoke("--help").stdout
 
 
 @pytest.mark.parametrize("name", ["typer", "rich"])

@@ -164,8 +164,29 @@ def test_other_inputs_are_refused() -> None:
     early = mt.windowed(mt.ticks(1), time="timestamp").tumbling("1 s").early(each=True)
     with pytest.raises(OptionError, match="emit a window again when it changes"):
         mt.windowed(early.agg(n=mt.count()), time="window_time")
-    with pytest.raises(OptionError, match="has no end"):
+    with pytest.raises(OptionError, match=r"may go on.*query\.frame\(\)"):
         _ = early.agg(n=mt.count()).results
+    with pytest.raises(OptionError, match=r"write muntin\.files\('clicks\.csv'\)"):
+        mt.windowed("clicks.csv", time="at")  # type: ignore[call-overload]
+    side = mt.windowed(CLICKS, time="at")
+    with pytest.raises(OptionError, match=r'how=.outer. isn.t known; write "full"'):
+        mt.join(side, side, on="k", within="1 s", how="outer")  # type: ignore[call-overload]
+    with pytest.raises(OptionError, match=r"size=10 isn.t a length; write .*muntin\.rows\(10\)"):
+        side.rolling(10)  # type: ignore[arg-type]
+
+
+def test_named_levels_of_a_pandas_index_are_columns() -> None:
+    indexed = CLICKS.to_pandas().set_index(["at", "k"])
+    counted = mt.windowed(indexed, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
+    assert counted.results["n"].sum() == len(CLICKS)
+
+
+def test_a_frame_whose_messages_are_all_rejected_is_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    texts = pl.DataFrame({"at": ["01/02/2026", "02/02/2026"]})
+    assert mt.windowed(texts, time="at").tumbling("1 day").agg(n=mt.count()).results.is_empty()
+    assert "no message is in a window: 2 as malformed; .rejected has" in caplog.text
 
 
 def test_nothing_imports_spark() -> None:

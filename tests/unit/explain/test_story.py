@@ -31,7 +31,7 @@ def test_every_part_of_a_query_is_said():
         "reads flights (parquet at /data): Parquet, in columns, by the workers",
         "takes messages for which x > 1",
         "windows hopping 1 hour by 5 minutes, by k on ts",
-        "panes 12 a window, 1 a slide",
+        "panes 12 for each window, 1 for each slide",
         "computes n=count()",
         "early while it is current, every 5 seconds of wall clock if it has changed",
         "full once, when the watermark (30 minutes behind the latest event time) reaches its end",
@@ -69,8 +69,8 @@ def test_every_part_of_a_query_is_said():
         (AT.session("10 minutes", start="kind = 'in'"), "rejected when the watermark passes them"),
         (AT.session("10 minutes", end="kind = 'out'"), "one row is kept for each key and time"),
         (AT.sliding("10 minutes"), "at most two windows begin or end with a message"),
-        (AT.hopping("1 hour", "7 minutes"), "17 a window, 2 a slide"),
-        (AT.cumulating("1 day", "1 hour"), "up to 24 a window"),
+        (AT.hopping("1 hour", "7 minutes"), "17 for each window, 2 for each slide"),
+        (AT.cumulating("1 day", "1 hour"), "up to 24 for each window"),
         (AT.tumbling("1 day", zone="Asia/Tokyo"), "whole days of Asia/Tokyo"),
         (sentence(key="k").tumbling(mt.rows(3)), "by k in the order of arrival"),
         (sentence(offset=("p", "o")).tumbling(mt.rows(3)), "by p on o of each p"),
@@ -208,6 +208,10 @@ def test_pipelines_are_told_with_their_tables():
            INSERT INTO q SELECT x, y FROM a JOIN b
            OVER (ORDER BY timestamp RANGE 1 MINUTE PRECEDING) ON a.k = b.k WHERE a.x > y"""
     )
+    local = dict(describe_flows(made, local=True))
+    assert "runs in this process" in flat(local["o"])
+    assert "spark" not in flat(local["o"])
+    assert all("state 1 shard;" in flat(text) for text in local.values())
     given = dict(describe_flows(made, None, {"out": "/data"}))
     assert "results to o (parquet at /data/o); rejected messages to p" in flat(given["o"])
     (one, windows), (two, pairs) = describe_flows(made, Rates(10, 10))

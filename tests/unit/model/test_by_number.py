@@ -127,5 +127,5 @@ def test_a_kind_of_its_own_is_explained() -> None:
     assert draw_ruler(spec.windows, 31)[0] == "|-----------|-----|-----------|"
     emitted = describe_spec(spec)
     assert "shifts of 6 and 3" in emitted
-    assert "up to 1 a window; a message is stored once a pane" in emitted
+    assert "up to 1 for each window; a message is stored once, in its pane" in emitted
     assert not any("slide is small" in caution for caution in list_cautions(spec, Rates(10, 3)))

@@ -24,6 +24,8 @@ WINDOWS: Any = mt.standalone.windowed(key="k", time="at").tumbling("10 us")
         ("groupBy", "key="),
         ("suppress", "leave it out"),
         ("count", r"\.agg\(name=…\)"),
+        ("windowedBy", r"write \.tumbling"),
+        ("tumblin", r"did you mean \.tumbling\?"),
         ("whatever", r"have no 'whatever'$"),
     ],
 )
@@ -55,15 +57,31 @@ def test_agg_names_what_to_write() -> None:
         WINDOWS.agg(total=pl.col("v").sum())
     with pytest.raises(mt.OptionError, match=r"give one of muntin's"):
         WINDOWS.agg(total=3)
+    with pytest.raises(mt.OptionError, match=r'write total=muntin\.mean\("v"\)'):
+        WINDOWS.agg(total=("v", "mean"))
+    with pytest.raises(mt.OptionError, match=r'write \.agg\(v=muntin\.sum\("v"\)\)'):
+        WINDOWS.agg({"v": "sum"})
 
 
 def test_the_next_word_of_a_query() -> None:
     frame = pl.DataFrame({"k": ["a"], "at": [1], "v": [2.0]}).cast({"at": pl.Datetime("us")})
     query: Any = mt.windowed(frame, key="k", time="at").tumbling("1 s").agg(n=mt.count())
-    with pytest.raises(AttributeError, match=r"a query has no 'show'; look at \.results of a"):
+    with pytest.raises(AttributeError, match=r"a query has no 'show'; \.results is the frame of"):
         query.show()
     with pytest.raises(AttributeError, match=r"say it before \.agg"):
         query.early(each=True)
+    with pytest.raises(AttributeError, match=r"did you mean \.results\?"):
+        query.result()
+    started = query.start(checkpoint=None)
+    with pytest.raises(AttributeError, match=r"awaitTermination'; write \.await_end\(\)"):
+        started.awaitTermination()
+    assert started.await_end(30)
+
+
+def test_an_incomplete_query_shows_what_to_add() -> None:
+    begun = mt.standalone.windowed(key="k", time="at")
+    assert repr(begun).startswith("no windows on at yet: add .tumbling(")
+    assert repr(WINDOWS).endswith("without aggregates yet: add .agg(n=muntin.count())")
 
 
 def test_sql_is_a_function_though_its_package_is_imported() -> None:

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
 from muntin.engine.session_zone import SessionZone
 from muntin.sources.csv_payloads import CsvPayloads
@@ -148,7 +149,35 @@ def test_many_decimals_are_each_as_written(
 ) -> None:
     form = '{"v":"%s"}' if quoted else '{"v":%s}'
     payloads = NestedJsonPayloads({"v": dtype}, SessionZone())
-    frame, bad = payloads.decode([(form % text).encode() for text in texts])
+    frame, bad, _ = payloads.decode([(form % text).encode() for text in texts])
     wanted = [decimal_of(text, dtype) for text in texts]
     assert frame["v"].to_list() == wanted
     assert bad.to_list() == [number is None for number in wanted]
+
+
+_LEAVES = [pl.Int8(), pl.Int64(), pl.Float64(), pl.Boolean(), pl.String(), TWO, pl.Date()]
+_TYPES = st.recursive(
+    st.sampled_from(_LEAVES),
+    lambda inner: st.one_of(
+        inner.map(pl.List), st.builds(lambda a, b: pl.Struct({"a": a, "b": b}), inner, inner)
+    ),
+    max_leaves=4,
+)
+_TEXTS = st.sampled_from(
+    ["null", "true", "1", "-0", "0", "300", "1.0", "1.50", "1e2", "1e400", "9" * 25, '"1"', '"x"',
+     '"true"', '"1.50"', '"007"', '"2026-01-31"', '"\\u00e9"', '"\\ud83d"', "[]", "{}", "[1]",
+     '["x",null]', "[true,1.5]", "[[1]]", '[{"a":1}]', '{"a":1}', '{"a":"x","b":[1]}',
+     '{"b":true,"a":null}', '{"a":1,"a":"x"}', '{"a":{"a":1.5,"b":"y"},"b":{}}', "nonsense", "["]
+)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(_TYPES, st.lists(_TEXTS, min_size=1, max_size=8))
+def test_many_messages_are_read_as_each_alone(dtype: Any, texts: list[str]) -> None:
+    payloads = NestedJsonPayloads({"id": pl.Int64(), "v": dtype}, SessionZone())
+    messages = [b'{"id":%d,"v":%s}' % (n, text.encode()) for n, text in enumerate(texts)]
+    frame, bad, faults = payloads.decode(messages)
+    one_by_one, each_bad, each_fault = payloads._decode_each(messages)
+    assert bad.to_list() == each_bad.to_list()
+    assert_frame_equal(frame, one_by_one)
+    assert faults.tolist() == each_fault.tolist()

@@ -108,3 +108,30 @@ def test_a_table_of_a_query_before_is_not_replaced(table):
     text = f"{FIRST} {OUT} INSERT INTO out {QUERY.format('t')} CREATE OR REPLACE {table}"
     with pytest.raises(mt.SqlError, match=r"a query uses (t|out) as it was"):
         compile_pipeline(text)
+
+
+def test_a_set_of_statements_as_flink_writes_it():
+    source, query = FIRST, f"INSERT INTO out {QUERY.format('t')}"
+    for begin in ("EXECUTE STATEMENT SET BEGIN", "BEGIN STATEMENT SET;"):
+        pipeline = compile_pipeline(f"{source}{OUT} {begin} {query} END;")
+        assert [flow.results for flow in pipeline.flows] == ["out"]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("execution.checkpointing.interval", "SET trigger = '10 seconds'"),
+        ("parallelism.default", "SET shards = 4"),
+        ("table.exec.source.idle-timeout", "IDLE AFTER"),
+        ("no.such.setting", "the settings are checkpoint, trigger, shards"),
+    ],
+)
+def test_a_setting_of_flinks_is_answered_by_what_it_is_here(name, hint):
+    with pytest.raises(mt.SqlError, match="isn't a setting") as refused:
+        compile_pipeline(f"SET '{name}' = '4'; {FIRST}{OUT} INSERT INTO out {QUERY.format('t')}")
+    assert hint in refused.value.hint
+
+
+def test_a_mistyped_key_is_answered_by_the_key():
+    with pytest.raises(mt.SqlError, match="isn't one value in a group; write shop; or add it"):
+        compile_query(f"{FIRST} SELECT shp, count(*) AS n FROM t GROUP BY shop, TUMBLE(ts, 1 HOUR)")

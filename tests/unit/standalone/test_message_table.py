@@ -108,6 +108,21 @@ def test_messages_of_one_time_leave_in_the_order_of_their_arrival() -> None:
     assert table.get_messages()["n"].to_list() == [4]
 
 
+def test_many_small_batches_are_merged_in_the_order_of_their_arrival() -> None:
+    store = stores.memory()
+    table = MessageTable(store, time="at", most_rows=30)
+    for number in range(50):
+        table.add_messages(rows_at(number % 5, number % 3, first=2 * number))
+    table.flush()
+    blobs = [row for row in store.snapshot().scan() if b"messages.runs" in row[0]]
+    assert 0 < len(blobs) < 20
+    arrived = [(at, 2 * n + i) for n in range(50) for i, at in enumerate((n % 5, n % 3))]
+    wanted = sorted(arrived, key=lambda row: row[0])
+    assert table.get_messages().rows() == wanted
+    assert table.retire() == 70
+    assert table.get_messages().rows() == wanted[70:]
+
+
 def test_messages_age_though_none_come() -> None:
     table = table_of(SECOND, 2 * SECOND, retention="1 minute")
     assert table.retire() == 0

@@ -390,6 +390,8 @@ class Combiner:
 
     def combine_cells(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Combine the cells of several frames of messages into one frame."""
+        if len(frames) == 1:
+            return frames[0]
         ranged = [add_range(f, columns.PANE) for f in frames if len(f)]
         return join_runs(ranged, columns.PANE, self.merge) if ranged else self.no_cells
 

@@ -41,7 +41,7 @@ from muntin.state.reopened import Reopened
 
 
 def explain_state(
-    snapshot: StateSnapshot, key: Sequence[str], at: str, table: str | None = None
+    snapshot: StateSnapshot, key: Sequence[str], at: str | None, table: str | None = None
 ) -> list[str]:
     """Explain why a key's windows or messages around a position have emitted, or haven't.
 
@@ -50,6 +50,8 @@ def explain_state(
         key: The key's values as text, in the order of its columns.
         at: A time, such as `2026-01-01 09:04:00`, in UTC where it names no zone. On the rows axis
             it is an offset, or where messages are counted by arrival, the number of a message.
+            ``None`` explains all windows of the key that the state holds; joins, trailing windows
+            and the rows axis require a position.
         table: The name of a table; refused, since windows and joins have none.
 
     Returns:
@@ -60,10 +62,12 @@ def explain_state(
     """
     spec = read_spec(snapshot)
     refuse_table(snapshot, table)
-    position = parse_position(at, spec.axis)
     if isinstance(spec, JoinSpec):
+        position = parse_position(at, spec.axis)
         return [describe_key(key), *_explain_join(snapshot, spec, key, position)]
-    return [describe_key(key), *_explain_windows(snapshot, spec, key, position)]
+    lists_windows = spec.axis == "time" and not isinstance(spec.windows, Trailing)
+    around = None if at is None and lists_windows else parse_position(at, spec.axis)
+    return [describe_key(key), *_explain_windows(snapshot, spec, key, around)]
 
 
 def describe_key(key: Sequence[str]) -> str:
@@ -71,15 +75,18 @@ def describe_key(key: Sequence[str]) -> str:
     return f"key        {', '.join(key)}"
 
 
-def parse_position(at: str, axis: Axis) -> int:
-    """Return the position that `--at` names."""
+def parse_position(at: str | None, axis: Axis) -> int:
+    """Return the position that `--at` names, and refuse a missing one."""
+    if at is None:
+        hint = "give a row number" if axis == "rows" else 'give a time: --at "2026-01-01 09:04:00"'
+        raise OptionError("--at", None, "is missing", hint)
     position = read_position("--at", at, axis)
     assert position is not None
     return position
 
 
 def _explain_windows(
-    snapshot: StateSnapshot, spec: WindowSpec, key: Sequence[str], at: int
+    snapshot: StateSnapshot, spec: WindowSpec, key: Sequence[str], at: int | None
 ) -> Iterator[str]:
     key_row = key_state.parse_key(spec.state_keys, spec.types, key)
     shard = snapshot.number_shards(spec.shards or 1)[key_state.find_shard(spec, key_row)]
@@ -87,6 +94,7 @@ def _explain_windows(
     if manifest is None:
         raise _make_shard_error(key)
     if spec.by_arrival:
+        assert at is not None
         yield from explain_arrivals(
             spec, _count_arrivals(snapshot, shard, manifest, spec, key_row), at
         )
@@ -109,6 +117,7 @@ def _explain_windows(
             else explain_sessions(spec, clocks, sessions, at)
         )
     elif isinstance(spec.windows, Trailing):
+        assert at is not None
         windows = key_state.read_look_backs(spec, numbers, blobs, key_row, own_manifest.watermark)
         yield from explain_look_backs(spec, clocks, windows, at)
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import time
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -27,7 +29,13 @@ from muntin.state.blobs import MemoryBlobs
 if TYPE_CHECKING:
     from muntin.hosts.local.query import LocalQuery
 
-FINITE_HINT = "call .start(), or give it to windowed() or join()"
+# A time in microseconds as Polars shows its type, with its zone.
+_TIMES = re.compile(r"Datetime\(time_unit='us', time_zone=(?:None|'([^']+)')\)")
+_LOG = logging.getLogger(__name__)
+
+
+def _shorten(match: re.Match[str]) -> str:
+    return f"Datetime({match[1]})" if match[1] else "Datetime"
 
 
 class LocalDefinition(Definition[LocalPlan, "LocalQuery"]):
@@ -38,14 +46,26 @@ class LocalDefinition(Definition[LocalPlan, "LocalQuery"]):
         self._sort_results: Callable[[pl.DataFrame], pl.DataFrame] = lambda rows: rows
 
     def _columns(self) -> list[tuple[str, str]]:
-        return [(name, str(kind)) for name, kind in self.plan.output_schema.items()]
+        schema = self.plan.output_schema
+        return [(name, _TIMES.sub(_shorten, str(kind))) for name, kind in schema.items()]
 
     @cached_property
     def _output(self) -> BatchOutput:
         if self.plan.reads_streams:
-            problem = "is a source that has no end, so it has no frame of results"
-            raise OptionError("results", "a stream", problem, FINITE_HINT)
-        return _run_once(self.plan)
+            problem = "is a source that may go on, so it has no frame of results"
+            hint = (
+                "write query = windows.start(checkpoint=None), then query.await_end(5) and "
+                "query.frame(); with available_now=True it ends when everything is read"
+            )
+            raise OptionError("results", "a stream", problem, hint)
+        output = _run_once(self.plan)
+        if output.results.is_empty() and not output.rejected.is_empty():
+            counts = ", ".join(
+                f"{count:,} as {reason}"
+                for reason, count in output.rejected[columns.REASON].value_counts().iter_rows()
+            )
+            _LOG.warning("no message is in a window: %s; .rejected has the messages", counts)
+        return output
 
     @property
     def results(self) -> Any:

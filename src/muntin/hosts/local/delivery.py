@@ -18,6 +18,7 @@ from muntin.model.errors import BatchError, MuntinError
 from muntin.sinks.batch import Batch, LocalRows
 from muntin.sinks.memory import MemorySink
 from muntin.sinks.sink import (
+    FunctionSink,
     Sink,
     SinkLike,
     check_output,
@@ -139,7 +140,7 @@ class Delivery:
         )
 
     def write(self, batches: Sequence[Batch]) -> int:
-        """Write a batch to all sinks; a sink gets its first batch even if it has no rows.
+        """Write a batch to all sinks; a table is created by its first batch, even without rows.
 
         Returns:
             The number of rows that sinks couldn't store.
@@ -165,7 +166,8 @@ class Delivery:
         return unstorable
 
     def _writes(self, destination: LocalDestination, batch: Batch) -> bool:
-        return not batch.empty or destination.kind not in self._started
+        creates_table = not isinstance(destination.sink, FunctionSink)
+        return not batch.empty or (creates_table and destination.kind not in self._started)
 
     def _keep_unwritable(self, batch: Batch) -> int:
         """Write unwritable rows to a file of this batch, which a repeated batch replaces."""

@@ -244,7 +244,9 @@ def _check_time(option: str, kind: pl.DataType, shown: pl.Expr) -> None:
     if isinstance(kind, pl.Datetime | pl.String) or (option == "time" and kind == pl.Date()):
         return
     name = shown.meta.output_name()
-    hint = f"cast it first: pl.from_epoch({name!r}, time_unit='ms')"
+    hint = "cast it to a datetime first"
+    if kind.is_numeric():
+        hint = f"write time=pl.from_epoch({name!r}, time_unit='s'), or 'ms' or 'us'"
     raise OptionError(option, name, f"has type {kind}, not a timestamp", hint)
 
 

@@ -276,7 +276,7 @@ class _Parser:
         name = self.token.lower()
         self._advance()
         self._expect(")")
-        return _cast_losslessly(value, name)
+        return _cast(value, name)
 
     def _parse_column(self, token: str) -> Value:
         path = [_unquote_name(token)]
@@ -365,8 +365,8 @@ def _parse_time(word: str, content: str) -> Value:
     return Value(pl.lit(moment).cast(dtype), dtype, "timestamp")
 
 
-def _cast_losslessly(value: Value, name: str) -> Value:
-    """Cast a value, if the cast is lossless."""
+def _cast(value: Value, name: str) -> Value:
+    """Cast a value, if both hosts cast it alike."""
     wanted = _TYPES.get(name)
     if wanted is not None and value.dtype == wanted:
         return value
@@ -377,4 +377,9 @@ def _cast_losslessly(value: Value, name: str) -> Value:
         wider = values.make_column_value(value.finish().cast(wanted), wanted)
         if wider.bits >= narrow.bits or wanted in (pl.Float64(), pl.String()):
             return wider
+    if value.family == "float" and wanted in (pl.Int32(), pl.Int64()):
+        # The fraction is cut off; NaN and what doesn't fit end the query, as on Spark.
+        return values.make_column_value(value.expression.cast(wanted), wanted)
+    if value.family == "timestamp_ntz" and wanted == pl.String():
+        return values.format_local_time(value)
     raise Unportable(f"CAST({value.family} AS {name.upper()})")

@@ -142,6 +142,15 @@ def shift(sign: str, value: Value, micros: int) -> Value:
     return replace(value, expression=value.expression + length, literal=None)
 
 
+def format_local_time(value: Value) -> Value:
+    """Return a time without a zone as text; its fraction has no zeros at the end."""
+    time = value.cast(pl.Datetime("us"))
+    fraction = time.dt.strftime("%6f").str.strip_chars_end("0")
+    point = pl.when(fraction == "").then(pl.lit("")).otherwise(pl.lit("."))
+    whole = time.dt.strftime("%Y-%m-%d %H:%M:%S")
+    return make_text_value(pl.concat_str(whole, point, fraction))
+
+
 def divide(left: Value, right: Value) -> Value:
     """Compute a quotient in floating point; the divisor must be a literal."""
     if right.literal in (None, 0) or left.family not in ("integer", "float"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import polars as pl
@@ -19,6 +20,24 @@ from muntin.model.errors import OptionError
 def is_local_checkpoint(folder: str) -> bool:
     """Return whether a folder is a checkpoint of the local host."""
     return any(Path(folder).glob("*.log"))
+
+
+def refuse_other_folder(folder: str) -> None:
+    """Refuse a folder that doesn't exist, or that has the checkpoints of several local queries.
+
+    With Spark, a folder that isn't on this machine may be one of its default file system.
+
+    Raises:
+        OptionError: When it is such a folder; the error names those of the queries.
+    """
+    if not Path(folder).is_dir():
+        if find_spec("pyspark") is None:
+            raise OptionError("checkpoint", folder, "doesn't exist", "give the folder of a query")
+        return
+    children = [one for one in sorted(Path(folder).iterdir()) if is_local_checkpoint(str(one))]
+    if children and not is_local_checkpoint(folder):
+        hint = f"give one of {', '.join(map(str, children))}"
+        raise OptionError("checkpoint", folder, "has a folder for each of its queries", hint)
 
 
 class LogSnapshot(StateSnapshot):

@@ -105,6 +105,9 @@ def _make_frames(source: Source, messages: Any) -> list[pl.DataFrame]:
 def _fit_to_schema(schema: pl.Schema, messages: Any) -> pl.DataFrame:
     """Return rows in a source's columns; missing columns are NULL, and texts may be times."""
     frame = frame_source(messages)
+    if frame is None and not all(isinstance(row, Mapping) for row in messages):
+        hint = f"give dictionaries of {', '.join(schema)}, or a frame"
+        raise OptionError("messages", messages[0], "isn't a message", hint)
     rows = pl.DataFrame(messages, infer_schema_length=None) if frame is None else frame.rows
     for name in rows.columns:
         if name not in schema:

@@ -22,7 +22,7 @@ from muntin.sources.frames import frame_source
 from muntin.sources.source import Source
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LocalWindowed(WindowSentence[LocalWindowedAggregate]):
     """A windowed query over a source or a frame that isn't complete yet; `windowed` returns it."""
 
@@ -57,8 +57,11 @@ def begin_windowed(frame: object, options: SentenceOptions) -> LocalWindowed:
     rows = find_rows("frame", frame)
     for option in ("time", "where", "clock"):
         if not isinstance(options[option], str | pl.Expr | None):
-            hint = "give a name, a Polars expression, or SQL"
-            raise OptionError(option, options[option], "isn't a column", hint)
+            problem, hint = "isn't a column", "give a name, a Polars expression, or SQL"
+            if option == "where":
+                problem = "isn't a condition"
+                hint = "write SQL, where=\"kind = 'buy'\", or a Polars expression"
+            raise OptionError(option, options[option], problem, hint)
     time, clock = options["time"], options["clock"]
     at_end = isinstance(time, str) and time == WINDOW_TIME
     if at_end and not isinstance(rows, LocalUpstream) and _has_window_ends(rows.schema):

@@ -43,7 +43,9 @@ def report_of(opened: Checkpoint, key: Sequence[str] = (), table: str | None = N
     return report_state(opened, key, table)
 
 
-def reasons(opened: Checkpoint, key: Sequence[str], at: str, table: str | None = None) -> list[str]:
+def reasons(
+    opened: Checkpoint, key: Sequence[str], at: str | None, table: str | None = None
+) -> list[str]:
     """Return the lines that `muntin why` prints, for a checkpoint of any kind.
 
     Args:

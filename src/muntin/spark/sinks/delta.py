@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, DayTimeIntervalType, YearMonthIntervalType
 
@@ -25,6 +27,8 @@ class DeltaWriter(LakeWriter):
     lake = "Delta"
 
     def _require(self, spark: SparkSession) -> None:
+        if "DATABRICKS_RUNTIME_VERSION" in os.environ:
+            return  # Delta is part of the runtime, without the settings of a session.
         # The client can read the settings of a server of Spark Connect, but not its jars.
         if not is_connected(spark) and not has_class(spark, _EXTENSION):
             raise SettingError(f"to_delta() needs Delta, which this session lacks. {_START}")

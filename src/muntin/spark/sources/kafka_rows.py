@@ -88,6 +88,7 @@ class _Reader:
         self._sizes = MessageSizes(topics.client)
         # The ends of a batch, and those of the batch that follows it.
         self._next: tuple[Offsets, Offsets] | None = None
+        self._is_by_rows = False
 
     @property
     def broker(self) -> Broker:
@@ -217,18 +218,14 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         The ends that were planned with the last batch are used if its messages still exist, since
         workers may have read them.
         """
-        ends = self._bound_batch(before, newest, limit)
-        if self._next is not None and self._next[0] == before:
-            planned = self._next[1]
-            if all(
-                end <= newest.get(topic, {}).get(p, -1)
-                for topic, numbers in planned.items()
-                for p, end in numbers.items()
-            ):
-                ends = planned
-        following = self._bound_batch(ends, newest, limit)
-        self._next = None if following == ends else (ends, following)
-        return ends
+        if self._is_by_rows != (limit is not None):
+            self._next, self._is_by_rows = None, limit is not None
+        planned = self._next[1] if self._next is not None and self._next[0] == before else None
+        if planned is None or not _has_all(newest, planned):
+            planned = self._bound_batch(before, newest, limit)
+        following = self._bound_batch(planned, newest, limit)
+        self._next = None if following == planned else (planned, following)
+        return planned
 
     def _refuse_other_topics(self, before: Offsets) -> None:
         """Refuse a checkpoint that has read a topic which the query leaves out."""
@@ -323,6 +320,15 @@ def _tasks(spark: SparkSession) -> int:
     if not is_connected(spark):
         return spark.sparkContext.defaultParallelism
     return int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2)
+
+
+def _has_all(newest: Offsets, ends: Offsets) -> bool:
+    """Return whether partitions have all messages before some ends."""
+    return all(
+        end <= newest.get(topic, {}).get(partition, -1)
+        for topic, numbers in ends.items()
+        for partition, end in numbers.items()
+    )
 
 
 def _has_one_machine(spark: SparkSession) -> bool:

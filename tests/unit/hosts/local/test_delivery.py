@@ -57,6 +57,21 @@ def test_two_outputs_never_share_a_table(tmp_path: Path) -> None:
         _counted().start(checkpoint=None, rejected="out/x")  # type: ignore[arg-type]
 
 
+def test_a_function_of_one_value_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"results='<lambda>' can't be called .*lambda rows"):
+        _counted().start(checkpoint=None, results=lambda rows: rows)  # type: ignore[misc, arg-type]
+
+
+def test_a_function_is_called_for_batches_with_rows_only() -> None:
+    heights: list[int] = []
+    stream = mt.windowed(mt.ticks(20), time="timestamp").tumbling("1 hour").agg(n=mt.count())
+    query = stream.start(checkpoint=None, results=lambda rows, batch: heights.append(len(rows)))
+    query.await_end(0.4)
+    query.stop()
+    assert query.progress.batch >= 0
+    assert heights == []
+
+
 def test_rows_that_a_sink_can_not_store_are_kept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -77,17 +77,29 @@ def test_windows_are_read_while_they_are_kept(tmp_path: Path) -> None:
     assert state.watermark == query.progress.watermark
     assert state.batch == query.progress.batch
     assert state.windows(3)["messages"].sum() == expected.filter(k=3)["n"].sum()
+    lines = explain_state(state.checkpoint, ["3"], None)
+    listed = [line for line in lines if line.startswith("window ")]
+    assert len(listed) == min(12, len(state.windows(3)))
+    assert not any(line.startswith("a message at") for line in lines)
     assert "tumbling 100 milliseconds" in repr(state)
 
 
-def test_what_a_checkpoint_does_not_hold_is_refused(tmp_path: Path) -> None:
+def test_what_a_checkpoint_does_not_hold_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints, tmp_path = tmp_path, tmp_path / "views"
     assert _windows().start(checkpoint=tmp_path).await_end(60)
+    with pytest.raises(OptionError, match=r"folder for each of its queries; give one of .*views"):
+        mt.open_state(checkpoints)
     with pytest.raises(OptionError, match="operator=1 isn't one of the 1 operators"):
         mt.open_state(tmp_path, operator=1)
     with pytest.raises(OptionError, match="batch=7 isn't kept"):
         mt.open_state(tmp_path, batch=7)
     with pytest.raises(OptionError, match="isn't a k"):
         mt.open_state(tmp_path).fetch(3)
+    monkeypatch.setattr("muntin.hosts.local.state.find_spec", lambda _: None)
+    with pytest.raises(OptionError, match="doesn't exist"):
+        mt.open_state(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("shards", [1, 3])
@@ -111,7 +123,7 @@ def test_closed_windows_of_a_finished_input_are_kept(
     assert seen["messages"].to_list() == expected.filter(k="a")["n"].to_list()
     assert set(seen["fired"].drop_nulls()) <= {1}
     assert set(seen["stage"]) == {"closed"}
-    lines = explain_state(state.checkpoint, ["a"], "2026-01-01 00:00:21")
+    lines = explain_state(state.checkpoint, ["a"], None)
     assert "input      has ended: every window has emitted its final result" in lines
 
 

@@ -12,6 +12,7 @@ import pytest
 from muntin.model.errors import SourceError
 from muntin.sources.kafka_broker import Described, Offsets, Topics
 from muntin.sources.kafka_ranges import lag_of
+from muntin.sources.kafka_sizes import MessageSizes
 from muntin.spark.host.internals.versions import ReadAllAvailable, ReadMaxRows
 from muntin.spark.sources.kafka_rows import _Stream
 
@@ -136,6 +137,24 @@ def test_a_task_reads_the_next_batch_ahead(kafka: Cluster) -> None:
     on_cluster = stream(kafka, topic)
     end = on_cluster.latestOffset(logged(start), ReadMaxRows(4))
     assert planned(on_cluster, start, end, is_next=True) == []
+
+
+def test_a_batch_is_bounded_by_bytes(kafka: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = kafka.topic()
+    kafka.send(topic, 600_000)
+    megabyte = float(1 << 20)
+    monkeypatch.setattr(MessageSizes, "_sample", lambda self, points: [megabyte] * len(points))
+    # By default, a batch has 128 MB for each of the two tasks.
+    reader = stream(kafka, topic, "orders-1")
+    start = reader.initialOffset()
+    end = reader.latestOffset(logged(start), ReadAllAvailable())
+    assert planned(reader, start, end) == [(0, 256)]
+    assert planned(reader, start, end, is_next=True) == [(256, 512)]
+    following = reader.latestOffset(logged(end), ReadAllAvailable())
+    assert planned(reader, end, following) == [(256, 512)]
+    small = stream(kafka, topic, bytes_per_batch=10 << 20)
+    assert planned(small, start, small.latestOffset(logged(start), ReadMaxRows(100))) == [(0, 10)]
+    assert planned(small, start, small.latestOffset(logged(start), ReadMaxRows(5))) == [(0, 5)]
 
 
 def test_ranges_that_were_read_ahead_are_planned_again_where_the_topic_is_shorter(
