@@ -204,6 +204,9 @@ def test_stores_of_one_place_are_flushed_together(form: Form) -> None:
     assert (one.observed, two.observed) == (5, 500)
     with pytest.raises(OptionError, match="is taken by another store"):
         WindowStore(kv, name="two", retention=9)
+    for name in (None, "", 5):
+        with pytest.raises(OptionError, match="isn't a name"):
+            WindowStore(kv, name=name, retention=9)  # type: ignore[arg-type]
 
 
 def test_a_store_that_is_not_opened_is_kept(form: Form) -> None:

@@ -101,6 +101,40 @@ def test_sessions_come_by_end_then_key_then_start(form: Form) -> None:
     assert [tuple(session) for session, _ in store.fetch_all(9, 9)] == wanted[1:4]
 
 
+def test_one_session_is_looked_up(form: Form) -> None:
+    store = filled(form, *KIP_94, ("other", 0, 99), retention=350)
+    assert store.get(Session("any", 101, 200)) == 101
+    assert store.get(Session("any", 101, 201)) is store.get(Session("any", 100, 200)) is None
+    store.remove(Session("any", 101, 200))
+    assert store.get(Session("any", 101, 200)) is None
+    store.put(Session("other", 440, 449), 1)
+    assert store.get(Session("any", 0, 99)) is None  # expired
+    with pytest.raises(OptionError, match="key=None is no key"):
+        store.get(Session(None, 0, 99))
+
+
+@pytest.mark.parametrize(
+    ("first_key", "last_key", "wanted"),
+    [
+        ("a", "b", [("a", 0, 2), ("b", 1, 3), ("aa", 0, 4), ("a", 8, 8)]),
+        ("aa", None, [("b", 1, 3), ("aa", 0, 4), ("c", 5, 6)]),
+        (None, "a", [("a", 0, 2), ("a", 8, 8)]),
+        ("b", "a", []),
+    ],
+)
+def test_keys_are_bounded(
+    form: Form, first_key: str | None, last_key: str | None, wanted: list[Any]
+) -> None:
+    rows = [("a", 0, 2), ("b", 1, 3), ("aa", 0, 4), ("c", 5, 6), ("a", 8, 8)]
+    store = filled(form, *rows, retention=20, segments=5)
+    bounds = {"first_key": first_key, "last_key": last_key}
+    assert [tuple(session) for session, _ in store.fetch_all(**bounds)] == wanted
+    backwards = [tuple(session) for session, _ in store.fetch_all(reverse=True, **bounds)]
+    assert backwards == wanted[::-1]
+    within = [session for session in wanted if 3 <= session[2] <= 4]
+    assert [tuple(session) for session, _ in store.fetch_all(3, 4, **bounds)] == within
+
+
 def test_a_put_outside_the_retention_is_counted(form: Form) -> None:
     store = filled(form, ("a", 0, 100), retention=50)
     assert not store.put(Session("a", 0, 50), 1)
@@ -199,6 +233,7 @@ class Sessions:
 
 class SessionMachine(RuleBasedStateMachine):
     time = st.integers(-20, 120)
+    key = st.none() | st.sampled_from(["a", "b", "ba"])
     session = st.builds(
         lambda key, end, length: Session(key, end - length, end),
         st.sampled_from(["a", "b", "ba"]),
@@ -244,15 +279,26 @@ class SessionMachine(RuleBasedStateMachine):
         found = self.store.find_sessions(session.key, session.start, end, reverse=reverse)
         self.found.append((found, wanted[::-1] if reverse else wanted))
 
-    @rule(first=st.none() | time, last=st.none() | time)
-    def fetch_all(self, first: int | None, last: int | None) -> None:
+    @rule(first=st.none() | time, last=st.none() | time, keys=st.tuples(key, key))
+    def fetch_all(
+        self, first: int | None, last: int | None, keys: tuple[str | None, str | None]
+    ) -> None:
         wanted = [
             (s, a)
             for s, a in self.model.live()
-            if (first is None or s.end >= first) and (last is None or s.end <= last)
+            if (first is None or s.end >= first)
+            and (last is None or s.end <= last)
+            and (keys[0] is None or s.key >= keys[0])
+            and (keys[1] is None or s.key <= keys[1])
         ]
-        self.found.append((self.store.fetch_all(first, last), wanted))
-        self.found.append((self.store.fetch_all(first, last, reverse=True), wanted[::-1]))
+        bounds = dict(zip(("first_key", "last_key"), keys, strict=True))
+        self.found.append((self.store.fetch_all(first, last, **bounds), wanted))
+        backwards = self.store.fetch_all(first, last, reverse=True, **bounds)
+        self.found.append((backwards, wanted[::-1]))
+
+    @rule(session=session)
+    def get(self, session: Session) -> None:
+        assert self.store.get(session) == dict(self.model.live()).get(session)
 
     @rule()
     def read_what_was_found(self) -> None:

@@ -83,7 +83,7 @@ _TRIGGER = {
     "after": ("5 seconds", "soon"),
     "since": ("last", "middle"),
     "when": ("views > 3", 1),
-    "then": ({"every": "1 minute"}, {"often": True}),
+    "then": ({"every": "1 minute"}, "always"),
 }
 _OTHERS: dict[str, dict[str, Any]] = {
     "each": {"each": True},

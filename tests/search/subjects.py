@@ -25,7 +25,7 @@ from tests.search import smaller
 from tests.search.smaller import Pass
 from tests.transcripts.writing import join_transcript, transcript
 
-from muntin.model.policies import Crowded, Each, WaitingLimit
+from muntin.model.policies import Each, Never, WaitingLimit
 from muntin.state import runs
 
 FOLDED = st.sampled_from((2, runs.MAX_RUNS))
@@ -59,7 +59,7 @@ def limited_streams(draw: st.DrawFn) -> Stream:
     """Draw streams of which few windows may wait to emit."""
     stream = draw(any_streams(Range(("fixed", "cumulating", "days"), replays=True)))
     firing = stream.spec.firing
-    early = Crowded() if firing.early in (None, Each()) else firing.early
+    early = Never() if firing.early in (None, Each()) else firing.early
     limit = WaitingLimit(draw(st.integers(1, 4)), False)
     firing = replace(firing, early=early, over=limit)
     return replace(stream, spec=replace(stream.spec, firing=firing))

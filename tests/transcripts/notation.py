@@ -27,7 +27,7 @@ it states something that is not so, and a run of it must be found failing. The s
   grace and keep are ``2 rows``;
 - ``early`` (default never) and ``late`` (default ``each``): ``each``, ``every 3 rows``,
   ``every 1 minute``, ``every 3 rows or 1 minute``, ``every 1 minute, at least 3 rows`` or
-  ``when sum > 10``;
+  ``when sum > 10``; two of them as ``each, then every 1 minute`` or ``each, then never``;
 - ``over``: ``2 windows``, the greatest number that wait to emit early; there is one shard then;
 - ``offset: partition offset``: the columns of a message's partition and of its offset;
 - ``nulls: group``: NULL is a value of keys like any other;
@@ -74,12 +74,12 @@ from muntin.model.inputs import BY_GREATEST, read_watermark
 from muntin.model.kinds import Kind
 from muntin.model.policies import (
     After,
-    Crowded,
     Each,
     Every,
     EveryRows,
     Firing,
     FirstThen,
+    Never,
     OnePolicy,
     Policy,
     RowsOrEvery,
@@ -202,7 +202,7 @@ def _firing_policies(item: dict[str, str]) -> Firing:
     grace = item.get("grace", "0 s")
     over = WaitingLimit(int(item["over"].removesuffix(" windows"))) if "over" in item else None
     return Firing(
-        early=read_policy(item["early"]) if "early" in item else over and Crowded(),
+        early=read_policy(item["early"]) if "early" in item else over and Never(),
         late=read_policy(item.get("late", "each")),
         grace=read_extent("grace", grace),
         retention=read_extent("keep", item.get("keep", grace)),
@@ -307,6 +307,8 @@ def read_policy(text: str) -> Policy:
 def _one_policy(text: str) -> OnePolicy:
     if text == "each":
         return Each()
+    if text == "never":
+        return Never()
     if text.startswith("when "):
         return When(text.removeprefix("when "))
     if " after the " in text:

@@ -36,7 +36,7 @@ from muntin.model.joins import (
 )
 from muntin.model.kinds import Kind
 from muntin.model.months import Months
-from muntin.model.policies import After, Crowded, Every, Firing, OnePolicy, Policy, When, parts
+from muntin.model.policies import After, Every, Firing, Never, OnePolicy, Policy, When, parts
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, WindowSpec
@@ -103,7 +103,7 @@ def _spec(spec: WindowSpec, columns: Mapping[str, str]) -> Iterator[str]:
 def _firing(firing: Firing, axis: Axis) -> Iterator[str]:
     if firing.over is not None:
         yield f"over: {firing.over.windows} windows"
-    if firing.early not in (None, Crowded()):
+    if firing.early not in (None, Never()):
         yield f"early: {_policy(firing.early)}"
     yield f"late: {_policy(firing.late)}"
     if firing.grace:
@@ -201,6 +201,8 @@ def _policy(policy: Policy) -> str:
 def _one_policy(policy: OnePolicy) -> str:
     if isinstance(policy, When | After):
         return str(policy)
+    if isinstance(policy, Never):
+        return "never"
     said = [] if policy.rows is None else [f"{policy.rows} rows"]
     said += [] if policy.period is None else [phrase(policy.period)]
     least = policy.least if isinstance(policy, Every) else 1

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict, Unpack, overload
 
 from muntin.dataframe.host import Host, choose_host
-from muntin.model.axis import Duration, Length
+from muntin.model.axis import Duration
+from muntin.model.bounds import Distance
 from muntin.model.errors import OptionError
 from muntin.model.joins import How, JoinNulls, On, StateLayout
 from muntin.model.option_names import suggest_options
@@ -27,7 +27,7 @@ class JoinOptions(TypedDict, total=False):
     """The options of `join`, for type checkers; `join` documents them."""
 
     on: Required[On]
-    within: Length | Sequence[Length | int] | None
+    within: Distance | None
     as_of: bool | Duration
     newest: bool
     how: How
@@ -54,7 +54,7 @@ def join(
     right: SparkSide | LocalSide,
     *,
     on: On,
-    within: Length | Sequence[Length | int] | None = None,
+    within: Distance | None = None,
     as_of: bool | Duration = False,
     newest: bool = False,
     how: How = "inner",
@@ -85,10 +85,10 @@ def join(
         on: The columns that must be equal: a name, several, or pairs of a left and a right name.
         within: How far partners may be apart: one length in both directions, or two lengths, how
             far the right message may be before the left one and after it. With
-            `("-5 seconds", "10 seconds")` it is 5 to 10 seconds after it. `muntin.rows(3)` counts
-            source offsets since each side's first. Without it partners share a window of each side
-            that has windows, or a session of both; or have the same time, where `on` compares the
-            times.
+            `("-5 seconds", "10 seconds")` it is 5 to 10 seconds after it. 0 is the same time.
+            `muntin.rows(3)` counts source offsets since each side's first. Without it partners
+            share a window of each side that has windows, or a session of both; or have the same
+            time, where `on` compares the times.
         as_of: Whether the partner of a left message is its version: the right side's newest message
             at that time or before. A length (`"1 hour"`) is the largest age of the version. A left
             message is emitted once the right side's watermark has passed it, and isn't corrected

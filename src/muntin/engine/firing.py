@@ -12,9 +12,9 @@ from muntin.engine.state import State
 from muntin.model.kinds import Uniform
 from muntin.model.policies import (
     After,
-    Crowded,
     Every,
     FirstThen,
+    Never,
     Policy,
     When,
     ages_of,
@@ -126,7 +126,7 @@ def is_due(
         return pl.when(first).then(first_policy).otherwise(later_policy)
     if isinstance(policy, When):
         return pl.col(condition_column(policy.condition))
-    if isinstance(policy, Crowded):
+    if isinstance(policy, Never):
         return pl.lit(False)
     by_clock = is_due_by_clock(policy, clock)
     if by_clock and isinstance(policy, Every):

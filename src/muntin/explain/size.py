@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import WORD
 from muntin.model.axis import SECOND
-from muntin.model.policies import After, Crowded, Every, turn
+from muntin.model.policies import After, Every, Never, turn
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
@@ -94,9 +94,11 @@ def _find_kept_length(spec: WindowSpec) -> int:
 
 def _estimate_early(spec: WindowSpec, rates: Rates, emitted: float) -> float:
     """Return how often a window emits before it is full, at most."""
-    if spec.firing.early in (None, Crowded()) or emitted == 0:
+    if spec.firing.early in (None, Never()) or emitted == 0:
         return 0.0
     early = turn(spec.firing.early, emitted=True)
+    if isinstance(early, Never):
+        return 1.0
     length = _find_kept_length(spec) / SECOND if spec.axis == "time" else 1.0
     rows_per_window = rates.rows / max(1, rates.keys) * length
     by_rows = 0.0 if early.rows is None else rows_per_window / early.rows

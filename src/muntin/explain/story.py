@@ -13,7 +13,7 @@ from muntin.model.axis import phrase, spell
 from muntin.model.fill import Fill, write_constant
 from muntin.model.grouping_sets import format_sets
 from muntin.model.pipeline import ROWS
-from muntin.model.policies import After, Crowded, Every, FirstThen, Policy, When
+from muntin.model.policies import After, Every, FirstThen, Never, Policy, When
 from muntin.model.sessions import AN_EXPRESSION, Sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
@@ -175,9 +175,11 @@ def _describe_instants(spec: WindowSpec, windows: Trailing) -> Iterator[tuple[st
 
 def _describe_firings(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     firing = spec.firing
-    early = (
-        "never" if firing.early is None else f"while it is current, {describe_policy(firing.early)}"
-    )
+    early = "never"
+    if isinstance(firing.early, Never):
+        early = "while it is current, only when too many wait"
+    elif firing.early is not None:
+        early = f"while it is current, {describe_policy(firing.early)}"
     if firing.over is not None:
         share = ", of which each shard has an equal part" if spec.shards != 1 else ""
         early += f"; {firing.over}{share}"
@@ -204,7 +206,7 @@ def describe_policy(policy: Policy) -> str:
     """Describe a trigger policy, as part of a sentence."""
     if isinstance(policy, FirstThen):
         return f"first {describe_policy(policy.first)}; then {describe_policy(policy.then)}"
-    if isinstance(policy, Crowded):
+    if isinstance(policy, Never):
         return str(policy)
     if isinstance(policy, When):
         return f"after each batch that changed it, if {policy.condition}"

@@ -9,7 +9,7 @@ from muntin.model.axis import SECOND, format_position, moment, phrase, spell
 from muntin.model.counts import format_rejections
 from muntin.model.fill import Fill
 from muntin.model.kinds import Uniform
-from muntin.model.policies import After, Crowded, Every, OnePolicy, turn
+from muntin.model.policies import After, Every, Never, OnePolicy, turn
 from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
 from muntin.model.spec import PARTLY_LATE, WindowSpec
@@ -201,8 +201,8 @@ def explain_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
 
 
 def _describe_waiting(policy: OnePolicy, clocks: Clocks, unemitted: int) -> str:
-    if isinstance(policy, Crowded):
-        return f"{unemitted:,} new messages wait until too many windows wait, or its end"
+    if isinstance(policy, Never):
+        return f"{unemitted:,} new messages wait for it to end or to close, unless too many wait"
     left = []
     if policy.rows is not None:
         left.append(f"{unemitted:,} of {policy.rows:,} new messages have arrived")

@@ -108,6 +108,9 @@ def micros(option: str, value: Duration, *, zero: bool = True) -> int:
         if parsed is None and _CALENDAR.search(value.lower()):
             hint = "give days or less; months and years are sizes of tumbling and hopping windows"
             raise OptionError(option, value, "has no fixed length", hint)
+        text = value.strip()
+        if parsed is None and text.startswith("-") and _parse(text[1:]) is not None:
+            parsed = -1
         if parsed is None:
             raise OptionError(option, value, "isn't a duration", _HINT)
         result = parsed

@@ -30,6 +30,8 @@ from muntin.model.sliding import Sliding
 from muntin.model.windows import along
 
 SideName = Literal["left", "right"]
+Distance = Length | Literal[0] | Sequence[Length | int]
+"""How far apart partners may be: one length either way, or two: before and after the left one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +260,7 @@ Bound = Within | Together | Joint | AsOf | Newest | ByArrival
 
 
 def find_bound(
-    within: Length | Sequence[Length | int] | None,
+    within: Distance | None,
     left: Uniform | None,
     right: Uniform | None,
     *,
@@ -271,7 +273,8 @@ def find_bound(
 
     Args:
         within: Greatest distance in both directions, or a pair: the greatest distance of the right
-            message before the left one, and after it. One of the two may be negative.
+            message before the left one, and after it. One of the two may be negative. 0 is the same
+            time.
         left: The left side's windows.
         right: The right side's windows.
         at_once: Whether the times of both sides are among the columns that must be equal.
@@ -299,6 +302,9 @@ def find_bound(
     if as_of is not False:
         why = 'as_of="1 hour" says how old a version may be'
         _refuse_second_bound("as_of", as_of, within, kinds, why)
+        if as_of in ("backward", "forward", "nearest"):
+            hint = "give True for the newest version of its time or before; there is no other way"
+            raise OptionError("as_of", as_of, "is no age of a version", hint)
         return AsOf(None if isinstance(as_of, bool) else micros("as_of", as_of))
     if within is not None:
         return _read_within(within)
@@ -348,7 +354,7 @@ def _share_sliding(kinds: Sequence[Uniform]) -> Within:
 
 def _check_newest(
     newest: object,
-    within: Length | Sequence[Length | int] | None,
+    within: Distance | None,
     kinds: Sequence[Uniform],
     *,
     as_of: bool | Duration,
@@ -370,7 +376,7 @@ def _check_newest(
 def _refuse_second_bound(
     option: str,
     value: bool | Duration,
-    within: Length | Sequence[Length | int] | None,
+    within: Distance | None,
     kinds: Sequence[Uniform],
     why: str,
 ) -> None:
@@ -381,13 +387,17 @@ def _refuse_second_bound(
         raise OptionError(option, value, text, f"leave one of them out; {why}")
 
 
-def _read_within(within: Length | Sequence[Length | int]) -> Within:
+def _read_within(within: Distance) -> Within:
+    if isinstance(within, int) and within == 0 and within is not False:
+        return Within(0, 0)
     if not isinstance(within, Sequence) or isinstance(within, str):
         reach, axis = measure("within", within, zero=True)
         return Within(reach, reach, axis)
     ends = [_split_sign(length) for length in within]
     lengths = [length for _, length in ends if length is not None]
-    if len(ends) != 2 or not lengths:
+    if len(ends) == 2 and not lengths:
+        return Within(0, 0)
+    if len(ends) != 2:
         hint = 'give one length, or two: ("1 minute", 0) for before and after'
         raise OptionError("within", within, "isn't one length or two", hint)
     axis = measure("within", lengths[0], zero=True)[1]

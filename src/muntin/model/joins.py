@@ -149,7 +149,7 @@ class JoinSpec(QuerySpec):
             hint = f"give one of {', '.join(get_args(StateLayout))}, or leave it out"
             raise OptionError("layout", self.layout, "isn't known", hint)
         if len(self.left.keys) != len(self.right.keys) or not self.left.keys:
-            hint = "name at least one column that both sides have"
+            hint = "name at least one column of both sides; a constant one joins by time alone"
             raise OptionError("on", self.left.keys, "compares nothing", hint)
         self._check_nulls()
         if self.shared_time and self.axis == "rows":

@@ -134,15 +134,15 @@ class When(JsonDataclass):
 
 
 @dataclass(frozen=True, slots=True)
-class Crowded(JsonDataclass):
-    """Emit only when too many windows wait to emit; see ``WaitingLimit``."""
+class Never(JsonDataclass):
+    """Never emit by itself; windows still emit at their end, or when too many wait."""
 
-    KIND: ClassVar[str] = "crowded"
+    KIND: ClassVar[str] = "crowded"  # as checkpoints store it
     rows: ClassVar[None] = None
     period: ClassVar[None] = None
 
     def __str__(self) -> str:
-        return "only when too many wait"
+        return "never"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class WaitingLimit(JsonDataclass):
         return f"{beyond} when more than {self.windows:,} wait"
 
 
-OnePolicy = Each | EveryRows | Every | RowsOrEvery | After | When | Crowded
+OnePolicy = Each | EveryRows | Every | RowsOrEvery | After | When | Never
 """A single policy: ``rows`` is set if it counts new messages, ``period`` if it has a clock."""
 
 
@@ -174,7 +174,7 @@ class FirstThen(JsonDataclass):
     """Emit by one policy the first time, and by another from then on.
 
     Early and late emissions count separately. (Beam calls it ``AfterEach`` of a trigger and a
-    repeated one.)
+    repeated one. With ``Never`` it is a trigger without ``Repeatedly``.)
     """
 
     KIND: ClassVar[str] = "first then"
@@ -273,7 +273,7 @@ class Firing(JsonDataclass):
     @property
     def emits_early(self) -> bool:
         """True if a window may emit before it is full."""
-        only_stops = isinstance(self.early, Crowded) and self.over is not None and self.over.stop
+        only_stops = isinstance(self.early, Never) and self.over is not None and self.over.stop
         return self.early is not None and not only_stops
 
     @property
@@ -294,6 +294,10 @@ class PolicyWords(TypedDict, total=False):
     when: str | None
 
 
+Then = PolicyWords | Literal["never"]
+"""The policy after the first emission, in the words of ``early()`` and ``late()``."""
+
+
 def policy(
     option: str,
     each: bool = False,
@@ -301,7 +305,7 @@ def policy(
     every: Duration | None = None,
     at_least: int | None = None,
     when: str | None = None,
-    then: PolicyWords | None = None,
+    then: Then | None = None,
     after: Duration | None = None,
     since: Since | None = None,
 ) -> Policy:
@@ -309,8 +313,10 @@ def policy(
     first = _one(option, each, rows, every, at_least, when, after, since)
     if then is None:
         return first
+    if then == "never":
+        return FirstThen(first, Never())
     if not isinstance(then, Mapping) or not then.keys() <= PolicyWords.__optional_keys__:
-        hint = 'write for example then={"every": "1 minute"}, in the words of early()'
+        hint = 'write for example then={"every": "1 minute"}, in the words of early(), or "never"'
         raise OptionError("then", then, "isn't a policy", hint)
     return FirstThen(first, _one("then", **then))
 

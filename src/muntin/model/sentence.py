@@ -29,7 +29,7 @@ from muntin.model.kinds import (
 from muntin.model.option_names import suggest_method_options
 from muntin.model.option_types import check_boolean, check_count, check_name
 from muntin.model.other_words import check_aggregates, describe_incomplete, missing_word
-from muntin.model.policies import Crowded, Firing, Policy, PolicyWords, Since, limit_waiting, policy
+from muntin.model.policies import Firing, Never, Policy, Since, Then, limit_waiting, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import ClosedSides, rolling, sliding
 from muntin.model.spec import Nulls, WindowSpec, check_nulls, list_result_keys
@@ -279,7 +279,7 @@ class Sentence:
         after: Duration | None = None,
         since: Since | None = None,
         when: str | None = None,
-        then: PolicyWords | None = None,
+        then: Then | None = None,
         over: int | None = None,
         stop: bool = False,
     ) -> Self:
@@ -301,7 +301,7 @@ class Sentence:
                 comparison of aggregates and keys with numbers and texts,
                 ``"worst > 100 AND NOT region = 'north'"``.
             then: The policy of a window's early emissions after its first one, in the same words:
-                ``.early(rows=1, then={"every": "1 minute"})``.
+                ``.early(rows=1, then={"every": "1 minute"})``; ``"never"`` emits once.
             over: The greatest number of windows that have changed and wait to emit. Beyond it, the
                 oldest emit at the end of the batch: by their ends, then by key. The number is
                 divided equally among the shards, rounded up, so the same batch emits the same
@@ -311,7 +311,7 @@ class Sentence:
         limit = limit_waiting(over, stop)
         words = (rows, every, at_least, when, then, after, since)
         alone = limit is not None and not each and all(word is None for word in words)
-        chosen: Policy = Crowded() if alone else policy("early", each, *words)
+        chosen: Policy = Never() if alone else policy("early", each, *words)
         firing = replace(self._firing, early=chosen, over=limit)
         return self._set_once("early", chosen, _firing=firing)
 
@@ -380,7 +380,7 @@ class Sentence:
         after: Duration | None = None,
         since: Since | None = None,
         when: str | None = None,
-        then: PolicyWords | None = None,
+        then: Then | None = None,
     ) -> Self:
         """Accept late messages for some time after a window's end, and emit the window again.
 

@@ -77,8 +77,9 @@ class OnePolicyForm(_Part):
 class PolicyForm(OnePolicyForm):
     """When a window emits first, and when it emits after that."""
 
-    then: OnePolicyForm | None = Field(
-        None, description="The policy after the first early (or late) emission: every = '1 minute'."
+    then: OnePolicyForm | Literal["never"] | None = Field(
+        None,
+        description="The policy after the first emission: {every = '1 minute'}, or 'never'.",
     )
 
 

@@ -25,7 +25,7 @@ _MOST_CUTS = 8
 # The partitions that are sampled, those with the most messages, and bytes and messages of each.
 _PARTITIONS, _SAMPLE_BYTES, _SAMPLE_MESSAGES = 4, 1 << 16, 20
 # How far below the bound the end of a range and the last range are if no more is sampled.
-_FAR_BELOW = 4
+_FAR_BELOW = 3
 
 
 class MessageSizes:

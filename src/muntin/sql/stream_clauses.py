@@ -10,10 +10,10 @@ from muntin.model.fill import FILL_WORDS, Fill
 from muntin.model.inputs import AHEAD, BY_GREATEST, BY_SOURCE, InputOptions, WatermarkBy
 from muntin.model.policies import (
     After,
-    Crowded,
     Each,
     Every,
     EveryRows,
+    Never,
     OnePolicy,
     RowsOrEvery,
     WaitingLimit,
@@ -35,7 +35,7 @@ _POLICY = (
     "write EVERY 5 SECONDS, EVERY 100 ROWS, EVERY 5 SECONDS OR 100 ROWS, "
     "EVERY 5 SECONDS AT LEAST 100 ROWS, AFTER 5 SECONDS, OVER 100000 WINDOWS, "
     "AFTER 5 SECONDS SINCE LAST, WHEN count(*) > 5, or EACH; "
-    "or one policy and then another, EACH THEN EVERY 1 MINUTE"
+    "or one policy and then another, EACH THEN EVERY 1 MINUTE, or EACH THEN NEVER"
 )
 _WATERMARK = (
     "write WATERMARK FOR ts AS ts - INTERVAL '30' SECOND, "
@@ -83,7 +83,7 @@ def parse_emit(cursor: Cursor) -> Emit | None:
 
 def _parse_emit_part(cursor: Cursor) -> dict[str, Any] | None:
     if cursor.accept("EARLY"):
-        early = Crowded() if cursor.peek("OVER") else _parse_policy(cursor)
+        early = Never() if cursor.peek("OVER") else _parse_policy(cursor)
         return {"early": early, **_parse_limit(cursor)}
     if cursor.accept("LATE"):
         return {"late": _parse_policy(cursor)}
@@ -156,7 +156,9 @@ def _parse_retention(cursor: Cursor) -> dict[str, Any]:
 
 def _parse_policy(cursor: Cursor) -> PolicyClause:
     first = _parse_single_policy(cursor)
-    return ThenClause(first, _parse_single_policy(cursor)) if cursor.accept("THEN") else first
+    if not cursor.accept("THEN"):
+        return first
+    return ThenClause(first, Never() if cursor.accept("NEVER") else _parse_single_policy(cursor))
 
 
 def _parse_limit(cursor: Cursor) -> dict[str, WaitingLimit]:

@@ -18,9 +18,8 @@ from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.spec import WindowSpec
 from muntin.standalone.fields import MAX_TIME, MIN_TIME
 from muntin.standalone.input_fields import InputFields
-from muntin.standalone.input_stream import InputStream
+from muntin.standalone.input_stream import MAX_BUFFERED, InputStream
 from muntin.standalone.operator import (
-    MAX_BUFFERED,
     Receiver,
     StandaloneOperator,
     TimeLike,
@@ -198,10 +197,12 @@ class AggregatingOperator(StandaloneOperator):
         self._drain()
         messages = self._stream.builder.build_from_table(batch)
         if messages is None:
-            if not final or not self._windows.is_open:
+            if not final or not (self._windows.is_open or len(self._stream)):
                 return
+            self._process_buffered()
             messages = self._stream.empty_frame()
         self._open_windows()
+        self._drain()
         self._run_steps(lambda: self._windows.process_batch(messages, final=final))
         self._deliver()
 
@@ -263,6 +264,11 @@ class AggregatingOperator(StandaloneOperator):
             self._screen.set_watermark(self._windows.watermark)
 
     def _drain(self) -> None:
+        # Until each field has had a value, messages wait, and aren't flushed.
+        if len(self._stream) and self._stream.shows_types:
+            self._process_buffered()
+
+    def _process_buffered(self) -> None:
         if not len(self._stream):
             return
         messages = self._stream.to_frame()

@@ -16,6 +16,9 @@ from muntin.standalone.input_fields import InputFields
 from muntin.state.frames import decode_frame, encode_frame
 from muntin.stores import KeyValue, KeyValueBlobs
 
+# The most single messages to buffer: enough to make the cost of a step per message small.
+MAX_BUFFERED = 32_768
+
 _NOTHING: dict[str, Any] = {}
 
 
@@ -51,6 +54,7 @@ class InputStream:
         self._taken = {*self._key_fields, *placed, read.time}
         self._columns_by_field: dict[str, list[Any]] = {}
         self._has_fixed_types = False
+        self._fields_with_values: set[str] = set()
         self._typed_columns: list[tuple[list[Any], pl.DataType, bool]] = []
         for _, field in read.needed:
             self._add_field(field)
@@ -66,6 +70,13 @@ class InputStream:
     def has_types(self) -> bool:
         """True once the types of all fields are known."""
         return self.builder.columns is not None
+
+    @property
+    def shows_types(self) -> bool:
+        """True if the buffered messages show the types of all fields, or shall wait no longer."""
+        if self.has_types or len(self) >= MAX_BUFFERED:
+            return True
+        return self._fields_with_values.issuperset(self._get_cells())
 
     def fix_types(self) -> None:
         """Fix the set of fields, and store their types."""
@@ -139,24 +150,29 @@ class InputStream:
         for name, column in self._columns_by_field.items():
             column.append(value.get(name))
         self._times.append(micros)
+        if not self._has_fixed_types:
+            cells = self._get_cells().items()
+            self._fields_with_values.update(name for name, c in cells if c[-1] is not None)
         if micros.__class__ is int and micros > self._latest_time and self._is_future(micros):
             self.future.append(len(self._times) - 1)
         return micros  # type: ignore[no-any-return]
 
     def to_frame(self) -> pl.DataFrame:
         """Return the buffered messages as a frame; they stay buffered until ``clear()``."""
-        cells = dict(zip(self._key_fields, self._keys, strict=True))
-        if self.fields.time is not None:
-            cells[self.fields.time] = self._times
-        cells |= (
-            dict(zip(self.fields.offset or (), self._offset_columns, strict=True))
-            | self._columns_by_field
-        )
+        cells = self._get_cells()
         return self.builder.build_from_cells(cells, len(self), self._time_type, self.future)
 
     def empty_frame(self) -> pl.DataFrame:
         """Return an empty frame with the columns of all messages."""
         return pl.DataFrame(schema=self.builder.schema)
+
+    def _get_cells(self) -> dict[str, list[Any]]:
+        """Return the buffered values by field."""
+        cells = dict(zip(self._key_fields, self._keys, strict=True))
+        if self.fields.time is not None:
+            cells[self.fields.time] = self._times
+        cells |= zip(self.fields.offset or (), self._offset_columns, strict=True)
+        return cells | self._columns_by_field
 
     def _parse_time(self, time: Any) -> int | str | None:
         """Convert a message's time to microseconds, or to text if it can't be read."""

@@ -14,9 +14,8 @@ from muntin.engine.joins.reading import AxisRange
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.standalone.input_fields import InputFields
-from muntin.standalone.input_stream import InputStream
+from muntin.standalone.input_stream import MAX_BUFFERED, InputStream
 from muntin.standalone.operator import (
-    MAX_BUFFERED,
     PendingOutputs,
     Receiver,
     StandaloneOperator,
@@ -132,6 +131,8 @@ class JoiningOperator(StandaloneOperator):
             if frame is not None:
                 stream.fix_types()
                 messages[side] = frame
+        if messages or final:
+            self._frame_waiting()
         unknown_side = next((side for side in SIDES if not self._streams[side].has_types), None)
         if final and unknown_side is not None:
             hint = f'give schema={{"{unknown_side}": {{…}}}}'
@@ -273,7 +274,8 @@ class JoiningOperator(StandaloneOperator):
             stream.clear()
 
     def _drain(self) -> None:
-        self._frame_waiting()
+        if all(stream.shows_types for stream in self._streams.values() if len(stream)):
+            self._frame_waiting()
         # Until the columns of both sides are known, messages wait, and aren't flushed.
         if not self._pending or not self._open_windows():
             return

@@ -28,9 +28,6 @@ from muntin.stores import KeyValue
 
 _log = logging.getLogger("muntin.standalone")
 
-# The most single messages to buffer: enough to make the cost of a step per message small.
-MAX_BUFFERED = 32_768
-
 Receiver = Callable[[dict[str, Any]], Any]
 """Receives one output as a dictionary; refuses it by returning ``False`` or RefusedError."""
 TimeLike = int | datetime | str | None
@@ -139,6 +136,7 @@ class StandaloneOperator(Closeable):
     ) -> None:
         self.store = stores.memory() if store is None else store
         self._clock = clock
+        self._opened_at = clock()
         self._downstream = downstream
         receivers = {REJECTED: errors, RESULTS: downstream}
         self._receivers = {kind: one for kind, one in receivers.items() if one is not None}
@@ -160,7 +158,8 @@ class StandaloneOperator(Closeable):
     def timeout(self, now: TimeLike = None) -> bool:
         """Set the clock: triggers on the wall clock emit, and refused outputs are sent again.
 
-        Call it regularly, because nothing else advances the operator's clock.
+        Call it regularly, because nothing else advances the operator's clock. Before the first call
+        the clock stands at the time at which the operator was created, if that is earlier.
 
         Args:
             now: The wall clock; by default that of the operator's ``clock``. It never goes back.
@@ -179,6 +178,8 @@ class StandaloneOperator(Closeable):
         if self._has_pending and not self._deliver():  # step 1
             return False
         self._drain()
+        if self._windows.clock.wall is None and self._opened_at < wall:
+            self._run_steps(lambda: self._windows.start_clock(self._opened_at))
         self._run_steps(lambda: self._windows.tick(wall))  # steps 2 and 3
         return self._deliver()
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import Duration, Length
+from muntin.model.axis import Duration
+from muntin.model.bounds import Distance
 from muntin.model.errors import OptionError
 from muntin.model.inputs import BY_SOURCE, InputOptions
 from muntin.model.join_sides import join_sides
@@ -109,7 +110,7 @@ def join(
     right: Windowed,
     *,
     on: On,
-    within: Length | Sequence[Length | int] | None = None,
+    within: Distance | None = None,
     as_of: bool | Duration = False,
     newest: bool = False,
     how: How = "inner",
@@ -141,8 +142,8 @@ def join(
         how: ``inner``, ``left``, ``right``, ``full``, ``semi`` (left messages with a partner,
             once), ``anti`` (left messages without a partner).
         layout: Whether state is sorted by ``time`` or by ``keys`` first; chosen by default.
-        nulls: How to treat a message with NULL in a key, which has no partner: ``reject``, or
-            ``unmatched``: emit it on the sides whose unmatched messages the join emits.
+        nulls: How to treat a message with NULL in a key: ``reject``; ``unmatched``, to emit it on
+            the sides whose unmatched messages the join emits; or ``group``, where NULL equals NULL.
         shared_time: Whether both sides share one watermark, the later one of theirs, so that a
             silent side doesn't make messages of the other wait. Messages that it then sends behind
             that watermark are late.

@@ -97,6 +97,11 @@ class StoredWindows(ABC):
     def next_offsets(self) -> dict[Any, Any]:
         """The offset after the last one taken, by partition (for a join, by side)."""
 
+    def start_clock(self, wall: int) -> list[StepRows]:
+        """Set the clock for the first time, before messages count as arriving now."""
+        self.clock.advance(wall)
+        return [] if self._state is None else [self._step()]
+
     def tick(self, wall: int) -> list[StepRows]:
         """Set the clock and emit what is due; the clock never goes back."""
         self.clock.advance(wall)

@@ -198,7 +198,9 @@ class KeyValue(Closeable):
             OptionError: When a store of that name is already open in here.
         """
         self._require_open()
-        if not name or name in self._registered:
+        if not isinstance(name, str) or not name:
+            raise OptionError("name", name, "isn't a name", 'give a text such as "visits"')
+        if name in self._registered:
             raise OptionError("name", name, "is taken by another store", "give each its own name")
         self._registered[name] = counts
         return self._stored.get(name)

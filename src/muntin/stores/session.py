@@ -111,6 +111,19 @@ class SessionStore(SegmentedStore):
         self._expire()
         self._namespace.delete(self._make_row_key(session))
 
+    def get(self, session: Session) -> Any:
+        """Return the aggregate of one session, or ``None``.
+
+        Raises:
+            OptionError: When the key is null, or the session ends before it starts.
+        """
+        row = self._make_row_key(session)
+        self._expire()
+        if session.end < self._find_first_end(None):
+            return None
+        value = self._namespace.get(row)
+        return None if value is None else self._namespace.codec.from_bytes(value)
+
     def find_sessions(
         self,
         key: Any,
@@ -146,16 +159,23 @@ class SessionStore(SegmentedStore):
         earliest_end: int | None = None,
         latest_end: int | None = None,
         *,
+        first_key: Any = None,
+        last_key: Any = None,
         reverse: bool = False,
     ) -> Iterator[SessionRow]:
-        """Return the sessions of all keys by their end, bounds included; ``None`` is open.
+        """Return the sessions within bounds of their end and key, bounds included.
 
-        One segment at a time is sorted in memory.
+        A bound of ``None`` is open; a range whose bounds are reversed is empty. One segment at a
+        time is sorted in memory.
         """
         self._expire()
         segments = self._list_segments(earliest_end, latest_end)
         view, first = self._namespace.rows(), self._find_first_end(earliest_end)
-        return self._scan_sorted(view, segments, first, latest_end, reverse)
+        low = b"" if first_key is None else keys.encode_part(first_key)
+        high = keys.AFTER if last_key is None else keys.encode_part(last_key) + keys.AFTER
+        if low > high:
+            return iter(())
+        return self._scan_sorted(view, segments, (low, high), (first, latest_end), reverse)
 
     def _make_row_key(self, session: Session) -> bytes:
         key_part = encode_required_key("key", session.key)
@@ -198,12 +218,18 @@ class SessionStore(SegmentedStore):
                     yield Session(key, start, end), self._namespace.codec.from_bytes(value)
 
     def _scan_sorted(
-        self, view: NamespaceView, segments: range, first: int, last: int | None, reverse: bool
+        self,
+        view: NamespaceView,
+        segments: range,
+        key_range: tuple[bytes, bytes],
+        ends: tuple[int, int | None],
+        reverse: bool,
     ) -> Iterator[SessionRow]:
+        first, last = ends
         for segment in reversed(segments) if reverse else segments:
-            low = keys.encode_part(segment)
+            prefix = keys.encode_part(segment)
             rows = []
-            for row, value in view.scan(low, low + keys.AFTER):
+            for row, value in view.scan(prefix + key_range[0], prefix + key_range[1]):
                 _, key, end, start = keys.decode_key(row)
                 if end >= first and (last is None or end <= last):
                     order = (end, keys.encode_part(key), start)

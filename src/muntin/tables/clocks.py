@@ -1,4 +1,4 @@
-"""Clocks, the watermarks that they define, and the watermark of a table that several clocks write.
+"""The clocks that tables are written by, and the watermarks that they define.
 
 A clock belongs to a topic. It follows the times of the topic's events, or a field of their values,
 in order of arrival; so it is the same for all partitions, and however the topic is cut
@@ -8,7 +8,7 @@ writes the table has passed it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -82,41 +82,6 @@ class Visibility(NamedTuple):
 
 
 EVERYTHING_VISIBLE = Visibility()
-
-
-def compute_table_watermark(
-    feeds: Iterable[str],
-    watermarks: Mapping[str, int],
-    moved: Mapping[str, int],
-    wall: int,
-    idle: int | None,
-    silence: int = 0,
-) -> int:
-    """Return the watermark of a table: that of its slowest clock that isn't idle.
-
-    Args:
-        feeds: The clocks that write the table.
-        watermarks: The watermark of each clock.
-        moved: When each clock last advanced, by the wall clock.
-        wall: The wall clock.
-        idle: How long a clock may rest until the table stops waiting for it; ``None`` for forever.
-        silence: How far the watermark follows the wall clock once all clocks are idle.
-
-    Example:
-        >>> watermarks, moved = {"a": 7, "b": 3}, {"a": 100, "b": 50}
-        >>> compute_table_watermark("ab", watermarks, moved, 100, 51)
-        3
-        >>> compute_table_watermark("ab", watermarks, moved, 100, 50)
-        7
-        >>> compute_table_watermark("ab", watermarks, moved, 160, 50, silence=10)
-        17
-    """
-    present = [feed for feed in feeds if feed in watermarks]
-    active = [feed for feed in present if idle is None or wall - moved.get(feed, wall) < idle]
-    if active:
-        return min(watermarks[feed] for feed in active)
-    latest = max((watermarks[feed] for feed in present), default=MIN_POSITION)
-    return latest if latest == MIN_POSITION else latest + silence
 
 
 def is_same_function(one: Callable[..., Any] | None, other: Callable[..., Any] | None) -> bool:

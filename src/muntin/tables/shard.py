@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from muntin.engine.clocks import InputClocks
 from muntin.model.axis import MIN_POSITION
 from muntin.model.errors import StateCorruptedError
 from muntin.model.sessions import Sessions
@@ -16,7 +17,6 @@ from muntin.tables.clocks import (
     FieldClock,
     Relative,
     Visibility,
-    compute_table_watermark,
 )
 from muntin.tables.current import EventCursor, find_cursor
 from muntin.tables.entries import Entries, SetEntries
@@ -229,13 +229,24 @@ class TableShard(Lender):
             self.stored.change_members(position, key, add, discard)
 
     def advance(self) -> None:
-        """Advance the table's watermark to that of the slowest clock that writes it."""
+        """Advance the table's watermark to that of the slowest active clock that writes it.
+
+        If none is active, it is that of the latest clock, which follows the wall clock in silence.
+        """
         part = self.part
         watermarks = {**part.watermarks, WALL_CLOCK: part.wall}
-        upto = compute_table_watermark(
-            self.feeds, watermarks, part.moved, part.wall, part.rules.idle, part.silence
+        clocks = InputClocks(
+            {
+                feed: [watermarks[feed], None, part.moved.get(feed, part.wall)]
+                for feed in self.feeds
+                if feed in watermarks
+            }
         )
-        self.watermark = max(self.watermark, upto)
+        upto = clocks.find_slowest_time(part.rules.idle, part.wall)
+        if upto is None:
+            return
+        is_silent = clocks.holder(part.rules.idle, part.wall) is None
+        self.watermark = max(self.watermark, upto + part.silence if is_silent else upto)
 
     def close(self, *, emit: bool, final: bool) -> list[TableEntry]:
         """Drop the windows that have expired.

@@ -277,11 +277,27 @@ class Table(Handle[PlainTableShard]):
         return WindowedTable(self.app, self.name)
 
 
+def _make_set_method(name: str) -> Callable[..., Any]:
+    def method(self: SetValue, *others: Iterable[Any]) -> Any:
+        return getattr(set(self), name)(*others)
+
+    method.__doc__ = f"Return the result of ``set.{name}``; it isn't stored."
+    return method
+
+
 class SetValue(MutableSet[Any]):
     """One set of a ``SetTable``, which behaves like a set and is changed in place."""
 
     # Operators between sets return a plain set.
     _from_iterable = set
+
+    union = _make_set_method("union")
+    intersection = _make_set_method("intersection")
+    difference = _make_set_method("difference")
+    symmetric_difference = _make_set_method("symmetric_difference")
+    issubset = _make_set_method("issubset")
+    issuperset = _make_set_method("issuperset")
+    copy = _make_set_method("copy")
 
     def __init__(self, table: SetTable, key: Any) -> None:
         self._table = table
@@ -306,6 +322,20 @@ class SetValue(MutableSet[Any]):
     def update(self, *others: Iterable[Any]) -> None:
         """Add the members of other sets."""
         self._change_members([member for other in others for member in other], ())
+
+    def difference_update(self, *others: Iterable[Any]) -> None:
+        """Remove the members of other sets."""
+        self._change_members((), self._get_members().intersection(set().union(*others)))
+
+    def intersection_update(self, *others: Iterable[Any]) -> None:
+        """Remove the members that some other set doesn't have."""
+        members = self._get_members()
+        self._change_members((), members.difference(members.intersection(*others)))
+
+    def symmetric_difference_update(self, other: Iterable[Any]) -> None:
+        """Remove the members of another set, and add those of its members that were missing."""
+        members, others = self._get_members(), set(other)
+        self._change_members(others - members, others & members)
 
     def __ior__(self, other: Set[Any]) -> Self:  # type: ignore[misc]
         self.update(other)

@@ -65,7 +65,7 @@ TEN = AT.tumbling("10 seconds")
             TEN.early(over=5),
             3,
             window(0, messages=1, unemitted_early=1),
-            "1 new messages wait until too many windows wait, or its end",
+            "1 new messages wait for it to end or to close, unless too many wait",
         ),
         (
             TEN.fill("previous", up_to="1 minute"),

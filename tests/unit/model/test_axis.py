@@ -10,6 +10,7 @@ from muntin.model.axis import (
     MINUTE,
     SECOND,
     WEEK,
+    Duration,
     instant,
     measure,
     micros,
@@ -65,7 +66,7 @@ def test_durations_that_no_calendar_has_are_refused(value: str | timedelta) -> N
         "10",
         "10 fortnights",
         "ten minutes",
-        "-1 s",
+        "-",
         "PT",
         "P",
         10,
@@ -78,9 +79,10 @@ def test_what_is_no_duration(value: object) -> None:
         micros("size", value)
 
 
-def test_negative_duration() -> None:
-    with pytest.raises(OptionError, match="is negative"):
-        micros("grace", timedelta(seconds=-1))
+@pytest.mark.parametrize("value", [timedelta(seconds=-1), "-1 s", " -PT5M"])
+def test_negative_duration(value: Duration) -> None:
+    with pytest.raises(OptionError, match="is negative; durations start at zero"):
+        micros("grace", value)
 
 
 def test_zero_where_it_may_not_be() -> None:

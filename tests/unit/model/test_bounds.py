@@ -67,6 +67,8 @@ BOUNDS: dict[str, tuple[Any, Kind | None, Kind | None, Bound]] = {
     "before alone": (("1 minute", 0), None, None, Within(MINUTE, 0)),
     "after alone": ((0, "1 minute"), None, None, Within(0, MINUTE)),
     "at once": ("0 s", None, None, Within(0, 0)),
+    "at once, as a number": (0, None, None, Within(0, 0)),
+    "at once, as two numbers": ((0, 0), None, None, Within(0, 0)),
     "wholly after": (("-5 s", "10 s"), None, None, Within(-5 * SECOND, 10 * SECOND)),
     "wholly before": (
         (timedelta(seconds=10), timedelta(seconds=-5)), None, None,
@@ -99,7 +101,6 @@ def test_what_bounds_a_pair(case: str) -> None:
 UNBOUNDED: dict[str, tuple[Any, Kind | None, Kind | None, str, str]] = {
     "nothing": (None, None, None, "within", 'give within="10 minutes"'),
     "three lengths": (("1 s", "2 s", "3 s"), None, None, "within", "give one length, or two"),
-    "no length": ((0, 0), None, None, "within", "give one length, or two"),
     "a number": ((1, 0), None, None, "within", "write for example"),
     "two axes": (("1 s", rows(1)), None, None, "within", "both as durations, or both as"),
     "sessions on one side": (None, session("1 s"), None, "session", "the same gap"),
@@ -118,6 +119,12 @@ def test_what_bounds_nothing(case: str) -> None:
         find_bound(within, left, right)
     assert refusal.value.option == option
     assert hint in refusal.value.hint
+
+
+@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
+def test_a_version_isnt_looked_for_in_another_direction(direction: str) -> None:
+    with pytest.raises(OptionError, match="is no age of a version; give True for the newest"):
+        find_bound(None, None, None, as_of=direction)
 
 
 def test_a_message_shares_the_longest_windows_with_the_farthest_partners() -> None:

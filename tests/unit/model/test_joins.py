@@ -15,6 +15,7 @@ from muntin.model.joins import (
     LARGE,
     OTHER,
     SIDES,
+    AsOf,
     Bound,
     JoinSpec,
     Joint,
@@ -42,7 +43,11 @@ def changed(**changes: Any) -> dict[str, Any]:
 ON_ROWS = {"bound": Within(3, 3, "rows"), "right": replace(RIGHT, offset=OFFSET)}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "how": ({"how": "outer"}, "how='outer' isn't known; give one of inner, left, right, full"),
-    "nulls": ({"how": "left", "nulls": "group"}, "nulls='group' isn't a treatment of NULL keys"),
+    "nulls": ({"how": "left", "nulls": "keep"}, "nulls='keep' isn't a treatment of NULL keys"),
+    "nulls of a join with versions": (
+        {"how": "left", "bound": AsOf(), "nulls": "group"},
+        "nulls='group' isn't for this join: only within= and windows let NULL equal NULL",
+    ),
     "nulls of an inner join": (
         {"nulls": "unmatched"},
         "nulls='unmatched' isn't for inner joins, which emit nothing unmatched; leave it out",
@@ -55,7 +60,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"nulls": "unmatched", "how": "left", "bound": Joint(Sessions(MINUTE))},
         "nulls='unmatched' isn't for session joins: without a key there is no session",
     ),
-    "no keys": (changed(keys=()), "on=() compares nothing; name at least one column"),
+    "no keys": (changed(keys=()), "on=() compares nothing; name at least one column of both sides"),
     "other keys": (changed(keys=("a", "b")), "on=('a', 'b') compares nothing"),
     "early by rows": (
         changed(firing=Firing(EveryRows(3), Each())),
@@ -319,6 +324,15 @@ def test_null_keys_may_be_taken_from_now_on_and_stay_taken() -> None:
     taking.check_same(taking.to_dict())
     with pytest.raises(SpecChangedError, match="nulls: was unmatched, is reject"):
         rejecting.check_same(taking.to_dict())
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_null_keys_that_equal_each_other_do_so_for_good(how: Any) -> None:
+    grouping = replace(SPEC, how=how, nulls="group")
+    assert [grouping.list_required_keys(side) for side in SIDES] == [(), ()]
+    grouping.check_same(replace(SPEC, how=how).to_dict())
+    with pytest.raises(SpecChangedError, match="nulls: was group"):
+        replace(SPEC, how=how).check_same(grouping.to_dict())
 
 
 def test_sides() -> None:

@@ -13,6 +13,7 @@ from muntin.model.policies import (
     EveryRows,
     Firing,
     FirstThen,
+    Never,
     Policy,
     RowsOrEvery,
     When,
@@ -41,6 +42,11 @@ from muntin.model.policies import (
             (False, 1, None, None, None, {"every": "1 minute"}),
             FirstThen(EveryRows(1), Every(MINUTE)),
             "first every 1 rows, then every 1 minute of wall clock",
+        ),
+        (
+            (False, 2, None, None, None, "never"),
+            FirstThen(EveryRows(2), Never()),
+            "first every 2 rows, then never",
         ),
         (
             (False, None, None, None, None, None, "1 minute"),

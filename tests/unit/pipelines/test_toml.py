@@ -150,6 +150,7 @@ def test_trailing_windows(entries, windows):
             'early = { rows = 1, then = { every = "1 minute" } }',
             "EARLY EVERY 1 ROWS THEN EVERY 1 MINUTE",
         ),
+        ('early = { rows = 2, then = "never" }', "EARLY EVERY 2 ROWS THEN NEVER"),
         (
             'late = { each = true, then = { rows = 3, every = "1 s" } }\ngrace = "1 hour"',
             "LATE EACH THEN EVERY 3 ROWS OR 1 SECOND GRACE 1 HOUR",

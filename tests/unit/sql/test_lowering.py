@@ -289,6 +289,10 @@ EMITS = [
             each=True, then={"rows": 2, "every": "1 minute"}, grace="1 hour"
         ),
     ),
+    (
+        "EMIT EARLY EVERY 2 ROWS THEN NEVER LATE EACH THEN NEVER GRACE 1 HOUR",
+        HOURS.early(rows=2, then="never").late(each=True, then="never", grace="1 hour"),
+    ),
     ("EMIT EARLY AFTER 5 SECONDS", HOURS.early(after="5 seconds")),
     (
         "EMIT EARLY AFTER INTERVAL '5' SECOND SINCE LAST MESSAGE",

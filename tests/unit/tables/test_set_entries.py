@@ -107,3 +107,38 @@ def test_it_does_what_sets_do() -> None:
 
     assert [len(members) for members in after(plain, step)] == [1]
     assert after(plain, step, lambda table: table["a"].clear()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        (lambda users: users.difference_update({"bob", "eve"}, {"kim"}), {"ann"}),
+        (lambda users: users.intersection_update({"ann", "kim"}, {"kim"}), {"kim"}),
+        (lambda users: users.symmetric_difference_update({"ann", "eve"}), {"bob", "eve", "kim"}),
+        (lambda users: users.__isub__({"ann"}), {"bob", "kim"}),
+        (lambda users: users.__iand__({"ann", "eve"}), {"ann"}),
+        (lambda users: users.__ixor__({"ann", "eve"}), {"bob", "eve", "kim"}),
+    ],
+)
+def test_a_set_is_changed_as_pythons_sets_are(change: Callable[[Any], Any], left: set[str]) -> None:
+    def fill(table: Any) -> None:
+        table["a"].update(["ann", "bob", "kim"])
+
+    def step(table: Any) -> None:
+        change(table["a"])
+
+    assert after(plain, fill, step) == [left]
+
+
+def test_a_set_is_compared_and_combined_without_being_changed() -> None:
+    def step(table: Any) -> None:
+        users = table["a"]
+        users.update({"ann", "bob"})
+        assert users.union({"eve"}, {"kim"}) == {"ann", "bob", "eve", "kim"}
+        assert users.intersection({"ann"}) == users.difference({"bob"}) == {"ann"}
+        assert users.symmetric_difference({"ann", "eve"}) == {"bob", "eve"}
+        assert users.issubset({"ann", "bob", "eve"})
+        assert users.issuperset({"ann"})
+        assert type(users.copy()) is set
+
+    assert after(plain, step) == [{"ann", "bob"}]

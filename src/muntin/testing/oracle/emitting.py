@@ -12,10 +12,10 @@ from muntin.model.conditions import read_condition
 from muntin.model.errors import WaitingWindowsError
 from muntin.model.policies import (
     After,
-    Crowded,
     Each,
     Every,
     EveryRows,
+    Never,
     OnePolicy,
     RowsOrEvery,
     When,
@@ -154,7 +154,7 @@ def _is_due(spec: WindowSpec, policy: OnePolicy, window: OracleWindow, ending: E
             clocks = [one.wall for one in window.unemitted]
             age = ending.wall - (min(clocks) if since == "first" else max(clocks))
             return age >= wait and _is_due(spec, Every(policy.period), window, ending)
-        case Crowded():
+        case Never():
             return False
         case When(condition):
             held = _values(spec, window, window.messages)
