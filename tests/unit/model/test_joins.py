@@ -42,7 +42,7 @@ def changed(**changes: Any) -> dict[str, Any]:
 
 ON_ROWS = {"bound": Within(3, 3, "rows"), "right": replace(RIGHT, offset=OFFSET)}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "how": ({"how": "outer"}, "how='outer' isn't known; give one of inner, left, right, full"),
+    "how": ({"how": "outer"}, "how='outer' isn't known; write \"full\""),
     "nulls": ({"how": "left", "nulls": "keep"}, "nulls='keep' isn't a treatment of NULL keys"),
     "nulls of a join with versions": (
         {"how": "left", "bound": AsOf(), "nulls": "group"},
