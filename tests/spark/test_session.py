@@ -113,6 +113,7 @@ settings = {
     name.replace(".", "__"): "${env:ACCOUNT}",
     "spark__hadoop__fs__s3a__secret__key": "${file:%s/s3}" % sys.argv[1],
     "spark__eventLog__enabled": "true",
+    "spark__eventLog__compress": "false",
     "spark__eventLog__dir": sys.argv[1] + "/events",
 }
 spark = mt.session(master="local[1]", **settings)

@@ -7,11 +7,15 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from muntin.model.errors import StateCorruptedError
+from muntin.state.arrow_messages import check_messages
 from muntin.state.envelope import seal, unseal
 
 _MAGIC = b"MNTN"
 # The JVM holds a whole blob in memory, perhaps with Spark's default heap.
 _BLOB_BYTES = 8 << 20
+# Polars raises these for bytes that aren't Arrow's; a panic isn't an `Exception`.
+_UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, OSError)
 
 
 def encode_frame(frame: pl.DataFrame) -> bytes:
@@ -41,4 +45,9 @@ def decode_frame(blob: bytes) -> pl.DataFrame:
         StateCorruptedError: When it isn't one, has a newer format, or was truncated or changed.
     """
     body = unseal(_MAGIC, blob, "a stored blob", "one of muntin's")
-    return pl.read_ipc_stream(io.BytesIO(body))
+    try:
+        check_messages(body)
+        return pl.read_ipc_stream(io.BytesIO(body))
+    except _UNREADABLE as error:
+        # Whoever writes a checkpoint can compute a checksum, too.
+        raise StateCorruptedError(f"a stored blob holds no table: {error}") from error

@@ -101,7 +101,7 @@ def test_what_bounds_a_pair(case: str) -> None:
 UNBOUNDED: dict[str, tuple[Any, Kind | None, Kind | None, str, str]] = {
     "nothing": (None, None, None, "within", 'give within="10 minutes"'),
     "three lengths": (("1 s", "2 s", "3 s"), None, None, "within", "give one length, or two"),
-    "a number": ((1, 0), None, None, "within", "or muntin.rows(1) for messages"),
+    "a number": ((1, 0), None, None, "within", "for messages"),
     "two axes": (("1 s", rows(1)), None, None, "within", "both as durations, or both as"),
     "sessions on one side": (None, session("1 s"), None, "session", "the same gap"),
     "other gaps": (None, session("1 s"), session("2 s"), "session", "the same gap"),

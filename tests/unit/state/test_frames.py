@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import struct
 import zlib
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from muntin.model.errors import StateCorruptedError
-from muntin.state.envelope import ENVELOPE_FORMAT
+from muntin.state.envelope import ENVELOPE_FORMAT, seal
 from muntin.state.frames import decode_frame, encode_frame
 
 EVERYTHING = pl.DataFrame(
@@ -96,6 +99,21 @@ def test_a_changed_blob(place: int) -> None:
     changed[place] ^= 1
     with pytest.raises(StateCorruptedError, match="its checksum doesn't fit"):
         decode_frame(bytes(changed))
+
+
+@given(st.lists(st.tuples(st.integers(0, len(BLOB) - 19), st.integers(0, 255)), max_size=4))
+def test_damage_under_a_right_checksum(changes: list[tuple[int, int]]) -> None:
+    body = bytearray(BLOB[18:])
+    for place, byte in changes:
+        body[place] = byte
+    with suppress(StateCorruptedError):
+        assert isinstance(decode_frame(seal(b"MNTN", bytes(body))), pl.DataFrame)
+
+
+def test_a_blob_that_is_no_table_is_named() -> None:
+    for body in (b"", b"\xff" * 300, BLOB[18:-200]):
+        with pytest.raises(StateCorruptedError, match="a stored blob holds no table: "):
+            decode_frame(seal(b"MNTN", body))
 
 
 def test_a_blob_of_a_newer_format() -> None:
