@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from muntin.model.pipeline import DeclaredTable
-from muntin.sources.source import MALFORMED_COLUMN
+from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_DETAIL_COLUMN
 from muntin.spark.sources.kafka_parsing import parse_rows
 from muntin.spark.sources.tables import Surroundings, read_table
 
@@ -78,7 +78,8 @@ def test_sound_payloads_are_read_as_spark_reads_them(spark: SparkSession) -> Non
     frame = spark.createDataFrame([(text,) for text in SOUND], "value string")
     wanted = frame.select(F.from_json("value", COLUMNS).alias("v")).select("v.*").collect()
     found = [row.asDict() for row in parsed(spark, SOUND, COLUMNS)]
-    assert all(row.pop(MALFORMED_COLUMN) is None for row in found)
+    for name in (MALFORMED_COLUMN, MALFORMED_DETAIL_COLUMN):
+        assert all(row.pop(name) is None for row in found)
     assert found == [row.asDict() for row in wanted]
 
 

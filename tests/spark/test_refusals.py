@@ -25,7 +25,7 @@ Frame = DataFrame
 WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
     "key is no column": (lambda f: over(f, key="kee").agg(n=mt.count()), "key", "'kee'", "key, at"),
     "frame is none of Spark's": (
-        lambda f: over({"key": ["a"]}).agg(n=mt.count()), "frame", "'dict'", "a Polars, pandas"
+        lambda f: over({"key": ["a"]}).agg(n=mt.count()), "frame", "'dict'", "pl.DataFrame(rows)"
     ),
     "an aggregate of a number": (
         lambda f: over(f).agg(n=mt.sum(5)), "agg", "n=sum(5)", "name of a column"
@@ -161,7 +161,7 @@ WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
     ),
     "key that is no column": (lambda f: over(f, key=None), "key", "None", "omit it"),
     "key that is no column, among others": (
-        lambda f: over(f, key=["key", 3]), "key", "3", "names or expressions"
+        lambda f: over(f, key=["key", 3]), "key", "3", "names or Columns of Spark"
     ),
     "key without a name that could be written": (
         lambda f: over(f, key=F.col("value") + 0.5).agg(n=mt.count()), "key", "0.5", ".alias("
