@@ -24,8 +24,9 @@ from muntin.spark.host.executors import (
 
 
 def ask(*files: Path, modules: tuple[str, ...] = NEEDED) -> Answer:
-    question = json.dumps({"modules": modules, "files": [*map(str, files)], "holds": 0})
-    return Answer(**json.loads(_look(question)))
+    names = [*map(str, files)]
+    question = {"modules": modules, "references": [], "files": names, "holds": 0}
+    return Answer(**json.loads(_look(json.dumps(question))))
 
 
 def test_this_python_has_what_a_query_needs(tmp_path: Path) -> None:
