@@ -12,7 +12,7 @@ import pytest
 from tests.spark.drivers import Victims, fill, kill, kill_again_and_again
 from tests.spark.feed import Feed, at, emitted, rows
 
-KILLS, FILES, MESSAGES = 3, 20, 40
+KILLS, FILES, MESSAGES = 3, 26, 40
 pytestmark = pytest.mark.timeout(1800)
 
 
