@@ -14,14 +14,19 @@ from functools import lru_cache
 from itertools import compress
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from muntin.sources.avro_evolution import convert_records
 from muntin.sources.avro_payloads import AvroPayloads
 from muntin.sources.avro_schema import AvroType, record
 from muntin.sources.byte_values import binary_column
-from muntin.sources.payloads import HEAD, Decoded, UnreadableError, no_faults
+from muntin.sources.payloads import (
+    HEAD,
+    Decoded,
+    UnreadableError,
+    no_faults,
+    renumber_faults,
+)
 from muntin.sources.schema_registry import Registry
 from muntin.sources.text_values import null_malformed
 
@@ -143,8 +148,7 @@ class RegisteredAvro:
         if writer == self.kind:
             return Decoded(frame, bad, faults)
         frame, unlike = convert_records(frame, writer, self.kind)
-        numbers = {name: number for number, name in enumerate(self.columns)}
-        faults = np.array([*(numbers.get(name, -1) for name in own), -1], np.int16)[faults]
+        faults = renumber_faults(faults, own, self.columns)
         return Decoded(frame.cast(pl.Schema(self.columns)), bad | unlike, faults)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,16 +18,24 @@ from polars.exceptions import PolarsError
 
 from muntin.engine.session_zone import SessionZone
 from muntin.sources.decimals import decimal_of
-from muntin.sources.json_nested_columns import choose_read_type, fit_column, mark_doubtful
+from muntin.sources.json_nested_columns import (
+    Mask,
+    choose_read_type,
+    fit_column,
+    instance_of,
+    mark_doubtful,
+    mark_lists,
+)
 from muntin.sources.json_payloads import (
     SURROGATES,
     JsonPayloads,
     as_read,
+    make_schema,
     parse_lines,
     read_strictly,
 )
 from muntin.sources.lists import list_of
-from muntin.sources.payloads import Decoded, Faults
+from muntin.sources.payloads import Decoded, Faults, renumber_faults
 from muntin.sources.text_values import (
     REAL,
     WHOLE,
@@ -40,7 +48,6 @@ from muntin.sources.text_values import (
 _BITS = {pl.Int8: 8, pl.Int16: 16, pl.Int32: 32, pl.Int64: 64}
 # An exponent beyond a double's range. The reader of many messages refuses such a number.
 _EXTREME = re.compile(rb"[eE][+-]?[0-9]{3}")
-ByteMask = np.ndarray[Any, Any]
 
 
 class _Number(str):
@@ -51,7 +58,7 @@ class _Number(str):
 
 def is_nested_json(dtype: Any) -> bool:
     """Return whether a column of a type can be read from JSON."""
-    dtype = _instance_of(dtype)
+    dtype = instance_of(dtype)
     if isinstance(dtype, pl.Struct):
         return bool(dtype.fields) and all(is_nested_json(field.dtype) for field in dtype.fields)
     if isinstance(dtype, pl.List):
@@ -59,11 +66,6 @@ def is_nested_json(dtype: Any) -> bool:
     if isinstance(dtype, pl.Map):
         return dtype.key == pl.String and is_nested_json(dtype.value)
     return isinstance(dtype, pl.Decimal) or is_readable(dtype)
-
-
-def _instance_of(dtype: Any) -> Any:
-    """Return an instance of a type, which Polars may give as its class."""
-    return dtype() if isinstance(dtype, type) else dtype
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class NestedJsonPayloads:
 
     def _read_many(
         self, values: Sequence[bytes | None]
-    ) -> tuple[list[pl.Series], pl.Series, Faults, ByteMask] | None:
+    ) -> tuple[list[pl.Series], pl.Series, Faults, Mask] | None:
         """Read payloads in one call, if Polars can read all columns.
 
         Returns:
@@ -115,9 +117,9 @@ class NestedJsonPayloads:
         if len(types) < len(nested):
             return None
         schema = {name: as_read(dtype) for name, dtype in plain.items()}
-        frame = read_strictly(values, pl.Schema({**schema, **types}))
+        frame, _, rows = read_strictly(values, make_schema({**schema, **types}))
         unsure = np.zeros(len(values), bool)
-        if frame is not None:
+        if frame is not None and len(rows) == len(values):
             decoded, bad, of_plain = convert_texts(frame, plain, self.zone)
         else:
             decoded, bad, of_plain = JsonPayloads(plain, self.zone).decode(values)
@@ -133,19 +135,13 @@ class NestedJsonPayloads:
             column, is_unsure = fit_column(frame[name], dtype, self.zone)
             unsure |= is_unsure
             columns.append(column.cast(dtype).alias(name))
-        return columns, bad, self._number_faults(of_plain, plain), unsure
-
-    def _number_faults(self, of_plain: Faults, plain: Iterable[str]) -> Faults:
-        """Return the columns of faults among all columns, not only among those of plain types."""
-        numbers = {name: number for number, name in enumerate(self.columns)}
-        faults: Faults = np.array([*(numbers[name] for name in plain), -1], np.int16)[of_plain]
-        return faults
+        return columns, bad, renumber_faults(of_plain, plain, self.columns), unsure
 
     def _decode_each(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads one by one, except for columns of plain types."""
         plain = {name: dtype for name, dtype in self.columns.items() if is_readable(dtype)}
         frame, bad, of_plain = JsonPayloads(plain, self.zone).decode(values)
-        faults = self._number_faults(of_plain, plain)
+        faults = renumber_faults(of_plain, plain, self.columns)
         wrong = bad.to_numpy().copy()
         messages = [
             None if is_bad else _parse_object(value)
@@ -168,7 +164,7 @@ class NestedJsonPayloads:
 
 def _read_leniently(
     values: Sequence[bytes | None], bad: pl.Series, schema: pl.Schema
-) -> tuple[pl.DataFrame, ByteMask] | None:
+) -> tuple[pl.DataFrame, Mask] | None:
     """Read the messages that aren't malformed.
 
     Returns:
@@ -220,9 +216,9 @@ def _refuse(name: str) -> None:
     raise ValueError(name)
 
 
-def _convert_column(values: list[Any], dtype: Any, zone: SessionZone) -> tuple[pl.Series, ByteMask]:
+def _convert_column(values: list[Any], dtype: Any, zone: SessionZone) -> tuple[pl.Series, Mask]:
     """Convert values to a column, and return which of them aren't of its type."""
-    dtype = _instance_of(dtype)
+    dtype = instance_of(dtype)
     missing = np.fromiter((value is None for value in values), bool, len(values))
     if isinstance(dtype, pl.Struct):
         return _convert_structs(values, dtype, zone, missing)
@@ -241,8 +237,8 @@ def _convert_column(values: list[Any], dtype: Any, zone: SessionZone) -> tuple[p
 
 
 def _convert_structs(
-    values: list[Any], dtype: pl.Struct, zone: SessionZone, missing: ByteMask
-) -> tuple[pl.Series, ByteMask]:
+    values: list[Any], dtype: pl.Struct, zone: SessionZone, missing: Mask
+) -> tuple[pl.Series, Mask]:
     is_object = np.fromiter((isinstance(value, dict) for value in values), bool, len(values))
     wrong = ~is_object & ~missing
     parts = []
@@ -256,8 +252,8 @@ def _convert_structs(
 
 
 def _convert_lists(
-    values: list[Any], dtype: Any, zone: SessionZone, missing: ByteMask
-) -> tuple[pl.Series, ByteMask]:
+    values: list[Any], dtype: Any, zone: SessionZone, missing: Mask
+) -> tuple[pl.Series, Mask]:
     """Convert arrays, or objects as the entries of maps, to a column of lists."""
     is_map = isinstance(dtype, pl.Map)
     wanted = dict if is_map else list
@@ -267,12 +263,11 @@ def _convert_lists(
     items = [item for one in whole for item in (one.values() if isinstance(one, dict) else one)]
     inner: Any = dtype.value if is_map else dtype.inner
     columns, unlike = _convert_column(items, inner, zone)
-    owners = np.repeat(np.arange(len(values)), sizes)
     if is_map:
         keys, odd = _convert_column([key for one in whole for key in one], pl.String(), zone)
         unlike = unlike | odd
         columns = pl.DataFrame({"key": keys, "value": columns}).to_struct()
-    wrong = np.bincount(owners[unlike], minlength=len(values)) > 0
+    wrong = mark_lists(unlike, sizes)
     return list_of(columns.cast(_item_type(dtype)), sizes, ~is_list), wrong | (~is_list & ~missing)
 
 

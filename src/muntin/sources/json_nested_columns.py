@@ -28,11 +28,11 @@ _ONE_FORM = r"^(0|-?[1-9][0-9]{0,14})$"
 def choose_read_type(dtype: pl.DataType) -> pl.DataType | None:
     """Return the type in which Polars reads a column of JSON; ``None`` if it can't."""
     if isinstance(dtype, pl.Struct):
-        inner = {field.name: choose_read_type(_instance_of(field.dtype)) for field in dtype.fields}
+        inner = {field.name: choose_read_type(instance_of(field.dtype)) for field in dtype.fields}
         types = {name: kind for name, kind in inner.items() if kind is not None}
         return pl.Struct(types) if len(types) == len(inner) else None
     if isinstance(dtype, pl.List):
-        item = choose_read_type(_instance_of(dtype.inner))
+        item = choose_read_type(instance_of(dtype.inner))
         return None if item is None else pl.List(item)
     if isinstance(dtype, WHOLE):
         return pl.Int64()
@@ -43,7 +43,7 @@ def choose_read_type(dtype: pl.DataType) -> pl.DataType | None:
     return None if isinstance(dtype, pl.Map) else pl.String()
 
 
-def _instance_of(dtype: Any) -> pl.DataType:
+def instance_of(dtype: Any) -> pl.DataType:
     """Return an instance of a type, which Polars may give as its class."""
     instance: pl.DataType = dtype() if isinstance(dtype, type) else dtype
     return instance
@@ -55,7 +55,7 @@ def fit_column(column: pl.Series, dtype: Any, zone: SessionZone) -> tuple[pl.Ser
     Returns:
         The column, and the rows that have to be read one by one.
     """
-    dtype = _instance_of(dtype)
+    dtype = instance_of(dtype)
     if isinstance(dtype, pl.Struct):
         unsure = np.zeros(len(column), bool)
         parts = []
@@ -69,7 +69,7 @@ def fit_column(column: pl.Series, dtype: Any, zone: SessionZone) -> tuple[pl.Ser
         items, sizes = items_of(column)
         fitted, is_unsure = fit_column(items, dtype.inner, zone)
         lists = list_of(fitted, sizes, column.is_null().to_numpy())
-        return lists.alias(column.name), _any_item(is_unsure, sizes)
+        return lists.alias(column.name), mark_lists(is_unsure, sizes)
     if isinstance(dtype, pl.String):
         unclear = column.str.contains(_MAYBE_NO_TEXT) & ~column.str.contains(_ONE_FORM)
         return column, unclear.fill_null(False).to_numpy()
@@ -77,7 +77,7 @@ def fit_column(column: pl.Series, dtype: Any, zone: SessionZone) -> tuple[pl.Ser
         decimals, is_other = convert_plain_decimals(column, dtype)
         return decimals, is_other.to_numpy()
     if isinstance(dtype, (pl.Date, pl.Datetime)):
-        converted = convert_texts(pl.DataFrame({"": column}), {"": dtype}, zone)[0].to_series()
+        converted = convert_texts(pl.DataFrame({"": column}), {"": dtype}, zone).rows.to_series()
     else:
         converted = column.cast(dtype, strict=False)
     return converted, (converted.is_null() & column.is_not_null()).to_numpy()
@@ -97,6 +97,7 @@ def mark_doubtful(column: pl.Series) -> Mask:
     return doubtful
 
 
-def _any_item(mask: Mask, sizes: Any) -> Mask:
+def mark_lists(mask: Mask, sizes: Any) -> Mask:
+    """Return which lists have a marked item, from the marks of all items and the lists' sizes."""
     owners = np.repeat(np.arange(len(sizes)), sizes)
     return np.bincount(owners[mask], minlength=len(sizes)) > 0

@@ -8,7 +8,7 @@ all lines at once (``json_syntax``), and values of other types by reading them a
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,20 +47,13 @@ class JsonPayloads:
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads; a message whose member isn't of its column's type is malformed."""
-        raw = {name: as_read(dtype) for name, dtype in self.columns.items()}
-        # No message has this column. Without any column, Polars would count no rows.
-        schema = pl.Schema({"": pl.String(), **raw})
-        frame, rows = _read_in_place(values, schema), np.arange(len(values))
+        schema = make_schema({name: as_read(dtype) for name, dtype in self.columns.items()})
+        frame, lines, rows = read_strictly(values, schema)
         faults = no_faults(len(values))
         if frame is None:
-            lines = [*filter(None, values)]
-            if len(lines) < len(values):
-                rows = np.flatnonzero(np.fromiter(map(bool, values), bool, len(values)))
-            frame = _read(lines, schema)
-            if frame is None:
-                frame, among, wrong = _read_each(lines, schema)
-                faults[rows] = wrong
-                rows = rows[among]
+            frame, among, wrong = _read_each(lines, schema)
+            faults[rows] = wrong
+            rows = rows[among]
         decoded, bad, unlike = convert_texts(frame, self.columns, self.zone)
         faults[rows] = unlike
         if len(rows) < len(values):
@@ -69,14 +62,27 @@ class JsonPayloads:
         return Decoded(null_malformed(decoded, bad), bad, faults)
 
 
-def read_strictly(values: Sequence[bytes | None], schema: pl.Schema) -> pl.DataFrame | None:
-    """Read a row per value in types that Polars reads; ``None`` if one of them can't be read."""
-    schema = pl.Schema({"": pl.String(), **schema})
-    frame = _read_in_place(values, schema)
-    lines = [*filter(None, values)] if frame is None else []
-    if frame is None and len(lines) == len(values):
-        frame = _read(lines, schema)
-    return frame
+def make_schema(types: Mapping[str, pl.DataType]) -> pl.Schema:
+    """Return a schema with a column that no message has: without any, Polars counts no rows."""
+    return pl.Schema({"": pl.String(), **types})
+
+
+def read_strictly(
+    values: Sequence[bytes | None], schema: pl.Schema
+) -> tuple[pl.DataFrame | None, list[bytes], NDArray[np.int64]]:
+    """Read the values that aren't null or empty, in types that Polars reads.
+
+    Returns:
+        A row per value, or ``None`` if one of them can't be read; the values, unless they were read
+        in place; and their positions.
+    """
+    frame, rows = _read_in_place(values, schema), np.arange(len(values))
+    if frame is not None:
+        return frame, [], rows
+    lines = [*filter(None, values)]
+    if len(lines) < len(values):
+        rows = np.flatnonzero(np.fromiter(map(bool, values), bool, len(values)))
+    return _read(lines, schema), lines, rows
 
 
 def _read_in_place(values: Sequence[bytes | None], schema: pl.Schema) -> pl.DataFrame | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -41,6 +41,18 @@ class Decoded(NamedTuple):
 def no_faults(count: int) -> Faults:
     """Return the faults of payloads of which no column is known to be wrong."""
     return np.full(count, -1, np.int16)
+
+
+def renumber_faults(faults: Faults, names: Iterable[str], columns: Iterable[str]) -> Faults:
+    """Return the faults of some columns as those of other columns, which may lack some.
+
+    Example:
+        >>> renumber_faults(np.array([1, -1, 0], np.int16), ["b", "a"], ["a", "b", "c"]).tolist()
+        [0, -1, 1]
+    """
+    numbers = {name: number for number, name in enumerate(columns)}
+    renumbered: Faults = np.array([*(numbers.get(name, -1) for name in names), -1], np.int16)
+    return renumbered[faults]
 
 
 def describe_faults(payloads: Payloads, bad: pl.Series, faults: Faults) -> pl.Series:
