@@ -189,8 +189,7 @@ def read_records(batches: Sequence[RecordBatch]) -> Records:
     sizes = np.array([len(b.body) for b in batches], np.int64)
     counts = np.array([b.count for b in batches], np.int64)
     ends = np.cumsum(sizes) + ROOM
-    # A record has at least seven bytes.
-    if (counts * 7 > sizes).any():
+    if (counts * _SMALLEST_RECORD > sizes).any():
         raise DamagedBatchError("a batch says that it has more records than bytes")
     try:
         starts = find_records(data, ends - sizes, ends, counts)

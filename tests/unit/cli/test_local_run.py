@@ -149,6 +149,15 @@ def test_an_expression_of_sparks_is_named_at_its_place(tmp_path: Path) -> None:
     assert "soundex(page)' has soundex(), which needs Spark" in flat(said.stderr)
 
 
+def refuse_run(folder: Path, options: list[str]) -> str:
+    """Run a pipeline with options that are refused, and return the error."""
+    file = folder / "views.sql"
+    file.write_text(SQL)
+    ran = invoke("run", str(file), *write_inputs(folder), *options)
+    assert ran.exit_code == 1
+    return flat(ran.stderr)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -158,12 +167,9 @@ def test_an_expression_of_sparks_is_named_at_its_place(tmp_path: Path) -> None:
     ],
 )
 def test_options_of_spark_are_refused(tmp_path: Path, options: list[str], said: str) -> None:
-    file = tmp_path / "views.sql"
-    file.write_text(SQL)
-    ran = invoke("run", str(file), *write_inputs(tmp_path), *options)
-    assert ran.exit_code == 1
-    assert said in flat(ran.stderr)
-    assert "add --host spark" in flat(ran.stderr)
+    refusal = refuse_run(tmp_path, options)
+    assert said in refusal
+    assert "add --host spark" in refusal
 
 
 @pytest.mark.parametrize(
@@ -177,11 +183,7 @@ def test_options_of_spark_are_refused(tmp_path: Path, options: list[str], said: 
     ],
 )
 def test_metrics_for_nobody_are_refused(tmp_path: Path, options: list[str], said: str) -> None:
-    file = tmp_path / "views.sql"
-    file.write_text(SQL)
-    ran = invoke("run", str(file), *write_inputs(tmp_path), *options)
-    assert ran.exit_code == 1
-    assert said in flat(ran.stderr)
+    assert said in refuse_run(tmp_path, options)
 
 
 def test_metrics_of_local_queries_are_served(tmp_path: Path) -> None:
