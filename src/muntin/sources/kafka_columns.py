@@ -16,11 +16,15 @@ from muntin.model.errors import OptionError
 from muntin.sources.byte_values import ByteValues, binary_column, join_values
 from muntin.sources.flags import Flags
 from muntin.sources.kafka_broker import PATIENCE
-from muntin.sources.kafka_consumer import Columns, Range, Watch
+from muntin.sources.kafka_consumer import MOST_MESSAGES, Columns, Range, Watch
 from muntin.sources.kafka_reading import read
 from muntin.sources.payloads import Payloads, describe_faults
 from muntin.sources.read_ahead import read_ahead
-from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_DETAIL_COLUMN
+from muntin.sources.source import (
+    MALFORMED_COLUMN,
+    MALFORMED_COLUMNS,
+    MALFORMED_DETAIL_COLUMN,
+)
 
 # Kafka's own columns, besides those of the payload.
 KAFKA_COLUMNS = ("key", "topic", "partition", "offset", "timestamp", "headers")
@@ -74,6 +78,9 @@ class KafkaReader:
         The next messages are fetched and decoded while a frame is in use.
         """
         messages = read(self.client, self.lossy, ranges, self.fields, watch)
+        if sum(one.size for one in ranges) <= MOST_MESSAGES:
+            # They make a single frame, unless they are large, and a thread would only add latency.
+            return map(self.frame, messages)
         return read_ahead(map(self.frame, read_ahead(messages)))
 
     def frame(self, parts: Sequence[Columns]) -> pl.DataFrame:
@@ -114,7 +121,7 @@ class KafkaReader:
 
 def refuse_malformed(names: Collection[str]) -> None:
     """Refuse a payload with a column named like one of those of malformed payloads."""
-    for name in (MALFORMED_COLUMN, MALFORMED_DETAIL_COLUMN):
+    for name in MALFORMED_COLUMNS:
         if name in names:
             hint = "call it something else with computed columns of your own"
             raise OptionError("columns", name, "is a column of unparsed payloads", hint)
