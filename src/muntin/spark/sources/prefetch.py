@@ -49,7 +49,7 @@ class PrefetchFolder:
         self.folder = folder
 
     def begin(self, ranges: Sequence[Any], read: Read) -> None:
-        """Read ranges in a thread, and store their frames.
+        """Read ranges in a thread, and store their frames, unless the folder can't be written.
 
         Args:
             ranges: What is read, in values of JSON.
@@ -57,7 +57,7 @@ class PrefetchFolder:
         """
         self._delete_unused()
         path = self._path_of(ranges)
-        with suppress(FileExistsError):
+        with suppress(OSError):
             path.mkdir(0o700, parents=True)
             lock = (path / _LOCK).open("w")
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -106,6 +106,13 @@ def test_two_copies_of_a_task_both_get_all_rows(folder: PrefetchFolder) -> None:
     assert rows == [[*range(30)], [*range(30)]]
 
 
+def test_a_folder_that_cant_be_written_only_costs_time(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    folder = PrefetchFolder(tmp_path / "file")
+    folder.begin(RANGE, Source())
+    assert rows_of(folder.take(RANGE, Source())) == [*range(30)]
+
+
 def test_frames_that_nobody_takes_are_deleted(folder: PrefetchFolder) -> None:
     folder.begin(RANGE, Source())
     wait_until_stored(folder)
