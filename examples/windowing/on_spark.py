@@ -25,13 +25,15 @@ def run_on_spark(options: Options, write: Callable[[Event], None]) -> None:
         if getattr(options, name):
             problem = "needs the table of the application, which is in one process"
             raise mt.OptionError(name, getattr(options, name), problem, "leave out host=spark")
-    query = compute_figures(options).start(
-        checkpoint=str(options.checkpoint or tempfile.mkdtemp()), results=Printer(options, write)
-    )
-    try:
-        query.await_end(options.duration)
-    finally:
-        query.stop()
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = str(options.checkpoint or folder)
+        query = compute_figures(options).start(
+            checkpoint=checkpoint, results=Printer(options, write)
+        )
+        try:
+            query.await_end(options.duration)
+        finally:
+            query.stop()
 
 
 def compute_figures(options: Options) -> Any:
