@@ -15,22 +15,8 @@ TOPIC_PARTITION = "topic_partition"
 def join_topic(frame: Any, offset: Any) -> tuple[Any, tuple[str, str] | None]:
     """Return the input, and the columns of a partition and of an offset in it.
 
-    Args:
-        frame: The input.
-        offset: ``(partition, offset)`` or ``(topic, partition, offset)``. A topic and its partition
-            are combined into a new column, ``topic_partition``.
-
-    Returns:
-        The input, with that column if it is needed, and the names of the two columns.
-
-    Raises:
-        OptionError: When the offset has another form, or no column can be added to the input.
-
-    Example:
-        >>> rows = pl.DataFrame({"topic": ["a"], "partition": [0], "offset": [7]})
-        >>> joined, names = join_topic(rows, ("topic", "partition", "offset"))
-        >>> names, joined["topic_partition"].to_list()
-        (('topic_partition', 'offset'), ['a-0'])
+    ``offset`` is ``(partition, offset)`` or ``(topic, partition, offset)``. A topic and its
+    partition are combined into a new column of the input, ``topic_partition``.
     """
     if offset is None:
         return frame, None

@@ -113,12 +113,9 @@ def is_due(
 ) -> pl.Expr:
     """Return an expression for whether a changed window is due.
 
-    Args:
-        policy: The policy of the windows. A condition must have its column in the rows, and
-            ``After`` those of ``since_columns``.
-        clock: The watermark and the wall clock.
-        unemitted: The column with the number of new messages since a window emitted.
-        first: Whether a window hasn't emitted yet, early or late; needed for ``FirstThen``.
+    The rows must have a condition's column, and those of ``since_columns`` for ``After``.
+    ``unemitted`` is the column with the number of new messages since a window emitted. ``first``
+    tells, for ``FirstThen``, whether a window hasn't emitted yet, early or late.
     """
     if isinstance(policy, FirstThen):
         assert first is not None
@@ -145,10 +142,7 @@ def update_first_whole(state: State, spec: WindowSpec, windows: Uniform) -> int 
     """Return the first window that still has all of its messages after the retention grew.
 
     A longer retention includes windows that had expired and have lost messages. The first whole
-    window is stored, for later starts.
-
-    Returns:
-        A window's number, or a session's last position; ``None`` if the retention never grew.
+    window (for sessions, its last position) is stored, for later starts. ``None`` if it never grew.
     """
     written_spec, watermark = state.written_by, state.watermark
     first_whole: int | None = state.extra.get(_FLOOR)

@@ -82,8 +82,7 @@ def select_part(
 ) -> tuple[WindowSpec, Manifest]:
     """Return the query and the manifest of a key's zone; those of all keys if they share one.
 
-    Raises:
-        OptionError: When the key has no known zone.
+    Raises ``OptionError`` when the key has no known zone.
     """
     if spec.zone_column is None:
         return spec, manifest
@@ -351,12 +350,8 @@ def _stage(
 ) -> str:
     """Return the stage of a window: ``current``, ``past``, ``closed`` or ``expired``.
 
-    Args:
-        spec: The query.
-        position: The window's number, or a session's last position.
-        edges: The positions by which windows have closed, and by which they have ended.
-        first_whole: The first window that still has all messages.
-        ended: Whether the input has ended.
+    ``position`` is the window's number, or a session's last position. ``edges`` are the positions
+    by which windows have closed and ended, ``first_whole`` the first window with all messages.
     """
     if first_whole is not None and position < first_whole:
         return "expired"

@@ -36,13 +36,7 @@ _PER_BATCH = 2
 
 
 class ClockChange(NamedTuple):
-    """A watermark or a clock that is set back.
-
-    Attributes:
-        name: Its name; that of a watermark ends with ``watermark``.
-        before: Its time before, microseconds.
-        after: Its time afterwards.
-    """
+    """A watermark (its name ends with ``watermark``) or a clock that is set back, microseconds."""
 
     name: str
     before: int
@@ -50,15 +44,7 @@ class ClockChange(NamedTuple):
 
 
 def check_resettable(manifest: Manifest, folder: str) -> None:
-    """Refuse an operator whose watermark isn't a time, or whose input has ended.
-
-    Args:
-        manifest: The manifest of one of its shards.
-        folder: The checkpoint, for errors.
-
-    Raises:
-        OptionError: When it is of another kind, too.
-    """
+    """Refuse an operator whose watermark isn't a time, or whose input has ended."""
     if manifest.kind not in ("windows", "join"):
         problem, hint = f"is a checkpoint of {manifest.kind}", "give one of windows or of a join"
         raise OptionError("CHECKPOINT", folder, problem, hint)
@@ -101,25 +87,14 @@ def list_changes(manifest: Manifest, to: int) -> Iterator[ClockChange]:
 
 
 def find_revision(manifests: Sequence[Manifest], batch: int) -> int:
-    """Return a number that is greater than all revisions that an operator has emitted.
-
-    Args:
-        manifests: The manifests of its shards.
-        batch: The number of the last batch.
-    """
+    """Return a number that is greater than all revisions emitted until a batch."""
     stored = (Reopened.read(one.extra) for one in manifests)
     before = max((one.revision for one in stored if one is not None), default=0)
     return before + _PER_BATCH * (batch + 1)
 
 
 def reset_manifest(manifest: Manifest, to: int, revision: int) -> Manifest:
-    """Return the manifest of a shard with its watermark and its clocks set back.
-
-    Args:
-        manifest: The manifest.
-        to: The time, microseconds.
-        revision: The result of ``find_revision``.
-    """
+    """Return a shard's manifest with its watermark and clocks set back to a time."""
     extra = deepcopy(manifest.extra)
     for clocks in extra.get(_CLOCKS, {}).values():
         for clock in clocks.values():
@@ -175,11 +150,8 @@ def _find_end(windows: Uniform, window: int) -> int:
 class WholeFrom(NamedTuple):
     """The start from which the windows of an operator are whole.
 
-    Attributes:
-        start: The start of the first whole window, microseconds; in a join, the time from which
-            messages find all their partners.
-        next: The time from which all results are whole for an operator that reads them.
-        joins: Whether the operator is a join.
+    ``start`` is the first whole window's, microseconds; in a join, the time from which messages
+    find all their partners. ``next`` is the time from which results are whole for their reader.
     """
 
     start: int
@@ -188,12 +160,7 @@ class WholeFrom(NamedTuple):
 
 
 def find_whole_start(manifest: Manifest, to: int) -> WholeFrom:
-    """Return the start from which windows have all messages that come from now on.
-
-    Args:
-        manifest: The manifest of a shard.
-        to: The time from which the operator's input is whole.
-    """
+    """Return the start from which windows have all messages, if input is whole from ``to`` on."""
     spec = load_spec(manifest.spec)
     if not isinstance(spec, WindowSpec):
         return WholeFrom(to, to, True)
@@ -210,12 +177,7 @@ def count_open_again(
 ) -> int:
     """Count the windows of a shard that had ended, have messages, and will emit in full again.
 
-    Sliding windows are counted by the times of their messages.
-
-    Args:
-        manifest: The manifest, before it is set back.
-        to: The time, microseconds.
-        read: Returns blobs by their numbers.
+    The manifest is that before the reset. Sliding windows are counted by the times of messages.
     """
     spec, watermark = load_spec(manifest.spec), manifest.watermark
     if not isinstance(spec, WindowSpec) or watermark is None or watermark <= to:

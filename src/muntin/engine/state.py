@@ -138,18 +138,10 @@ class State:
         *,
         final: bool = False,
     ) -> int | None:
-        """Return the watermark of an input after a batch.
+        """Return the watermark (microseconds) of an input after a batch.
 
         It follows the event times of the messages or, once the input has been idle for
-        ``spec.idle``, the wall clock.
-
-        Args:
-            watermark: The watermark before, microseconds.
-            arrivals: The tasks' summaries of the batch.
-            spec: The spec of the input.
-            wall: The wall clock of the batch, microseconds.
-            name: The name of the input.
-            final: Whether the input ends, so that no clock holds the watermark back.
+        ``spec.idle``, the wall clock. At the ``final`` batch no clock holds it back.
         """
         latest = [one.latest for one in arrivals if one.latest is not None]
         times = merge_times(arrival.partitions for arrival in arrivals)

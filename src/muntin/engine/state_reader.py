@@ -191,9 +191,8 @@ def _drop_expired(rows: pl.DataFrame, spec: JoinSpec, side: str, first: int | No
 def compare_rows(old: pl.DataFrame, new: pl.DataFrame, identity: Sequence[str]) -> pl.DataFrame:
     """Compare two states of some rows.
 
-    Returns:
-        The rows that are ``new`` or ``changed`` as they are now, and those that are ``gone`` as
-        they were, with that word in ``change``.
+    Rows that are ``new`` or ``changed`` are returned as they are now, those that are ``gone`` as
+    they were, with that word in ``change``.
     """
     values = [name for name in new.columns if name not in identity]
     renamed_old = old.rename({name: f"__then_{name}" for name in values})

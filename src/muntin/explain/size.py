@@ -53,9 +53,8 @@ class Load:
 def estimate(spec: WindowSpec, rates: Rates) -> Load:
     """Estimate the state and the output of a query.
 
-    Returns:
-        An estimate that assumes that keys have equal rates, messages are as late as the watermark
-        allows, and nothing is compressed.
+    The estimate assumes that keys have equal rates, messages are as late as the watermark allows,
+    and nothing is compressed.
     """
     windows = spec.uniform_windows
     kept_length = _find_kept_length(spec)

@@ -168,12 +168,9 @@ def explain_ended_input(
 
 
 def explain_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
-    """Explain the windows of a key that counts its messages, and one of these messages.
+    """Explain the windows of a key that counts its messages, and the message numbered ``at``.
 
-    Args:
-        spec: The query.
-        arrived: The number of messages of the key so far.
-        at: The number of the message, from 0.
+    ``arrived`` is the number of messages of the key so far.
     """
     kind = spec.uniform_windows
     assert not isinstance(kind, Sessions)

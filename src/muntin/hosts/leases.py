@@ -195,11 +195,7 @@ class Lease:
         threading.Thread(target=self._keep, daemon=True, name="muntin-lease").start()
 
     def check(self) -> None:
-        """Refuse to continue if this query has lost the lease.
-
-        Raises:
-            LeaseLostError: When the file was deleted, or is another query's.
-        """
+        """Refuse to continue if the lease's file was deleted, or is another query's."""
         if self._checks_file and not self._released.is_set():
             with self._lock:
                 self._look()
@@ -242,17 +238,10 @@ class Lease:
 
 
 def acquire_lease(file: LeaseFile, checkpoint: str, *, checks_file: bool = True) -> Lease:
-    """Acquire the lease on a checkpoint.
+    """Acquire the lease on a checkpoint, or refuse while another query runs from it.
 
     A lease of a process that may be alive is watched until it is renewed or has expired.
-
-    Args:
-        file: The file of the lease.
-        checkpoint: The folder as the user wrote it.
-        checks_file: Whether each batch may read the file.
-
-    Raises:
-        OptionError: When another query runs from the checkpoint.
+    ``checks_file`` says whether each batch may read the file.
     """
     holder = Holder.create()
     while not file.create(holder.to_text()):

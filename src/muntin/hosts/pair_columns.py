@@ -33,16 +33,9 @@ class PairColumns:
     def of(
         cls, joining: Joining, spec: JoinSpec, left: Sequence[str], right: Sequence[str]
     ) -> PairColumns:
-        """Return the names for a join.
+        """Return the names for a join, whose spec has the inputs' own column names.
 
-        Args:
-            joining: The join as the user wrote it.
-            spec: The join, with the inputs' own column names.
-            left: The columns of the left side.
-            right: The columns of the right side.
-
-        Raises:
-            OptionError: When the statement names a column that both sides have.
+        A name that both sides have needs a side in the statement.
         """
         identity: tuple[str, ...] = ()
         pairs = list(zip(spec.left.keys, spec.right.keys, strict=True))
@@ -78,28 +71,14 @@ class PairColumns:
         return _OWN if self.identity else _OWN[:1]
 
     def name_plain(self, columns_of_pairs: Collection[str]) -> Iterator[tuple[str, str | None]]:
-        """Yield the names of a pair's columns that need no side.
-
-        Args:
-            columns_of_pairs: The columns of pairs.
-
-        Yields:
-            A column, and the one that replaces NULL in it, if both appear as one.
-        """
+        """Yield the columns of pairs that need no side, and the one that replaces its NULL."""
         others = {one: two for one, two in self.merged if two in columns_of_pairs}
         for name in columns_of_pairs:
             if name in others or name not in others.values():
                 yield name, others.get(name)
 
     def name_sides(self, columns_of_pairs: Collection[str]) -> Iterator[tuple[str, dict[str, str]]]:
-        """Yield the name of each side that has columns, which qualifies them, and its columns.
-
-        Args:
-            columns_of_pairs: The columns of pairs.
-
-        Yields:
-            The side's name in expressions, and the columns of pairs by their names in that side.
-        """
+        """Yield each side's name in expressions, and its columns of pairs by their names there."""
         for side, names in zip(SIDE_COLUMNS, self.sides, strict=True):
             fields = {own: shown for own, shown in names.items() if shown in columns_of_pairs}
             if fields:

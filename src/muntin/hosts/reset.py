@@ -91,15 +91,10 @@ class ResetPlan:
 
 
 def plan_reset(folder: str, chain: Sequence[StateSnapshot], to: int) -> ResetPlan:
-    """Plan to set back the watermark of a query.
+    """Plan to set back the watermark of a query to a time in microseconds.
 
-    Args:
-        folder: The checkpoint.
-        chain: The state of each operator, the last one first.
-        to: The time, microseconds.
-
-    Raises:
-        OptionError: When no watermark lies after it, or a watermark can't be set back.
+    ``chain`` has the state of each operator, the last one first. A time after every watermark is
+    refused.
     """
     batch, shown = chain[0].batch, str(as_datetime(to))
     manifests, changes = [], {}

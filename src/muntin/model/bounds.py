@@ -269,24 +269,11 @@ def find_bound(
     newest: bool = False,
     each_change: bool = False,
 ) -> Bound:
-    """Return the bound of pairs: a distance if one is given, else the windows of the sides.
+    """Return the bound of pairs: a distance if there is one, else the windows of the sides.
 
-    Args:
-        within: Greatest distance in both directions, or a pair: the greatest distance of the right
-            message before the left one, and after it. One of the two may be negative. 0 is the same
-            time.
-        left: The left side's windows.
-        right: The right side's windows.
-        at_once: Whether the times of both sides are among the columns that must be equal.
-        as_of: Whether the partner is the right side's newest message, or the greatest age of it.
-        newest: Whether the partner is the right side's last row to have arrived.
-        each_change: Whether each change of a side emits the pair of the newest rows again.
-
-    Example:
-        >>> find_bound(("1 minute", 0), None, None)
-        Within(before=60000000, after=0, axis='time')
-        >>> print(find_bound(("-5 seconds", "10 seconds"), None, None))
-        from 5 seconds after to 10 seconds after
+    ``within`` is the greatest distance in both directions, or a pair: that of the right message
+    before the left one, and after it. One of the two may be negative; 0 is the same time. ``as_of``
+    may be the greatest age of a version. ``at_once`` says that times must be equal.
     """
     kinds = [kind for kind in (left, right) if kind is not None]
     if newest is not False:

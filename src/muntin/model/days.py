@@ -264,17 +264,8 @@ class LocalTime:
 def find_local_origin(origin: Origin, zone: str, offset: int = 0) -> LocalTime:
     """Return the local time at which some window starts.
 
-    Args:
-        origin: A point in time, or a plain date in the zone; ``None`` for 1970-01-01 in the zone.
-        zone: The time zone.
-        offset: Local time by which windows start later, microseconds.
-
-    Example:
-        >>> (
-        ...     find_local_origin("2020-01-01", "America/New_York"),
-        ...     find_local_origin(None, "UTC", HOUR),
-        ... )
-        (LocalTime(day=18262, time=0), LocalTime(day=0, time=3600000000))
+    ``origin`` is a point in time, or a plain date in the zone; ``None`` is 1970-01-01 in the zone.
+    ``offset`` is the local time by which windows start later, microseconds.
     """
     if isinstance(origin, str) and _PLAIN_DATE.fullmatch(origin.strip()):
         wall = instant("origin", origin)

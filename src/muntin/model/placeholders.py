@@ -54,17 +54,8 @@ class OutsideQuotesError(Exception):
 def fill_expression(text: str, value_of: Callable[[str, int], str]) -> str:
     r"""Replace the placeholders of an expression of Spark SQL by data, with all escapes.
 
-    Args:
-        text: The expression.
-        value_of: Returns the value of a placeholder, by its name and its position in the text.
-
-    Raises:
-        OutsideQuotesError: When a placeholder is outside of quotes, where its value would be code,
-            or in a raw string, which has no escapes.
-
-    Example:
-        >>> print(fill_expression("page = '${p}'", lambda name, at: "it's"))
-        page = 'it\'s'
+    ``value_of`` gets a placeholder's name and position. Raises ``OutsideQuotesError`` where the
+    value would be code, and in a raw string, which has no escapes.
     """
     pieces: list[str] = []
     copied, position, quote = 0, 0, ""
@@ -109,20 +100,9 @@ def fill(
     *,
     keeps_secrets: bool = False,
 ) -> str:
-    """Replace all placeholders of a value; refuse one without a value.
+    """Replace all placeholders of a value by ``--set`` or variables; refuse one without a value.
 
-    Args:
-        option: The option, for errors.
-        value: Its value as it is written.
-        values: The values of ``--set``.
-        environment: The variables of references.
-        keeps_secrets: Whether references of secrets stay, for the process that uses the secret.
-
-    Example:
-        >>> fill("path", "${out}/a", {"out": "/data"}, {})
-        '/data/a'
-        >>> fill("password", "${env:PASSWORD}", {}, {}, keeps_secrets=True)
-        '${env:PASSWORD}'
+    With ``keeps_secrets``, secrets' references stay, for the process that uses the secret.
     """
     check_secret(option, value)
     is_kept = keeps_secrets and has_secret(option, value)

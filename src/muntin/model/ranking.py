@@ -32,11 +32,7 @@ def identity_of(ranking: Ranking) -> tuple[str, ...]:
 
 
 def refuse(spec: WindowSpec) -> None:
-    """Refuse windows whose ranked rows no table could follow.
-
-    Raises:
-        OptionError: When an emission isn't a whole result, or windows may be retracted.
-    """
+    """Refuse windows whose ranked rows no table could follow."""
     firing = spec.firing
     if isinstance(spec.windows, Sliding) and spec.windows.rolls:
         hint = "write .agg(...), or tumbling windows before top()"
@@ -55,11 +51,7 @@ def refuse(spec: WindowSpec) -> None:
 
 
 def refuse_delayed(spec: object) -> None:
-    """Refuse windows of which some are filled after others with the same end were emitted.
-
-    Raises:
-        OptionError: When the rows of one end may come in several batches.
-    """
+    """Refuse windows that are filled after others with the same end were emitted."""
     if isinstance(spec, WindowSpec) and spec.lag:
         hint = 'fill with "previous" or a constant'
         problem = "emits windows with one end at different times, and they are ranked at once"

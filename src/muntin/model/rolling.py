@@ -24,14 +24,8 @@ def emits_messages(spec: WindowSpec) -> bool:
 def message_columns(spec: WindowSpec, names: Sequence[str], *, chained: bool) -> list[str]:
     """Return the columns of messages that are columns of the results.
 
-    Args:
-        spec: The query.
-        names: The columns of messages.
-        chained: Whether messages are results of another operator, whose window columns are left
-            out.
-
-    Raises:
-        OptionError: When a column of the results has the name of a column of the messages.
+    A chained operator's messages are results, whose window columns are left out. Raises
+    ``OptionError`` when a column of the results has the name of one of the messages.
     """
     if spec.sets is not None:
         hint = "leave out sets(), or write a query for each set"
@@ -50,12 +44,7 @@ def message_columns(spec: WindowSpec, names: Sequence[str], *, chained: bool) ->
 
 
 def add_messages(spec: WindowSpec, row: Any) -> Mapping[str, Aggregate]:
-    """Add the messages that a window ends with to the aggregates of a query.
-
-    Args:
-        spec: The query.
-        row: An expression for a struct of a message's columns.
-    """
+    """Add to the aggregates of a query the messages that a window ends with, as structs ``row``."""
     return {**spec.aggregates, ROWS: collect_own_messages(spec.windows, row)}
 
 

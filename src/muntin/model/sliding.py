@@ -69,15 +69,10 @@ class Sliding(Moving, ByNumber):
         return 0 if includes_first else 1
 
     def bound_part(self, frame: int | None) -> tuple[int, int]:
-        """Bound the part of a window that an aggregate reads.
+        """Return the ends of the part of a window that an aggregate reads; both belong to it.
 
-        Args:
-            frame: How far the aggregate looks back; ``None`` for the whole window, and 0 for the
-                last position alone.
-
-        Returns:
-            The first and the last position of the part, as distances before the window's last
-            position; both belong to it.
+        They are distances before the window's last position. ``frame`` is how far the aggregate
+        looks back: ``None`` for the whole window, and 0 for the last position alone.
         """
         if frame == 0:
             return 0, 0

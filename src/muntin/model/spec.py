@@ -79,8 +79,7 @@ class WindowSpec(QuerySpec, InputSpec):
     def in_zone(self, zone: str | None = None) -> WindowSpec:
         """Return the query with the windows of one zone in place of a zone per key.
 
-        Args:
-            zone: The zone. Default: UTC, for estimates that hold for every zone.
+        The default, UTC, is for estimates that hold for every zone.
         """
         if not isinstance(self.windows, ZonedWindows):
             return self

@@ -55,11 +55,8 @@ Handler = Callable[[Request], Awaitable[Response]]
 def create_application(feed: Feed, token: str | None, closing: Callable[[], bool]) -> Starlette:
     """Create the page's application.
 
-    Args:
-        feed: The output of the queries.
-        token: Access token required to view the page; ``None`` gives everybody on this machine
-            access.
-        closing: Returns whether the server is about to stop.
+    Without a token, everybody on this machine has access. ``closing`` returns whether the server is
+    about to stop.
     """
     looks = _Looks(feed, closing)
 

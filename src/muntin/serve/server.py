@@ -18,14 +18,7 @@ PORT = 8765
 
 
 class Server(WebServer):
-    """Serves the page while the context is entered.
-
-    Args:
-        feed: The output of the queries.
-        host: The address to listen on. Any address but this machine's loopback needs a token.
-        port: The port; 0 for any free one.
-        token: Access token required to view the page; use ``new`` to generate one.
-    """
+    """Serves the page while the context is entered; for the arguments see ``WebServer``."""
 
     def __init__(
         self, feed: Feed, host: str = "127.0.0.1", port: int = PORT, token: str | None = None

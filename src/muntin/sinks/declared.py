@@ -46,11 +46,7 @@ class Surroundings:
 
 
 def sink(table: DeclaredTable, around: Surroundings) -> Sink:
-    """Return the sink of a table: the function ``to_…`` of its connector, with its options.
-
-    Raises:
-        OptionError: When the connector isn't written to, or an option isn't one or can't be so.
-    """
+    """Return the sink of a table: the function ``to_…`` of its connector, with its options."""
     options = around.options(table)
     connector, options, names = _sink_of(table, options)
     if connector == "kafka":
@@ -62,10 +58,7 @@ def sink(table: DeclaredTable, around: Surroundings) -> Sink:
 def check_declared_sink(table: DeclaredTable, settings: Mapping[str, str]) -> None:
     """Refuse a table that can't be written to, without a session.
 
-    Values that aren't given yet, by ``--set`` or the environment, stay as they are written.
-
-    Raises:
-        OptionError: When the connector isn't written to, or an option isn't one or can't be so.
+    Values that aren't set yet, by ``--set`` or the environment, stay as they are written.
     """
     options = {name: fill_available(value, settings) for name, value in table.options.items()}
     for name, value in options.items():

@@ -36,11 +36,7 @@ class AvroReader:
         self.end = len(data)
 
     def record(self, kind: AvroType) -> list[Any]:
-        """Return the values of the message's record, in the form in which columns store them.
-
-        Raises:
-            MalformedError: When the message isn't exactly such a record.
-        """
+        """Return a record's values as columns store them, or raise ``MalformedError``."""
         values = [self._read_value(field.kind) for field in kind.fields]
         if self.at != self.end:
             raise MalformedError

@@ -115,9 +115,8 @@ class AvroType:
 def record(text: str) -> AvroType:
     """Return the record type that a schema describes.
 
-    Raises:
-        UnreadableError: When it isn't the schema of a record, or can't be decoded in columns:
-            unions of more than null and one type, records within themselves, too much.
+    Raises ``UnreadableError`` for what can't be decoded in columns: no record, unions of more than
+    null and one type, records within themselves, too much.
     """
     try:
         schema = json.loads(text)

@@ -11,17 +11,7 @@ Connected = TypeVar("Connected")
 
 
 class ConnectionPool(Generic[Connected]):
-    """Connections by name; those that were returned are lent again.
-
-    Example:
-        >>> pool = ConnectionPool[object]()
-        >>> with pool.lend("broker", object) as one, pool.lend("broker", object) as other:
-        ...     one is other
-        False
-        >>> with pool.lend("broker", object) as again:
-        ...     again in (one, other)
-        True
-    """
+    """Connections by the name of where they lead; those that were returned are lent again."""
 
     def __init__(self) -> None:
         self.idle: dict[str, list[Connected]] = {}
@@ -29,12 +19,7 @@ class ConnectionPool(Generic[Connected]):
 
     @contextmanager
     def lend(self, name: str, connect: Callable[[], Connected]) -> Iterator[Connected]:
-        """Lend a connection, a new one if all others are in use.
-
-        Args:
-            name: The name that says where it leads.
-            connect: Creates a connection.
-        """
+        """Lend a connection; ``connect`` creates one if all others are in use."""
         with self._lock:
             idle = self.idle.setdefault(name, [])
             connection = idle.pop() if idle else None

@@ -116,11 +116,7 @@ class Fetcher:
         self._addresses: dict[int, tuple[str, int]] = {}
 
     def fetch(self, ranges: Sequence[FetchProgress]) -> None:
-        """Fetch a piece of each open range, and wait until there is something.
-
-        Raises:
-            FetchError: When a range can't be fetched directly.
-        """
+        """Fetch a piece of each open range, and wait for some, or raise ``FetchError``."""
         by_leader: dict[int, list[FetchProgress]] = {}
         for one in ranges:
             if one.is_open:

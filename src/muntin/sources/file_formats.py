@@ -69,11 +69,7 @@ class FileFormat(Protocol):
 def format_of(
     form: str, columns: dict[str, pl.DataType] | None, header: bool | None, zone: SessionZone
 ) -> FileFormat:
-    """Return the format of a name.
-
-    Raises:
-        OptionError: When it has no such option, or doesn't read a column's type.
-    """
+    """Return the format of a name, or refuse options or types of columns that it hasn't."""
     if header is not None and form != "csv":
         raise OptionError("header", header, f"isn't for format={form!r}", "leave it out")
     if header is False and columns is None:

@@ -44,21 +44,13 @@ class FetchError(Exception):
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """The security settings of connections to brokers.
-
-    Attributes:
-        of_admin: Settings of librdkafka for an admin client.
-    """
+    """The security settings of connections; ``of_admin`` is for librdkafka's admin client."""
 
     of_admin: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def of(cls, client: Mapping[str, str]) -> ConnectionSettings:
-        """Take settings of librdkafka.
-
-        Raises:
-            FetchError: When a setting isn't supported here.
-        """
+        """Take settings of librdkafka, or raise ``FetchError`` for an unsupported one."""
         unknown = [n for n in client if n not in _SUPPORTED and not n.startswith(_IRRELEVANT)]
         if unknown:
             raise FetchError(f"{unknown[0]!r} is followed by librdkafka only")
@@ -123,11 +115,7 @@ class Connection:
             raise
 
     def require(self, request: int, version: int) -> None:
-        """Check that the broker takes a version of a request.
-
-        Raises:
-            FetchError: When the broker doesn't.
-        """
+        """Check that the broker takes a version of a request, or raise ``FetchError``."""
         lowest, highest = self._versions.get(request, (0, -1))
         if not lowest <= version <= highest:
             raise FetchError(f"the broker takes no request {request} of version {version}")

@@ -173,11 +173,7 @@ def _indexes_of(descriptor: Any) -> tuple[int, ...]:
 def _message_type(
     descriptor: Any, containers: Sequence[str], fields_seen: Iterator[int]
 ) -> ProtoType | None:
-    """Return a message's type; ``None`` if it has no fields, or contains itself.
-
-    Raises:
-        UnreadableError: When it is nested too deep, or has too many fields.
-    """
+    """Return a message's type; ``None`` if it has no fields, or contains itself."""
     name = descriptor.full_name
     if name in containers:
         return None

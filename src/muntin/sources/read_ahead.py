@@ -14,11 +14,8 @@ def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
     """Yield the items of an iterator, and compute each while the item before it is in use.
 
     Fetching, decoding and combining messages take similar times, and most of each is spent outside
-    of Python's interpreter lock, so that they run on several cores. At most one item waits.
-
-    Args:
-        items: The items; an error is raised where the item would come. They are closed when the
-            caller stops early.
+    of Python's interpreter lock, so that they run on several cores. At most one item waits. An
+    error is raised where the item would come; ``items`` are closed when the caller stops.
     """
     with ThreadPoolExecutor(1, "muntin-read-ahead") as pool:
         future = pool.submit(next, items, _END)

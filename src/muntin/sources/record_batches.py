@@ -123,9 +123,7 @@ class Records:
 def split_batches(data: bytes) -> Iterator[RecordBatch]:
     """Split the bytes that a broker sent into batches; an incomplete last one is left out.
 
-    Raises:
-        DamagedBatchError: When a batch doesn't match its checksum, or can't be decompressed.
-        UnknownFormatError: When a batch has an older format, or an unknown codec.
+    Raises ``DamagedBatchError`` or ``UnknownFormatError`` (an older format, an unknown codec).
     """
     from google_crc32c import value as checksum
 
@@ -158,12 +156,7 @@ def split_batches(data: bytes) -> Iterator[RecordBatch]:
 def select_messages(
     batches: Sequence[RecordBatch], aborted: Sequence[Aborted] = ()
 ) -> list[RecordBatch]:
-    """Select the batches that hold messages.
-
-    Args:
-        batches: Batches of one partition, in order of their offsets.
-        aborted: The transactions that were aborted, to leave out their messages.
-    """
+    """Return the batches of a partition with messages, except those of aborted transactions."""
     begins = sorted(aborted, key=lambda one: one.first, reverse=True)
     open_producers: set[int | None] = set()
     messages = []
@@ -179,11 +172,7 @@ def select_messages(
 
 
 def read_records(batches: Sequence[RecordBatch]) -> Records:
-    """Read the records of batches.
-
-    Raises:
-        DamagedBatchError: When a batch doesn't have exactly the records that its header says.
-    """
+    """Read the records of batches, or raise ``DamagedBatchError``."""
     room = bytes(ROOM)
     data = np.frombuffer(bytearray().join([room, *(b.body for b in batches), room]), np.uint8)
     sizes = np.array([len(b.body) for b in batches], np.int64)

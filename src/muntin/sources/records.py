@@ -14,15 +14,9 @@ _FIELD = re.compile(rb'(?:"(?:[^"\\]|\\.|"")*"[^,\n]*|[^",\n][^,\n]*|)([,\n]|\Z)
 
 
 def read_text_records(path: Path, size: int, *, quotes: bool) -> Iterator[list[bytes]]:
-    """Yield the records of a file, some megabytes at a time, without empty lines.
+    """Yield the records of a file of ``size`` bytes, some megabytes at a time, without empty lines.
 
-    Args:
-        path: Path of the file.
-        size: Number of its bytes to read.
-        quotes: Whether a quoted field may contain a line feed.
-
-    Raises:
-        OSError: When the file can't be read, or is shorter.
+    With ``quotes``, a quoted field may contain a line feed. Raises ``OSError`` for a shorter file.
     """
     rest = b""
     with path.open("rb") as file:

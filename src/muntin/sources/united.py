@@ -90,11 +90,7 @@ class UnitedReader:
 
 
 def unite(parts: Sequence[Source]) -> Source:
-    """Return the union of sources.
-
-    Raises:
-        OptionError: When they have other numbers of columns, or types that don't fit together.
-    """
+    """Return the union of sources, or refuse columns that don't fit together."""
     first = parts[0].schema
     for part in parts[1:]:
         if len(part.schema) != len(first):

@@ -68,11 +68,7 @@ class SparkPipelines(PipelineHost[Any]):
 
 
 def check_columns(table: DeclaredTable, schema: StructType) -> None:
-    """Refuse results whose names or types don't match the declared columns of their sink.
-
-    Raises:
-        OptionError: When they differ; the error says how.
-    """
+    """Refuse results whose names or types don't match the declared columns of their sink."""
     if table.columns is None:
         return
     check_declared_columns(table, schema.names)

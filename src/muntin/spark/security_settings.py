@@ -43,18 +43,7 @@ _LIKENESS = 0.93
 
 
 def refuse_mistyped(names: Iterable[str]) -> None:
-    """Refuse names of settings that are nearly one for security.
-
-    Raises:
-        SettingError: With the right name.
-
-    Example:
-        >>> refuse_mistyped(["spark.authenticate", "spark.ssl.ui.enabled", "spark.my.own"])
-        >>> refuse_mistyped(["spark.autenticate"])
-        Traceback (most recent call last):
-        muntin.model.errors.SettingError: spark.autenticate isn't a setting of Spark. \
-Did you mean spark.authenticate?
-    """
+    """Refuse names of settings that are nearly one for security, with the right name."""
     for name in names:
         plain = _BUCKET.sub("", _WITHIN.sub("", name))
         if plain in _VALID:

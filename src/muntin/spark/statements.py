@@ -77,12 +77,9 @@ def bind_tables(
     question: CompiledQuery,
     tables: Mapping[str, SqlInput],
 ) -> WindowedAggregate | Joined:
-    """Build a query on Spark over DataFrames by name, for ``muntin.sql``.
+    """Build a query on Spark over DataFrames, or windows, by name, for ``muntin.sql``.
 
-    Args:
-        spark: The session; by default that of the tables, or a new one.
-        question: The query.
-        tables: DataFrames, or windows, by name.
+    The session is by default that of the tables, or a new one.
     """
     frames = {n: t if isinstance(t, DataFrame) else t.results for n, t in tables.items()}
     if spark is None:

@@ -35,17 +35,7 @@ def build_rolling_rows(
     spec: WindowSpec,
     shards: int | None = None,
 ) -> SelectedAggregate:
-    """Build a query that emits each message as a row.
-
-    Args:
-        input_: The input.
-        keys: Key columns, by name or as expressions.
-        spec: The query, without keys and columns, which are added here.
-        shards: The number of shards; `None` is one for each core.
-
-    Raises:
-        OptionError: When a column, a type or a policy can't work; the error names it.
-    """
+    """Build a query that emits each message as a row; see `build_windows`."""
     names = message_columns(spec, input_.frame.columns, chained=input_.upstream is not None)
     bare = [key for key in keys if isinstance(key, str)]
     names = [name for name in names if name not in bare]

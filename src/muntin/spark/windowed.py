@@ -109,11 +109,7 @@ class WindowedAggregate(QueryDefinition, WindowDefinition["WindowedAggregate"]):
 
 
 def begin_spark_windowed(frame: object, options: SentenceOptions) -> Windowed:
-    """Begin a windowed aggregation on Spark, for `muntin.windowed`.
-
-    Raises:
-        OptionError: When an option can't work; the error names it.
-    """
+    """Begin a windowed aggregation on Spark, for `muntin.windowed`."""
     keys = list_keys(options["key"], Column, "Columns of Spark, such as F.upper('page')")
     where, clock = options["where"], options["clock"]
     _check_column("where", where, "a condition", "give a condition, as a Column or as SQL")

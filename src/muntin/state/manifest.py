@@ -100,13 +100,7 @@ class Manifest:
 def parse_manifest(text: str, kind: StateKind | None = None) -> Manifest:
     """Read the manifest that ``dumps`` wrote.
 
-    Args:
-        text: The manifest as text.
-        kind: The expected kind of query.
-
-    Raises:
-        StateCorruptedError: When the text can't be read.
-        SpecChangedError: When the state is of another kind.
+    Raises ``StateCorruptedError`` for other text, ``SpecChangedError`` for another kind of query.
     """
     try:
         stored = json.loads(text)

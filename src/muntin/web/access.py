@@ -13,12 +13,10 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:@/]+))(?::\d*)?")
 
 
 def has_access(request: Request, token: str | None) -> bool:
-    """Return whether a request has access.
+    """Return whether a request has the server's token as bearer, ``?token=…`` or cookie.
 
-    Args:
-        request: The request. The token is its bearer token, ``?token=…`` or the page's cookie.
-        token: The server's token. Without one, the request must name this machine: a foreign name
-            that resolves to this machine belongs to another site's page.
+    Without a token, the request must name this machine: a foreign name that resolves to this
+    machine belongs to another site's page.
     """
     if token is None:
         return _is_loopback(_host(request))

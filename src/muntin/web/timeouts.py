@@ -21,11 +21,7 @@ _INCOMPLETE = (h11.IDLE, h11.SEND_BODY)
 
 
 def create_protocol(patience: float = TIMEOUT) -> type[asyncio.Protocol]:
-    """Create the HTTP protocol of one server.
-
-    Args:
-        patience: How many seconds a request may take to arrive.
-    """
+    """Create the HTTP protocol of one server, in which a request may take so many seconds."""
     waiting: dict[Any, asyncio.TimerHandle] = {}
 
     class TimedProtocol(H11Protocol):

@@ -96,14 +96,9 @@ def _collect_numbers(query: Query, now: int, rate: float | None) -> dict[str, fl
 
 
 def list_newest(batch: Batch, most: int) -> list[dict[str, Any]]:
-    """Return the newest rows of a batch from all shards, as values that JSON can hold.
+    """Return the ``most`` newest rows of a batch, the newest last, as values that JSON can hold.
 
-    Args:
-        batch: The batch.
-        most: The largest number of rows.
-
-    Returns:
-        The rows, the newest last; times are milliseconds.
+    Times are milliseconds.
     """
     rows = batch.rows.take_last(most)
     if not len(rows):

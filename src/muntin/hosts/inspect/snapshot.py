@@ -70,14 +70,7 @@ class StateSnapshot(ABC):
 
     @abstractmethod
     def read_manifests(self, batch: int | None = None) -> dict[int, str]:
-        """Read the manifest of each shard as text, by the shard's number in the store.
-
-        Args:
-            batch: A batch that is still stored; by default the one of this snapshot.
-
-        Raises:
-            OptionError: When nothing was written yet, or the batch isn't stored any more.
-        """
+        """Read the manifest of each shard as text, by number, of this batch or another."""
 
     @abstractmethod
     def read_blobs(
@@ -91,11 +84,7 @@ class StateSnapshot(ABC):
 
     @abstractmethod
     def read_written_since(self, since: int) -> dict[int, list[bytes]]:
-        """Read the blobs that were written after a batch, by the shard's number.
-
-        Raises:
-            OptionError: When the state store keeps no changes.
-        """
+        """Read the blobs that were written after a batch, by the shard's number."""
 
     @abstractmethod
     def check_batch(self, option: str, batch: int) -> int:

@@ -155,12 +155,7 @@ def translate_name(name: str) -> str | None:
 
 
 def entry(kind: str = "", **properties: Any) -> Callable[[Factory], Factory]:
-    """Register the aggregate that a function returns.
-
-    Args:
-        kind: Its name in specs; by default the function's name.
-        **properties: Attributes of its ``Entry``.
-    """
+    """Register the aggregate that a function returns, with the properties of its ``Entry``."""
 
     def register(make: Factory) -> Factory:
         name = kind or make.__name__
@@ -173,12 +168,9 @@ def entry(kind: str = "", **properties: Any) -> Callable[[Factory], Factory]:
 def over_distinct(
     other: Callable[..., Aggregate], accepts: Rule, names: tuple[str, ...] = ()
 ) -> Callable[[Factory], Factory]:
-    """Register an aggregate that applies another one to the distinct values.
+    """Register an aggregate that applies another one to the distinct values, which need an order.
 
-    Args:
-        other: The function of the other aggregate.
-        accepts: The types of columns that it accepts; distinct values need an order.
-        names: Its own names in SQL, in capitals, besides ``other(DISTINCT column)``.
+    ``names`` are its own names in SQL, in capitals, besides ``other(DISTINCT column)``.
     """
     inner = ENTRIES[other.__name__]
 

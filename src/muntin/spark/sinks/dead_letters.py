@@ -29,11 +29,7 @@ class DeadLetters:
         self._begun = False
 
     def keep(self, spark: SparkSession, batches: Sequence[Batch]) -> int:
-        """Write the unwritable rows of a batch, and replace those of an earlier attempt.
-
-        Returns:
-            The number of rows.
-        """
+        """Replace the unwritable rows of earlier attempts at a batch, and return their number."""
         if not batches:
             return 0
         first, self._begun = not self._begun, True

@@ -80,12 +80,8 @@ class WindowShape:
         """Return the selected columns of emissions.
 
         An emission that doesn't meet ``HAVING`` becomes a retraction if an earlier one of its
-        window may have met it.
-
-        Args:
-            frame: The emissions.
-            beside: Columns that stay unchanged. The first one is null in emissions, and in no other
-                row.
+        window may have met it. The columns ``beside`` stay unchanged; the first is null in
+        emissions only.
         """
         for table in self.tables:
             frame = table.of_frame(frame, beside)
@@ -174,14 +170,7 @@ class PairShape:
     def of(
         cls, joining: Joining, spec: JoinSpec, left: Sequence[str], right: Sequence[str]
     ) -> PairShape:
-        """Return the select list of a join.
-
-        Args:
-            joining: The join as the user wrote it.
-            spec: The join, with the frames' own column names.
-            left: The columns of the left side.
-            right: The columns of the right side.
-        """
+        """Return the select list of a join, whose spec has the frames' own column names."""
         return cls(joining.columns, joining.where, PairColumns.of(joining, spec, left, right))
 
     @property

@@ -131,12 +131,7 @@ class Input:
         return rows.select(*asked, *passed)
 
     def columns(self) -> Sent:
-        """Return the frame's columns by name, once the options have been checked against them.
-
-        Raises:
-            OptionError: When the time, the clock or the offset isn't a column of a fitting type, or
-                a column has a name that can't be asked for.
-        """
+        """Return the frame's columns by name, once the options have been checked against them."""
         _check_names(self.frame)
         if self.time is not None:
             if self.computed_time is None:
@@ -241,11 +236,7 @@ class OperatorInput:
         return replace(self, sent=sent)
 
     def with_clocks(self, spec: InputSpec) -> OperatorInput:
-        """Return the input with a clock for each partition, unless the query sets other clocks.
-
-        Raises:
-            OptionError: When the query asks for clocks that the input can't have.
-        """
+        """Return the input with a clock for each partition, unless the query sets other clocks."""
         check_clocks(spec, self.input.frame.columns, results=self.input.upstream is not None)
         one_clock = spec.time is None or bool(spec.clocks) or spec.watermark == BY_GREATEST
         clocked = replace(self, partitions=not one_clock)
@@ -391,14 +382,6 @@ def check_ticks(emitted: DataFrame, checkpoint: str, specs: Sequence[QuerySpec] 
 
     Ticks are a source of their own, and Spark resumes from a checkpoint only with the same number
     of sources. Its own error wouldn't name the option that changed.
-
-    Args:
-        emitted: The output of the query's shards.
-        checkpoint: The folder.
-        specs: The query; for a chain, the queries of all operators as Spark numbers them.
-
-    Raises:
-        SpecChangedError: When only one of the two has ticks.
     """
     had_ticks = _has_stored_ticks(emitted, checkpoint)
     if had_ticks is None or had_ticks == (has_ticks := reads(emitted, TICK_SOURCE)):

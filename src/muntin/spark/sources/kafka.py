@@ -37,19 +37,9 @@ _LOG = logging.getLogger(__name__)
 
 
 def read_topics(topics: KafkaTopics, spark: SparkSession, *, streaming: bool) -> DataFrame:
-    """Return the messages of topics as a DataFrame.
+    """Return the messages of topics, with the columns of their payloads, as a DataFrame.
 
-    Args:
-        topics: The topics.
-        spark: The session.
-        streaming: Whether to return a stream; otherwise the messages that the topics hold now.
-
-    Returns:
-        The messages, with the columns of their payloads.
-
-    Raises:
-        SettingError: When Spark's Kafka connector can't be provided.
-        SourceError: When the schema registry doesn't know the topic, or doesn't answer.
+    Without ``streaming`` it has the messages that the topics hold now.
     """
     described = topics.with_registered_schema()
     if judge_columns(described):

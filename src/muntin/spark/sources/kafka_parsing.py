@@ -23,12 +23,8 @@ def parse_rows(
 ) -> DataFrame:
     """Return the connector's rows with their payloads as columns.
 
-    Args:
-        frame: The rows of Spark's connector.
-        form: The format of payloads.
-        columns: The columns of a payload; ``None`` where it stays bytes or has a schema.
-        schema: The Avro schema.
-        several: Whether there are several topics, so that a partition is named with its topic.
+    Payloads without ``columns`` stay bytes or have an Avro schema. With ``several`` topics, a
+    partition is named with its topic.
     """
     # Kafka stores -1 for a message without a timestamp.
     at = F.col("timestamp")

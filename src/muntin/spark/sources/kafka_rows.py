@@ -107,12 +107,8 @@ class _Reader:
     ) -> Sequence[InputPartition]:
         """Return the ranges as the partitions of a batch, with those that the next one will have.
 
-        Args:
-            ranges: The ranges of the batch.
-            now: The batch's wall clock, microseconds.
-            ids: Ids of the topics.
-            backlog: Whether each partition has more messages than the batch reads.
-            next_ranges: The ranges of the next batch, as far as they are certain.
+        ``now`` is the batch's wall clock, microseconds. ``backlog`` says which partitions have more
+        messages than the batch reads; ``next_ranges`` has the next ranges that are certain.
         """
         if not ranges:
             return []

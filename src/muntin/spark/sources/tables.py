@@ -25,11 +25,7 @@ _FIXED = {"rate", "rate-micro-batch", "kafka", "socket"}
 
 
 def read_table(spark: SparkSession, table: DeclaredTable, around: Surroundings) -> DataFrame:
-    """Return the rows of a table.
-
-    Raises:
-        OptionError: When an option of the table doesn't exist, or has an invalid value.
-    """
+    """Return the rows of a table, whose options are checked."""
     table = replace(table, options=around.options(table))
     check_reader(table)
     connector, options = translate_options(table)
