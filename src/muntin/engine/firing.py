@@ -40,8 +40,6 @@ class BatchClock:
         after: The latest window that has ended now.
         closed_before: The latest window that was closed when the batch began.
         closed_after: The latest window that is closed now.
-        wall: The wall clock now, microseconds.
-        last_wall: The wall clock of the batch before; ``None`` for the first batch.
         ends_run: Whether the run ends, so that windows that wait for the wall clock emit now.
     """
 

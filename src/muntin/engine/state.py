@@ -34,10 +34,8 @@ class State:
 
     Attributes:
         watermark: The watermark in force, microseconds; ``None`` before the first message.
-        wall: The wall clock of the last step, microseconds.
         counts: Messages so far: ``seen``, ``counted``, ``filtered``, and rejected by reason.
         stored: The runs of each table as the manifest lists them.
-        tables: The tables that are open.
         taken: The source offsets taken so far, by input; empty if it has no offsets.
         extra: Other values that the kind of shard stores; plain JSON.
         partitions: The stores of the partitions, if each is an axis of its own.

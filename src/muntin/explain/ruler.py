@@ -45,8 +45,6 @@ class Bar:
     """One window over the ruler.
 
     Attributes:
-        start: Its start.
-        end: Its end.
         silence: Where inactivity begins, in a session.
         label: A text after the bar.
     """
@@ -66,8 +64,6 @@ class Picture:
         ticks: The labelled positions below them.
         edges: The edges of panes.
         messages: The positions of messages, above the windows.
-        axis: The axis of the positions.
-        note: A remark below.
     """
 
     bars: tuple[tuple[Bar, ...], ...]

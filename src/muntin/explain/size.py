@@ -34,8 +34,6 @@ class Load:
 
     Attributes:
         panes: Number of panes per key.
-        rows: Number of rows of state.
-        row_bytes: Bytes per row of state.
         emitted: Results per second.
     """
 

@@ -26,14 +26,10 @@ class Circumstances:
     """Facts about a query that its spec doesn't have.
 
     Attributes:
-        shards: The number of shards, if known.
         columnar: Whether the workers read the input's files themselves, if known.
-        rates: The expected input, if known.
         never_late: Why the event times can't be late, if they can't.
         where: The condition on messages.
         having: The condition on emissions.
-        source: The input.
-        target: The output.
         nullable: The columns of the input that may be NULL.
         local: Whether the query runs in one process, without Spark.
     """

@@ -26,7 +26,6 @@ class Clocks:
 
     Attributes:
         watermark: The watermark, microseconds; ``None`` before the first message.
-        wall: The wall clock of its last batch.
         counts: Messages so far, by what became of them.
         times: The times of the input's clocks, the slowest first, where it has several.
         held_by: The clock that holds the watermark back, if one does.

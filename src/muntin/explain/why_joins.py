@@ -15,7 +15,6 @@ class SideSeen:
     """The state of one side of a join for one key.
 
     Attributes:
-        watermark: The side's watermark; ``None`` before its first message.
         kept_from: The first position that is kept; ``None`` if all are.
         positions: The positions of the key's kept messages.
         waiting: The positions of messages that wait for their trigger policy.

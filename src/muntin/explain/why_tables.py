@@ -19,10 +19,8 @@ class TableSeen:
 
     Attributes:
         words: A description of the table.
-        windows: The table's windows, if it has any.
         expires: How long after its end a window is kept; ``None`` for forever.
         watermark: The table's watermark; ``None`` before the first write.
-        entries: The entries of the key.
     """
 
     words: str

@@ -54,11 +54,7 @@ class Interrupted(SystemExit, KeyboardInterrupt):
 
 
 class Interruption:
-    """A signal that may arrive while the program waits for a query.
-
-    Attributes:
-        signal: The number of the signal; ``None`` while none has arrived.
-    """
+    """A signal that may arrive while the program waits for a query."""
 
     def __init__(self) -> None:
         self.signal: int | None = None

@@ -119,12 +119,10 @@ class Holder:
     """The process that runs a query.
 
     Attributes:
-        host: The name of its machine.
         process: The process id on that machine.
         started: The time at which the query started, in ISO 8601.
         machine: The boot and the process namespace that ``process`` belongs to.
         birth: The start time of the process in ticks since the boot; empty where it isn't known.
-        nonce: A random text that distinguishes this lease from any other.
         renewed: The time of the last renewal, seconds since the epoch.
     """
 
@@ -180,8 +178,6 @@ class Lease:
     """The lease of a running query, which a thread renews until it is released.
 
     Args:
-        file: The file of the lease.
-        holder: This process.
         checks_file: Whether the file is cheap enough to read in each batch.
     """
 

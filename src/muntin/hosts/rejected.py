@@ -23,7 +23,6 @@ class UpstreamLayout(Generic[ColumnType]):
 
     Attributes:
         kinds: The types of its columns, by name; the last two are the reason and the watermark.
-        joins: Whether it is a join.
         has_join: Whether it is a join or has one upstream.
         depth: The number of windows of the chain that its results have passed.
         before: The number of windows of the chain that its messages have passed.

@@ -51,7 +51,6 @@ class Seed:
 
     Attributes:
         identity: The text by which sinks tell the query from others.
-        committed: The last commit.
         planned: A batch that was planned after it, and that sinks may have.
     """
 

@@ -21,8 +21,6 @@ class Cumulating(ByNumber):
     Attributes:
         size: Length of the longest window.
         step: Distance between two ends; it divides the size.
-        origin: Start of window 0.
-        axis: The axis that all three are measured on.
 
     Window ``k`` ends ``(k + 1) * step`` after the origin, and starts at the last multiple of the
     size before that. There is one pane per step.

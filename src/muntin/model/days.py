@@ -31,7 +31,6 @@ class Days(ByNumber):
 
     Attributes:
         grid: The windows counted in days; day 0 is 1970-01-01.
-        zone: The time zone, by its IANA name.
         shift: Local time at which a day begins, microseconds after midnight.
 
     Panes and windows are numbered as those of the grid. A day begins at the first instant with its
@@ -197,7 +196,6 @@ class Hours(Days):
 
     Attributes:
         grid: The windows counted in parts; part 0 begins 1970-01-01.
-        zone: The time zone, by its IANA name.
         shift: Local time at which the first part of a day begins, microseconds after midnight.
         part: Length of a part, microseconds; it divides a day.
 

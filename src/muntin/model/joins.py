@@ -84,11 +84,7 @@ LARGE = 3_600_000_000
 
 @dataclass(frozen=True)
 class Side(InputSpec):
-    """One input of a join; its policies define when messages enter the join.
-
-    Attributes:
-        windows: The windows of this side, if it has any.
-    """
+    """One input of a join; its policies define when messages enter the join."""
 
     windows: Uniform | None = None
     firing: Firing = field(default=Firing(early=Each(), late=Each()), kw_only=True)
@@ -117,8 +113,6 @@ class JoinSpec(QuerySpec):
     """One windowed join.
 
     Attributes:
-        left: The left input.
-        right: The right input.
         bound: The condition on the positions of partners.
         how: The kind of join, which decides whether messages are emitted without a partner, or once
             for all of their partners.

@@ -31,7 +31,6 @@ class Sessions(Moving):
             without the key. It is 0 if each message has its own gap; the last position of a session
             is then the greatest position that one of its messages, with its gap, extends to.
         closed: ``both`` if messages exactly a gap apart share a session, ``left`` if they don't.
-        axis: The axis that the gap is measured on.
         by: The column of each message's own gap, microseconds or a duration; ``None`` if messages
             have none.
         longest: The longest duration of a session, from its first message on; ``None`` for any.

@@ -23,7 +23,6 @@ class Sliding(Moving, ByNumber):
 
     Attributes:
         size: Distance of the first and the last position of a window; both belong to it.
-        axis: The axis that the size is measured on.
         closed: The ends that belong to a rolling window; ``None`` for sliding windows.
 
     On the time axis every event time ``t`` has the window ``[t - size, t]``, and, if a message of

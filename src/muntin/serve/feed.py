@@ -43,9 +43,6 @@ class Subject:
     """A query that the page shows.
 
     Attributes:
-        name: The query's name.
-        tiles: Its numbers.
-        charts: Its charts.
         keys: The key columns of its windows.
         columns: All columns of its windows; empty if it has none.
         kinds: How to show columns of its windows: ``time`` (milliseconds) or ``count`` (with

@@ -28,7 +28,6 @@ class Surroundings:
 
     Attributes:
         settings: The values of ``--set``.
-        environment: The variables of references.
         keeps_secrets: Whether references of secrets stay, for the processes that use them.
     """
 

@@ -133,7 +133,6 @@ class TableSink(ABC):
     """A sink that stores rows in a table: the newest of each identity, or all of them by batch.
 
     Args:
-        table: The table.
         history: Another table that keeps every row with an identity.
         identify: Returns a name for a table that is unique among all sinks.
     """

@@ -71,7 +71,6 @@ class UnwritableRows:
     """Rows of one output of a batch that its sink couldn't store.
 
     Attributes:
-        output: The kind of the rows.
         tables: The rows as JSON, each with its sink and the reason.
         frames: The rows in the same form, as frames of the host.
     """

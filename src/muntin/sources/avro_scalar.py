@@ -23,12 +23,7 @@ _LONG, _INT = (-(2**63), 2**63), (-(2**31), 2**31)
 
 
 class AvroReader:
-    """One message, and the position of its next value.
-
-    Args:
-        data: Bytes of the message.
-        skip: Number of bytes before its record.
-    """
+    """One message, and the position of its next value."""
 
     def __init__(self, data: bytes, skip: int) -> None:
         self.data = data

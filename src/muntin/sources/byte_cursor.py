@@ -53,7 +53,6 @@ class ByteCursor:
         end: Positions where they end.
 
     Attributes:
-        bytes: All bytes, as an array.
         bad: Marks the malformed messages.
         field: Number of the column that is read now; -1 for none.
         faults: The column at which each message was marked.

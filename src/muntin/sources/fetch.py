@@ -45,10 +45,6 @@ class FetchProgress:
     """The progress of fetching one range.
 
     Attributes:
-        topic: Topic of the range.
-        partition: Partition of the range.
-        start: Next offset to fetch.
-        end: Offset after the last one of the range.
         batches: Fetched batches that weren't taken yet, without control batches.
         wanted: Number of bytes to ask for.
     """

@@ -153,13 +153,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class CsvFiles:
-    """CSV files.
-
-    Attributes:
-        columns: Declared columns, if any.
-        header: Whether the first line of a file names its columns.
-        zone: Time zone of times that have none.
-    """
+    """CSV files."""
 
     columns: dict[str, pl.DataType] | None
     header: bool
@@ -191,12 +185,7 @@ class CsvFiles:
 
 @dataclass(frozen=True)
 class JsonLines:
-    """Files of JSON objects, one per line.
-
-    Attributes:
-        columns: Declared columns, if any.
-        zone: Time zone of times that have none.
-    """
+    """Files of JSON objects, one per line."""
 
     columns: dict[str, pl.DataType] | None
     zone: SessionZone

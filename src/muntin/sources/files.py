@@ -44,8 +44,6 @@ class ListedFile(NamedTuple):
 
     Attributes:
         time: Time of its last modification, in nanoseconds.
-        path: Path of the file.
-        size: Size in bytes.
     """
 
     time: int

@@ -34,7 +34,6 @@ class JsonPayloads:
 
     Attributes:
         columns: Names and types of the columns to return; other members are skipped.
-        zone: Time zone of times that have none.
     """
 
     columns: dict[str, pl.DataType]

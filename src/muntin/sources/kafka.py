@@ -56,18 +56,13 @@ class KafkaTopics:
     It is a `Source` of the local host. Spark reads the same description.
 
     Attributes:
-        servers: `host:port`, several with commas.
-        topics: Names of the topics.
         columns: Names and types of a payload; `None` for bytes, or if a schema has them.
         form: Format of payloads.
         reader_schema: Avro schema to read by, if there is one.
         starting: Position where a new query begins.
-        headers: Whether the column `headers` is read.
         per_batch: Maximum of messages in a batch.
         bytes_per_batch: Approximate maximum of bytes in a batch; `None` for the host's default.
         reader: Reader that the user requested, if any.
-        registry: Schema registry, if there is one.
-        message: Protobuf message, if payloads are in Protobuf.
         options: Further options of Kafka's clients or of Spark's connector.
         patience: How long brokers may be away, in seconds.
         group: Consumer group to which offsets are committed.

@@ -42,11 +42,9 @@ class Topics:
     """The topics to read, and the options of reading them.
 
     Attributes:
-        names: Names of the topics.
         starting: ``earliest``, ``latest``, ``group``, a time in milliseconds since the epoch, or
             offsets by topic and partition.
         per_batch: Approximate messages per batch; ``None`` for all that exist.
-        client: Settings of librdkafka.
         lossy: Whether to continue if messages were deleted before they were read.
         patience: How long brokers may be away, in seconds.
         group: The consumer group to which offsets are committed, if any.

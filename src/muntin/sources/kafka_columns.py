@@ -44,10 +44,8 @@ class KafkaReader:
     """Reads ranges as columns.
 
     Attributes:
-        client: Settings of librdkafka.
         payload: Decoder of payloads; ``None`` if they stay bytes.
         wanted: Columns to return in this order, with the types that Spark has.
-        flags: Adds the columns by which messages are judged.
         lossy: Whether to continue if messages were deleted before they were read.
         malformed_flag: Name of a boolean column that marks malformed messages, if one is wanted.
         has_partition_names: Whether messages carry the name of their partition.

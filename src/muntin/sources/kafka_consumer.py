@@ -78,10 +78,7 @@ class Columns:
     """Messages of one partition, as a list for each of their fields.
 
     Attributes:
-        topic: The topic.
-        partition: The partition.
         lists: Values of each field, by the name of its confluent_kafka method.
-        count: Number of messages.
         size: Bytes of their keys and payloads, if these are among the fields.
     """
 

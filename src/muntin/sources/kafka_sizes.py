@@ -29,11 +29,7 @@ _FAR_BELOW = 3
 
 
 class MessageSizes:
-    """Estimates the sizes of messages, and cuts ranges that have too many bytes.
-
-    Args:
-        client: Settings of librdkafka.
-    """
+    """Estimates the sizes of messages, and cuts ranges that have too many bytes."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
         self._client = client

@@ -19,7 +19,6 @@ class TopicWatch:
     """Checks, in a worker, that topics are those that a batch was planned for.
 
     Args:
-        client: Settings of librdkafka.
         ids: The ids of the batch's topics, as far as the brokers gave them.
         patience: How long brokers may be away, seconds.
     """

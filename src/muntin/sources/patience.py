@@ -24,7 +24,6 @@ class Patience:
 
     Attributes:
         server: Name of the server in messages, for example ``Kafka at localhost:9092``.
-        seconds: How long it may be away, in seconds.
         retries: Number of failed attempts since its last answer.
     """
 

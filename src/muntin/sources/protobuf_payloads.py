@@ -43,8 +43,6 @@ class ProtobufPayloads:
     """Decodes messages of one type.
 
     Attributes:
-        message: Type of the messages.
-        columns: Names and types of the columns to return.
         registered: Whether each message has the prefix of a registry's serializers.
     """
 

@@ -44,14 +44,11 @@ class RecordBatch:
     """One batch.
 
     Attributes:
-        base: First offset of the batch.
         last: Last offset; records may have been removed.
-        count: Number of records.
         time: Timestamp that those of the records are relative to, in milliseconds.
         append_time: Timestamp of the broker for all records, if it sets them.
         producer: Producer of a transaction; otherwise ``None``.
         control: Whether it holds a transaction's marker instead of messages.
-        body: Decompressed records.
     """
 
     base: int
@@ -85,11 +82,8 @@ class Records:
     """Decoded records as columns.
 
     Attributes:
-        offsets: Offset of each record.
         timestamps: Timestamp of each in milliseconds; -1 for none.
         append_time: Whether the timestamp of each is the broker's.
-        keys: The keys.
-        values: The values.
         header_counts: How many headers each has.
         header_starts: Position of each record's headers in the buffer of the values.
     """

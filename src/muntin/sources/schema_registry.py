@@ -42,7 +42,6 @@ class Registry:
 
     Attributes:
         url: Address, which may have a user and a password, or references to them.
-        patience: How long it may be away before the query fails, in seconds.
     """
 
     url: str = field(repr=False)

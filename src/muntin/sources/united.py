@@ -20,10 +20,6 @@ class UnitedSource:
 
     The columns have the names of the first source. Rows are read source by source within a batch,
     so their order of arrival isn't defined.
-
-    Args:
-        parts: The sources.
-        schema: The columns.
     """
 
     ordered = False

@@ -54,9 +54,6 @@ class QueryEnd:
     Args:
         query: The query, which has been started.
         finish: A function that is called when the query has ended, before waiting callers return.
-
-    Attributes:
-        error: The error of the query, if it failed.
     """
 
     def __init__(self, query: StreamingQuery, finish: Callable[[QueryEnd], None]) -> None:

@@ -122,10 +122,7 @@ class _Line:
     """The offset of a source in a checkpoint of Spark.
 
     Attributes:
-        spark: The session.
-        folder: The checkpoint.
         number: The number of the source.
-        text: The offset.
     """
 
     spark: SparkSession

@@ -57,12 +57,7 @@ def _twice(name: str, whose: str, columns: Sequence[str]) -> OptionError:
 
 @dataclass(frozen=True)
 class TableBeside:
-    """A table that is looked up for the results of windows.
-
-    Attributes:
-        lookup: The columns that must be equal.
-        frame: The table.
-    """
+    """A table that is looked up for the results of windows."""
 
     lookup: WindowLookup
     frame: DataFrame

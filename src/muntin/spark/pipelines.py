@@ -26,11 +26,7 @@ from muntin.sql.expression_types import parse_ddl_columns, parse_shape
 
 
 class SparkPipelines(PipelineHost[Any]):
-    """Builds the queries of pipelines on Spark.
-
-    Args:
-        spark: The session.
-    """
+    """Builds the queries of pipelines on Spark."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark

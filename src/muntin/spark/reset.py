@@ -21,7 +21,6 @@ class _ResetCheckpoint(Checkpoint):
     """The state of an operator, with other manifests than the stored ones.
 
     Args:
-        opened: The state.
         manifests: The manifests, in the order of the shards.
     """
 

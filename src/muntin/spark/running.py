@@ -96,7 +96,6 @@ class ProgressRecord:
 
     Args:
         spark: A session with a JVM of its own.
-        checkpoint: The folder.
         specs: The query; for a chain, the queries of all operators as Spark numbers them.
     """
 

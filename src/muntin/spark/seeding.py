@@ -136,10 +136,8 @@ class SeededOperator:
     """The state of one operator in a seed; implements `OperatorState`.
 
     Attributes:
-        spark: The session.
         path: The file of blobs.
         operator: The number of the operator, counted from the last one.
-        seed: The seed.
     """
 
     spark: SparkSession

@@ -30,7 +30,6 @@ class Cuts:
     Attributes:
         number: The number of each cell's session, in order; -1 for cells outside of sessions.
         last: The last position of each session, as ``Sessions`` counts it.
-        end: The end of each session as it is emitted.
     """
 
     number: IntArray

@@ -32,9 +32,7 @@ class ObservedBatch:
     """A batch on the live page.
 
     Attributes:
-        batch: Its number.
         at: The time at which it was written, milliseconds since the epoch.
-        numbers: Figures by name.
         phases: The time of each part of the last batch, milliseconds.
         rejected: The number of messages rejected so far, by reason.
         windows: Some of the windows that emitted, the newest last.

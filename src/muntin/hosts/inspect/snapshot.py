@@ -30,8 +30,6 @@ class StateView:
 
     Attributes:
         schema: The columns of the view, in the host's terms.
-        empty: An empty frame with all columns.
-        identity: The columns that identify a row.
         list_blobs: Returns the numbers of the blobs that the view needs of a shard.
         read_rows: Returns the rows of a shard from its manifest and these blobs.
         order: The columns by which rows are sorted; without any, rows stay in the shards' order.
@@ -60,7 +58,6 @@ class StateSnapshot(ABC):
         folder: The folder, as the caller wrote it.
         batch: The batch that is read; later commits don't change it.
         oldest: The oldest batch that can be read.
-        newest: The newest batch when the snapshot was opened.
     """
 
     folder: str

@@ -46,7 +46,6 @@ class Aggregate(JsonDataclass):
     """One aggregate of a query.
 
     Attributes:
-        kind: The function, for example ``"sum"``.
         column: The column that it reads; ``None`` for ``count()`` without a column.
         by: The ordering column of ``arg_min`` and ``arg_max``.
         options: Figures of the function, for example ``(("q", 0.95),)``, in a fixed order.

@@ -43,7 +43,6 @@ class Route:
     """A topic's events, partitioned in one way.
 
     Attributes:
-        topic: The topic.
         by: The key to partition by; ``None`` is the events' own key.
         agents: The agents that read this partitioning.
         first: Whether it is the topic's first route, which rejects malformed values.

@@ -115,7 +115,6 @@ class SparkUpstream(UpstreamOperator):
     """An operator whose results another one takes.
 
     Attributes:
-        plan: Its plan.
         steps: The transformations of its results, in order.
         full: Whether only its full emissions count; the others are filtered out.
         newest: Whether the next operator replaces a row by any later one, so that retractions are

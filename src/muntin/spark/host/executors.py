@@ -55,7 +55,6 @@ class Answer:
 
     Attributes:
         task: The task that asked it.
-        python: The interpreter.
         modules: The version of each module; ``None`` where it is missing.
         build: A fingerprint of muntin's modules there; empty where muntin is missing.
         unresolved: The references that mean nothing there.
@@ -76,7 +75,6 @@ class Executors:
     """The workers that a query may run on.
 
     Args:
-        spark: A session.
         folders: Folders that the query writes: its checkpoint, and those of its sinks.
         modules: More modules that its tasks import.
         references: References to secrets that its tasks look up.

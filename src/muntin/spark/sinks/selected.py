@@ -42,9 +42,7 @@ class WindowShape:
     """A select list over the emissions of windows.
 
     Attributes:
-        columns: The columns, in order.
         having: The condition of ``HAVING``; ``None`` selects every firing.
-        identity: The columns that identify a window.
         accumulate: Whether an emission has the whole result.
         retracts: Whether windows may vanish.
         tables: The tables that are looked up for each firing.
@@ -115,7 +113,6 @@ class EachShape:
     """A select list over the single messages that a window ends with.
 
     Attributes:
-        columns: The columns, in order.
         having: The condition of ``HAVING``; ``None`` selects every row.
         identity: The columns that identify a row together with its window's bounds.
         tables: The tables that are looked up for each row.

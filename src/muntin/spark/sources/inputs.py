@@ -63,9 +63,6 @@ class Input:
     """A DataFrame and the options by which its messages are read.
 
     Attributes:
-        frame: The input.
-        time: The name of the event time, if there is one.
-        where: The condition that a message must meet to be read.
         clock: The column of a message's arrival time, in place of the machine's clock.
         max_ahead: How far ahead of the clock a message may be, microseconds; ``None`` is any.
         offset: The columns of a message's partition and of its offset in it.
@@ -202,9 +199,7 @@ class OperatorInput:
     """An input of an operator, with the columns that Spark sends to the workers.
 
     Attributes:
-        input: The DataFrame and its options.
         sent: The columns sent of each message, by name.
-        time: The column that holds the event time as Spark sends it; ``None`` where there is none.
         used: The columns that the operator computes with: a message is malformed where the text in
             one of them isn't UTF-8.
         name: The input's name: the side of a join or the topic; else the empty text.

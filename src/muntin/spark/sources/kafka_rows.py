@@ -74,9 +74,6 @@ class _Reader:
     """Plans ranges on the driver; ``read`` runs in a worker.
 
     Args:
-        topics: The topics.
-        task: The function of a task.
-        tasks: The number of tasks.
         run: Name of the source in this run of its query, if workers read the next batch's ranges.
     """
 

@@ -151,7 +151,6 @@ class ParquetReader:
     Attributes:
         schema: The columns to read, with the types that Spark would send.
         root: The folder below which folders named ``name=value`` are columns, if there is one.
-        flags: The flags that are added to each message.
     """
 
     schema: dict[str, pl.DataType]

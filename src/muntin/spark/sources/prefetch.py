@@ -40,9 +40,6 @@ class PrefetchFolder:
 
     The worker that reads ranges holds a lock while it does, and stores the number of frames at the
     end.
-
-    Args:
-        folder: The folder; it is created when frames are stored.
     """
 
     def __init__(self, folder: Path) -> None:

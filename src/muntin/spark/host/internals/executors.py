@@ -29,7 +29,6 @@ class Executor:
 
     Attributes:
         name: Its number in the session, as Spark writes it.
-        host: The machine.
         cores: The number of tasks that it runs at a time.
     """
 
@@ -45,7 +44,6 @@ class Attempt:
     Attributes:
         task: Its number in the session.
         executor: The name of the executor that ran it.
-        host: The executor's machine.
         error: The error that it ended with, if it failed.
     """
 

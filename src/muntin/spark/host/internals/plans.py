@@ -16,7 +16,6 @@ class PlannedSource:
     """A source of a plan.
 
     Attributes:
-        name: The name of the source, as in ``format(…)``.
         options: Its options, by names in lower case.
         schema: Its columns, as Spark writes a schema as JSON.
     """
