@@ -17,8 +17,12 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from muntin.model.references import resolve_all
-from muntin.sources.connection_pool import ConnectionPool
-from muntin.sources.kafka_connection import Connection, ConnectionSettings, FetchError
+from muntin.sources.kafka_connection import (
+    Connection,
+    ConnectionPool,
+    ConnectionSettings,
+    FetchError,
+)
 from muntin.sources.kafka_consumer import PartitionName
 from muntin.sources.record_batches import (
     Aborted,

@@ -10,8 +10,11 @@ import os
 import socket
 import ssl
 import struct
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 _TIMEOUT = 30.0
 # The size limit of an answer, in bytes. Servers of other protocols seem to announce gigabytes.
@@ -199,3 +202,28 @@ class Connection:
         server = hmac.digest(hmac.digest(salted, b"Server Key", digest), message, digest)
         if not hmac.compare_digest(answer, b"v=" + base64.b64encode(server)):
             raise FetchError("the broker doesn't know the password")
+
+
+Connected = TypeVar("Connected")
+
+
+class ConnectionPool(Generic[Connected]):
+    """Connections by the name of where they lead; those that were returned are lent again."""
+
+    def __init__(self) -> None:
+        self.idle: dict[str, list[Connected]] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def lend(self, name: str, connect: Callable[[], Connected]) -> Iterator[Connected]:
+        """Lend a connection; ``connect`` creates one if all others are in use."""
+        with self._lock:
+            idle = self.idle.setdefault(name, [])
+            connection = idle.pop() if idle else None
+        if connection is None:
+            connection = connect()
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                idle.append(connection)

@@ -1,4 +1,4 @@
-"""Refuses mistyped settings for security, which Spark would ignore."""
+"""Refuses mistyped settings for security, which Spark would ignore, and hides secrets in plans."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from pyspark.sql import SparkSession
+
 from muntin.model.errors import SettingError
+from muntin.model.secrets import FOR_SPARK
 
 _NAMES = """
 spark.authenticate spark.authenticate.secret spark.authenticate.secret.file
@@ -52,3 +55,16 @@ def refuse_mistyped(names: Iterable[str]) -> None:
         if near := get_close_matches(plain.lower(), folded, 1, _LIKENESS):
             right = folded[near[0]]
             raise SettingError(f"{name} isn't a setting of Spark. Did you mean {right}?")
+
+
+REDACTION_SETTING = "spark.sql.redaction.options.regex"
+
+
+def hide_secrets(spark: SparkSession) -> None:
+    """Have Spark hide the values of options that are secrets.
+
+    By default it hides passwords and tokens, but prints private keys.
+    """
+    pattern = spark.conf.get(REDACTION_SETTING, None) or ""
+    if FOR_SPARK not in pattern:
+        spark.conf.set(REDACTION_SETTING, f"{pattern}|{FOR_SPARK}" if pattern else FOR_SPARK)

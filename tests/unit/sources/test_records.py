@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.sources import records
-from muntin.sources.records import read_text_records, split_records
+from muntin.sources.file_formats import read_text_records, split_records
 
 FIELDS = st.text(st.sampled_from('a,"\n\\é'), max_size=4)
 
