@@ -68,7 +68,7 @@ class BatchClock:
             edges = find_edges(watermark, grace, reopened)
             if edges is None:
                 return -MAX_WINDOW, -MAX_WINDOW
-            return windows.ended(edges[0]), windows.ended(edges[1])
+            return windows.last_ended(edges[0]), windows.last_ended(edges[1])
 
         (closed_before, before), (closed_after, after) = map(find_last, watermarks)
         return cls(
@@ -148,7 +148,7 @@ def update_first_whole(state: State, spec: WindowSpec, windows: Uniform) -> int 
         return first_whole
     old_retention = WindowSpec.from_dict(written_spec).firing.retention
     if old_retention < spec.firing.retention:
-        candidate = windows.ended(watermark - old_retention) + 1
+        candidate = windows.last_ended(watermark - old_retention) + 1
         first_whole = candidate if first_whole is None else max(candidate, first_whole)
         state.extra[_FLOOR] = first_whole
     return first_whole

@@ -182,7 +182,7 @@ def read_look_backs(
     assert isinstance(windows, Trailing)
     if watermark is None:
         return []
-    last = windows.ended(watermark)
+    last = windows.last_ended(watermark)
     rows = _select_key([decode_frame(blobs[number]) for number in named["cells"]], spec, key)
     seen = []
     for window in range(last - len(windows.sizes) + 1, last + 1):
@@ -358,6 +358,6 @@ def _stage(
     if ended:
         return "closed"
     windows = spec.uniform_windows
-    if edges is None or position > windows.ended(edges[1]):
+    if edges is None or position > windows.last_ended(edges[1]):
         return "current"
-    return "past" if position > windows.ended(edges[0]) else "closed"
+    return "past" if position > windows.last_ended(edges[0]) else "closed"

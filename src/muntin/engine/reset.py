@@ -129,7 +129,7 @@ def _reopen(
         revision=revision,
     ).write(extra)
     # A reader of the state must not take what is left of expired windows for whole ones.
-    floor = min(first, windows.ended(watermark - firing.retention) + 1)
+    floor = min(first, windows.last_ended(watermark - firing.retention) + 1)
     extra[_FLOOR] = max(floor, extra.get(_FLOOR, floor))
 
 
@@ -144,7 +144,7 @@ def _find_end(windows: Uniform, window: int) -> int:
         return window + windows.reach
     end = windows.end(window)
     # The last position of a sliding window belongs to it.
-    return end if windows.ended(end) >= window else end + 1
+    return end if windows.last_ended(end) >= window else end + 1
 
 
 class WholeFrom(NamedTuple):
@@ -189,7 +189,7 @@ def count_open_again(
     if not frames:
         return 0
     rows = pl.concat(frames, how="diagonal_relaxed")
-    low, high = find_first_opened(windows, to), windows.ended(watermark)
+    low, high = find_first_opened(windows, to), windows.last_ended(watermark)
     keys = [name for name in rows.columns if name[0] == "k" and name[1:].isdigit()]
     if is_session:
         newest = rows.unique([*keys, columns.FIRST], keep="last", maintain_order=True)

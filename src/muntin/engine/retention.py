@@ -136,5 +136,5 @@ def find_first_whole(
             limit if isinstance(windows, Sessions) else windows.last_window(limit - 1) + 1
         )
     if watermark is not None:
-        floors.append(windows.ended(watermark - spec.firing.retention) + 1)
+        floors.append(windows.last_ended(watermark - spec.firing.retention) + 1)
     return max((one for one in floors if one is not None), default=None)

@@ -218,7 +218,7 @@ _PICTURES: dict[type, Callable[[Any], Picture]] = {
     Days: _draw_days,
     Hours: _draw_days,
     Months: _draw_days,
-    ZonedWindows: lambda windows: _draw_days(windows.described),
+    ZonedWindows: lambda windows: _draw_days(windows.in_any_zone),
     Sliding: _draw_sliding,
     Trailing: _draw_trailing,
     Sessions: _draw_sessions,

@@ -119,7 +119,11 @@ def explain_windows(
 def _find_last_closed(kind: Uniform, clocks: Clocks, grace: int) -> tuple[int, int]:
     """Return the latest window that is closed, and the latest that has ended."""
     edges = clocks.find_edges(grace)
-    return (-(2**62), -(2**62)) if edges is None else (kind.ended(edges[0]), kind.ended(edges[1]))
+    return (
+        (-(2**62), -(2**62))
+        if edges is None
+        else (kind.last_ended(edges[0]), kind.last_ended(edges[1]))
+    )
 
 
 def _explain_current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:

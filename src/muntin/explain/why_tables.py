@@ -65,7 +65,7 @@ def _explain_write(
     here = f"a write at {moment(at)}"
     if table.expires is None or table.watermark is None:
         return f"{here} would be taken now"
-    last_expired = windows.ended(table.watermark - table.expires)
+    last_expired = windows.last_ended(table.watermark - table.expires)
     if isinstance(windows, Sessions):
         # The whole session that it would join decides.
         last = max([at, *(end - windows.gap for _, end in near)])

@@ -105,7 +105,7 @@ class ByNumber(WindowKind, ABC):
         """Return the latest window that contains a pane."""
 
     @abstractmethod
-    def ended(self, position: int) -> int:
+    def last_ended(self, position: int) -> int:
         """Return the latest window that ends at or before a position."""
 
     @property
@@ -148,16 +148,16 @@ class ByNumber(WindowKind, ABC):
 
     def opens(self, position: int) -> int:
         """Return the first position in a window that ends after a position."""
-        return self.pane_start(self.first_inside(self.ended(position) + 1))
+        return self.pane_start(self.first_inside(self.last_ended(position) + 1))
 
     def last_end(self, position: int) -> int:
         """Return the end of the latest ended window; later messages are in no ended window."""
-        return self.end(self.ended(position))
+        return self.end(self.last_ended(position))
 
     def next_edge(self, position: int, grace: int) -> int:
         """Return the next position at which another window ends or closes."""
-        closing = self.end(self.ended(position - grace) + 1) + grace
-        return min(self.end(self.ended(position) + 1), closing)
+        closing = self.end(self.last_ended(position - grace) + 1) + grace
+        return min(self.end(self.last_ended(position) + 1), closing)
 
 
 class Moving(WindowKind):

@@ -88,7 +88,7 @@ class Cumulating(ByNumber):
         """Return the first of the windows with the same start."""
         return window // self.steps * self.steps
 
-    def ended(self, position: int) -> int:
+    def last_ended(self, position: int) -> int:
         return (position - self.origin) // self.step - 1
 
     def __str__(self) -> str:

@@ -178,8 +178,8 @@ class Days(ByNumber):
     def last_window(self, pane: int) -> int:
         return self.grid.last_window(pane)
 
-    def ended(self, position: int) -> int:
-        return self.grid.ended(self.day_of(position))
+    def last_ended(self, position: int) -> int:
+        return self.grid.last_ended(self.day_of(position))
 
     def __str__(self) -> str:
         return f"{str(self.grid).replace('row', self.counts)} in {self.zone}{self.first_moment}"

@@ -97,7 +97,7 @@ class Sessions(Moving):
         """Distance from a session's last message at which the watermark ends the session."""
         return self.gap + (1 if self.closed == "both" else 0)
 
-    def ended(self, position: int) -> int:
+    def last_ended(self, position: int) -> int:
         """Return the latest position of the last message of a session that has ended by then."""
         return position - self.reach
 

@@ -130,7 +130,7 @@ class Sliding(Moving, ByNumber):
     def last_window(self, pane: int) -> int:
         return pane
 
-    def ended(self, position: int) -> int:
+    def last_ended(self, position: int) -> int:
         return position - self.span - 1
 
     def __str__(self) -> str:

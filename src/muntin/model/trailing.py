@@ -111,7 +111,7 @@ class Trailing(ByNumber):
     def last_window(self, pane: int) -> int:
         return (pane + self.panes_per_window) * len(self.sizes)
 
-    def ended(self, position: int) -> int:
+    def last_ended(self, position: int) -> int:
         passed = (position - self.origin) // self.every
         return passed * len(self.sizes) + len(self.sizes) - 1
 

@@ -106,7 +106,7 @@ class Windows(ByNumber):
     def first_window(self, pane: int) -> int:
         return (pane - self.panes_per_window + self.panes_per_slide) // self.panes_per_slide
 
-    def ended(self, position: int) -> int:
+    def last_ended(self, position: int) -> int:
         return (position - self.origin - self.size) // self.slide
 
     def __str__(self) -> str:

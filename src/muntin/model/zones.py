@@ -72,12 +72,12 @@ class ZonedWindows(WindowKind):
         return self.calendar.storage
 
     @property
-    def described(self) -> Days:
+    def in_any_zone(self) -> Days:
         """The windows with a description of their zone in place of its name."""
         return self.in_zone(f"each key's zone ({self.column})")
 
     def __str__(self) -> str:
-        return str(self.described)
+        return str(self.in_any_zone)
 
 
 @cache

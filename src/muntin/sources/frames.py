@@ -19,8 +19,6 @@ _ROW = "row"
 class FrameSource:
     """The rows of a frame of ``polars``, ``pandas`` or ``arrow``, in their order."""
 
-    ordered = True
-
     def __init__(self, rows: pl.DataFrame, origin: str = "polars") -> None:
         self.rows = rows
         self.origin = origin

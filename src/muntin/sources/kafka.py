@@ -117,7 +117,6 @@ class KafkaTopics:
         options: Further options of Kafka's clients or of Spark's connector.
         patience: How long brokers may be away, in seconds.
         group: Consumer group to which offsets are committed.
-        ordered: Messages of several partitions have no order among each other.
     """
 
     servers: str
@@ -135,7 +134,6 @@ class KafkaTopics:
     patience: float = PATIENCE
     group: str | None = None
     bytes_per_batch: int | None = None
-    ordered: ClassVar[bool] = False
     has_partitions: ClassVar[bool] = True
 
     def find_obstacle(self) -> str | None:
@@ -223,9 +221,9 @@ class KafkaTopics:
         return self._local.schema
 
     @property
-    def malformed(self) -> str | None:
+    def malformed_column(self) -> str | None:
         """The column of payloads that can't be decoded, if payloads are decoded."""
-        return self._local.malformed
+        return self._local.malformed_column
 
     def open(self) -> KafkaSourceReader:
         """Connect to the brokers, for a query in this process.

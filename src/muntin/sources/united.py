@@ -22,8 +22,6 @@ class UnitedSource:
     so their order of arrival isn't defined.
     """
 
-    ordered = False
-
     def __init__(self, parts: Sequence[Source], schema: pl.Schema) -> None:
         self._parts = tuple(parts)
         self.schema = schema
@@ -32,9 +30,9 @@ class UnitedSource:
         return f"UnitedSource({', '.join(map(repr, self._parts))})"
 
     @property
-    def malformed(self) -> str | None:
+    def malformed_column(self) -> str | None:
         """The column of bytes that couldn't be decoded, if all sources have the same one."""
-        names = {getattr(part, "malformed", None) for part in self._parts}
+        names = {getattr(part, "malformed_column", None) for part in self._parts}
         name: str | None = names.pop() if len(names) == 1 else None
         return name if name in self.schema else None
 

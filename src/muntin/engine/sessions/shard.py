@@ -437,7 +437,7 @@ class SessionShard(WindowShard):
         if self.state.watermark is None:
             return remembered
         retained_from = self.state.watermark - self.spec.firing.retention
-        expired = self.windows.ended(retained_from) + 1
+        expired = self.windows.last_ended(retained_from) + 1
         first = self.retained.apply_limit(clock.closed_after + 1, expired)
         return min(remembered, expired if first is None else first)
 
