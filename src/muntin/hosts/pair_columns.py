@@ -38,32 +38,26 @@ class PairColumns:
         A name that both sides have needs a side in the statement.
         """
         identity: tuple[str, ...] = ()
-        pairs = list(zip(spec.left.keys, spec.right.keys, strict=True))
-        right_names = {c: f"{c}{SUFFIX}" if c in left else c for c in right}
+        key_pairs = list(zip(spec.left.keys, spec.right.keys, strict=True))
+        names_in_pairs = {c: f"{c}{SUFFIX}" if c in left else c for c in right}
         if isinstance(spec.bound, Newest):
             # Pairs have the key once, and emission columns of their own.
             left, right = ([c for c in side if c not in _OWN] for side in (left, right))
-            right_names = {c: right_names[c] for c in right} | {
-                right_key: one for one, right_key in pairs
-            }
+            names_in_pairs = {c: names_in_pairs[c] for c in right}
+            names_in_pairs |= {right_key: left_key for left_key, right_key in key_pairs}
             identity = spec.left.keys
-        both = {c.lower() for c in left} & {c.lower() for c in right}
-        # Equal columns of one name appear once if they can't differ, as in an inner join.
-        one = joining.merged or spec.how in ("inner", "semi", "anti")
-        keys = (
-            {right_key.lower() for right_key, one in pairs if right_key.lower() == one.lower()}
-            if one
-            else set()
-        )
+        ambiguous = {c.lower() for c in left} & {c.lower() for c in right}
+        if joining.merged or spec.how in ("inner", "semi", "anti"):
+            # Keys of one name can't differ in a pair, so either side's may be meant.
+            ambiguous -= {a.lower() for a, b in key_pairs if a.lower() == b.lower()}
         for name in joining.bare:
-            if name.lower() in both - keys:
+            if name.lower() in ambiguous:
                 hint = f"write {joining.names[0]}.{name} or {joining.names[1]}.{name}"
                 raise OptionError("SELECT", name, "is a column of both sides", hint)
         merged: tuple[tuple[str, str], ...] = ()
         if joining.merged and not identity:
-            merged = tuple((one, right_names[right_key]) for one, right_key in pairs)
-        sides = {c: c for c in left}, right_names
-        return cls(sides, merged, identity)
+            merged = tuple((a, names_in_pairs[b]) for a, b in key_pairs)
+        return cls(({c: c for c in left}, names_in_pairs), merged, identity)
 
     @property
     def own(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from muntin.engine import columns
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Ranking
-from muntin.model.ranking import identity_of
+from muntin.model.ranking import list_identity_columns
 
 RANK = "rank"
 """The column of a row's number."""
@@ -48,7 +48,7 @@ def list_ranked_columns(available: Sequence[str], ranking: Ranking) -> list[str]
 
     Rows that are windows have a window's own columns. A name that ranked rows get is refused.
     """
-    added = {ranking.number, *identity_of(ranking)}
+    added = {ranking.number, *list_identity_columns(ranking)}
     added |= set() if ranking.chained else {*WINDOW_BOUNDS, *_OWN}
     for name in available:
         if name in added:

@@ -147,7 +147,7 @@ class JoinSpec(QuerySpec):
             raise OptionError("on", self.left.keys, "compares nothing", hint)
         self._check_nulls()
         if self.shared_time and self.axis == "rows":
-            hint = "leave it out: offsets say who may still come"
+            hint = "leave it out: offsets determine which messages may still come"
             raise OptionError("shared_time", True, "isn't for joins in rows", hint)
         if self.shared_time and isinstance(self.bound, ByArrival):
             hint = "leave it out: no side waits for the other"
@@ -226,7 +226,9 @@ class JoinSpec(QuerySpec):
             text = "isn't for session joins: without a key there is no session"
             raise OptionError("nulls", self.nulls, text, "leave it out")
         if isinstance(self.bound, Newest):
-            text = "isn't for each_change joins: a pair that is given again is known by its key"
+            text = (
+                "isn't for each_change joins: a pair that is emitted again is identified by its key"
+            )
             raise OptionError("nulls", self.nulls, text, "leave it out")
 
     def _check_newest(self, bound: AsOf | Newest | ByArrival) -> None:

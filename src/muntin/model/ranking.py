@@ -10,8 +10,8 @@ from muntin.model.spec import WindowSpec
 from muntin.model.windows import tumbling
 
 
-def moments(time: str) -> WindowSpec:
-    """Return windows over the results of others, one for all results with the same end.
+def make_windows_by_end(time: str) -> WindowSpec:
+    """Return windows over the results of other windows, one for all results with the same end.
 
     A batch has either all windows that end at a time or none of them. So its last end is complete,
     and the watermark is a microsecond ahead of it.
@@ -26,12 +26,12 @@ def moments(time: str) -> WindowSpec:
     )
 
 
-def identity_of(ranking: Ranking) -> tuple[str, ...]:
+def list_identity_columns(ranking: Ranking) -> tuple[str, ...]:
     """Return the columns that identify a row of a window, besides its keys and bounds."""
     return (NUMBER,) if ranking.has_ties else (ranking.number,)
 
 
-def refuse(spec: WindowSpec) -> None:
+def refuse_unrankable(spec: WindowSpec) -> None:
     """Refuse windows whose ranked rows no table could follow."""
     firing = spec.firing
     if isinstance(spec.windows, Sliding) and spec.windows.rolls:

@@ -18,7 +18,7 @@ from muntin.hosts.ranking import (
 )
 from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Ranking, quote_name
 from muntin.model.pipeline import Column as Selected
-from muntin.model.ranking import moments, refuse, refuse_delayed
+from muntin.model.ranking import make_windows_by_end, refuse_delayed, refuse_unrankable
 from muntin.model.rolling import add_messages, message_columns
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import find_upstream
@@ -65,7 +65,7 @@ def top_messages(
     """Build a query for the first messages of each window, with a spec without aggregates."""
     require(input_.frame.sparkSession)
     ranking = _rank(input_.frame, n, by, up, chained=False)
-    refuse(spec)
+    refuse_unrankable(spec)
     return _select_rows(input_, keys, spec, ranking)
 
 
@@ -80,7 +80,7 @@ def top_windows(
     upstream = find_upstream(frame)
     refuse_delayed(None if upstream is None else upstream.plan.spec)
     input_ = Input(frame, WINDOW_END, upstream=upstream)
-    return _select_rows(input_, keys, moments(WINDOW_END), ranking)
+    return _select_rows(input_, keys, make_windows_by_end(WINDOW_END), ranking)
 
 
 def _rank(frame: DataFrame, n: int, by: Names, up: Ascending, *, chained: bool) -> Ranking:
