@@ -19,13 +19,11 @@ from muntin.engine import columns
 from muntin.engine.retention import ENDED
 from muntin.engine.windows.overlap import copy_to_windows
 from muntin.model.errors import OptionError
-from muntin.model.kinds import Uniform
 from muntin.model.recall import load_spec
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
-from muntin.model.zones import ZonedWindows
 from muntin.state.frames import decode_frame
 from muntin.state.manifest import Manifest
 from muntin.state.reopened import Reopened, find_edges
@@ -64,14 +62,9 @@ def check_resettable(manifest: Manifest, folder: str) -> None:
 
 def _can_reopen(spec: WindowSpec) -> bool:
     """Return whether closed windows of a kind may take messages again."""
-    # The newest trailing window of each key, and the messages of cut sessions, are kept otherwise.
-    # Windows in the zone of each key are numbered by zone, and filled lines aren't corrected.
-    if isinstance(spec.windows, Sessions) and spec.windows.is_cut:
-        return False
+    # Filled lines aren't corrected.
     fill = spec.firing.fill
-    return not isinstance(spec.windows, Trailing | ZonedWindows) and (
-        fill is None or not fill.waits
-    )
+    return spec.windows.can_reopen and (fill is None or not fill.waits)
 
 
 def list_changes(manifest: Manifest, to: int) -> Iterator[ClockChange]:
@@ -119,8 +112,8 @@ def _reopen(
     before = Reopened.read(extra)
     edges = find_edges(watermark, firing.grace, before)
     assert edges is not None
-    first = find_first_opened(windows, to)
-    limit = _find_end(windows, first - 1)
+    first = windows.first_from(to)
+    limit = windows.watermark_at_end(first - 1)
     until = watermark if before is None else max(watermark, before.before)
     Reopened(
         judged=min(limit, edges[0]) + firing.grace,
@@ -131,20 +124,6 @@ def _reopen(
     # A reader of the state must not take what is left of expired windows for whole ones.
     floor = min(first, windows.last_ended(watermark - firing.retention) + 1)
     extra[_FLOOR] = max(floor, extra.get(_FLOOR, floor))
-
-
-def find_first_opened(windows: Uniform, to: int) -> int:
-    """Return the first window that starts at or after a time; of sessions, the time itself."""
-    return to if isinstance(windows, Sessions) else windows.last_window(windows.pane_of(to - 1)) + 1
-
-
-def _find_end(windows: Uniform, window: int) -> int:
-    """Return the least watermark by which a window has ended."""
-    if isinstance(windows, Sessions):
-        return window + windows.reach
-    end = windows.end(window)
-    # The last position of a sliding window belongs to it.
-    return end if windows.last_ended(end) >= window else end + 1
 
 
 class WholeFrom(NamedTuple):
@@ -165,10 +144,7 @@ def find_whole_start(manifest: Manifest, to: int) -> WholeFrom:
     if not isinstance(spec, WindowSpec):
         return WholeFrom(to, to, True)
     windows = spec.uniform_windows
-    # Messages up to a gap before may belong to a session, and are gone.
-    start = to + windows.reach if isinstance(windows, Sessions) else None
-    if start is None:
-        start = windows.start(find_first_opened(windows, to))
+    start = windows.first_whole_start(to)
     return WholeFrom(start, start + windows.length, False)
 
 
@@ -189,7 +165,7 @@ def count_open_again(
     if not frames:
         return 0
     rows = pl.concat(frames, how="diagonal_relaxed")
-    low, high = find_first_opened(windows, to), windows.last_ended(watermark)
+    low, high = windows.first_from(to), windows.last_ended(watermark)
     keys = [name for name in rows.columns if name[0] == "k" and name[1:].isdigit()]
     if is_session:
         newest = rows.unique([*keys, columns.FIRST], keep="last", maintain_order=True)

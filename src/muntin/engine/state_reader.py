@@ -21,7 +21,6 @@ from muntin.engine.joins.sessions import HAS_PARTNER, LAST, rename_last_position
 from muntin.engine.key_state import find_blobs
 from muntin.engine.results import build_values
 from muntin.engine.windows.operator import make_combiner, open_shard
-from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.joins import AsOf, ByArrival, JoinSpec, Newest
@@ -60,7 +59,7 @@ class StateReader:
     ) -> list[int]:
         """Return the numbers of the blobs that ``snapshot`` needs for a range of the axis."""
         windows = self.spec.windows
-        if self.spec.by_arrival or isinstance(windows, Moving) or windows.result_key is not None:
+        if self.spec.by_arrival or windows.moves or windows.result_key is not None:
             start = end = None
         by_table = [
             find_blobs(self.spec.in_zone(part), tables.tables, start, end)

@@ -8,7 +8,6 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import WORD
 from muntin.model.axis import SECOND
 from muntin.model.policies import After, Every, Never, turn
-from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
 
@@ -64,8 +63,7 @@ def estimate(spec: WindowSpec, rates: Rates) -> Load:
         panes = 0
         messages = rates.rows * kept_length / SECOND
         sessions = rates.keys * max(1, kept_length // windows.pace)
-        is_cut = isinstance(windows, Sessions) and windows.is_cut
-        rows = int(messages if is_cut else min(messages, sessions)) or 1
+        rows = int(messages if windows.is_cut else min(messages, sessions)) or 1
         emitted = min(rates.keys * SECOND / windows.pace, 2 * rates.rows)
     else:
         panes = windows.panes_within(kept_length)

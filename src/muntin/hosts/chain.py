@@ -13,8 +13,6 @@ from typing import Any, NoReturn
 from muntin.engine import columns
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec, Newest, SideName
-from muntin.model.sessions import Sessions
-from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 
 Spec = WindowSpec | JoinSpec
@@ -65,9 +63,7 @@ def end_ahead(spec: Spec) -> int | None:
         return None
     # A window is full when the watermark reaches its end, so all windows to come end later. Where
     # the end belongs to the window, it is full only when the watermark has passed it.
-    kind = spec.windows
-    within = isinstance(kind, Sliding) or (isinstance(kind, Sessions) and kind.closed == "both")
-    return (0 if within else 1) - spec.lag
+    return (0 if spec.windows.includes_end else 1) - spec.lag
 
 
 def disorder(spec: Spec) -> int:

@@ -315,7 +315,7 @@ def _share_sessions(kinds: Sequence[Uniform]) -> Joint:
             option = "longest" if kind.longest is not None else next(iter(kind.conditions))
             hint = f"leave {option}= out: a pair would have to be taken back when a cut moves"
             raise OptionError(option, str(kind), "isn't for joins", hint)
-    if any(isinstance(kind, Sessions) and kind.by is not None for kind in kinds):
+    if any(kind.own_gap is not None for kind in kinds):
         hint = "give both sides .session(gap) with the same gap"
         raise OptionError("session", kinds, "has gaps of its messages, and joins one", hint)
     first = kinds[0]
@@ -328,7 +328,7 @@ def _share_sessions(kinds: Sequence[Uniform]) -> Joint:
 
 def _share_sliding(kinds: Sequence[Uniform]) -> Within:
     """Return the bound of partners that share a sliding window."""
-    if any(isinstance(kind, Sliding) and kind.rolls for kind in kinds):
+    if any(kind.rolls for kind in kinds):
         hint = 'give within=("5 minutes", 0) for partners up to so much before'
         raise OptionError("rolling", (*map(str, kinds),), "emits a row for each message", hint)
     if len({*kinds}) > 1:

@@ -9,7 +9,6 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 from muntin.model.axis import Duration, micros, phrase
-from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.kinds import Kind
@@ -132,7 +131,7 @@ def check_fill(fill: Fill, windows: Kind, aggregates: Collection[str], accumulat
 
     ``accumulates`` says that emissions have the whole result, not only what is new.
     """
-    if windows.axis == "rows" or windows.retracts or isinstance(windows, Moving):
+    if windows.axis == "rows" or windows.retracts or windows.moves:
         hint = "leave it out, or give tumbling, hopping, cumulating or calendar windows in time"
         raise OptionError("fill", str(windows), "are only where there are messages", hint)
     if isinstance(windows, ZonedWindows):

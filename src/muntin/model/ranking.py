@@ -5,7 +5,6 @@ from __future__ import annotations
 from muntin.model.axis import MICROSECOND
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import NUMBER, Ranking
-from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import tumbling
 
@@ -34,7 +33,7 @@ def list_identity_columns(ranking: Ranking) -> tuple[str, ...]:
 def refuse_unrankable(spec: WindowSpec) -> None:
     """Refuse windows whose ranked rows no table could follow."""
     firing = spec.firing
-    if isinstance(spec.windows, Sliding) and spec.windows.rolls:
+    if spec.windows.rolls:
         hint = "write .agg(...), or tumbling windows before top()"
         raise OptionError("top", str(spec.windows), "emit a row for each message", hint)
     if spec.windows.result_key is not None:

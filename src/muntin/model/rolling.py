@@ -9,7 +9,6 @@ from typing import Any
 from muntin.model.aggregates import Aggregate, last_values
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import NUMBER, ROWS
-from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 
 _BOUNDS = ("window_start", "window_end")
@@ -18,7 +17,7 @@ _OWN = ("emission", "revision")
 
 def emits_messages(spec: WindowSpec) -> bool:
     """Return whether each message is a row of the results."""
-    return isinstance(spec.windows, Sliding) and spec.windows.rolls
+    return spec.windows.rolls
 
 
 def message_columns(spec: WindowSpec, names: Sequence[str], *, chained: bool) -> list[str]:

@@ -52,6 +52,10 @@ class Sliding(Moving, ByNumber):
         return self.closed is not None
 
     @property
+    def includes_end(self) -> bool:
+        return True
+
+    @property
     def includes_last(self) -> bool:
         """True if aggregates include the last position of a window."""
         return self.closed not in ("left", "neither")

@@ -54,6 +54,11 @@ class Trailing(ByNumber):
         return "time"
 
     @property
+    def can_reopen(self) -> bool:
+        """False, since only the newest window of each key and size is kept."""
+        return False
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The values of ``look_back``, in the order of the sizes."""
         return tuple(phrase(size) for size in self.sizes)

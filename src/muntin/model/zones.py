@@ -44,6 +44,15 @@ class ZonedWindows(WindowKind):
     calendar: Days | Hours | Months
     column: str
 
+    @property
+    def zone_column(self) -> str:
+        return self.column
+
+    @property
+    def can_reopen(self) -> bool:
+        """False, since the windows of each zone have numbers of their own."""
+        return False
+
     def in_zone(self, zone: str) -> Days:
         """Return the windows of one zone."""
         return replace(self.calendar, zone=zone)
