@@ -13,8 +13,8 @@ from muntin.engine.joins.joiner import ID
 from muntin.engine.joins.sessions import LAST, rename_last_position
 from muntin.model.joins import SIDES, AsOf, ByArrival, JoinSpec, Joint, SideName
 from muntin.model.recall import load_spec
+from muntin.state.hashing import split_by_shard
 from muntin.state.manifest import Manifest
-from muntin.state.shards import split_by_shard
 
 _ROW_COUNTS = "kept"
 

@@ -24,9 +24,9 @@ from muntin.hosts.inspect.windows import StatePosition
 from muntin.model.axis import as_datetime, read_position
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.state.hashing import assign_shards
 from muntin.state.lookup import join_null_safe
 from muntin.state.manifest import parse_manifest
-from muntin.state.shards import assign_shards
 
 
 class OpenJoin:

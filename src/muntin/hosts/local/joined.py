@@ -13,11 +13,11 @@ from muntin.hosts.sentence import (
     SentenceOptions,
     check_pair_columns,
     check_shards,
+    join_sides,
     make_side_error,
     windows_as_messages,
 )
 from muntin.model.errors import OptionError
-from muntin.model.join_sides import join_sides
 from muntin.model.joins import SIDES, SideName
 
 _FIRING = (columns.EMISSION, columns.REVISION)

@@ -22,9 +22,9 @@ from muntin.model.recall import load_spec
 from muntin.model.windows import tumbling
 from muntin.spark.inspect.checkpoints import reasons
 from muntin.state.blobs import MemoryBlobs
+from muntin.state.hashing import split_by_shard
 from muntin.state.manifest import parse_manifest
 from muntin.state.runs import FrameCache
-from muntin.state.shards import split_by_shard
 
 Rows = list[tuple[Any, ...]]
 KINDS = {"key": pl.String, "end": pl.Int64, "value": pl.Int64}
