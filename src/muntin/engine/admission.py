@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.model.axis import FARTHEST
+from muntin.model.axis import FARTHEST, MIN_POSITION
 
 FLAGS = (
     columns.KEEP,
@@ -124,3 +126,15 @@ def find_latest_arrival(messages: pl.DataFrame) -> int | None:
         return None
     latest_arrival = messages[columns.CLOCK].max()
     return latest_arrival if isinstance(latest_arrival, int) else None
+
+
+def find_watermarks_before(watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the watermark before each message, from the watermark that follows from each alone.
+
+    Example:
+        >>> find_watermarks_before(np.array([30, 10, 40]))[1:].tolist()
+        [30, 30]
+    """
+    before = np.concatenate([[MIN_POSITION], watermarks[:-1]])[: len(watermarks)]
+    latest: NDArray[np.int64] = np.maximum.accumulate(before)
+    return latest
