@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.model.axis import FARTHEST
+from muntin.model.axis import FARTHEST, MIN_POSITION
 
 FLAGS = (
     columns.KEEP,
@@ -23,6 +25,9 @@ FLAGS = (
     columns.ALL,
     columns.COUNTS,
 )
+# The columns by which a topic's message is found again.
+_POSITION = ("topic", "partition", "offset", "key", "malformed_detail")
+_MOST_CHARACTERS = 100
 
 
 def admit(
@@ -127,11 +132,6 @@ def find_latest_arrival(messages: pl.DataFrame) -> int | None:
     return latest_arrival if isinstance(latest_arrival, int) else None
 
 
-# The columns by which a topic's message is found again.
-_POSITION = ("topic", "partition", "offset", "key", "malformed_detail")
-_MOST_CHARACTERS = 100
-
-
 def find_examples(rejected: pl.DataFrame, names: Iterable[str]) -> dict[str, dict[str, str]]:
     """Return a rejected message for each reason as part of an operator's figures.
 
@@ -163,3 +163,15 @@ def _format_values(row: dict[str, Any]) -> str:
 def _format_value(value: Any) -> str:
     text = repr(value if isinstance(value, int | float | str | bytes) else str(value))
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+
+
+def find_watermarks_before(watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the watermark before each message, from the watermark that follows from each alone.
+
+    Example:
+        >>> find_watermarks_before(np.array([30, 10, 40]))[1:].tolist()
+        [30, 30]
+    """
+    before = np.concatenate([[MIN_POSITION], watermarks[:-1]])[: len(watermarks)]
+    latest: NDArray[np.int64] = np.maximum.accumulate(before)
+    return latest

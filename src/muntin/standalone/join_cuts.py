@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from muntin.engine.admission import find_watermarks_before
 from muntin.engine.joins.joiner import WINDOW_HAS_ENDED
 from muntin.engine.joins.strategy import SideFrames
 from muntin.model.axis import MIN_POSITION
@@ -26,7 +27,6 @@ from muntin.standalone.cuts import (
     PositionArray,
     find_advancing,
     find_offsets_before,
-    running_maximum_before,
 )
 from muntin.state.offsets import TakenOffsets
 
@@ -132,7 +132,7 @@ def _compute_watermarks(
     own = np.full(sum(map(len, rows.values())), MIN_POSITION)
     for side, side_watermarks in watermarks.items():
         own[rows[side]] = side_watermarks.own
-    shared = running_maximum_before(own)
+    shared = find_watermarks_before(own)
     return {
         side: replace(
             side_watermarks, before=np.maximum(side_watermarks.before, shared[rows[side]])

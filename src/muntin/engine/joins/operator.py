@@ -79,7 +79,9 @@ class JoinOperator:
 
 
 class JoinStep:
-    """A shard of a join, opened for one batch."""
+    """A shard of a join; see `Step`."""
+
+    task_watermark = None
 
     def __init__(
         self, joiner: Joiner, state: ShardState, window_outputs: WindowOutputs | None = None
@@ -87,10 +89,12 @@ class JoinStep:
         self.joiner = joiner
         self.window_outputs = window_outputs or {}
         self.shard = open_join_shard(joiner, state.blobs, state.cache)
-        self.shard.state.ends_run = state.ends_run
         state.cache.retain(self.shard.state.list_blobs())
 
-    def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
+    def run(
+        self, parts: Sequence[Part], wall: int | None, *, final: bool, ends_run: bool = False
+    ) -> StepOutput:
+        self.shard.state.ends_run = ends_run
         arrived: dict[SideName, list[SideArrival]] = {side: [] for side in SIDES}
         for part in parts:
             side = cast(SideName, part.input)

@@ -16,11 +16,12 @@ from muntin.engine import columns
 from muntin.hosts.inspect.snapshot import StateView
 from muntin.model.axis import MIN_POSITION, as_datetime, read_position
 from muntin.model.errors import OptionError
-from muntin.spark.agents.rows import make_agent_table_schema, to_table_frame
+from muntin.spark.agents.schemas import make_agent_table_schema
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.shards import slots
 from muntin.spark.session import active_session
 from muntin.state.manifest import parse_manifest
+from muntin.tables.emitted import to_table_frame
 from muntin.tables.opened import RunNumbers, StoredTable, list_blob_numbers
 from muntin.tables.partition import read_tables
 from muntin.tables.shard import TableEntry
