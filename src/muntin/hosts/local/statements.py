@@ -35,7 +35,7 @@ from muntin.model.pipeline import (
     Column,
     Derived,
     Joining,
-    Query,
+    QueryRelation,
     Reading,
     Relation,
     Union,
@@ -51,7 +51,7 @@ FindRows = Callable[[str], InputRows]
 ON_SPARK = "run it on Spark: host='spark', or --host spark of the command"
 
 
-def bind_query(query: Query, find: FindRows) -> LocalDefinition:
+def bind_query(query: QueryRelation, find: FindRows) -> LocalDefinition:
     """Build a query over sources of this process.
 
     Args:
