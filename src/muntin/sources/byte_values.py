@@ -66,7 +66,7 @@ class ByteValues(Sequence[bytes | None]):
         sizes = np.maximum(self.sizes, 0)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._pack_bytes(sizes, offsets))]
-        column = pl.Series(pa.Numbers.from_buffers(pa.large_binary(), len(self), buffers))
+        column = pl.Series(pa.Array.from_buffers(pa.large_binary(), len(self), buffers))
         return column.set(pl.Series(self.nulls), None) if self.nulls.any() else column
 
     def _pack_bytes(self, sizes: Integers, offsets: Integers) -> Bytes:
