@@ -49,8 +49,8 @@ class ByteCursor:
 
     Args:
         data: Bytes, with `ROOM` before and after the messages.
-        at: NumberArray where the messages begin.
-        end: NumberArray where they end.
+        at: Positions where the messages begin.
+        end: Positions where they end.
 
     Attributes:
         bad: Marks the malformed messages.

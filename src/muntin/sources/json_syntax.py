@@ -19,7 +19,7 @@ _ESCAPE = f'\\\\["\\\\/bfnrt]|\\\\u(?:[0-9a-cA-CefEF]{_HEX}|[dD][0-7]){_HEX}{{2}
 _STRING = f'"(?:[^"\\\\\\x00-\\x1f]|{_ESCAPE})*"'
 _NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _WORD = "true|false|null"
-# NumberArray of these forms fit into 128 bits, or are finite, whatever their digits are.
+# Numbers of these forms fit into 128 bits, or are finite, whatever their digits are.
 _SHORT_NUMBER = r"-?(?:0|[1-9][0-9]{0,37})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?"
 _LONG_NUMBER = r"[0-9]{39}|[eE][+-]?[0-9]{3}"
 _SPACE = r"[ \t\r\n]*"

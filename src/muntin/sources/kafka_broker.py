@@ -66,7 +66,7 @@ class Described:
     """The partitions of topics, and their ids if the brokers have them.
 
     Attributes:
-        partitions: NumberArray of each topic's partitions, without deleted topics.
+        partitions: Numbers of each topic's partitions, without deleted topics.
         ids: Id of each topic; a topic that is created again has another id.
     """
 

@@ -164,7 +164,7 @@ class _RepeatedField:
         self.field = field
         self._cursor = cursor
         self._wire = wire_of(field.kind.kind)
-        # NumberArray may also be packed, one after the other.
+        # Numbers may also be packed, one after the other.
         self.tags = {field.number << 3 | wire for wire in (self._wire, SIZED)}
         self._owners = [np.zeros(0, np.int64)]
         self._parts = [np.zeros((2 if self._wire == SIZED else 1, 0), np.int64)]

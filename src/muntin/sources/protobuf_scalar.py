@@ -65,7 +65,7 @@ def _tags_of(kind: ProtoType) -> dict[int, ProtoField]:
         wire = wire_of(field.kind.kind)
         tags[field.number << 3 | wire] = field
         if field.repeated:
-            # NumberArray may also be packed, one after the other.
+            # Numbers may also be packed, one after the other.
             tags[field.number << 3 | SIZED] = field
     return tags
 
