@@ -89,7 +89,7 @@ def check_prose(pages: list[Path]) -> Iterator[Finding]:
     for page in pages:
         text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
         text = re.sub(r"\]\([^)]*\)", "]", text)
-        for block in re.split(r"\n\s*\n|\n[-|#]", text):
+        for block in re.split(r"\n\s*\n|\n(?=[-|#])", text):
             if block.lstrip().startswith("|"):
                 continue
             for sentence in re.split(r"(?<=[.!?:;])\s+", block):
