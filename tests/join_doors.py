@@ -16,7 +16,8 @@ from muntin.engine import columns
 from muntin.engine.clocks import ClockTime
 from muntin.engine.joins.joiner import SIDE, Joiner, SideArrival
 from muntin.engine.joins.operator import open_join_shard
-from muntin.model.joins import SIDES, JoinSpec, Joint, Side, SideName
+from muntin.model.bounds import Joint, SideName
+from muntin.model.joins import SIDES, JoinSpec, Side
 from muntin.model.spec import DUPLICATES
 from muntin.standalone import JoinWindow, SessionJoinWindow
 from muntin.state.blobs import MemoryBlobs

@@ -15,23 +15,12 @@ from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.operator import open_join_shard
 from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model import aggregates
+from muntin.model.bounds import AsOf, Bound, Joint, SideName, Together, Within
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import days
 from muntin.model.fill import Fill
 from muntin.model.grouping_sets import GROUPING_ID
-from muntin.model.joins import (
-    HOWS,
-    SIDES,
-    AsOf,
-    Bound,
-    How,
-    JoinSpec,
-    Joint,
-    Side,
-    SideName,
-    Together,
-    Within,
-)
+from muntin.model.joins import HOWS, SIDES, How, JoinSpec, Side
 from muntin.model.kinds import Kind
 from muntin.model.policies import Each, Firing
 from muntin.model.sessions import Sessions

@@ -11,9 +11,10 @@ from typing import Any, Generic, TypeVar
 from muntin.engine import columns
 from muntin.model.aggregates import Aggregate, count
 from muntin.model.axis import Axis
+from muntin.model.bounds import SideName, find_bound
 from muntin.model.errors import OptionError
 from muntin.model.inputs import InputOptions
-from muntin.model.joins import JoinSpec, Side, SideName, find_bound, make_pairs
+from muntin.model.joins import JoinSpec, Side, make_pairs
 from muntin.model.kinds import require_one_axis
 from muntin.model.option_types import check_boolean, check_count
 from muntin.model.pipeline import ROWS

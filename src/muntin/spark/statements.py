@@ -17,8 +17,9 @@ from pyspark.sql import functions as F
 from muntin.engine.operator import RESULTS
 from muntin.hosts.pair_columns import SUFFIX
 from muntin.hosts.statements import Resolver, resolve_name
+from muntin.model.bounds import ByArrival, Newest
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.joins import SIDES, ByArrival, Newest
+from muntin.model.joins import SIDES
 from muntin.model.pipeline import (
     ROWS,
     Column,

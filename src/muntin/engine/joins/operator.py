@@ -17,8 +17,9 @@ from muntin.engine.joins.shard import JoinShard
 from muntin.engine.operator import REJECTED, RESULTS, Part, ShardState, StepOutput, Task
 from muntin.engine.output import EnteringMessages
 from muntin.engine.windows.panes import in_columns, pane_of, window_end, window_start
+from muntin.model.bounds import SideName
 from muntin.model.by_number import Moving
-from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.kinds import Paned
 from muntin.model.policies import Every
 from muntin.model.trailing import Trailing

@@ -17,8 +17,9 @@ from muntin.hosts.sentence import (
     make_side_error,
     windows_as_messages,
 )
+from muntin.model.bounds import SideName
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, SideName
+from muntin.model.joins import SIDES
 
 _FIRING = (columns.EMISSION, columns.REVISION)
 

@@ -28,8 +28,9 @@ from muntin.hosts.local.window_rows import (
 )
 from muntin.hosts.pair_columns import SUFFIX, PairColumns
 from muntin.hosts.statements import Resolver, resolve_name
+from muntin.model.bounds import ByArrival, Newest, SideName
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, ByArrival, Newest, SideName
+from muntin.model.joins import SIDES
 from muntin.model.pipeline import (
     ROWS,
     Column,

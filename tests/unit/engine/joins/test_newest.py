@@ -15,8 +15,9 @@ from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.reading import AxisRange, read_join_messages
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.state_reader import read_side_messages
+from muntin.model.bounds import Newest, find_bound
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, JoinSpec, Newest, Side, find_bound
+from muntin.model.joins import SIDES, JoinSpec, Side
 from muntin.model.policies import Each, Every, Firing
 from muntin.model.recall import load_spec
 from muntin.model.windows import tumbling
