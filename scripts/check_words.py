@@ -75,7 +75,8 @@ def _check_node(node: ast.AST, module: str) -> Iterator[Finding]:
 
 def is_participle(function: str) -> bool:
     """Return whether a function's name starts with a participle or an adverb, not with a verb."""
-    if function.startswith("__"):
+    # Spark calls methods of its listeners by names in another style, such as onQueryStarted.
+    if function.startswith("__") or function != function.lower():
         return False
     first, *rest = function.strip("_").split("_")
     if any(re.fullmatch(NOUNS_IN_ED, word) for word in (first, *rest[-1:])):

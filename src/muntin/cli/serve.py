@@ -40,7 +40,7 @@ def serve(
     """
     console = Console()
     with report_errors():
-        from muntin.serve.server import Server
+        from muntin.serve.app import Server
 
         token = read_token(token, token_file)
         settings, figures = parse_spark_settings(conf or []), parse_metrics(metrics, token)

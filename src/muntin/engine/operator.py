@@ -27,8 +27,6 @@ class TaskWatermark:
     """The watermark in force, if it is known before the shuffle.
 
     Attributes:
-        is_known: Whether it is known.
-        watermark: The watermark, microseconds; ``None`` before the first message.
         taken: The source offsets that were taken before, if they are known.
     """
 
@@ -44,7 +42,6 @@ class Task:
     Attributes:
         input: The input of the operator that the task reads.
         number: The number of the task, by which shards order messages by arrival.
-        shards: The number of shards.
         load_watermark: Returns the watermark that the shards left for this batch. Calls are
             expensive.
         reached: Returns the upstream watermark once the task has read all of its input; ``None``
@@ -69,10 +66,8 @@ class Part:
     """A part of a task's output, for one shard.
 
     Attributes:
-        shard: The shard's number.
         header: Information for the shard; plain JSON.
         frames: Rows, by a name that the operator chooses.
-        input: The input of the operator that the task read.
     """
 
     shard: int
@@ -87,7 +82,6 @@ class ShardState:
 
     Attributes:
         operator: The identity of the operator in this run of its query.
-        shard: The shard's number.
         blobs: The shard's store, which the host commits after the step.
         cache: The decoded blobs of this shard in this process.
     """

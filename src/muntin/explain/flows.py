@@ -33,14 +33,7 @@ def describe_flows(
     *,
     local: bool = False,
 ) -> Iterator[tuple[str, str]]:
-    """Yield every query's name and description.
-
-    Args:
-        pipeline: The pipeline.
-        rates: The expected input, if known.
-        variables: The values of the file's placeholders.
-        local: Whether the queries run in one process, without Spark.
-    """
+    """Yield every query's name and description, for Spark or, with ``local``, for one process."""
     tables = {
         name: _resolve_path(table, variables or {}) for name, table in pipeline.tables.items()
     }

@@ -109,17 +109,10 @@ class WindowSentence(Sentence, Generic[A]):
 def make_shared_parts(
     options: SentenceOptions, *, time: str | None, clock: str | None, disorder: Callable[[], int]
 ) -> dict[str, Any]:
-    """Return the parts of a query that follow from options on every host.
+    """Return the parts of a query that follow from the options of `windowed` on every host.
 
-    Args:
-        options: The options of `windowed`.
-        time: The name of the event time.
-        clock: The name of the column with a message's arrival time.
-        disorder: Returns how far the input may be out of order, microseconds; it is called if no
-            lateness is given.
-
-    Raises:
-        OptionError: When an option can't work; the error names it.
+    ``clock`` is the column of arrival times. ``disorder`` returns how far the input may be out of
+    order, microseconds; it is called if no lateness is set.
     """
     check_shards(options["shards"])
     lateness = options["lateness"]
@@ -137,25 +130,12 @@ def make_shared_parts(
 
 
 def check_shards(shards: int | None) -> None:
-    """Refuse a number of shards below one.
-
-    Raises:
-        OptionError: When the number is below one.
-    """
+    """Refuse a number of shards below one."""
     check_count("shards", shards)
 
 
 def list_keys(key: Any, expression: type, expressions: str) -> tuple[Any, ...]:
-    """Return the key columns: names, or expressions of the host.
-
-    Args:
-        key: One key column or several.
-        expression: The class of the host's expressions.
-        expressions: The name of such expressions, for the error.
-
-    Raises:
-        OptionError: When a key is neither a name nor an expression.
-    """
+    """Return the key columns: names, or expressions of the host."""
     single = isinstance(key, str | expression) or not isinstance(key, Sequence)
     keys = (key,) if single else tuple(key)
     for column in keys:
@@ -177,11 +157,7 @@ def make_side_error(side: SideName, value: object) -> OptionError:
 
 
 def check_pair_columns(side: SideName, names: Sequence[str], keys: Sequence[str]) -> None:
-    """Refuse columns that a join compares and a side lacks.
-
-    Raises:
-        OptionError: When a side lacks one; the error names it.
-    """
+    """Refuse columns that a join compares and a side lacks."""
     for key in keys:
         if key not in names:
             hint = f"give some of {', '.join(names)}"

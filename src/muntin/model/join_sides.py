@@ -12,14 +12,7 @@ from muntin.model.sentence import Sentence
 
 
 def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
-    """Return the join of two inputs, with all lengths measured on the axis of its bound.
-
-    Args:
-        left: The left input.
-        right: The right input.
-        options: The options of `join`: `on`, `within`, `as_of`, `newest`, `how`, `layout`,
-            `nulls`, `shared_time` and `each_change`.
-    """
+    """Return the join of two inputs, by the options of `join` apart from the windows' own."""
     pairs = make_pairs(options["on"])
     at_once = (left._input_options.time, right._input_options.time) in pairs
     bound = find_bound(

@@ -84,11 +84,7 @@ LARGE = 3_600_000_000
 
 @dataclass(frozen=True)
 class Side(InputSpec):
-    """One input of a join; its policies define when messages enter the join.
-
-    Attributes:
-        windows: The windows of this side, if it has any.
-    """
+    """One input of a join; its policies define when messages enter the join."""
 
     windows: Uniform | None = None
     firing: Firing = field(default=Firing(early=Each(), late=Each()), kw_only=True)
@@ -117,8 +113,6 @@ class JoinSpec(QuerySpec):
     """One windowed join.
 
     Attributes:
-        left: The left input.
-        right: The right input.
         bound: The condition on the positions of partners.
         how: The kind of join, which decides whether messages are emitted without a partner, or once
             for all of their partners.
@@ -153,7 +147,7 @@ class JoinSpec(QuerySpec):
             raise OptionError("on", self.left.keys, "compares nothing", hint)
         self._check_nulls()
         if self.shared_time and self.axis == "rows":
-            hint = "leave it out: offsets say who may still come"
+            hint = "leave it out: offsets determine which messages may still come"
             raise OptionError("shared_time", True, "isn't for joins in rows", hint)
         if self.shared_time and isinstance(self.bound, ByArrival):
             hint = "leave it out: no side waits for the other"
@@ -232,7 +226,9 @@ class JoinSpec(QuerySpec):
             text = "isn't for session joins: without a key there is no session"
             raise OptionError("nulls", self.nulls, text, "leave it out")
         if isinstance(self.bound, Newest):
-            text = "isn't for each_change joins: a pair that is given again is known by its key"
+            text = (
+                "isn't for each_change joins: a pair that is emitted again is identified by its key"
+            )
             raise OptionError("nulls", self.nulls, text, "leave it out")
 
     def _check_newest(self, bound: AsOf | Newest | ByArrival) -> None:

@@ -69,12 +69,7 @@ class Checked:
 
 
 def check_pipeline(pipeline: Pipeline, check_sink: Callable[[DeclaredTable], None]) -> Checked:
-    """Check a pipeline without Spark.
-
-    Args:
-        pipeline: Pipeline to check.
-        check_sink: Raises an ``OptionError`` if a table can't be written to.
-    """
+    """Check a pipeline without Spark; ``check_sink`` refuses a table that can't be written to."""
     checked = Checked()
     written_tables = {name.lower() for flow in pipeline.flows for name in _output_names(flow)}
     queries = [flow.query for flow in pipeline.flows]
@@ -366,9 +361,6 @@ def check_declared_columns(table: DeclaredTable, inserted: Iterable[str]) -> Non
 
     Columns are matched by name. The bounds of a window, the emission and the revision are always
     written, and needn't be declared.
-
-    Raises:
-        OptionError: When they differ; the error has both lists.
     """
     declared = list(parse_ddl_columns(table.columns or ""))
     names = list(inserted)

@@ -33,13 +33,7 @@ _MILLIS = (2**63 - 1) // 1000
 
 @dataclass(frozen=True)
 class AvroPayloads:
-    """Decodes records of one schema, without a registry.
-
-    Attributes:
-        kind: Schema of the records.
-        columns: Names and types of the columns to return.
-        skip: Number of bytes before a record.
-    """
+    """Decodes records of one schema, without a registry."""
 
     kind: AvroType
     columns: dict[str, pl.DataType]

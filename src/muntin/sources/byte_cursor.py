@@ -53,7 +53,6 @@ class ByteCursor:
         end: Positions where they end.
 
     Attributes:
-        bytes: All bytes, as an array.
         bad: Marks the malformed messages.
         field: Number of the column that is read now; -1 for none.
         faults: The column at which each message was marked.
@@ -226,13 +225,8 @@ def decode_in_batches(
 ) -> Decoded:
     """Decode messages into a frame, and mark the malformed ones; see ``Payloads.decode``.
 
-    Args:
-        messages: Messages to decode.
-        bad: Which of them are malformed already.
-        columns: Names and types of the columns.
-        read: Decodes many messages at once.
-        read_one: Decodes one message into a list of values, with times as numbers.
-        skip: Number of bytes to skip at the start of each message.
+    ``bad`` are malformed already. ``read`` decodes many messages at once, ``read_one`` a single one
+    into values, with times as numbers. ``skip`` bytes precede each message.
     """
     frames, wrong = [pl.DataFrame(schema=columns)], [pl.Series([], dtype=pl.Boolean)]
     faults = [no_faults(0)]

@@ -50,11 +50,7 @@ def instance_of(dtype: Any) -> pl.DataType:
 
 
 def fit_column(column: pl.Series, dtype: Any, zone: SessionZone) -> tuple[pl.Series, Mask]:
-    """Convert a column as Polars reads it to its type.
-
-    Returns:
-        The column, and the rows that have to be read one by one.
-    """
+    """Convert a column as Polars reads it to its type, and mark rows to be read one by one."""
     dtype = instance_of(dtype)
     if isinstance(dtype, pl.Struct):
         unsure = np.zeros(len(column), bool)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -19,7 +20,6 @@ from muntin.sources.kafka_broker import PATIENCE
 from muntin.sources.kafka_consumer import MOST_MESSAGES, Columns, Range, Watch
 from muntin.sources.kafka_reading import read
 from muntin.sources.payloads import Payloads, describe_faults
-from muntin.sources.read_ahead import read_ahead
 from muntin.sources.source import (
     MALFORMED_COLUMN,
     MALFORMED_COLUMNS,
@@ -28,6 +28,8 @@ from muntin.sources.source import (
 
 # Kafka's own columns, besides those of the payload.
 KAFKA_COLUMNS = ("key", "topic", "partition", "offset", "timestamp", "headers")
+Item = TypeVar("Item")
+_END: Any = object()
 # The columns that differ by message, with the names of confluent_kafka's methods.
 _FIELDS = {
     "key": "key",
@@ -44,10 +46,8 @@ class KafkaReader:
     """Reads ranges as columns.
 
     Attributes:
-        client: Settings of librdkafka.
         payload: Decoder of payloads; ``None`` if they stay bytes.
         wanted: Columns to return in this order, with the types that Spark has.
-        flags: Adds the columns by which messages are judged.
         lossy: Whether to continue if messages were deleted before they were read.
         malformed_flag: Name of a boolean column that marks malformed messages, if one is wanted.
         has_partition_names: Whether messages carry the name of their partition.
@@ -176,3 +176,22 @@ def _own_column(
         return pl.Series(both[:, 0] - 1)
     headers = [[{"key": k, "value": v} for k, v in some or ()] or None for some in values]
     return pl.Series(headers, dtype=pl.List(pl.Struct({"key": pl.String, "value": pl.Binary})))
+
+
+def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """Yield the items of an iterator, and compute each while the item before it is in use.
+
+    Fetching, decoding and combining messages take similar times, and most of each is spent outside
+    of Python's interpreter lock, so that they run on several cores. At most one item waits. An
+    error is raised where the item would come; ``items`` are closed when the caller stops.
+    """
+    with ThreadPoolExecutor(1, "muntin-read-ahead") as pool:
+        future = pool.submit(next, items, _END)
+        try:
+            while (item := future.result()) is not _END:
+                future = pool.submit(next, items, _END)
+                yield item
+        finally:
+            future.exception()
+            if close := getattr(items, "close", None):
+                close()

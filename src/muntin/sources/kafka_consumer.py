@@ -20,7 +20,7 @@ import numpy as np
 
 from muntin.model.errors import SourceError
 from muntin.model.references import resolve_all
-from muntin.sources.connection_pool import ConnectionPool
+from muntin.sources.kafka_connection import ConnectionPool
 
 _AT_ONCE, _WAIT = 2_000, 0.02
 # The approximate limits of a frame, in messages and bytes. Shorter ranges are read together.
@@ -78,10 +78,7 @@ class Columns:
     """Messages of one partition, as a list for each of their fields.
 
     Attributes:
-        topic: The topic.
-        partition: The partition.
         lists: Values of each field, by the name of its confluent_kafka method.
-        count: Number of messages.
         size: Bytes of their keys and payloads, if these are among the fields.
     """
 

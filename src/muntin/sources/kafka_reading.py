@@ -33,22 +33,11 @@ def read(
     fields: Collection[str],
     watch: Watch | None = None,
 ) -> Iterator[list[Columns]]:
-    """Read the messages of ranges, in the order of the ranges and of their offsets.
+    """Yield the messages of ranges, by partition, in the order of ranges and offsets.
 
-    Args:
-        client: Settings of librdkafka.
-        lossy: Whether to continue if messages were deleted before they were read.
-        ranges: Ranges to read, at most one per partition.
-        fields: Fields to read of each message: ``value``, ``key``, ``offset``, ``timestamp``,
-            ``headers``.
-        watch: Checks on the brokers while no messages come.
-
-    Returns:
-        The messages by partition, enough for a frame at a time.
-
-    Raises:
-        SourceError: When messages of a range don't exist any more or are damaged, or the brokers
-            don't send them.
+    There is at most one range per partition, and each list is enough for a frame. ``fields`` are
+    ``value``, ``key``, ``offset``, ``timestamp`` and ``headers``. Raises ``SourceError`` when
+    messages are gone or damaged, or don't come while ``watch`` has patience.
     """
     with lend_fetcher(client) as fetcher:
         for group in group_ranges(ranges):

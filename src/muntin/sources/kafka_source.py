@@ -38,13 +38,11 @@ class KafkaSource:
     Attributes:
         topics: The topics, and where a new query begins.
         columns: Reads ranges, and decodes payloads.
-        ordered: Messages of several partitions have no order among each other.
         has_partitions: Each partition has a clock.
     """
 
     topics: Topics
     columns: KafkaReader = field(repr=False)
-    ordered: bool = False
     has_partitions: bool = True
 
     @property
@@ -53,7 +51,7 @@ class KafkaSource:
         return pl.Schema(self.columns.wanted)
 
     @property
-    def malformed(self) -> str | None:
+    def malformed_column(self) -> str | None:
         """The column of payloads that can't be decoded, if payloads are decoded."""
         return MALFORMED_COLUMN if self.columns.payload is not None else None
 

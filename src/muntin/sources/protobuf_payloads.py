@@ -43,8 +43,6 @@ class ProtobufPayloads:
     """Decodes messages of one type.
 
     Attributes:
-        message: Type of the messages.
-        columns: Names and types of the columns to return.
         registered: Whether each message has the prefix of a registry's serializers.
     """
 
@@ -208,11 +206,7 @@ def _resolve_choices(fields: Sequence[_SingleField]) -> None:
 def _convert_values(
     cursor: ByteCursor, kind: ProtoType, raw: Positions
 ) -> tuple[pl.Series, Positions, Positions]:
-    """Convert raw values to the type of their column.
-
-    Returns:
-        The values, which of them are invalid, and which belong to deferred messages.
-    """
+    """Return raw values as their type's, which are invalid, and which are of deferred messages."""
     none = np.zeros(raw.shape[1], bool)
     if kind.kind == "enum":
         names = dict(kind.symbols)

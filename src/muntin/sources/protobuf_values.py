@@ -41,11 +41,7 @@ def read_bytes(cursor: ByteCursor, rows: Positions) -> tuple[Positions, Position
 
 
 def read_packed(cursor: ByteCursor, rows: Positions, kind: str) -> tuple[Positions, Positions]:
-    """Read all numbers of some messages' packed fields.
-
-    Returns:
-        The message of each number, and the numbers, in order.
-    """
+    """Return the messages and the numbers of some messages' packed fields, in order."""
     starts, sizes = read_bytes(cursor, rows)
     if kind in _FORMS:
         width = FIXED[wire_of(kind)]

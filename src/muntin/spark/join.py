@@ -50,11 +50,7 @@ class Joined(QueryDefinition):
 
 
 def begin_spark_join(left: object, right: object, options: SentenceOptions) -> Joined:
-    """Join two DataFrames on Spark, for `muntin.join`.
-
-    Raises:
-        OptionError: When an option can't work; the error names it.
-    """
+    """Join two DataFrames on Spark, for `muntin.join`."""
     one, other = _create_side("left", left, options), _create_side("right", right, options)
     if one._frame.isStreaming != other._frame.isStreaming:
         hint = "give two streaming or two batch DataFrames"

@@ -54,8 +54,6 @@ from muntin.spark.sinks.ranked import rows_of as rows_in_window
 from muntin.spark.sinks.selected import (
     EachShape,
     PairShape,
-    SelectedAggregate,
-    SelectedJoin,
     WindowShape,
 )
 from muntin.spark.sources.inputs import Input
@@ -77,12 +75,9 @@ def bind_tables(
     question: CompiledQuery,
     tables: Mapping[str, SqlInput],
 ) -> WindowedAggregate | Joined:
-    """Build a query on Spark over DataFrames by name, for ``muntin.sql``.
+    """Build a query on Spark over DataFrames, or windows, by name, for ``muntin.sql``.
 
-    Args:
-        spark: The session; by default that of the tables, or a new one.
-        question: The query.
-        tables: DataFrames, or windows, by name.
+    The session is by default that of the tables, or a new one.
     """
     frames = {n: t if isinstance(t, DataFrame) else t.results for n, t in tables.items()}
     if spark is None:
@@ -176,7 +171,7 @@ def _bind_windows(windowing: Windowing, find: Find) -> WindowedAggregate:
         computed_time=computed,
     )
     if windowing.each and windowing.columns is None:
-        return build_rolling_rows(input_, keys, bare, windowing.shards)
+        return WindowedAggregate(*build_rolling_rows(input_, keys, bare, windowing.shards))
     plan = build_windows(input_, keys, bare, windowing.shards)
     tables = tuple(create_lookup(one, select_rows(one.table, find)) for one in windowing.lookups)
     if windowing.columns is not None:
@@ -186,9 +181,7 @@ def _bind_windows(windowing: Windowing, find: Find) -> WindowedAggregate:
         shape = EachShape.of(windowing, tables)
     if windowing.ranking is not None:
         shape = RankedShape.of(windowing.ranking, plan.keys or ())
-    if shape is None:
-        return WindowedAggregate(plan)
-    aggregate = SelectedAggregate(plan, shape)
+    aggregate = WindowedAggregate(plan, shape)
     _ = aggregate.results.schema  # Have Spark check the select list now, not when the query starts.
     return aggregate
 
@@ -220,7 +213,7 @@ def _bind_join(joining: Joining, find: Find) -> Joined:
     if joining.columns is None and joining.where is None and not (both and joining.merged):
         return Joined(plan)
     shape = PairShape.of(joining, spec, frames["left"].columns, frames["right"].columns)
-    join = SelectedJoin(plan.feeding() if shape.computes else plan, shape)
+    join = Joined(plan.feeding() if shape.computes else plan, shape)
     _ = join.results.schema
     return join
 
@@ -302,7 +295,7 @@ def _relation_expressions(
 def _rows_of_pairs(joining: Joining, find: Find) -> DataFrame:
     """Return the rows that the select list of a join is computed of."""
     join = _bind_join(replace(joining, columns=(), where=None), find)
-    assert isinstance(join, SelectedJoin)
+    assert isinstance(join.shape, PairShape)
     return join.shape.name_pairs(join.plan.unpack_kind(RESULTS))
 
 

@@ -177,14 +177,14 @@ class StoredAggregation(StoredWindows):
         open_from = past + firing.retention - firing.grace
         if not isinstance(windows, Sessions):
             numbered = self.combiner.numbered_windows
-            first, opened = (numbered.start(numbered.ended(p) + 1) for p in (past, open_from))
+            first, opened = (numbered.start(numbered.last_ended(p) + 1) for p in (past, open_from))
             return first, opened
         held = self.shard.snapshot(None, None)
         if partition is not None:
             held = held.filter(pl.col(self.spec.keys[0]) == partition)
-        alive = windows.ended(open_from) + windows.gap
+        alive = windows.last_ended(open_from) + windows.gap
         still_open = held.filter(pl.col(columns.WINDOW_END) > alive)
-        first, opened = windows.ended(past) + 1, windows.ended(open_from) + 1
+        first, opened = windows.last_ended(past) + 1, windows.last_ended(open_from) + 1
         return (
             min([first, *held[columns.WINDOW_START].head(1)]),
             min([opened, *still_open[columns.WINDOW_START].head(1)]),

@@ -25,11 +25,7 @@ _NULL = np.uint64(0x7FB5D329728EA185)
 
 
 def hash_rows(columns: list[pl.Series]) -> Hashes:
-    """Hash each row over some columns.
-
-    Returns:
-        One hash per row; equal rows have equal hashes, whatever the integer width of a column.
-    """
+    """Return a hash per row; equal rows have equal ones, whatever a column's integer width."""
     result = np.zeros(len(columns[0]), dtype=np.uint64)
     for column in columns:
         with np.errstate(over="ignore"):

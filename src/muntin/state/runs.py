@@ -356,9 +356,14 @@ def join_runs(frames: Sequence[RangedFrame], axis: str, merge: Merge) -> pl.Data
     if not shared:
         return pl.concat([f for f, _, _ in frames], how="diagonal")
     inside = pl.any_horizontal([pl.col(axis).is_between(low, high) for low, high in shared])
-    alone = [f.filter(~inside) for f, _, _ in frames]
-    merged = merge([f.filter(inside) for f, _, _ in frames])
-    return pl.concat([*(f for f in alone if len(f)), merged], how="diagonal")
+    alone, overlapping = [], []
+    for frame, first, last in frames:
+        if any(low <= first and last <= high for low, high in shared):
+            overlapping.append(frame)
+        else:
+            overlapping.append(frame.filter(inside))
+            alone.append(frame.filter(~inside))
+    return pl.concat([*(f for f in alone if len(f)), merge(overlapping)], how="diagonal")
 
 
 def _find_overlaps(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

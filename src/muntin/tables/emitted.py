@@ -79,11 +79,7 @@ def _find_value_type(spec: TableSpec) -> pl.DataType:
 
 
 def to_table_frame(spec: TableSpec, emitted: Sequence[TableEntry], revision: int) -> pl.DataFrame:
-    """Return the changes of a table as a frame.
-
-    Raises:
-        OptionError: When a value doesn't fit the column.
-    """
+    """Return the changes of a table as a frame, or refuse a value that doesn't fit its column."""
     schema = make_table_schema(spec)
     data: dict[str, Any] = {
         "key": _to_column(spec, "key_type", schema["key"], [t.key for t in emitted])

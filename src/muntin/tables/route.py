@@ -45,7 +45,6 @@ class Route:
     """A topic's events, partitioned in one way.
 
     Attributes:
-        topic: The topic.
         by: The key to partition by; ``None`` is the events' own key.
         agents: The agents that read this partitioning.
         first: Whether it is the topic's first route, which rejects malformed values.
@@ -239,15 +238,9 @@ class RouteTask:
     def _add_keys(
         self, events: pl.DataFrame, by: Keying, agents: Sequence[str] | None
     ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
-        """Add keys to events, and reject the events that have none.
+        """Add keys to events, and return those that have none as rejected frames.
 
-        Args:
-            events: The events.
-            by: The key.
-            agents: The agents that partition by it; ``None`` for the events' own key.
-
-        Returns:
-            The events with keys, and frames of rejected events.
+        ``agents`` partition by the key ``by``; ``None`` is the events' own key.
         """
         keys, wrong = self._read_keys(events, by, own=agents is None)
         has_key = (

@@ -57,7 +57,7 @@ def test_a_session_has_ended_when_no_message_could_join_it(closed: str, latest: 
     # A message at 15, where the watermark is, may come yet.
     windows = Sessions(5, closed)  # type: ignore[arg-type]
     joins = [last for last in range(20) if 15 - last < windows.reach]
-    assert windows.ended(15) == latest == min(joins) - 1
+    assert windows.last_ended(15) == latest == min(joins) - 1
 
 
 @pytest.mark.parametrize("closed", ["right", "", None, True])

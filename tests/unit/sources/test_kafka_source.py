@@ -35,7 +35,7 @@ def test_ranges_are_planned_and_read_again(broker: Kafka) -> None:
     broker.send(topic, [*messages(20), (0, None, b"broken"), (1, b"k", None)])
     source = mt.kafka(broker.servers, topic, columns=COLUMNS)
     assert isinstance(source, Source)
-    assert source.malformed == "malformed"
+    assert source.malformed_column == "malformed"
     reader = source.open()
     first = reader.plan(None, 10)
     assert first.has_new

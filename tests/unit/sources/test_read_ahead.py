@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from muntin.sources.read_ahead import read_ahead
+from muntin.sources.kafka_columns import read_ahead
 
 
 def test_items_come_in_order() -> None:

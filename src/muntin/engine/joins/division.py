@@ -94,8 +94,8 @@ def _divide_matched(
 ) -> dict[int, pl.DataFrame]:
     """Divide the numbers of matched messages by the shards that own their keys.
 
-    Earlier versions stored no keys. Then every shard gets all numbers: numbers of messages that it
-    doesn't own have no effect, and are dropped when they expire.
+    Earlier versions stored no keys. Then every shard gets all numbers: those that it doesn't own
+    have no effect, and are dropped when they expire.
     """
     if not set(keys) <= {*rows.columns}:
         return dict.fromkeys(range(shards), rows)

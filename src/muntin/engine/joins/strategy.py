@@ -24,12 +24,8 @@ class JoinClock:
     """The watermarks and clocks of a join in a step.
 
     Attributes:
-        watermarks: Each side's watermark now.
         before: The first position of stored messages on each side when the step began.
         after: The first position of stored messages on each side after the step.
-        wall: The wall clock now, microseconds.
-        last_wall: The wall clock of the step before; ``None`` for the first step.
-        final: Whether the input has ended.
         ends_run: Whether the run ends, so that messages that wait for the wall clock enter now.
         caught_up: The sides whose source has reported that this batch reads its last messages.
     """

@@ -65,7 +65,7 @@ def explain_state(
     if isinstance(spec, JoinSpec):
         position = parse_position(at, spec.axis)
         return [describe_key(key), *_explain_join(snapshot, spec, key, position)]
-    lists_windows = spec.axis == "time" and not isinstance(spec.windows, Trailing)
+    lists_windows = spec.axis == "time" and spec.windows.result_key is None
     around = None if at is None and lists_windows else parse_position(at, spec.axis)
     return [describe_key(key), *_explain_windows(snapshot, spec, key, around)]
 

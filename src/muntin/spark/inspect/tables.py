@@ -202,11 +202,7 @@ class OpenTable:
 
 
 def one_table(opened: Checkpoint, key: Sequence[str], table: str | None) -> str:
-    """Return the name of the table that is asked for, or of the only one.
-
-    Raises:
-        OptionError: When there are several tables, and no name.
-    """
+    """Return the name of the table that is asked for, or of the only one."""
     names = list(opened.any_manifest.spec)
     if table is None and len(names) > 1:
         hint = f"give one: --table {names[0]} (or {', '.join(names[1:])})"
