@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
 import pytest
+from tests.guide import faust_tables
 
 import muntin as mt
 from muntin.engine import columns
@@ -25,10 +27,10 @@ from muntin.tables.step import AgentOperator
 
 SECOND = 1_000_000
 BATCHES = [
-    [("a", 1, 1), ("b", 4, 2), ("a", 12, 3), ("c", 3, 1)],
-    [("a", 31, 1), ("b", 38, 1), ("b", 25, 4)],
-    [("c", 140, 1), ("a", 1, 7), ("a", 130, 2)],
-    [("a", 40, 5), ("b", 300, 1)],
+    [("a", 1, 1), ("b", 2, 4), ("a", 3, 12), ("c", 1, 3)],
+    [("a", 1, 31), ("b", 1, 38), ("b", 4, 25)],
+    [("c", 1, 140), ("a", 7, 1), ("a", 2, 130)],
+    [("a", 5, 40), ("b", 1, 300)],
 ]
 SCHEMA = {"page": pl.String(), "n": pl.Int64()}
 
@@ -40,39 +42,42 @@ class Click:
 
 
 class Shop:
-    """An app's operator over two shards in memory, and all that it emits."""
+    """An app's operator over shards in memory, and all that it emits."""
 
-    def __init__(self, app: App, value: str | None = None, shards: int = 2) -> None:
+    def __init__(
+        self,
+        app: App,
+        schema: Mapping[str, pl.DataType] = MappingProxyType(SCHEMA),
+        *,
+        value: str | None = None,
+        types: Mapping[str, Any] = MappingProxyType({}),
+        shards: int = 2,
+    ) -> None:
         routes = group_agents(app)
-        schema = SCHEMA if value is None else {"page": pl.String(), value: pl.String()}
-        topics = {
-            one.topic: TopicFormat(schema, parse_keying("key", "page"), value) for one in routes
+        self.topic = routes[0].topic
+        form = TopicFormat(dict(schema), parse_keying("key", next(iter(schema))), value)
+        wanted = {format_kind(TABLE, name) for name in app.tables}
+        wanted |= {format_kind(RESULT, name) for name in app.agents}
+        wanted |= {format_kind(SENT, name) for name in app.topics}
+        specs = {
+            name: replace(spec, value_type=types.get(name)) for name, spec in app.tables.items()
         }
-        kinds = [format_kind(TABLE, name) for name in app.tables]
-        kinds += [format_kind(RESULT, name) for name in app.agents]
-        kinds += [format_kind(SENT, name) for name in app.topics]
-        wanted = frozenset([*kinds, REJECTED])
-        self.operator = AgentOperator(AgentStage(app, routes, topics, wanted, app.tables))
+        stage = AgentStage(app, routes, {self.topic: form}, frozenset([*wanted, REJECTED]), specs)
+        self.operator, self.schema = AgentOperator(stage), schema
         self.stores = [MemoryBlobs() for _ in range(shards)]
         self.rows: dict[str, list[pl.DataFrame]] = {}
-        self.topic = routes[0].topic
         self.reopen()
 
     def reopen(self) -> None:
         """Open the shards again, as a process does that has run none of their batches."""
         self.shards = OperatorShards(self.operator, self.stores, uuid.uuid4().hex)
 
-    def add(self, messages: Sequence[tuple[Any, int | None, Any]], *, final: bool = False) -> None:
-        keys, times, values = zip(*messages, strict=True)
-        value = [name for name in self.operator.stage.formats[self.topic].schema if name != "page"]
-        frame = pl.DataFrame(
-            {
-                "page": keys,
-                value[0]: values,
-                columns.TIME: pl.Series(times, dtype=pl.Int64) * SECOND,
-            }
-        )
-        parts = self.shards.prepare([frame], self.topic)
+    def add(self, messages: Sequence[tuple[Any, ...]], *, final: bool = False) -> None:
+        """Run a batch of messages: the fields of the schema, and the time in seconds."""
+        *fields, times = zip(*messages, strict=True)
+        frame = pl.DataFrame(dict(zip(self.schema, fields, strict=True)), schema=dict(self.schema))
+        time = pl.Series(columns.TIME, times, dtype=pl.Float64) * SECOND
+        parts = self.shards.prepare([frame.with_columns(time.cast(pl.Int64))], self.topic)
         for output in self.shards.run(parts, 0, final=final):
             for kind, rows in output.rows.items():
                 self.rows.setdefault(kind, []).append(rows)
@@ -119,7 +124,7 @@ def counting(closed: list[Any], alarms: list[Any]) -> App:
 def test_the_operator_and_the_app_in_process_give_the_same_tables(restart: bool) -> None:
     closed: list[Any] = []
     alarms: list[Any] = []
-    values = [{"page": p, "at": s, "n": n} for batch in BATCHES for p, s, n in batch]
+    values = [{"page": p, "at": s, "n": n} for batch in BATCHES for p, n, s in batch]
     source = mt.source(values, key="page", time="at")
     with counting(closed, alarms).run({"clicks": source}, partitions=2) as running:
         expected = [dict(part.shards["best"].get_values()) for part in running.parts]  # type: ignore[attr-defined]
@@ -130,7 +135,7 @@ def test_the_operator_and_the_app_in_process_give_the_same_tables(restart: bool)
     for batch in BATCHES:
         if restart:
             shop.reopen()
-        shop.add([(page, at, n) for page, at, n in batch])
+        shop.add(batch)
     assert closed
     assert (sorted(own_closed), sorted(own_alarms)) == (sorted(closed), sorted(alarms))
     assert shop.table("best") == expected[0] | expected[1]
@@ -157,10 +162,10 @@ def test_malformed_events_are_rejected_once_however_many_agents_read_them() -> N
         async for _ in stream:
             pass
 
-    shop = Shop(app, value="body")
+    shop = Shop(app, {"page": pl.String(), "body": pl.String()}, value="body")
     good, bad = '{"page": "a", "n": 2}', '{"page": "a", "n": "two"}'
-    shop.add([("a", 1, good), ("a", 2, bad), ("a", 3, "{"), (None, 4, good), ("a", None, good)])
-    shop.add([("a", 5, good)])
+    shop.add([("a", good, 1), ("a", bad, 2), ("a", "{", 3), (None, good, 4), ("a", good, None)])
+    shop.add([("a", good, 5)])
     assert shop.table("pieces") == {"a": 4}
     assert sorted((row["reason"], row["value"]) for row in shop.emitted(REJECTED)) == sorted(
         [("malformed", bad), ("malformed", "{"), ("null_key", good), ("null_time", good)]
@@ -185,7 +190,7 @@ def test_an_agent_that_fails_ends_the_batch_or_rejects_the_event(errors: Any) ->
         with pytest.raises(RuntimeError, match="the agent has a fault"):
             shop.add(BATCHES[1])
         shop.reopen()
-        shop.add([("a", 31, 1)])
+        shop.add([("a", 1, 31)])
         assert shop.table("views") == {"a": 5, "b": 2, "c": 1}
     else:
         shop.add(BATCHES[1])
@@ -224,7 +229,7 @@ def test_results_come_as_typed_columns_and_messages_as_json() -> None:
             yield Click(line.page.upper(), line.n + 1)
 
     shop = Shop(app, shards=1)
-    shop.add([("a", 1, 1), ("b", 2, 2)])
+    shop.add([("a", 1, 1), ("b", 2, 2)], final=True)
     assert shop.emitted(RESULT, "split") == [{"page": "A", "n": 2}, {"page": "B", "n": 3}]
     assert [(row["key"], row["value"]) for row in shop.emitted(SENT, "words")] == [
         ("a", '{"n": 1}'), ("b", '{"n": 2}'),
@@ -257,3 +262,48 @@ def test_a_value_that_fits_no_column_names_the_table_and_the_option() -> None:
         mt.OptionError, match=r"table='totals' holds values that aren't Int64; .*types="
     ):
         Shop(app).add(BATCHES[0])
+
+
+WITHDRAWALS = [
+    ("ann", "NL", 2.5, 1.0),
+    ("bob", "NL", 1.0, 4.0),
+    ("ann", "DE", 4.0, 12.0),
+    ("bob", "NL", 8.0, 9.0),
+    ("cay", "NL", 16.0, 31.0),
+]
+TOTALS = {"ann": 6.5, "bob": 9.0, "cay": 16.0}
+
+
+def guide(made: tuple[App, Any], key: str) -> Shop:
+    """The guide adds floats to tables with default int, so a column has to be declared."""
+    app, tables = made
+    schema = {key: pl.String(), "country": pl.String(), "amount": pl.Float64()}
+    shop = Shop(app, schema, types=dict.fromkeys(tables, float))
+    shop.add(WITHDRAWALS)
+    return shop
+
+
+def test_the_guides_basics() -> None:
+    assert guide(faust_tables.basics(), "account").table("totals") == TOTALS
+
+
+def test_the_guides_corrected_form() -> None:
+    shop = guide(faust_tables.corrected(), "user")
+    assert shop.table("user_to_total") == TOTALS
+    by_country = [(row["key"], row["value"]) for row in shop.emitted(TABLE, "country_to_total")]
+    assert sorted(by_country) == [("DE", 4.0), ("NL", 11.5), ("NL", 16.0)]
+
+
+def test_the_guides_windowing() -> None:
+    shop = Shop(faust_tables.windowing()[0], {"page": pl.String()})
+    shop.add([("home", second) for second in [*(60 + i / 1000 for i in range(1001)), 1900, 61]])
+    assert sorted(row["value"] for row in shop.emitted(TABLE, "views")) == [1, 1002]
+
+
+def test_the_guides_changelogging_keeps_a_value_that_was_changed_by_reference() -> None:
+    app, _ = faust_tables.changelogging(set_again=False)
+    shop = Shop(app, {"account": pl.String(), "amount": pl.Float64()})
+    for amounts in ((2.5, 1.0), (4.0, 8.0)):
+        shop.reopen()
+        shop.add([("ann", amounts[0], 1), ("bob", amounts[1], 2)])
+    assert shop.table("user_withdrawals") == {"ann": "[2.5, 4.0]", "bob": "[1.0, 8.0]"}
