@@ -24,7 +24,7 @@ import muntin as mt
 from muntin.hosts.inspect.metrics import Metrics
 from muntin.hosts.progress import Progress
 from muntin.query import Query
-from muntin.spark.batch_times import SparkBatchTimes
+from muntin.spark.query import SparkBatchTimes
 from muntin.web import server
 from muntin.web.server import create_protocol
 

@@ -27,10 +27,10 @@ from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
 from muntin.model.zones import list_zones
 from muntin.state.frames import decode_frame
+from muntin.state.hashing import assign_shards
 from muntin.state.lookup import join_null_safe
 from muntin.state.manifest import Manifest, Run, list_overlapping_blobs, parse_manifest
 from muntin.state.reopened import Reopened, find_edges
-from muntin.state.shards import assign_shards
 
 _TYPES: dict[str, tuple[pl.DataType, Callable[[str], Any]]] = {
     "String": (pl.String(), str),

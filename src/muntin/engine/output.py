@@ -11,7 +11,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined
-from muntin.model.joins import SideName
+from muntin.model.bounds import SideName
 
 
 @dataclass(frozen=True)

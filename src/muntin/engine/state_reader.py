@@ -21,9 +21,10 @@ from muntin.engine.joins.sessions import HAS_PARTNER, LAST, rename_last_position
 from muntin.engine.key_state import find_blobs
 from muntin.engine.results import build_values
 from muntin.engine.windows.operator import make_combiner, open_shard
+from muntin.model.bounds import AsOf, ByArrival, Newest
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
-from muntin.model.joins import AsOf, ByArrival, JoinSpec, Newest
+from muntin.model.joins import JoinSpec
 from muntin.model.recall import load_spec
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import ReadBlobs

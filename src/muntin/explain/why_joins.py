@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from muntin.explain.joins import describe_conditions
 from muntin.model.axis import format_position, spell
-from muntin.model.joins import OTHER, SIDES, AsOf, ByArrival, JoinSpec, Joint, Newest, SideName
+from muntin.model.bounds import AsOf, ByArrival, Joint, Newest, SideName
+from muntin.model.joins import OTHER, SIDES, JoinSpec
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from muntin.engine import columns
+from muntin.model.bounds import Newest, SideName
 from muntin.model.errors import OptionError
-from muntin.model.joins import JoinSpec, Newest, SideName
+from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 
 Spec = WindowSpec | JoinSpec

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from muntin.engine import columns
+from muntin.model.bounds import Newest
 from muntin.model.errors import OptionError
-from muntin.model.joins import JoinSpec, Newest
+from muntin.model.joins import JoinSpec
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
 
 SUFFIX = "_right"

@@ -11,10 +11,12 @@ from typing import Any, Generic, TypeVar
 from muntin.engine import columns
 from muntin.model.aggregates import Aggregate, count
 from muntin.model.axis import Axis
+from muntin.model.bounds import SideName, find_bound
 from muntin.model.errors import OptionError
 from muntin.model.inputs import InputOptions
-from muntin.model.joins import Side, SideName
-from muntin.model.option_types import check_count
+from muntin.model.joins import JoinSpec, Side, make_pairs
+from muntin.model.kinds import require_one_axis
+from muntin.model.option_types import check_boolean, check_count
 from muntin.model.pipeline import ROWS
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
@@ -162,3 +164,25 @@ def check_pair_columns(side: SideName, names: Sequence[str], keys: Sequence[str]
         if key not in names:
             hint = f"give some of {', '.join(names)}"
             raise OptionError("on", key, f"isn't a column of the {side} side", hint)
+
+
+def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
+    """Return the join of two inputs, by the options of `join` apart from the windows' own."""
+    pairs = make_pairs(options["on"])
+    at_once = (left._input_options.time, right._input_options.time) in pairs
+    bound = find_bound(
+        options["within"],
+        require_one_axis(left._windows),
+        require_one_axis(right._windows),
+        at_once=at_once,
+        **{name: options[name] for name in ("as_of", "newest", "each_change")},
+    )
+    left_side, right_side = (
+        sentence._side(tuple(pair[number] for pair in pairs), bound.axis)
+        for number, sentence in enumerate((left, right))
+    )
+    how, layout, nulls = options["how"], options["layout"], options["nulls"]
+    shared = options["shared_time"]
+    check_boolean("shared_time", shared)
+    check_boolean("each_change", options["each_change"])
+    return JoinSpec(left_side, right_side, bound, how, layout, nulls=nulls, shared_time=shared)

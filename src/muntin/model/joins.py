@@ -31,7 +31,6 @@ from muntin.model.bounds import (
     SideName,
     Together,
     Within,
-    find_bound,
     format_windows,
 )
 from muntin.model.errors import OptionError
@@ -39,30 +38,6 @@ from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, make_fact, names_
 from muntin.model.inputs import InputSpec
 from muntin.model.kinds import Uniform
 from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, FirstThen, Policy, by_change
-
-__all__ = [
-    "HOWS",
-    "LARGE",
-    "OTHER",
-    "SIDES",
-    "AsOf",
-    "Bound",
-    "ByArrival",
-    "How",
-    "JoinNulls",
-    "JoinSpec",
-    "Joint",
-    "Newest",
-    "On",
-    "Side",
-    "SideName",
-    "StateLayout",
-    "Together",
-    "Within",
-    "find_bound",
-    "make_pairs",
-    "set_default_policies",
-]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
 StateLayout = Literal["time", "keys"]

@@ -289,8 +289,8 @@ class Joining:
     shards: int | None = None
 
 
-Query = Windowing | Joining
-Relation = Reading | Values | Derived | Lookup | Union | Query
+QueryRelation = Windowing | Joining
+Relation = Reading | Values | Derived | Lookup | Union | QueryRelation
 """A source of rows. If it is a query, its results are the rows, and both run as one query."""
 
 
@@ -315,7 +315,7 @@ def find_tables(relation: Relation) -> frozenset[str]:
     return find_tables(relation.source).union(*(find_tables(one.table) for one in beside))
 
 
-def set_shards(query: Query, shards: int) -> Query:
+def set_shards(query: QueryRelation, shards: int) -> QueryRelation:
     """Return a query with a number of shards for it and for the queries that it reads."""
     if isinstance(query, Windowing):
         return replace(query, source=_set_source_shards(query.source, shards), shards=shards)
@@ -336,7 +336,7 @@ class Flow:
     """A query and the tables that its results and rejected messages are written to."""
 
     name: str
-    query: Query
+    query: QueryRelation
     results: str | None = None
     rejected: str | None = None
 

@@ -139,7 +139,7 @@ class Sessions(Moving):
         return f"session {spell(self.gap, self.axis)}{most}{words}{edge}"
 
 
-def session(
+def make_sessions(
     gap: Length | None = None,
     *,
     closed: Closed = "both",
@@ -152,7 +152,7 @@ def session(
     """Return session windows with one gap, or with the gap of each message.
 
     Example:
-        >>> str(session("30 minutes")), str(session(by="patience"))
+        >>> str(make_sessions("30 minutes")), str(make_sessions(by="patience"))
         ('session 30 minutes', 'session by patience')
     """
     if closed not in ("both", "left"):

@@ -19,7 +19,7 @@ from muntin.model.pipeline import (
     Flow,
     Joining,
     Pipeline,
-    Query,
+    QueryRelation,
     Reading,
     Relation,
     Windowing,
@@ -225,7 +225,7 @@ class _Checker:
                 hint = aggregate.entry.accepts.hint_for(shape)
                 self._add_problem("", f"{name}: {aggregate.kind} doesn't take {shape.text}", hint)
 
-    def check_sink(self, table: DeclaredTable, query: Query) -> None:
+    def check_sink(self, table: DeclaredTable, query: QueryRelation) -> None:
         """Check the columns that a query inserts against those that a sink declares."""
         inserted = list_inserted_columns(query)
         if table.columns is None or inserted is None:
@@ -343,7 +343,7 @@ def _list_columns(table: DeclaredTable) -> Shapes | None:
     return columns or None
 
 
-def list_inserted_columns(query: Query) -> list[str] | None:
+def list_inserted_columns(query: QueryRelation) -> list[str] | None:
     """Return the columns that a query inserts; ``None`` if only Spark knows them."""
     if isinstance(query, Joining) or (isinstance(query, Windowing) and query.ranking is not None):
         return None

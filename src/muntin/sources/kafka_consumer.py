@@ -199,7 +199,7 @@ class _Reading:
                     if self.watch is not None:
                         self.watch.note_messages()
                 else:
-                    self._wait(time.monotonic() - last_message_at)
+                    self._check_silence(time.monotonic() - last_message_at)
                 if only_partition is not None and self.columns[only_partition].is_full:
                     full, self.columns[only_partition] = (
                         self.columns[only_partition],
@@ -211,7 +211,7 @@ class _Reading:
         if rest := [columns for columns in self.columns.values() if columns.count]:
             yield rest
 
-    def _wait(self, seconds: float) -> None:
+    def _check_silence(self, seconds: float) -> None:
         """Raise if no message has come for too long, or if none will come."""
         if self.watch is not None:
             self.watch.note_silence(seconds)

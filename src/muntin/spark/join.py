@@ -10,12 +10,13 @@ from pyspark.sql import DataFrame
 from muntin.hosts.sentence import (
     SentenceOptions,
     check_pair_columns,
+    join_sides,
     make_side_error,
     windows_as_messages,
 )
+from muntin.model.bounds import SideName
 from muntin.model.errors import OptionError
-from muntin.model.join_sides import join_sides
-from muntin.model.joins import SIDES, SideName
+from muntin.model.joins import SIDES
 from muntin.spark.explain import explain_spark_plan
 from muntin.spark.host.chain import drop_emission, find_upstream
 from muntin.spark.join_plan import build_join

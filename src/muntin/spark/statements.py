@@ -17,8 +17,9 @@ from pyspark.sql import functions as F
 from muntin.engine.operator import RESULTS
 from muntin.hosts.pair_columns import SUFFIX
 from muntin.hosts.statements import Resolver, resolve_name
+from muntin.model.bounds import ByArrival, Newest
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.joins import SIDES, ByArrival, Newest
+from muntin.model.joins import SIDES
 from muntin.model.pipeline import (
     ROWS,
     Column,
@@ -26,7 +27,7 @@ from muntin.model.pipeline import (
     Expression,
     Joining,
     Lookup,
-    Query,
+    QueryRelation,
     Reading,
     Relation,
     Union,
@@ -136,7 +137,7 @@ def describe_spark_error(error: Exception) -> str:
     return re.sub(r"^\[[\w.]+\]\s*|\.?\s*SQLSTATE: \w+", "", get_first_line(error)).rstrip(". ")
 
 
-def bind(query: Query, find: Find) -> WindowedAggregate | Joined:
+def bind(query: QueryRelation, find: Find) -> WindowedAggregate | Joined:
     """Build a query over DataFrames."""
     return _bind_join(query, find) if isinstance(query, Joining) else _bind_windows(query, find)
 
@@ -218,7 +219,7 @@ def _bind_join(joining: Joining, find: Find) -> Joined:
     return join
 
 
-def find_refused_expression(query: Query, find: Find) -> str | None:
+def find_refused_expression(query: QueryRelation, find: Find) -> str | None:
     """Return the first expression that Spark refuses in a query that it refused as a whole."""
     for rows_of, text in _query_expressions(query, find):
         try:
@@ -232,7 +233,9 @@ def find_refused_expression(query: Query, find: Find) -> str | None:
     return None
 
 
-def _query_expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], DataFrame], str]]:
+def _query_expressions(
+    query: QueryRelation, find: Find
+) -> Iterator[tuple[Callable[[], DataFrame], str]]:
     """Yield all expressions of a query with the rows they are computed of, sources first."""
     shown = [column.text for column in query.columns or ()]
     if isinstance(query, Joining):

@@ -20,7 +20,8 @@ from muntin.engine.admission import find_watermarks_before
 from muntin.engine.joins.joiner import WINDOW_HAS_ENDED
 from muntin.engine.joins.strategy import SideFrames
 from muntin.model.axis import MIN_POSITION
-from muntin.model.joins import SIDES, ByArrival, JoinSpec, Newest, Side, SideName
+from muntin.model.bounds import ByArrival, Newest, SideName
+from muntin.model.joins import SIDES, JoinSpec, Side
 from muntin.model.policies import Each
 from muntin.standalone.cuts import (
     MessageWatermarks,

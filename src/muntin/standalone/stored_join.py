@@ -16,7 +16,8 @@ from muntin.engine.joins.reading import AxisRange
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.joins.strategy import SideFrames
 from muntin.engine.operator import REJECTED, RESULTS
-from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.model.bounds import SideName
+from muntin.model.joins import SIDES, JoinSpec
 from muntin.standalone.frame_builder import UNREAD_COLUMN, WATERMARK_COLUMN, FrameBuilder
 from muntin.standalone.join_cuts import split_join_steps
 from muntin.standalone.stored_windows import StepRows, StoredWindows, cast_bounds

@@ -25,7 +25,8 @@ from muntin.engine.joins.strategy import (
     SideWatermarks,
 )
 from muntin.engine.state import State
-from muntin.model.joins import OTHER, SIDES, SideName, Together, Within
+from muntin.model.bounds import SideName, Together, Within
+from muntin.model.joins import OTHER, SIDES
 from muntin.model.policies import Every
 
 

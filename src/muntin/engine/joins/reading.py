@@ -18,9 +18,10 @@ from muntin.engine.joins.sessions import LAST
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.windows.overlap import copy_to_windows
 from muntin.engine.windows.panes import pane_of, window_end, window_start
+from muntin.model.bounds import Joint, SideName, Together
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, JoinSpec, Joint, SideName, Together
+from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.kinds import Paned, Uniform
 from muntin.model.trailing import Trailing
 

@@ -12,7 +12,8 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.firing import MAX_WINDOW
 from muntin.engine.joins.joiner import Joiner
-from muntin.model.joins import SIDES, Joint, SideName
+from muntin.model.bounds import Joint, SideName
+from muntin.model.joins import SIDES
 
 SideWatermarks = Mapping[SideName, int | None]
 SideFrames = Mapping[SideName, pl.DataFrame]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.admission import find_examples
 from muntin.engine.arrival import make_parts
 from muntin.engine.conditions import check_conditions
-from muntin.engine.examples import find_examples
 from muntin.engine.fills import check_fills
 from muntin.engine.operator import (
     REJECTED,
@@ -38,9 +38,9 @@ from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
 from muntin.model.zones import ZonedWindows
 from muntin.state.blobs import Blobs
+from muntin.state.hashing import split_by_shard
 from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import FrameCache
-from muntin.state.shards import split_by_shard
 
 # Frames of a part: a row per key and pane, and messages that only the shard can classify.
 _CELLS, _RAW = "cells", "raw"

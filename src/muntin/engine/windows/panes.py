@@ -49,7 +49,7 @@ def _find_days(times: NDArray[np.int64], windows: Days) -> NDArray[np.int64]:
     return days[np.searchsorted(midnights, times, side="right") - 1]
 
 
-def zoned_pane_of(position: pl.Expr, zone: pl.Expr, windows: ZonedWindows) -> pl.Expr:
+def find_pane_in_zone(position: pl.Expr, zone: pl.Expr, windows: ZonedWindows) -> pl.Expr:
     """Return the pane of each position in the zone beside it; panes are numbered in each zone."""
 
     def find_panes(rows: pl.Series) -> pl.Series:
