@@ -402,7 +402,7 @@ def _split_conditions(
     equal_columns, others, nulls = _find_equal_columns(pair, both_sides, sides)
     if not equal_columns:
         unclear = [part for part in others if isinstance(part, exp.EQ | exp.NullSafeEQ)]
-        if unclear or isinstance(pair.bound, AsOf | ByArrival):
+        if unclear or isinstance(pair.bound, ByArrival):
             span = Scope(cursor).locate(unclear[0]) if unclear else join.span
             cursor.fail(span, "a join compares equal columns, one of each side", _ON)
         both_sides = add_constant_key(cursor, select, both_sides)
