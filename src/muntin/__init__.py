@@ -40,6 +40,11 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+def load_ipython_extension(shell: _Any) -> None:
+    """Register the magic of `%load_ext muntin`."""
+    shell.register_magics(_import_module("muntin.dataframe.notebook").MuntinMagics)
+
+
 class _Package(_ModuleType):
     """The package, in which ``sql`` is a function though there is a package of that name, too."""
 

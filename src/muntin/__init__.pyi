@@ -34,6 +34,7 @@ from muntin.sinks.kafka import to_kafka as to_kafka
 from muntin.sinks.memory import to_memory as to_memory
 from muntin.sinks.parquet import to_parquet as to_parquet
 from muntin.sinks.postgres import to_postgres as to_postgres
+from muntin.sinks.printed import to_print as to_print
 from muntin.sources.files import files as files
 from muntin.sources.ticks import ticks as ticks
 from muntin.spark.agents.app import on_spark as on_spark

@@ -131,6 +131,7 @@ def _sinks() -> dict[str, Call]:
             {"path": "out"},
             {"path": ("other", ANY), "partition_by": ("page", ANY), "files": (2, 0)},
         ),
+        "to_print": ({}, {"rows": (5, 0)}),
         "to_postgres": (
             {"dsn": "host=localhost", "table": "t"},
             {

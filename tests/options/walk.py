@@ -19,6 +19,7 @@ SINKS: dict[str, dict[str, tuple[str, Any]]] = {
         "partition_by": ("key, page", ANY),
         "files": ("2", "two"),
     },
+    "print": {"rows": ("5", "0")},
     "postgres": {
         "dsn": ("host=there", "no address"),
         "table": ("t", ""),

@@ -41,6 +41,7 @@ def _list_commands() -> dict[str, tuple[Callable[..., None], str]]:
     from muntin.cli.explain import check_file, explain_pipeline, schema
     from muntin.cli.inspect import inspect
     from muntin.cli.move import move_checkpoint
+    from muntin.cli.new import create_project
     from muntin.cli.rescale import rescale_checkpoint
     from muntin.cli.reset import set_watermark_back
     from muntin.cli.run import run_pipeline
@@ -50,6 +51,7 @@ def _list_commands() -> dict[str, tuple[Callable[..., None], str]]:
     from muntin.cli.why import why
 
     return {
+        "new": (create_project, "clicks"),
         "run": (run_pipeline, "views.sql --set data=clicks/ --until-quiet"),
         "doctor": (doctor, "--quick"),
         "check": (check_file, "views.sql --set data=clicks/"),

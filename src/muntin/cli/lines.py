@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, TextIO
 
@@ -35,14 +36,22 @@ class Lines:
             self._line(columns)
 
     def take(self, frame: Any, _: int = 0) -> None:
-        """Write the rows of a DataFrame."""
-        from muntin.spark.sources.texts import to_json_objects, to_texts
+        """Write the rows of a frame of either host."""
+        list_objects: Callable[[Any], list[str]]
+        list_rows: Callable[[Any], list[tuple[str | None, ...]]]
+        if hasattr(frame, "toArrow"):
+            from muntin.spark.sources.texts import to_json_objects, to_texts
 
+            list_objects, list_rows = to_json_objects, to_texts
+        else:
+            from muntin.sinks.texts import list_json_objects, list_texts
+
+            list_objects, list_rows = list_json_objects, list_texts
         if self.form is RowFormat.JSON:
-            for line in to_json_objects(frame):
+            for line in list_objects(frame):
                 self._write(line)
         else:
-            for row in to_texts(frame):
+            for row in list_rows(frame):
                 self._line(row)
         self.out.flush()
 

@@ -6,6 +6,8 @@ import re
 import signal
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,9 +17,13 @@ from rich.live import Live
 
 from muntin.cli.console import open_session, print_text, report_errors, show_error
 from muntin.cli.lines import Lines, RowFormat
+from muntin.cli.pipelines import HostOption
 from muntin.cli.rows import ROW_LIMIT, LiveRows
+from muntin.dataframe.host import Host
+from muntin.engine.columns import REASON
 from muntin.explain.flows import describe_query
 from muntin.hosts.interrupts import Interruption, watch_signals
+from muntin.hosts.local.definition import LocalDefinition
 from muntin.model.axis import moment
 from muntin.model.counts import format_rejections
 from muntin.model.pipeline import DeclaredTable, Windowing
@@ -37,6 +43,7 @@ def open_shell(
         list[str] | None,
         typer.Option("--execute", "-e", metavar="SQL", help="Run these statements, then exit."),
     ] = None,
+    host: HostOption = None,
     until_quiet: Annotated[
         bool, typer.Option(help="Stop each SELECT once it has read all available input.")
     ] = False,
@@ -49,14 +56,18 @@ def open_shell(
 ) -> None:
     """Open an interactive SQL shell for streams.
 
-    Without a terminal, statements are read from the standard input, and
-    values aren't cut.
+    A SELECT over Kafka, files and ticks runs here, without Spark. Without a
+    terminal, statements are read from the standard input, and values aren't
+    cut.
     """
     console = Console(stderr=format_ is not RowFormat.TABLE)
     quiet = until_quiet or not (console.is_terminal and sys.stdout.isatty())
     if not console.is_terminal:
         console.width = _WHOLE
-    with report_errors(), closing(Shell(console, until_quiet=quiet, form=format_)) as shell:
+    with (
+        report_errors(),
+        closing(Shell(console, host=host, until_quiet=quiet, form=format_)) as shell,
+    ):
         if execute:
             for text in execute:
                 shell.run(text)
@@ -71,7 +82,8 @@ class Shell:
 
     Args:
         console: Console for rows and errors.
-        spark: Session; started at the first query by default.
+        spark: Session; started at the first query that needs one by default.
+        host: Host of all queries; by default their inputs decide.
         until_quiet: Whether a query stops once it has read all available input.
         form: Format of rows: a table on the console, or lines on the standard output.
     """
@@ -81,6 +93,7 @@ class Shell:
         console: Console,
         spark: Any = None,
         *,
+        host: Host | None = None,
         until_quiet: bool = False,
         form: RowFormat = RowFormat.TABLE,
     ) -> None:
@@ -90,6 +103,7 @@ class Shell:
         self.until_quiet = until_quiet
         self.form = form
         self._spark = spark
+        self._host = host or (None if spark is None else "spark")
         self._stack = ExitStack()
         self.definitions = api.Definitions()
 
@@ -131,16 +145,9 @@ class Shell:
             self._run_select(question)
 
     def _run_select(self, question: CompiledQuery) -> None:
-        if self._spark is None:
-            self._spark = self._stack.enter_context(
-                open_session(self.console, "muntin sql", quits=False)
-            )
-        from muntin.spark.statements import bind_statement
-
-        aggregate = bind_statement(self._spark, question, {})
+        definition, columns, is_stream = self._bind(question)
         query = question.lowered.query
         keys = [key.name for key in query.keys] if isinstance(query, Windowing) else None
-        columns = aggregate.results.columns
         rows = None
         if self.form is RowFormat.TABLE:
             rows = LiveRows(columns, keys, 30 if self.console.is_terminal else ROW_LIMIT)
@@ -152,14 +159,32 @@ class Shell:
             else:
                 rows.take(_list_rows(frame))
 
-        if not aggregate.plan.output.isStreaming:
-            take(aggregate.results)
+        if not is_stream:
+            take(definition.results)
             if rows is not None:
                 self.console.print(rows.table())
+            if isinstance(definition, LocalDefinition):
+                self._show_rejected(Counter(definition.rejected[REASON]))
             return
         with tempfile.TemporaryDirectory(prefix="muntin-sql-") as folder:
-            running = aggregate.start(checkpoint=folder, results=take)
+            running = definition.start(checkpoint=folder, results=take)
             self._watch(running, rows)
+
+    def _bind(self, question: CompiledQuery) -> tuple[Any, list[str], bool]:
+        """Return a query, the columns of its results, and whether it reads a stream."""
+        from muntin.dataframe.sql import bind_locally, choose_statement_host
+
+        if choose_statement_host(question, None, {}, self._host) == "local":
+            local = bind_locally(question, {})
+            return local, [*local.plan.output_schema], local.plan.reads_streams
+        if self._spark is None:
+            self._spark = self._stack.enter_context(
+                open_session(self.console, "muntin sql", quits=False)
+            )
+        from muntin.spark.statements import bind_statement
+
+        on_spark = bind_statement(self._spark, question, {})
+        return on_spark, on_spark.results.columns, on_spark.plan.output.isStreaming
 
     def _watch(self, query: Any, rows: LiveRows | None) -> None:
         """Show a streaming query's rows until it ends, or Ctrl-C."""
@@ -172,8 +197,10 @@ class Shell:
                 self.console.print("Stopped", style="dim")
         finally:
             query.stop()
-        rejected = format_rejections(query.progress.counts)
-        if rejected:
+        self._show_rejected(query.progress.counts)
+
+    def _show_rejected(self, counts: Mapping[str, int]) -> None:
+        if rejected := format_rejections(counts):
             self.console.print(f"rejected: {rejected}", highlight=False)
 
     def _follow(self, query: Any, rows: LiveRows | None, interruption: Interruption) -> None:
@@ -200,10 +227,10 @@ class Shell:
 
 
 def _list_rows(frame: Any) -> list[dict[str, Any]]:
-    """Return the rows of a DataFrame, with text for times that Python can't represent."""
+    """Return the rows of a frame of either host, with text for times that Python can't hold."""
     from muntin.sinks.plain import to_plain_values
 
-    table = frame.toArrow()
+    table = frame.toArrow() if hasattr(frame, "toArrow") else frame.to_arrow()
     columns = [to_plain_values(column, moment) for column in table.columns]
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 

@@ -87,17 +87,27 @@ def sql(
     if question.explain is not None:
         hint = "leave EXPLAIN out, and call .explain() on the result; muntin sql takes EXPLAIN"
         raise SqlError(statement, question.explain, "mt.sql returns a query, not a text", hint)
-    if _choose_host(question, session, tables_by_name, host) == "spark":
+    if choose_statement_host(question, session, tables_by_name, host) == "spark":
         from muntin.spark.statements import bind_tables
 
         return bind_tables(session, question, tables_by_name)
-    return _query_locally(question, tables_by_name)
+    return bind_locally(question, tables_by_name)
 
 
-def _choose_host(
+def choose_statement_host(
     question: CompiledQuery, session: object, tables: Mapping[str, Any], requested_host: Host | None
 ) -> Host:
-    """Return the host of a statement, which must be the same for all of its inputs."""
+    """Return the host of a statement, which must be the same for all of its inputs.
+
+    Args:
+        question: The statement.
+        session: The session of Spark, if there is one.
+        tables: Tables by name, beside those that the statement declares.
+        requested_host: The value of `host=`, if there is one.
+
+    Raises:
+        OptionError: When the inputs are read on several hosts, or not on the requested one.
+    """
     hosts = {name: choose_host(name, table, None) for name, table in tables.items()}
     if session is not None:
         hosts["the session"] = "spark"
@@ -121,8 +131,16 @@ def _host_of_declared(question: CompiledQuery) -> Host:
     return "spark" if any(map(needs_spark, declared)) else "local"
 
 
-def _query_locally(question: CompiledQuery, tables: Mapping[str, Any]) -> LocalDefinition:
-    """Build a query in this process, and open its tables."""
+def bind_locally(question: CompiledQuery, tables: Mapping[str, Any]) -> LocalDefinition:
+    """Build a query in this process, and open its tables.
+
+    Args:
+        question: The statement.
+        tables: Tables by name, beside those that the statement declares.
+
+    Raises:
+        SqlError: When it can't run here; the error has the place, the problem and a hint.
+    """
     rows_by_name = index_by_name({name: find_rows(name, table) for name, table in tables.items()})
     surroundings = Surroundings({}, os.environ, keeps_secrets=True)
 

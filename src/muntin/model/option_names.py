@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, isfunction, signature
 from typing import ParamSpec, TypeVar
+
+from muntin.model.close_names import find_close_name
 
 _Options = ParamSpec("_Options")
 _Result = TypeVar("_Result")
@@ -37,6 +38,16 @@ _OTHER_NAMES = {
     "checkpoint_location": ("checkpoint",),
     "left_on": ("on",),
     "right_on": ("on",),
+}
+
+
+# Options of other libraries that another call has here.
+_ELSEWHERE = {
+    "grace": "write windowed(…, lateness=…), or .late(grace=…) behind it",
+    "processing_guarantee": "leave it out: state, offsets and results are always one commit",
+    "num_stream_threads": "write windowed(…, shards=…), the number of parts of the state",
+    "outputMode": "leave it out; .early(…) and .late(…) say when a window emits",
+    "output_mode": "leave it out; .early(…) and .late(…) say when a window emits",
 }
 
 
@@ -83,10 +94,12 @@ def _refuse_option(function: str, name: str, named: list[str]) -> str:
     """Return the error message for an option that a function doesn't have."""
     options = [one for one in named if one not in ("self", "frame")]
     meant = [other for other in _OTHER_NAMES.get(name, ()) if other in options]
-    close = get_close_matches(name, options, n=1)
+    close = find_close_name(name, options, 0.6)
     hint = f"it has {', '.join(f'{one}=' for one in options)}"
     if meant:
         hint = f"write {meant[0]}="
+    elif name in _ELSEWHERE:
+        hint = _ELSEWHERE[name]
     elif close:
-        hint = f"did you mean {close[0]}=?"
+        hint = f"did you mean {close}=?"
     return f"{function}() has no option {name}=; {hint}"

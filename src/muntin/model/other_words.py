@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from muntin.model.aggregates import NAMES, Aggregate, translate_name
+from muntin.model.close_names import find_close_name
 from muntin.model.errors import OptionError
 
 # A call of an aggregate in the representation of Spark and of Polars.
@@ -73,6 +73,8 @@ _COMPLETE = {
         ("early", "late", "keep", "tumbling", "hopping", "session"), "say it before .agg(…)"
     ),
     "suppress": _SUPPRESS,
+    **dict.fromkeys(("describe", "explainString"), "write .explain()"),
+    "plot": ".results is a frame: write .results.plot(…), as its library does",
     "to_memory": "give it to .start(results=muntin.to_memory())",
 }
 
@@ -89,8 +91,8 @@ def missing_word(name: str, *, complete: bool) -> str:
     """Return the error for an attribute that windows (``complete`` with aggregates) lack."""
     hint = (_COMPLETE if complete else _INCOMPLETE).get(name)
     if hint is None:
-        close = get_close_matches(name, _FINISHED if complete else _STEPS, n=1, cutoff=0.75)
-        hint = f"did you mean .{close[0]}?" if close else None
+        close = find_close_name(name, _FINISHED if complete else _STEPS, 0.75)
+        hint = f"did you mean .{close}?" if close else None
     subject = "a query has" if complete else "windows without .agg(…) have"
     return f"{subject} no {name!r}" + (f"; {hint}" if hint else "")
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from muntin.model.close_names import find_close_name
 from muntin.model.errors import OptionError
 from muntin.model.option_types import parse_bytes
 from muntin.model.pipeline import DeclaredTable
@@ -17,7 +18,6 @@ from muntin.model.table_options import (
     Convert,
     accept_any,
     make_caseless_choice,
-    nearest_name,
     parse_boolean,
     parse_number,
     parse_whole,
@@ -138,7 +138,6 @@ _TRANSLATED = {
 }
 _INSTEAD = {
     "datagen": "write 'rate', which makes rows of timestamp and value",
-    "print": "write 'parquet' with a path, or print a SELECT with muntin sql, on Spark",
     "blackhole": "write 'parquet'",
     "upsert-kafka": "write 'kafka', whose keys are those of the query",
     "faker": "write 'rate', which makes rows of timestamp and value",
@@ -181,7 +180,7 @@ def check_connector(connector: str, connectors: tuple[str, ...]) -> None:
     """Refuse a mistyped connector, or one that only Flink has; Spark may have others."""
     hint = _INSTEAD.get(connector)
     if hint is None and connector not in connectors:
-        close = nearest_name(connector, connectors)
+        close = find_close_name(connector, connectors)
         hint = f"write {close!r}" if close else None
     if hint is not None:
         raise OptionError("connector", connector, "isn't a connector", hint)

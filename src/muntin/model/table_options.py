@@ -9,30 +9,18 @@ from __future__ import annotations
 import csv
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from muntin.model.close_names import find_close_name
 from muntin.model.errors import OptionError
 
 Convert = Callable[[str, str], Any]
 
 
-def nearest_name(name: str, names: Iterable[str]) -> str | None:
-    """Return the name that a mistyped one most likely stands for.
-
-    Example:
-        >>> nearest_name("partiton-by", ["path", "partition_by", "files"])
-        'partition_by'
-    """
-    plain = {_normalize(one): one for one in names}
-    close = get_close_matches(_normalize(name), plain, n=1, cutoff=0.7)
-    return plain[close[0]] if close else None
-
-
 def refuse_option(name: str, table: str, names: Iterable[str]) -> OptionError:
     """Return the error for an unknown option of a table, with the nearest known one."""
     option_names = sorted(names)
-    close = nearest_name(name, option_names)
+    close = find_close_name(name, option_names)
     hint = f"write {close}" if close else f"its options are {', '.join(option_names)}"
     return OptionError("option", name, f"isn't one of the table {table}", hint)
 
@@ -167,10 +155,6 @@ def split_names(text: str) -> list[str]:
         ['a', 'b, c', 'd']
     """
     return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
-
-
-def _normalize(name: str) -> str:
-    return name.lower().replace("-", "_").replace(".", "_")
 
 
 def _is_mapping(kind: Any) -> bool:

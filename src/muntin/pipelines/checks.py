@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from muntin.model.aggregates import Aggregate
+from muntin.model.close_names import find_close_name
 from muntin.model.errors import MuntinError, OptionError, SqlError
 from muntin.model.pipeline import (
     Column,
@@ -28,7 +29,6 @@ from muntin.model.pipeline import (
 )
 from muntin.model.reader_options import reader_problems
 from muntin.model.shapes import Shape
-from muntin.model.table_options import nearest_name
 from muntin.sql.expression_types import (
     Expr,
     find_unitless_times,
@@ -174,7 +174,7 @@ class _Checker:
                 self.needs_spark = True
                 return None
             names = [one.name for one in self.pipeline.tables.values()]
-            nearest = nearest_name(name, names)
+            nearest = find_close_name(name, names)
             hint = f"write {nearest}" if nearest else f"write CREATE TABLE {name} (…) WITH (…)"
             self._add_problem(name, f"there is no table {name}", hint)
             return None
@@ -302,7 +302,7 @@ class _Checker:
     def _add_unknown_column(
         self, name: str, columns: Shapes, where: str = "", text: str | None = None
     ) -> None:
-        nearest = nearest_name(name, columns)
+        nearest = find_close_name(name, columns)
         hint = f"write {nearest}" if nearest else f"the columns are {', '.join(columns)}"
         self._add_problem(text or name, f"there is no column {name}{where}", hint)
 

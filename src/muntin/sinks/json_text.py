@@ -40,6 +40,12 @@ def format_objects(rows: pl.DataFrame, names: Sequence[str], zone: str) -> pl.Se
     return rows.select(_format_object(fields).alias("json"))["json"]
 
 
+def format_values(rows: pl.DataFrame, name: str, zone: str) -> pl.Series:
+    """Format a column of any type as JSON values; nulls stay."""
+    texts = _JsonFormatter(_find_zone(zone), far=_may_be_far(rows[name]))
+    return rows.select(texts.format_value(pl.col(name), rows.schema[name]).alias(name))[name]
+
+
 def format_times(rows: pl.DataFrame, name: str, zone: str) -> pl.Series:
     """Format a column of times as ISO text, with six digits."""
     texts = _JsonFormatter(_find_zone(zone), far=_may_be_far(rows[name]))

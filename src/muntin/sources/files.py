@@ -22,6 +22,7 @@ from muntin.model.option_types import check_boolean, check_count, parse_bytes
 from muntin.model.printable import escape_line
 from muntin.sources.ddl import plain_columns
 from muntin.sources.file_formats import FileFormat, format_of
+from muntin.sources.frames import FrameSource
 from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_COLUMNS, Planned, SourceOffsets
 
 BadFiles = Literal["fail", "skip"]
@@ -37,6 +38,8 @@ _BATCH_BYTES = 256 << 20
 # The assumed bytes of a message, if only the number of messages is bounded.
 _MESSAGE_BYTES = 100
 _PAUSE = 0.1
+# Seconds to wait for files that are being written, where all are read at once.
+_PATIENCE = 10.0
 
 
 class ListedFile(NamedTuple):
@@ -93,6 +96,30 @@ class FileSource:
     def open(self) -> FileReader:
         """Return a reader, which lists the files."""
         return FileReader(self)
+
+    def read_whole(self) -> FrameSource:
+        """Return a finite source with the rows of all files that exist.
+
+        Raises:
+            SourceError: When a file can't be read, or isn't complete after some seconds.
+        """
+        reader, offset = self.open(), None
+        frames: list[pl.DataFrame] = []
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            planned = reader.plan(offset, None)
+            if planned.has_new:
+                frames += reader.read(offset, planned.end)
+                offset = planned.end
+            elif planned.caught_up:
+                rows = pl.concat([pl.DataFrame(schema=self.schema), *frames], how="diagonal")
+                return FrameSource(rows, malformed_column=self.malformed_column)
+            elif time.monotonic() > deadline:
+                raise SourceError(
+                    f"{self.pattern} has a file that isn't complete. Read it as a stream"
+                )
+            else:
+                reader.wait(offset, _PAUSE)
 
 
 class FileReader:

@@ -17,11 +17,20 @@ _ROW = "row"
 
 
 class FrameSource:
-    """The rows of a frame of ``polars``, ``pandas`` or ``arrow``, in their order."""
+    """The rows of a frame, in their order.
 
-    def __init__(self, rows: pl.DataFrame, origin: str = "polars") -> None:
+    Args:
+        rows: Rows of the frame, which may have the column `GARBLED`.
+        origin: Library of the original frame: `polars`, `pandas` or `arrow`.
+        malformed_column: Column with the bytes of undecodable records, if there is one.
+    """
+
+    def __init__(
+        self, rows: pl.DataFrame, origin: str = "polars", malformed_column: str | None = None
+    ) -> None:
         self.rows = rows
         self.origin = origin
+        self.malformed_column = malformed_column
 
     def __repr__(self) -> str:
         return f"FrameSource({len(self.rows):,} rows)"

@@ -6,11 +6,10 @@ text.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
-from difflib import get_close_matches
 from functools import lru_cache
 
+from muntin.model.close_names import find_close_name
 from muntin.model.errors import OptionError
 
 # Options of Spark's connector that are an argument of ``kafka`` here.
@@ -133,7 +132,6 @@ topic.metadata.refresh.sparse transaction.timeout.ms transactional.id
 _LIBRDKAFKA_ONLY = frozenset(_LIBRDKAFKA_ONLY_NAMES.split())
 LIBRDKAFKA = _BOTH | _LIBRDKAFKA_ONLY
 _CONNECTOR = PLANNING | SPARK | RENAMED.keys() | {DATA_LOSS}
-_WORDS = re.compile(r"[^a-z0-9]+")
 
 
 def is_librdkafkas(name: str) -> bool:
@@ -156,27 +154,10 @@ def refuse_unknown_name(option: str, name: str, more: Collection[str] = ()) -> N
     plain = name.removeprefix("kafka.")
     if name in more or is_known(plain) or is_known(name):
         return
-    near = nearest(plain, _CONNECTOR | JAVA | LIBRDKAFKA | {*more})
+    near = find_close_name(plain, _CONNECTOR | JAVA | LIBRDKAFKA | {*more})
     hint = f"did you mean {near!r}?" if near else "leave it out"
     problem = "isn't an option of Kafka's clients or of Spark's connector"
     raise OptionError(option, name, problem, hint)
-
-
-def nearest(name: str, valid: Collection[str]) -> str | None:
-    """Return the valid name that is most like a wrong one; ``None`` if none is like it.
-
-    Example:
-        >>> nearest("securityProtocol", ["security.protocol", "sasl.username"])
-        'security.protocol'
-    """
-    by_letters = {_letters(one): one for one in sorted(valid)}
-    near = get_close_matches(_letters(name), by_letters, 1, 0.7)
-    return by_letters[near[0]] if near else None
-
-
-def _letters(name: str) -> str:
-    """Return a name without the separators between its words, in which names often differ."""
-    return _WORDS.sub("", name.lower())
 
 
 @lru_cache(maxsize=1000)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from pyspark.sql import SparkSession
 
+from muntin.model.close_names import find_close_name
 from muntin.model.errors import SettingError
 from muntin.model.secrets import FOR_SPARK
 
@@ -51,9 +51,7 @@ def refuse_mistyped(names: Iterable[str]) -> None:
         plain = _BUCKET.sub("", _WITHIN.sub("", name))
         if plain in _VALID:
             continue
-        folded = {valid.lower(): valid for valid in _VALID}
-        if near := get_close_matches(plain.lower(), folded, 1, _LIKENESS):
-            right = folded[near[0]]
+        if right := find_close_name(plain, _VALID, _LIKENESS):
             raise SettingError(f"{name} isn't a setting of Spark. Did you mean {right}?")
 
 

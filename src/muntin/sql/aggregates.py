@@ -37,8 +37,8 @@ _REPLACEMENTS = {
     "STRING_AGG": _JOINED,
     "PERCENTILE": "write exact_quantile(x, 0.5), one of the values, or median(x)",
     "PERCENTILE_CONT": "write percentile_disc(0.5) WITHIN GROUP (ORDER BY x), or median(x)",
-    "STDDEV_POP": "write stddev(x), the deviation of a sample",
-    "VAR_POP": "write variance(x), the variance of a sample",
+    "STDDEV_POP": "write sqrt(avg(x * x) - avg(x) * avg(x)); stddev(x) is that of a sample",
+    "VAR_POP": "write avg(x * x) - avg(x) * avg(x); variance(x) is that of a sample",
     "TRY_SUM": "write sum(x), which is NULL and reported where it overflows",
     "TRY_AVG": "write avg(x)",
 }

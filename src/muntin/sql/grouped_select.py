@@ -14,13 +14,13 @@ from sqlglot import exp
 
 from muntin.model.aggregates import min as least
 from muntin.model.axis import MICROSECOND
+from muntin.model.close_names import find_close_name
 from muntin.model.grouping_sets import GROUPING_ID, number_set
 from muntin.model.pipeline import FIRST, Column, Windowing, quote_name
 from muntin.model.policies import Firing
 from muntin.model.ranking import make_windows_by_end
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
-from muntin.model.table_options import nearest_name
 from muntin.sql import ksql
 from muntin.sql.aggregates import find_aggregate_name, lower_aggregate
 from muntin.sql.catalog import ResolvedRelation, find_bound_column, resolve_bound_alias
@@ -303,7 +303,7 @@ class GroupedSelectList(SelectList):
             # HAVING and later items may use an alias.
             return f"({outputs[column_name.lower()].text})"
         hint = "add it to GROUP BY, or write an aggregate of it, such as max(...)"
-        nearest = nearest_name(column_name or "", [key.name for key in self.keys])
+        nearest = find_close_name(column_name or "", [key.name for key in self.keys])
         if nearest is not None:
             hint = f"write {nearest}; or {hint}"
         problem = "this column isn't one value in a group"

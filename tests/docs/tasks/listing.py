@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.docs.tasks import aggregates, joins, operation, sources, sql, windows
+from tests.docs.tasks import aggregates, joins, newcomers, operation, sources, sql, windows
 
 TASKS = [
     *windows.TASKS,
@@ -11,6 +11,7 @@ TASKS = [
     *sources.TASKS,
     *sql.TASKS,
     *operation.TASKS,
+    *newcomers.TASKS,
 ]
 
 if __name__ == "__main__":

@@ -235,7 +235,12 @@ def test_the_host_that_was_asked_for_must_be_able_to(tmp_path: Path) -> None:
         ("'json'", "'filesystem', format = 'parquet'", None),
         ("'json'", "'filesystem', format = 'orc'", "connector 'orc' needs Spark"),
         ("path = '${data}'", "path = 's3a://lake/in'", "in an object store"),
-        ("path = '${data}'", "path = '${data}', mode = 'batch'", "mode 'batch'"),
+        ("path = '${data}'", "path = '${data}', mode = 'batch'", None),
+        (
+            "'json', path = '${data}'",
+            "'kafka', topic = 'a', 'bootstrap.servers' = 'h:1', mode = 'batch'",
+            "mode 'batch' of 'kafka' needs Spark",
+        ),
         ("'${out}/checkpoints'", "'s3a://lake/out'", "a checkpoint in an object store"),
     ],
 )

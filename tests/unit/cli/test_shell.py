@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import muntin as mt
 from muntin.cli.app import build
+from muntin.cli.lines import RowFormat
 from muntin.cli.prompt import SqlCompleter, is_complete
 from muntin.cli.rows import ROW_LIMIT, LiveRows
 from muntin.cli.shell import Shell, converse
@@ -165,3 +166,34 @@ def test_data_is_shown_as_it_is_and_not_as_markup():
     assert "[/home]" in said
     assert "[red]a" in said
     assert "[bold]n" in said
+
+
+def test_a_select_over_files_runs_here(tmp_path, capsys):
+    (tmp_path / "clicks.csv").write_text(
+        "page,ts,tags\nhome,2026-01-01 09:00:10.5,x\n"
+        "home,2026-01-01 09:30:00,y\ncart,2026-01-01 10:05:00,z\ncart,soon,z\n"
+    )
+    table = f"""CREATE TABLE clicks (page STRING, ts TIMESTAMP, tags STRING)
+        WITH (connector = 'csv', header = 'true', path = '{tmp_path}/clicks.csv', mode = '%s');"""
+    query = """SELECT page, count(*) AS n, min(ts) AS first, collect_list(tags) AS tags
+        FROM clicks GROUP BY page, TUMBLE(ts, 1 HOUR);"""
+    whole = shell()
+    whole.run(table % "batch" + query)
+    said = shown(whole)
+    assert "home │ 2026-01-01 09:00:00 │ 2026-01-01 10:00:00 │ 2" in said
+    assert "cart │ 2026-01-01 10:00:00 │ 2026-01-01 11:00:00 │ 1" in said
+    assert said.endswith("rejected: 1 malformed")
+    lines = Shell(Console(file=io.StringIO()), until_quiet=True, form=RowFormat.CSV)
+    lines.run(table % "stream" + query)
+    assert capsys.readouterr().out.splitlines() == [
+        "page,window_start,window_end,n,first,tags,emission,revision",
+        "home,2026-01-01 09:00:00,2026-01-01 10:00:00,2,2026-01-01 09:00:10.5,"
+        '"[""x"",""y""]",full,0',
+    ]
+
+
+def test_a_host_that_cant_read_a_table_is_refused():
+    asked = Shell(Console(file=io.StringIO()), host="local")
+    asked.run("CREATE TABLE m (at TIMESTAMP) WITH (connector = 'orc', path = 'in');")
+    with pytest.raises(mt.SqlError, match="connector 'orc' needs Spark"):
+        asked.run("SELECT count(*) AS n FROM m GROUP BY TUMBLE(at, 1 HOUR);")

@@ -71,7 +71,7 @@ def test_a_pipeline_without_mistakes_has_none(tmp_path: Path) -> None:
         ("TABLE clicks,", "TABLE clikcs,", "query views: there is no table clikcs; write clicks"),
         ("INTO views", "INTO vews", "line 5: there is no table vews; write CREATE TABLE vews"),
         ("'json'", "'jsn'", "table clicks: connector='jsn' isn't a connector; write 'json'"),
-        ("'parquet'", "'print'", "table views: connector='print' isn't a connector; write "),
+        ("'parquet'", "'blackhole'", "table views: connector='blackhole' isn't a connector; "),
         ("n BIGINT,", "n BIGNIT,", "line 2: 'BIGNIT' isn't a type; write for example n STRING"),
         ("n BIGINT,", "n VARCHAR(9),", "line 2: VARCHAR(9) has a length, which isn't checked"),
         ("count(*)", "sum(page)", "query views: n: sum doesn't take STRING; cast it to a long"),

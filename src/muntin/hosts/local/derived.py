@@ -147,6 +147,12 @@ class WaitingReader(DerivedReader):
         self._reader.wait(start, timeout)
 
 
+def derive_frame(source: FrameSource, step: RowStep) -> FrameSource:
+    """Return a frame with the transformed rows of another one."""
+    malformed_column = DerivedSource(source, step).malformed_column
+    return FrameSource(step.apply(source.rows), source.origin, malformed_column)
+
+
 def derive(rows: InputRows, columns_shown: Sequence[Column] | None, where: str | None) -> InputRows:
     """Return a source or an operator with a selection of its rows and columns.
 
@@ -159,7 +165,7 @@ def derive(rows: InputRows, columns_shown: Sequence[Column] | None, where: str |
         return replace(rows, plan=with_selection(rows.plan, selection, keeps_end=keeps_end))
     selection = RowSelectList.of(rows.schema, columns_shown, where)
     if isinstance(rows, FrameSource):
-        return FrameSource(selection.apply(rows.rows), rows.origin)
+        return derive_frame(rows, selection)
     return DerivedSource(rows, selection)
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
-from muntin.hosts.local.derived import DerivedSource
+from muntin.hosts.local.derived import DerivedSource, derive_frame
 from muntin.hosts.local.expressions import UnportableError, resolve_condition, spell_as
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import SIDE_COLUMNS, Lookup
+from muntin.model.printable import escape_line
 from muntin.sources.frames import FrameSource
-from muntin.sources.source import Source
+from muntin.sources.source import MALFORMED_COLUMNS, MALFORMED_DETAIL_COLUMN, Source
 
+_LOG = logging.getLogger(__name__)
 _INDEX, _KEY = "__muntin_index", "__muntin_key"
 
 
@@ -84,6 +87,22 @@ def _make_keys(schema: pl.Schema, names: Sequence[str]) -> list[pl.Expr]:
     return [key.alias(f"{_KEY}{index}") for index, key in enumerate(keys)]
 
 
+def _drop_malformed_rows(name: str, table: FrameSource) -> FrameSource:
+    """Return a table without records that couldn't be decoded, and warn of them."""
+    if table.malformed_column is None:
+        return table
+    is_malformed = table.rows[table.malformed_column].is_not_null()
+    if count := int(is_malformed.sum()):
+        detail = table.rows.filter(is_malformed)[MALFORMED_DETAIL_COLUMN][0]
+        _LOG.warning(
+            "%s: %d rows can't be read and match nothing (one: %s)",
+            name,
+            count,
+            escape_line(detail),
+        )
+    return FrameSource(table.rows.filter(~is_malformed).drop(*MALFORMED_COLUMNS), table.origin)
+
+
 def look_up(lookup: Lookup, source: Source, table: Source) -> Source:
     """Return a source whose rows are joined with those of a table.
 
@@ -94,6 +113,7 @@ def look_up(lookup: Lookup, source: Source, table: Source) -> Source:
     if not isinstance(table, FrameSource):
         hint = "give the table as a frame, or bound the times of both, as in AND a.ts BETWEEN ..."
         raise OptionError("JOIN", lookup.name, "is a stream, and nothing bounds a pair", hint)
+    table = _drop_malformed_rows(lookup.name, table)
     schema, other = source.schema, table.schema
     pairs = tuple(_resolve_pair(lookup, schema, other, pair) for pair in lookup.equal)
     if not pairs:
@@ -120,7 +140,7 @@ def look_up(lookup: Lookup, source: Source, table: Source) -> Source:
     further = None if lookup.rest is None else resolve_condition(sides, "JOIN", lookup.rest)
     step = TableLookup(lookup.how, table.rows, pairs, further, more)
     if isinstance(source, FrameSource):
-        return FrameSource(step.apply(source.rows), source.origin)
+        return derive_frame(source, step)
     return DerivedSource(source, step)
 
 

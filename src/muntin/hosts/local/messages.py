@@ -20,14 +20,13 @@ from muntin.hosts.local.expressions import (
     resolve_column,
     resolve_condition,
 )
+from muntin.hosts.local.text_times import parse_times
 from muntin.model.axis import FARTHEST
 from muntin.model.errors import OptionError
 
 _PARSED = "__muntin_parsed"
 _OFFSET_KEYS = (pl.Int8(), pl.Int16(), pl.Int32(), pl.Int64())
 # Formats of event times that are texts; a text in any other format isn't a time.
-_ZONED = "%Y-%m-%dT%H:%M:%S%.f%#z"
-_PLAIN = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 
 
 @dataclass(frozen=True)
@@ -160,13 +159,7 @@ def result_time_type(time: pl.DataType | None) -> pl.DataType:
 def to_microseconds(time: pl.Expr, kind: pl.DataType | None) -> pl.Expr:
     """Return a time as microseconds; NULL where a text isn't a time."""
     if kind == pl.String():
-        iso = time.str.replace(" ", "T", literal=True)
-        zoned = iso.str.to_datetime(_ZONED, time_unit="us", strict=False).cast(pl.Int64)
-        plain = (
-            iso.str.to_datetime(one, time_unit="us", time_zone="UTC", strict=False).cast(pl.Int64)
-            for one in _PLAIN
-        )
-        return pl.coalesce(zoned, *plain)
+        return parse_times(time)
     if isinstance(kind, pl.Datetime) and kind.time_unit == "ms":
         # A cast of times too large for microseconds would wrap around.
         physical, most = time.to_physical(), FARTHEST // 1000

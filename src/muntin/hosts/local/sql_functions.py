@@ -18,9 +18,11 @@ from muntin.hosts.local.sql_values import (
     make_text_value,
     require_condition,
 )
+from muntin.hosts.local.text_times import parse_times
 
 Function = Callable[[Sequence[Value]], Value]
 _MICROS = 1_000_000
+_TIMES = ("timestamp", "timestamp_ntz", "date")
 
 
 def call_function(name: str, values: Sequence[Value]) -> Value:
@@ -119,6 +121,45 @@ def _unix(name: str, per_second: int) -> Function:
     return function
 
 
+def extract_part(field: str, value: Value) -> Value:
+    """Return a part of a moment in UTC, or of a date, as in ``EXTRACT(field FROM value)``.
+
+    Raises:
+        Unportable: When the part isn't computed here, or the value isn't a moment.
+    """
+    name = _FIELDS.get(field.lower(), field.lower())
+    if name not in _PARTS or name == "second":
+        raise Unportable(f"EXTRACT({field})")
+    return FUNCTIONS[name][2]([value])
+
+
+def _part(name: str, compute: Callable[[pl.Expr], pl.Expr], of_dates: bool) -> Function:
+    def function(values: Sequence[Value]) -> Value:
+        (value,) = values
+        if value.family not in _TIMES[: 3 if of_dates else 2]:
+            raise Unportable(f"{name}() of {value.family}")
+        moment = value.expression
+        if value.family == "timestamp":
+            moment = moment.dt.convert_time_zone("UTC")
+        return Value(compute(moment).cast(pl.Int32()), pl.Int32(), "integer", 31)
+
+    return function
+
+
+def _to_timestamp(values: Sequence[Value]) -> Value:
+    """Return the moment of a text; NULL where it isn't one, so that its message is rejected."""
+    moment = pl.Datetime("us", "UTC")
+    micros = parse_times(_of_text(values[0], "to_timestamp"))
+    return Value(micros.cast(moment), moment, "timestamp")
+
+
+def _array_join(values: Sequence[Value]) -> Value:
+    texts, separator = values
+    if texts.dtype != pl.List(pl.String()) or not isinstance(separator.literal, str):
+        raise Unportable("array_join() of other than texts and a separator")
+    return make_text_value(texts.expression.list.join(separator.literal, ignore_nulls=True))
+
+
 def _build_struct(values: Sequence[Value]) -> Value:
     names, fields = values[::2], values[1::2]
     texts = [name.literal for name in names]
@@ -133,8 +174,28 @@ def _trim(values: Sequence[Value]) -> Value:
     return make_text_value(_of_text(values[0], "trim").str.strip_chars(" "))
 
 
+# Parts of moments, and whether dates have them.
+_PARTS: Mapping[str, tuple[Callable[[pl.Expr], pl.Expr], bool]] = {
+    "year": (lambda one: one.dt.year(), True),
+    "quarter": (lambda one: one.dt.quarter(), True),
+    "month": (lambda one: one.dt.month(), True),
+    "weekofyear": (lambda one: one.dt.week(), True),
+    "day": (lambda one: one.dt.day(), True),
+    "dayofmonth": (lambda one: one.dt.day(), True),
+    "dayofyear": (lambda one: one.dt.ordinal_day(), True),
+    "dayofweek": (lambda one: one.dt.weekday() % 7 + 1, True),
+    "weekday": (lambda one: one.dt.weekday() - 1, True),
+    "hour": (lambda one: one.dt.hour(), False),
+    "minute": (lambda one: one.dt.minute(), False),
+    "second": (lambda one: one.dt.second(), False),
+}
+# Names of these parts in EXTRACT.
+_FIELDS = {"week": "weekofyear", "doy": "dayofyear", "dow": "dayofweek"}
+
 FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
+    **{name: (1, 1, _part(name, *entry)) for name, entry in _PARTS.items()},
     "abs": (1, 1, _abs),
+    "array_join": (2, 2, _array_join),
     "coalesce": (1, 99, coalesce),
     "concat": (1, 99, join_texts),
     "endswith": (2, 2, _starts("endswith", ends=True)),
@@ -152,7 +213,9 @@ FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
     "timestamp_micros": (1, 1, _timestamp("timestamp_micros", _MICROS)),
     "timestamp_millis": (1, 1, _timestamp("timestamp_millis", 1000)),
     "timestamp_seconds": (1, 1, _timestamp("timestamp_seconds", 1)),
+    "to_timestamp": (1, 1, _to_timestamp),
     "trim": (1, 1, _trim),
+    "try_to_timestamp": (1, 1, _to_timestamp),
     "unix_micros": (1, 1, _unix("unix_micros", _MICROS)),
     "unix_millis": (1, 1, _unix("unix_millis", 1000)),
     "unix_seconds": (1, 1, _unix("unix_seconds", 1)),

@@ -10,7 +10,7 @@ from decimal import Decimal
 import polars as pl
 
 from muntin.hosts.local import sql_values as values
-from muntin.hosts.local.sql_functions import call_function
+from muntin.hosts.local.sql_functions import call_function, extract_part
 from muntin.hosts.local.sql_values import NULL_VALUE, Unportable, Value
 from muntin.model.errors import OptionError
 
@@ -237,8 +237,8 @@ class _Parser:
             moment = str(_parse_text(self.token).literal)
             self._advance()
             return _parse_time(token.upper(), moment)
-        if kind == "word" and token.upper() == "EXTRACT" and self.token == "(":
-            raise Unportable("EXTRACT()")
+        if kind == "word" and token.upper() == "EXTRACT" and self._accept("("):
+            return self._parse_extract()
         if kind == "word" and self._accept("("):
             return self._parse_fields(call_function(token, self._parse_list()))
         return self._parse_column(token)
@@ -288,6 +288,14 @@ class _Parser:
         self._advance()
         self._expect(")")
         return _cast(value, name)
+
+    def _parse_extract(self) -> Value:
+        field = self.token
+        self._advance()
+        self._expect("FROM")
+        value = self.parse_condition()
+        self._expect(")")
+        return extract_part(field, value)
 
     def _parse_column(self, token: str) -> Value:
         path = [_unquote_name(token)]

@@ -11,7 +11,7 @@ from muntin.model.pipeline import Column, DeclaredTable
 from muntin.model.reader_options import check_reader, translate_options
 from muntin.model.table_options import parse_boolean
 from muntin.sinks.declared import Surroundings
-from muntin.sources.files import files
+from muntin.sources.files import FileSource, files
 from muntin.sources.kafka_tables import reading_arguments
 from muntin.sources.source import Source
 from muntin.sources.ticks import ticks
@@ -34,8 +34,8 @@ def needs_spark(table: DeclaredTable) -> str | None:
         return None  # reading the table reports the error
     if connector not in (*_FILES, "kafka", "rate"):
         return f"table {table.name}: connector {connector!r} needs Spark"
-    if not table.stream:
-        return f"table {table.name}: mode 'batch' needs Spark"
+    if not table.stream and connector not in _FILES:
+        return f"table {table.name}: mode 'batch' of {connector!r} needs Spark"
     if "://" in options.get("path", ""):
         return f"table {table.name}: a path in an object store needs Spark"
     return None
@@ -59,6 +59,8 @@ def make_source(table: DeclaredTable, around: Surroundings) -> Source:
         source = _make_ticks(options)
     else:
         source = _make_files(table, connector, options)
+        if not table.stream:
+            source = source.read_whole()
     if not table.computed:
         return source
     derived = derive(source, (Column("*", "*"), *table.computed), None)
@@ -74,7 +76,7 @@ def _make_ticks(options: dict[str, str]) -> Source:
     return ticks(float(named.get("rowspersecond", "1")))
 
 
-def _make_files(table: DeclaredTable, connector: str, options: dict[str, str]) -> Source:
+def _make_files(table: DeclaredTable, connector: str, options: dict[str, str]) -> FileSource:
     """Return a source of files with Spark's names of options."""
     named = {name.lower(): value for name, value in options.items()}
     for name, value in options.items():

@@ -1,0 +1,39 @@
+"""The project that ``muntin new`` writes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from muntin.cli.app import build
+
+
+def test_the_project_runs_and_its_tests_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written = CliRunner().invoke(build(), ["new", "shop"])
+    assert written.exit_code == 0, written.output
+    assert "Run it: cd shop && python views.py" in written.output
+    project = tmp_path / "shop"
+    assert (project / "README.md").read_text().startswith("# shop\n")
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_views.py"]
+    ran = subprocess.run(tests, cwd=project, capture_output=True, text=True, check=False)
+    assert "2 passed" in ran.stdout, ran.stdout + ran.stderr
+    program = "import views; q = views.start_views(); print(q.await_idle(60)); q.stop()"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=project, capture_output=True, text=True, check=True
+    )
+    assert "batch 0, results: 3 rows" in ran.stdout
+    assert ran.stdout.endswith("True\n")
+
+
+def test_a_folder_that_exists_is_left_alone(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(build(), ["new", str(tmp_path)])
+    assert refused.exit_code == 1
+    assert "exists already; give the name of a new folder" in " ".join(refused.stderr.split())
+    assert list(tmp_path.iterdir()) == []
