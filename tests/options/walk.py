@@ -36,6 +36,7 @@ NEEDED = {
     "duckdb": {"path": "out.duckdb", "table": "t"},
     "iceberg": {"table": "lake.db.t"},
     "parquet": {"path": "out"},
+    "print": {},
     "postgres": {"dsn": "host=there", "table": "t"},
 }
 
