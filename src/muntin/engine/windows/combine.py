@@ -31,8 +31,8 @@ from muntin.model.spec import PARTLY_LATE, WindowSpec
 from muntin.model.trailing import Trailing
 from muntin.model.windows import Windows
 from muntin.model.zones import ZonedWindows
-from muntin.state.offsets import TakenOffsets
 from muntin.state.lookup import split_repeated
+from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import add_range, find_extent, join_runs
 
 
