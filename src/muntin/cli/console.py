@@ -111,7 +111,7 @@ def print_text(console: Console, text: str, style: str | None = None) -> None:
 
 
 @contextmanager
-def session(
+def open_session(
     console: Console,
     name: str,
     progress: str = "Starting Spark",
@@ -148,5 +148,5 @@ def session_for(command: str, checkpoint: Path, console: Console, doing: str) ->
         if not checkpoint.is_dir():
             hint = "give the folder of start(checkpoint=…)"
             raise OptionError("CHECKPOINT", str(checkpoint), "isn't a folder", hint)
-        with session(console, f"muntin {command}", doing) as spark:
+        with open_session(console, f"muntin {command}", doing) as spark:
             yield spark

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.console import report_errors, session
+from muntin.cli.console import open_session, report_errors
 from muntin.cli.metrics import MetricsOption, parse_metrics, serve_metrics
 from muntin.cli.pipelines import (
     Conf,
@@ -72,7 +72,9 @@ def run_pipeline(
             serve_metrics(console, queries, figures)
             watch(queries, console, until_quiet=until_quiet, log=log)
             return
-        with session(console, pipeline.stem, master=master, verbose=verbose, **options) as spark:
+        with open_session(
+            console, pipeline.stem, master=master, verbose=verbose, **options
+        ) as spark:
             queries = opened.start(spark)
             serve_metrics(console, queries, figures)
             watch(queries, console, until_quiet=until_quiet, log=log)

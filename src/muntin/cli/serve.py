@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from muntin.cli.console import print_text, report_errors, session
+from muntin.cli.console import open_session, print_text, report_errors
 from muntin.cli.metrics import MetricsOption, parse_metrics, serve_metrics
 from muntin.cli.page import AddressOption, Port, add_query
 from muntin.cli.pipelines import (
@@ -40,7 +40,7 @@ def serve(
     """
     console = Console()
     with report_errors():
-        from muntin.serve.server import Server
+        from muntin.serve.app import Server
 
         token = read_token(token, token_file)
         settings, figures = parse_spark_settings(conf or []), parse_metrics(metrics, token)
@@ -48,7 +48,7 @@ def serve(
         feed = Feed()
         with Server(feed, host, port, token) as server:
             print_text(console, f"page     {server.address}")
-            with session(console, pipeline.stem, master=master, **settings) as spark:
+            with open_session(console, pipeline.stem, master=master, **settings) as spark:
                 from muntin.spark.starting import showing_rejected
 
                 with showing_rejected():

@@ -17,10 +17,7 @@ _INT64_MAX = 2**63 - 1
 class Code:
     """An encoding of several integer columns within bounds as one integer, in their order.
 
-    Attributes:
-        names: The columns, the most significant first.
-        least: The least value of each.
-        spans: The number of values in the bounds of each.
+    ``names`` lists the most significant column first, ``spans`` the number of values in each bound.
     """
 
     names: tuple[str, ...]

@@ -204,12 +204,7 @@ class Progress:
 def warn_of_rejected(progress: Progress, warned: Collection[str]) -> frozenset[str]:
     """Warn once of each reason for which messages are rejected, where no sink keeps them.
 
-    Args:
-        progress: The figures of a query, with those of upstream operators.
-        warned: The reasons of earlier warnings.
-
-    Returns:
-        The reasons of new warnings.
+    The result is the reasons of new warnings.
     """
     new: set[str] = set()
     for one in (progress, *progress.upstreams.values()):
@@ -226,18 +221,7 @@ def warn_of_rejected(progress: Progress, warned: Collection[str]) -> frozenset[s
 
 
 def micros_ahead(progress: Progress, now: int) -> int:
-    """Return by how much a watermark is ahead of the clock, or 0 within the tolerance of clocks.
-
-    Args:
-        progress: The figures of a query, with those of upstream operators.
-        now: The clock, microseconds.
-
-    Example:
-        >>> micros_ahead(Progress(3, 8_000_000), 1_000_000)
-        7000000
-        >>> micros_ahead(Progress(3, 2_000_000), 1_000_000)
-        0
-    """
+    """Return by how much a watermark is ahead of the clock, or 0 within the tolerance of clocks."""
     every = [
         progress.watermark_micros,
         *(one.watermark_micros for one in progress.upstreams.values()),

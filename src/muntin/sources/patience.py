@@ -24,7 +24,6 @@ class Patience:
 
     Attributes:
         server: Name of the server in messages, for example ``Kafka at localhost:9092``.
-        seconds: How long it may be away, in seconds.
         retries: Number of failed attempts since its last answer.
     """
 
@@ -34,14 +33,7 @@ class Patience:
     _since: float | None = field(default=None, repr=False)
 
     def run(self, attempt: Callable[[], T]) -> T:
-        """Retry until an attempt succeeds or the patience ends.
-
-        Args:
-            attempt: Function to call; it raises ``AwayError`` if a retry may help.
-
-        Raises:
-            AwayError: The last error, if the server was away for too long.
-        """
+        """Retry an attempt that raises ``AwayError`` until it succeeds or the patience ends."""
         pause = _FIRST_PAUSE
         while True:
             try:

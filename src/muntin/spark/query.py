@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -11,6 +12,13 @@ from functools import partial
 
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from muntin.engine.operator import REJECTED
@@ -20,7 +28,6 @@ from muntin.hosts.progress import Progress, Totals, warn_of_rejected, warn_of_ti
 from muntin.model.errors import BatchError, OptionError
 from muntin.query import BatchTimes, Query
 from muntin.sources.kafka_ranges import lag_of_line
-from muntin.spark.batch_times import SparkBatchTimes
 from muntin.spark.card import Card, show_card
 from muntin.spark.ending import QueryEnd, error_of_muntin
 from muntin.spark.failures import Failure
@@ -349,3 +356,43 @@ class WindowedQuery(Query):
             self.progress = progress
             self._writing = self._writing if writing is None else writing
             self._changed.notify_all()
+
+
+class SparkBatchTimes(StreamingQueryListener, BatchTimes):
+    """Adds up the times that Spark reports of each batch of a query."""
+
+    def __init__(self, query: WindowedQuery) -> None:
+        super().__init__()
+        BatchTimes.__init__(self)
+        self._milliseconds: defaultdict[str, int] = defaultdict(int)
+        self._query = query
+        # Listen in the query's session: the active one may be a batch's own, which gets no events.
+        self._session = query.spark
+        self._session.streams.addListener(self)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """The time of batches since the query is measured, by phase."""
+        return {phase: spent / 1000 for phase, spent in dict(self._milliseconds).items()}
+
+    def close(self) -> None:
+        """Stop measuring."""
+        self._session.streams.removeListener(self)
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        """Do nothing, since no batch has ended yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """Add up a batch that has ended."""
+        progress = event.progress
+        if str(progress.runId) != str(self._query.query.runId):
+            return
+        for phase, milliseconds in progress.durationMs.items():
+            self._milliseconds[phase] += milliseconds
+        self.state_bytes = sum(one.memoryUsedBytes for one in progress.stateOperators)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Do nothing, since no batch has ended."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Do nothing: the counts of a query outlive it."""

@@ -183,6 +183,15 @@ class Runs:
         return [run for runs in self._segments.values() for run in runs]
 
     @property
+    def segments(self) -> list[int]:
+        """The segments that have runs, in order."""
+        return sorted(segment for segment, runs in self._segments.items() if runs)
+
+    def list_runs(self, segment: int) -> Sequence[Run]:
+        """Return the runs of a segment, oldest first."""
+        return self._segments.get(segment, ())
+
+    @property
     def rows(self) -> int:
         """Number of stored rows; a row counts once in each run."""
         return sum(run.rows for runs in self._segments.values() for run in runs)
@@ -285,6 +294,11 @@ class Runs:
         """Replace everything."""
         self.drop_before(None)
         self.append(frame)
+
+    def drop_segment(self, segment: int) -> None:
+        """Drop a segment without reading it."""
+        for run in self._segments.pop(segment, ()):
+            self.frames.remove(run.number)
 
     def drop_before(self, position: int | None) -> None:
         """Drop every run that is entirely before a position; all runs for ``None``.

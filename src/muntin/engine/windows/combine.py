@@ -276,7 +276,7 @@ class Combiner:
 
     def _find_whole_edge(self, windows: Numbered, watermark: int) -> int:
         """Return the first position all of whose windows are open."""
-        last = windows.last_pane(windows.ended(watermark - self.spec.firing.grace))
+        last = windows.last_pane(windows.last_ended(watermark - self.spec.firing.grace))
         return windows.pane_start(last + 1)
 
     def lift(self, messages: pl.DataFrame) -> pl.DataFrame:

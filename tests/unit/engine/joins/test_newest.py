@@ -15,16 +15,17 @@ from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.reading import AxisRange, read_join_messages
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.state_reader import read_side_messages
+from muntin.model.bounds import Newest, find_bound
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, JoinSpec, Newest, Side, find_bound
+from muntin.model.joins import SIDES, JoinSpec, Side
 from muntin.model.policies import Each, Every, Firing
 from muntin.model.recall import load_spec
 from muntin.model.windows import tumbling
 from muntin.spark.inspect.checkpoints import reasons
 from muntin.state.blobs import MemoryBlobs
+from muntin.state.hashing import split_by_shard
 from muntin.state.manifest import parse_manifest
 from muntin.state.runs import FrameCache
-from muntin.state.shards import split_by_shard
 
 Rows = list[tuple[Any, ...]]
 KINDS = {"key": pl.String, "end": pl.Int64, "value": pl.Int64}
@@ -164,7 +165,7 @@ def test_a_key_of_another_width_is_the_same_key():
         ({"how": "semi"}, "isn't for each_change joins; give one of inner, left, right, full"),
         ({"how": "anti"}, "isn't for each_change joins"),
         ({"layout": "time"}, "isn't for each_change joins, whose rows lie by keys"),
-        ({"how": "left", "nulls": "unmatched"}, "is known by its key"),
+        ({"how": "left", "nulls": "unmatched"}, "is identified by its key"),
     ],
 )
 def test_what_is_refused(change, problem):
