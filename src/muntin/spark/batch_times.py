@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import (
@@ -13,10 +14,34 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from muntin.hosts.phases import COMMIT, PLAN
 from muntin.query import BatchTimes
 
 if TYPE_CHECKING:
     from muntin.spark.query import WindowedQuery
+
+
+# Spark's phases outside of the function that writes a batch, by their names on every host. The
+# others are sums of these.
+_PHASES = {
+    "latestOffset": PLAN, "getBatch": PLAN, "queryPlanning": PLAN,
+    "walCommit": COMMIT, "commitOffsets": COMMIT, "commitBatch": COMMIT,
+}  # fmt: skip
+
+
+def name_phases(durations: Mapping[str, int]) -> dict[str, float]:
+    """Return Spark's times of a batch, by the names of phases on every host.
+
+    Example:
+        >>> name_phases({"latestOffset": 3, "walCommit": 2, "addBatch": 90, "commitOffsets": 4})
+        {'plan': 3.0, 'commit': 6.0}
+    """
+    named: dict[str, float] = {}
+    for name, milliseconds in durations.items():
+        if name in _PHASES:
+            phase = _PHASES[name]
+            named[phase] = named.get(phase, 0.0) + milliseconds
+    return named
 
 
 class SparkBatchTimes(StreamingQueryListener, BatchTimes):
@@ -25,7 +50,7 @@ class SparkBatchTimes(StreamingQueryListener, BatchTimes):
     def __init__(self, query: WindowedQuery) -> None:
         super().__init__()
         BatchTimes.__init__(self)
-        self._milliseconds: defaultdict[str, int] = defaultdict(int)
+        self._seconds: defaultdict[str, float] = defaultdict(float)
         self._query = query
         # Listen in the query's session: the active one may be a batch's own, which gets no events.
         self._session = query.spark
@@ -34,7 +59,7 @@ class SparkBatchTimes(StreamingQueryListener, BatchTimes):
     @property
     def seconds(self) -> dict[str, float]:
         """The time of batches since the query is measured, by phase."""
-        return {phase: spent / 1000 for phase, spent in dict(self._milliseconds).items()}
+        return dict(self._seconds)
 
     def close(self) -> None:
         """Stop measuring."""
@@ -48,8 +73,11 @@ class SparkBatchTimes(StreamingQueryListener, BatchTimes):
         progress = event.progress
         if str(progress.runId) != str(self._query.query.runId):
             return
-        for phase, milliseconds in progress.durationMs.items():
-            self._milliseconds[phase] += milliseconds
+        own = self._query.progress
+        for phase, milliseconds in name_phases(progress.durationMs).items():
+            self._seconds[phase] += milliseconds / 1000
+        for phase, seconds in own.seconds.items() if own.batch == progress.batchId else ():
+            self._seconds[phase] += seconds
         self.state_bytes = sum(one.memoryUsedBytes for one in progress.stateOperators)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802

@@ -14,13 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from muntin.engine.operator import REJECTED
+from muntin.hosts.health import warn_of_rejected, warn_of_time_ahead
 from muntin.hosts.interrupts import register_query
 from muntin.hosts.leases import Lease
-from muntin.hosts.progress import Progress, Totals, warn_of_rejected, warn_of_time_ahead
+from muntin.hosts.progress import Progress, Totals
 from muntin.model.errors import BatchError, OptionError
 from muntin.query import BatchTimes, Query
 from muntin.sources.kafka_ranges import lag_of_line
-from muntin.spark.batch_times import SparkBatchTimes
+from muntin.spark.batch_times import SparkBatchTimes, name_phases
 from muntin.spark.card import Card, show_card
 from muntin.spark.ending import QueryEnd, error_of_muntin
 from muntin.spark.failures import Failure
@@ -32,8 +33,6 @@ from muntin.spark.rescale import rescale_in_place
 from muntin.spark.running import CheckedSpec, ProgressRecord, acquire
 from muntin.spark.seeding import refuse_seed
 from muntin.spark.writing import Destination, WrittenBatch
-
-_PHASES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
 
 
 class WindowedQuery(Query):
@@ -91,8 +90,7 @@ class WindowedQuery(Query):
     def time_phases(self) -> dict[str, float]:
         """Return how long each part of the last batch took, milliseconds."""
         last = self.query.lastProgress
-        took = {} if last is None else dict(last["durationMs"])
-        return {name: float(took[name]) for name in _PHASES if name in took}
+        return name_phases({} if last is None else last["durationMs"]) | super().time_phases()
 
     @property
     def is_active(self) -> bool:
@@ -326,7 +324,7 @@ class WindowedQuery(Query):
     def _add_figures(self, batch: WrittenBatch) -> None:
         """Add the figures that the shards emitted with a batch."""
         progress = self._totals.add(batch.number, batch.lines, batch.unstorable)
-        self._take(replace(progress, lag=self._lag(batch.number)))
+        self._take(replace(progress, lag=self._lag(batch.number), seconds=batch.seconds))
         if not any(o.kind == REJECTED and o.target is not None for o in self.outputs):
             self._warned |= warn_of_rejected(self.progress, self._warned)
         if not self._is_ahead:

@@ -105,7 +105,7 @@ class SegmentedRows:
                 rows = self._sort(segment)[self._prefix :]
             else:
                 rows = _sort_by_time(self._read(self._segments[segment]))
-            yield _cut_range(rows, low, high)
+            yield _take_range(rows, low, high)
 
     def count_through(self, time: int) -> int:
         """Return the number of rows up to a time."""
@@ -160,7 +160,7 @@ def _sort_by_time(frames: list[pl.DataFrame]) -> pl.DataFrame:
     return rows if rows[TIME].is_sorted() else rows.sort(TIME, maintain_order=True)
 
 
-def _cut_range(rows: pl.DataFrame, low: int | None, high: int | None) -> pl.DataFrame:
+def _take_range(rows: pl.DataFrame, low: int | None, high: int | None) -> pl.DataFrame:
     """Return the rows, which are in order, between two times."""
     times = rows[TIME]
     first = 0 if low is None else int(times.search_sorted(low, side="left"))
