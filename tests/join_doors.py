@@ -16,12 +16,13 @@ from muntin.engine import columns
 from muntin.engine.clocks import ClockTime
 from muntin.engine.joins.joiner import SIDE, Joiner, SideArrival
 from muntin.engine.joins.operator import open_join_shard
-from muntin.model.joins import SIDES, JoinSpec, Joint, Side, SideName
+from muntin.model.bounds import Joint, SideName
+from muntin.model.joins import SIDES, JoinSpec, Side
 from muntin.model.spec import DUPLICATES
 from muntin.standalone import JoinWindow, SessionJoinWindow
 from muntin.state.blobs import MemoryBlobs
+from muntin.state.hashing import split_by_shard
 from muntin.state.runs import FrameCache
-from muntin.state.shards import split_by_shard
 from muntin.stores import Image, KeyValue, memory, rocks
 from muntin.testing.oracle.stepping import REASONS
 

@@ -10,20 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muntin.model.axis import FARTHEST
+from muntin.model.bounds import AsOf, Bound, ByArrival, Joint, Newest, SideName, Together, Within
 from muntin.model.by_number import Moving
-from muntin.model.joins import (
-    OTHER,
-    SIDES,
-    AsOf,
-    Bound,
-    ByArrival,
-    JoinSpec,
-    Joint,
-    Newest,
-    SideName,
-    Together,
-    Within,
-)
+from muntin.model.joins import OTHER, SIDES, JoinSpec
 from muntin.model.policies import Every
 from muntin.model.spec import DUPLICATES
 from muntin.testing.oracle.placing import bounds

@@ -19,8 +19,9 @@ from muntin.hosts.local.plan import LocalInput, LocalPlan
 from muntin.hosts.local.run import BatchOutput, OperatorRun
 from muntin.hosts.local.window_plan import plan_windows
 from muntin.model.axis import instant
+from muntin.model.bounds import SideName
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec

@@ -131,10 +131,7 @@ class Query(ABC):
 
     @abstractmethod
     def _idle_check(self) -> Callable[[float], bool]:
-        """Return a function that waits some seconds for the query to become idle or to end.
-
-        The function returns whether it has.
-        """
+        """Return a function that waits some seconds, and returns whether the query is idle."""
 
     @abstractmethod
     def _check_movable(self, shards: int) -> None:

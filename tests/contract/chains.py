@@ -28,7 +28,8 @@ from muntin.engine.joins.operator import JoinOperator
 from muntin.engine.operator import RESULTS, TaskWatermark
 from muntin.engine.windows.operator import WindowOperator
 from muntin.model import aggregates
-from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.model.bounds import SideName
+from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import _PASSED_FIELDS, Unpack
 from muntin.spark.host.messages import PASSED, read_frames

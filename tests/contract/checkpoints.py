@@ -15,23 +15,12 @@ from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.operator import open_join_shard
 from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model import aggregates
+from muntin.model.bounds import AsOf, Bound, Joint, SideName, Together, Within
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import days
 from muntin.model.fill import Fill
 from muntin.model.grouping_sets import GROUPING_ID
-from muntin.model.joins import (
-    HOWS,
-    SIDES,
-    AsOf,
-    Bound,
-    How,
-    JoinSpec,
-    Joint,
-    Side,
-    SideName,
-    Together,
-    Within,
-)
+from muntin.model.joins import HOWS, SIDES, How, JoinSpec, Side
 from muntin.model.kinds import Kind
 from muntin.model.policies import Each, Firing
 from muntin.model.sessions import Sessions
@@ -42,10 +31,10 @@ from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.shards import slots
 from muntin.spark.rescale import division_of
 from muntin.state.blobs import Blobs, MemoryBlobs
+from muntin.state.hashing import split_by_shard
 from muntin.state.manifest import parse_manifest
 from muntin.state.rescale import build_manifests, split_blob
 from muntin.state.runs import FrameCache
-from muntin.state.shards import split_by_shard
 from muntin.stores import Image, memory
 from muntin.tables.partition_store import open_partition_blobs
 

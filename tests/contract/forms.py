@@ -16,7 +16,7 @@ from muntin.spark.host.state import SparkBlobs
 from muntin.spark.stores import SparkState, spark_state
 from muntin.state.blobs import MemoryBlobs
 from muntin.stores import Image, KeyValue
-from muntin.stores.memory import MemoryKeyValue
+from muntin.stores.kv import MemoryKeyValue
 from muntin.stores.paged import PagedKeyValue
 from muntin.stores.rocks import RocksKeyValue
 

@@ -16,10 +16,11 @@ from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.operator import open_join_shard
 from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model import aggregates
+from muntin.model.bounds import AsOf, Bound, Joint, SideName, Together, Within
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import days
 from muntin.model.errors import SpecChangedError, StateCorruptedError
-from muntin.model.joins import SIDES, AsOf, Bound, JoinSpec, Joint, Side, SideName, Together, Within
+from muntin.model.joins import SIDES, JoinSpec, Side
 from muntin.model.kinds import Kind
 from muntin.model.policies import Each, EveryRows, Firing
 from muntin.model.recall import load_spec

@@ -22,7 +22,7 @@ from muntin.model.reader_options import READERS, ReaderOption, check_reader
 from muntin.model.table_options import options_of
 from muntin.pipelines import form
 from muntin.pipelines.toml import parse_pipeline
-from muntin.sinks.declared import Surroundings, sink
+from muntin.sinks.declared import Surroundings, make_sink
 from muntin.spark.sources.tables import read_table
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +44,7 @@ def test_each_option_of_a_sink_has_a_row(connector: str) -> None:
 
 
 def made(connector: str, options: Mapping[str, str]) -> Any:
-    return sink(DeclaredTable("t", connector, options=options), Surroundings())
+    return make_sink(DeclaredTable("t", connector, options=options), Surroundings())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.join_doors import Columns, JoinBatch
 from tests.property.joins import Query
 
-from muntin.model.joins import HOWS, SIDES, How, JoinSpec, Newest, Side, SideName
+from muntin.model.bounds import Newest, SideName
+from muntin.model.joins import HOWS, SIDES, How, JoinSpec, Side
 from muntin.model.policies import Each, Firing
 
 ON = ("key", "time")

@@ -8,21 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 from tests.join_doors import Columns, JoinBatch
 
+from muntin.model.bounds import AsOf, Bound, ByArrival, Joint, SideName, Together, Within
 from muntin.model.cumulating import Cumulating
-from muntin.model.joins import (
-    HOWS,
-    AsOf,
-    Bound,
-    ByArrival,
-    How,
-    JoinNulls,
-    JoinSpec,
-    Joint,
-    Side,
-    SideName,
-    Together,
-    Within,
-)
+from muntin.model.joins import HOWS, How, JoinNulls, JoinSpec, Side
 from muntin.model.policies import Each, Every, Firing
 from muntin.model.sessions import Sessions
 from muntin.model.windows import Windows

@@ -26,7 +26,7 @@ _QUERY = WindowSpec(
     aggregates={"n": aggregates.count()},
     types={"partition": "string", "key": "string"},
 )
-_KINDS = st.sampled_from([windows.tumbling("10 s"), sessions.session("7 s")])
+_KINDS = st.sampled_from([windows.tumbling("10 s"), sessions.make_sessions("7 s")])
 _DOORS = st.sampled_from([EngineDoor(), EngineDoor(2, restart=True)])
 
 

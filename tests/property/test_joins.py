@@ -16,7 +16,8 @@ from tests.join_doors import EngineJoinDoor, JoinBatch, JoinRun, StandaloneJoinD
 from tests.property.agreement import join_differences
 from tests.property.joins import EARLY, Query, queries
 
-from muntin.model.joins import HOWS, SIDES, AsOf, How, Joint, Together, Within
+from muntin.model.bounds import AsOf, Joint, Together, Within
+from muntin.model.joins import HOWS, SIDES, How
 from muntin.model.policies import Each, Every
 from muntin.state import runs
 

@@ -230,8 +230,6 @@ def plan_of(case: Case, shards: int) -> tuple[LocalPlan, list[list[pl.DataFrame]
 class Feed:
     """A source whose batches the simulation cuts; see `muntin.sources.source.Source`."""
 
-    ordered = True
-
     def __init__(self, frames: Sequence[pl.DataFrame], run: LocalRun) -> None:
         self.schema = frames[0].schema
         self._frames = frames

@@ -39,7 +39,8 @@ from muntin.engine.operator import REJECTED, RESULTS
 from muntin.engine.windows.operator import WindowOperator
 from muntin.hosts.local.checkpoint import PlannedBatch
 from muntin.hosts.progress import Totals
-from muntin.model.joins import SIDES, SideName
+from muntin.model.bounds import SideName
+from muntin.model.joins import SIDES
 from muntin.spark.host import handoff, processor, task
 from muntin.spark.host.messages import read_frames
 from muntin.spark.host.packed import ShardProcessor

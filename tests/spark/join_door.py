@@ -20,7 +20,8 @@ from tests.join_oracle import JoinStep
 from tests.spark.door import batches_of, blobs, numbered, rows_of
 from tests.spark.groups import spark_can_run
 
-from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.model.bounds import SideName
+from muntin.model.joins import SIDES, JoinSpec
 from muntin.spark.host.plan import Plan
 from muntin.spark.join_plan import build_join
 from muntin.spark.sources.inputs import Input

@@ -15,11 +15,11 @@ from tests.spark.feed import DAY, STAMP, Feed
 
 import muntin as mt
 from muntin.sources.flags import NOW
-from muntin.spark.agents.route import AgentStage, Route, TopicFormat
-from muntin.spark.agents.step import AgentOperator
 from muntin.spark.host.messages import read_frames
 from muntin.spark.host.task import ShuffleTask, Stage
 from muntin.tables import App
+from muntin.tables.route import AgentStage, Route, TopicFormat
+from muntin.tables.step import AgentOperator
 
 CLICK = pa.schema([("page", pa.string()), ("at", STAMP)])
 COLUMNS = "page string, at timestamp"

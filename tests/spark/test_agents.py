@@ -229,11 +229,6 @@ def values_of(frame: DataFrame, *columns: str) -> list[Any]:
     return sorted(tuple(row) for row in frame.select("key", *columns, "value").collect())
 
 
-def test_the_guides_basics(spark: SparkSession) -> None:
-    run = guide(spark, faust_tables.basics(), "account")
-    assert values_of(run.table("totals")) == [("ann", 6.5), ("bob", 9.0), ("cay", 16.0)]
-
-
 def test_the_guides_group_by(spark: SparkSession) -> None:
     run = guide(spark, faust_tables.repartitioned(), "account")
     start = (F.col("window_start").cast("double") - START).cast("int").alias("start")
@@ -246,20 +241,6 @@ def test_the_guides_incorrect_usage_is_refused(spark: SparkSession) -> None:
     run = guide(spark, faust_tables.incorrect(), "user")
     with pytest.raises(PythonException, match=r"PartitionError: .*group_by\('country'\)"):
         run.table("country_to_total").collect()
-
-
-def test_the_guides_corrected_form(spark: SparkSession) -> None:
-    run = guide(spark, faust_tables.corrected(), "user")
-    assert values_of(run.table("user_to_total")) == [("ann", 6.5), ("bob", 9.0), ("cay", 16.0)]
-    assert "country" in run.explain()
-
-
-def test_the_guides_windowing(spark: SparkSession) -> None:
-    app, _ = faust_tables.windowing()
-    seconds = [*[60.0 + i / 1000 for i in range(1001)], 1900.0, 61.0]
-    frame = batch(spark, [("home", at(second)) for second in seconds], "page string, at timestamp")
-    run = mt.on_spark(app, {"events_elk": mt.source(frame, key="page", time="at")})
-    assert values_of(run.table("views")) == [("home", 1), ("home", 1002)]
 
 
 @pytest.mark.parametrize("set_again", [pytest.param(True, marks=pytest.mark.slow), False])
@@ -358,26 +339,6 @@ def test_what_cannot_be_taken_is_handed_back(spark: SparkSession) -> None:
         ],
         key=lambda row: (row[0], row[1], row[2] or "", row[3]),
     )
-
-
-def test_agents_send_messages(spark: SparkSession) -> None:
-    app = App("lines", max_ahead=None)
-    words = app.topic("words")
-
-    @app.agent(app.topic("lines", value_type=str))
-    async def split(lines: Any) -> Any:
-        async for line in lines:
-            for word in line.split():
-                await words.send(value={"word": word}, key=word)
-            yield len(line)
-
-    frame = batch(spark, [("to be", at(1)), ("or not", at(2))], "line string, at timestamp")
-    run = mt.on_spark(app, {"lines": mt.source(frame, time="at", value="line")})
-    sent = [(row["key"], row["value"]) for row in run.sent("words").orderBy("time").collect()]
-    assert sent == [(word, json.dumps({"word": word})) for word in ["to", "be", "or", "not"]]
-    results = [tuple(row) for row in run.results("split").orderBy("time").collect()]
-    assert [(key, value) for key, _, value in results] == [(None, "5"), (None, "6")]
-    assert "one shard has all" in run.explain()
 
 
 def test_a_batch_that_fails_is_done_again_whole(

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from muntin.model.pipeline import DeclaredTable
 from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_DETAIL_COLUMN
-from muntin.spark.sources.kafka_parsing import parse_rows
+from muntin.spark.sources.kafka import parse_rows
 from muntin.spark.sources.tables import Surroundings, read_table
 
 COLUMNS = (

@@ -20,7 +20,7 @@ from tests.unit.sources.protos import All
 
 import muntin as mt
 from muntin.model.errors import SourceError
-from muntin.sinks.declared import Surroundings, sink
+from muntin.sinks.declared import Surroundings, make_sink
 from muntin.sources.kafka import Reader
 from muntin.spark.sources.tables import read_table
 from muntin.sql.api import compile_pipeline
@@ -422,7 +422,7 @@ def test_a_pipeline_reads_and_writes_topics(
     kafka.send(topic, [(0, None, order(n, n, n)) for n in range(7)])
     frame = read_table(spark, tables["orders"], Surroundings())
     assert sorted(r["value"] for r in frame.collect()) == list(range(7))
-    sink(tables["sums"], Surroundings()).write(batch_of(frame.select("id", "value")))
+    make_sink(tables["sums"], Surroundings()).write(batch_of(frame.select("id", "value")))
     letters = kafka.read(results)
     assert sorted((m.key(), json.loads(m.value())["id"]) for m in letters)[3] == (b"3", 3)
     assert {dict(m.headers())["batch"] for m in letters} == {b"0"}

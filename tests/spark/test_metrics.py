@@ -24,9 +24,9 @@ import muntin as mt
 from muntin.hosts.inspect.metrics import Metrics
 from muntin.hosts.progress import Progress
 from muntin.query import Query
-from muntin.spark.batch_times import SparkBatchTimes
+from muntin.spark.query import SparkBatchTimes
 from muntin.web import server
-from muntin.web.timeouts import create_protocol
+from muntin.web.server import create_protocol
 
 
 def asked(url: str, token: str | None = None) -> dict[tuple[str, ...], float]:

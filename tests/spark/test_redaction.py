@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from muntin.spark.redaction import REDACTION_SETTING, hide_secrets
+from muntin.spark.security_settings import REDACTION_SETTING, hide_secrets
 
 SECRETS = {
     "ssl.keystore.key": "-----BEGIN PRIVATE KEY-----\nsesame\n-----END PRIVATE KEY-----",

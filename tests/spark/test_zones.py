@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 import muntin as mt
 from muntin.spark.agents import app as agents
-from muntin.spark.agents.route import AgentStage
 from muntin.spark.host.zones import zone_of
+from muntin.tables.route import AgentStage
 
 ZONE = "spark.sql.session.timeZone"
 COLUMNS = "n long, at timestamp, local timestamp_ntz, day date, s string, timestamp long"

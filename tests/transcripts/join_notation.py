@@ -49,15 +49,8 @@ from tests.transcripts.notation import (
 )
 
 from muntin.model.axis import Length, micros
-from muntin.model.joins import (
-    SIDES,
-    JoinSpec,
-    Newest,
-    Side,
-    SideName,
-    find_bound,
-    set_default_policies,
-)
+from muntin.model.bounds import Newest, SideName, find_bound
+from muntin.model.joins import SIDES, JoinSpec, Side, set_default_policies
 from muntin.model.policies import Firing
 
 _EITHER = "key:string time value:long"

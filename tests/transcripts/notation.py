@@ -286,12 +286,12 @@ def read_windows(text: str) -> Kind:
     size, *words = rest.removesuffix(" open").split(", ")
     closed: Closed = "left" if rest.endswith(" open") else "both"
     if size.startswith("by "):
-        return sessions.session(by=size.removeprefix("by "), closed=closed)
+        return sessions.make_sessions(by=size.removeprefix("by "), closed=closed)
     options: dict[str, Any] = {}
     for word in words:
         option, _, value = word.replace("at most", "longest").partition(" ")
         options[option] = value
-    return sessions.session(read_length(size), closed=closed, **options)
+    return sessions.make_sessions(read_length(size), closed=closed, **options)
 
 
 def read_length(text: str) -> Length:

@@ -19,21 +19,11 @@ from tests.transcripts.notation import product, written
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import SECOND, Axis, phrase
+from muntin.model.bounds import AsOf, Bound, ByArrival, Joint, Newest, SideName, Together, Within
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days, Hours
 from muntin.model.grouping_sets import format_sets
-from muntin.model.joins import (
-    SIDES,
-    AsOf,
-    Bound,
-    ByArrival,
-    JoinSpec,
-    Joint,
-    Newest,
-    SideName,
-    Together,
-    Within,
-)
+from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.kinds import Kind
 from muntin.model.months import Months
 from muntin.model.policies import After, Every, Firing, Never, OnePolicy, Policy, When, parts

@@ -11,7 +11,7 @@ from tests.web.browser import Browser, found
 from muntin.cli.page import _CHARTS, _TILES
 from muntin.model.errors import OptionError
 from muntin.serve import Feed, Subject
-from muntin.serve.server import Server
+from muntin.serve.app import Server
 
 pytestmark = [
     pytest.mark.slow,

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from muntin.cli.console import report_errors, session
+from muntin.cli.console import open_session, report_errors
 from muntin.cli.pipelines import parse_spark_settings
 from muntin.model.errors import OptionError
 
@@ -77,5 +77,5 @@ def session_for(
         if not is_in_store(checkpoint) and not Path(checkpoint).is_dir():
             hint = "give the folder of start(checkpoint=…)"
             raise OptionError("CHECKPOINT", checkpoint, "isn't a folder", hint)
-        with session(console, f"muntin {command}", doing, **settings) as spark:
+        with open_session(console, f"muntin {command}", doing, **settings) as spark:
             yield spark

@@ -111,7 +111,7 @@ def print_text(console: Console, text: str, style: str | None = None) -> None:
 
 
 @contextmanager
-def session(
+def open_session(
     console: Console,
     name: str,
     progress: str = "Starting Spark",

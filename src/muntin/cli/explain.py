@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.console import print_text, report_errors, session
+from muntin.cli.console import open_session, print_text, report_errors
 from muntin.cli.pipelines import (
     HostOption,
     PipelineFile,
@@ -95,7 +95,7 @@ def _check_whole(
 
         problems += LocalPipelines().find_all_mistakes(pipeline, values)
     elif host == "spark" and checked.flows:
-        with session(Console(stderr=True), path.stem) as spark:
+        with open_session(Console(stderr=True), path.stem) as spark:
             from muntin.spark.pipelines import SparkPipelines
 
             problems += SparkPipelines(spark).find_mistakes(pipeline, values, checked.flows)
@@ -111,7 +111,7 @@ def _describe_python(
     """Run the function of a pipeline in Python, and note the queries that it would start."""
     function = load_function(path)
     check_settings(function, values)
-    with session(Console(stderr=True), path.stem) as spark:
+    with open_session(Console(stderr=True), path.stem) as spark:
         from muntin.spark.explain import collect_plans
         from muntin.spark.explain import explain_spark_plan as words
 

@@ -14,7 +14,7 @@ from muntin.cli.console import print_text, summarize_error
 from muntin.serve import Chart, Feed, Subject, Tile
 
 if TYPE_CHECKING:
-    from muntin.serve.server import Server
+    from muntin.serve.app import Server
 
 AddressOption = Annotated[
     str, typer.Option(help="Address to listen on. Other than the loopback it requires --token.")
@@ -57,7 +57,7 @@ def open_page(
     if address is None:
         yield None
         return
-    from muntin.serve.server import Server
+    from muntin.serve.app import Server
 
     feed = Feed()
     with Server(feed, address["address"], address["port"], address["token"]) as server:

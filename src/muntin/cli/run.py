@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from muntin.cli.console import report_errors, session
+from muntin.cli.console import open_session, report_errors
 from muntin.cli.metrics import MetricsOption, parse_address, serve_metrics
 from muntin.cli.page import PageOption, add_query, open_page
 from muntin.cli.pipelines import (
@@ -99,7 +99,7 @@ def run_opened(
         log: Format of progress lines.
     """
     is_local = opened.host == "local"
-    run = quit_on_signals() if is_local else session(console, **settings)
+    run = quit_on_signals() if is_local else open_session(console, **settings)
     with open_page(console, page) as shown, nullcontext() if is_local else run as spark:
         with run if is_local else _show_rejected(shown is not None):
             queries = opened.start(spark)

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from muntin.cli.console import print_text, report_errors, session, show_error
+from muntin.cli.console import open_session, print_text, report_errors, show_error
 from muntin.cli.lines import Lines, RowFormat
 from muntin.cli.rows import ROW_LIMIT, LiveRows
 from muntin.explain.flows import describe_query
@@ -133,7 +133,7 @@ class Shell:
     def _run_select(self, question: CompiledQuery) -> None:
         if self._spark is None:
             self._spark = self._stack.enter_context(
-                session(self.console, "muntin sql", quits=False)
+                open_session(self.console, "muntin sql", quits=False)
             )
         from muntin.spark.statements import bind_statement
 

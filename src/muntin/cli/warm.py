@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from muntin.cli.console import report_errors, session
+from muntin.cli.console import open_session, report_errors
 
 
 def warm() -> None:
@@ -35,7 +35,7 @@ def warm() -> None:
         settings = {"master": "local[2]", "spark__driver__extraJavaOptions": options}
         doing = "Starting Spark, and running a small query"
         with (
-            session(console, "warm", doing, **settings) as spark,
+            open_session(console, "warm", doing, **settings) as spark,
             tempfile.TemporaryDirectory() as folder,
         ):
             run_small_query(spark, Path(folder))

@@ -15,16 +15,7 @@ Host = Literal["spark", "local"]
 
 
 def choose_host(option: str, frame: object, requested_host: str | None) -> Host:
-    """Return the host that reads an input.
-
-    Args:
-        option: The option, for the error.
-        frame: The input.
-        requested_host: The value of `host=`, if there is one.
-
-    Raises:
-        OptionError: When no host can read the input, or not the one asked for.
-    """
+    """Return the host that reads an input: the one asked for by `host=`, if it can."""
     if requested_host is not None and requested_host not in get_args(Host):
         raise OptionError(
             "host", requested_host, "isn't a host", 'give "spark" or "local", or omit it'

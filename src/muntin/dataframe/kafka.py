@@ -12,10 +12,16 @@ from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
 from muntin.model.option_names import suggest_options
 from muntin.model.option_types import check_boolean, check_count, check_text, parse_bytes
-from muntin.sources.kafka import KafkaTopics, PayloadFormat, Reader
+from muntin.sources.kafka import (
+    DESCRIBED,
+    InColumns,
+    KafkaTopics,
+    PayloadFormat,
+    Reader,
+    refuse_schema,
+)
 from muntin.sources.kafka_broker import starting_text_of
 from muntin.sources.kafka_client import of_connector
-from muntin.sources.kafka_formats import DESCRIBED, InColumns, refuse_schema
 from muntin.sources.protobuf_schema import message_of
 from muntin.sources.schema_registry import registry_at
 

@@ -83,11 +83,7 @@ def move(
 
 
 def _empty_folder(folder: str) -> Path:
-    """Return the path of the new checkpoint.
-
-    Raises:
-        OptionError: When it isn't on this machine, or isn't empty.
-    """
+    """Return the path of the new checkpoint, an empty folder of this machine."""
     path = Path(folder)
     if "://" in folder:
         hint = "give a folder of this machine, and copy it there before the first start"

@@ -64,11 +64,7 @@ def read_checkpoint(
     operator: int = 0,
     spark: SparkSession | None = None,
 ) -> StateSnapshot:
-    """Read a checkpoint as of one batch; the folder determines which host wrote it.
-
-    Raises:
-        OptionError: When it isn't a checkpoint, or the batch or the operator doesn't exist.
-    """
+    """Read a checkpoint as of one batch; the folder determines which host wrote it."""
     folder = fspath(checkpoint)
     if "://" not in folder:
         refuse_other_folder(folder)
@@ -83,16 +79,7 @@ def read_checkpoint(
 def report_checkpoint(
     opened: StateSnapshot, key: Sequence[str] = (), table: str | None = None
 ) -> StateReport:
-    """Report the contents of a checkpoint of either host, as `report_state` describes them.
-
-    Args:
-        opened: The checkpoint.
-        key: A key's values as text, in the order of its columns.
-        table: The name of a table, where agents keep several.
-
-    Raises:
-        OptionError: When the checkpoint, the key or the table isn't valid.
-    """
+    """Report the contents of a checkpoint of either host, as `report_state` describes them."""
     if isinstance(opened, LogSnapshot):
         return report_state(opened, key, table)
     from muntin.spark.inspect.checkpoints import report_of
@@ -105,14 +92,7 @@ def explain_checkpoint(
 ) -> list[str]:
     """Explain why a key's windows, messages or entries have emitted, or haven't, on either host.
 
-    Args:
-        opened: The checkpoint.
-        key: The key's values as text, in the order of its columns.
-        at: A time in UTC, an offset or a number, as text; ``None`` for all windows of the key.
-        table: The name of a table, where agents keep several.
-
-    Raises:
-        OptionError: When the checkpoint, the key, the position or the table isn't valid.
+    See `explain_state`.
     """
     if isinstance(opened, LogSnapshot):
         return explain_state(opened, key, at, table)

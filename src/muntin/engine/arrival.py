@@ -95,13 +95,8 @@ def drop_repeated(
     """Return messages without repeated offsets, and their summary as attributes of ``Arrival``.
 
     The task only knows some of the offsets that were taken before, so a shard checks again.
-
-    Args:
-        messages: The messages of a task.
-        offset: The columns of partition and offset.
-        taken_offsets: The offsets that are known to be taken.
-        axis: The axis of the windows or of the join.
-        clocks: The columns that distinguish the clocks of the input.
+    ``offset`` has the columns of partition and offset, ``clocks`` those that distinguish the
+    input's clocks.
     """
     messages = flag_missing_offsets(messages, *offset)
     is_repeated = taken_offsets.find_repeated(messages, *offset)

@@ -35,11 +35,8 @@ def read_machine_clock() -> int:
 class ClockTime(NamedTuple):
     """The time to which a batch moves a clock.
 
-    Attributes:
-        name: The name of the clock.
-        latest: The greatest event time that may move it; ``None`` if the batch has none.
-        behind: Whether the partition of the source has more messages than the batch reads; ``None``
-            if the clock isn't that of a partition.
+    ``latest`` is ``None`` if the batch has no time for it. ``behind`` says whether the source's
+    partition has more messages than the batch reads; it is ``None`` for other clocks.
     """
 
     name: str
@@ -111,9 +108,8 @@ def merge_times(
 class InputClocks:
     """The clocks of one input in the state of a shard.
 
-    Args:
-        stored: The clocks by name, each with its time, whether it is behind, and when it last
-            moved. The one that is silent for longest comes first.
+    ``stored`` has the clocks by name, each with its time, whether it is behind, and when it last
+    moved. The one that is silent for longest comes first.
     """
 
     def __init__(self, stored: dict[str, list[Any]]) -> None:
@@ -144,13 +140,8 @@ class InputClocks:
     def find_slowest_time(self, idle: int | None, wall: int) -> int | None:
         """Return the time of the slowest active clock, or the greatest time if none is active.
 
-        Args:
-            idle: Time without messages after which the clock of a value isn't active any more,
-                microseconds.
-            wall: The wall clock, microseconds.
-
-        Returns:
-            Microseconds; ``None`` if an active clock has no time yet.
+        Times are microseconds; ``None`` means that an active clock has no time yet. The clock of a
+        value isn't active after ``idle`` without messages.
         """
         holding = [time for _, time in self._holding(idle, wall)]
         if not holding:

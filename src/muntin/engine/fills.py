@@ -53,9 +53,8 @@ def check_fills(combiner: Combiner) -> None:
 def make_constants(aggregate: Aggregate, way: Any, dtype: pl.DataType, length: int) -> pl.Series:
     """Return a column of the value that a word or a constant stands for.
 
-    Raises:
-        TypeError: When the constant is of another family of types.
-        PolarsError: When it doesn't fit the type.
+    Raises ``TypeError`` for a constant of another family of types, ``PolarsError`` for one that
+    doesn't fit.
     """
     if way in ("zero", "null"):
         filled = pl.Series([aggregate.entry.fill_without_values(way)]).cast(dtype)
@@ -77,14 +76,7 @@ def make_constants(aggregate: Aggregate, way: Any, dtype: pl.DataType, length: i
 def interpolate(
     left: pl.Series, right: pl.Series, passed: pl.Series, distance: pl.Series
 ) -> pl.Series:
-    """Return the values on the lines between two values each.
-
-    Args:
-        left: The values before.
-        right: The values after, null without any.
-        passed: The distance from the value before.
-        distance: The distance between both.
-    """
+    """Return values on the lines between two, ``passed`` of the ``distance`` from the left."""
     dtype = left.dtype
     if dtype.is_float():
         low, high = left.cast(pl.Float64), right.cast(pl.Float64)

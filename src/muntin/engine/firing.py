@@ -40,8 +40,6 @@ class BatchClock:
         after: The latest window that has ended now.
         closed_before: The latest window that was closed when the batch began.
         closed_after: The latest window that is closed now.
-        wall: The wall clock now, microseconds.
-        last_wall: The wall clock of the batch before; ``None`` for the first batch.
         ends_run: Whether the run ends, so that windows that wait for the wall clock emit now.
     """
 
@@ -70,7 +68,7 @@ class BatchClock:
             edges = find_edges(watermark, grace, reopened)
             if edges is None:
                 return -MAX_WINDOW, -MAX_WINDOW
-            return windows.ended(edges[0]), windows.ended(edges[1])
+            return windows.last_ended(edges[0]), windows.last_ended(edges[1])
 
         (closed_before, before), (closed_after, after) = map(find_last, watermarks)
         return cls(
@@ -113,12 +111,9 @@ def is_due(
 ) -> pl.Expr:
     """Return an expression for whether a changed window is due.
 
-    Args:
-        policy: The policy of the windows. A condition must have its column in the rows, and
-            ``After`` those of ``since_columns``.
-        clock: The watermark and the wall clock.
-        unemitted: The column with the number of new messages since a window emitted.
-        first: Whether a window hasn't emitted yet, early or late; needed for ``FirstThen``.
+    The rows must have a condition's column, and those of ``since_columns`` for ``After``.
+    ``unemitted`` is the column with the number of new messages since a window emitted. ``first``
+    tells, for ``FirstThen``, whether a window hasn't emitted yet, early or late.
     """
     if isinstance(policy, FirstThen):
         assert first is not None
@@ -145,10 +140,7 @@ def update_first_whole(state: State, spec: WindowSpec, windows: Uniform) -> int 
     """Return the first window that still has all of its messages after the retention grew.
 
     A longer retention includes windows that had expired and have lost messages. The first whole
-    window is stored, for later starts.
-
-    Returns:
-        A window's number, or a session's last position; ``None`` if the retention never grew.
+    window (for sessions, its last position) is stored, for later starts. ``None`` if it never grew.
     """
     written_spec, watermark = state.written_by, state.watermark
     first_whole: int | None = state.extra.get(_FLOOR)
@@ -156,7 +148,7 @@ def update_first_whole(state: State, spec: WindowSpec, windows: Uniform) -> int 
         return first_whole
     old_retention = WindowSpec.from_dict(written_spec).firing.retention
     if old_retention < spec.firing.retention:
-        candidate = windows.ended(watermark - old_retention) + 1
+        candidate = windows.last_ended(watermark - old_retention) + 1
         first_whole = candidate if first_whole is None else max(candidate, first_whole)
         state.extra[_FLOOR] = first_whole
     return first_whole

@@ -27,10 +27,10 @@ from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
 from muntin.model.zones import list_zones
 from muntin.state.frames import decode_frame
+from muntin.state.hashing import assign_shards
 from muntin.state.lookup import join_null_safe
 from muntin.state.manifest import Manifest, Run, list_overlapping_blobs, parse_manifest
 from muntin.state.reopened import Reopened, find_edges
-from muntin.state.shards import assign_shards
 
 _TYPES: dict[str, tuple[pl.DataType, Callable[[str], Any]]] = {
     "String": (pl.String(), str),
@@ -82,8 +82,7 @@ def select_part(
 ) -> tuple[WindowSpec, Manifest]:
     """Return the query and the manifest of a key's zone; those of all keys if they share one.
 
-    Raises:
-        OptionError: When the key has no known zone.
+    Raises ``OptionError`` when the key has no known zone.
     """
     if spec.zone_column is None:
         return spec, manifest
@@ -147,8 +146,8 @@ def read_windows(
     assert not isinstance(windows, Sessions)
     low, high = _find_window_range(spec, start, end)
     rows = {
-        name: _select_key([decode_frame(blobs[number]) for number in windows_seen], spec, key)
-        for name, windows_seen in blobs_by_table.items()
+        table: _select_key([decode_frame(blobs[number]) for number in numbers], spec, key)
+        for table, numbers in blobs_by_table.items()
     }
     windows_seen = []
     for number in _list_numbers(windows, rows, low, high):
@@ -173,7 +172,7 @@ def read_windows(
 
 def read_look_backs(
     spec: WindowSpec,
-    named: Mapping[str, list[int]],
+    blobs_by_table: Mapping[str, list[int]],
     blobs: BlobBytes,
     key: pl.DataFrame,
     watermark: int | None,
@@ -183,8 +182,10 @@ def read_look_backs(
     assert isinstance(windows, Trailing)
     if watermark is None:
         return []
-    last = windows.ended(watermark)
-    rows = _select_key([decode_frame(blobs[number]) for number in named["cells"]], spec, key)
+    last = windows.last_ended(watermark)
+    rows = _select_key(
+        [decode_frame(blobs[number]) for number in blobs_by_table["cells"]], spec, key
+    )
     seen = []
     for window in range(last - len(windows.sizes) + 1, last + 1):
         panes = _select_range(
@@ -220,10 +221,10 @@ def _list_numbers(
 
 
 def read_sessions(
-    spec: WindowSpec, named: Mapping[str, list[int]], blobs: BlobBytes, key: pl.DataFrame
+    spec: WindowSpec, blobs_by_table: Mapping[str, list[int]], blobs: BlobBytes, key: pl.DataFrame
 ) -> list[SessionSeen]:
     """Return the sessions of a key in the state, oldest first."""
-    frames = [decode_frame(blobs[number]) for number in named["sessions"]]
+    frames = [decode_frame(blobs[number]) for number in blobs_by_table["sessions"]]
     rows = _select_key(frames, spec, key)
     if not len(rows):
         return []
@@ -266,7 +267,7 @@ def _sum(rows: pl.DataFrame, column: str) -> int:
     return int(rows[column].sum()) if len(rows) else 0
 
 
-SEEN = pl.Schema(
+KEY_WINDOWS = pl.Schema(
     {
         columns.WINDOW_START: pl.Int64(),
         columns.WINDOW_END: pl.Int64(),
@@ -282,7 +283,7 @@ SEEN = pl.Schema(
 
 def list_key_windows(
     spec: WindowSpec,
-    named: Mapping[str, list[int]],
+    blobs_by_table: Mapping[str, list[int]],
     blobs: BlobBytes,
     key: pl.DataFrame,
     between: tuple[int | None, int | None],
@@ -291,8 +292,9 @@ def list_key_windows(
     """Describe the windows or sessions of a key that overlap a range of time.
 
     Returns:
-        The columns ``SEEN``, without windows that hold no messages and never emitted. Columns are
-        null for expired windows, and for closed ones whose emissions the state has forgotten.
+        The columns ``KEY_WINDOWS``, without windows that hold no messages and never emitted.
+        Columns are null for expired windows, and for closed ones whose emissions the state has
+        forgotten.
     """
     start, end = between
     rows: list[tuple[object, ...]] = []
@@ -300,25 +302,27 @@ def list_key_windows(
     limit = extra.get("kept", {}).get("floor")
     first_whole = find_first_whole(spec, windows, watermark, extra.get("floor"), limit)
     edges = find_edges(watermark, spec.firing.grace, Reopened.read(extra))
-    stage_of = partial(_stage, spec, edges=edges, first_whole=first_whole, ended=ENDED in extra)
+    find_stage = partial(
+        _find_stage, spec, edges=edges, first_whole=first_whole, ended=ENDED in extra
+    )
     if isinstance(windows, Sessions):
-        for session in read_sessions(spec, named, blobs, key):
+        for session in read_sessions(spec, blobs_by_table, blobs, key):
             if (start is None or session.end > start) and (end is None or session.first <= end):
-                stage = stage_of(session.last)
+                stage = find_stage(session.last)
                 emitted = (session.messages, session.fired, None, session.unemitted)
                 shown = _EXPIRED if stage == "expired" else emitted
                 rows.append((session.first, session.end, *shown, stage))
     elif isinstance(windows, Trailing):
-        for seen in read_look_backs(spec, named, blobs, key, watermark):
+        for seen in read_look_backs(spec, blobs_by_table, blobs, key, watermark):
             is_inside = (start is None or seen.end > start) and (end is None or seen.start <= end)
             if seen.messages and is_inside:
                 rows.append((seen.start, seen.end, seen.messages, None, None, 0, "closed"))
     else:
-        for seen in read_windows(spec, named, blobs, key, start, end):
+        for seen in read_windows(spec, blobs_by_table, blobs, key, start, end):
             if seen.messages or seen.fired or seen.late:
-                stage = stage_of(seen.number)
+                stage = find_stage(seen.number)
                 rows.append((seen.start, seen.end, *_count_emissions(spec, seen, stage), stage))
-    return pl.DataFrame(rows, schema=SEEN, orient="row")
+    return pl.DataFrame(rows, schema=KEY_WINDOWS, orient="row")
 
 
 # Rows left of an expired window may belong to other windows, or to an older version.
@@ -341,7 +345,7 @@ def _count_emissions(spec: WindowSpec, seen: WindowSeen, stage: str) -> tuple[in
     return seen.messages, seen.fired + fired_in_full, seen.late, seen.unemitted_late
 
 
-def _stage(
+def _find_stage(
     spec: WindowSpec,
     position: int,
     *,
@@ -351,18 +355,14 @@ def _stage(
 ) -> str:
     """Return the stage of a window: ``current``, ``past``, ``closed`` or ``expired``.
 
-    Args:
-        spec: The query.
-        position: The window's number, or a session's last position.
-        edges: The positions by which windows have closed, and by which they have ended.
-        first_whole: The first window that still has all messages.
-        ended: Whether the input has ended.
+    ``position`` is the window's number, or a session's last position. ``edges`` are the positions
+    by which windows have closed and ended, ``first_whole`` the first window with all messages.
     """
     if first_whole is not None and position < first_whole:
         return "expired"
     if ended:
         return "closed"
     windows = spec.uniform_windows
-    if edges is None or position > windows.ended(edges[1]):
+    if edges is None or position > windows.last_ended(edges[1]):
         return "current"
-    return "past" if position > windows.ended(edges[0]) else "closed"
+    return "past" if position > windows.last_ended(edges[0]) else "closed"

@@ -27,8 +27,6 @@ class TaskWatermark:
     """The watermark in force, if it is known before the shuffle.
 
     Attributes:
-        is_known: Whether it is known.
-        watermark: The watermark, microseconds; ``None`` before the first message.
         taken: The source offsets that were taken before, if they are known.
     """
 
@@ -44,7 +42,6 @@ class Task:
     Attributes:
         input: The input of the operator that the task reads.
         number: The number of the task, by which shards order messages by arrival.
-        shards: The number of shards.
         load_watermark: Returns the watermark that the shards left for this batch. Calls are
             expensive.
         reached: Returns the upstream watermark once the task has read all of its input; ``None``
@@ -69,10 +66,8 @@ class Part:
     """A part of a task's output, for one shard.
 
     Attributes:
-        shard: The shard's number.
         header: Information for the shard; plain JSON.
         frames: Rows, by a name that the operator chooses.
-        input: The input of the operator that the task read.
     """
 
     shard: int
@@ -87,18 +82,14 @@ class ShardState:
 
     Attributes:
         operator: The identity of the operator in this run of its query.
-        shard: The shard's number.
         blobs: The shard's store, which the host commits after the step.
         cache: The decoded blobs of this shard in this process.
-        ends_run: Whether the run of the query ends with this step, so that windows that wait for
-            the wall clock emit now.
     """
 
     operator: str
     shard: int
     blobs: Blobs
     cache: FrameCache
-    ends_run: bool = False
 
 
 @dataclass
@@ -109,18 +100,22 @@ class StepOutput:
         rows: Rows by kind; the columns of each kind are fixed when the query is built.
         progress: Counts and clocks of the shard; plain JSON. Hosts combine ``counts``,
             ``watermark``, ``pending``, ``rows`` and ``fired`` over the shards.
-        judged: The watermark for the next batch's tasks; ``None`` if they don't need it.
     """
 
     rows: Mapping[str, pl.DataFrame]
     progress: dict[str, Any]
-    judged: TaskWatermark | None = None
 
 
 class Step(Protocol):
-    """A shard, opened for one batch."""
+    """A shard, opened for a batch, or for all batches of a process that alone writes its store."""
 
-    def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
+    @property
+    def task_watermark(self) -> TaskWatermark | None:
+        """The watermark for the tasks of the next batch; ``None`` if they don't need it."""
+
+    def run(
+        self, parts: Sequence[Part], wall: int | None, *, final: bool, ends_run: bool = False
+    ) -> StepOutput:
         """Process a batch and emit what is due; the state is changed, but not committed.
 
         The output depends only on the state and the arguments, so that a batch that is repeated
@@ -130,6 +125,8 @@ class Step(Protocol):
             parts: The parts of all tasks for this shard, in the order of the tasks.
             wall: The wall clock of the batch, microseconds; ``None`` if there is no clock.
             final: Whether the input ends with this batch.
+            ends_run: Whether the run of the query ends with this batch, so that windows that wait
+                for the wall clock emit now.
         """
 
 

@@ -11,7 +11,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined
-from muntin.model.joins import SideName
+from muntin.model.bounds import SideName
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,6 @@ class EnteringMessages:
     Attributes:
         messages: The messages, with their positions on the axis.
         watermark: The side's watermark in that step; ``None`` before the first message.
-        final: Whether the input ended.
         start: The offset of position 0, if each partition is an axis of its own.
     """
 
@@ -38,9 +37,7 @@ class ShardOutput:
     Attributes:
         results: Keys, ``window_start``, ``window_end`` (microseconds), aggregates, ``emission``,
             ``revision``; by window start, then key.
-        rejected: The input columns and ``reason``.
         judged: The watermark that decided which messages of this step are late.
-        watermark: The watermark now.
         counts: Messages so far: ``seen``, ``counted``, ``filtered``, and rejected by reason.
         pending: Number of changed windows that wait for their policy.
         rows: Number of rows in the state.

@@ -19,13 +19,11 @@ from muntin.engine import columns
 from muntin.engine.retention import ENDED
 from muntin.engine.windows.overlap import copy_to_windows
 from muntin.model.errors import OptionError
-from muntin.model.kinds import Uniform
 from muntin.model.recall import load_spec
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
-from muntin.model.zones import ZonedWindows
 from muntin.state.frames import decode_frame
 from muntin.state.manifest import Manifest
 from muntin.state.reopened import Reopened, find_edges
@@ -36,13 +34,7 @@ _PER_BATCH = 2
 
 
 class ClockChange(NamedTuple):
-    """A watermark or a clock that is set back.
-
-    Attributes:
-        name: Its name; that of a watermark ends with ``watermark``.
-        before: Its time before, microseconds.
-        after: Its time afterwards.
-    """
+    """A watermark (its name ends with ``watermark``) or a clock that is set back, microseconds."""
 
     name: str
     before: int
@@ -50,15 +42,7 @@ class ClockChange(NamedTuple):
 
 
 def check_resettable(manifest: Manifest, folder: str) -> None:
-    """Refuse an operator whose watermark isn't a time, or whose input has ended.
-
-    Args:
-        manifest: The manifest of one of its shards.
-        folder: The checkpoint, for errors.
-
-    Raises:
-        OptionError: When it is of another kind, too.
-    """
+    """Refuse an operator whose watermark isn't a time, or whose input has ended."""
     if manifest.kind not in ("windows", "join"):
         problem, hint = f"is a checkpoint of {manifest.kind}", "give one of windows or of a join"
         raise OptionError("CHECKPOINT", folder, problem, hint)
@@ -78,14 +62,9 @@ def check_resettable(manifest: Manifest, folder: str) -> None:
 
 def _can_reopen(spec: WindowSpec) -> bool:
     """Return whether closed windows of a kind may take messages again."""
-    # The newest trailing window of each key, and the messages of cut sessions, are kept otherwise.
-    # Windows in the zone of each key are numbered by zone, and filled lines aren't corrected.
-    if isinstance(spec.windows, Sessions) and spec.windows.is_cut:
-        return False
+    # Filled lines aren't corrected.
     fill = spec.firing.fill
-    return not isinstance(spec.windows, Trailing | ZonedWindows) and (
-        fill is None or not fill.waits
-    )
+    return spec.windows.can_reopen and (fill is None or not fill.waits)
 
 
 def list_changes(manifest: Manifest, to: int) -> Iterator[ClockChange]:
@@ -101,25 +80,14 @@ def list_changes(manifest: Manifest, to: int) -> Iterator[ClockChange]:
 
 
 def find_revision(manifests: Sequence[Manifest], batch: int) -> int:
-    """Return a number that is greater than all revisions that an operator has emitted.
-
-    Args:
-        manifests: The manifests of its shards.
-        batch: The number of the last batch.
-    """
+    """Return a number that is greater than all revisions emitted until a batch."""
     stored = (Reopened.read(one.extra) for one in manifests)
     before = max((one.revision for one in stored if one is not None), default=0)
     return before + _PER_BATCH * (batch + 1)
 
 
 def reset_manifest(manifest: Manifest, to: int, revision: int) -> Manifest:
-    """Return the manifest of a shard with its watermark and its clocks set back.
-
-    Args:
-        manifest: The manifest.
-        to: The time, microseconds.
-        revision: The result of ``find_revision``.
-    """
+    """Return a shard's manifest with its watermark and clocks set back to a time."""
     extra = deepcopy(manifest.extra)
     for clocks in extra.get(_CLOCKS, {}).values():
         for clock in clocks.values():
@@ -144,8 +112,8 @@ def _reopen(
     before = Reopened.read(extra)
     edges = find_edges(watermark, firing.grace, before)
     assert edges is not None
-    first = find_first_opened(windows, to)
-    limit = _find_end(windows, first - 1)
+    first = windows.first_from(to)
+    limit = windows.watermark_at_end(first - 1)
     until = watermark if before is None else max(watermark, before.before)
     Reopened(
         judged=min(limit, edges[0]) + firing.grace,
@@ -154,32 +122,15 @@ def _reopen(
         revision=revision,
     ).write(extra)
     # A reader of the state must not take what is left of expired windows for whole ones.
-    floor = min(first, windows.ended(watermark - firing.retention) + 1)
+    floor = min(first, windows.last_ended(watermark - firing.retention) + 1)
     extra[_FLOOR] = max(floor, extra.get(_FLOOR, floor))
-
-
-def find_first_opened(windows: Uniform, to: int) -> int:
-    """Return the first window that starts at or after a time; of sessions, the time itself."""
-    return to if isinstance(windows, Sessions) else windows.last_window(windows.pane_of(to - 1)) + 1
-
-
-def _find_end(windows: Uniform, window: int) -> int:
-    """Return the least watermark by which a window has ended."""
-    if isinstance(windows, Sessions):
-        return window + windows.reach
-    end = windows.end(window)
-    # The last position of a sliding window belongs to it.
-    return end if windows.ended(end) >= window else end + 1
 
 
 class WholeFrom(NamedTuple):
     """The start from which the windows of an operator are whole.
 
-    Attributes:
-        start: The start of the first whole window, microseconds; in a join, the time from which
-            messages find all their partners.
-        next: The time from which all results are whole for an operator that reads them.
-        joins: Whether the operator is a join.
+    ``start`` is the first whole window's, microseconds; in a join, the time from which messages
+    find all their partners. ``next`` is the time from which results are whole for their reader.
     """
 
     start: int
@@ -188,20 +139,12 @@ class WholeFrom(NamedTuple):
 
 
 def find_whole_start(manifest: Manifest, to: int) -> WholeFrom:
-    """Return the start from which windows have all messages that come from now on.
-
-    Args:
-        manifest: The manifest of a shard.
-        to: The time from which the operator's input is whole.
-    """
+    """Return the start from which windows have all messages, if input is whole from ``to`` on."""
     spec = load_spec(manifest.spec)
     if not isinstance(spec, WindowSpec):
         return WholeFrom(to, to, True)
     windows = spec.uniform_windows
-    # Messages up to a gap before may belong to a session, and are gone.
-    start = to + windows.reach if isinstance(windows, Sessions) else None
-    if start is None:
-        start = windows.start(find_first_opened(windows, to))
+    start = windows.first_whole_start(to)
     return WholeFrom(start, start + windows.length, False)
 
 
@@ -210,12 +153,7 @@ def count_open_again(
 ) -> int:
     """Count the windows of a shard that had ended, have messages, and will emit in full again.
 
-    Sliding windows are counted by the times of their messages.
-
-    Args:
-        manifest: The manifest, before it is set back.
-        to: The time, microseconds.
-        read: Returns blobs by their numbers.
+    The manifest is that before the reset. Sliding windows are counted by the times of messages.
     """
     spec, watermark = load_spec(manifest.spec), manifest.watermark
     if not isinstance(spec, WindowSpec) or watermark is None or watermark <= to:
@@ -227,7 +165,7 @@ def count_open_again(
     if not frames:
         return 0
     rows = pl.concat(frames, how="diagonal_relaxed")
-    low, high = find_first_opened(windows, to), windows.ended(watermark)
+    low, high = windows.first_from(to), windows.last_ended(watermark)
     keys = [name for name in rows.columns if name[0] == "k" and name[1:].isdigit()]
     if is_session:
         newest = rows.unique([*keys, columns.FIRST], keep="last", maintain_order=True)

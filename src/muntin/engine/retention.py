@@ -127,12 +127,8 @@ def find_first_whole(
 ) -> int | None:
     """Return the first window, or a session's last position, that still has all messages.
 
-    Args:
-        spec: The query.
-        windows: Its windows.
-        watermark: The watermark in force.
-        floor: The result of ``update_first_whole``.
-        limit: The ``floor`` of a ``RetentionCounter``.
+    ``floor`` is the result of ``update_first_whole``, ``limit`` the floor of a
+    ``RetentionCounter``.
     """
     floors = [floor]
     if limit is not None:  # windows that start before it have lost messages
@@ -140,5 +136,5 @@ def find_first_whole(
             limit if isinstance(windows, Sessions) else windows.last_window(limit - 1) + 1
         )
     if watermark is not None:
-        floors.append(windows.ended(watermark - spec.firing.retention) + 1)
+        floors.append(windows.last_ended(watermark - spec.firing.retention) + 1)
     return max((one for one in floors if one is not None), default=None)

@@ -30,12 +30,7 @@ _SHORT = {
 
 @dataclass(frozen=True)
 class SessionZone:
-    """A time zone of the database, or an offset.
-
-    Attributes:
-        name: The zone's name in Polars; UTC if the zone is an offset.
-        offset: The offset by which local time is ahead of that zone, microseconds.
-    """
+    """A time zone: its name in Polars, and the microseconds by which local time is ahead of it."""
 
     name: str = "UTC"
     offset: int = 0

@@ -34,10 +34,8 @@ class State:
 
     Attributes:
         watermark: The watermark in force, microseconds; ``None`` before the first message.
-        wall: The wall clock of the last step, microseconds.
         counts: Messages so far: ``seen``, ``counted``, ``filtered``, and rejected by reason.
         stored: The runs of each table as the manifest lists them.
-        tables: The tables that are open.
         taken: The source offsets taken so far, by input; empty if it has no offsets.
         extra: Other values that the kind of shard stores; plain JSON.
         partitions: The stores of the partitions, if each is an axis of its own.
@@ -138,18 +136,10 @@ class State:
         *,
         final: bool = False,
     ) -> int | None:
-        """Return the watermark of an input after a batch.
+        """Return the watermark (microseconds) of an input after a batch.
 
         It follows the event times of the messages or, once the input has been idle for
-        ``spec.idle``, the wall clock.
-
-        Args:
-            watermark: The watermark before, microseconds.
-            arrivals: The tasks' summaries of the batch.
-            spec: The spec of the input.
-            wall: The wall clock of the batch, microseconds.
-            name: The name of the input.
-            final: Whether the input ends, so that no clock holds the watermark back.
+        ``spec.idle``, the wall clock. At the ``final`` batch no clock holds it back.
         """
         latest = [one.latest for one in arrivals if one.latest is not None]
         times = merge_times(arrival.partitions for arrival in arrivals)

@@ -21,10 +21,10 @@ from muntin.engine.joins.sessions import HAS_PARTNER, LAST, rename_last_position
 from muntin.engine.key_state import find_blobs
 from muntin.engine.results import build_values
 from muntin.engine.windows.operator import make_combiner, open_shard
-from muntin.model.by_number import Moving
+from muntin.model.bounds import AsOf, ByArrival, Newest
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
-from muntin.model.joins import AsOf, ByArrival, JoinSpec, Newest
+from muntin.model.joins import JoinSpec
 from muntin.model.recall import load_spec
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import ReadBlobs
@@ -60,7 +60,7 @@ class StateReader:
     ) -> list[int]:
         """Return the numbers of the blobs that ``snapshot`` needs for a range of the axis."""
         windows = self.spec.windows
-        if self.spec.by_arrival or isinstance(windows, Moving) or windows.result_key is not None:
+        if self.spec.by_arrival or windows.moves or windows.result_key is not None:
             start = end = None
         by_table = [
             find_blobs(self.spec.in_zone(part), tables.tables, start, end)
@@ -191,9 +191,8 @@ def _drop_expired(rows: pl.DataFrame, spec: JoinSpec, side: str, first: int | No
 def compare_rows(old: pl.DataFrame, new: pl.DataFrame, identity: Sequence[str]) -> pl.DataFrame:
     """Compare two states of some rows.
 
-    Returns:
-        The rows that are ``new`` or ``changed`` as they are now, and those that are ``gone`` as
-        they were, with that word in ``change``.
+    Rows that are ``new`` or ``changed`` are returned as they are now, those that are ``gone`` as
+    they were, with that word in ``change``.
     """
     values = [name for name in new.columns if name not in identity]
     renamed_old = old.rename({name: f"__then_{name}" for name in values})

@@ -99,12 +99,7 @@ def decode_text(values: pl.Series) -> pl.Series:
 
 
 def _find_garbled(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> Mask:
-    """Return the mask of pieces of bytes that aren't UTF-8.
-
-    Args:
-        data: The bytes of all pieces, one after the other.
-        ends: The start of the first piece, then the end of each.
-    """
+    """Return the mask of pieces of bytes, between consecutive ``ends``, that aren't UTF-8."""
     _INVALID.offsets = []
     first, last = ends[0], ends[-1]
     codecs.decode(data[first:last].tobytes(), "utf-8", _RECORD)

@@ -30,11 +30,8 @@ def list_cautions(
 ) -> list[str]:
     """List what to be careful about in a query.
 
-    Args:
-        spec: The query.
-        rates: The expected input, if known.
-        never_late: Why the event times can't be late, if they can't.
-        nullable: The columns of the input that may be NULL.
+    ``rates`` is the expected input, ``never_late`` why event times can't be late, and ``nullable``
+    the columns of the input that may be NULL.
     """
     listed = [*_check_keys(spec, nullable), *_check_state(spec), *_check_time(spec, never_late)]
     return [*listed, *_check_output(spec, rates)]

@@ -16,7 +16,7 @@ from muntin.model.pipeline import (
     Flow,
     Lookup,
     Pipeline,
-    Query,
+    QueryRelation,
     Reading,
     Relation,
     Union,
@@ -33,14 +33,7 @@ def describe_flows(
     *,
     local: bool = False,
 ) -> Iterator[tuple[str, str]]:
-    """Yield every query's name and description.
-
-    Args:
-        pipeline: The pipeline.
-        rates: The expected input, if known.
-        variables: The values of the file's placeholders.
-        local: Whether the queries run in one process, without Spark.
-    """
+    """Yield every query's name and description, for Spark or, with ``local``, for one process."""
     tables = {
         name: _resolve_path(table, variables or {}) for name, table in pipeline.tables.items()
     }
@@ -50,7 +43,7 @@ def describe_flows(
 
 
 def describe_query(
-    query: Query,
+    query: QueryRelation,
     tables: Mapping[str, DeclaredTable],
     rates: Rates | None = None,
     target: str | None = None,
@@ -62,7 +55,7 @@ def describe_query(
 
 
 def _describe_lines(
-    query: Query,
+    query: QueryRelation,
     tables: Mapping[str, DeclaredTable],
     rates: Rates | None,
     target: str | None,
@@ -119,7 +112,7 @@ def _describe_targets(flow: Flow, tables: Mapping[str, DeclaredTable]) -> str | 
     return "; ".join(targets) or None
 
 
-def _find_upstream_query(relation: Relation) -> Query | None:
+def _find_upstream_query(relation: Relation) -> QueryRelation | None:
     """Return the query that produces a relation's rows, or ``None``."""
     if isinstance(relation, Derived | Lookup):
         return _find_upstream_query(relation.source)

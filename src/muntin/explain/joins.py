@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from muntin.explain.story import format_shards
 from muntin.model.axis import phrase, spell
-from muntin.model.joins import OTHER, SIDES, AsOf, ByArrival, JoinSpec, Newest, SideName
+from muntin.model.bounds import AsOf, ByArrival, Newest, SideName
+from muntin.model.joins import OTHER, SIDES, JoinSpec
 
 
 def describe_conditions(spec: JoinSpec) -> str:

@@ -45,8 +45,6 @@ class Bar:
     """One window over the ruler.
 
     Attributes:
-        start: Its start.
-        end: Its end.
         silence: Where inactivity begins, in a session.
         label: A text after the bar.
     """
@@ -66,8 +64,6 @@ class Picture:
         ticks: The labelled positions below them.
         edges: The edges of panes.
         messages: The positions of messages, above the windows.
-        axis: The axis of the positions.
-        note: A remark below.
     """
 
     bars: tuple[tuple[Bar, ...], ...]
@@ -222,7 +218,7 @@ _PICTURES: dict[type, Callable[[Any], Picture]] = {
     Days: _draw_days,
     Hours: _draw_days,
     Months: _draw_days,
-    ZonedWindows: lambda windows: _draw_days(windows.described),
+    ZonedWindows: lambda windows: _draw_days(windows.in_any_zone),
     Sliding: _draw_sliding,
     Trailing: _draw_trailing,
     Sessions: _draw_sessions,

@@ -8,7 +8,6 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import WORD
 from muntin.model.axis import SECOND
 from muntin.model.policies import After, Every, Never, turn
-from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
 
@@ -34,8 +33,6 @@ class Load:
 
     Attributes:
         panes: Number of panes per key.
-        rows: Number of rows of state.
-        row_bytes: Bytes per row of state.
         emitted: Results per second.
     """
 
@@ -53,9 +50,8 @@ class Load:
 def estimate(spec: WindowSpec, rates: Rates) -> Load:
     """Estimate the state and the output of a query.
 
-    Returns:
-        An estimate that assumes that keys have equal rates, messages are as late as the watermark
-        allows, and nothing is compressed.
+    The estimate assumes that keys have equal rates, messages are as late as the watermark allows,
+    and nothing is compressed.
     """
     windows = spec.uniform_windows
     kept_length = _find_kept_length(spec)
@@ -67,8 +63,7 @@ def estimate(spec: WindowSpec, rates: Rates) -> Load:
         panes = 0
         messages = rates.rows * kept_length / SECOND
         sessions = rates.keys * max(1, kept_length // windows.pace)
-        is_cut = isinstance(windows, Sessions) and windows.is_cut
-        rows = int(messages if is_cut else min(messages, sessions)) or 1
+        rows = int(messages if windows.is_cut else min(messages, sessions)) or 1
         emitted = min(rates.keys * SECOND / windows.pace, 2 * rates.rows)
     else:
         panes = windows.panes_within(kept_length)

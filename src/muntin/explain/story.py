@@ -26,14 +26,10 @@ class Circumstances:
     """Facts about a query that its spec doesn't have.
 
     Attributes:
-        shards: The number of shards, if known.
         columnar: Whether the workers read the input's files themselves, if known.
-        rates: The expected input, if known.
         never_late: Why the event times can't be late, if they can't.
         where: The condition on messages.
         having: The condition on emissions.
-        source: The input.
-        target: The output.
         nullable: The columns of the input that may be NULL.
         local: Whether the query runs in one process, without Spark.
     """
@@ -62,11 +58,11 @@ def describe_spec(spec: WindowSpec, circumstances: Circumstances | None = None) 
 def describe_windows(spec: WindowSpec) -> list[str]:
     """Describe the windows, with a ruler."""
     position_text = f"on {spec.time}" if spec.axis == "time" else _describe_row_axis(spec)
-    whose = f"by {', '.join(spec.key_columns)}" if spec.keys else "of all messages"
+    keys = f"by {', '.join(spec.key_columns)}" if spec.keys else "of all messages"
     if spec.sets is not None:
-        whose = f"by each of the sets {format_sets(spec.sets, spec.key_columns)}"
+        keys = f"by each of the sets {format_sets(spec.sets, spec.key_columns)}"
     drawn = (" " * _INDENT + line for line in draw_ruler(spec.windows))
-    text = [*format_part("windows", f"{spec.windows}, {whose} {position_text}"), "", *drawn, ""]
+    text = [*format_part("windows", f"{spec.windows}, {keys} {position_text}"), "", *drawn, ""]
     return [line.rstrip() for line in text]
 
 
@@ -281,9 +277,8 @@ def _describe_state(spec: WindowSpec, circumstances: Circumstances) -> Iterator[
     yield (
         "size",
         f"for {format_amount(rates.rows)} messages a second of {format_amount(rates.keys)} keys "
-        "about "
-        f"{format_amount(load.rows)} rows{panes}, {format_bytes(load.bytes)} before compression; "
-        f"about {format_amount(load.emitted)} results a second",
+        f"about {format_amount(load.rows)} rows{panes}, {format_bytes(load.bytes)} before "
+        f"compression; about {format_amount(load.emitted)} results a second",
     )
 
 
@@ -295,13 +290,13 @@ def _describe_local(spec: WindowSpec) -> str:
 
 
 def _describe_spark(spec: WindowSpec, circumstances: Circumstances) -> str:
-    before = "combines each batch before the shuffle, a row per key and pane"
+    preparation = "combines each batch before the shuffle, a row per key and pane"
     if spec.by_arrival or isinstance(spec.windows, Sessions) or spec.offset is not None:
-        before = "sorts each batch by key before the shuffle"
+        preparation = "sorts each batch by key before the shuffle"
     partitions = (
         "each partition" if circumstances.shards is None else f"{circumstances.shards} partitions"
     )
-    text = f"{before}; then transformWithState in {partitions}, with the state in RocksDB"
+    text = f"{preparation}; then transformWithState in {partitions}, with the state in RocksDB"
     if spec.firing.on_wall_clock or spec.idle is not None:
         text += "; a heartbeat wakes the shards when no input arrives"
     return text

@@ -26,7 +26,6 @@ class Clocks:
 
     Attributes:
         watermark: The watermark, microseconds; ``None`` before the first message.
-        wall: The wall clock of its last batch.
         counts: Messages so far, by what became of them.
         times: The times of the input's clocks, the slowest first, where it has several.
         held_by: The clock that holds the watermark back, if one does.
@@ -120,7 +119,11 @@ def explain_windows(
 def _find_last_closed(kind: Uniform, clocks: Clocks, grace: int) -> tuple[int, int]:
     """Return the latest window that is closed, and the latest that has ended."""
     edges = clocks.find_edges(grace)
-    return (-(2**62), -(2**62)) if edges is None else (kind.ended(edges[0]), kind.ended(edges[1]))
+    return (
+        (-(2**62), -(2**62))
+        if edges is None
+        else (kind.last_ended(edges[0]), kind.last_ended(edges[1]))
+    )
 
 
 def _explain_current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
@@ -168,12 +171,9 @@ def explain_ended_input(
 
 
 def explain_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
-    """Explain the windows of a key that counts its messages, and one of these messages.
+    """Explain the windows of a key that counts its messages, and the message numbered ``at``.
 
-    Args:
-        spec: The query.
-        arrived: The number of messages of the key so far.
-        at: The number of the message, from 0.
+    ``arrived`` is the number of messages of the key so far.
     """
     kind = spec.uniform_windows
     assert not isinstance(kind, Sessions)

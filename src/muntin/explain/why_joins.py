@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from muntin.explain.joins import describe_conditions
 from muntin.model.axis import format_position, spell
-from muntin.model.joins import OTHER, SIDES, AsOf, ByArrival, JoinSpec, Joint, Newest, SideName
+from muntin.model.bounds import AsOf, ByArrival, Joint, Newest, SideName
+from muntin.model.joins import OTHER, SIDES, JoinSpec
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,6 @@ class SideSeen:
     """The state of one side of a join for one key.
 
     Attributes:
-        watermark: The side's watermark; ``None`` before its first message.
         kept_from: The first position that is kept; ``None`` if all are.
         positions: The positions of the key's kept messages.
         waiting: The positions of messages that wait for their trigger policy.
@@ -49,13 +49,9 @@ def explain_null_keys(spec: JoinSpec) -> Iterator[str]:
 def explain_positions(
     spec: JoinSpec, seen: SeenBySide, at: int, start: Mapping[SideName, int]
 ) -> Iterator[str]:
-    """Explain a key's messages at a position on either side.
+    """Explain a key's messages at a position (a time, or an offset) on either side.
 
-    Args:
-        spec: The join.
-        seen: The state of the key.
-        at: The position: a time, or an offset.
-        start: The offset from which each side counts its positions; 0 for times.
+    ``start`` is the offset from which each side counts its positions; 0 for times.
     """
     for side in SIDES:
         first, *more = _Message(spec, seen, start, side, at - start[side]).lines()

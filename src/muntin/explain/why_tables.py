@@ -19,10 +19,8 @@ class TableSeen:
 
     Attributes:
         words: A description of the table.
-        windows: The table's windows, if it has any.
         expires: How long after its end a window is kept; ``None`` for forever.
         watermark: The table's watermark; ``None`` before the first write.
-        entries: The entries of the key.
     """
 
     words: str
@@ -67,7 +65,7 @@ def _explain_write(
     here = f"a write at {moment(at)}"
     if table.expires is None or table.watermark is None:
         return f"{here} would be taken now"
-    last_expired = windows.ended(table.watermark - table.expires)
+    last_expired = windows.last_ended(table.watermark - table.expires)
     if isinstance(windows, Sessions):
         # The whole session that it would join decides.
         last = max([at, *(end - windows.gap for _, end in near)])

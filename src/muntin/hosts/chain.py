@@ -11,10 +11,9 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from muntin.engine import columns
+from muntin.model.bounds import Newest, SideName
 from muntin.model.errors import OptionError
-from muntin.model.joins import JoinSpec, Newest, SideName
-from muntin.model.sessions import Sessions
-from muntin.model.sliding import Sliding
+from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 
 Spec = WindowSpec | JoinSpec
@@ -60,26 +59,16 @@ def refuse_revisions(spec: Spec | None, *, each_change: bool) -> NoReturn:
 
 
 def end_ahead(spec: Spec) -> int | None:
-    """Return by how much the least window end still to come exceeds the watermark, microseconds.
-
-    Returns:
-        The distance; `None` where it doesn't follow from the spec.
-    """
+    """Return by how many microseconds the least future window end exceeds the watermark."""
     if isinstance(spec, JoinSpec) or spec.axis != "time":
         return None
     # A window is full when the watermark reaches its end, so all windows to come end later. Where
     # the end belongs to the window, it is full only when the watermark has passed it.
-    kind = spec.windows
-    within = isinstance(kind, Sliding) or (isinstance(kind, Sessions) and kind.closed == "both")
-    return (0 if within else 1) - spec.lag
+    return (0 if spec.windows.includes_end else 1) - spec.lag
 
 
 def disorder(spec: Spec) -> int:
-    """Return how far an operator's results may be out of order, microseconds.
-
-    Raises:
-        OptionError: When it doesn't follow from the spec.
-    """
+    """Return how far an operator's results may be out of order, microseconds."""
     lag = spec.lag
     if lag is None:
         hint = 'say how late pairs may come: lateness="10 minutes"'
@@ -88,19 +77,11 @@ def disorder(spec: Spec) -> int:
 
 
 def change_grace(spec: Spec, keys: Collection[str], *, full: bool, keeps_windows: bool) -> int:
-    """Return the grace of a side's windows, where the join emits each of their changes.
+    """Return how long after its end a window may change, where a join emits each of its changes.
 
-    Args:
-        spec: The windows.
-        keys: The columns of them that the join compares.
-        full: Whether only their full emissions count.
-        keeps_windows: Whether each row still has the keys and bounds of one window.
-
-    Returns:
-        How long after its end a window may change, microseconds.
-
-    Raises:
-        OptionError: When a row isn't one whole window that these columns identify.
+    ``keys`` are the windows' columns that the join compares. ``full`` says that only full emissions
+    count, ``keeps_windows`` that each row still has the keys and bounds of one window. Rows that
+    aren't one whole window, identified by these columns, are refused.
     """
     if isinstance(spec, JoinSpec) or not keeps_windows or not identifies_window(spec):
         hint = "give windows as agg() makes them"
@@ -159,16 +140,7 @@ def has_join(plan: Any) -> bool:
 def with_change_grace(
     spec: JoinSpec, upstreams: Mapping[SideName, UpstreamOperator | None]
 ) -> JoinSpec:
-    """Return a join with at least the grace of the windows on each side.
-
-    Args:
-        spec: The join.
-        upstreams: The upstream operator of each side, if it has one.
-
-    Raises:
-        OptionError: When a row of an upstream operator isn't one whole window that the join's keys
-            identify.
-    """
+    """Return a join with at least the grace of the windows on each side."""
     for name, upstream in upstreams.items():
         if upstream is not None:
             side = spec.side(name)

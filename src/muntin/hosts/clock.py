@@ -16,14 +16,7 @@ def period_of(policies: Sequence[Policy | None], *idle: int | None) -> int | Non
 
     An idle input is detected within a tenth of its idle time. Every tick causes a batch. So where
     periods have a small common divisor, the period is one second, or the shortest of them if that
-    is less.
-
-    Args:
-        policies: The policies of the query.
-        idle: The idle times of its inputs, microseconds.
-
-    Returns:
-        The period, microseconds; `None` where nothing depends on the clock.
+    is less. `None` where nothing depends on the clock.
     """
     every = [part.period for policy in policies for part in parts(policy)]
     periods = [period for period in every if period is not None]
@@ -38,10 +31,6 @@ def period_of_windows(spec: WindowSpec) -> int | None:
 
 
 def period_of_join(sides: Sequence[Side]) -> int | None:
-    """Return the period of ticks of a join, microseconds.
-
-    Args:
-        sides: Its sides that follow the machine's clock.
-    """
+    """Return the period of ticks of a join, of its sides that follow the machine's clock."""
     policies = [policy for side in sides for policy in (side.firing.early, side.firing.late)]
     return period_of(policies, *(side.idle for side in sides))

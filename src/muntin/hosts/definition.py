@@ -209,11 +209,6 @@ class WindowDefinition(ABC, Generic[C]):
 
 
 def explain_chain(plan: Any, describe: Callable[[Any], str]) -> str:
-    """Describe an operator after its upstream operators.
-
-    Args:
-        plan: Its plan.
-        describe: Describes the last operator of a plan.
-    """
+    """Describe an operator, with ``describe``, after its upstream operators."""
     upstream = (explain_chain(one.plan, describe) for one in plan.upstreams)
     return "\n\n".join([*upstream, describe(plan)])

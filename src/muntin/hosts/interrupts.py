@@ -54,11 +54,7 @@ class Interrupted(SystemExit, KeyboardInterrupt):
 
 
 class Interruption:
-    """A signal that may arrive while the program waits for a query.
-
-    Attributes:
-        signal: The number of the signal; ``None`` while none has arrived.
-    """
+    """A signal that may arrive while the program waits for a query."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -77,10 +73,6 @@ class Interruption:
         """Stop all queries of this process and end the program, if a signal has arrived.
 
         In an interactive session, Ctrl-C only ends the wait, and the queries continue.
-
-        Raises:
-            KeyboardInterrupt: After SIGINT; ``Interrupted`` if the program must end.
-            SystemExit: After SIGTERM.
         """
         if self.signal is None:
             return
@@ -92,15 +84,10 @@ class Interruption:
         raise SystemExit(self.exit_code)
 
     def wait(self, ready: Callable[[float], bool], deadline: float | None = None) -> bool:
-        """Wait until a condition holds, and act on a signal that arrives meanwhile.
+        """Wait until a condition holds and return whether it does; act on a signal meanwhile.
 
-        Args:
-            ready: A function that waits at most the seconds it gets, and returns whether the
-                condition holds.
-            deadline: The time at which to give up, by ``time.monotonic()``; by default never.
-
-        Returns:
-            Whether the condition holds.
+        ``ready`` waits at most the seconds it gets, and returns whether the condition holds. The
+        ``deadline`` is a time by ``time.monotonic()``; by default there is none.
         """
         while True:
             self.act()
@@ -200,12 +187,8 @@ def stop_queries(
     """Stop queries within three seconds, and print where each will resume.
 
     A query that doesn't stop in time is abandoned: its checkpoint has the last batch that it
-    committed, and the batch in flight is repeated at the next start.
-
-    Args:
-        say: Prints a line.
-        cause: The reason, in words.
-        queries: The queries; by default all of this process.
+    committed, and the batch in flight is repeated at the next start. ``cause`` is the reason, in
+    words.
     """
     candidates = list(_QUERIES) if queries is None else queries
     active = [query for query in candidates if _is_active(query)]

@@ -30,7 +30,7 @@ FILE = "lease.json"
 """The name of a lease in its checkpoint's folder."""
 DURATION = 30.0
 """Seconds without a renewal after which a lease has expired."""
-_LOOK = 0.2
+_POLL_SECONDS = 0.2
 # Age by the wall clock at which a lease has expired without being watched, seconds; the clocks of
 # two machines never differ by so much.
 _LONG_AGO = 600.0
@@ -76,14 +76,14 @@ class LocalLeaseFile:
     def create(self, text: str) -> bool:
         """Create the file if it doesn't exist, and return whether it was created."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        whole = self._write_temporary(text)
+        complete = self._write_temporary(text)
         try:
             # A link makes the file appear with its whole text, and fails if it exists.
-            os.link(whole, self._path)
+            os.link(complete, self._path)
         except FileExistsError:
             return False
         finally:
-            whole.unlink()
+            complete.unlink()
         return True
 
     def replace(self, text: str) -> None:
@@ -119,12 +119,10 @@ class Holder:
     """The process that runs a query.
 
     Attributes:
-        host: The name of its machine.
         process: The process id on that machine.
         started: The time at which the query started, in ISO 8601.
         machine: The boot and the process namespace that ``process`` belongs to.
         birth: The start time of the process in ticks since the boot; empty where it isn't known.
-        nonce: A random text that distinguishes this lease from any other.
         renewed: The time of the last renewal, seconds since the epoch.
     """
 
@@ -144,8 +142,8 @@ class Holder:
             socket.gethostname(),
             process,
             datetime.now(UTC).isoformat(timespec="seconds"),
-            _machine(),
-            _birth_of(process),
+            _identify_machine(),
+            _read_start_time(process),
             secrets.token_hex(8),
             time.time(),
         )
@@ -165,7 +163,7 @@ class Holder:
 
     def has_died(self) -> bool:
         """Return whether this machine can tell that the process has ended."""
-        if self.machine != _machine():
+        if self.machine != _identify_machine():
             return False
         try:
             os.kill(self.process, 0)
@@ -173,15 +171,13 @@ class Holder:
             return True
         except OSError:
             return False
-        return _birth_of(self.process) != self.birth
+        return _read_start_time(self.process) != self.birth
 
 
 class Lease:
     """The lease of a running query, which a thread renews until it is released.
 
     Args:
-        file: The file of the lease.
-        holder: This process.
         checks_file: Whether the file is cheap enough to read in each batch.
     """
 
@@ -192,17 +188,15 @@ class Lease:
         self._lost = ""
         self._lock = threading.Lock()
         self._released = threading.Event()
-        threading.Thread(target=self._keep, daemon=True, name="muntin-lease").start()
+        threading.Thread(
+            target=self._renew_until_released, daemon=True, name="muntin-lease"
+        ).start()
 
     def check(self) -> None:
-        """Refuse to continue if this query has lost the lease.
-
-        Raises:
-            LeaseLostError: When the file was deleted, or is another query's.
-        """
+        """Refuse to continue if the lease's file was deleted, or is another query's."""
         if self._checks_file and not self._released.is_set():
             with self._lock:
-                self._look()
+                self._check_file()
         if self._lost:
             raise LeaseLostError(self._lost)
 
@@ -214,7 +208,7 @@ class Lease:
         with self._lock, suppress(Exception):  # the lease expires by itself
             self._file.discard(self._holder.to_text())
 
-    def _keep(self) -> None:
+    def _renew_until_released(self) -> None:
         while not self._released.wait(DURATION / 3) and not self._lost:
             try:
                 self._renew()
@@ -223,36 +217,29 @@ class Lease:
 
     def _renew(self) -> None:
         with self._lock:
-            self._look()
+            self._check_file()
             if not self._lost and not self._released.is_set():
                 renewed = replace(self._holder, renewed=time.time())
                 self._file.replace(renewed.to_text())
                 self._holder = renewed
 
-    def _look(self) -> None:
-        """Read the file, and note if the lease isn't this query's any more."""
+    def _check_file(self) -> None:
+        """Read the file, and record why the lease is lost if it isn't this query's any more."""
         text = self._file.read()
         if text is None:
             self._lost = CHECKPOINT_DELETED
         elif (other := Holder.parse(text)) is None or other.nonce != self._holder.nonce:
             self._lost = (
-                f"the checkpoint was taken over by {describe(text)} while this process stood "
-                "still. Stop that query before this one is started again"
+                f"the checkpoint was taken over by {describe_holder(text)} while this process "
+                "stood still. Stop that query before this one is started again"
             )
 
 
 def acquire_lease(file: LeaseFile, checkpoint: str, *, checks_file: bool = True) -> Lease:
-    """Acquire the lease on a checkpoint.
+    """Acquire the lease on a checkpoint, or refuse while another query runs from it.
 
     A lease of a process that may be alive is watched until it is renewed or has expired.
-
-    Args:
-        file: The file of the lease.
-        checkpoint: The folder as the user wrote it.
-        checks_file: Whether each batch may read the file.
-
-    Raises:
-        OptionError: When another query runs from the checkpoint.
+    ``checks_file`` says whether each batch may read the file.
     """
     holder = Holder.create()
     while not file.create(holder.to_text()):
@@ -260,7 +247,7 @@ def acquire_lease(file: LeaseFile, checkpoint: str, *, checks_file: bool = True)
         if text is None:
             continue
         if not _has_expired(file, text):
-            problem = f"is in use by {describe(text)}"
+            problem = f"is in use by {describe_holder(text)}"
             hint = "stop that query first, or give this one a folder of its own"
             raise OptionError("checkpoint", checkpoint, problem, hint)
         file.discard(text)
@@ -268,7 +255,7 @@ def acquire_lease(file: LeaseFile, checkpoint: str, *, checks_file: bool = True)
     return Lease(file, holder, checks_file)
 
 
-def describe(text: str) -> str:
+def describe_holder(text: str) -> str:
     """Return a description of the holder of a lease."""
     holder = Holder.parse(text)
     if holder is None:
@@ -280,22 +267,24 @@ def _has_expired(file: LeaseFile, text: str) -> bool:
     """Return whether a lease has expired; wait for a renewal where that isn't certain."""
     holder = Holder.parse(text)
     if holder is not None:
-        if holder.machine == _machine():
+        if holder.machine == _identify_machine():
             return holder.has_died()
         if time.time() - holder.renewed > _LONG_AGO:
             return True
-    _LOG.warning("Waiting for %.0f s until the lease of %s expires", DURATION, describe(text))
+    _LOG.warning(
+        "Waiting for %.0f s until the lease of %s expires", DURATION, describe_holder(text)
+    )
     deadline = time.monotonic() + DURATION
     while time.monotonic() < deadline:
         now = file.read()
         if now != text:
             return now is None
-        time.sleep(_LOOK)
+        time.sleep(_POLL_SECONDS)
     return True
 
 
 @cache
-def _machine() -> str:
+def _identify_machine() -> str:
     """Return an identifier of this machine's boot and of its process namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -304,7 +293,7 @@ def _machine() -> str:
         return socket.gethostname()
 
 
-def _birth_of(process: int) -> str:
+def _read_start_time(process: int) -> str:
     """Return the start time of a process in ticks since the boot; empty where it isn't known."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text()

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from muntin.engine import columns
+from muntin.model.bounds import Newest
 from muntin.model.errors import OptionError
-from muntin.model.joins import JoinSpec, Newest
+from muntin.model.joins import JoinSpec
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
 
 SUFFIX = "_right"
@@ -33,44 +34,31 @@ class PairColumns:
     def of(
         cls, joining: Joining, spec: JoinSpec, left: Sequence[str], right: Sequence[str]
     ) -> PairColumns:
-        """Return the names for a join.
+        """Return the names for a join, whose spec has the inputs' own column names.
 
-        Args:
-            joining: The join as the user wrote it.
-            spec: The join, with the inputs' own column names.
-            left: The columns of the left side.
-            right: The columns of the right side.
-
-        Raises:
-            OptionError: When the statement names a column that both sides have.
+        A name that both sides have needs a side in the statement.
         """
         identity: tuple[str, ...] = ()
-        pairs = list(zip(spec.left.keys, spec.right.keys, strict=True))
-        right_names = {c: f"{c}{SUFFIX}" if c in left else c for c in right}
+        key_pairs = list(zip(spec.left.keys, spec.right.keys, strict=True))
+        names_in_pairs = {c: f"{c}{SUFFIX}" if c in left else c for c in right}
         if isinstance(spec.bound, Newest):
             # Pairs have the key once, and emission columns of their own.
             left, right = ([c for c in side if c not in _OWN] for side in (left, right))
-            right_names = {c: right_names[c] for c in right} | {
-                right_key: one for one, right_key in pairs
-            }
+            names_in_pairs = {c: names_in_pairs[c] for c in right}
+            names_in_pairs |= {right_key: left_key for left_key, right_key in key_pairs}
             identity = spec.left.keys
-        both = {c.lower() for c in left} & {c.lower() for c in right}
-        # Equal columns of one name appear once if they can't differ, as in an inner join.
-        one = joining.merged or spec.how in ("inner", "semi", "anti")
-        keys = (
-            {right_key.lower() for right_key, one in pairs if right_key.lower() == one.lower()}
-            if one
-            else set()
-        )
+        ambiguous = {c.lower() for c in left} & {c.lower() for c in right}
+        if joining.merged or spec.how in ("inner", "semi", "anti"):
+            # Keys of one name can't differ in a pair, so either side's may be meant.
+            ambiguous -= {a.lower() for a, b in key_pairs if a.lower() == b.lower()}
         for name in joining.bare:
-            if name.lower() in both - keys:
+            if name.lower() in ambiguous:
                 hint = f"write {joining.names[0]}.{name} or {joining.names[1]}.{name}"
                 raise OptionError("SELECT", name, "is a column of both sides", hint)
         merged: tuple[tuple[str, str], ...] = ()
         if joining.merged and not identity:
-            merged = tuple((one, right_names[right_key]) for one, right_key in pairs)
-        sides = {c: c for c in left}, right_names
-        return cls(sides, merged, identity)
+            merged = tuple((a, names_in_pairs[b]) for a, b in key_pairs)
+        return cls(({c: c for c in left}, names_in_pairs), merged, identity)
 
     @property
     def own(self) -> tuple[str, ...]:
@@ -78,28 +66,14 @@ class PairColumns:
         return _OWN if self.identity else _OWN[:1]
 
     def name_plain(self, columns_of_pairs: Collection[str]) -> Iterator[tuple[str, str | None]]:
-        """Yield the names of a pair's columns that need no side.
-
-        Args:
-            columns_of_pairs: The columns of pairs.
-
-        Yields:
-            A column, and the one that replaces NULL in it, if both appear as one.
-        """
+        """Yield the columns of pairs that need no side, and the one that replaces its NULL."""
         others = {one: two for one, two in self.merged if two in columns_of_pairs}
         for name in columns_of_pairs:
             if name in others or name not in others.values():
                 yield name, others.get(name)
 
     def name_sides(self, columns_of_pairs: Collection[str]) -> Iterator[tuple[str, dict[str, str]]]:
-        """Yield the name of each side that has columns, which qualifies them, and its columns.
-
-        Args:
-            columns_of_pairs: The columns of pairs.
-
-        Yields:
-            The side's name in expressions, and the columns of pairs by their names in that side.
-        """
+        """Yield each side's name in expressions, and its columns of pairs by their names there."""
         for side, names in zip(SIDE_COLUMNS, self.sides, strict=True):
             fields = {own: shown for own, shown in names.items() if shown in columns_of_pairs}
             if fields:

@@ -15,7 +15,7 @@ from muntin.hosts.definition import Definition
 from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlError
 from muntin.model.pipeline import DeclaredTable, Flow, Pipeline
 from muntin.model.placeholders import fill, fill_available
-from muntin.sinks.declared import Surroundings, sink
+from muntin.sinks.declared import Surroundings, make_sink
 from muntin.sinks.sink import Sink
 
 D = TypeVar("D", bound="Definition[Any, Any]")
@@ -167,6 +167,6 @@ def _make_sinks(
         table = None if name is None else pipeline.tables[name.lower()]
         if table is None or (set_by is not None and has_unset_values(table, set_by)):
             return None
-        return sink(table, around)
+        return make_sink(table, around)
 
     return build(flow.results), build(flow.rejected)

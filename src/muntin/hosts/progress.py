@@ -141,13 +141,14 @@ class Progress:
         """
         return None if self.watermark_micros is None else as_datetime(self.watermark_micros)
 
-    @property
-    def degraded(self) -> str | None:
+    def _explain_degradation(self) -> str | None:
         """Why the query doesn't do what it should now; ``None`` if it does.
 
         Either the watermark is ahead of the clock, or a server is waited for.
         """
         return "; ".join(describe_degradation(self).values()) or None
+
+    degraded = property(_explain_degradation)
 
     @property
     def waiting_for(self) -> dict[str, int]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from muntin.engine import columns
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Ranking
-from muntin.model.ranking import identity_of
+from muntin.model.ranking import list_identity_columns
 
 RANK = "rank"
 """The column of a row's number."""
@@ -20,11 +20,7 @@ Ascending = bool | Sequence[bool]
 
 
 def check_column_names(option: str, names: Names, available: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of columns as a tuple.
-
-    Raises:
-        OptionError: When one isn't available; the error names it.
-    """
+    """Return the names of columns as a tuple, if all are available."""
     names = (names,) if isinstance(names, str) else tuple(names)
     for name in names:
         if not isinstance(name, str) or name not in available:
@@ -36,11 +32,7 @@ def check_column_names(option: str, names: Names, available: Sequence[str]) -> t
 def check_order(
     by: Names, ascending: Ascending, available: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[bool, ...]]:
-    """Return the columns that rows are ordered by, and whether the least value is first in each.
-
-    Raises:
-        OptionError: When a column isn't available, or there is no direction for each.
-    """
+    """Return the columns that rows are ordered by, and whether the least value is first in each."""
     names = check_column_names("by", by, available)
     if not names:
         raise OptionError("by", by, "orders by nothing", 'name columns, as in by="price"')
@@ -54,14 +46,9 @@ def check_order(
 def list_ranked_columns(available: Sequence[str], ranking: Ranking) -> list[str]:
     """Return the columns of ranked rows: those of the input without a window's own columns.
 
-    Args:
-        available: The columns of the input.
-        ranking: The ranking; rows that are windows have a window's own columns.
-
-    Raises:
-        OptionError: When the input has a column that ranked rows get.
+    Rows that are windows have a window's own columns. A name that ranked rows get is refused.
     """
-    added = {ranking.number, *identity_of(ranking)}
+    added = {ranking.number, *list_identity_columns(ranking)}
     added |= set() if ranking.chained else {*WINDOW_BOUNDS, *_OWN}
     for name in available:
         if name in added:
@@ -70,10 +57,6 @@ def list_ranked_columns(available: Sequence[str], ranking: Ranking) -> list[str]
 
 
 def check_bounds(n: int, available: Sequence[str]) -> None:
-    """Refuse to rank windows whose bounds aren't among their columns.
-
-    Raises:
-        OptionError: When they aren't.
-    """
+    """Refuse to rank windows whose bounds aren't among their columns."""
     if not {*WINDOW_BOUNDS} <= {*available}:
         raise OptionError("top", n, "needs windows with their bounds", "select them")

@@ -23,7 +23,6 @@ class UpstreamLayout(Generic[ColumnType]):
 
     Attributes:
         kinds: The types of its columns, by name; the last two are the reason and the watermark.
-        joins: Whether it is a join.
         has_join: Whether it is a join or has one upstream.
         depth: The number of windows of the chain that its results have passed.
         before: The number of windows of the chain that its messages have passed.
@@ -68,16 +67,9 @@ class RejectedLayout(Generic[ColumnType]):
         *,
         joins: bool,
     ) -> RejectedLayout[ColumnType]:
-        """Lay out the rejected messages of an operator.
+        """Lay out the rejected messages of an operator and of its upstream operators by input.
 
-        Args:
-            own: The types of the columns of messages that it rejects itself, by name.
-            upstreams: The upstream operators, by input.
-            mark_kinds: The types of `SIDE` and `DEPTH`.
-            joins: Whether it is a join.
-
-        Raises:
-            OptionError: When two columns would have the same name.
+        ``own`` are the types of its messages' columns, ``mark_kinds`` those of `SIDE` and `DEPTH`.
         """
         if not upstreams:
             return cls(own)
@@ -119,12 +111,7 @@ class RejectedLayout(Generic[ColumnType]):
 def layout_upstream(
     upstream: UpstreamOperator, kinds: Mapping[str, ColumnType]
 ) -> UpstreamLayout[ColumnType]:
-    """Return the layout of an upstream operator's rejected messages.
-
-    Args:
-        upstream: The operator.
-        kinds: The types of the columns of its rejected messages, by name.
-    """
+    """Return the layout of an upstream operator's rejected messages."""
     plan = upstream.plan
     return UpstreamLayout(kinds, plan.is_join, has_join(plan), upstream.depth, depth_of(plan))
 
@@ -135,10 +122,9 @@ def _merge(
     marks: Collection[str],
     suffix: str,
 ) -> dict[str, str]:
-    """Add an operator's columns to those of others; columns of one name and type are shared.
+    """Add an operator's columns to those of others, and return the renamed ones.
 
-    Returns:
-        The renamed columns, with their new names.
+    Columns of one name and type are shared.
     """
     renamed = {}
     for column in list(added)[:-2]:

@@ -29,14 +29,12 @@ class WatermarkReset:
 
     Attributes:
         batch: The last batch of the query.
-        to: The new watermark.
         changes: The watermarks and the clocks that are set back, by the number of the operator,
             counted from the last one.
         open_again: The number of windows that had ended and still have their messages, and that
             emit in full again.
         whole_from: By operator, the start of the first window that has all messages which come from
             now on; in a join, the time from which messages find all their partners.
-        joins: The operators that are joins.
         late: The number of messages that were late so far; they stay rejected.
     """
 
@@ -82,7 +80,6 @@ class ResetPlan:
     """A reset, and the manifests that it writes.
 
     Attributes:
-        reset: The changes.
         manifests: The new manifests of each operator, in the order of its shards.
     """
 
@@ -91,15 +88,10 @@ class ResetPlan:
 
 
 def plan_reset(folder: str, chain: Sequence[StateSnapshot], to: int) -> ResetPlan:
-    """Plan to set back the watermark of a query.
+    """Plan to set back the watermark of a query to a time in microseconds.
 
-    Args:
-        folder: The checkpoint.
-        chain: The state of each operator, the last one first.
-        to: The time, microseconds.
-
-    Raises:
-        OptionError: When no watermark lies after it, or a watermark can't be set back.
+    ``chain`` has the state of each operator, the last one first. A time after every watermark is
+    refused.
     """
     batch, shown = chain[0].batch, str(as_datetime(to))
     manifests, changes = [], {}

@@ -51,7 +51,6 @@ class Seed:
 
     Attributes:
         identity: The text by which sinks tell the query from others.
-        committed: The last commit.
         planned: A batch that was planned after it, and that sinks may have.
     """
 
@@ -66,13 +65,7 @@ def is_spark_checkpoint(folder: Path) -> bool:
 
 
 def write_seed(folder: Path, seed: Seed, blobs: Iterable[tuple[BlobKey, bytes]]) -> None:
-    """Write a seed; a crash leaves it without the file of facts.
-
-    Args:
-        folder: The folder of the seed, which doesn't exist yet.
-        seed: The query.
-        blobs: The blobs that its manifests name, by operator, shard and number.
-    """
+    """Write a seed to a new folder; a crash leaves it without the file of facts."""
     folder.mkdir(parents=True)
     with pq.ParquetWriter(folder / BLOBS, SEED_COLUMNS) as writer:
         for group in _group_blobs(blobs):
@@ -85,15 +78,7 @@ def write_seed(folder: Path, seed: Seed, blobs: Iterable[tuple[BlobKey, bytes]])
 
 
 def parse_seed(text: str, folder: str) -> Seed:
-    """Parse the file of facts.
-
-    Args:
-        text: The file.
-        folder: The checkpoint, for errors.
-
-    Raises:
-        StateCorruptedError: When it is damaged, or another version wrote it.
-    """
+    """Parse the file of facts of a checkpoint's seed."""
     try:
         facts = json.loads(text)
         version = facts["format"]

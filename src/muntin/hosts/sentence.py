@@ -11,10 +11,12 @@ from typing import Any, Generic, TypeVar
 from muntin.engine import columns
 from muntin.model.aggregates import Aggregate, count
 from muntin.model.axis import Axis
+from muntin.model.bounds import SideName, find_bound
 from muntin.model.errors import OptionError
 from muntin.model.inputs import InputOptions
-from muntin.model.joins import Side, SideName
-from muntin.model.option_types import check_count
+from muntin.model.joins import JoinSpec, Side, make_pairs
+from muntin.model.kinds import require_one_axis
+from muntin.model.option_types import check_boolean, check_count
 from muntin.model.pipeline import ROWS
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
@@ -109,17 +111,10 @@ class WindowSentence(Sentence, Generic[A]):
 def make_shared_parts(
     options: SentenceOptions, *, time: str | None, clock: str | None, disorder: Callable[[], int]
 ) -> dict[str, Any]:
-    """Return the parts of a query that follow from options on every host.
+    """Return the parts of a query that follow from the options of `windowed` on every host.
 
-    Args:
-        options: The options of `windowed`.
-        time: The name of the event time.
-        clock: The name of the column with a message's arrival time.
-        disorder: Returns how far the input may be out of order, microseconds; it is called if no
-            lateness is given.
-
-    Raises:
-        OptionError: When an option can't work; the error names it.
+    ``clock`` is the column of arrival times. ``disorder`` returns how far the input may be out of
+    order, microseconds; it is called if no lateness is set.
     """
     check_shards(options["shards"])
     lateness = options["lateness"]
@@ -137,25 +132,12 @@ def make_shared_parts(
 
 
 def check_shards(shards: int | None) -> None:
-    """Refuse a number of shards below one.
-
-    Raises:
-        OptionError: When the number is below one.
-    """
+    """Refuse a number of shards below one."""
     check_count("shards", shards)
 
 
 def list_keys(key: Any, expression: type, expressions: str) -> tuple[Any, ...]:
-    """Return the key columns: names, or expressions of the host.
-
-    Args:
-        key: One key column or several.
-        expression: The class of the host's expressions.
-        expressions: The name of such expressions, for the error.
-
-    Raises:
-        OptionError: When a key is neither a name nor an expression.
-    """
+    """Return the key columns: names, or expressions of the host."""
     single = isinstance(key, str | expression) or not isinstance(key, Sequence)
     keys = (key,) if single else tuple(key)
     for column in keys:
@@ -177,12 +159,30 @@ def make_side_error(side: SideName, value: object) -> OptionError:
 
 
 def check_pair_columns(side: SideName, names: Sequence[str], keys: Sequence[str]) -> None:
-    """Refuse columns that a join compares and a side lacks.
-
-    Raises:
-        OptionError: When a side lacks one; the error names it.
-    """
+    """Refuse columns that a join compares and a side lacks."""
     for key in keys:
         if key not in names:
             hint = f"give some of {', '.join(names)}"
             raise OptionError("on", key, f"isn't a column of the {side} side", hint)
+
+
+def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
+    """Return the join of two inputs, by the options of `join` apart from the windows' own."""
+    pairs = make_pairs(options["on"])
+    at_once = (left._input_options.time, right._input_options.time) in pairs
+    bound = find_bound(
+        options["within"],
+        require_one_axis(left._windows),
+        require_one_axis(right._windows),
+        at_once=at_once,
+        **{name: options[name] for name in ("as_of", "newest", "each_change")},
+    )
+    left_side, right_side = (
+        sentence._side(tuple(pair[number] for pair in pairs), bound.axis)
+        for number, sentence in enumerate((left, right))
+    )
+    how, layout, nulls = options["how"], options["layout"], options["nulls"]
+    shared = options["shared_time"]
+    check_boolean("shared_time", shared)
+    check_boolean("each_change", options["each_change"])
+    return JoinSpec(left_side, right_side, bound, how, layout, nulls=nulls, shared_time=shared)

@@ -52,15 +52,7 @@ class Resolver:
         return resolve_name(self.columns, offset[0]), resolve_name(self.columns, offset[1])
 
     def resolve_side(self, side: Side, name: str) -> Side:
-        """Return a side of a join.
-
-        Args:
-            side: The side with the names of the statement.
-            name: The name of the side in the statement.
-
-        Raises:
-            OptionError: When the side has no column of a key's name.
-        """
+        """Return a side of a join, which the statement names, with its columns resolved."""
         keys = tuple(resolve_name(self.columns, key) for key in side.keys)
         for key in keys:
             if key not in self.columns:

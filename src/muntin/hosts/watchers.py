@@ -41,8 +41,6 @@ class WatcherCall:
     """One call of a watcher.
 
     Attributes:
-        batch: The number of the batch.
-        values: The arguments of the call.
         resource: A resource that must not be released before the call ends, if there is one.
     """
 

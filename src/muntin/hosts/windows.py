@@ -30,15 +30,8 @@ def complete_spec(
 ) -> WindowSpec:
     """Return a query over named columns, as a checkpoint stores it.
 
-    Args:
-        spec: The query as the user wrote it.
-        keys: The key columns.
-        time: The event time; `None` where rows are counted.
-        aggregates: The aggregates over named columns.
-        windows: The windows over named columns.
-        schema: The Arrow types of the columns; that of the time is the one in which it is read.
-        shards: The number of shards of the state.
-        zone: The session's time zone, if messages depend on it.
+    ``schema`` has the Arrow types of the columns; that of the time is the one in which it is read.
+    The zone is the session's, if messages depend on it.
     """
     if isinstance(windows, ZonedWindows):
         windows = replace(windows, column=_find_zone_key(windows.column, keys))

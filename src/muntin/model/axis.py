@@ -87,19 +87,9 @@ _HINT = 'write for example "10 minutes", "1 hour 30 minutes", "PT10M", or a time
 
 
 def micros(option: str, value: Duration, *, zero: bool = True) -> int:
-    """Turn a duration into microseconds.
+    """Turn a duration (``"10 minutes"``, ISO 8601, or a ``timedelta``) into microseconds.
 
-    Args:
-        option: The option's name, for the error.
-        value: ``"10 minutes"``, ISO 8601, or a ``timedelta``.
-        zero: Whether a duration of zero is allowed.
-
-    Returns:
-        The duration in microseconds, never negative.
-
-    Example:
-        >>> micros("size", "1 hour 30 minutes") == micros("size", "PT1H30M") == 5_400_000_000
-        True
+    Example: ``micros("size", "PT1H30M") == 5_400_000_000``.
     """
     if isinstance(value, timedelta):
         result = value // timedelta(microseconds=1)
@@ -126,11 +116,7 @@ def micros(option: str, value: Duration, *, zero: bool = True) -> int:
 
 
 def check_length(option: str, value: object, length: int) -> None:
-    """Refuse a duration that is longer than calendars are, with which positions would overflow.
-
-    Raises:
-        OptionError: When it is longer than 1000 years.
-    """
+    """Refuse a duration over 1000 years, with which positions would overflow."""
     if length > LONGEST:
         hint = "give 1000 years or less, and check the unit"
         raise OptionError(option, str(value), "is longer than calendars are", hint)

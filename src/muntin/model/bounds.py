@@ -269,24 +269,11 @@ def find_bound(
     newest: bool = False,
     each_change: bool = False,
 ) -> Bound:
-    """Return the bound of pairs: a distance if one is given, else the windows of the sides.
+    """Return the bound of pairs: a distance if there is one, else the windows of the sides.
 
-    Args:
-        within: Greatest distance in both directions, or a pair: the greatest distance of the right
-            message before the left one, and after it. One of the two may be negative. 0 is the same
-            time.
-        left: The left side's windows.
-        right: The right side's windows.
-        at_once: Whether the times of both sides are among the columns that must be equal.
-        as_of: Whether the partner is the right side's newest message, or the greatest age of it.
-        newest: Whether the partner is the right side's last row to have arrived.
-        each_change: Whether each change of a side emits the pair of the newest rows again.
-
-    Example:
-        >>> find_bound(("1 minute", 0), None, None)
-        Within(before=60000000, after=0, axis='time')
-        >>> print(find_bound(("-5 seconds", "10 seconds"), None, None))
-        from 5 seconds after to 10 seconds after
+    ``within`` is the greatest distance in both directions, or a pair: that of the right message
+    before the left one, and after it. One of the two may be negative; 0 is the same time. ``as_of``
+    may be the greatest age of a version. ``at_once`` says that times must be equal.
     """
     kinds = [kind for kind in (left, right) if kind is not None]
     if newest is not False:
@@ -328,7 +315,7 @@ def _share_sessions(kinds: Sequence[Uniform]) -> Joint:
             option = "longest" if kind.longest is not None else next(iter(kind.conditions))
             hint = f"leave {option}= out: a pair would have to be taken back when a cut moves"
             raise OptionError(option, str(kind), "isn't for joins", hint)
-    if any(isinstance(kind, Sessions) and kind.by is not None for kind in kinds):
+    if any(kind.own_gap is not None for kind in kinds):
         hint = "give both sides .session(gap) with the same gap"
         raise OptionError("session", kinds, "has gaps of its messages, and joins one", hint)
     first = kinds[0]
@@ -341,7 +328,7 @@ def _share_sessions(kinds: Sequence[Uniform]) -> Joint:
 
 def _share_sliding(kinds: Sequence[Uniform]) -> Within:
     """Return the bound of partners that share a sliding window."""
-    if any(isinstance(kind, Sliding) and kind.rolls for kind in kinds):
+    if any(kind.rolls for kind in kinds):
         hint = 'give within=("5 minutes", 0) for partners up to so much before'
         raise OptionError("rolling", (*map(str, kinds),), "emits a row for each message", hint)
     if len({*kinds}) > 1:

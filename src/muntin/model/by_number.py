@@ -8,7 +8,7 @@ formulas work on columns of integers as well.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from muntin.model.axis import Axis
 from muntin.model.json_dataclass import JsonDataclass
@@ -44,6 +44,36 @@ class WindowKind(JsonDataclass):
         @property
         def origin(self) -> int:
             """Start of window 0, or of day 0 in the zone of calendar windows."""
+
+    @property
+    def rolls(self) -> bool:
+        """True if each window ends with a message, which is a row of the results."""
+        return False
+
+    @property
+    def is_cut(self) -> bool:
+        """True if a window may end sooner than its length or gap says."""
+        return False
+
+    @property
+    def includes_end(self) -> bool:
+        """True if a message at a window's end belongs to the window."""
+        return False
+
+    @property
+    def can_reopen(self) -> bool:
+        """True if closed windows may take messages again once the watermark is set back."""
+        return True
+
+    @property
+    def own_gap(self) -> Any:
+        """The column of each message's own session gap; ``None`` if there is none."""
+        return None
+
+    @property
+    def zone_column(self) -> str | None:
+        """The key column with each key's time zone; ``None`` if there is none."""
+        return None
 
     @property
     def begins(self) -> str:
@@ -105,7 +135,7 @@ class ByNumber(WindowKind, ABC):
         """Return the latest window that contains a pane."""
 
     @abstractmethod
-    def ended(self, position: int) -> int:
+    def last_ended(self, position: int) -> int:
         """Return the latest window that ends at or before a position."""
 
     @property
@@ -146,18 +176,31 @@ class ByNumber(WindowKind, ABC):
         """Return the latest window up to this one that starts a layout like that from window 0."""
         return window
 
+    def first_from(self, position: int) -> int:
+        """Return the first window that starts at or after a position."""
+        return self.last_window(self.pane_of(position - 1)) + 1
+
+    def first_whole_start(self, position: int) -> int:
+        """Return the start of the first window that only has messages from a position on."""
+        return self.start(self.first_from(position))
+
+    def watermark_at_end(self, window: int) -> int:
+        """Return the least watermark by which a window has ended."""
+        end = self.end(window)
+        return end if self.last_ended(end) >= window else end + 1
+
     def opens(self, position: int) -> int:
         """Return the first position in a window that ends after a position."""
-        return self.pane_start(self.first_inside(self.ended(position) + 1))
+        return self.pane_start(self.first_inside(self.last_ended(position) + 1))
 
     def last_end(self, position: int) -> int:
         """Return the end of the latest ended window; later messages are in no ended window."""
-        return self.end(self.ended(position))
+        return self.end(self.last_ended(position))
 
     def next_edge(self, position: int, grace: int) -> int:
         """Return the next position at which another window ends or closes."""
-        closing = self.end(self.ended(position - grace) + 1) + grace
-        return min(self.end(self.ended(position) + 1), closing)
+        closing = self.end(self.last_ended(position - grace) + 1) + grace
+        return min(self.end(self.last_ended(position) + 1), closing)
 
 
 class Moving(WindowKind):

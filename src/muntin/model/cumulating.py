@@ -21,8 +21,6 @@ class Cumulating(ByNumber):
     Attributes:
         size: Length of the longest window.
         step: Distance between two ends; it divides the size.
-        origin: Start of window 0.
-        axis: The axis that all three are measured on.
 
     Window ``k`` ends ``(k + 1) * step`` after the origin, and starts at the last multiple of the
     size before that. There is one pane per step.
@@ -90,7 +88,7 @@ class Cumulating(ByNumber):
         """Return the first of the windows with the same start."""
         return window // self.steps * self.steps
 
-    def ended(self, position: int) -> int:
+    def last_ended(self, position: int) -> int:
         return (position - self.origin) // self.step - 1
 
     def __str__(self) -> str:

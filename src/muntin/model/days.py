@@ -31,7 +31,6 @@ class Days(ByNumber):
 
     Attributes:
         grid: The windows counted in days; day 0 is 1970-01-01.
-        zone: The time zone, by its IANA name.
         shift: Local time at which a day begins, microseconds after midnight.
 
     Panes and windows are numbered as those of the grid. A day begins at the first instant with its
@@ -179,8 +178,8 @@ class Days(ByNumber):
     def last_window(self, pane: int) -> int:
         return self.grid.last_window(pane)
 
-    def ended(self, position: int) -> int:
-        return self.grid.ended(self.day_of(position))
+    def last_ended(self, position: int) -> int:
+        return self.grid.last_ended(self.day_of(position))
 
     def __str__(self) -> str:
         return f"{str(self.grid).replace('row', self.counts)} in {self.zone}{self.first_moment}"
@@ -197,7 +196,6 @@ class Hours(Days):
 
     Attributes:
         grid: The windows counted in parts; part 0 begins 1970-01-01.
-        zone: The time zone, by its IANA name.
         shift: Local time at which the first part of a day begins, microseconds after midnight.
         part: Length of a part, microseconds; it divides a day.
 
@@ -264,17 +262,8 @@ class LocalTime:
 def find_local_origin(origin: Origin, zone: str, offset: int = 0) -> LocalTime:
     """Return the local time at which some window starts.
 
-    Args:
-        origin: A point in time, or a plain date in the zone; ``None`` for 1970-01-01 in the zone.
-        zone: The time zone.
-        offset: Local time by which windows start later, microseconds.
-
-    Example:
-        >>> (
-        ...     find_local_origin("2020-01-01", "America/New_York"),
-        ...     find_local_origin(None, "UTC", HOUR),
-        ... )
-        (LocalTime(day=18262, time=0), LocalTime(day=0, time=3600000000))
+    ``origin`` is a point in time, or a plain date in the zone; ``None`` is 1970-01-01 in the zone.
+    ``offset`` is the local time by which windows start later, microseconds.
     """
     if isinstance(origin, str) and _PLAIN_DATE.fullmatch(origin.strip()):
         wall = instant("origin", origin)

@@ -9,7 +9,6 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 from muntin.model.axis import Duration, micros, phrase
-from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.kinds import Kind
@@ -77,13 +76,7 @@ _OTHER_WORDS = {
 
 
 def fill_of(value: str | None, up_to: Duration, values: Mapping[str, object] | None = None) -> Fill:
-    """Return the filling of windows without messages, with its options checked.
-
-    Args:
-        value: The word for all aggregates without their own; ``None`` for ``null``.
-        up_to: How long after the end of its last window with a message a key is filled.
-        values: Words and constants by the names of aggregates.
-    """
+    """Return the filling of windows without messages, with its options checked."""
     if value is None and not values:
         raise OptionError("fill", value, "doesn't say with what", _VALUES)
     if value is not None and value not in FILL_WORDS:
@@ -134,15 +127,11 @@ def write_constant(way: Any) -> str:
 
 
 def check_fill(fill: Fill, windows: Kind, aggregates: Collection[str], accumulates: bool) -> None:
-    """Refuse to fill what can't be filled.
+    """Refuse to fill windows that exist only with messages, and aggregates that don't exist.
 
-    Args:
-        fill: The filling.
-        windows: The windows. Some exist only with messages.
-        aggregates: The names of the query's aggregates.
-        accumulates: Whether emissions have the whole result, not only what is new.
+    ``accumulates`` says that emissions have the whole result, not only what is new.
     """
-    if windows.axis == "rows" or windows.retracts or isinstance(windows, Moving):
+    if windows.axis == "rows" or windows.retracts or windows.moves:
         hint = "leave it out, or give tumbling, hopping, cumulating or calendar windows in time"
         raise OptionError("fill", str(windows), "are only where there are messages", hint)
     if isinstance(windows, ZonedWindows):

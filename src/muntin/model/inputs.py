@@ -26,12 +26,10 @@ class InputOptions:
     """Options for the positions and the watermark of an input's messages.
 
     Attributes:
-        time: The event-time column.
         lateness: How far the watermark trails the greatest event time, microseconds.
         max_ahead: How far ahead of the wall clock a message may be, microseconds; ``None`` for no
             limit.
         offset: The columns of a message's partition and of its offset in it.
-        clock: The column of the messages' arrival times.
         idle: Time without messages after which the watermark follows the wall clock, microseconds;
             ``None`` for never.
         watermark: ``source`` if each partition of the source has a clock, ``greatest`` if the
@@ -105,7 +103,6 @@ class InputSpec(JsonDataclass):
 
     Attributes:
         keys: The key columns, in order; in a join those that are compared for equality.
-        time: The event-time column; on the rows axis there may be none.
         firing: The trigger policies, with the grace for late messages and the retention.
         lateness: How far the watermark trails the greatest event time, microseconds.
         max_ahead: How far ahead of the wall clock a message may be, microseconds; ``None`` for no

@@ -31,7 +31,6 @@ from muntin.model.bounds import (
     SideName,
     Together,
     Within,
-    find_bound,
     format_windows,
 )
 from muntin.model.errors import OptionError
@@ -39,30 +38,6 @@ from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, make_fact, names_
 from muntin.model.inputs import InputSpec
 from muntin.model.kinds import Uniform
 from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, FirstThen, Policy, by_change
-
-__all__ = [
-    "HOWS",
-    "LARGE",
-    "OTHER",
-    "SIDES",
-    "AsOf",
-    "Bound",
-    "ByArrival",
-    "How",
-    "JoinNulls",
-    "JoinSpec",
-    "Joint",
-    "Newest",
-    "On",
-    "Side",
-    "SideName",
-    "StateLayout",
-    "Together",
-    "Within",
-    "find_bound",
-    "make_pairs",
-    "set_default_policies",
-]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
 StateLayout = Literal["time", "keys"]
@@ -84,11 +59,7 @@ LARGE = 3_600_000_000
 
 @dataclass(frozen=True)
 class Side(InputSpec):
-    """One input of a join; its policies define when messages enter the join.
-
-    Attributes:
-        windows: The windows of this side, if it has any.
-    """
+    """One input of a join; its policies define when messages enter the join."""
 
     windows: Uniform | None = None
     firing: Firing = field(default=Firing(early=Each(), late=Each()), kw_only=True)
@@ -117,8 +88,6 @@ class JoinSpec(QuerySpec):
     """One windowed join.
 
     Attributes:
-        left: The left input.
-        right: The right input.
         bound: The condition on the positions of partners.
         how: The kind of join, which decides whether messages are emitted without a partner, or once
             for all of their partners.
@@ -153,7 +122,7 @@ class JoinSpec(QuerySpec):
             raise OptionError("on", self.left.keys, "compares nothing", hint)
         self._check_nulls()
         if self.shared_time and self.axis == "rows":
-            hint = "leave it out: offsets say who may still come"
+            hint = "leave it out: offsets determine which messages may still come"
             raise OptionError("shared_time", True, "isn't for joins in rows", hint)
         if self.shared_time and isinstance(self.bound, ByArrival):
             hint = "leave it out: no side waits for the other"
@@ -232,7 +201,9 @@ class JoinSpec(QuerySpec):
             text = "isn't for session joins: without a key there is no session"
             raise OptionError("nulls", self.nulls, text, "leave it out")
         if isinstance(self.bound, Newest):
-            text = "isn't for each_change joins: a pair that is given again is known by its key"
+            text = (
+                "isn't for each_change joins: a pair that is emitted again is identified by its key"
+            )
             raise OptionError("nulls", self.nulls, text, "leave it out")
 
     def _check_newest(self, bound: AsOf | Newest | ByArrival) -> None:

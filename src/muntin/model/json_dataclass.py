@@ -41,12 +41,7 @@ class JsonDataclass:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the value that ``to_dict`` stored.
-
-        Raises:
-            KeyError: When a field is unknown to this kind.
-            TypeError: When a field is missing, or isn't of its type.
-        """
+        """Return the value that ``to_dict`` stored, or raise ``KeyError`` or ``TypeError``."""
         stored_fields = _list_stored_fields(cls)  # type: ignore[arg-type]
         fields = {}
         for stored_name, value in stored.items():

@@ -39,18 +39,9 @@ def of_size(
 ) -> Windows | Days | ZonedWindows:
     """Return windows of one size and slide: of months, of days in a time zone, or of any length.
 
-    Args:
-        size: Length of a window.
-        slide: Distance between two starts; ``None`` for the size.
-        zone: The time zone of calendar windows.
-        zone_column: The column with each key's time zone, in place of one zone.
-        origin: Start of some window; with a zone it is read by ``find_local_origin``.
-        offset: Time after the origin at which windows start, microseconds; local time in a zone.
-        overlap: Greatest number of windows that a message may be in.
-
-    Example:
-        >>> str(of_size("1 month", zone="Europe/Berlin")), str(of_size("1 hour", "5 minutes"))
-        ('tumbling 1 month in Europe/Berlin', 'hopping 1 hour by 5 minutes')
+    A zone makes calendar windows, whose origin is read by ``find_local_origin``; ``zone_column``
+    has each key's own. ``offset`` is the (local) time after the origin at which windows start,
+    microseconds. ``overlap`` is the greatest number of windows that a message may be in.
     """
     if zone_column is not None:
         check_zone_column(zone_column, zone, origin)

@@ -24,12 +24,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a socket that already listens, so that an early request waits instead of failing.
-
-    Args:
-        host: The address, IPv4 or IPv6.
-        port: The port; 0 for any free one.
-    """
+    """Open a socket that already listens, so that early requests wait; port 0 is any free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     server = socket.socket(family, socket.SOCK_STREAM)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

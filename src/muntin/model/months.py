@@ -28,7 +28,6 @@ class Months(Days):
 
     Attributes:
         grid: The windows counted in months; month 0 is January 1970.
-        zone: The time zone, by its IANA name.
         shift: Local time at which a month begins, microseconds after midnight.
         day: The day of the month with which a month begins; its last day if it has no such day.
 

@@ -43,18 +43,7 @@ _OTHER_NAMES = {
 def suggest_options(
     hint: str = "",
 ) -> Callable[[Callable[_Options, _Result]], Callable[_Options, _Result]]:
-    """Let calls of a function with unknown or missing options say what to write.
-
-    Args:
-        hint: What to write where required options are missing.
-
-    Example:
-        >>> @suggest_options()
-        ... def windowed(frame, *, key=()): ...
-        >>> windowed([], by="page")
-        Traceback (most recent call last):
-        TypeError: windowed() has no option by=; write key=
-    """
+    """Let calls of a function with unknown or missing options say what to write."""
 
     def decorate(function: Callable[_Options, _Result]) -> Callable[_Options, _Result]:
         parameters = signature(function).parameters

@@ -8,36 +8,13 @@ from muntin.model.errors import OptionError
 
 
 def check_boolean(option: str, value: object) -> None:
-    """Refuse a value that isn't a boolean: a text such as ``"no"`` would count as true.
-
-    Raises:
-        OptionError: When it isn't ``True`` or ``False``.
-
-    Example:
-        >>> check_boolean("repeat", "no")
-        Traceback (most recent call last):
-        muntin.model.errors.OptionError: repeat='no' isn't True or False; give one of them
-    """
+    """Refuse a value that isn't a boolean: a text such as ``"no"`` would count as true."""
     if not isinstance(value, bool):
         raise OptionError(option, value, "isn't True or False", "give one of them")
 
 
 def check_count(option: str, value: object, *, of: str = "") -> None:
-    """Refuse a value that is neither ``None`` nor a whole number of at least one.
-
-    Args:
-        option: The option, for the error.
-        value: Its value.
-        of: What is counted, in the singular, for the error: ``"row"``.
-
-    Raises:
-        OptionError: When it isn't such a number.
-
-    Example:
-        >>> check_count("rows", 0, of="row")
-        Traceback (most recent call last):
-        muntin.model.errors.OptionError: rows=0 is less than one row; give 1 or more
-    """
+    """Refuse a value that is neither ``None`` nor a whole number of at least 1."""
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int):
@@ -51,18 +28,9 @@ _POWERS = {unit: 1024**power for power, unit in enumerate(("", "k", "m", "g", "t
 
 
 def parse_bytes(option: str, value: object) -> int | None:
-    """Return a number of bytes, given as a number or with a unit; units are powers of 1024.
+    """Return a number of bytes, written as a number or with a unit; units are powers of 1024.
 
-    Raises:
-        OptionError: When it is neither ``None`` nor at least one byte.
-
-    Example:
-        >>> parse_bytes("bytes_per_batch", "64 MB"), parse_bytes("bytes_per_batch", 5)
-        (67108864, 5)
-        >>> parse_bytes("bytes_per_batch", "64 megs")
-        Traceback (most recent call last):
-        muntin.model.errors.OptionError: bytes_per_batch='64 megs' isn't a number of bytes; give \
-one as '64 MB'
+    Example: ``parse_bytes("bytes_per_batch", "64 MB")`` is 67108864.
     """
     if value is None:
         return None
@@ -79,16 +47,7 @@ one as '64 MB'
 
 
 def check_text(option: str, value: object) -> None:
-    """Refuse a value that isn't a text with at least one character that can be seen.
-
-    Raises:
-        OptionError: When it isn't such a text.
-
-    Example:
-        >>> check_text("topic", "")
-        Traceback (most recent call last):
-        muntin.model.errors.OptionError: topic='' is empty; give a text
-    """
+    """Refuse a value that isn't a text with at least one character that can be seen."""
     if not isinstance(value, str):
         raise OptionError(option, value, "isn't a text", "give one")
     if not value.strip():

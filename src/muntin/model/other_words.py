@@ -86,17 +86,7 @@ _FINISHED = ("results", "rejected", "start", "explain", "full", "top")
 
 
 def missing_word(name: str, *, complete: bool) -> str:
-    """Return the error message for an attribute that windows don't have.
-
-    Args:
-        name: The attribute.
-        complete: Whether the windows have their aggregates.
-
-    Example:
-        >>> missing_word("start", complete=False)
-        "windows without .agg(…) have no 'start'; say what they compute first: \
-.agg(n=muntin.count()).start"
-    """
+    """Return the error for an attribute that windows (``complete`` with aggregates) lack."""
     hint = (_COMPLETE if complete else _INCOMPLETE).get(name)
     if hint is None:
         close = get_close_matches(name, _FINISHED if complete else _STEPS, n=1, cutoff=0.75)

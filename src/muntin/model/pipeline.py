@@ -17,11 +17,7 @@ from muntin.model.spec import WindowSpec
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A scalar expression in Spark SQL, in place of an aggregate's column.
-
-    Attributes:
-        text: The expression in Spark SQL.
-    """
+    """A scalar expression in Spark SQL, in place of an aggregate's column."""
 
     text: str
 
@@ -65,7 +61,6 @@ class Values:
 
     Attributes:
         text: The rows in Spark SQL, as they follow ``VALUES``.
-        columns: The names of the columns; Spark's default names if empty.
     """
 
     text: str
@@ -77,9 +72,7 @@ class Derived:
     """A projection and filter of a relation.
 
     Attributes:
-        source: The relation.
         columns: The columns of the result; ``None`` for all columns unchanged.
-        where: The condition of the filter, if there is one.
     """
 
     source: Relation
@@ -95,10 +88,7 @@ class Lookup:
     """A join of a relation with a table that doesn't change.
 
     Attributes:
-        source: The relation; not a query's results, which have ``Windowing.lookups``.
-        table: The table.
         name: The table's name in the statement.
-        how: ``inner``, ``left``, ``semi`` or ``anti``.
         on: The join condition, in which the sides are called ``SIDE_COLUMNS``.
         shared: Columns with one name that are compared for equality; they are shown once.
         equal: The columns of both sides that the condition compares for equality.
@@ -120,9 +110,7 @@ class WindowLookup:
     """A join of a query's results with a table that doesn't change.
 
     Attributes:
-        table: The table.
         name: The table's name in the statement.
-        how: ``inner`` or ``left``.
         equal: One or more pairs of an expression over the results and the column of the table that
             it is compared with.
         shared: Columns with one name that are compared for equality; they are shown once.
@@ -154,7 +142,6 @@ class DeclaredTable:
     """A source or a sink.
 
     Attributes:
-        name: Its name.
         connector: Its kind, for example ``parquet``.
         columns: Names and types of a source's columns, in Spark's DDL.
         computed: Columns that are computed from those.
@@ -201,7 +188,6 @@ class Choice:
 
     Attributes:
         columns: The columns that are shown; ``None`` for all columns unchanged.
-        where: The condition of the filter, if there is one.
     """
 
     columns: tuple[Column, ...] | None = None
@@ -252,14 +238,9 @@ class Windowing:
     """A windowed aggregation over a relation.
 
     Attributes:
-        source: The relation of the messages.
         spec: The query; its keys are the names in ``keys``.
-        keys: The key columns.
-        where: The filter of messages.
         columns: The columns that are shown of each firing, in order; ``None`` for all columns.
         having: The filter of emissions. A window that no longer passes it is retracted.
-        clock: The column of the messages' arrival times.
-        shards: Number of shards of the state.
         ranking: The ranking of each window's rows, if they are shown instead of aggregates.
         each: Whether each message that a window ends with is a row of the results, with the
             window's aggregates; it is ``ROW`` in ``columns``.
@@ -288,17 +269,12 @@ class Joining:
     """A join of two relations.
 
     Attributes:
-        left: The relation of the left side's messages.
-        right: The relation of the right side's messages.
         names: The qualifiers of the sides' columns in the statement; in ``columns`` and ``where``
             they are ``SIDE_COLUMNS``.
-        spec: The join.
         columns: The columns that are shown of each pair, in order; ``None`` for all columns.
-        where: The filter of pairs.
         bare: The columns that the statement names without a qualifier.
         merged: Whether equal columns are one (``USING``); otherwise each side has its own.
         clocks: The columns of the messages' arrival times, left and right.
-        shards: Number of shards of the state.
     """
 
     left: Relation
@@ -313,8 +289,8 @@ class Joining:
     shards: int | None = None
 
 
-Query = Windowing | Joining
-Relation = Reading | Values | Derived | Lookup | Union | Query
+QueryRelation = Windowing | Joining
+Relation = Reading | Values | Derived | Lookup | Union | QueryRelation
 """A source of rows. If it is a query, its results are the rows, and both run as one query."""
 
 
@@ -339,7 +315,7 @@ def find_tables(relation: Relation) -> frozenset[str]:
     return find_tables(relation.source).union(*(find_tables(one.table) for one in beside))
 
 
-def set_shards(query: Query, shards: int) -> Query:
+def set_shards(query: QueryRelation, shards: int) -> QueryRelation:
     """Return a query with a number of shards for it and for the queries that it reads."""
     if isinstance(query, Windowing):
         return replace(query, source=_set_source_shards(query.source, shards), shards=shards)
@@ -360,7 +336,7 @@ class Flow:
     """A query and the tables that its results and rejected messages are written to."""
 
     name: str
-    query: Query
+    query: QueryRelation
     results: str | None = None
     rejected: str | None = None
 
@@ -371,7 +347,6 @@ class Pipeline:
 
     Attributes:
         tables: Sources and sinks by name.
-        flows: The queries, in order.
         checkpoint: The folder of the queries' progress and state.
         trigger: Least time between two batches, microseconds; ``None`` for no wait.
         available_now: Whether the run ends once it has read all available input.

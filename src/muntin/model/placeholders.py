@@ -14,17 +14,17 @@ from muntin.model.references import resolve
 from muntin.model.secrets import REFERENCE, has_secret, reveals_secret
 
 PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
-_HOLE = r"\$\{\w+\}"
+_PLACEHOLDER = r"\$\{\w+\}"
 # Tokens outside of quotes: comments, opening quotes, placeholders. Tokens inside: escapes, the
 # closing quote, placeholders. In backticks, the only escape is a doubled backtick.
-_OUTSIDE = re.compile(rf"--[^\n]*|/\*.*?\*/|\b[rR]['\"]|['\"`]|{_HOLE}", re.DOTALL)
+_OUTSIDE = re.compile(rf"--[^\n]*|/\*.*?\*/|\b[rR]['\"]|['\"`]|{_PLACEHOLDER}", re.DOTALL)
 _INSIDE = {
-    "'": re.compile(rf"\\.|'|{_HOLE}", re.DOTALL),
-    '"': re.compile(rf'\\.|"|{_HOLE}', re.DOTALL),
-    "`": re.compile(rf"`|{_HOLE}", re.DOTALL),
+    "'": re.compile(rf"\\.|'|{_PLACEHOLDER}", re.DOTALL),
+    '"': re.compile(rf'\\.|"|{_PLACEHOLDER}', re.DOTALL),
+    "`": re.compile(rf"`|{_PLACEHOLDER}", re.DOTALL),
 }
-_EITHER = re.compile(rf"{PLACEHOLDER.pattern}|\$\{{(?:env|file):[^{{}}]+\}}")
-_ESCAPES = ("'", '"', "`")
+_PLACEHOLDER_OR_REFERENCE = re.compile(rf"{PLACEHOLDER.pattern}|\$\{{(?:env|file):[^{{}}]+\}}")
+_QUOTES_WITH_ESCAPES = ("'", '"', "`")
 
 
 def placeholder_names(value: str) -> set[str]:
@@ -54,24 +54,17 @@ class OutsideQuotesError(Exception):
 def fill_expression(text: str, value_of: Callable[[str, int], str]) -> str:
     r"""Replace the placeholders of an expression of Spark SQL by data, with all escapes.
 
-    Args:
-        text: The expression.
-        value_of: Returns the value of a placeholder, by its name and its position in the text.
-
-    Raises:
-        OutsideQuotesError: When a placeholder is outside of quotes, where its value would be code,
-            or in a raw string, which has no escapes.
-
-    Example:
-        >>> print(fill_expression("page = '${p}'", lambda name, at: "it's"))
-        page = 'it\'s'
+    ``value_of`` gets a placeholder's name and position. Raises ``OutsideQuotesError`` where the
+    value would be code, and in a raw string, which has no escapes.
     """
     pieces: list[str] = []
+    # The ends of the text that was copied and of that which was read, and the token that opened
+    # the present quotes: empty outside of them, and with an ``r`` in front for a raw string.
     copied, position, quote = 0, 0, ""
     while match := (_INSIDE[quote[-1]] if quote else _OUTSIDE).search(text, position):
         token, position = match.group(), match.end()
         if (placeholder := PLACEHOLDER.fullmatch(token)) is not None:
-            if quote not in _ESCAPES:
+            if quote not in _QUOTES_WITH_ESCAPES:
                 raise OutsideQuotesError(token)
             value = _escape(value_of(placeholder.group(1), match.start()), quote)
             pieces += [text[copied : match.start()], value]
@@ -109,20 +102,9 @@ def fill(
     *,
     keeps_secrets: bool = False,
 ) -> str:
-    """Replace all placeholders of a value; refuse one without a value.
+    """Replace all placeholders of a value by ``--set`` or variables; refuse one without a value.
 
-    Args:
-        option: The option, for errors.
-        value: Its value as it is written.
-        values: The values of ``--set``.
-        environment: The variables of references.
-        keeps_secrets: Whether references of secrets stay, for the process that uses the secret.
-
-    Example:
-        >>> fill("path", "${out}/a", {"out": "/data"}, {})
-        '/data/a'
-        >>> fill("password", "${env:PASSWORD}", {}, {}, keeps_secrets=True)
-        '${env:PASSWORD}'
+    With ``keeps_secrets``, secrets' references stay, for the process that uses the secret.
     """
     check_secret(option, value)
     is_kept = keeps_secrets and has_secret(option, value)
@@ -138,4 +120,4 @@ def fill(
             raise OptionError("--set", name, "has a reference as its value", hint)
         return values[name]
 
-    return _EITHER.sub(replace_one, value)
+    return _PLACEHOLDER_OR_REFERENCE.sub(replace_one, value)

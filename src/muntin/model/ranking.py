@@ -5,13 +5,12 @@ from __future__ import annotations
 from muntin.model.axis import MICROSECOND
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import NUMBER, Ranking
-from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import tumbling
 
 
-def moments(time: str) -> WindowSpec:
-    """Return windows over the results of others, one for all results with the same end.
+def make_windows_by_end(time: str) -> WindowSpec:
+    """Return windows over the results of other windows, one for all results with the same end.
 
     A batch has either all windows that end at a time or none of them. So its last end is complete,
     and the watermark is a microsecond ahead of it.
@@ -26,19 +25,15 @@ def moments(time: str) -> WindowSpec:
     )
 
 
-def identity_of(ranking: Ranking) -> tuple[str, ...]:
+def list_identity_columns(ranking: Ranking) -> tuple[str, ...]:
     """Return the columns that identify a row of a window, besides its keys and bounds."""
     return (NUMBER,) if ranking.has_ties else (ranking.number,)
 
 
-def refuse(spec: WindowSpec) -> None:
-    """Refuse windows whose ranked rows no table could follow.
-
-    Raises:
-        OptionError: When an emission isn't a whole result, or windows may be retracted.
-    """
+def refuse_unrankable(spec: WindowSpec) -> None:
+    """Refuse windows whose ranked rows no table could follow."""
     firing = spec.firing
-    if isinstance(spec.windows, Sliding) and spec.windows.rolls:
+    if spec.windows.rolls:
         hint = "write .agg(...), or tumbling windows before top()"
         raise OptionError("top", str(spec.windows), "emit a row for each message", hint)
     if spec.windows.result_key is not None:
@@ -55,11 +50,7 @@ def refuse(spec: WindowSpec) -> None:
 
 
 def refuse_delayed(spec: object) -> None:
-    """Refuse windows of which some are filled after others with the same end were emitted.
-
-    Raises:
-        OptionError: When the rows of one end may come in several batches.
-    """
+    """Refuse windows that are filled after others with the same end were emitted."""
     if isinstance(spec, WindowSpec) and spec.lag:
         hint = 'fill with "previous" or a constant'
         problem = "emits windows with one end at different times, and they are ranked at once"

@@ -29,14 +29,7 @@ Usage = Literal["always", "stream", "batch", "no columns"]
 
 @dataclass(frozen=True)
 class ReaderOption:
-    """An option of a source.
-
-    Attributes:
-        name: Its name.
-        convert: The conversion that checks its value.
-        when: The tables on which it has an effect.
-        required: Whether it must be given.
-    """
+    """An option of a source, which ``convert`` checks, and the tables on which it has an effect."""
 
     name: str
     convert: Convert = accept_any
@@ -158,16 +151,7 @@ _UNUSED_BECAUSE = {
 
 
 def translate_options(table: DeclaredTable) -> tuple[str, dict[str, str]]:
-    """Return a source's connector and options with Spark's names.
-
-    Raises:
-        OptionError: When an option is given twice, by two names.
-
-    Example:
-        >>> flink = {"path": "/in", "format": "csv", "csv.field-delimiter": ";"}
-        >>> translate_options(DeclaredTable("t", "filesystem", options=flink))
-        ('csv', {'path': '/in', 'sep': ';'})
-    """
+    """Return a source's connector and options with Spark's names, each at most once."""
     connector, options = table.connector, dict(table.options)
     if connector == "filesystem":
         if "format" not in options:
@@ -194,11 +178,7 @@ def _convert_size(name: str, text: str) -> str:
 
 
 def check_connector(connector: str, connectors: tuple[str, ...]) -> None:
-    """Refuse a connector that is a known mistake; Spark may have others that aren't listed.
-
-    Raises:
-        OptionError: When it is one of Flink's without a counterpart, or resembles a known one.
-    """
+    """Refuse a mistyped connector, or one that only Flink has; Spark may have others."""
     hint = _INSTEAD.get(connector)
     if hint is None and connector not in connectors:
         close = nearest_name(connector, connectors)
@@ -208,11 +188,7 @@ def check_connector(connector: str, connectors: tuple[str, ...]) -> None:
 
 
 def check_reader(table: DeclaredTable) -> None:
-    """Refuse the first option of a source that Spark would ignore or fail on.
-
-    Raises:
-        OptionError: When there is such an option, or a required one is missing.
-    """
+    """Refuse the first option that Spark would ignore or fail on, or that is missing."""
     for problem in reader_problems(table):
         raise problem
 

@@ -21,17 +21,7 @@ _LARGEST = 1 << 20
 def resolve(option: str, value: str, environment: Mapping[str, str] = os.environ) -> str:
     """Replace the references of an option's value by what they refer to, in one pass.
 
-    Args:
-        option: Name of the option, for errors.
-        value: Its value; text without references is returned as it is.
-        environment: Variables that ``${env:NAME}`` refers to.
-
-    Raises:
-        OptionError: When a variable isn't set, or a file can't be read.
-
-    Example:
-        >>> resolve("password", "${env:PASSWORD}", {"PASSWORD": "sesame"})
-        'sesame'
+    Raises ``OptionError`` when a variable isn't set, or a file can't be read.
     """
     return REFERENCE.sub(lambda match: _read(option, match, environment), value)
 
@@ -52,11 +42,7 @@ def resolve_address(option: str, address: str, environment: Mapping[str, str] = 
 
 
 def resolve_all(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options whose references are replaced.
-
-    Raises:
-        OptionError: When a variable isn't set, or a file can't be read.
-    """
+    """Return options whose references are replaced, as by ``resolve``."""
     return {name: resolve(name, value) for name, value in options.items()}
 
 

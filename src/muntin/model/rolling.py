@@ -9,7 +9,6 @@ from typing import Any
 from muntin.model.aggregates import Aggregate, last_values
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import NUMBER, ROWS
-from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 
 _BOUNDS = ("window_start", "window_end")
@@ -18,20 +17,14 @@ _OWN = ("emission", "revision")
 
 def emits_messages(spec: WindowSpec) -> bool:
     """Return whether each message is a row of the results."""
-    return isinstance(spec.windows, Sliding) and spec.windows.rolls
+    return spec.windows.rolls
 
 
 def message_columns(spec: WindowSpec, names: Sequence[str], *, chained: bool) -> list[str]:
     """Return the columns of messages that are columns of the results.
 
-    Args:
-        spec: The query.
-        names: The columns of messages.
-        chained: Whether messages are results of another operator, whose window columns are left
-            out.
-
-    Raises:
-        OptionError: When a column of the results has the name of a column of the messages.
+    A chained operator's messages are results, whose window columns are left out. Raises
+    ``OptionError`` when a column of the results has the name of one of the messages.
     """
     if spec.sets is not None:
         hint = "leave out sets(), or write a query for each set"
@@ -50,12 +43,7 @@ def message_columns(spec: WindowSpec, names: Sequence[str], *, chained: bool) ->
 
 
 def add_messages(spec: WindowSpec, row: Any) -> Mapping[str, Aggregate]:
-    """Add the messages that a window ends with to the aggregates of a query.
-
-    Args:
-        spec: The query.
-        row: An expression for a struct of a message's columns.
-    """
+    """Add to the aggregates of a query the messages that a window ends with, as structs ``row``."""
     return {**spec.aggregates, ROWS: collect_own_messages(spec.windows, row)}
 
 

@@ -30,7 +30,7 @@ from muntin.model.option_names import suggest_method_options
 from muntin.model.option_types import check_boolean, check_count, check_name
 from muntin.model.other_words import check_aggregates, describe_incomplete, missing_word
 from muntin.model.policies import Firing, Never, Policy, Since, Then, limit_waiting, policy
-from muntin.model.sessions import Closed, session
+from muntin.model.sessions import Closed, make_sessions
 from muntin.model.sliding import ClosedSides, rolling, sliding
 from muntin.model.spec import Nulls, WindowSpec, check_nulls, list_result_keys
 from muntin.model.trailing import trailing
@@ -267,7 +267,7 @@ class Sentence:
                 ends at the time of the first message with another value; NULL is a value.
         """
         cuts = {"longest": longest, "start": start, "end": end, "same": same}
-        return self._set_windows(session(gap, closed=closed, by=by, **cuts))
+        return self._set_windows(make_sessions(gap, closed=closed, by=by, **cuts))
 
     def early(
         self,

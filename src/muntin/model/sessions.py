@@ -31,7 +31,6 @@ class Sessions(Moving):
             without the key. It is 0 if each message has its own gap; the last position of a session
             is then the greatest position that one of its messages, with its gap, extends to.
         closed: ``both`` if messages exactly a gap apart share a session, ``left`` if they don't.
-        axis: The axis that the gap is measured on.
         by: The column of each message's own gap, microseconds or a duration; ``None`` if messages
             have none.
         longest: The longest duration of a session, from its first message on; ``None`` for any.
@@ -70,6 +69,21 @@ class Sessions(Moving):
         return self.longest is not None or bool(self.conditions)
 
     @property
+    def includes_end(self) -> bool:
+        """True if messages exactly a gap apart share a session."""
+        return self.closed == "both"
+
+    @property
+    def can_reopen(self) -> bool:
+        """True unless sessions are cut, for which their messages would have to be kept."""
+        return not self.is_cut
+
+    @property
+    def own_gap(self) -> Any:
+        """The column of each message's own gap; ``None`` if there is none."""
+        return self.by
+
+    @property
     def storage(self) -> str:
         """The stored units, which take the place of panes, in words."""
         if self.is_cut:
@@ -98,9 +112,21 @@ class Sessions(Moving):
         """Distance from a session's last message at which the watermark ends the session."""
         return self.gap + (1 if self.closed == "both" else 0)
 
-    def ended(self, position: int) -> int:
+    def last_ended(self, position: int) -> int:
         """Return the latest position of the last message of a session that has ended by then."""
         return position - self.reach
+
+    def first_from(self, position: int) -> int:
+        """Return the position itself: sessions are numbered by their last position."""
+        return position
+
+    def first_whole_start(self, position: int) -> int:
+        """Return the first start of a session that can't have had messages before a position."""
+        return position + self.reach
+
+    def watermark_at_end(self, window: int) -> int:
+        """Return the least watermark by which a session with that last position has ended."""
+        return window + self.reach
 
     def __str__(self) -> str:
         edge = "" if self.closed == "both" else ", open at the gap"
@@ -113,7 +139,7 @@ class Sessions(Moving):
         return f"session {spell(self.gap, self.axis)}{most}{words}{edge}"
 
 
-def session(
+def make_sessions(
     gap: Length | None = None,
     *,
     closed: Closed = "both",
@@ -126,7 +152,7 @@ def session(
     """Return session windows with one gap, or with the gap of each message.
 
     Example:
-        >>> str(session("30 minutes")), str(session(by="patience"))
+        >>> str(make_sessions("30 minutes")), str(make_sessions(by="patience"))
         ('session 30 minutes', 'session by patience')
     """
     if closed not in ("both", "left"):

@@ -23,7 +23,6 @@ class Sliding(Moving, ByNumber):
 
     Attributes:
         size: Distance of the first and the last position of a window; both belong to it.
-        axis: The axis that the size is measured on.
         closed: The ends that belong to a rolling window; ``None`` for sliding windows.
 
     On the time axis every event time ``t`` has the window ``[t - size, t]``, and, if a message of
@@ -53,6 +52,10 @@ class Sliding(Moving, ByNumber):
         return self.closed is not None
 
     @property
+    def includes_end(self) -> bool:
+        return True
+
+    @property
     def includes_last(self) -> bool:
         """True if aggregates include the last position of a window."""
         return self.closed not in ("left", "neither")
@@ -69,15 +72,10 @@ class Sliding(Moving, ByNumber):
         return 0 if includes_first else 1
 
     def bound_part(self, frame: int | None) -> tuple[int, int]:
-        """Bound the part of a window that an aggregate reads.
+        """Return the ends of the part of a window that an aggregate reads; both belong to it.
 
-        Args:
-            frame: How far the aggregate looks back; ``None`` for the whole window, and 0 for the
-                last position alone.
-
-        Returns:
-            The first and the last position of the part, as distances before the window's last
-            position; both belong to it.
+        They are distances before the window's last position. ``frame`` is how far the aggregate
+        looks back: ``None`` for the whole window, and 0 for the last position alone.
         """
         if frame == 0:
             return 0, 0
@@ -136,7 +134,7 @@ class Sliding(Moving, ByNumber):
     def last_window(self, pane: int) -> int:
         return pane
 
-    def ended(self, position: int) -> int:
+    def last_ended(self, position: int) -> int:
         return position - self.span - 1
 
     def __str__(self) -> str:

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal, get_args
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
 from muntin.model.axis import Axis, spell
-from muntin.model.by_number import Moving
 from muntin.model.conditions import read_condition
 from muntin.model.days import Days
 from muntin.model.errors import OptionError
@@ -23,7 +22,6 @@ from muntin.model.grouping_sets import GROUPING_ID, format_sets
 from muntin.model.inputs import InputSpec, type_fact
 from muntin.model.kinds import Kind, Uniform
 from muntin.model.policies import Each, WaitingLimit, When, parts
-from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.zones import ZonedWindows
 
@@ -69,18 +67,17 @@ class WindowSpec(QuerySpec, InputSpec):
     @property
     def own_gap(self) -> Any:
         """The column of each message's own session gap; ``None`` if there is none."""
-        return self.windows.by if isinstance(self.windows, Sessions) else None
+        return self.windows.own_gap
 
     @property
     def zone_column(self) -> str | None:
         """The key column with each key's time zone; ``None`` if there is none."""
-        return self.windows.column if isinstance(self.windows, ZonedWindows) else None
+        return self.windows.zone_column
 
     def in_zone(self, zone: str | None = None) -> WindowSpec:
         """Return the query with the windows of one zone in place of a zone per key.
 
-        Args:
-            zone: The zone. Default: UTC, for estimates that hold for every zone.
+        The default, UTC, is for estimates that hold for every zone.
         """
         if not isinstance(self.windows, ZonedWindows):
             return self
@@ -102,10 +99,10 @@ class WindowSpec(QuerySpec, InputSpec):
 
         A filled window may wait for the next one with messages.
         """
-        fill, windows = self.firing.fill, self.windows
+        fill = self.firing.fill
         if fill is None or not fill.waits:
             return 0
-        calendar = windows.calendar if isinstance(windows, ZonedWindows) else windows
+        calendar = self.uniform_windows
         uneven = calendar.pace if isinstance(calendar, Days) else 0
         return fill.up_to + self.firing.grace + uneven
 
@@ -211,7 +208,7 @@ class WindowSpec(QuerySpec, InputSpec):
         if firing.fill is not None:
             check_fill(firing.fill, windows, self.aggregates, firing.accumulate)
         windows.check_policies(firing)
-        if isinstance(windows, Sliding) and windows.rolls and not firing.accumulate:
+        if windows.rolls and not firing.accumulate:
             hint = "leave deltas() out: each row has the whole of what lay before it"
             raise OptionError("deltas", str(windows), "emit a row for each message", hint)
         if windows.retracts:
@@ -230,7 +227,7 @@ class WindowSpec(QuerySpec, InputSpec):
             raise OptionError("key", self.keys, "doesn't begin with the partition", hint)
 
     def _check_over(self, over: WaitingLimit) -> None:
-        if self.axis == "rows" or isinstance(self.windows, Moving):
+        if self.axis == "rows" or self.windows.moves:
             hint = "give rows= or after=, which let windows emit one by one"
             problem = f"isn't for {self.windows}, which wait in another order"
             raise OptionError("over", over.windows, problem, hint)

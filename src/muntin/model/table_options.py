@@ -44,17 +44,10 @@ def arguments_of(
     *,
     translated: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Convert the options of a table to the arguments of a function.
+    """Convert the options of a table to the arguments of the function that returns its sink.
 
-    Args:
-        function: The function that returns the sink.
-        table: The table's name, the default of the argument ``table``.
-        options: The options, as text.
-        translated: Other names of options, for example Flink's.
-
-    Raises:
-        OptionError: When an option is unknown, given twice or missing, or its value can't be
-            converted.
+    ``translated`` has other names of options, such as Flink's. Raises ``OptionError`` when an
+    option is unknown, given twice or missing, or its value can't be converted.
     """
     hints = get_type_hints(function)
     names = check_names(function, table, options, translated=translated)
@@ -73,11 +66,7 @@ def check_names(
     *,
     translated: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return the parameters of a function by the names of a table's options.
-
-    Raises:
-        OptionError: When an option is unknown, given twice or missing.
-    """
+    """Return the parameters of a function by the names of a table's options, or refuse one."""
     parameters = options_of(function)
     names: dict[str, str] = {}
     for name in options:
@@ -103,15 +92,7 @@ def options_of(function: Callable[..., Any]) -> list[str]:
 
 
 def convert(name: str, text: str, kind: Any) -> Any:
-    """Convert an option's text to the type of the parameter.
-
-    Raises:
-        OptionError: When the text isn't a value of that type.
-
-    Example:
-        >>> convert("files", "2", int | None), convert("by", "a, b", Sequence[str])
-        (2, ['a', 'b'])
-    """
+    """Convert an option's text to the type of the parameter, or refuse it."""
     if get_origin(kind) is Literal:
         return make_choice(*get_args(kind))(name, text)
     kinds = [one for one in (get_args(kind) or (kind,)) if one is not type(None)]

@@ -54,6 +54,11 @@ class Trailing(ByNumber):
         return "time"
 
     @property
+    def can_reopen(self) -> bool:
+        """False, since only the newest window of each key and size is kept."""
+        return False
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The values of ``look_back``, in the order of the sizes."""
         return tuple(phrase(size) for size in self.sizes)
@@ -111,7 +116,7 @@ class Trailing(ByNumber):
     def last_window(self, pane: int) -> int:
         return (pane + self.panes_per_window) * len(self.sizes)
 
-    def ended(self, position: int) -> int:
+    def last_ended(self, position: int) -> int:
         passed = (position - self.origin) // self.every
         return passed * len(self.sizes) + len(self.sizes) - 1
 

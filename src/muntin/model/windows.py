@@ -23,10 +23,8 @@ class Windows(ByNumber):
     """Windows of one size at a fixed distance from each other.
 
     Attributes:
-        size: Length of a window.
         slide: Distance between two starts, never greater than the size.
         origin: Start of window 0.
-        axis: The axis that all three are measured on.
 
     A **pane** is the interval between two adjacent edges, where an edge is the start or the
     end of some window. There is one pane per slide if the slide divides the size, else two of
@@ -108,7 +106,7 @@ class Windows(ByNumber):
     def first_window(self, pane: int) -> int:
         return (pane - self.panes_per_window + self.panes_per_slide) // self.panes_per_slide
 
-    def ended(self, position: int) -> int:
+    def last_ended(self, position: int) -> int:
         return (position - self.origin - self.size) // self.slide
 
     def __str__(self) -> str:

@@ -44,6 +44,15 @@ class ZonedWindows(WindowKind):
     calendar: Days | Hours | Months
     column: str
 
+    @property
+    def zone_column(self) -> str:
+        return self.column
+
+    @property
+    def can_reopen(self) -> bool:
+        """False, since the windows of each zone have numbers of their own."""
+        return False
+
     def in_zone(self, zone: str) -> Days:
         """Return the windows of one zone."""
         return replace(self.calendar, zone=zone)
@@ -72,12 +81,12 @@ class ZonedWindows(WindowKind):
         return self.calendar.storage
 
     @property
-    def described(self) -> Days:
+    def in_any_zone(self) -> Days:
         """The windows with a description of their zone in place of its name."""
         return self.in_zone(f"each key's zone ({self.column})")
 
     def __str__(self) -> str:
-        return str(self.described)
+        return str(self.in_any_zone)
 
 
 @cache

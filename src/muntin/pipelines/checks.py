@@ -19,7 +19,7 @@ from muntin.model.pipeline import (
     Flow,
     Joining,
     Pipeline,
-    Query,
+    QueryRelation,
     Reading,
     Relation,
     Windowing,
@@ -69,12 +69,7 @@ class Checked:
 
 
 def check_pipeline(pipeline: Pipeline, check_sink: Callable[[DeclaredTable], None]) -> Checked:
-    """Check a pipeline without Spark.
-
-    Args:
-        pipeline: Pipeline to check.
-        check_sink: Raises an ``OptionError`` if a table can't be written to.
-    """
+    """Check a pipeline without Spark; ``check_sink`` refuses a table that can't be written to."""
     checked = Checked()
     written_tables = {name.lower() for flow in pipeline.flows for name in _output_names(flow)}
     queries = [flow.query for flow in pipeline.flows]
@@ -230,7 +225,7 @@ class _Checker:
                 hint = aggregate.entry.accepts.hint_for(shape)
                 self._add_problem("", f"{name}: {aggregate.kind} doesn't take {shape.text}", hint)
 
-    def check_sink(self, table: DeclaredTable, query: Query) -> None:
+    def check_sink(self, table: DeclaredTable, query: QueryRelation) -> None:
         """Check the columns that a query inserts against those that a sink declares."""
         inserted = list_inserted_columns(query)
         if table.columns is None or inserted is None:
@@ -348,7 +343,7 @@ def _list_columns(table: DeclaredTable) -> Shapes | None:
     return columns or None
 
 
-def list_inserted_columns(query: Query) -> list[str] | None:
+def list_inserted_columns(query: QueryRelation) -> list[str] | None:
     """Return the columns that a query inserts; ``None`` if only Spark knows them."""
     if isinstance(query, Joining) or (isinstance(query, Windowing) and query.ranking is not None):
         return None
@@ -366,9 +361,6 @@ def check_declared_columns(table: DeclaredTable, inserted: Iterable[str]) -> Non
 
     Columns are matched by name. The bounds of a window, the emission and the revision are always
     written, and needn't be declared.
-
-    Raises:
-        OptionError: When they differ; the error has both lists.
     """
     declared = list(parse_ddl_columns(table.columns or ""))
     names = list(inserted)

@@ -19,22 +19,11 @@ def read_pipeline(
     requires_all: bool = True,
     problems: list[MuntinError] | None = None,
 ) -> Pipeline:
-    """Read the pipeline of a file.
+    """Read the pipeline of a file of SQL statements (``.sql``) or of TOML (``.toml``).
 
-    Args:
-        path: A file of SQL statements (``.sql``) or of TOML (``.toml``).
-        variables: Values of ``--set``.
-        requires_all: Whether every placeholder needs a value. Otherwise those without one stay
-            in the texts, which is enough to explain the pipeline.
-        problems: Collects the errors of statements and entries, which are left out of the
-            pipeline; ``None`` raises them.
-
-    Raises:
-        OptionError: When the file is missing, or the values don't fit it.
-        SqlError: When a statement can't be run.
-        PipelineFileError: When an entry is wrong.
-        ProblemsError: When several statements or entries are wrong.
-        MissingExtraError: When the extra ``sql`` isn't installed.
+    ``variables`` are the values of ``--set``. Without ``requires_all``, placeholders without one
+    stay in the texts, which is enough to explain the pipeline. ``problems`` collects the errors of
+    statements and entries, which are then left out; ``None`` raises them.
     """
     if not path.is_file():
         hint = f"give the path of a file that ends with {', '.join(SUFFIXES)} or .py"

@@ -65,17 +65,9 @@ def parse_pipeline(
     variables: Mapping[str, str] | None = None,
     problems: list[MuntinError] | None = None,
 ) -> Pipeline:
-    """Return the pipeline of a TOML text.
+    """Return the pipeline of a TOML text; ``variables`` are the values of its placeholders.
 
-    Args:
-        text: Text of the file.
-        variables: Values of the placeholders ``${name}``.
-        problems: Collects the errors of tables and queries, which are then left out;
-            ``None`` raises them.
-
-    Raises:
-        PipelineFileError: When an entry is wrong.
-        ProblemsError: When several entries are wrong.
+    ``problems`` collects the errors of entries, which are then left out; ``None`` raises them.
     """
     try:
         form = PipelineForm.model_validate(tomllib.loads(text))

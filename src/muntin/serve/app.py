@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from muntin.model.errors import MissingExtraError
 from muntin.model.secrets import redact
@@ -28,10 +29,11 @@ try:
     from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
 
-    from muntin.web.access import COOKIE, has_access
+    from muntin.web.server import COOKIE, WebServer, has_access
 except ImportError as error:
     raise MissingExtraError("the live page", "web") from error
 
+PORT = 8765
 STATIC = Path(__file__).parent / "static"
 # The page loads nothing from other sites, and can't be framed.
 _HEADERS = {
@@ -55,11 +57,8 @@ Handler = Callable[[Request], Awaitable[Response]]
 def create_application(feed: Feed, token: str | None, closing: Callable[[], bool]) -> Starlette:
     """Create the page's application.
 
-    Args:
-        feed: The output of the queries.
-        token: Access token required to view the page; ``None`` gives everybody on this machine
-            access.
-        closing: Returns whether the server is about to stop.
+    Without a token, everybody on this machine has access. ``closing`` returns whether the server is
+    about to stop.
     """
     looks = _Looks(feed, closing)
 
@@ -193,3 +192,18 @@ async def _stream_events(feed: Feed, gone: Callable[[], Awaitable[bool]]) -> Asy
 
 def _format_event(kind: str, what: dict[str, Any]) -> str:
     return f"event: {kind}\ndata: {json.dumps(what)}\n\n"
+
+
+class Server(WebServer):
+    """Serves the page while the context is entered; for the arguments see ``WebServer``."""
+
+    def __init__(
+        self, feed: Feed, host: str = "127.0.0.1", port: int = PORT, token: str | None = None
+    ) -> None:
+        super().__init__(partial(create_application, feed), host, port, token, "muntin-page")
+
+    @property
+    def address(self) -> str:
+        """The URL of the page."""
+        asked = f"?token={quote(self.token, safe='')}" if self.token else ""
+        return self.url(f"/{asked}")

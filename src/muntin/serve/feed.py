@@ -43,9 +43,6 @@ class Subject:
     """A query that the page shows.
 
     Attributes:
-        name: The query's name.
-        tiles: Its numbers.
-        charts: Its charts.
         keys: The key columns of its windows.
         columns: All columns of its windows; empty if it has none.
         kinds: How to show columns of its windows: ``time`` (milliseconds) or ``count`` (with
@@ -126,18 +123,11 @@ class Feed:
         samples: Iterable[Mapping[str, Any]] = (),
         load: Mapping[str, Mapping[str, int]] | None = None,
     ) -> None:
-        """Add a completed batch.
+        """Add a completed batch; a repeated one replaces the previous attempt.
 
-        Args:
-            query: The query's name.
-            number: The batch's number; a repeated batch replaces the previous attempt.
-            at: When it completed, milliseconds since the epoch.
-            numbers: The numbers for tiles and charts.
-            phases: The duration of each phase in milliseconds.
-            rejected: Number of messages rejected so far, by reason.
-            windows: Windows that emitted.
-            samples: Samples of rejected messages.
-            load: Messages of the heaviest keys and of the busiest shards.
+        ``at`` is its end in milliseconds since the epoch, ``phases`` are durations in milliseconds,
+        and ``rejected`` counts the messages so far, by reason. ``windows`` and ``samples`` of
+        rejected messages are some rows.
         """
         # JSON can't represent NaN and infinities.
         finite = {n: None if v is None or not isfinite(v) else v for n, v in numbers.items()}
@@ -176,15 +166,7 @@ class Feed:
             self._publish("ended", query, {"state": history.state, "failure": failure})
 
     def look(self, query: str, key: Sequence[str]) -> Mapping[str, Any]:
-        """Return the contents of a query's state, which may take long.
-
-        Args:
-            query: The query's name.
-            key: A key's values, in the order of its columns; empty for a summary of the state.
-
-        Raises:
-            OptionError: When there is no such query, or it has no readable state.
-        """
+        """Return the contents of a query's state for a key, or its summary; this may take long."""
         with self._lock:
             history = self._histories.get(query)
         if history is None or history.look is None:
@@ -204,11 +186,7 @@ class Feed:
             }
 
     def since(self, last: int) -> list[dict[str, Any]] | None:
-        """Return the events after the event numbered ``last``.
-
-        Returns:
-            The events; ``None`` if some are forgotten, so that a snapshot is needed.
-        """
+        """Return the events after the one numbered ``last``; ``None`` if some are forgotten."""
         with self._lock:
             news = [event for event in self._log if event["id"] > last]
             complete = len(news) == self._last - last

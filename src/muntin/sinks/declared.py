@@ -24,11 +24,10 @@ _OTHER_NAMES = {"delta": {"path": "table"}, "postgres": {"url": "dsn", "table-na
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The values of placeholders.
+    """The values that the placeholders of a table's options stand for.
 
     Attributes:
         settings: The values of ``--set``.
-        environment: The variables of references.
         keeps_secrets: Whether references of secrets stay, for the processes that use them.
     """
 
@@ -45,16 +44,12 @@ class Surroundings:
         }
 
 
-def sink(table: DeclaredTable, around: Surroundings) -> Sink:
-    """Return the sink of a table: the function ``to_…`` of its connector, with its options.
-
-    Raises:
-        OptionError: When the connector isn't written to, or an option isn't one or can't be so.
-    """
+def make_sink(table: DeclaredTable, around: Surroundings) -> Sink:
+    """Return the sink of a table: the function ``to_…`` of its connector, with its options."""
     options = around.options(table)
-    connector, options, names = _sink_of(table, options)
+    connector, options, names = _resolve_connector(table, options)
     if connector == "kafka":
-        return _kafka_sink(table, options)
+        return _make_kafka_sink(table, options)
     function: Callable[..., Sink] = getattr(muntin, f"to_{connector}")
     return function(**arguments_of(function, table.name, options, translated=names))
 
@@ -62,29 +57,26 @@ def sink(table: DeclaredTable, around: Surroundings) -> Sink:
 def check_declared_sink(table: DeclaredTable, settings: Mapping[str, str]) -> None:
     """Refuse a table that can't be written to, without a session.
 
-    Values that aren't given yet, by ``--set`` or the environment, stay as they are written.
-
-    Raises:
-        OptionError: When the connector isn't written to, or an option isn't one or can't be so.
+    Values that aren't set yet, by ``--set`` or the environment, stay as they are written.
     """
     options = {name: fill_available(value, settings) for name, value in table.options.items()}
     for name, value in options.items():
         check_secret(name, value)
-    connector, options, names = _sink_of(table, options)
+    connector, options, names = _resolve_connector(table, options)
     function = getattr(muntin, f"to_{connector}")
     unset = {name: value for name, value in options.items() if "${" in value}
     if connector == "kafka":
-        _kafka_sink(table, options)
+        _make_kafka_sink(table, options)
     elif unset:
         check_names(function, table.name, options, translated=names)
     else:
         function(**arguments_of(function, table.name, options, translated=names))
 
 
-def _sink_of(
+def _resolve_connector(
     table: DeclaredTable, options: dict[str, str]
 ) -> tuple[str, dict[str, str], Mapping[str, str]]:
-    """The connector of a sink, its options, and other names of its options."""
+    """Return the connector of a sink, its options, and other names of its options."""
     connector = table.connector
     if connector == "filesystem" and "format" in options:
         connector = options.pop("format")
@@ -105,7 +97,7 @@ def _sink_of(
     return connector, options, _OTHER_NAMES.get(connector, {})
 
 
-def _kafka_sink(table: DeclaredTable, options: dict[str, str]) -> Sink:
+def _make_kafka_sink(table: DeclaredTable, options: dict[str, str]) -> Sink:
     arguments = writing_arguments(table.name, options)
     if "key" in arguments:
         arguments["key"] = split_names(arguments["key"])

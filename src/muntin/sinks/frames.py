@@ -13,12 +13,7 @@ _NOT_TEXT = "a text isn't UTF-8"
 
 
 def read_polars_rows(batch: Batch, where: str) -> pl.DataFrame:
-    """Return the rows of a batch; rows with text that isn't UTF-8 are set aside.
-
-    Args:
-        batch: The batch.
-        where: The sink that can't store the others.
-    """
+    """Return the rows of a batch, and set aside those with text that isn't UTF-8."""
     table = batch.table()
     rows = frame_from_arrow(table)
     if GARBLED not in rows.columns:

@@ -28,13 +28,11 @@ class Encoding:
     Attributes:
         key: The columns of the key: a single one is sent as it is, several are a JSON object.
         value: The columns of the value.
-        header_columns: The columns that are headers.
         batch: The number of the batch, which is a header.
         raw: The column with the original bytes of messages that couldn't be read.
         has_headers: True if the rows have headers of their own.
         omits_retracted: True if retractions have no value.
         by_spark: True if the rows have their values already, in ``VALUE``.
-        zone: The zone in which times are written.
     """
 
     key: tuple[str, ...]

@@ -55,7 +55,6 @@ class _Target:
 
     Attributes:
         schema: The table's schema; ``None`` for the first of the search path.
-        table: The table's name.
         rows: The rows of the batch; in a log, including the batch's number.
         identity: The columns that identify a row; empty for a log of rows.
     """

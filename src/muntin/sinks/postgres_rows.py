@@ -73,16 +73,10 @@ def write_separately(
     rows: pa.Table,
     write: Callable[[str], Sequence[str]],
 ) -> dict[int, str]:
-    """Write the rows that a table accepts, in their order.
+    """Write the rows that a table (as SQL names it) accepts, in order, within a transaction.
 
-    Args:
-        connection: A connection, in a transaction.
-        table: The table, as SQL names it.
-        rows: The rows.
-        write: Builds the statements that write the rows of a subquery.
-
-    Returns:
-        The positions of the refused rows, each with the reason.
+    ``write`` builds the statements that write the rows of a subquery. The result is the positions
+    of the refused rows, each with the reason.
     """
     refused = _stage_rows(connection, rows)
     connection.execute(f"CREATE TEMP TABLE {_REFUSED} (row_number bigint, why text) ON COMMIT DROP")

@@ -73,12 +73,7 @@ def report_refused(batch: Batch, rows: pa.Table, refused: Mapping[int, str], whe
 
 
 def warn_of_new_table(where: str, number: int) -> None:
-    """Warn that a table was created after the query's first batch, so it lacks rows.
-
-    Args:
-        where: The table and its database.
-        number: The number of the batch.
-    """
+    """Warn that a table was created after the query's first batch, so it lacks rows."""
     if number:
         _LOG.warning(
             "%s doesn't exist at batch %d: it is created again, without what earlier batches wrote",
@@ -138,7 +133,6 @@ class TableSink(ABC):
     """A sink that stores rows in a table: the newest of each identity, or all of them by batch.
 
     Args:
-        table: The table.
         history: Another table that keeps every row with an identity.
         identify: Returns a name for a table that is unique among all sinks.
     """

@@ -31,21 +31,11 @@ class RowsRefusedError(Exception):
 def write_accepted(
     where: str, rows: pa.Table, attempt: Callable[[pa.Table], None]
 ) -> dict[int, str]:
-    """Write all rows that can be written, in their order.
+    """Write all rows that can be written, in order; return the others by position, with reasons.
 
-    The others are found by writing halves, so that only the rows that the sink really refuses are
-    set aside.
-
-    Args:
-        where: The table and its database, for errors.
-        rows: The rows.
-        attempt: Writes some of them, or raises a ``RowsRefusedError`` and has written none.
-
-    Returns:
-        The refused rows by position, with reasons.
-
-    Raises:
-        SinkError: When the sink refuses even an empty batch.
+    They are found by writing halves, so that only rows that the sink really refuses are set aside.
+    ``attempt`` writes some, or raises ``RowsRefusedError`` and has written none. An empty batch
+    that is refused is a ``SinkError``.
     """
     refused: dict[int, str] = {}
     waiting = [(0, len(rows))]
@@ -81,7 +71,6 @@ class UnwritableRows:
     """Rows of one output of a batch that its sink couldn't store.
 
     Attributes:
-        output: The kind of the rows.
         tables: The rows as JSON, each with its sink and the reason.
         frames: The rows in the same form, as frames of the host.
     """
@@ -91,13 +80,7 @@ class UnwritableRows:
     frames: list[Any] = field(default_factory=list)
 
     def add(self, rows: pa.Table, sink: str, why: Sequence[str]) -> None:
-        """Set rows aside.
-
-        Args:
-            rows: The rows.
-            sink: The sink that can't store them.
-            why: A reason for each.
-        """
+        """Set rows aside that a sink can't store, with a reason for each."""
         if len(rows):
             texts = [[sink] * len(rows), [_shorten(one) for one in why], format_json_rows(rows)]
             columns = dict(zip((SINK_COLUMN, WHY_COLUMN, ROW_COLUMN), texts, strict=True))

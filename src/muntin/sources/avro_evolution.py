@@ -26,14 +26,10 @@ _PLAIN = ("boolean", "int", "long", "float", "double", "string", "enum")
 def convert_records(
     frame: pl.DataFrame, writer: AvroType, reader: AvroType
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """Convert records of the writer's schema to the reader's.
+    """Convert records of the writer's schema to the reader's, and mark those that can't be.
 
-    Returns:
-        The records in the reader's columns, and which of them can't be converted: a null, or a
-        symbol of an enum, that the reader's schema doesn't have.
-
-    Raises:
-        UnreadableError: When the schemas aren't compatible.
+    These have a null, or a symbol of an enum, that the reader's schema doesn't have. Raises
+    ``UnreadableError`` when the schemas aren't compatible.
     """
     writer_types = {field.name: field.kind for field in writer.fields}
     types = reader.columns()

@@ -15,7 +15,7 @@ from muntin.sources.avro_scalar import AvroReader
 from muntin.sources.avro_schema import AvroType
 from muntin.sources.byte_cursor import (
     ByteCursor,
-    Positions,
+    NumberArray,
     RowSelection,
     decode_in_batches,
     replace_nulls,
@@ -33,13 +33,7 @@ _MILLIS = (2**63 - 1) // 1000
 
 @dataclass(frozen=True)
 class AvroPayloads:
-    """Decodes records of one schema, without a registry.
-
-    Attributes:
-        kind: Schema of the records.
-        columns: Names and types of the columns to return.
-        skip: Number of bytes before a record.
-    """
+    """Decodes records of one schema, without a registry."""
 
     kind: AvroType
     columns: dict[str, pl.DataType]
@@ -128,7 +122,9 @@ def _read_items(cursor: ByteCursor, rows: RowSelection, kind: AvroType) -> pl.Se
     return drop_repeated_keys(lists) if kind.kind == "map" else lists
 
 
-def _read_block_count(cursor: ByteCursor, rows: Positions, read_counts: Positions) -> Positions:
+def _read_block_count(
+    cursor: ByteCursor, rows: NumberArray, read_counts: NumberArray
+) -> NumberArray:
     """Read the count of some messages' next blocks, after ``read_counts`` items of each."""
     count = cursor.zigzag(rows)
     # A negative count is followed by the size of the block in bytes.
@@ -141,7 +137,7 @@ def _read_block_count(cursor: ByteCursor, rows: Positions, read_counts: Position
     return np.where(wrong, 0, count)
 
 
-def _read_item(cursor: ByteCursor, rows: Positions, kind: AvroType) -> pl.Series:
+def _read_item(cursor: ByteCursor, rows: NumberArray, kind: AvroType) -> pl.Series:
     """Read the next items of some messages' arrays, or the next entries of their maps."""
     assert kind.items is not None
     if kind.kind == "array":
@@ -177,7 +173,7 @@ def _read_bytes(cursor: ByteCursor, rows: RowSelection, kind: AvroType) -> pl.Se
 
 
 def _read_decimals(
-    cursor: ByteCursor, rows: RowSelection, sizes: Positions, column: pl.Decimal
+    cursor: ByteCursor, rows: RowSelection, sizes: NumberArray, column: pl.Decimal
 ) -> pl.Series:
     """Read big-endian numbers in two's complement as decimals."""
     cursor.mark(rows, (sizes < 1) | (sizes > 16))
@@ -191,14 +187,14 @@ def _read_decimals(
     return pl.Series(pa.Array.from_buffers(kind, len(low), [None, pa.py_buffer(halves)]))
 
 
-def _are_below(high: Positions, low: Positions, limit: int) -> Positions:
+def _are_below(high: NumberArray, low: NumberArray, limit: int) -> NumberArray:
     """Return whether the absolute values of numbers, in two halves, are below a limit."""
     most, least = divmod(limit - 1, 2**64), divmod(1 - limit, 2**64)
     small = (high < most[0]) | ((high == most[0]) & (low <= np.uint64(most[1])))
     return small & ((high > least[0]) | ((high == least[0]) & (low >= np.uint64(least[1]))))
 
 
-def _sign_extend(words: Positions, count: Positions) -> Positions:
+def _sign_extend(words: NumberArray, count: NumberArray) -> NumberArray:
     """Return the lowest bytes of each word as a signed number."""
     shift = 64 - 8 * np.clip(count, 1, 8)
     return (words << shift.astype(np.uint64)).view(np.int64) >> shift

@@ -43,14 +43,10 @@ _UNKNOWN: dict[tuple[str, int], float] = {}
 
 
 def schema_of_number(registry: Registry, number: int) -> AvroType | None:
-    """Return the schema of a number; the registry is asked once.
+    """Return the schema of a number; the registry is asked once, or raises ``SourceError``.
 
-    Returns:
-        ``None`` if the registry has no such number, which is asked again after a while, or has a
-        schema that can't be decoded in columns, which is logged once.
-
-    Raises:
-        SourceError: When the registry refuses the request, or doesn't answer.
+    It is ``None`` if the registry has no such number, which is asked again after a while, or has a
+    schema that can't be decoded in columns, which is logged once.
     """
     schema_key = (registry.url, number)
     if schema_key in _SCHEMAS:
@@ -94,11 +90,7 @@ class RegisteredAvro:
         return "an Avro record of a schema in the registry that the reader's accepts"
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
-        """Decode payloads; the schema of each must exist and be compatible with the reader's.
-
-        Raises:
-            SourceError: When the registry doesn't answer.
-        """
+        """Decode payloads; the schema of each must exist and be compatible with the reader's."""
         heads = binary_column(values).bin.head(HEAD)
         is_unread = pl.repeat(True, len(values), dtype=pl.Boolean, eager=True)
         frames, wrong, rows, faults = [], [], [], no_faults(len(values))

@@ -23,12 +23,7 @@ _LONG, _INT = (-(2**63), 2**63), (-(2**31), 2**31)
 
 
 class AvroReader:
-    """One message, and the position of its next value.
-
-    Args:
-        data: Bytes of the message.
-        skip: Number of bytes before its record.
-    """
+    """One message, and the position of its next value."""
 
     def __init__(self, data: bytes, skip: int) -> None:
         self.data = data
@@ -36,11 +31,7 @@ class AvroReader:
         self.end = len(data)
 
     def record(self, kind: AvroType) -> list[Any]:
-        """Return the values of the message's record, in the form in which columns store them.
-
-        Raises:
-            MalformedError: When the message isn't exactly such a record.
-        """
+        """Return a record's values as columns store them, or raise ``MalformedError``."""
         values = [self._read_value(field.kind) for field in kind.fields]
         if self.at != self.end:
             raise MalformedError

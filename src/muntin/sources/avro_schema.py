@@ -66,8 +66,6 @@ class AvroField:
     """A field of a record.
 
     Attributes:
-        name: Name of the field.
-        kind: Type of the field.
         default: JSON value for records that were written without it; ``REQUIRED`` if
             these can't be read.
         names: Its name and its aliases.
@@ -85,10 +83,8 @@ class AvroType:
 
     Attributes:
         kind: The form in bytes: ``long``, ``string``, ``record``, …
-        column: Type of its column.
         logical: Logical type, if it is a supported one; otherwise empty.
         size: Bytes of a ``fixed``.
-        symbols: Symbols of an ``enum``.
         fields: Fields of a ``record``, in the order in which they are written.
         items: Type of the items of an ``array`` or the values of a ``map``.
         null: Index of null in its union; ``None`` if it isn't in a union.
@@ -115,9 +111,8 @@ class AvroType:
 def record(text: str) -> AvroType:
     """Return the record type that a schema describes.
 
-    Raises:
-        UnreadableError: When it isn't the schema of a record, or can't be decoded in columns:
-            unions of more than null and one type, records within themselves, too much.
+    Raises ``UnreadableError`` for what can't be decoded in columns: no record, unions of more than
+    null and one type, records within themselves, too much.
     """
     try:
         schema = json.loads(text)

@@ -17,8 +17,8 @@ from muntin.sources.byte_values import ROOM, ByteValues
 from muntin.sources.payloads import Decoded, no_faults
 from muntin.sources.text_values import null_malformed
 
-Positions = np.ndarray[Any, Any]
-RowSelection = slice | Positions
+NumberArray = np.ndarray[Any, Any]
+RowSelection = slice | NumberArray
 
 # The positions and numbers of this many messages fit into a core's cache.
 _MESSAGES, _BYTES = 20_000, 1 << 26
@@ -53,7 +53,6 @@ class ByteCursor:
         end: Positions where they end.
 
     Attributes:
-        bytes: All bytes, as an array.
         bad: Marks the malformed messages.
         field: Number of the column that is read now; -1 for none.
         faults: The column at which each message was marked.
@@ -61,7 +60,7 @@ class ByteCursor:
         steps: Number of steps so far in loops whose length depends on the messages.
     """
 
-    def __init__(self, data: Any, at: Positions, end: Positions) -> None:
+    def __init__(self, data: Any, at: NumberArray, end: NumberArray) -> None:
         self.data = data
         self.bytes = np.frombuffer(data, np.uint8)
         self.at = at
@@ -73,27 +72,27 @@ class ByteCursor:
         self.steps = 0
 
     @classmethod
-    def over(cls, values: Sequence[bytes], sizes: Positions, skip: int = 0) -> ByteCursor:
+    def over(cls, values: Sequence[bytes], sizes: NumberArray, skip: int = 0) -> ByteCursor:
         """Return a cursor over messages of some sizes, each read after its first ``skip`` bytes."""
         room = bytes(ROOM)
         end = np.cumsum(sizes) + ROOM
         return cls(b"".join([room, *values, room]), end - sizes + skip, end)
 
-    def narrow(self, starts: Positions, sizes: Positions) -> ByteCursor:
+    def narrow(self, starts: NumberArray, sizes: NumberArray) -> ByteCursor:
         """Return a cursor over parts of the messages, as if each were a message."""
         part = ByteCursor(self.data, starts.copy(), starts + sizes)
         part.steps = self.steps
         return part
 
-    def wrong(self) -> Positions:
+    def wrong(self) -> NumberArray:
         """Return which messages are malformed: marked, or not read exactly to their ends."""
         return self.bad | (self.at != self.end)
 
-    def count_unread(self, rows: RowSelection) -> Positions:
+    def count_unread(self, rows: RowSelection) -> NumberArray:
         """Return the numbers of bytes of some messages that weren't read yet."""
         return np.maximum(self.end[rows] - self.at[rows], 0)
 
-    def move(self, rows: RowSelection, width: Any) -> Positions:
+    def move(self, rows: RowSelection, width: Any) -> NumberArray:
         """Return the positions of some messages, and advance them by ``width``."""
         # A message that is read beyond its end is malformed; here, reads only mustn't exceed the
         # buffer.
@@ -101,7 +100,7 @@ class ByteCursor:
         self.at[rows] += width
         return at
 
-    def mark(self, rows: RowSelection, wrong: Positions) -> None:
+    def mark(self, rows: RowSelection, wrong: NumberArray) -> None:
         """Mark some messages as malformed, and read no more of them."""
         if wrong.any():
             marked = np.arange(len(self.at))[rows][wrong]
@@ -109,14 +108,14 @@ class ByteCursor:
             self.bad[marked] = True
             self.at[marked] = self.end[marked]
 
-    def defer(self, rows: RowSelection, late: Positions) -> None:
+    def defer(self, rows: RowSelection, late: NumberArray) -> None:
         """Leave some messages to be read one by one, and read no more of them here."""
         if late.any():
             deferred = np.arange(len(self.at))[rows][late]
             self.deferred[deferred] = True
             self.at[deferred] = self.end[deferred]
 
-    def take_step(self, rows: Positions) -> Positions:
+    def take_step(self, rows: NumberArray) -> NumberArray:
         """Begin another step for some messages; return those that take part in it.
 
         After many steps, the messages are deferred if only few are left; then none takes part.
@@ -129,20 +128,20 @@ class ByteCursor:
             return rows[:0]
         return rows
 
-    def words(self, at: Positions, kind: str) -> Positions:
+    def words(self, at: NumberArray, kind: str) -> NumberArray:
         """Return the words of eight or four bytes at some positions, aligned or not."""
         width = np.dtype(kind).itemsize
         shape = (len(self.data) - width + 1,)
         return np.ndarray(shape, kind, self.data, strides=(1,))[at]
 
-    def varint(self, rows: RowSelection) -> Positions:
+    def varint(self, rows: RowSelection) -> NumberArray:
         """Read the next unsigned varint of some messages: seven bits a byte, the lowest first."""
         word, width, beyond = self.varints(self.move(rows, 0))
         self.mark(rows, beyond)
         self.move(rows, width)
         return word
 
-    def varints(self, at: Positions) -> tuple[Positions, Positions, Positions]:
+    def varints(self, at: NumberArray) -> tuple[NumberArray, NumberArray, NumberArray]:
         """Return the varints at some positions, their sizes, and which have more than 64 bits."""
         low = self.bytes[at]
         if (low < 128).all():
@@ -161,7 +160,12 @@ class ByteCursor:
         return word, width, beyond
 
     def _complete_long(
-        self, at: Positions, long: Positions, word: Positions, width: Positions, beyond: Positions
+        self,
+        at: NumberArray,
+        long: NumberArray,
+        word: NumberArray,
+        width: NumberArray,
+        beyond: NumberArray,
     ) -> None:
         """Complete numbers of nine or ten bytes."""
         ninth, tenth = self.bytes[at[long] + 8], self.bytes[at[long] + 9]
@@ -171,18 +175,18 @@ class ByteCursor:
         width[long] += 1 + goes_on
         beyond[long] = goes_on & (tenth > 1)
 
-    def zigzag(self, rows: RowSelection) -> Positions:
+    def zigzag(self, rows: RowSelection) -> NumberArray:
         """Read the next number of some messages whose lowest bit is its sign."""
         return unzigzag(self.varint(rows))
 
-    def take(self, rows: RowSelection, sizes: Positions) -> tuple[Positions, Positions]:
+    def take(self, rows: RowSelection, sizes: NumberArray) -> tuple[NumberArray, NumberArray]:
         """Read bytes of some sizes; return their positions and sizes, 0 for an invalid size."""
         wrong = (sizes < 0) | (sizes > self.count_unread(rows))
         self.mark(rows, wrong)
         sizes = np.where(wrong, 0, sizes)
         return self.move(rows, sizes), sizes
 
-    def views(self, at: Positions, sizes: Positions) -> pl.Series:
+    def views(self, at: NumberArray, sizes: NumberArray) -> pl.Series:
         """Return the bytes at some positions as a column, without copying them."""
         # Twelve bytes fit into the view itself; a longer view has the first four and a reference.
         inside = _mask_lowest(self.words(at + 4, "<u8"), sizes - 4)
@@ -195,7 +199,7 @@ class ByteCursor:
         return pl.Series(pa.Array.from_buffers(pa.binary_view(), len(at), buffers))
 
 
-def unzigzag(word: Positions) -> Positions:
+def unzigzag(word: NumberArray) -> NumberArray:
     """Decode numbers whose lowest bit is the sign.
 
     Example:
@@ -205,7 +209,9 @@ def unzigzag(word: Positions) -> Positions:
     return ((word >> _ONE) ^ -(word & _ONE)).view(np.int64)
 
 
-def replace_nulls(values: Sequence[bytes | None]) -> tuple[Sequence[bytes] | ByteValues, Positions]:
+def replace_nulls(
+    values: Sequence[bytes | None],
+) -> tuple[Sequence[bytes] | ByteValues, NumberArray]:
     """Return payloads with empty bytes in place of nulls, and which are null."""
     if isinstance(values, ByteValues):
         return values, values.nulls
@@ -218,7 +224,7 @@ def replace_nulls(values: Sequence[bytes | None]) -> tuple[Sequence[bytes] | Byt
 
 def decode_in_batches(
     messages: Sequence[bytes] | ByteValues,
-    bad: Positions,
+    bad: NumberArray,
     columns: dict[str, pl.DataType],
     read: Callable[[ByteCursor], pl.DataFrame],
     read_one: Callable[[bytes], list[Any]],
@@ -226,13 +232,8 @@ def decode_in_batches(
 ) -> Decoded:
     """Decode messages into a frame, and mark the malformed ones; see ``Payloads.decode``.
 
-    Args:
-        messages: Messages to decode.
-        bad: Which of them are malformed already.
-        columns: Names and types of the columns.
-        read: Decodes many messages at once.
-        read_one: Decodes one message into a list of values, with times as numbers.
-        skip: Number of bytes to skip at the start of each message.
+    ``bad`` are malformed already. ``read`` decodes many messages at once, ``read_one`` a single one
+    into values, with times as numbers. ``skip`` bytes precede each message.
     """
     frames, wrong = [pl.DataFrame(schema=columns)], [pl.Series([], dtype=pl.Boolean)]
     faults = [no_faults(0)]
@@ -264,7 +265,7 @@ def _decode_one_by_one(
     columns: dict[str, pl.DataType],
     read_one: Callable[[bytes], list[Any]],
     rows: Sequence[int],
-    faulty: Positions,
+    faulty: NumberArray,
 ) -> pl.DataFrame:
     """Decode messages one by one into columns, and note in ``faulty`` which are malformed."""
     values: list[list[Any]] = []
@@ -304,7 +305,7 @@ def _scalar_type(dtype: Any) -> Any:
     return pl.Int64() if isinstance(dtype, (pl.Datetime, pl.Duration)) else dtype
 
 
-def _split_ranges(sizes: Positions) -> Iterator[tuple[int, int]]:
+def _split_ranges(sizes: NumberArray) -> Iterator[tuple[int, int]]:
     """Yield the ranges of messages that are read at once; a large message may be alone."""
     behind = np.cumsum(sizes)
     first = 0
@@ -316,7 +317,7 @@ def _split_ranges(sizes: Positions) -> Iterator[tuple[int, int]]:
         first = end
 
 
-def _mask_lowest(words: Positions, count: Positions) -> Positions:
+def _mask_lowest(words: NumberArray, count: NumberArray) -> NumberArray:
     """Return the lowest bytes of each word, with the others set to zero."""
     shift = (64 - 8 * np.clip(count, 1, 8)).astype(np.uint64)
     return np.where(count > 0, words & (_ALL >> shift), np.uint64(0))

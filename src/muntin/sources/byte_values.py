@@ -77,9 +77,7 @@ class ByteValues(Sequence[bytes | None]):
     def as_lines(self) -> Bytes | None:
         """Copy the values as lines, with blanks between them, in the form of the buffer.
 
-        Returns:
-            The lines; ``None`` if a value is null, empty or holds a line feed itself, or if the
-            values don't follow each other closely.
+        ``None`` if a value is null, empty or holds a line feed itself, or if they lie far apart.
         """
         if not len(self) or self.sizes.min() <= 0:
             return None

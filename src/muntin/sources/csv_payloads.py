@@ -30,7 +30,6 @@ class CsvPayloads:
 
     Attributes:
         columns: Names and types of the columns, in the order of the fields.
-        zone: Time zone of times that have none.
     """
 
     columns: dict[str, pl.DataType]

@@ -34,19 +34,7 @@ _HINT = "write names and types, as in 'id long, at timestamp'"
 
 
 def parse_columns(text: str, option: str = "columns") -> dict[str, pl.DataType]:
-    """Return the names and types of columns.
-
-    Args:
-        text: Columns with Spark's names of types.
-        option: Name of the option, for errors.
-
-    Raises:
-        OptionError: When the text can't be parsed.
-
-    Example:
-        >>> parse_columns("id long, tags array<string>")
-        {'id': Int64, 'tags': List(String)}
-    """
+    """Return the names and types of columns, written with Spark's names of types."""
     parser = _Parser(text, option)
     columns = parser.fields(end="")
     if not columns:
@@ -155,18 +143,7 @@ class _Parser:
 
 
 def plain_columns(columns: str | Mapping[str, pl.DataType | str]) -> dict[str, pl.DataType]:
-    """Return the columns that a user passes as text, or as names with types of either form.
-
-    Args:
-        columns: The text, or the types by name: of Polars, or as text.
-
-    Raises:
-        OptionError: When a type can't be read.
-
-    Example:
-        >>> plain_columns({"id": "long", "tags": pl.List(pl.String)})
-        {'id': Int64, 'tags': List(String)}
-    """
+    """Return the columns that a user passes as text, or as Polars' or textual types by name."""
     if isinstance(columns, str):
         return parse_columns(columns)
     plain = {}
@@ -182,11 +159,7 @@ def plain_columns(columns: str | Mapping[str, pl.DataType | str]) -> dict[str, p
 
 
 def parse_type(text: str, option: str = "columns") -> pl.DataType:
-    """Return the type that a text such as ``array<string>`` names.
-
-    Raises:
-        OptionError: When the text can't be parsed.
-    """
+    """Return the type that a text such as ``array<string>`` names, or refuse it."""
     parser = _Parser(text, option)
     kind = parser.type()
     parser.end()

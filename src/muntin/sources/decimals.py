@@ -16,12 +16,9 @@ _EXACT = Context(prec=500, rounding=ROUND_HALF_UP)
 
 
 def convert_plain_decimals(texts: pl.Series, dtype: pl.Decimal) -> tuple[pl.Series, pl.Series]:
-    """Convert texts of short numbers without exponents, for all rows at once.
+    """Convert texts of short numbers without exponents, and mark rows with another text.
 
     A number qualifies if it has at most 15 digits, and no more decimal places than its type.
-
-    Returns:
-        The decimals, and which rows have another text and so are null.
     """
     places = rf"(\.[0-9]{{1,{dtype.scale}}})?" if dtype.scale else ""
     is_plain = texts.str.contains(rf"^-?[0-9]{{1,{_SAFE_DIGITS}}}{places}$")

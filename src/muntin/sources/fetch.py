@@ -17,8 +17,12 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from muntin.model.references import resolve_all
-from muntin.sources.connection_pool import ConnectionPool
-from muntin.sources.kafka_connection import Connection, ConnectionSettings, FetchError
+from muntin.sources.kafka_connection import (
+    Connection,
+    ConnectionPool,
+    ConnectionSettings,
+    FetchError,
+)
 from muntin.sources.kafka_consumer import PartitionName
 from muntin.sources.record_batches import (
     Aborted,
@@ -45,10 +49,6 @@ class FetchProgress:
     """The progress of fetching one range.
 
     Attributes:
-        topic: Topic of the range.
-        partition: Partition of the range.
-        start: Next offset to fetch.
-        end: Offset after the last one of the range.
         batches: Fetched batches that weren't taken yet, without control batches.
         wanted: Number of bytes to ask for.
     """
@@ -116,11 +116,7 @@ class Fetcher:
         self._addresses: dict[int, tuple[str, int]] = {}
 
     def fetch(self, ranges: Sequence[FetchProgress]) -> None:
-        """Fetch a piece of each open range, and wait until there is something.
-
-        Raises:
-            FetchError: When a range can't be fetched directly.
-        """
+        """Fetch a piece of each open range, and wait for some, or raise ``FetchError``."""
         by_leader: dict[int, list[FetchProgress]] = {}
         for one in ranges:
             if one.is_open:

@@ -44,8 +44,6 @@ class ListedFile(NamedTuple):
 
     Attributes:
         time: Time of its last modification, in nanoseconds.
-        path: Path of the file.
-        size: Size in bytes.
     """
 
     time: int
@@ -62,13 +60,12 @@ class FileSource:
     files_per_batch: int | None = None
     bad_files: BadFiles = "fail"
     bytes_per_batch: int | None = None
-    ordered = True
 
     def __repr__(self) -> str:
         return f"files({self.pattern!r})"
 
     @property
-    def malformed(self) -> str | None:
+    def malformed_column(self) -> str | None:
         """The column with the bytes of unreadable records; ``None`` for Parquet."""
         return None if self.format.form == "parquet" else MALFORMED_COLUMN
 
@@ -86,7 +83,7 @@ class FileSource:
                 hint = "give the columns: columns='id long, at timestamp'"
                 raise OptionError("path", self.pattern, "matches no file to infer from", hint)
             columns = self.format.infer(Path(listing[0].path))
-        own = {} if self.malformed is None else MALFORMED_COLUMNS
+        own = {} if self.malformed_column is None else MALFORMED_COLUMNS
         for name in own:
             if name in columns:
                 hint = "give the column another name"

@@ -18,7 +18,6 @@ class Flags:
     """Adds the columns by which messages are judged.
 
     Attributes:
-        time: Event-time column, if there is one.
         clock: Arrival-time column, if messages carry their own clock.
         max_ahead: How far ahead of the clock a time may be, in microseconds.
         stamped: Whether messages carry the batch's wall clock.

@@ -17,14 +17,7 @@ _ROW = "row"
 
 
 class FrameSource:
-    """The rows of a frame, in their order.
-
-    Args:
-        rows: Rows of the frame, which may have the column `GARBLED`.
-        origin: Library of the original frame: `polars`, `pandas` or `arrow`.
-    """
-
-    ordered = True
+    """The rows of a frame of ``polars``, ``pandas`` or ``arrow``, in their order."""
 
     def __init__(self, rows: pl.DataFrame, origin: str = "polars") -> None:
         self.rows = rows
@@ -87,11 +80,7 @@ class FrameReader:
 
 
 def frame_source(frame: object) -> FrameSource | None:
-    """Return the source of a Polars, pandas or Arrow frame; `None` for anything else.
-
-    Raises:
-        OptionError: When its columns have types that can't be read.
-    """
+    """Return the source of a Polars, pandas or Arrow frame; `None` for anything else."""
     home = type(frame).__module__.partition(".")[0]
     try:
         if isinstance(frame, pl.DataFrame):

@@ -74,7 +74,6 @@ class NestedJsonPayloads:
 
     Attributes:
         columns: Names and types of the columns to return; other members are skipped.
-        zone: Time zone of times that have none.
     """
 
     columns: dict[str, pl.DataType]
@@ -106,9 +105,8 @@ class NestedJsonPayloads:
     ) -> tuple[list[pl.Series], pl.Series, Faults, Mask] | None:
         """Read payloads in one call, if Polars can read all columns.
 
-        Returns:
-            The columns; which messages are malformed, and by which column; and which messages have
-            to be read one by one.
+        The result is the columns, the malformed messages and their columns, and the messages that
+        have to be read one by one.
         """
         plain = {name: dtype for name, dtype in self.columns.items() if is_readable(dtype)}
         nested = {name: dtype for name, dtype in self.columns.items() if name not in plain}
@@ -165,11 +163,10 @@ class NestedJsonPayloads:
 def _read_leniently(
     values: Sequence[bytes | None], bad: pl.Series, schema: pl.Schema
 ) -> tuple[pl.DataFrame, Mask] | None:
-    """Read the messages that aren't malformed.
+    """Read the messages that aren't malformed, and mark those to be read one by one.
 
-    Returns:
-        The columns, and the messages that may have a member of another type, which is null
-        somewhere, or half a surrogate pair; ``None`` if the messages can't be read.
+    These may have a member of another type, which is null, or half a surrogate pair. ``None`` if
+    the messages can't be read.
     """
     rows = np.flatnonzero(~bad.to_numpy())
     lines = [value for value in map(values.__getitem__, rows.tolist()) if value is not None]

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from muntin.engine.session_zone import SessionZone
+from muntin.engine.utf8 import Mask
 from muntin.sources.decimals import convert_plain_decimals
 from muntin.sources.lists import items_of, list_of
 from muntin.sources.text_values import REAL, WHOLE, convert_texts
 
-Mask = NDArray[np.bool_]
 # The text of a member that may be a number, array or object, which Polars formats in its own way.
 # A short whole number has one form, with or without quotes.
 _MAYBE_NO_TEXT = r"^(\[|\{|-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$)"
@@ -50,11 +49,7 @@ def instance_of(dtype: Any) -> pl.DataType:
 
 
 def fit_column(column: pl.Series, dtype: Any, zone: SessionZone) -> tuple[pl.Series, Mask]:
-    """Convert a column as Polars reads it to its type.
-
-    Returns:
-        The column, and the rows that have to be read one by one.
-    """
+    """Convert a column as Polars reads it to its type, and mark rows to be read one by one."""
     dtype = instance_of(dtype)
     if isinstance(dtype, pl.Struct):
         unsure = np.zeros(len(column), bool)

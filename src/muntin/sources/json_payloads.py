@@ -34,7 +34,6 @@ class JsonPayloads:
 
     Attributes:
         columns: Names and types of the columns to return; other members are skipped.
-        zone: Time zone of times that have none.
     """
 
     columns: dict[str, pl.DataType]
@@ -72,9 +71,8 @@ def read_strictly(
 ) -> tuple[pl.DataFrame | None, list[bytes], NDArray[np.int64]]:
     """Read the values that aren't null or empty, in types that Polars reads.
 
-    Returns:
-        A row per value, or ``None`` if one of them can't be read; the values, unless they were read
-        in place; and their positions.
+    The result is a row per value, or ``None`` if one can't be read; the values, unless they were
+    read in place; and their positions.
     """
     frame, rows = _read_in_place(values, schema), np.arange(len(values))
     if frame is not None:
@@ -104,11 +102,7 @@ def _read_in_place(values: Sequence[bytes | None], schema: pl.Schema) -> pl.Data
 def _read_each(
     lines: list[bytes], schema: pl.Schema
 ) -> tuple[pl.DataFrame, NDArray[np.int64], Faults]:
-    """Read lines, some of which may be broken or have values that aren't of their column's type.
-
-    Returns:
-        The valid lines, in their order, and their positions; and the faults of all lines.
-    """
+    """Return the valid rows of lines, their positions, and the faults of all lines."""
     rows = find_objects(_decode_lines(lines)).arg_true().to_numpy().astype(np.int64)
     objects = [lines[row] for row in rows.tolist()] if len(rows) < len(lines) else lines
     frame, wrong = _read_values(objects, schema)
@@ -121,11 +115,7 @@ def _read_each(
 
 
 def _read_values(lines: list[bytes], schema: pl.Schema) -> tuple[pl.DataFrame, Faults]:
-    """Read objects, some of whose members may not be of their column's type.
-
-    Returns:
-        A row per line, and the column of such a member.
-    """
+    """Read a row per object, and the first column whose member isn't of its type."""
     frame = parse_lines(lines, schema, lenient=True)
     names = [name for name, dtype in schema.items() if dtype != pl.String]
     faults = no_faults(len(lines))
@@ -161,11 +151,7 @@ def _decode_lines(lines: list[bytes]) -> pl.Series:
 
 
 def parse_lines(lines: list[bytes], schema: pl.Schema, *, lenient: bool = False) -> pl.DataFrame:
-    """Read a row per line; where it is lenient, a value of another type becomes null.
-
-    Raises:
-        PolarsError: When a line can't be read.
-    """
+    """Read a row per line; where it is lenient, a value of another type becomes null."""
     joined = b"\n".join(lines)
     if joined.count(b"\n") >= len(lines):
         # A line ends at a line feed; between values, JSON also allows a carriage return.

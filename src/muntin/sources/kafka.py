@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -36,6 +36,57 @@ from muntin.sources.schema_registry import Registry
 from muntin.sources.source import MALFORMED_COLUMNS
 from muntin.sources.text_values import is_readable
 
+# The formats whose columns are described by a schema.
+DESCRIBED = ("avro", "protobuf")
+
+
+@dataclass(frozen=True, eq=False)
+class InColumns:
+    """A boolean that is true if topics are read in columns, with the reason if they aren't.
+
+    Attributes:
+        reason: Reason why they aren't; empty if they are.
+    """
+
+    reason: str
+
+    def __bool__(self) -> bool:
+        return not self.reason
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self) == other
+
+    def __hash__(self) -> int:
+        return hash(bool(self))
+
+    def __repr__(self) -> str:
+        return f"False: {self.reason}" if self.reason else "True"
+
+
+def refuse_schema(
+    form: str, schema: Any, registry: str | None, topics: Sequence[str], reader: str | None
+) -> None:
+    """Refuse options of formats that don't fit together."""
+    # A registry has Avro's schemas in a usable form; its schemas of Protobuf need a compiler.
+    needed = form in DESCRIBED and not (form == "avro" and registry is not None)
+    if (needed and schema is None) or (form not in DESCRIBED and schema is not None):
+        hint = "give both, or neither: schema='{\"type\": \"record\", …}', format='avro'"
+        if form == "protobuf":
+            hint = "give a generated class, or a file and a message: 'orders.desc#shop.Order'"
+        raise OptionError("schema", schema, f"doesn't fit format={form!r}", hint)
+    if reader == "spark" and (form == "protobuf" or registry is not None):
+        what = "a registry" if registry is not None else "format='protobuf'"
+        hint = "leave reader='spark' out: only the workers read that"
+        raise OptionError("reader", reader, f"doesn't fit {what}", hint)
+    if registry is None:
+        return
+    if form not in DESCRIBED:
+        raise OptionError("registry", "…", f"doesn't fit format={form!r}", "add format='avro'")
+    if schema is None and len(topics) > 1:
+        hint = "give the one to read by, or read each topic by itself: schema='{…}'"
+        raise OptionError("schema", schema, "isn't clear for several topics", hint)
+
+
 PayloadFormat = Literal["json", "csv", "avro", "protobuf"]
 Reader = Literal["spark", "columns"]
 PayloadColumns = str | Mapping[str, pl.DataType | str]
@@ -56,22 +107,16 @@ class KafkaTopics:
     It is a `Source` of the local host. Spark reads the same description.
 
     Attributes:
-        servers: `host:port`, several with commas.
-        topics: Names of the topics.
         columns: Names and types of a payload; `None` for bytes, or if a schema has them.
         form: Format of payloads.
         reader_schema: Avro schema to read by, if there is one.
         starting: Position where a new query begins.
-        headers: Whether the column `headers` is read.
         per_batch: Maximum of messages in a batch.
         bytes_per_batch: Approximate maximum of bytes in a batch; `None` for the host's default.
         reader: Reader that the user requested, if any.
-        registry: Schema registry, if there is one.
-        message: Protobuf message, if payloads are in Protobuf.
         options: Further options of Kafka's clients or of Spark's connector.
         patience: How long brokers may be away, in seconds.
         group: Consumer group to which offsets are committed.
-        ordered: Messages of several partitions have no order among each other.
     """
 
     servers: str
@@ -89,7 +134,6 @@ class KafkaTopics:
     patience: float = PATIENCE
     group: str | None = None
     bytes_per_batch: int | None = None
-    ordered: ClassVar[bool] = False
     has_partitions: ClassVar[bool] = True
 
     def find_obstacle(self) -> str | None:
@@ -177,9 +221,9 @@ class KafkaTopics:
         return self._local.schema
 
     @property
-    def malformed(self) -> str | None:
+    def malformed_column(self) -> str | None:
         """The column of payloads that can't be decoded, if payloads are decoded."""
-        return self._local.malformed
+        return self._local.malformed_column
 
     def open(self) -> KafkaSourceReader:
         """Connect to the brokers, for a query in this process.

@@ -44,11 +44,9 @@ class Topics:
     """The topics to read, and the options of reading them.
 
     Attributes:
-        names: Names of the topics.
         starting: ``earliest``, ``latest``, ``group``, a time in milliseconds since the epoch, or
             offsets by topic and partition.
         per_batch: Approximate messages per batch; ``None`` for all that exist.
-        client: Settings of librdkafka.
         lossy: Whether to continue if messages were deleted before they were read.
         patience: How long brokers may be away, in seconds.
         group: The consumer group to which offsets are committed, if any.
@@ -101,11 +99,7 @@ class Broker:
         return AdminClient(self._settings)
 
     def describe(self) -> Described:
-        """Return the partitions and ids of the topics.
-
-        Raises:
-            SourceError: When a topic has never existed, or the brokers don't answer.
-        """
+        """Return the partitions and ids of the topics, which must exist."""
         if not self._is_reachable:
             refuse_unreachable(self.servers)
             self._is_reachable = True
@@ -127,15 +121,10 @@ class Broker:
         self._known_topics.update(names)
 
     def offsets(self, which: int, partitions: Mapping[str, Iterable[int]]) -> Offsets:
-        """Return offsets of each partition: the earliest, the latest, or that of a time.
+        """Return the earliest (-2) or latest (-1) offset of each partition, or that of a time.
 
-        Args:
-            which: -2 (earliest), -1 (latest), or milliseconds since the epoch: the first message
-                that isn't older, or the end if all are.
-            partitions: Numbers of the topics' partitions.
-
-        Raises:
-            SourceError: When the brokers don't answer.
+        A time is in milliseconds since the epoch. Its offset is that of the first message that
+        isn't older, or the end if all are.
         """
         return self._run(lambda: self._list_offsets(which, partitions))
 
@@ -182,11 +171,7 @@ class Broker:
                          self.topics.group, error.args[0].str())  # fmt: skip
 
     def describe_now(self, topics: Collection[str]) -> Described:
-        """Return the partitions and ids of those topics that exist, without a retry.
-
-        Raises:
-            AwayError: When the brokers don't answer.
-        """
+        """Return the partitions and ids of those topics that exist, without a retry."""
         return self._describe(topics)
 
     def ids(self, topics: Collection[str]) -> TopicIds:
@@ -330,11 +315,7 @@ class Broker:
 
 
 def refuse_unreachable(servers: str) -> None:
-    """Raise when none of the servers takes a connection within five seconds.
-
-    Raises:
-        SourceError: With the failure of each server.
-    """
+    """Raise when none of the servers takes a connection within five seconds."""
     deadline = time.monotonic() + _CONNECTING
     pause = 0.1
     while True:

@@ -27,11 +27,7 @@ _TRUTH = {"true": True, "false": False}
 
 
 def of_connector(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options for Spark's connector, whose options of clients begin with ``kafka.``.
-
-    Raises:
-        OptionError: When an option is unknown, or is an argument of ``kafka``.
-    """
+    """Return options for Spark's connector, whose client options begin with ``kafka.``."""
     named = {}
     check_options(options)
     options = _resolve_plain_options(options)
@@ -52,13 +48,8 @@ def of_librdkafka(
 ) -> tuple[dict[str, str], bool]:
     """Return the settings of librdkafka, and whether to continue if unread messages were deleted.
 
-    Args:
-        servers: ``host:port``, several with commas.
-        options: Options of the user; names with a dot are the client's, with or without ``kafka.``.
-        instead: What else can be done about an option of Spark's connector.
-
-    Raises:
-        OptionError: When an option isn't librdkafka's.
+    Options with a dot are the client's, with or without ``kafka.``. An option that isn't
+    librdkafka's is refused; ``instead`` says what else can be done about Spark's.
     """
     settings = {"bootstrap.servers": servers}
     check_options(options)
@@ -123,12 +114,7 @@ def needs_java(options: Mapping[str, str]) -> str | None:
 
 
 def refuse_librdkafkas(options: Mapping[str, str], reason: str) -> None:
-    """Refuse options of librdkafka, which Spark's connector would ignore.
-
-    Args:
-        options: Options of the user.
-        reason: Reason why Spark's connector reads the topic.
-    """
+    """Refuse options of librdkafka, which Spark's connector, used for a reason, would ignore."""
     for name in options:
         plain = name.removeprefix("kafka.")
         if "." in plain and name not in PLANNING and not is_javas(plain):
@@ -167,11 +153,7 @@ def refuse_idle_credentials(options: Mapping[str, str]) -> None:
 
 
 def _resolve_plain_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options whose references are replaced, except those of secrets.
-
-    Raises:
-        OptionError: When an option is given twice, by two names.
-    """
+    """Return options whose references are replaced, except those of secrets."""
     names: dict[str, str] = {}
     for name in options:
         plain = name.removeprefix("kafka.").replace("sasl.mechanisms", "sasl.mechanism")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -17,9 +19,8 @@ from muntin.sources.byte_values import ByteValues, binary_column, join_values
 from muntin.sources.flags import Flags
 from muntin.sources.kafka_broker import PATIENCE
 from muntin.sources.kafka_consumer import MOST_MESSAGES, Columns, Range, Watch
-from muntin.sources.kafka_reading import read
+from muntin.sources.kafka_reading import MESSAGES_AT_ONCE, read
 from muntin.sources.payloads import Payloads, describe_faults
-from muntin.sources.read_ahead import read_ahead
 from muntin.sources.source import (
     MALFORMED_COLUMN,
     MALFORMED_COLUMNS,
@@ -28,6 +29,8 @@ from muntin.sources.source import (
 
 # Kafka's own columns, besides those of the payload.
 KAFKA_COLUMNS = ("key", "topic", "partition", "offset", "timestamp", "headers")
+Item = TypeVar("Item")
+_END: Any = object()
 # The columns that differ by message, with the names of confluent_kafka's methods.
 _FIELDS = {
     "key": "key",
@@ -44,10 +47,8 @@ class KafkaReader:
     """Reads ranges as columns.
 
     Attributes:
-        client: Settings of librdkafka.
         payload: Decoder of payloads; ``None`` if they stay bytes.
         wanted: Columns to return in this order, with the types that Spark has.
-        flags: Adds the columns by which messages are judged.
         lossy: Whether to continue if messages were deleted before they were read.
         malformed_flag: Name of a boolean column that marks malformed messages, if one is wanted.
         has_partition_names: Whether messages carry the name of their partition.
@@ -81,10 +82,19 @@ class KafkaReader:
         if sum(one.size for one in ranges) <= MOST_MESSAGES:
             # They make a single frame, unless they are large, and a thread would only add latency.
             return map(self.frame, messages)
-        return read_ahead(map(self.frame, read_ahead(messages)))
+        return ReadAhead(self._frames(ReadAhead(messages)))
+
+    def _frames(self, messages: ReadAhead[list[Columns]]) -> Iterator[pl.DataFrame]:
+        with closing(messages):
+            yield from map(self.frame, messages)
 
     def frame(self, parts: Sequence[Columns]) -> pl.DataFrame:
         """Return messages as columns, partition by partition."""
+        frames = [self._decode(some) for some in _group(parts)]
+        # Only some of them may have garbled keys.
+        return frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal")
+
+    def _decode(self, parts: Sequence[Columns]) -> pl.DataFrame:
         lists = {name: _join_field(parts, name) for name in self.fields}
         values = lists.get("value", [])
         columns: dict[str, pl.Series] = {}
@@ -117,6 +127,16 @@ class KafkaReader:
             )
         frame = pl.DataFrame([column.alias(name) for name, column in columns.items()])
         return mark_garbled(frame, garbled)
+
+
+def _group(parts: Sequence[Columns]) -> list[list[Columns]]:
+    """Group messages that are decoded at once, in their order; many are alone."""
+    groups: list[list[Columns]] = [[]]
+    for part in parts:
+        if groups[-1] and sum(p.count for p in groups[-1]) + part.count > MESSAGES_AT_ONCE:
+            groups.append([])
+        groups[-1].append(part)
+    return groups
 
 
 def refuse_malformed(names: Collection[str]) -> None:
@@ -176,3 +196,39 @@ def _own_column(
         return pl.Series(both[:, 0] - 1)
     headers = [[{"key": k, "value": v} for k, v in some or ()] or None for some in values]
     return pl.Series(headers, dtype=pl.List(pl.Struct({"key": pl.String, "value": pl.Binary})))
+
+
+class ReadAhead(Iterator[Item]):
+    """Computes each item of an iterator while the item before it is in use, the first one at once.
+
+    Fetching, decoding and combining messages take similar times, and most of each is spent outside
+    of Python's interpreter lock, so that they run on several cores. At most one item waits. An
+    error is raised where the item would come.
+
+    Args:
+        items: The items, which are closed when the caller stops early.
+    """
+
+    def __init__(self, items: Iterator[Item]) -> None:
+        self._items = items
+        self._pool = ThreadPoolExecutor(1, "muntin-read-ahead")
+        self._future = self._pool.submit(next, items, _END)
+
+    def __next__(self) -> Item:
+        try:
+            item = self._future.result()
+        except BaseException:
+            self.close()
+            raise
+        if item is _END:
+            self.close()
+            raise StopIteration
+        self._future = self._pool.submit(next, self._items, _END)
+        return item
+
+    def close(self) -> None:
+        """Wait for the item that is computed, and close the items."""
+        self._future.cancel()
+        self._pool.shutdown()
+        if close := getattr(self._items, "close", None):
+            close()

@@ -10,8 +10,11 @@ import os
 import socket
 import ssl
 import struct
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 _TIMEOUT = 30.0
 # The size limit of an answer, in bytes. Servers of other protocols seem to announce gigabytes.
@@ -44,21 +47,13 @@ class FetchError(Exception):
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """The security settings of connections to brokers.
-
-    Attributes:
-        of_admin: Settings of librdkafka for an admin client.
-    """
+    """The security settings of connections; ``of_admin`` is for librdkafka's admin client."""
 
     of_admin: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def of(cls, client: Mapping[str, str]) -> ConnectionSettings:
-        """Take settings of librdkafka.
-
-        Raises:
-            FetchError: When a setting isn't supported here.
-        """
+        """Take settings of librdkafka, or raise ``FetchError`` for an unsupported one."""
         unknown = [n for n in client if n not in _SUPPORTED and not n.startswith(_IRRELEVANT)]
         if unknown:
             raise FetchError(f"{unknown[0]!r} is followed by librdkafka only")
@@ -123,11 +118,7 @@ class Connection:
             raise
 
     def require(self, request: int, version: int) -> None:
-        """Check that the broker takes a version of a request.
-
-        Raises:
-            FetchError: When the broker doesn't.
-        """
+        """Check that the broker takes a version of a request, or raise ``FetchError``."""
         lowest, highest = self._versions.get(request, (0, -1))
         if not lowest <= version <= highest:
             raise FetchError(f"the broker takes no request {request} of version {version}")
@@ -211,3 +202,28 @@ class Connection:
         server = hmac.digest(hmac.digest(salted, b"Server Key", digest), message, digest)
         if not hmac.compare_digest(answer, b"v=" + base64.b64encode(server)):
             raise FetchError("the broker doesn't know the password")
+
+
+Connected = TypeVar("Connected")
+
+
+class ConnectionPool(Generic[Connected]):
+    """Connections by the name of where they lead; those that were returned are lent again."""
+
+    def __init__(self) -> None:
+        self.idle: dict[str, list[Connected]] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def lend(self, name: str, connect: Callable[[], Connected]) -> Iterator[Connected]:
+        """Lend a connection; ``connect`` creates one if all others are in use."""
+        with self._lock:
+            idle = self.idle.setdefault(name, [])
+            connection = idle.pop() if idle else None
+        if connection is None:
+            connection = connect()
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                idle.append(connection)

@@ -20,7 +20,7 @@ import numpy as np
 
 from muntin.model.errors import SourceError
 from muntin.model.references import resolve_all
-from muntin.sources.connection_pool import ConnectionPool
+from muntin.sources.kafka_connection import ConnectionPool
 
 _AT_ONCE, _WAIT = 2_000, 0.02
 # The approximate limits of a frame, in messages and bytes. Shorter ranges are read together.
@@ -78,10 +78,7 @@ class Columns:
     """Messages of one partition, as a list for each of their fields.
 
     Attributes:
-        topic: The topic.
-        partition: The partition.
         lists: Values of each field, by the name of its confluent_kafka method.
-        count: Number of messages.
         size: Bytes of their keys and payloads, if these are among the fields.
     """
 
@@ -202,7 +199,7 @@ class _Reading:
                     if self.watch is not None:
                         self.watch.note_messages()
                 else:
-                    self._wait(time.monotonic() - last_message_at)
+                    self._check_silence(time.monotonic() - last_message_at)
                 if only_partition is not None and self.columns[only_partition].is_full:
                     full, self.columns[only_partition] = (
                         self.columns[only_partition],
@@ -214,7 +211,7 @@ class _Reading:
         if rest := [columns for columns in self.columns.values() if columns.count]:
             yield rest
 
-    def _wait(self, seconds: float) -> None:
+    def _check_silence(self, seconds: float) -> None:
         """Raise if no message has come for too long, or if none will come."""
         if self.watch is not None:
             self.watch.note_silence(seconds)

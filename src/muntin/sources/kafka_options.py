@@ -152,22 +152,7 @@ def is_known(name: str) -> bool:
 
 
 def refuse_unknown_name(option: str, name: str, more: Collection[str] = ()) -> None:
-    """Refuse an option that neither Spark's connector nor a client of Kafka has.
-
-    Args:
-        option: Argument that contains the name, for the error.
-        name: Name to check.
-        more: Further valid names.
-
-    Raises:
-        OptionError: With the nearest valid name.
-
-    Example:
-        >>> refuse_unknown_name("options", "security_protocol")
-        Traceback (most recent call last):
-        muntin.model.errors.OptionError: options='security_protocol' isn't an option of Kafka's \
-clients or of Spark's connector; did you mean 'security.protocol'?
-    """
+    """Refuse an option that no client has and ``more`` doesn't list; name the nearest one."""
     plain = name.removeprefix("kafka.")
     if name in more or is_known(plain) or is_known(name):
         return

@@ -46,15 +46,10 @@ def limit_batch(start: Offsets, newest: Offsets, limit: int) -> Offsets:
 
 
 def ranges_of(start: Offsets, end: Offsets, *, lossy: bool = False) -> list[Range]:
-    """Return the ranges between two offsets.
+    """Return the ranges between the first offsets and those after the last messages.
 
-    Args:
-        start: First offsets; a partition without one begins with its first message.
-        end: Offsets after the last messages.
-        lossy: Whether to ignore a partition that is gone, or shorter than it was.
-
-    Raises:
-        SourceError: When a partition is gone, or ends before the offset that was read.
+    A partition without a start begins with its first message. One that is gone, or shorter than it
+    was, is an error unless ``lossy``.
     """
     ranges = []
     for topic in sorted(start.keys() | end.keys()):
@@ -76,14 +71,8 @@ def ranges_of(start: Offsets, end: Offsets, *, lossy: bool = False) -> list[Rang
 def refuse_recreated(was: TopicIds, now: TopicIds, ends: Offsets, present: Collection[str]) -> None:
     """Raise when a topic was deleted, or created again, since it was read.
 
-    Args:
-        was: Ids of the topics when they were read.
-        now: Ids of the topics now.
-        ends: Offsets up to which they were read.
-        present: Topics that exist.
-
-    Raises:
-        SourceError: With the topic, and the offset up to which each partition was read.
+    ``was`` and ``now`` are the topics' ids then and now, ``ends`` are offsets up to which they were
+    read, and ``present`` the topics that exist.
     """
     for topic, topic_id in was.items():
         if topic in present and now.get(topic, topic_id) == topic_id:
@@ -97,11 +86,7 @@ def refuse_recreated(was: TopicIds, now: TopicIds, ends: Offsets, present: Colle
 
 
 def refuse_expired(ranges: Sequence[Range], lows: Offsets) -> None:
-    """Raise when messages of a range were deleted.
-
-    Raises:
-        SourceError: With the topic, the partition and the offsets.
-    """
+    """Raise when messages of a range were deleted."""
     for one in ranges:
         low = lows.get(one.topic, {}).get(str(one.partition), one.start)
         if low > one.start:

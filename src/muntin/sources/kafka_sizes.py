@@ -29,23 +29,16 @@ _FAR_BELOW = 3
 
 
 class MessageSizes:
-    """Estimates the sizes of messages, and cuts ranges that have too many bytes.
-
-    Args:
-        client: Settings of librdkafka.
-    """
+    """Estimates the sizes of messages, and cuts ranges that have too many bytes."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
         self._client = client
         self._last_mean: float | None = None
 
     def limit(self, start: Offsets, ends: Offsets, most: int) -> Offsets:
-        """Return the ends of a batch of about ``most`` bytes, and at least one message.
+        """Return the ends of a batch of about ``most`` uncompressed bytes, at least one message.
 
-        Args:
-            start: First offsets of the batch.
-            ends: Offsets after the last messages that it may have.
-            most: The number of bytes, uncompressed.
+        ``start`` has its first offsets, ``ends`` the ones after the last that it may have.
         """
         for _ in range(_MOST_CUTS):
             ranges = ranges_of(start, ends, lossy=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,13 +40,11 @@ class KafkaSource:
     Attributes:
         topics: The topics, and where a new query begins.
         columns: Reads ranges, and decodes payloads.
-        ordered: Messages of several partitions have no order among each other.
         has_partitions: Each partition has a clock.
     """
 
     topics: Topics
     columns: KafkaReader = field(repr=False)
-    ordered: bool = False
     has_partitions: bool = True
 
     @property
@@ -54,7 +53,7 @@ class KafkaSource:
         return pl.Schema(self.columns.wanted)
 
     @property
-    def malformed(self) -> str | None:
+    def malformed_column(self) -> str | None:
         """The column of payloads that can't be decoded, if payloads are decoded."""
         return MALFORMED_COLUMN if self.columns.payload is not None else None
 
@@ -65,6 +64,28 @@ class KafkaSource:
             SourceError: When a topic doesn't exist, or the brokers don't answer.
         """
         return KafkaSourceReader(self)
+
+
+@dataclass(frozen=True)
+class BatchReading:
+    """A batch that is being read.
+
+    Attributes:
+        before: The offsets where it begins.
+        ends: The offsets where it ends.
+        frames: Its messages.
+        watch: Checks that its topics remain.
+    """
+
+    before: Offsets
+    ends: Offsets
+    frames: Iterator[pl.DataFrame]
+    watch: TopicWatch
+
+    def close(self) -> None:
+        """Stop reading."""
+        if close := getattr(self.frames, "close", None):
+            close()
 
 
 class KafkaSourceReader:
@@ -78,6 +99,8 @@ class KafkaSourceReader:
         self._sizes = MessageSizes(source.topics.client)
         self._first: Offsets | None = None
         self._last_start: SourceOffsets | None = None
+        self._most: int | None = None
+        self._next: BatchReading | None = None
 
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
         """Plan a batch up to the newest messages, or up to a number of messages or bytes."""
@@ -99,26 +122,54 @@ class KafkaSourceReader:
                 self._create_offsets(before, newest, described, start) if start is None else start
             )
             return Planned(nothing, has_new=False)
-        most = min(filter(None, (limit, topics.per_batch)), default=None)
-        ends = newest if most is None else limit_batch(before, newest, most)
-        ends = self._sizes.limit(before, ends, topics.bytes_per_batch or _BATCH_BYTES)
+        self._most = min(filter(None, (limit, topics.per_batch)), default=None)
+        if self._next is not None and self._next.before == before:
+            ends = self._next.ends
+        else:
+            ends = self._limit(before, newest)
         end = self._create_offsets(ends, newest, described, start)
         return Planned(end, has_new=True, caught_up=ends == newest)
 
+    def _limit(self, before: Offsets, newest: Offsets) -> Offsets:
+        """Return the ends of a batch that has at most the messages and bytes of one."""
+        ends = newest if self._most is None else limit_batch(before, newest, self._most)
+        return self._sizes.limit(before, ends, self._source.topics.bytes_per_batch or _BATCH_BYTES)
+
     def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
-        """Read the messages of a range, partition by partition in order."""
-        topics, columns = (
-            self._source.topics,
-            replace(self._source.columns, has_partition_names=True),
-        )
+        """Read the messages of a range, partition by partition in order.
+
+        When the source has messages for another batch, their reading begins before the caller has
+        computed this one.
+        """
         before: Offsets = dict(end["from"]) if start is None else ends_of(start)
-        ranges = ranges_of(before, ends_of(end), lossy=topics.lossy)
+        begun, self._next = self._next, None
+        if begun is not None and (begun.before, begun.ends) != (before, ends_of(end)):
+            begun.close()
+            begun = None
+        batch = begun or self._begin(before, ends_of(end), end)
+        with closing(batch):
+            for frame in batch.frames:
+                marks = [GARBLED] if GARBLED in frame.columns else []
+                yield frame.select(*self._source.schema.names(), PARTITION, *marks)
+            # A topic that was created again meanwhile may have returned its own messages.
+            batch.watch.refuse_other_topics()
+        self._begin_next(end)
+
+    def _begin(self, before: Offsets, ends: Offsets, end: SourceOffsets) -> BatchReading:
+        topics = self._source.topics
         watch = TopicWatch(topics.client, end.get("ids", {}), topics.patience)
-        for frame in columns.read(ranges, watch):
-            marks = [GARBLED] if GARBLED in frame.columns else []
-            yield frame.select(*self._source.schema.names(), PARTITION, *marks)
-        # A topic that was created again meanwhile may have returned its own messages.
-        watch.refuse_other_topics()
+        columns = replace(self._source.columns, has_partition_names=True)
+        ranges = ranges_of(before, ends, lossy=topics.lossy)
+        return BatchReading(before, ends, columns.read(ranges, watch), watch)
+
+    def _begin_next(self, end: SourceOffsets) -> None:
+        """Begin to read the next batch, if it is certain to be full."""
+        before, newest = ends_of(end), end.get("newest", {})
+        if before == newest:
+            return
+        ends = self._limit(before, newest)
+        if ends != newest:
+            self._next = self._begin(before, ends, end)
 
     def backlog(self, end: SourceOffsets) -> Mapping[str, bool]:
         """Return whether each partition had more than a batch reads; see `SourceReader`."""
@@ -129,7 +180,9 @@ class KafkaSourceReader:
         return lag_of(end)
 
     def close(self) -> None:
-        """Do nothing: connections are kept for the next query on the cluster."""
+        """Stop reading ahead; connections are kept for the next query on the cluster."""
+        if self._next is not None:
+            self._next.close()
 
     def _refresh_description(self, start: SourceOffsets | None) -> Described:
         if time.monotonic() > self._description_time + _DESCRIBING:

@@ -94,28 +94,9 @@ _OURS = (
 
 
 def reading_arguments(table: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """Return the arguments of ``kafka`` for the options of a declared table.
+    """Return the arguments of ``kafka`` for the options of a declared table, without ``connector``.
 
-    Args:
-        table: Name of the table, for errors.
-        options: Options of the table, without ``connector``.
-
-    Returns:
-        The arguments by name; ``options`` has those of Kafka's clients.
-
-    Raises:
-        OptionError: When an option or its value is unknown.
-
-    Example:
-        >>> reading_arguments(
-        ...     "t",
-        ...     {
-        ...         "topic": "a;b",
-        ...         "properties.bootstrap.servers": "h:1",
-        ...         "properties.security.protocol": "SSL",
-        ...     },
-        ... )
-        {'servers': 'h:1', 'topic': ['a', 'b'], 'options': {'kafka.security.protocol': 'SSL'}}
+    ``options`` among them has those of Kafka's clients.
     """
     remaining = dict(options)
     arguments = _translate_names(table, remaining, _READING)

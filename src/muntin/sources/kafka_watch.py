@@ -19,7 +19,6 @@ class TopicWatch:
     """Checks, in a worker, that topics are those that a batch was planned for.
 
     Args:
-        client: Settings of librdkafka.
         ids: The ids of the batch's topics, as far as the brokers gave them.
         patience: How long brokers may be away, seconds.
     """
@@ -39,11 +38,7 @@ class TopicWatch:
         self._broker.waiting.note_answer()
 
     def note_silence(self, seconds: float) -> None:
-        """Query the brokers about the topics, every few seconds of silence.
-
-        Raises:
-            SourceError: When a topic was deleted or created again.
-        """
+        """Query the brokers about the topics, every few seconds of silence."""
         if seconds < self._last_query + _SILENCE:
             return
         self._last_query = seconds
@@ -61,11 +56,7 @@ class TopicWatch:
         self._compare_ids(described.ids)
 
     def refuse_other_topics(self) -> None:
-        """Raise if a topic was created again: the messages read may be those of the new one.
-
-        Raises:
-            SourceError: With the topic.
-        """
+        """Raise if a topic was created again: the messages read may be those of the new one."""
         if self._ids:
             self._compare_ids(self._broker.ids(self._ids))
 

@@ -104,10 +104,4 @@ class Payloads(Protocol):
         """The format of a payload as a whole, for messages: ``a JSON object``."""
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
-        """Decode payloads into columns.
-
-        The result of a payload depends only on itself, not on the others in the same call.
-
-        Returns:
-            A row per payload; those of malformed payloads are null.
-        """
+        """Decode payloads into rows, each independent of the others; malformed ones are null."""

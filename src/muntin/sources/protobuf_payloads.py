@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from muntin.engine.utf8 import decode_with_escapes
-from muntin.sources.byte_cursor import ByteCursor, Positions, decode_in_batches, replace_nulls
+from muntin.sources.byte_cursor import ByteCursor, NumberArray, decode_in_batches, replace_nulls
 from muntin.sources.byte_values import ByteValues, binary_column
 from muntin.sources.lists import drop_repeated_keys, list_of
 from muntin.sources.payloads import HEAD, MOST_ITEMS, Decoded
@@ -43,8 +43,6 @@ class ProtobufPayloads:
     """Decodes messages of one type.
 
     Attributes:
-        message: Type of the messages.
-        columns: Names and types of the columns to return.
         registered: Whether each message has the prefix of a registry's serializers.
     """
 
@@ -99,7 +97,7 @@ def _read(cursor: ByteCursor, kind: ProtoType) -> pl.DataFrame:
 
 
 def _skip_unknown(
-    cursor: ByteCursor, active: Positions, tags: Positions, unknown: Positions
+    cursor: ByteCursor, active: NumberArray, tags: NumberArray, unknown: NumberArray
 ) -> None:
     """Skip unknown fields."""
     if not unknown.any():
@@ -130,7 +128,7 @@ class _SingleField:
         self._sized = wire_of(field.kind.kind) == SIZED
         self._raw = np.zeros((2 if self._sized else 1, len(cursor.at)), np.int64)
 
-    def take(self, rows: Positions, wire: int) -> None:
+    def take(self, rows: NumberArray, wire: int) -> None:
         """Read the next value of some messages; the last one counts."""
         if self.field.kind.kind == "message":
             # The parts of a split message may have different fields. No writer splits messages.
@@ -171,7 +169,7 @@ class _RepeatedField:
         self._owners = [np.zeros(0, np.int64)]
         self._parts = [np.zeros((2 if self._wire == SIZED else 1, 0), np.int64)]
 
-    def take(self, rows: Positions, wire: int) -> None:
+    def take(self, rows: NumberArray, wire: int) -> None:
         """Read the next value of some messages, or all values if they are packed."""
         cursor, kind = self._cursor, self.field.kind.kind
         if self._wire == SIZED:
@@ -206,13 +204,9 @@ def _resolve_choices(fields: Sequence[_SingleField]) -> None:
 
 
 def _convert_values(
-    cursor: ByteCursor, kind: ProtoType, raw: Positions
-) -> tuple[pl.Series, Positions, Positions]:
-    """Convert raw values to the type of their column.
-
-    Returns:
-        The values, which of them are invalid, and which belong to deferred messages.
-    """
+    cursor: ByteCursor, kind: ProtoType, raw: NumberArray
+) -> tuple[pl.Series, NumberArray, NumberArray]:
+    """Return raw values as their type's, which are invalid, and which are of deferred messages."""
     none = np.zeros(raw.shape[1], bool)
     if kind.kind == "enum":
         names = dict(kind.symbols)
@@ -235,7 +229,7 @@ def _convert_values(
     return texts, garbled.to_numpy(), none
 
 
-def _read_nested(cursor: ByteCursor, kind: ProtoType) -> tuple[pl.Series, Positions]:
+def _read_nested(cursor: ByteCursor, kind: ProtoType) -> tuple[pl.Series, NumberArray]:
     """Read nested messages, and convert those of Google's well-known types."""
     frame = _read(cursor, kind)
     wrong = cursor.wrong()
@@ -267,7 +261,7 @@ def _encode_indexes(indexes: Sequence[int]) -> bytes:
     return bytes(encoded)
 
 
-def _find_prefixed(messages: Sequence[bytes] | ByteValues, indexes: bytes) -> Positions:
+def _find_prefixed(messages: Sequence[bytes] | ByteValues, indexes: bytes) -> NumberArray:
     """Return which messages begin with the prefix of a registry's serializers."""
     payloads = binary_column(messages)
     begins = payloads.bin.head(1).eq_missing(pl.Series([b"\0"]))

@@ -24,11 +24,7 @@ _BIT32, _BIT64 = 2**32, 2**64
 
 
 def read_message(data: bytes, kind: ProtoType, skip: int = 0) -> list[Any]:
-    """Return the values of a message's fields, in the form in which columns store them.
-
-    Raises:
-        MalformedError: When the message is malformed.
-    """
+    """Return a message's values as columns store them, or raise ``MalformedError``."""
     if skip > len(data):
         raise MalformedError
     return list(_read_fields(data, skip, len(data), kind).values())

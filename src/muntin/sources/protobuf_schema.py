@@ -48,10 +48,7 @@ class ProtoField:
     """A field of a message.
 
     Attributes:
-        name: Name of the field.
         number: Number of the field in its tag.
-        kind: Type of a value.
-        column: Type of its column.
         repeated: Whether there may be any number of values.
         map: Whether the values are the entries of a map.
         present: Whether a missing value is null; otherwise a missing value is
@@ -79,8 +76,6 @@ class ProtoType:
 
     Attributes:
         kind: Kind in a descriptor, such as ``sint32`` or ``message``.
-        column: Type of its column.
-        fields: Fields of a message.
         symbols: Names of an enum, by their numbers.
         well_known: ``timestamp``, ``duration``, or ``value`` for a wrapper; empty for any other
             type.
@@ -98,8 +93,6 @@ class ProtoMessage:
     """A message, with its position in its file, which a registry's serializers write.
 
     Attributes:
-        name: Full name of the message.
-        kind: Type of the message.
         indexes: Its index in its file or outer message, after the indexes of the outer ones.
     """
 
@@ -173,11 +166,7 @@ def _indexes_of(descriptor: Any) -> tuple[int, ...]:
 def _message_type(
     descriptor: Any, containers: Sequence[str], fields_seen: Iterator[int]
 ) -> ProtoType | None:
-    """Return a message's type; ``None`` if it has no fields, or contains itself.
-
-    Raises:
-        UnreadableError: When it is nested too deep, or has too many fields.
-    """
+    """Return a message's type; ``None`` if it has no fields, or contains itself."""
     name = descriptor.full_name
     if name in containers:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from muntin.sources.byte_cursor import ByteCursor, Positions, unzigzag
+from muntin.sources.byte_cursor import ByteCursor, NumberArray, unzigzag
 
 # The wire types, which are the lowest bits of a tag.
 VARINT, EIGHT, SIZED, FOUR = 0, 1, 2, 5
@@ -27,25 +27,23 @@ def wire_of(kind: str) -> int:
     return SIZED if kind in _SIZED else VARINT
 
 
-def read_numbers(cursor: ByteCursor, rows: Positions, kind: str) -> Positions:
+def read_numbers(cursor: ByteCursor, rows: NumberArray, kind: str) -> NumberArray:
     """Read the next number of some messages; a float is returned as its bits."""
     if kind in _FORMS:
         return _read_fixed(cursor, cursor.move(rows, FIXED[wire_of(kind)]), kind)
     return _convert_varints(cursor.varint(rows), kind)
 
 
-def read_bytes(cursor: ByteCursor, rows: Positions) -> tuple[Positions, Positions]:
+def read_bytes(cursor: ByteCursor, rows: NumberArray) -> tuple[NumberArray, NumberArray]:
     """Read the size of some messages' next bytes; return their positions and sizes."""
     # A size that exceeds a signed number becomes negative, and is refused.
     return cursor.take(rows, cursor.varint(rows).view(np.int64))
 
 
-def read_packed(cursor: ByteCursor, rows: Positions, kind: str) -> tuple[Positions, Positions]:
-    """Read all numbers of some messages' packed fields.
-
-    Returns:
-        The message of each number, and the numbers, in order.
-    """
+def read_packed(
+    cursor: ByteCursor, rows: NumberArray, kind: str
+) -> tuple[NumberArray, NumberArray]:
+    """Return the messages and the numbers of some messages' packed fields, in order."""
     starts, sizes = read_bytes(cursor, rows)
     if kind in _FORMS:
         width = FIXED[wire_of(kind)]
@@ -74,7 +72,7 @@ def read_packed(cursor: ByteCursor, rows: Positions, kind: str) -> tuple[Positio
     return owners, _convert_varints(word, kind)
 
 
-def convert_numbers(raw: Positions, kind: str) -> tuple[pl.Series, Positions]:
+def convert_numbers(raw: NumberArray, kind: str) -> tuple[pl.Series, NumberArray]:
     """Convert raw numbers to their kind, and return which of them no column can hold."""
     wrong = raw < 0 if kind in _UNSIGNED else np.zeros(len(raw), bool)
     if kind == "double":
@@ -87,14 +85,14 @@ def convert_numbers(raw: Positions, kind: str) -> tuple[pl.Series, Positions]:
     return pl.Series(raw.astype(np.int32) if narrow else raw), wrong
 
 
-def _read_fixed(cursor: ByteCursor, at: Positions, kind: str) -> Positions:
+def _read_fixed(cursor: ByteCursor, at: NumberArray, kind: str) -> NumberArray:
     form = _FORMS[kind]
     if kind in ("double", "float"):
         form = form.replace("f", "i")
     return cursor.words(at, form).astype(np.int64)
 
 
-def _convert_varints(word: Positions, kind: str) -> Positions:
+def _convert_varints(word: NumberArray, kind: str) -> NumberArray:
     """Convert varints to their kind; bits beyond 32 are cut off, as in Protobuf."""
     if kind in ("int32", "enum"):
         return word.astype(np.uint32).view(np.int32).astype(np.int64)
@@ -107,7 +105,7 @@ def _convert_varints(word: Positions, kind: str) -> Positions:
     return (word != 0).astype(np.int64) if kind == "bool" else word.view(np.int64)
 
 
-def _spread_positions(starts: Positions, counts: Positions, width: int) -> Positions:
+def _spread_positions(starts: NumberArray, counts: NumberArray, width: int) -> NumberArray:
     """Return ``counts`` positions from each start on, ``width`` bytes apart.
 
     Example:

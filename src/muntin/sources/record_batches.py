@@ -44,14 +44,11 @@ class RecordBatch:
     """One batch.
 
     Attributes:
-        base: First offset of the batch.
         last: Last offset; records may have been removed.
-        count: Number of records.
         time: Timestamp that those of the records are relative to, in milliseconds.
         append_time: Timestamp of the broker for all records, if it sets them.
         producer: Producer of a transaction; otherwise ``None``.
         control: Whether it holds a transaction's marker instead of messages.
-        body: Decompressed records.
     """
 
     base: int
@@ -85,11 +82,8 @@ class Records:
     """Decoded records as columns.
 
     Attributes:
-        offsets: Offset of each record.
         timestamps: Timestamp of each in milliseconds; -1 for none.
         append_time: Whether the timestamp of each is the broker's.
-        keys: The keys.
-        values: The values.
         header_counts: How many headers each has.
         header_starts: Position of each record's headers in the buffer of the values.
     """
@@ -123,9 +117,7 @@ class Records:
 def split_batches(data: bytes) -> Iterator[RecordBatch]:
     """Split the bytes that a broker sent into batches; an incomplete last one is left out.
 
-    Raises:
-        DamagedBatchError: When a batch doesn't match its checksum, or can't be decompressed.
-        UnknownFormatError: When a batch has an older format, or an unknown codec.
+    Raises ``DamagedBatchError`` or ``UnknownFormatError`` (an older format, an unknown codec).
     """
     from google_crc32c import value as checksum
 
@@ -158,12 +150,7 @@ def split_batches(data: bytes) -> Iterator[RecordBatch]:
 def select_messages(
     batches: Sequence[RecordBatch], aborted: Sequence[Aborted] = ()
 ) -> list[RecordBatch]:
-    """Select the batches that hold messages.
-
-    Args:
-        batches: Batches of one partition, in order of their offsets.
-        aborted: The transactions that were aborted, to leave out their messages.
-    """
+    """Return the batches of a partition with messages, except those of aborted transactions."""
     begins = sorted(aborted, key=lambda one: one.first, reverse=True)
     open_producers: set[int | None] = set()
     messages = []
@@ -179,11 +166,7 @@ def select_messages(
 
 
 def read_records(batches: Sequence[RecordBatch]) -> Records:
-    """Read the records of batches.
-
-    Raises:
-        DamagedBatchError: When a batch doesn't have exactly the records that its header says.
-    """
+    """Read the records of batches, or raise ``DamagedBatchError``."""
     room = bytes(ROOM)
     data = np.frombuffer(bytearray().join([room, *(b.body for b in batches), room]), np.uint8)
     sizes = np.array([len(b.body) for b in batches], np.int64)

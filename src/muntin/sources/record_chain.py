@@ -26,16 +26,10 @@ class BrokenChainError(ValueError):
 
 
 def find_records(data: Bytes, begins: Integers, ends: Integers, counts: Integers) -> Integers:
-    """Find where each record begins, batch after batch.
+    """Return where each record begins, batch after batch, or raise ``BrokenChainError``.
 
-    Args:
-        data: Consecutive records of the batches, with a zero before and ten bytes after them.
-        begins: Positions where the batches' records begin.
-        ends: Positions where they end.
-        counts: Number of records of each batch.
-
-    Raises:
-        BrokenChainError: When a record doesn't end within its batch.
+    ``data`` has a zero before and ten bytes after the records of the batches, which begin at
+    ``begins``, end at ``ends`` and have ``counts`` records.
     """
     guess = _guess_records(data, begins, ends, counts)
     return _follow_records(data, begins, ends, counts) if guess is None else guess
@@ -135,11 +129,7 @@ def _follow_one(data: bytes, at: int, end: int, count: int) -> list[int]:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read a number whose lowest bit is its sign; return it and its end.
-
-    Raises:
-        BrokenChainError: When it has more than 64 bits.
-    """
+    """Read a number (64 bits at most) whose lowest bit is its sign; return it and its end."""
     number = shift = 0
     while True:
         low = data[at]

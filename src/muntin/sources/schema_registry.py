@@ -42,18 +42,13 @@ class Registry:
 
     Attributes:
         url: Address, which may have a user and a password, or references to them.
-        patience: How long it may be away before the query fails, in seconds.
     """
 
     url: str = field(repr=False)
     patience: float = _PATIENCE
 
     def latest(self, topic: str) -> str:
-        """Return the newest schema of a topic's values.
-
-        Raises:
-            SourceError: When there is none, or the registry doesn't answer.
-        """
+        """Return the newest schema of a topic's values."""
         subject = f"{topic}-value"
         answer = self.get(f"subjects/{quote(subject, safe='')}/versions/latest")
         if answer is None:
@@ -66,11 +61,9 @@ class Registry:
         return str(answer["schema"])
 
     def register(self, topic: str, schema: str) -> int:
-        """Register a schema of a topic's values and return its number.
+        """Register a schema of a topic's values, and return its number.
 
-        Raises:
-            SourceError: When the registry doesn't answer, or refuses the schema, for example if it
-                isn't compatible with earlier ones.
+        Raises ``SourceError`` when the registry refuses it, or doesn't answer.
         """
         path = f"subjects/{quote(f'{topic}-value', safe='')}/versions"
         answer = self.get(path, {"schema": schema})
@@ -91,17 +84,10 @@ class Registry:
         return urlsplit(resolve_address("registry", self.url))
 
     def get(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Send a request to the registry and return the JSON of its answer.
+        """Return the JSON of an answer; ``None`` if the registry has no such entry.
 
-        Args:
-            path: Path below the registry's address.
-            body: JSON to send in a POST request; without it, a GET request is sent.
-
-        Returns:
-            Any JSON value; ``None`` if the registry has no such entry.
-
-        Raises:
-            SourceError: When it refuses the request, or is away for longer than the patience.
+        Without a ``body`` it is a GET request, else a POST request. Raises ``SourceError`` when the
+        registry refuses it, or is away for longer than the patience.
         """
         address = f"{self.origin}{self._parts.path.rstrip('/')}/{path}"
         patience = Patience(f"the schema registry at {self.origin}", self.patience)
@@ -129,11 +115,7 @@ class Registry:
 
 
 def registry_at(url: str | None, patience: float = _PATIENCE) -> Registry | None:
-    """Return the registry at an address; ``None`` without an address.
-
-    Raises:
-        OptionError: When the address is invalid.
-    """
+    """Return the registry at a valid address; ``None`` without an address."""
     if url is None:
         return None
     if REFERENCE.fullmatch(url):

@@ -9,7 +9,6 @@ Example:
 
     >>> class Pair:
     ...     schema = pl.Schema({"n": pl.Int64()})
-    ...     ordered = True
     ...
     ...     def open(self):
     ...         return self
@@ -83,8 +82,8 @@ class Source(Protocol):
 
     A source is a description: cheap to create, without connections.
 
-    It may have a property `malformed`: the name of the binary column with the bytes of messages
-    that can't be decoded, whose other columns are NULL. Without it, no message is malformed.
+    It may have a property `malformed_column`: the name of the binary column with the bytes of
+    messages that can't be decoded, whose other columns are NULL. Without it, none is malformed.
 
     If its property `has_partitions` is true, it is read partition by partition: its frames have the
     additional column `__muntin_partition` with the name of each message's partition, and its
@@ -92,16 +91,11 @@ class Source(Protocol):
 
     Attributes:
         schema: The columns of a message.
-        ordered: Whether the order in which `read` returns messages is the order of their arrival.
     """
 
     @property
     def schema(self) -> pl.Schema:
         """The columns of a message, with their types."""
-
-    @property
-    def ordered(self) -> bool:
-        """True if the order of arrival is defined."""
 
     def open(self) -> SourceReader:
         """Connect to the source.

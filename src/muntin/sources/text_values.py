@@ -33,11 +33,7 @@ def is_readable(dtype: pl.DataType) -> bool:
 def convert_texts(
     texts: pl.DataFrame, schema: Mapping[str, pl.DataType], zone: SessionZone
 ) -> Decoded:
-    """Convert columns of texts, or of values, to their types; an invalid text becomes null.
-
-    Returns:
-        The columns, and which rows have an invalid value. These values only are null.
-    """
+    """Convert columns of texts, or of values, to their types, and mark rows with an invalid one."""
     columns = {name: _convert(texts[name], dtype, zone) for name, dtype in schema.items()}
     faults = no_faults(len(texts))
     for number, (name, column) in enumerate(columns.items()):

@@ -18,7 +18,6 @@ _SECOND = 1_000_000
 class TickSource:
     """Messages at a constant rate; see `ticks`."""
 
-    ordered = True
     schema = pl.Schema({"timestamp": pl.Datetime("us", "UTC"), "value": pl.Int64()})
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.time) -> None:

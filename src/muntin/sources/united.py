@@ -20,13 +20,7 @@ class UnitedSource:
 
     The columns have the names of the first source. Rows are read source by source within a batch,
     so their order of arrival isn't defined.
-
-    Args:
-        parts: The sources.
-        schema: The columns.
     """
-
-    ordered = False
 
     def __init__(self, parts: Sequence[Source], schema: pl.Schema) -> None:
         self._parts = tuple(parts)
@@ -36,9 +30,9 @@ class UnitedSource:
         return f"UnitedSource({', '.join(map(repr, self._parts))})"
 
     @property
-    def malformed(self) -> str | None:
+    def malformed_column(self) -> str | None:
         """The column of bytes that couldn't be decoded, if all sources have the same one."""
-        names = {getattr(part, "malformed", None) for part in self._parts}
+        names = {getattr(part, "malformed_column", None) for part in self._parts}
         name: str | None = names.pop() if len(names) == 1 else None
         return name if name in self.schema else None
 
@@ -95,11 +89,7 @@ class UnitedReader:
 
 
 def unite(parts: Sequence[Source]) -> Source:
-    """Return the union of sources.
-
-    Raises:
-        OptionError: When they have other numbers of columns, or types that don't fit together.
-    """
+    """Return the union of sources, or refuse columns that don't fit together."""
     first = parts[0].schema
     for part in parts[1:]:
         if len(part.schema) != len(first):

@@ -54,9 +54,6 @@ class QueryEnd:
     Args:
         query: The query, which has been started.
         finish: A function that is called when the query has ended, before waiting callers return.
-
-    Attributes:
-        error: The error of the query, if it failed.
     """
 
     def __init__(self, query: StreamingQuery, finish: Callable[[QueryEnd], None]) -> None:
@@ -104,14 +101,9 @@ def describe_changed_chain(written: int, now: int) -> SpecChangedError:
 
 
 def error_of_muntin(error: Exception, batch: int = -1) -> MuntinError | None:
-    """Return the error of muntin that an error of Spark contains or is equivalent to.
+    """Return the error of muntin that an error of Spark, or of its JVM, contains or is equal to.
 
-    Args:
-        error: The error of Spark, or of the connection to its JVM.
-        batch: The number of the last finished batch.
-
-    Returns:
-        The error; ``None`` where Spark's own is the right one.
+    ``batch`` is the last finished one. ``None`` where Spark's own error is the right one.
     """
     if isinstance(error, JvmError | OSError):
         return _describe_death(batch)

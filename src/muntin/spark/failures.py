@@ -34,10 +34,7 @@ class Failure:
     Attributes:
         batch: The number of the batch.
         part: The part of the query that failed, such as a sink.
-        kind: The class of the exception.
-        message: Its message.
         location: The innermost frame of the user's code: file, line and function.
-        trace: The traceback.
     """
 
     batch: int

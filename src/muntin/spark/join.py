@@ -10,12 +10,13 @@ from pyspark.sql import DataFrame
 from muntin.hosts.sentence import (
     SentenceOptions,
     check_pair_columns,
+    join_sides,
     make_side_error,
     windows_as_messages,
 )
+from muntin.model.bounds import SideName
 from muntin.model.errors import OptionError
-from muntin.model.join_sides import join_sides
-from muntin.model.joins import SIDES, SideName
+from muntin.model.joins import SIDES
 from muntin.spark.explain import explain_spark_plan
 from muntin.spark.host.chain import drop_emission, find_upstream
 from muntin.spark.join_plan import build_join
@@ -50,11 +51,7 @@ class Joined(QueryDefinition):
 
 
 def begin_spark_join(left: object, right: object, options: SentenceOptions) -> Joined:
-    """Join two DataFrames on Spark, for `muntin.join`.
-
-    Raises:
-        OptionError: When an option can't work; the error names it.
-    """
+    """Join two DataFrames on Spark, for `muntin.join`."""
     one, other = _create_side("left", left, options), _create_side("right", right, options)
     if one._frame.isStreaming != other._frame.isStreaming:
         hint = "give two streaming or two batch DataFrames"

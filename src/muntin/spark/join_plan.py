@@ -14,7 +14,8 @@ from muntin.engine.joins.operator import JoinOperator
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.hosts.chain import with_change_grace
 from muntin.hosts.clock import period_of_join
-from muntin.model.joins import SIDES, JoinSpec, Newest, SideName
+from muntin.model.bounds import Newest, SideName
+from muntin.model.joins import SIDES, JoinSpec
 from muntin.spark.host.chain import connect_upstreams
 from muntin.spark.host.plan import Plan
 from muntin.spark.host.schema import nullable

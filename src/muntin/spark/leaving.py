@@ -37,11 +37,7 @@ _HINT = "read topics of Kafka or files of this machine, or begin there with a ne
 def read_query(
     spark: SparkSession, folder: str
 ) -> Iterator[tuple[Seed, Iterator[tuple[BlobKey, bytes]]]]:
-    """Read a stopped query on Spark, which can't start inside the context.
-
-    Raises:
-        OptionError: When it runs, has no commit, or can't run on the local host.
-    """
+    """Read a stopped query on Spark, which can't start inside the context."""
     with open_stopped(spark, folder, "FROM", "move the checkpoint that it came from") as chain:
         for one in chain:
             refuse_kind(folder, one.any_manifest.kind)
@@ -54,14 +50,8 @@ def open_stopped(
 ) -> Iterator[list[Checkpoint]]:
     """Open the operators of a stopped query, which can't start inside the context.
 
-    Args:
-        spark: The session.
-        folder: The checkpoint.
-        option: The option that named it, for errors.
-        seed_hint: The advice for a query that was moved to Spark and not started there.
-
-    Raises:
-        OptionError: When it runs, or has no commit.
+    ``option`` named the folder, for errors. ``seed_hint`` is the advice for a query that was moved
+    to Spark and not started there.
     """
     if is_connected(spark):
         hint = "use a session with a JVM of its own"
@@ -109,14 +99,7 @@ def _parse_batch(
 ) -> PlannedBatch:
     """Return a batch that Spark has planned, as the local host stores it.
 
-    Args:
-        spark: The session.
-        folder: The checkpoint.
-        batch: The number of the batch.
-        before: The end offset of each source in the batch before; none if its files don't matter.
-
-    Raises:
-        OptionError: When the local host doesn't have a source.
+    ``before`` has the end offset of each source in the batch before, if its files matter.
     """
     _, head, *lines = read_offset_lines(spark, folder, batch)
     ticks = [tick for tick in map(parse_tick, lines) if tick is not None]
@@ -139,10 +122,7 @@ class _Line:
     """The offset of a source in a checkpoint of Spark.
 
     Attributes:
-        spark: The session.
-        folder: The checkpoint.
         number: The number of the source.
-        text: The offset.
     """
 
     spark: SparkSession

@@ -25,11 +25,7 @@ _LEFT, _RIGHT = SIDE_COLUMNS
 
 
 def join_table(lookup: Lookup, left: DataFrame, right: DataFrame) -> DataFrame:
-    """Join rows with a table; the result has the columns of both, and shared ones once.
-
-    Raises:
-        OptionError: When the table is a stream, or further names of its columns are taken.
-    """
+    """Join rows with a table; the result has the columns of both, and shared ones once."""
     _refuse_stream(lookup.name, right)
     taken = {name.lower() for name in left.columns}
     shared = {name.lower() for name in lookup.shared}
@@ -61,12 +57,7 @@ def _twice(name: str, whose: str, columns: Sequence[str]) -> OptionError:
 
 @dataclass(frozen=True)
 class TableBeside:
-    """A table that is looked up for the results of windows.
-
-    Attributes:
-        lookup: The columns that must be equal.
-        frame: The table.
-    """
+    """A table that is looked up for the results of windows."""
 
     lookup: WindowLookup
     frame: DataFrame
@@ -87,9 +78,7 @@ class TableBeside:
     def check(self) -> None:
         """Refuse a table with several rows for a window, of which a sink would keep only one.
 
-        Raises:
-            OptionError: When values occur more than once, which the error names; or over Spark
-                Connect, whose batches run in sessions of their own.
+        Over Spark Connect, batches run in sessions of their own, and tables are refused.
         """
         if is_connected(self.frame.sparkSession):
             hint = "join messages with it, before their windows"
@@ -112,21 +101,13 @@ class TableBeside:
 
 
 def create_lookup(lookup: WindowLookup, frame: DataFrame) -> TableBeside:
-    """Return a table that is looked up for the results of windows.
-
-    Raises:
-        OptionError: When it is a stream.
-    """
+    """Return a table that is looked up for the results of windows; a stream is refused."""
     _refuse_stream(lookup.name, frame)
     return TableBeside(lookup, frame)
 
 
 def in_full(columns: Sequence[Column], tables: Sequence[TableBeside]) -> Iterator[Column]:
-    """Yield the columns of a select list, with ``*`` of a table expanded.
-
-    Raises:
-        OptionError: When a table has columns whose names are taken.
-    """
+    """Yield the columns of a select list, with ``*`` of a table expanded."""
     whole = {table.lookup.all: table for table in tables}
     taken = {one.name.lower() for one in columns}
     for column in columns:

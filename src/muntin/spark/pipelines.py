@@ -26,11 +26,7 @@ from muntin.sql.expression_types import parse_ddl_columns, parse_shape
 
 
 class SparkPipelines(PipelineHost[Any]):
-    """Builds the queries of pipelines on Spark.
-
-    Args:
-        spark: The session.
-    """
+    """Builds the queries of pipelines on Spark."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -68,11 +64,7 @@ class SparkPipelines(PipelineHost[Any]):
 
 
 def check_columns(table: DeclaredTable, schema: StructType) -> None:
-    """Refuse results whose names or types don't match the declared columns of their sink.
-
-    Raises:
-        OptionError: When they differ; the error says how.
-    """
+    """Refuse results whose names or types don't match the declared columns of their sink."""
     if table.columns is None:
         return
     check_declared_columns(table, schema.names)

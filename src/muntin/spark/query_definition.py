@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,16 +15,18 @@ from muntin.model.errors import OptionError
 from muntin.model.pipeline import Order, Ordered
 from muntin.spark.host.chain import SparkUpstream, mark_results
 from muntin.spark.host.plan import Plan
+from muntin.spark.sinks.selected import AnyShape, wrap_sink
 
 if TYPE_CHECKING:
     from muntin.spark.query import WindowedQuery
 
 
 class QueryDefinition(Definition[Plan, "WindowedQuery"]):
-    """A complete query on Spark."""
+    """A complete query on Spark, with a select list over its results if it has a shape."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, shape: AnyShape | None = None) -> None:
         super().__init__(plan)
+        self.shape = shape
         self._order: Order | None = None
 
     def _columns(self) -> list[tuple[str, str]]:
@@ -52,10 +55,12 @@ class QueryDefinition(Definition[Plan, "WindowedQuery"]):
 
     def _upstream(self) -> SparkUpstream:
         """Return the query as an upstream operator of another one."""
-        return SparkUpstream(self.plan.feeding())
+        upstream = SparkUpstream(self.plan.feeding())
+        return upstream if self.shape is None else upstream.then(self.shape)
 
     def _select_rows(self) -> DataFrame:
-        return self.plan.unpack_kind(RESULTS)
+        rows = self.plan.unpack_kind(RESULTS)
+        return rows if self.shape is None else self.shape.of_frame(rows)
 
     @cached_property
     def rejected(self) -> DataFrame:
@@ -71,6 +76,9 @@ class QueryDefinition(Definition[Plan, "WindowedQuery"]):
     def _start(self, options: StartOptions) -> WindowedQuery:
         from muntin.spark.starting import start_spark_query
 
+        if self.shape is not None:
+            sink = wrap_sink(options.results, self.shape, self.results.schema)
+            options = replace(options, results=sink)
         return start_spark_query(self.plan, options)
 
 

@@ -16,10 +16,6 @@ def check_spark() -> None:
     """Refuse a Python without Spark, or with one that is too old or too new.
 
     A managed platform has a Spark of its own, which is checked and never replaced.
-
-    Raises:
-        MissingExtraError: When Spark, or a package that its state in Python needs, isn't installed.
-        SettingError: When muntin doesn't support this version of Spark.
     """
     for name in _MODULES:
         if not _is_installed(name):

@@ -68,19 +68,9 @@ def rescale(
     """Write a checkpoint from which a query continues with another number of shards.
 
     The old checkpoint stays unchanged. Stop its query first, since the new checkpoint has nothing
-    of later batches. A batch after the newest one that began and didn't end is repeated from the
-    new checkpoint with the same input, since sinks may already have it.
-
-    Args:
-        spark: The session.
-        checkpoint: The folder of a query, on a disk or in an object store.
-        shards: The new number; a query that is started without ``shards=`` takes it from the
-            checkpoint.
-        to: A folder that doesn't exist yet.
-        batch: The batch whose state is written; by default the newest one.
-
-    Raises:
-        OptionError: When the state can't be divided, or a folder can't be used.
+    of batches after ``batch``, the newest by default. A batch that began and didn't end is repeated
+    from the new checkpoint with the same input, since sinks may already have it. The folder ``to``
+    doesn't exist yet.
     """
     if is_there(spark, to):
         raise OptionError("to", to, "exists already", "give a new folder")
@@ -102,9 +92,7 @@ def rescale_in_place(spark: SparkSession, checkpoint: str, shards: int) -> None:
 def rewrite_in_place(chain: Sequence[Checkpoint], shards: int) -> None:
     """Write the state of a stopped query anew, and have the query continue from it.
 
-    Args:
-        chain: The state of each operator at the newest batch, the last one first.
-        shards: The number of shards of each.
+    ``chain`` has the state of each operator at the newest batch, the last one first.
     """
     began = time.monotonic()
     spark, checkpoint = chain[0].spark, chain[0].folder
@@ -119,11 +107,7 @@ def fit_checkpoint(
 ) -> None:
     """Rescale a checkpoint if the query that starts from it has another number of shards.
 
-    Args:
-        spark: The session.
-        checkpoint: The folder of a query, which may not exist yet.
-        stored_shards: The number of its state partitions, as ``read_stored_shards`` returns it.
-        shards: The number of shards of the query.
+    ``stored_shards`` is the result of ``read_stored_shards``.
     """
     # Over Spark Connect the query itself refuses another number.
     if stored_shards in (None, shards) or is_connected(spark):
@@ -183,14 +167,9 @@ def write_state(
 ) -> Checkpoint:
     """Write the state of a query as a new checkpoint of Spark, and read it back.
 
-    Args:
-        spark: The session.
-        chain: The state of each operator, the last one first.
-        to: The new checkpoint, a folder that doesn't exist yet; an error deletes it.
-        counts: The number of shards of each operator.
-        partitions: The number of Spark's partitions of state, which all operators share.
-        batch: The number of the batch whose state it is.
-        give_progress: Gives the new checkpoint its identity, source offsets and batch number.
+    ``chain`` and ``counts`` have the state and the shards of each operator, the last one first; all
+    share Spark's ``partitions``. An error deletes the new folder ``to``. ``give_progress`` gives
+    the checkpoint its identity, source offsets and batch number.
     """
     divisions = [division_of(one.shards) for one in chain]
     waiting = f"{to}.moving"
@@ -224,11 +203,7 @@ def _check_written(opened: Checkpoint, batch: int, written: Mapping[int, str]) -
 
 
 def division_of(manifests: Sequence[Manifest]) -> Division:
-    """Return the division of a query's state, from the manifests of its shards.
-
-    Raises:
-        OptionError: When the state is of a kind that this version doesn't have.
-    """
+    """Return the division of a query's state, from the manifests of its shards."""
     kind = manifests[0].kind
     if kind not in _DIVISIONS:
         hint = "use the version that wrote it"

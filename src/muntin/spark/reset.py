@@ -21,7 +21,6 @@ class _ResetCheckpoint(Checkpoint):
     """The state of an operator, with other manifests than the stored ones.
 
     Args:
-        opened: The state.
         manifests: The manifests, in the order of the shards.
     """
 
@@ -37,16 +36,7 @@ class _ResetCheckpoint(Checkpoint):
 def reset_checkpoint(spark: SparkSession, folder: str, to: int, *, dry_run: bool) -> WatermarkReset:
     """Set back the watermark of a stopped query: write its state anew, as a rescale does.
 
-    An interruption before the new state counts changes nothing.
-
-    Args:
-        spark: The session.
-        folder: The checkpoint.
-        to: The new watermark, microseconds.
-        dry_run: Whether to change nothing.
-
-    Raises:
-        OptionError: When the query runs, or its watermark can't be set back.
+    An interruption before the new state counts changes nothing. ``to`` is in microseconds.
     """
     hint = "start the query once, and stop it"
     with open_stopped(spark, folder, "CHECKPOINT", hint) as chain:

@@ -77,12 +77,7 @@ class HadoopLeaseFile:
 
 
 def acquire(spark: SparkSession, checkpoint: str) -> Lease:
-    """Acquire the lease on a checkpoint, on a disk or in an object store.
-
-    Raises:
-        OptionError: When another query runs from it.
-        SpecChangedError: When it is a checkpoint of the local host.
-    """
+    """Acquire the lease on a checkpoint, on a disk or in an object store."""
     folder = HadoopPath(spark, checkpoint)
     local = folder.local
     if local is not None:
@@ -101,7 +96,6 @@ class ProgressRecord:
 
     Args:
         spark: A session with a JVM of its own.
-        checkpoint: The folder.
         specs: The query; for a chain, the queries of all operators as Spark numbers them.
     """
 
@@ -115,11 +109,7 @@ class ProgressRecord:
         self._specs = specs
 
     def resume(self) -> Progress:
-        """Compare the query with the checkpoint's, and return the checkpoint's figures.
-
-        Raises:
-            SpecChangedError: When the checkpoint was written by another spec.
-        """
+        """Compare the query with the checkpoint's, and return the checkpoint's figures."""
         committed = find_newest_batch(self._spark, self._checkpoint)
         if committed is None:
             return Progress()
@@ -133,12 +123,7 @@ class ProgressRecord:
         return self.progress_of(committed, stored)
 
     def progress_of(self, batch: int, stored: Mapping[str, Any] | None = None) -> Progress:
-        """Return the figures after the last batch, of the record or of the state.
-
-        Args:
-            batch: The number of that batch.
-            stored: The record, if it was read already.
-        """
+        """Return the figures after the last batch, of its ``stored`` record or of the state."""
         stored = self._read() if stored is None else stored
         with suppress(KeyError, TypeError, ValueError):
             progress = Progress.from_dict(stored["progress"])

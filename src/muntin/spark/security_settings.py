@@ -1,4 +1,4 @@
-"""Refuses mistyped settings for security, which Spark would ignore."""
+"""Refuses mistyped settings for security, which Spark would ignore, and hides secrets in plans."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from pyspark.sql import SparkSession
+
 from muntin.model.errors import SettingError
+from muntin.model.secrets import FOR_SPARK
 
 _NAMES = """
 spark.authenticate spark.authenticate.secret spark.authenticate.secret.file
@@ -43,18 +46,7 @@ _LIKENESS = 0.93
 
 
 def refuse_mistyped(names: Iterable[str]) -> None:
-    """Refuse names of settings that are nearly one for security.
-
-    Raises:
-        SettingError: With the right name.
-
-    Example:
-        >>> refuse_mistyped(["spark.authenticate", "spark.ssl.ui.enabled", "spark.my.own"])
-        >>> refuse_mistyped(["spark.autenticate"])
-        Traceback (most recent call last):
-        muntin.model.errors.SettingError: spark.autenticate isn't a setting of Spark. \
-Did you mean spark.authenticate?
-    """
+    """Refuse names of settings that are nearly one for security, with the right name."""
     for name in names:
         plain = _BUCKET.sub("", _WITHIN.sub("", name))
         if plain in _VALID:
@@ -63,3 +55,16 @@ Did you mean spark.authenticate?
         if near := get_close_matches(plain.lower(), folded, 1, _LIKENESS):
             right = folded[near[0]]
             raise SettingError(f"{name} isn't a setting of Spark. Did you mean {right}?")
+
+
+REDACTION_SETTING = "spark.sql.redaction.options.regex"
+
+
+def hide_secrets(spark: SparkSession) -> None:
+    """Have Spark hide the values of options that are secrets.
+
+    By default it hides passwords and tokens, but prints private keys.
+    """
+    pattern = spark.conf.get(REDACTION_SETTING, None) or ""
+    if FOR_SPARK not in pattern:
+        spark.conf.set(REDACTION_SETTING, f"{pattern}|{FOR_SPARK}" if pattern else FOR_SPARK)

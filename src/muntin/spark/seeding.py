@@ -51,11 +51,7 @@ def has_seed(spark: SparkSession, checkpoint: str) -> bool:
 
 
 def refuse_seed(spark: SparkSession, checkpoint: str) -> None:
-    """Refuse a checkpoint of windows or a join that was moved, for a query of another kind.
-
-    Raises:
-        SpecChangedError: When it has a seed.
-    """
+    """Refuse a checkpoint of windows or a join that was moved, for a query of another kind."""
     if has_seed(spark, checkpoint):
         raise SpecChangedError(
             f"{checkpoint} has windows or a join that was moved from the local host: start that "
@@ -72,16 +68,8 @@ def plant_seed(
 ) -> None:
     """Write the state of a checkpoint's seed, if it has one, and delete the seed.
 
-    Args:
-        spark: The session.
-        checkpoint: The folder.
-        emitted: The output of the shards of the query that starts from it.
-        specs: The queries of its operators, as Spark numbers them.
-        partitions: The number of Spark's partitions of state.
-
-    Raises:
-        SpecChangedError: When the query isn't the one that was moved, or has other sources.
-        StateCorruptedError: When the seed is damaged.
+    ``emitted`` is the output of the shards of the query that starts from it, ``specs`` are those of
+    its operators, as Spark numbers them. A query with another spec or other sources is refused.
     """
     if not has_seed(spark, checkpoint):
         return
@@ -148,10 +136,8 @@ class SeededOperator:
     """The state of one operator in a seed; implements `OperatorState`.
 
     Attributes:
-        spark: The session.
         path: The file of blobs.
         operator: The number of the operator, counted from the last one.
-        seed: The seed.
     """
 
     spark: SparkSession
@@ -186,11 +172,7 @@ class Streams:
 
     @classmethod
     def of(cls, emitted: DataFrame, seed: Seed) -> Streams:
-        """Match the streams of a query with the sources of a seed, in their order.
-
-        Raises:
-            SpecChangedError: When there are more or fewer, or one is of another kind.
-        """
+        """Match the streams of a query with the sources of a seed, in their order."""
         names, ends = list_streams(emitted), seed.committed.ends
         own = [position for position, (name, _) in enumerate(names) if name != TICKS]
         if len(own) != len(ends):

@@ -192,13 +192,9 @@ def active_session(spark: SparkSession | None) -> SparkSession:
 def private_machine(wanted: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """Isolate a local JVM that the context starts from the network and from other users.
 
-    Spark has no setting for the address of its web page, which follows ``SPARK_LOCAL_IP``.
-
-    Args:
-        wanted: The settings of the session; an address or a folder among them is kept.
-
-    Yields:
-        More settings: a folder for the sockets of Python workers that no other user can open.
+    Spark has no setting for the address of its web page, which follows ``SPARK_LOCAL_IP``. The
+    context yields a folder for the sockets of Python workers that no other user can open, unless
+    the ``wanted`` settings have one.
     """
     folder = None
     if SOCKETS not in wanted and hasattr(socket, "AF_UNIX"):
@@ -277,11 +273,7 @@ def configure(spark: SparkSession) -> SparkSession:
 
 
 def require(spark: SparkSession) -> None:
-    """Refuse a session that lacks required settings, since queries would fail later and unclearly.
-
-    Raises:
-        SettingError: When a setting is wrong; the error lists all such settings.
-    """
+    """Refuse a session without required settings, since queries would fail unclearly."""
     wrong = [
         f"{name} is {value!r}, {why}; set it to {wanted!r}"
         for name, default, wanted, why in _REQUIRED

@@ -54,11 +54,7 @@ def showing_rejected() -> Iterator[None]:
 
 
 def start_spark_query(plan: Plan, options: StartOptions) -> WindowedQuery:
-    """Start a query on Spark with the options of `Definition.start`.
-
-    Raises:
-        OptionError: When an option can't work on Spark; the error names it.
-    """
+    """Start a query on Spark with the options of `Definition.start`."""
     checkpoint = _check_options(plan, options)
     results, rejected = options.results, options.rejected
     outputs = [
@@ -151,20 +147,10 @@ def launch(
     handle: WindowedQuery | None = None,
     specs: Sequence[CheckedSpec] = (),
 ) -> WindowedQuery:
-    """Start a query over the output of its shards.
+    """Start a query over the output of its shards, or resume the query of a handle.
 
-    The specs in the checkpoint are compared with ``specs`` before anything runs.
-
-    Args:
-        emitted: The output of the shards.
-        outputs: The destinations of the kinds of rows.
-        checkpoint: Folder of the query's progress and state.
-        shards: The number of state partitions.
-        name: The query's name.
-        every: The shortest time between batches.
-        available_now: Read the input that the sources have now, then end.
-        handle: The handle of a query that resumes; ``None`` creates one.
-        specs: The query; for a chain, the queries of all operators as Spark numbers them.
+    The specs in the checkpoint are compared with ``specs`` (of all operators, as Spark numbers
+    them) before anything runs. ``every`` is the shortest time between batches.
     """
     if not emitted.isStreaming:
         hint = "write its DataFrames instead"

@@ -17,8 +17,9 @@ from pyspark.sql import functions as F
 from muntin.engine.operator import RESULTS
 from muntin.hosts.pair_columns import SUFFIX
 from muntin.hosts.statements import Resolver, resolve_name
+from muntin.model.bounds import ByArrival, Newest
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.joins import SIDES, ByArrival, Newest
+from muntin.model.joins import SIDES
 from muntin.model.pipeline import (
     ROWS,
     Column,
@@ -26,7 +27,7 @@ from muntin.model.pipeline import (
     Expression,
     Joining,
     Lookup,
-    Query,
+    QueryRelation,
     Reading,
     Relation,
     Union,
@@ -54,8 +55,6 @@ from muntin.spark.sinks.ranked import rows_of as rows_in_window
 from muntin.spark.sinks.selected import (
     EachShape,
     PairShape,
-    SelectedAggregate,
-    SelectedJoin,
     WindowShape,
 )
 from muntin.spark.sources.inputs import Input
@@ -77,12 +76,9 @@ def bind_tables(
     question: CompiledQuery,
     tables: Mapping[str, SqlInput],
 ) -> WindowedAggregate | Joined:
-    """Build a query on Spark over DataFrames by name, for ``muntin.sql``.
+    """Build a query on Spark over DataFrames, or windows, by name, for ``muntin.sql``.
 
-    Args:
-        spark: The session; by default that of the tables, or a new one.
-        question: The query.
-        tables: DataFrames, or windows, by name.
+    The session is by default that of the tables, or a new one.
     """
     frames = {n: t if isinstance(t, DataFrame) else t.results for n, t in tables.items()}
     if spark is None:
@@ -141,7 +137,7 @@ def describe_spark_error(error: Exception) -> str:
     return re.sub(r"^\[[\w.]+\]\s*|\.?\s*SQLSTATE: \w+", "", get_first_line(error)).rstrip(". ")
 
 
-def bind(query: Query, find: Find) -> WindowedAggregate | Joined:
+def bind(query: QueryRelation, find: Find) -> WindowedAggregate | Joined:
     """Build a query over DataFrames."""
     return _bind_join(query, find) if isinstance(query, Joining) else _bind_windows(query, find)
 
@@ -176,7 +172,7 @@ def _bind_windows(windowing: Windowing, find: Find) -> WindowedAggregate:
         computed_time=computed,
     )
     if windowing.each and windowing.columns is None:
-        return build_rolling_rows(input_, keys, bare, windowing.shards)
+        return WindowedAggregate(*build_rolling_rows(input_, keys, bare, windowing.shards))
     plan = build_windows(input_, keys, bare, windowing.shards)
     tables = tuple(create_lookup(one, select_rows(one.table, find)) for one in windowing.lookups)
     if windowing.columns is not None:
@@ -186,9 +182,7 @@ def _bind_windows(windowing: Windowing, find: Find) -> WindowedAggregate:
         shape = EachShape.of(windowing, tables)
     if windowing.ranking is not None:
         shape = RankedShape.of(windowing.ranking, plan.keys or ())
-    if shape is None:
-        return WindowedAggregate(plan)
-    aggregate = SelectedAggregate(plan, shape)
+    aggregate = WindowedAggregate(plan, shape)
     _ = aggregate.results.schema  # Have Spark check the select list now, not when the query starts.
     return aggregate
 
@@ -220,12 +214,12 @@ def _bind_join(joining: Joining, find: Find) -> Joined:
     if joining.columns is None and joining.where is None and not (both and joining.merged):
         return Joined(plan)
     shape = PairShape.of(joining, spec, frames["left"].columns, frames["right"].columns)
-    join = SelectedJoin(plan.feeding() if shape.computes else plan, shape)
+    join = Joined(plan.feeding() if shape.computes else plan, shape)
     _ = join.results.schema
     return join
 
 
-def find_refused_expression(query: Query, find: Find) -> str | None:
+def find_refused_expression(query: QueryRelation, find: Find) -> str | None:
     """Return the first expression that Spark refuses in a query that it refused as a whole."""
     for rows_of, text in _query_expressions(query, find):
         try:
@@ -239,7 +233,9 @@ def find_refused_expression(query: Query, find: Find) -> str | None:
     return None
 
 
-def _query_expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], DataFrame], str]]:
+def _query_expressions(
+    query: QueryRelation, find: Find
+) -> Iterator[tuple[Callable[[], DataFrame], str]]:
     """Yield all expressions of a query with the rows they are computed of, sources first."""
     shown = [column.text for column in query.columns or ()]
     if isinstance(query, Joining):
@@ -302,7 +298,7 @@ def _relation_expressions(
 def _rows_of_pairs(joining: Joining, find: Find) -> DataFrame:
     """Return the rows that the select list of a join is computed of."""
     join = _bind_join(replace(joining, columns=(), where=None), find)
-    assert isinstance(join, SelectedJoin)
+    assert isinstance(join.shape, PairShape)
     return join.shape.name_pairs(join.plan.unpack_kind(RESULTS))
 
 

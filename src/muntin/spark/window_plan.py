@@ -52,11 +52,7 @@ def build_windows(
 ) -> Plan:
     """Check everything that can be checked before anything runs, and build the pipeline.
 
-    Args:
-        input_: The input.
-        keys: Key columns, by name or as expressions.
-        spec: The query, without keys and columns, which are added here.
-        shards: The number of shards; ``None`` is one for each core.
+    The spec's keys and columns are added here. The default is a shard for each core.
     """
     frame, time = input_.frame, input_.time
     columns_sent = input_.columns()

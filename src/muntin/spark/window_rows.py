@@ -1,4 +1,4 @@
-"""Builds queries that emit rows of windows: each message, or the first ones in an order."""
+"""Plans queries that emit rows of windows: each message, or the first ones in an order."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from muntin.hosts.ranking import (
 )
 from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Ranking, quote_name
 from muntin.model.pipeline import Column as Selected
-from muntin.model.ranking import moments, refuse, refuse_delayed
+from muntin.model.ranking import make_windows_by_end, refuse_delayed, refuse_unrankable
 from muntin.model.rolling import add_messages, message_columns
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import find_upstream
+from muntin.spark.host.plan import Plan
 from muntin.spark.session import require
 from muntin.spark.sinks.ranked import RankedShape, rows_of
-from muntin.spark.sinks.selected import EachShape, SelectedAggregate
+from muntin.spark.sinks.selected import EachShape
 from muntin.spark.sources.inputs import Input
 from muntin.spark.window_plan import build_windows
 
@@ -34,18 +35,8 @@ def build_rolling_rows(
     keys: tuple[Column | str, ...],
     spec: WindowSpec,
     shards: int | None = None,
-) -> SelectedAggregate:
-    """Build a query that emits each message as a row.
-
-    Args:
-        input_: The input.
-        keys: Key columns, by name or as expressions.
-        spec: The query, without keys and columns, which are added here.
-        shards: The number of shards; `None` is one for each core.
-
-    Raises:
-        OptionError: When a column, a type or a policy can't work; the error names it.
-    """
+) -> tuple[Plan, EachShape]:
+    """Plan a query that emits each message as a row; see `build_windows`."""
     names = message_columns(spec, input_.frame.columns, chained=input_.upstream is not None)
     bare = [key for key in keys if isinstance(key, str)]
     names = [name for name in names if name not in bare]
@@ -61,7 +52,7 @@ def build_rolling_rows(
         *(Selected(name, quote_name(name)) for name in (*computed, EMISSION, REVISION)),
         Selected(NUMBER, f"{PLACE} + 1"),
     ]
-    return SelectedAggregate(plan, EachShape(tuple(shown), None, (*own, NUMBER)))
+    return plan, EachShape(tuple(shown), None, (*own, NUMBER))
 
 
 def top_messages(
@@ -71,18 +62,18 @@ def top_messages(
     n: int,
     by: Names,
     up: Ascending,
-) -> SelectedAggregate:
-    """Build a query for the first messages of each window, with a spec without aggregates."""
+) -> tuple[Plan, RankedShape]:
+    """Plan a query for the first messages of each window, with a spec without aggregates."""
     require(input_.frame.sparkSession)
     ranking = _rank(input_.frame, n, by, up, chained=False)
-    refuse(spec)
+    refuse_unrankable(spec)
     return _select_rows(input_, keys, spec, ranking)
 
 
 def top_windows(
     frame: DataFrame, n: int, by: Names, per: Names, up: Ascending
-) -> SelectedAggregate:
-    """Build a query for the first of the windows that have the same bounds."""
+) -> tuple[Plan, RankedShape]:
+    """Plan a query for the first of the windows that have the same bounds."""
     check_bounds(n, frame.columns)
     ranking = _rank(frame, n, by, up, chained=True)
     bounds = F.col(WINDOW_START).alias(FIRST), F.col(WINDOW_END).alias(LAST)
@@ -90,7 +81,7 @@ def top_windows(
     upstream = find_upstream(frame)
     refuse_delayed(None if upstream is None else upstream.plan.spec)
     input_ = Input(frame, WINDOW_END, upstream=upstream)
-    return _select_rows(input_, keys, moments(WINDOW_END), ranking)
+    return _select_rows(input_, keys, make_windows_by_end(WINDOW_END), ranking)
 
 
 def _rank(frame: DataFrame, n: int, by: Names, up: Ascending, *, chained: bool) -> Ranking:
@@ -100,7 +91,7 @@ def _rank(frame: DataFrame, n: int, by: Names, up: Ascending, *, chained: bool) 
 
 def _select_rows(
     input_: Input, keys: tuple[Column | str, ...], spec: WindowSpec, ranking: Ranking
-) -> SelectedAggregate:
+) -> tuple[Plan, RankedShape]:
     aggregates = {ROWS: rows_of(input_.frame, ranking)}
     plan = build_windows(input_, keys, replace(spec, aggregates=aggregates))
-    return SelectedAggregate(plan, RankedShape.of(ranking, plan.keys or ()))
+    return plan, RankedShape.of(ranking, plan.keys or ())

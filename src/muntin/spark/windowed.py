@@ -32,6 +32,7 @@ from muntin.spark.session import require
 from muntin.spark.sources.inputs import Input
 from muntin.spark.sources.naming import resolve_time
 from muntin.spark.window_plan import build_windows
+from muntin.spark.window_rows import build_rolling_rows, top_messages, top_windows
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -46,17 +47,13 @@ class Windowed(WindowSentence["WindowedAggregate"]):
     def _build(self, spec: WindowSpec, keys: tuple[Any, ...]) -> WindowedAggregate:
         require(self._frame.sparkSession)
         if emits_messages(spec):
-            from muntin.spark.window_rows import build_rolling_rows
-
-            return build_rolling_rows(self.input, keys, spec, self._shards)
+            return WindowedAggregate(*build_rolling_rows(self.input, keys, spec, self._shards))
         return WindowedAggregate(build_windows(self.input, keys, spec, self._shards))
 
     def _build_top(
         self, spec: WindowSpec, keys: tuple[Any, ...], n: int, by: Any, ascending: Any
     ) -> WindowedAggregate:
-        from muntin.spark.window_rows import top_messages
-
-        return top_messages(self.input, keys, spec, n, by, ascending)
+        return WindowedAggregate(*top_messages(self.input, keys, spec, n, by, ascending))
 
     @property
     def input(self) -> Input:
@@ -99,21 +96,15 @@ class WindowedAggregate(QueryDefinition, WindowDefinition["WindowedAggregate"]):
         return mark_results(self._select_rows().where(str(upstream.result_filter)), upstream)
 
     def _top(self, n: int, by: Any, per: Any, ascending: Any) -> WindowedAggregate:
-        from muntin.spark.window_rows import top_windows
-
         rows = self.full if self._upstream().emits_again else self.results
-        return top_windows(rows, n, by, per, ascending)
+        return WindowedAggregate(*top_windows(rows, n, by, per, ascending))
 
     def _describe(self, rates: Rates | None) -> str:
         return explain_spark_plan(self.plan, rates)
 
 
 def begin_spark_windowed(frame: object, options: SentenceOptions) -> Windowed:
-    """Begin a windowed aggregation on Spark, for `muntin.windowed`.
-
-    Raises:
-        OptionError: When an option can't work; the error names it.
-    """
+    """Begin a windowed aggregation on Spark, for `muntin.windowed`."""
     keys = list_keys(options["key"], Column, "Columns of Spark, such as F.upper('page')")
     where, clock = options["where"], options["clock"]
     _check_column("where", where, "a condition", "give a condition, as a Column or as SQL")

@@ -10,18 +10,26 @@ from functools import cached_property, partial
 from typing import Protocol
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from muntin.hosts.phases import STEP, Phases, name_sink_phase
 from muntin.hosts.watchers import RefCounted
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import Sink, SinkLike, to_sink
-from muntin.sinks.unwritable import UnwritableRows
+from muntin.sinks.unwritable import (
+    SINK_COLUMN,
+    UNWRITABLE,
+    UNWRITABLE_COLUMNS,
+    WHY_COLUMN,
+    UnwritableRows,
+    warn_of_unwritable,
+)
 from muntin.spark.failures import Failure
+from muntin.spark.host.internals.checkpoints import is_there
 from muntin.spark.host.processor import PROGRESS
 from muntin.spark.sinks.batch import EmittedRows
-from muntin.spark.sinks.dead_letters import DeadLetters
 from muntin.spark.sinks.writers import table_schema
 
 # Largest size of rows, over all shards, that are fetched along with the progress and so need no
@@ -31,6 +39,7 @@ _FEW = 1 << 22
 _IN_A_ROW = 16
 # Number of batches that are cached after one that wasn't, was large, and so had to run twice.
 _WARY = 1000
+_SCHEMA = ", ".join(f"{name} string" for name in UNWRITABLE_COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -191,3 +200,49 @@ def fetch_batch(
         of = (number, o.kind, o.columns, o.keys, emitted_rows, not blobs)
         batches.append(Batch(*of, UnwritableRows(o.kind), o.by_window))
     return [row.progress for row in rows if row.kind == PROGRESS], batches
+
+
+class DeadLetters:
+    """The folder of unwritable rows in a checkpoint, with a folder for each batch."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self.path = f"{checkpoint.rstrip('/')}/{UNWRITABLE}"
+        self._begun = False
+
+    def keep(self, spark: SparkSession, batches: Sequence[Batch]) -> int:
+        """Replace the unwritable rows of earlier attempts at a batch, and return their number."""
+        if not batches:
+            return 0
+        first, self._begun = not self._begun, True
+        frames = [frame for batch in batches for frame in _frames(batch.unwritable, spark)]
+        number = batches[0].number
+        path = f"{self.path}/batch={number}"
+        if not frames:
+            # The first batch of a run may repeat one whose rows the sinks can now all store.
+            if first and is_there(spark, path):
+                spark.createDataFrame([], _SCHEMA).write.mode("overwrite").json(path)
+            return 0
+        whole = frames[0]
+        for frame in frames[1:]:
+            whole = whole.union(frame)
+        whole.coalesce(1).write.mode("overwrite").json(path)
+        by_sink = spark.read.schema(_SCHEMA).json(path).groupBy("output", SINK_COLUMN)
+        first_reason = F.first(WHY_COLUMN).alias("reason")
+        counts = by_sink.agg(F.count("*").alias("rows"), first_reason).collect()
+        for batch in batches:
+            while batch.unwritable.frames:
+                batch.unwritable.frames.pop().unpersist()
+        for row in counts:
+            warn_of_unwritable(
+                row[SINK_COLUMN], row["rows"], row["output"], number, row["reason"], path
+            )
+        return int(sum(row["rows"] for row in counts))
+
+
+def _frames(unwritable: UnwritableRows, spark: SparkSession) -> Iterator[DataFrame]:
+    """Yield the unwritable rows of one output, in the columns of the folder."""
+    fixed = (F.lit(unwritable.output).alias("output"), F.lit(UNWRITABLE).alias("reason"))
+    for frame in unwritable.frames:
+        yield frame.select(*fixed, *UNWRITABLE_COLUMNS[2:])
+    if unwritable.tables:
+        yield spark.createDataFrame(unwritable.table())

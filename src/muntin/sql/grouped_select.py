@@ -17,7 +17,7 @@ from muntin.model.axis import MICROSECOND
 from muntin.model.grouping_sets import GROUPING_ID, number_set
 from muntin.model.pipeline import FIRST, Column, Windowing, quote_name
 from muntin.model.policies import Firing
-from muntin.model.ranking import moments
+from muntin.model.ranking import make_windows_by_end
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.table_options import nearest_name
@@ -336,7 +336,7 @@ def lower_regrouping(
     if isinstance(windowing, Windowing) and isinstance(windowing.spec.windows, Sessions):
         hint = "window them in time: TABLE(TUMBLE(TABLE sessions, DESCRIPTOR(window_end), 1 HOUR))"
         scope.fail(select.group_span, "sessions don't share bounds", hint)
-    windows = moments(end).windows
+    windows = make_windows_by_end(end).windows
     return WindowBinding(windows, None, end, None, (), {}), RegroupedSelectList(
         scope, select, resolved
     )

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from muntin.model.bounds import AsOf, Bound, ByArrival, Together, Within
+from muntin.model.bounds import AsOf, Bound, ByArrival, Newest, Together, Within
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.joins import How, JoinNulls, JoinSpec, Newest, Side, set_default_policies
+from muntin.model.joins import How, JoinNulls, JoinSpec, Side, set_default_policies
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
 from muntin.sql import ksql
 from muntin.sql.catalog import ResolvedRelation, find_bound_column, merge_input_options

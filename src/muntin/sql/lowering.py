@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.inputs import InputOptions
-from muntin.model.pipeline import Column, Derived, Order, Query, Values, Windowing
+from muntin.model.pipeline import Column, Derived, Order, QueryRelation, Values, Windowing
 from muntin.sql import ksql, over_aggregates, row_number
 from muntin.sql.aggregates import find_aggregate_name
 from muntin.sql.catalog import Catalog, ResolvedRelation, merge_input_options
@@ -54,7 +54,7 @@ class LoweredQuery:
         order: Order and limit of the rows, if the query has them.
     """
 
-    query: Query
+    query: QueryRelation
     spans: dict[str, Span]
     expression_spans: Mapping[str, Span] = field(default_factory=dict)
     order: Order | None = None

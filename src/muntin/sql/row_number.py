@@ -29,7 +29,7 @@ from muntin.model.pipeline import (
     Windowing,
     quote_name,
 )
-from muntin.model.ranking import moments, refuse, refuse_delayed
+from muntin.model.ranking import make_windows_by_end, refuse_delayed, refuse_unrankable
 from muntin.model.spec import WindowSpec
 from muntin.sql.aggregates import find_aggregate_name
 from muntin.sql.catalog import ResolvedRelation, find_bound_column
@@ -123,7 +123,9 @@ def lower_numbering(
     keys = (Column(FIRST, quote_name(start)), Column(LAST, quote_name(end)), *partition)
     where = None if select.where is None else scope.render(select.where)
     spec = replace(
-        moments(end), keys=tuple(key.name for key in keys), aggregates=_build_aggregates(ranking)
+        make_windows_by_end(end),
+        keys=tuple(key.name for key in keys),
+        aggregates=_build_aggregates(ranking),
     )
     windowing = Windowing(resolved.relation, spec, keys, where, ranking=ranking)
     return windowing, None
@@ -167,7 +169,7 @@ def _lower_window_rows(
             nulls="group",
             **{**options.options, "offset": offset},
         )
-        refuse(spec)
+        refuse_unrankable(spec)
     except OptionError as error:
         raise SqlError(scope.text, call.span, f"{error.value} {error.problem}", error.hint) from (
             error

@@ -13,7 +13,7 @@ from muntin.model.axis import HOUR, MICROSECOND, MINUTE, SECOND, Rows, instant, 
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.kinds import Kind, cumulating_in, of_size
 from muntin.model.pipeline import Expression
-from muntin.model.sessions import CONDITION_OPTIONS, session
+from muntin.model.sessions import CONDITION_OPTIONS, make_sessions
 from muntin.model.zones import ZonedWindows
 from muntin.sql.cursor import Cursor, Span, find_span
 from muntin.sql.foreign_functions import PROCTIME_ERROR
@@ -380,10 +380,10 @@ class _BoundArguments:
             closed_ends: Any = "both" if closed is None else closed.value
             gap = self.by_label.get("GAP")
             if gap is not None and gap.kind == "scalar":
-                return session(by=Expression(self.text[slice(*gap.span)]), closed=closed_ends)
+                return make_sessions(by=Expression(self.text[slice(*gap.span)]), closed=closed_ends)
             longest: Any = self.read_length("LONGEST") if "LONGEST" in self.by_label else None
             conditions: Any = {option: self.read_condition(option) for option in CONDITION_OPTIONS}
-            return session(
+            return make_sessions(
                 self.read_length("GAP"), closed=closed_ends, longest=longest, **conditions
             )
         size, (origin, offset) = self.read_length("SIZE"), self.read_origin()

@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.admission import moves_watermark
+from muntin.engine.admission import find_watermarks_before, moves_watermark
 from muntin.engine.output import Shard
 from muntin.engine.windows.combine import Combiner
 from muntin.model.axis import MAX_POSITION, MIN_POSITION
@@ -53,7 +53,7 @@ class MessageWatermarks:
         """Compute the watermarks of consecutive messages, starting from ``start``."""
         times = messages[columns.TIME].fill_null(0).to_numpy()
         reached = np.where(moves, times - lateness, MIN_POSITION)
-        before = running_maximum_before(reached)
+        before = find_watermarks_before(reached)
         return cls(moves, times, reached, before if start is None else np.maximum(before, start))
 
     @property
@@ -66,11 +66,6 @@ class MessageWatermarks:
         none = self.before <= MIN_POSITION // 2
         judged = pl.Series(np.where(none, 0, self.before)).set(pl.Series(none), None)
         return messages.with_columns(judged.alias(WATERMARK_COLUMN))
-
-
-def running_maximum_before(reached: PositionArray) -> PositionArray:
-    """Return the greatest of the positions before each one."""
-    return np.concatenate([[MIN_POSITION], np.maximum.accumulate(reached)[:-1]])
 
 
 def emits_early_per_message(spec: WindowSpec, combiner: Combiner) -> bool:

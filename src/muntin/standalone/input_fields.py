@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from muntin.model.joins import JoinSpec, Joint, SideName
+from muntin.model.bounds import Joint, SideName
+from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 
 

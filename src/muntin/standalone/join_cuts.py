@@ -16,17 +16,18 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from muntin.engine.admission import find_watermarks_before
 from muntin.engine.joins.joiner import WINDOW_HAS_ENDED
 from muntin.engine.joins.strategy import SideFrames
 from muntin.model.axis import MIN_POSITION
-from muntin.model.joins import SIDES, ByArrival, JoinSpec, Newest, Side, SideName
+from muntin.model.bounds import ByArrival, Newest, SideName
+from muntin.model.joins import SIDES, JoinSpec, Side
 from muntin.model.policies import Each
 from muntin.standalone.cuts import (
     MessageWatermarks,
     PositionArray,
     find_advancing,
     find_offsets_before,
-    running_maximum_before,
 )
 from muntin.state.offsets import TakenOffsets
 
@@ -132,7 +133,7 @@ def _compute_watermarks(
     own = np.full(sum(map(len, rows.values())), MIN_POSITION)
     for side, side_watermarks in watermarks.items():
         own[rows[side]] = side_watermarks.own
-    shared = running_maximum_before(own)
+    shared = find_watermarks_before(own)
     return {
         side: replace(
             side_watermarks, before=np.maximum(side_watermarks.before, shared[rows[side]])

@@ -6,8 +6,9 @@ from typing import Any
 
 import polars as pl
 
+from muntin.model.bounds import Joint, SideName
 from muntin.model.errors import OptionError
-from muntin.model.joins import JoinSpec, Joint, SideName
+from muntin.model.joins import JoinSpec
 from muntin.standalone.joining_operator import JoiningOperator
 from muntin.standalone.operator import TimeLike, to_key_frame
 

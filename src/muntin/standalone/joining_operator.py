@@ -11,8 +11,9 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.clocks import read_machine_clock
 from muntin.engine.joins.reading import AxisRange
+from muntin.model.bounds import SideName
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.model.joins import SIDES, JoinSpec
 from muntin.standalone.input_fields import InputFields
 from muntin.standalone.input_stream import MAX_BUFFERED, InputStream
 from muntin.standalone.operator import (

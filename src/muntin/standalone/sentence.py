@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from muntin.hosts.sentence import join_sides
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Duration
 from muntin.model.bounds import Distance
 from muntin.model.errors import OptionError
 from muntin.model.inputs import BY_SOURCE, InputOptions
-from muntin.model.join_sides import join_sides
 from muntin.model.joins import How, JoinNulls, JoinSpec, On, StateLayout
 from muntin.model.sentence import Sentence
 from muntin.model.spec import Nulls, WindowSpec

@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.operator import REJECTED, RESULTS, ShardState, Task, TaskWatermark
+from muntin.engine.operator import REJECTED, RESULTS
 from muntin.engine.results import no_results
-from muntin.engine.windows.operator import WindowOperator
+from muntin.engine.windows.operator import WindowOperator, WindowStep
 from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Sessions
@@ -38,7 +38,6 @@ class StoredAggregation(StoredWindows):
         super().__init__(blobs, results, [columns.REASON, columns.WATERMARK])
         self.spec = spec
         self._messages = messages
-        self._cache = FrameCache()
         self._retained: RetainedMessages | None = None
 
     def open(self, builder: FrameBuilder) -> None:
@@ -57,11 +56,10 @@ class StoredAggregation(StoredWindows):
         if self._messages is not None:
             schema[_ROW] = pl.Int64()
             horizon = InputFields.of_query(spec).reach + spec.firing.retention
-            self._retained = RetainedMessages(spec, self._messages, self._cache, horizon)
-        self.operator = WindowOperator(spec, schema)
-        self.combiner = self.operator.combiner
-        self.window_step = self.operator.open(ShardState("", 0, self.blobs, self._cache))
-        self.shard = self.window_step.shard
+            self._retained = RetainedMessages(spec, self._messages, FrameCache(), horizon)
+        step = self._open_shard(WindowOperator(spec, schema))
+        assert isinstance(step, WindowStep)
+        self.window_step, self.combiner, self.shard = step, step.combiner, step.shard
         rejected = self.combiner.nothing_rejected.with_columns(columns.number(columns.WATERMARK))
         nothing = {RESULTS: no_results(self.combiner), REJECTED: rejected}
         self._finish_opening(self.shard.state, nothing)
@@ -85,7 +83,7 @@ class StoredAggregation(StoredWindows):
 
     def advance(self, watermark: int) -> list[StepRows]:
         """Advance the watermark without a message."""
-        return [self._step(latest=watermark + self.spec.lateness)]
+        return [self._step(reached=watermark + self.spec.lateness)]
 
     def find_quiet_range(self) -> tuple[int, int]:
         """Return the range of times in which a single message emits nothing by itself.
@@ -131,22 +129,17 @@ class StoredAggregation(StoredWindows):
         *,
         final: bool = False,
         each: bool = False,
-        latest: int | None = None,
+        reached: int | None = None,
     ) -> StepRows:
-        state = self.shard.state
-        wall = self.clock.read(state)
         if messages is None:
             messages = pl.DataFrame(schema=self.combiner.schema)
         elif self._retained is not None:
             messages = messages.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(_ROW))
         new = self._select_new(messages)
         if each:
-            rows = self.window_step.run_each(messages, wall).rows
+            rows = self.window_step.run_each(messages, self.clock.read(self.shard.state)).rows
         else:
-            judged = TaskWatermark(True, state.judging)
-            task = Task("", 0, 1, lambda: judged, lambda: latest)
-            parts = self.operator.prepare([messages], task)
-            rows = self.window_step.run(parts, wall, final=final).rows
+            rows = self._run({"": messages}, {} if reached is None else {"": reached}, final=final)
         if self._retained is not None:
             self._retain(self._retained, new, rows[REJECTED], final)
         return self._to_step_rows(rows)
@@ -184,14 +177,14 @@ class StoredAggregation(StoredWindows):
         open_from = past + firing.retention - firing.grace
         if not isinstance(windows, Sessions):
             numbered = self.combiner.numbered_windows
-            first, opened = (numbered.start(numbered.ended(p) + 1) for p in (past, open_from))
+            first, opened = (numbered.start(numbered.last_ended(p) + 1) for p in (past, open_from))
             return first, opened
         held = self.shard.snapshot(None, None)
         if partition is not None:
             held = held.filter(pl.col(self.spec.keys[0]) == partition)
-        alive = windows.ended(open_from) + windows.gap
+        alive = windows.last_ended(open_from) + windows.gap
         still_open = held.filter(pl.col(columns.WINDOW_END) > alive)
-        first, opened = windows.ended(past) + 1, windows.ended(open_from) + 1
+        first, opened = windows.last_ended(past) + 1, windows.last_ended(open_from) + 1
         return (
             min([first, *held[columns.WINDOW_START].head(1)]),
             min([opened, *still_open[columns.WINDOW_START].head(1)]),

@@ -11,21 +11,17 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.joins import reading as join_reading
 from muntin.engine.joins.joiner import SIDE
-from muntin.engine.joins.operator import JoinOperator, build_window_output
+from muntin.engine.joins.operator import JoinOperator, JoinStep, build_window_output
 from muntin.engine.joins.reading import AxisRange
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.joins.strategy import SideFrames
-from muntin.engine.operator import REJECTED, RESULTS, Part, ShardState, Task
-from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.engine.operator import REJECTED, RESULTS
+from muntin.model.bounds import SideName
+from muntin.model.joins import SIDES, JoinSpec
 from muntin.standalone.frame_builder import UNREAD_COLUMN, WATERMARK_COLUMN, FrameBuilder
 from muntin.standalone.join_cuts import split_join_steps
 from muntin.standalone.stored_windows import StepRows, StoredWindows, cast_bounds
 from muntin.state.blobs import Blobs
-from muntin.state.runs import FrameCache
-
-
-def _make_task(side: SideName, reached: int | None = None) -> Task:
-    return Task(side, 0, 1, reached=lambda: reached)
 
 
 @dataclass(frozen=True)
@@ -75,10 +71,10 @@ class StoredJoin(StoredWindows):
             spec = spec.with_side(side, replace(spec.side(side), types=types))
         schemas = {side: builders[side].schema for side in SIDES}
         outputs = {side: self._visible[side] for side in self.outputs}
-        self.operator = JoinOperator(spec, schemas, self.suffix, window_outputs=outputs)
-        self.joiner = self.operator.joiner
-        self.join_step = self.operator.open(ShardState("", 0, self.blobs, FrameCache()))
-        self.shard = self.join_step.shard
+        operator = JoinOperator(spec, schemas, self.suffix, window_outputs=outputs)
+        step = self._open_shard(operator)
+        assert isinstance(step, JoinStep)
+        self.joiner, self.shard = step.joiner, step.shard
         nothing = {RESULTS: self.joiner.make_empty_results(), REJECTED: self.joiner.empty_rejected}
         for side, names in outputs.items():
             nothing[side] = build_window_output(self.joiner, side, names, [])
@@ -111,7 +107,7 @@ class StoredJoin(StoredWindows):
 
     def advance(self, watermark: int, sides: Sequence[SideName]) -> list[StepRows]:
         """Advance the watermarks of some sides without a message."""
-        return [self._step(latest={s: watermark + self.spec.side(s).lateness for s in sides})]
+        return [self._step(reached={s: watermark + self.spec.side(s).lateness for s in sides})]
 
     def get_messages(
         self, side: SideName, between: AxisRange, only: Sequence[pl.DataFrame]
@@ -146,15 +142,9 @@ class StoredJoin(StoredWindows):
         self,
         messages: SideFrames | None = None,
         final: bool = False,
-        latest: Mapping[SideName, int] | None = None,
+        reached: Mapping[SideName, int] | None = None,
     ) -> StepRows:
-        wall = self.clock.read(self.shard.state)
-        parts: list[Part] = []
-        for side, frame in (messages or {}).items():
-            parts += self.operator.prepare([frame], _make_task(side))
-        for side, time in (latest or {}).items():
-            parts += self.operator.prepare([], _make_task(side, time))
-        return self._to_step_rows(self.join_step.run(parts, wall, final=final).rows)
+        return self._to_step_rows(self._run(messages or {}, reached, final=final))
 
     def _to_step_rows(self, rows: StepRows) -> StepRows:
         return {

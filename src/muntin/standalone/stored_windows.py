@@ -13,8 +13,9 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.operator import REJECTED, RESULTS
+from muntin.engine.operator import REJECTED, RESULTS, Operator, Step
 from muntin.engine.state import State
+from muntin.hosts.local.shards import OperatorShards
 from muntin.state.blobs import Blobs
 
 # The clock of steps until it is set.
@@ -73,6 +74,11 @@ class StoredWindows(ABC):
         }
         self._state: State | None = None
 
+    def _open_shard(self, operator: Operator) -> Step:
+        """Open the operator over the store, as its only shard."""
+        self._shards = OperatorShards(operator, [self.blobs])
+        return self._shards.steps[0]
+
     def _finish_opening(self, state: State, nothing: StepRows) -> None:
         self.clock.resume(state)
         self._state, self.empty = state, self._to_step_rows(nothing)
@@ -113,6 +119,25 @@ class StoredWindows(ABC):
     @abstractmethod
     def _step(self) -> StepRows:
         """Run a step without messages."""
+
+    def _run(
+        self,
+        messages: Mapping[Any, pl.DataFrame],
+        reached: Mapping[Any, int] | None = None,
+        *,
+        final: bool = False,
+    ) -> StepRows:
+        """Run a step over messages by input; inputs may have reached a time without a message."""
+        assert self._state is not None
+        reached = reached or {}
+        parts = [
+            part
+            for name in dict.fromkeys([*messages, *reached])
+            for part in self._shards.prepare(
+                [messages[name]] if name in messages else [], name, reached=reached.get(name)
+            )
+        ]
+        return self._shards.run(parts, self.clock.read(self._state), final=final)[0].rows
 
     @abstractmethod
     def _to_step_rows(self, rows: StepRows) -> StepRows:

@@ -21,11 +21,7 @@ _MOST_ROWS = 1 << 32
 
 
 def check_messages(stream: memoryview) -> None:
-    """Refuse a stream whose messages announce more than they have.
-
-    Raises:
-        ValueError: When one does, or isn't a message.
-    """
+    """Raise ``ValueError`` for a stream whose messages announce more than they have."""
     at = 0
     try:
         while at < len(stream):

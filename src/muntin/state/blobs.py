@@ -26,11 +26,7 @@ class Blobs(Protocol):
         """Replace the manifest."""
 
     def get(self, number: int) -> bytes:
-        """Return a blob.
-
-        Raises:
-            StateCorruptedError: When the store lacks it.
-        """
+        """Return a blob, or raise ``StateCorruptedError`` when the store lacks it."""
 
     def put(self, number: int, blob: bytes) -> None:
         """Write a new blob; a number is never written twice."""

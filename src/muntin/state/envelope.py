@@ -21,11 +21,7 @@ def seal(magic: bytes, body: bytes) -> bytes:
 
 
 def unseal(magic: bytes, blob: bytes, name: str, kind: str) -> memoryview:
-    """Return the content that ``seal`` wrapped.
-
-    Raises:
-        StateCorruptedError: When the kind, format, length or checksum is wrong.
-    """
+    """Return the content that ``seal`` wrapped, or raise ``StateCorruptedError``."""
     if len(blob) < _HEADER.size or blob[:4] != magic:
         raise StateCorruptedError(f"{name} doesn't start as {kind}: it was replaced")
     _, version, checksum, length = _HEADER.unpack_from(blob)

@@ -39,11 +39,7 @@ def decode_blobs(blobs: Iterable[bytes]) -> pl.DataFrame:
 
 
 def decode_frame(blob: bytes) -> pl.DataFrame:
-    """Read a blob that ``encode_frame`` wrote.
-
-    Raises:
-        StateCorruptedError: When it isn't one, has a newer format, or was truncated or changed.
-    """
+    """Read a blob of ``encode_frame``, or raise ``StateCorruptedError`` for anything else."""
     body = unseal(_MAGIC, blob, "a stored blob", "one of muntin's")
     try:
         check_messages(body)

@@ -7,6 +7,8 @@ whole columns.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -25,11 +27,7 @@ _NULL = np.uint64(0x7FB5D329728EA185)
 
 
 def hash_rows(columns: list[pl.Series]) -> Hashes:
-    """Hash each row over some columns.
-
-    Returns:
-        One hash per row; equal rows have equal hashes, whatever the integer width of a column.
-    """
+    """Return a hash per row; equal rows have equal ones, whatever a column's integer width."""
     result = np.zeros(len(columns[0]), dtype=np.uint64)
     for column in columns:
         with np.errstate(over="ignore"):
@@ -133,3 +131,27 @@ def _sum_long_value(data: HashWords) -> np.uint64:
             total += shift * _sum_terms(part, np.array([len(part)]))[0]
             shift *= np.uint64(pow(int(_PRIME), len(part), 2**64))
     return total
+
+
+def assign_shards(frame: pl.DataFrame, keys: Sequence[str], shards: int) -> NDArray[np.int64]:
+    """Return the shard of each row's key."""
+    if shards == 1:
+        return np.zeros(len(frame), dtype=np.int64)
+    hashes = hash_rows([frame[k] for k in keys])
+    return (hashes % np.uint64(shards)).astype(np.int64)
+
+
+def split_by_shard(
+    frame: pl.DataFrame, keys: Sequence[str], shards: int
+) -> dict[int, pl.DataFrame]:
+    """Split rows by the shard of their key; a shard without rows is absent.
+
+    Example:
+        >>> parts = split_by_shard(pl.DataFrame({"k0": [1, 2, 3, 4]}), ["k0"], 2)
+        >>> sum(len(part) for part in parts.values())
+        4
+    """
+    if shards == 1 or not len(frame):
+        return {0: frame} if len(frame) else {}
+    assigned = assign_shards(frame, keys, shards)
+    return {shard: frame.filter(assigned == shard) for shard in np.unique(assigned).tolist()}

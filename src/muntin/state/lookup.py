@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 from muntin.state.hashing import hash_rows
 
 HASH_COLUMN = "__hash"
+# Fewer rows are grouped as fast as they are searched for repeated identities.
+_MANY_ROWS = 50_000
+# Of hashes that are multiples of this number, the share of repeated ones is estimated.
+_SAMPLE = 64
 
 
 def sort_by_hash(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
@@ -36,6 +40,36 @@ def join_null_safe(
     # A plain join is faster, and equivalent if one side has no NULL.
     nulls = any(other[name].null_count() for name in on)
     return frame.join(other, on=list(on), how=how, nulls_equal=nulls)
+
+
+def split_repeated(
+    rows: pl.DataFrame, identity: Sequence[str]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Split rows into those whose identity occurs once, and the others.
+
+    Grouping a row costs several times as much as looking for another one with its hash. A few rows
+    may be among the others although their identity occurs once; if most are, or there are few rows,
+    all of them are.
+
+    Example:
+        >>> alone, repeated = split_repeated(pl.DataFrame({"k0": [1, 2, 1]}), ["k0"])
+        >>> len(alone), len(repeated)
+        (0, 3)
+    """
+    nothing = rows.clear()
+    if len(rows) < _MANY_ROWS:
+        return nothing, rows
+    rows = rows.rechunk()
+    hashes = rows.select(identity).hash_rows()
+    sample = hashes.filter(hashes % _SAMPLE == 0)
+    if sample.n_unique() < len(sample) // 2:
+        return nothing, rows
+    ordered = hashes.sort()
+    repeated_hashes = ordered.filter(ordered == ordered.shift(1))
+    if not len(repeated_hashes):
+        return rows, nothing
+    is_repeated = hashes.is_in(repeated_hashes.unique().implode())
+    return rows.filter(~is_repeated), rows.filter(is_repeated)
 
 
 def select_keys(

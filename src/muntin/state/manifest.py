@@ -24,7 +24,6 @@ class Run(NamedTuple):
 
     Attributes:
         number: The frame's number, which determines the numbers of its blobs.
-        rows: The number of rows.
         low: The least position of a row on the table's axis.
         high: The greatest position of a row.
         of: The numbers of the runs that were merged into it, for traced tables.
@@ -47,14 +46,12 @@ class Manifest:
     """The state of one shard: its query, clocks, counts and tables.
 
     Attributes:
-        kind: The kind of query.
         spec: The query as plain JSON; for tables, one per name.
         watermark: The watermark, microseconds; ``None`` before the first message, and if inputs
             have their own.
         wall: The wall clock of the last step; ``None`` before it.
         counts: Number of messages by outcome.
         offsets: The source offsets taken so far, by input: ranges of a partition.
-        tables: The runs of each table.
         extra: Further state of the kind of query; plain JSON.
         parts: The manifests, as text, of partitions with their own axes; those of idle partitions
             aren't parsed.
@@ -100,13 +97,7 @@ class Manifest:
 def parse_manifest(text: str, kind: StateKind | None = None) -> Manifest:
     """Read the manifest that ``dumps`` wrote.
 
-    Args:
-        text: The manifest as text.
-        kind: The expected kind of query.
-
-    Raises:
-        StateCorruptedError: When the text can't be read.
-        SpecChangedError: When the state is of another kind.
+    Raises ``StateCorruptedError`` for other text, ``SpecChangedError`` for another kind of query.
     """
     try:
         stored = json.loads(text)

@@ -65,6 +65,13 @@ class TakenOffsets:
         self._taken: dict[Any, list[tuple[int, int]]] = {}
         self.add([(p, low, high) for p, low, high in stored])
 
+    def copy(self) -> TakenOffsets:
+        """Return a copy, to which offsets can be added without changing this one."""
+        copied = TakenOffsets()
+        # Adding replaces the ranges of a partition and changes no list.
+        copied._taken = dict(self._taken)
+        return copied
+
     def dumps(self) -> list[OffsetRange]:
         """Return all ranges; plain JSON if partitions are numbers or strings."""
         return [(p, low, high) for p, runs in self._taken.items() for low, high in runs]

@@ -48,11 +48,7 @@ def split_blob(
 def build_manifests(
     manifests: Sequence[Manifest], moved: MovedBlobs, shards: int, division: Division
 ) -> list[str]:
-    """Create the manifests of the new shards.
-
-    Raises:
-        OptionError: When the old shards have different watermarks.
-    """
+    """Create the manifests of the new shards, of old ones with the same watermark."""
     watermarks = {manifest.watermark for manifest in manifests}
     if len(watermarks) != 1:
         hint = "let the query run one batch, and stop it"

@@ -183,6 +183,15 @@ class Runs:
         return [run for runs in self._segments.values() for run in runs]
 
     @property
+    def segments(self) -> list[int]:
+        """The segments that have runs, in order."""
+        return sorted(segment for segment, runs in self._segments.items() if runs)
+
+    def list_runs(self, segment: int) -> Sequence[Run]:
+        """Return the runs of a segment, oldest first."""
+        return self._segments.get(segment, ())
+
+    @property
     def rows(self) -> int:
         """Number of stored rows; a row counts once in each run."""
         return sum(run.rows for runs in self._segments.values() for run in runs)
@@ -286,6 +295,11 @@ class Runs:
         self.drop_before(None)
         self.append(frame)
 
+    def drop_segment(self, segment: int) -> None:
+        """Drop a segment without reading it."""
+        for run in self._segments.pop(segment, ()):
+            self.frames.remove(run.number)
+
     def drop_before(self, position: int | None) -> None:
         """Drop every run that is entirely before a position; all runs for ``None``.
 
@@ -342,9 +356,14 @@ def join_runs(frames: Sequence[RangedFrame], axis: str, merge: Merge) -> pl.Data
     if not shared:
         return pl.concat([f for f, _, _ in frames], how="diagonal")
     inside = pl.any_horizontal([pl.col(axis).is_between(low, high) for low, high in shared])
-    alone = [f.filter(~inside) for f, _, _ in frames]
-    merged = merge([f.filter(inside) for f, _, _ in frames])
-    return pl.concat([*(f for f in alone if len(f)), merged], how="diagonal")
+    alone, overlapping = [], []
+    for frame, first, last in frames:
+        if any(low <= first and last <= high for low, high in shared):
+            overlapping.append(frame)
+        else:
+            overlapping.append(frame.filter(inside))
+            alone.append(frame.filter(~inside))
+    return pl.concat([*(f for f in alone if len(f)), merge(overlapping)], how="diagonal")
 
 
 def _find_overlaps(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -28,9 +28,8 @@ from pathlib import Path
 
 from muntin.state.blobs import Blobs
 from muntin.stores.blobs import KeyValueBlobs
-from muntin.stores.kv import KeyValue
+from muntin.stores.kv import Image, KeyValue, MemoryKeyValue
 from muntin.stores.layout import Layout, message_layout
-from muntin.stores.memory import Image, MemoryKeyValue
 from muntin.stores.message import Message, MessageStore
 from muntin.stores.paged import PagedKeyValue
 from muntin.stores.rocks import RocksKeyValue

@@ -17,8 +17,10 @@ from typing import Any, Protocol
 
 from muntin.model.closeable import Closeable
 from muntin.model.errors import MuntinError, OptionError, StateCorruptedError
+from muntin.stores.pages import Pages, PagesView
 
 _FORMAT = 1
+MEMORY_PAGE_BYTES = 16 << 10
 
 Row = tuple[bytes, bytes]
 ReadCounts = Callable[[], dict[str, Any]]
@@ -242,3 +244,34 @@ class KeyValue(Closeable):
                 f"a store has format {version}, this muntin reads format {_FORMAT}: "
                 "use the muntin that wrote it"
             )
+
+
+class Image:
+    """The rows and marks of the last flush, in memory; a store opened on it starts with them."""
+
+    def __init__(self) -> None:
+        self.document: str | None = None
+        self.view: PagesView | None = None
+
+    def replace(self, document: str, view: PagesView) -> None:
+        """Replace the image with a newer flush."""
+        self.document, self.view = document, view
+
+
+class MemoryKeyValue(KeyValue):
+    """``KeyValue`` in memory; a flush costs the same however much is stored.
+
+    Args:
+        image: The target of flushes; a new one by default. Opening the same image again
+            corresponds to a restart.
+        page_bytes: The maximum size of a page, bytes of keys and values.
+    """
+
+    _rows: Pages
+
+    def __init__(self, image: Image | None = None, *, page_bytes: int = MEMORY_PAGE_BYTES) -> None:
+        self.image = image or Image()
+        super().__init__(Pages(page_bytes, self.image.view), self.image.document)
+
+    def _commit(self, document: str) -> None:
+        self.image.replace(document, self._rows.snapshot())

@@ -113,14 +113,6 @@ class Layout:
         exact = start is None and end is None and all(v is None for v in values.values())
         return Bounds(low, low + keys.AFTER, exact)
 
-    def expired(self, edge: int, *, equal: Any = None, session: Any = None) -> Bounds:
-        """Return the range of all messages at or before a position.
-
-        If equal fields or a session come first in the layout, the range is contiguous within one of
-        them only; otherwise each row has to be checked.
-        """
-        return self.in_window(None, edge, equal=equal, session=session)
-
     def holds(self, key: MessageKey, start: StorePosition, end: StorePosition) -> bool:
         """Return whether a message lies between two positions, both included."""
         position = (key.offset,) if key.time is None else (key.time, key.offset)

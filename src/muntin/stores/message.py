@@ -202,7 +202,7 @@ class MessageStore(NamedStore):
         if last_position is None:
             return 0
         if self.layout.along_axis:
-            low, high, _ = self.layout.expired(last_position)
+            low, high, _ = self.layout.in_window(None, last_position)
             self._namespace.delete_range(low, high)
             self._namespace.count("rows", -deleted_count)
         else:
@@ -289,7 +289,7 @@ class MessageStore(NamedStore):
         leading_parts = {part: values[part] for part in self.layout.parts if part in values}
         if edge is None or self.layout.along_axis or None in leading_parts.values():
             return
-        low, high, _ = self.layout.expired(edge, **leading_parts)
+        low, high, _ = self.layout.in_window(None, edge, **leading_parts)
         self._delete_through(self._namespace.rows(low, high), edge)
 
     def _delete_through(self, view: NamespaceView, last_position: int) -> int:

@@ -98,13 +98,23 @@ async def call_per_value(function: Callable[[Any], Any], stream: Stream) -> Asyn
 
 
 class AgentRun:
-    """One run of an agent: its inboxes and its results."""
+    """One run of an agent: its inboxes and its results.
+
+    Attributes:
+        agent: The agent.
+        inboxes: The inboxes that it has opened.
+        task: The running function.
+        has_opened: Set once the agent has opened an inbox.
+    """
+
+    task: asyncio.Task[None]
 
     def __init__(self, agent: Agent, *, keep_results: bool = False) -> None:
         self.agent = agent
         self.inboxes: list[Inbox] = []
         self._next = 0
         self._keep_results = keep_results
+        self._is_closed = False
         self.has_opened = asyncio.Event()
 
     @property
@@ -112,18 +122,48 @@ class AgentRun:
         """True once the agent has processed every event in its inboxes."""
         return all(inbox.idle.is_set() for inbox in self.inboxes)
 
-    @property
-    def pending_count(self) -> int:
-        """Number of events handed to the agent since it was last idle."""
-        return sum(inbox.pending_count for inbox in self.inboxes)
+    def start(self) -> None:
+        """Start the function, which waits for events."""
+        self.task = asyncio.create_task(self.run())
 
-    async def wait_until_idle(self) -> None:
-        """Wait until the agent has processed every event in its inboxes."""
+    async def process_events(self, errors: str) -> None:
+        """Wait until the agent has processed every event in its inboxes.
+
+        An agent that leaves its loop, or whose error rejects an event, is started again. If the
+        inboxes are closed, wait until the function has ended.
+
+        Args:
+            errors: How to handle an error of the agent (``App``).
+
+        Raises:
+            OptionError: When the agent ends again and again without reading its events.
+        """
+        restarts = 0
+        while not self.is_idle:
+            idle = asyncio.create_task(self._wait_until_idle())
+            waits = {self.task} if self._is_closed else {self.task, idle}
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if not self.task.done():
+                continue
+            idle.cancel()
+            error = self.task.exception()
+            if error is not None:
+                self.fail(error, errors)
+            elif self.agent.topic is None and not self._is_closed:
+                self.inboxes.clear()
+            if not self.is_idle:
+                restarts += 1
+                if restarts > sum(inbox.pending_count for inbox in self.inboxes):
+                    raise self.unread_stream_error()
+                self.start()
+
+    async def _wait_until_idle(self) -> None:
         for inbox in self.inboxes:
             await inbox.idle.wait()
 
     def close(self) -> None:
         """Let all streams of the agent end."""
+        self._is_closed = True
         for inbox in self.inboxes:
             inbox.close()
 
@@ -139,6 +179,8 @@ class AgentRun:
         else:
             inbox = Inbox(self.agent.name, topic, by)
             self.inboxes.append(inbox)
+            if self._is_closed:
+                inbox.close()
         self._next = self.inboxes.index(inbox) + 1
         self.has_opened.set()
         return inbox

@@ -50,15 +50,6 @@ class Journal(Runs):
         super().__init__(POSITION_COLUMN, span, blobs, FrameCache(0), pl.concat, stored)
         self.codec = codec
 
-    @property
-    def segments(self) -> list[int]:
-        """The segments that have runs, in order."""
-        return sorted(segment for segment, runs in self._segments.items() if runs)
-
-    def runs(self, segment: int) -> Sequence[Run]:
-        """Return the runs of a segment, oldest first."""
-        return self._segments.get(segment, ())
-
     def read_run(self, run: Run) -> Iterable[tuple[int, Any, Any]]:
         """Return the entries of a run: position, key, and value or ``GONE``."""
         return from_frame(self._read_without_hash(run), self.codec)
@@ -66,11 +57,6 @@ class Journal(Runs):
     def append_changes(self, changed: ValuesByPosition) -> None:
         """Write changed entries of one segment as a new run; merge runs if there are many."""
         self.append(to_frame(changed, self.codec))
-
-    def drop_segment(self, segment: int) -> None:
-        """Drop a segment without reading it."""
-        for run in self._segments.pop(segment, ()):
-            self.frames.remove(run.number)
 
     def _merge_runs(self, runs: Sequence[Run], oldest: bool) -> pl.DataFrame:
         # A deletion in the oldest run hides nothing.
@@ -186,7 +172,7 @@ class Entries:
         for segment, changed in by_segment.items():
             if self._is_stored:
                 self.journal.append_changes(changed)
-            self._applied[segment] = [run.number for run in self.journal.runs(segment)]
+            self._applied[segment] = [run.number for run in self.journal.list_runs(segment)]
             for position, values in changed.items():
                 base = self.base.setdefault(position, {})
                 base.update(values)
@@ -221,7 +207,7 @@ class Entries:
     def _load(self, segment: int) -> None:
         if segment in self._checked:
             return
-        runs = self.journal.runs(segment)
+        runs = self.journal.list_runs(segment)
         missing_runs = _list_missing_runs(self._applied.get(segment, []), runs)
         if missing_runs is None:
             self._unload(segment)

@@ -72,10 +72,9 @@ class Running(Closeable):
         self._last_read: dict[str, TopicMessage] = {}
         self._loop = EventLoop()
         self._runs = [AgentRun(agent) for agent in app.agents.values()]
-        self._tasks: dict[AgentRun, asyncio.Task[None]] = {}
         self._closed = False
         # An app that is garbage-collected while open shows no warnings of pending tasks.
-        self._end = finalize(self, _end_agents, self._loop, self._runs, self._tasks)
+        self._end = finalize(self, _end_agents, self._loop, self._runs)
         app.running = self
         self._loop.complete(self._start_agents())
 
@@ -255,7 +254,7 @@ class Running(Closeable):
                     if inbox.topic == topic:
                         self._intake.fill(inbox, rows)
         for run in self._runs:
-            await self._wait_for_agent(run)
+            await run.process_events(self._app.errors)
         for part in self.parts:
             part.return_all()
         await self._timers.run(self.parts[0].wall, self.parts[0].sent)
@@ -304,57 +303,30 @@ class Running(Closeable):
 
     async def _start_agents(self) -> None:
         for run in self._runs:
-            self._tasks[run] = asyncio.create_task(run.run())
+            run.start()
         for run in self._runs:
             opened = asyncio.create_task(run.has_opened.wait())
             patience = None if run.agent.topic is not None else _TIMEOUT_SECONDS
-            waits = {opened, self._tasks[run]}
+            waits = {opened, run.task}
             await asyncio.wait(waits, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             opened.cancel()
-            if self._tasks[run].done() and not run.inboxes:
-                self._tasks[run].result()
+            if run.task.done() and not run.inboxes:
+                run.task.result()
                 raise run.unread_stream_error()
 
-    async def _wait_for_agent(self, run: AgentRun) -> None:
-        """Wait until an agent has processed its events."""
-        restarts = 0
-        while not run.is_idle:
-            task = self._tasks[run]
-            idle = asyncio.create_task(run.wait_until_idle())
-            await asyncio.wait({task, idle}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                continue
-            idle.cancel()
-            self._handle_agent_end(run, task)
-            if run.is_idle:
-                continue
-            restarts += 1
-            if restarts > run.pending_count:
-                raise run.unread_stream_error()
-            self._tasks[run] = asyncio.create_task(run.run())
 
-    def _handle_agent_end(self, run: AgentRun, task: asyncio.Task[None]) -> None:
-        """Handle the end of an agent: raise its error, or reject the event it was processing."""
-        error = task.exception()
-        if error is not None:
-            run.fail(error, self._app.errors)
-        elif run.agent.topic is None:
-            run.inboxes.clear()
-
-
-def _end_agents(
-    loop: EventLoop, runs: list[AgentRun], tasks: dict[AgentRun, asyncio.Task[None]]
-) -> None:
+def _end_agents(loop: EventLoop, runs: list[AgentRun]) -> None:
     """Let agents end by themselves, and cancel them if they don't."""
 
     async def stop() -> None:
+        tasks = [run.task for run in runs]
         for run in runs:
             run.close()
         if tasks:
-            await asyncio.wait(tasks.values(), timeout=_TIMEOUT_SECONDS)
-        for task in tasks.values():
+            await asyncio.wait(tasks, timeout=_TIMEOUT_SECONDS)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     loop.complete(stop())
     loop.close()

@@ -104,7 +104,7 @@ class SessionTableShard(TableShard):
         """Return whether a session with this end has expired."""
         if self.spec.expires is None:
             return False
-        return end <= self.sessions.ended(watermark - self.spec.expires)
+        return end <= self.sessions.last_ended(watermark - self.spec.expires)
 
     def _belongs_to_expired(self, key: Any, time: int, watermark: int) -> bool:
         """Return whether a time is before, or within the gap after, an expired session of its key.
@@ -291,7 +291,7 @@ class SessionTableShard(TableShard):
         watermark = MAX_POSITION if final else self.watermark
         if watermark == MIN_POSITION or (self.spec.expires is None and not final):
             return []
-        upto = self.sessions.ended(watermark - (self.spec.expires or 0))
+        upto = self.sessions.last_ended(watermark - (self.spec.expires or 0))
         expired_sessions = [
             (key, TableSession(start, end, value))
             for position in self.stored_sessions.list_positions(upto // self.span)

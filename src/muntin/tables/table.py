@@ -258,7 +258,7 @@ class Table(Handle[PlainTableShard]):
             OptionError: When ``+`` doesn't merge two values, and ``merge`` isn't given.
         """
         gap_micros = parse_duration("gap", gap, zero=False)
-        gaps = sessions.session(f"{gap_micros / SECOND:.6f} s", closed=closed)
+        gaps = sessions.make_sessions(f"{gap_micros / SECOND:.6f} s", closed=closed)
         spec = replace(
             self.spec, windows=gaps, expires=parse_retention(expires), key_index=key_index
         )

@@ -371,7 +371,7 @@ class WindowTableShard(TableShard):
         elif self.spec.expires is None or self.watermark == MIN_POSITION:
             upto = None
         else:
-            upto = self.windows.ended(self.watermark - self.spec.expires)
+            upto = self.windows.last_ended(self.watermark - self.spec.expires)
         if upto is None or (self.closed is not None and upto <= self.closed):
             return []
         emitted = (

@@ -1,22 +1,79 @@
-"""A small HTTP server in its own thread, with limits for every application that it serves."""
+"""A small HTTP server in its own thread, with access checks and limits for its application.
+
+Uvicorn waits for the end of a request without a timeout, so a client that opens connections and
+sends nothing would hold them forever. Here requests are limited by time and by number.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hmac
+import re
 import secrets
 import threading
 from collections.abc import Callable
-from typing import Self
+from ipaddress import ip_address
+from typing import Any, Self
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
+from starlette.requests import Request
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from muntin.model.closeable import Closeable
 from muntin.model.errors import OptionError
 from muntin.model.listening import format_url, is_loopback, listen
-from muntin.web.timeouts import create_protocol
+
+# How long a request may take to arrive, in seconds, and how many may be incomplete at once: a
+# further one closes the oldest.
+TIMEOUT = 10.0
+MAX_INCOMPLETE = 64
 
 # The most connections and requests at once; others are refused until one ends.
 _MAX_CONNECTIONS = 256
+COOKIE = "muntin-token"
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:@/]+))(?::\d*)?")
+_INCOMPLETE = (h11.IDLE, h11.SEND_BODY)
+
+
+def create_protocol(patience: float = TIMEOUT) -> type[asyncio.Protocol]:
+    """Create the HTTP protocol of one server, in which a request may take so many seconds."""
+    waiting: dict[Any, asyncio.TimerHandle] = {}
+
+    class TimedProtocol(H11Protocol):
+        """HTTP that waits for a request only so long."""
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._start_timer()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.conn.their_state not in _INCOMPLETE:
+                self._stop_timer()
+            elif self not in waiting:
+                self._start_timer()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_timer()
+            super().connection_lost(exc)
+
+        def _start_timer(self) -> None:
+            if len(waiting) >= MAX_INCOMPLETE:
+                next(iter(waiting))._give_up()
+            waiting[self] = self.loop.call_later(patience, self._give_up)
+
+        def _stop_timer(self) -> None:
+            timer = waiting.pop(self, None)
+            if timer is not None:
+                timer.cancel()
+
+        def _give_up(self) -> None:
+            self._stop_timer()
+            self.transport.abort()
+
+    return TimedProtocol
 
 
 class WebServer(Closeable):
@@ -83,3 +140,34 @@ class WebServer(Closeable):
         if self._thread.is_alive():
             self._thread.join(timeout=5)
         self._socket.close()
+
+
+def has_access(request: Request, token: str | None) -> bool:
+    """Return whether a request has the server's token as bearer, ``?token=…`` or cookie.
+
+    Without a token, the request must name this machine: a foreign name that resolves to this
+    machine belongs to another site's page.
+    """
+    if token is None:
+        return _is_loopback(_host(request))
+    scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+    request_token = bearer if scheme.lower() == "bearer" else ""
+    request_token = (
+        request_token or request.query_params.get("token") or request.cookies.get(COOKIE) or ""
+    )
+    return hmac.compare_digest(request_token.encode(), token.encode())
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _host(request: Request) -> str:
+    """Return the host that a request names, or an empty text."""
+    named = _HOST.fullmatch(request.headers.get("host", "").strip().lower())
+    return "" if named is None else named[1] or named[2]

@@ -30,7 +30,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         seen["folder"] = next(one for one in arguments if isinstance(one, str))
         raise SystemExit(7)
 
-    monkeypatch.setattr("muntin.cli.checkpoints.session", session)
+    monkeypatch.setattr("muntin.cli.checkpoints.open_session", session)
     monkeypatch.setattr("muntin.dataframe.state.read_checkpoint", take)
     monkeypatch.setattr("muntin.dataframe.reset.reset_watermark", take)
     monkeypatch.setattr("muntin.spark.rescale.rescale_in_place", take)

@@ -9,9 +9,10 @@ from tests.property.agreement import differences_of_output, join_differences, un
 
 from muntin.model import aggregates
 from muntin.model.axis import DAY, FARTHEST, HOUR, SECOND
+from muntin.model.bounds import find_bound
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
-from muntin.model.joins import HOWS, How, JoinSpec, Side, find_bound
+from muntin.model.joins import HOWS, How, JoinSpec, Side
 from muntin.model.kinds import Kind
 from muntin.model.policies import Each, Firing
 from muntin.model.sessions import Sessions

@@ -18,7 +18,7 @@ from muntin.model.axis import rows
 from muntin.model.cumulating import cumulating
 from muntin.model.errors import OptionError
 from muntin.model.kinds import Kind
-from muntin.model.sessions import session
+from muntin.model.sessions import make_sessions
 from muntin.model.sliding import sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import hopping, tumbling
@@ -28,7 +28,7 @@ from muntin.testing.oracle import Oracle
 KINDS: dict[str, Kind] = {
     "tumbling": tumbling("20 us"),
     "hopping": hopping("40 us", "10 us"),
-    "session": session("10 us"),
+    "session": make_sessions("10 us"),
     "cumulating": cumulating("40 us", "10 us"),
     "sliding": sliding("15 us"),
     "rows": tumbling(rows(3)),

@@ -14,11 +14,11 @@ from muntin.engine import columns
 from muntin.engine.operator import Task
 from muntin.engine.utf8 import GARBLED, decode_with_escapes, frame_from_arrow
 from muntin.sources.flags import Flags
-from muntin.spark.agents.route import AgentStage, Route, RouteTask, TopicFormat
 from muntin.spark.host.messages import add_times, read_frames
 from muntin.spark.sources.parquet import ParquetReader
 from muntin.state.frames import decode_frame, encode_frame
 from muntin.tables import App
+from muntin.tables.route import AgentStage, Route, RouteTask, TopicFormat
 
 BYTES = [b"a", b"\xff", None, "é\0".encode(), b"b\xc3", b""]
 SHOWN = ["a", "\\xff", None, "é\0", "b\\xc3", ""]

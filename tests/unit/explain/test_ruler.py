@@ -56,7 +56,7 @@ whole days of Europe/Berlin, 23 to 25 hours long
         (windows.hopping("10 minutes", "4 minutes"), 45, HOP),
         (windows.tumbling(rows(3)), 31, TUMBLE),
         (cumulating.cumulating("1 day", "6 hours"), 31, CUMULATE),
-        (sessions.session("30 minutes"), 41, SESSION),
+        (sessions.make_sessions("30 minutes"), 41, SESSION),
         (sliding.sliding("10 minutes"), 41, SLIDE),
         (days.days("1 day", "Europe/Berlin"), 31, BERLIN),
     ],

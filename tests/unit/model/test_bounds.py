@@ -13,7 +13,7 @@ from muntin.model.days import days
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES
 from muntin.model.kinds import Kind
-from muntin.model.sessions import Sessions, session
+from muntin.model.sessions import Sessions, make_sessions
 from muntin.model.sliding import sliding
 from muntin.model.windows import Windows, hopping, tumbling
 
@@ -88,7 +88,7 @@ BOUNDS: dict[str, tuple[Any, Kind | None, Kind | None, Bound]] = {
     "sliding": (None, sliding("6 s"), None, Within(6 * SECOND, 6 * SECOND)),
     # The message itself and the two before it.
     "sliding by rows": (None, sliding(rows(3)), None, Within(2, 2, "rows")),
-    "sessions": (None, session("6 s"), session("6 s"), Joint(Sessions(6 * SECOND))),
+    "sessions": (None, make_sessions("6 s"), make_sessions("6 s"), Joint(Sessions(6 * SECOND))),
 }  # fmt: skip
 
 
@@ -103,10 +103,10 @@ UNBOUNDED: dict[str, tuple[Any, Kind | None, Kind | None, str, str]] = {
     "three lengths": (("1 s", "2 s", "3 s"), None, None, "within", "give one length, or two"),
     "a number": ((1, 0), None, None, "within", "for messages"),
     "two axes": (("1 s", rows(1)), None, None, "within", "both as durations, or both as"),
-    "sessions on one side": (None, session("1 s"), None, "session", "the same gap"),
-    "other gaps": (None, session("1 s"), session("2 s"), "session", "the same gap"),
+    "sessions on one side": (None, make_sessions("1 s"), None, "session", "the same gap"),
+    "other gaps": (None, make_sessions("1 s"), make_sessions("2 s"), "session", "the same gap"),
     "sessions of rows": (
-        None, session(rows(2)), session(rows(2)), "session", "on the time axis"
+        None, make_sessions(rows(2)), make_sessions(rows(2)), "session", "on the time axis"
     ),
     "sliding and others": (None, sliding("1 s"), tumbling("1 s"), "sliding", "write within="),
 }  # fmt: skip

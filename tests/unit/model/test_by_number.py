@@ -73,7 +73,7 @@ class Shifts(ByNumber):
     def last_window(self, pane: int) -> int:
         return pane
 
-    def ended(self, position: int) -> int:
+    def last_ended(self, position: int) -> int:
         return self.pane_of(position) - 1
 
     def __str__(self) -> str:

@@ -82,5 +82,5 @@ def test_the_windows_of_a_pane_are_those_of_its_times(windows: Cumulating, time:
 
 @given(any_windows(), TIMES)
 def test_the_latest_window_that_has_ended(windows: Cumulating, position: int) -> None:
-    latest = windows.ended(position)
+    latest = windows.last_ended(position)
     assert windows.end(latest) <= position < windows.end(latest + 1)

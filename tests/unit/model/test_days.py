@@ -85,7 +85,7 @@ def test_windows_of_days_are_their_panes(grid: Windows, zone: str, date: str) ->
         numbers = range(windows.first_window(pane) - 2, windows.last_window(pane) + 3)
         holding = [w for w in numbers if windows.start(w) <= time < windows.end(w)]
         assert holding == list(numbers)[2:-2]
-        latest = windows.ended(time)
+        latest = windows.last_ended(time)
         assert windows.end(latest) <= time < windows.end(latest + 1)
         assert windows.pane_start(windows.first_pane(latest)) == windows.start(latest)
         assert windows.pane_start(windows.last_pane(latest) + 1) == windows.end(latest)
@@ -104,7 +104,7 @@ def test_days_at_the_ends_of_the_calendar(zone: str, edge: int) -> None:
         for time in (edge + hour * HOUR, edge + hour * HOUR - 1):
             day = local.day_of(time)
             assert local.start(day) <= time < local.end(day)
-            assert local.ended(time) == day - 1
+            assert local.last_ended(time) == day - 1
 
 
 def test_days_beyond_the_calendar_are_those_of_utc() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from muntin.model import aggregates as a
+from muntin.model.bounds import Within
 from muntin.model.errors import SpecChangedError
-from muntin.model.joins import JoinSpec, Side, Within
+from muntin.model.joins import JoinSpec, Side
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import tumbling
 

@@ -7,23 +7,11 @@ from typing import Any
 import pytest
 
 from muntin.model.axis import HOUR, MINUTE, SECOND, rows
+from muntin.model.bounds import AsOf, Bound, Joint, Together, Within
 from muntin.model.cumulating import cumulating
 from muntin.model.days import days
 from muntin.model.errors import OptionError, SpecChangedError
-from muntin.model.joins import (
-    HOWS,
-    LARGE,
-    OTHER,
-    SIDES,
-    AsOf,
-    Bound,
-    JoinSpec,
-    Joint,
-    Side,
-    Together,
-    Within,
-    set_default_policies,
-)
+from muntin.model.joins import HOWS, LARGE, OTHER, SIDES, JoinSpec, Side, set_default_policies
 from muntin.model.policies import Each, Every, EveryRows, Firing, FirstThen, RowsOrEvery
 from muntin.model.sessions import Sessions
 from muntin.model.windows import tumbling

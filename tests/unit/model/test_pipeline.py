@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from muntin.model.joins import JoinSpec, Side, Within
+from muntin.model.bounds import Within
+from muntin.model.joins import JoinSpec, Side
 from muntin.model.pipeline import (
     Derived,
     Joining,

@@ -11,7 +11,7 @@ from muntin.model.axis import rows
 from muntin.model.errors import OptionError
 from muntin.model.policies import Each, Every, EveryRows, Firing
 from muntin.model.recall import load_spec, with_functions
-from muntin.model.sessions import session
+from muntin.model.sessions import make_sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import hopping
 
@@ -69,7 +69,7 @@ def test_all_of_a_query_is_recalled(firing: Firing) -> None:
 
 def test_sessions_and_rows() -> None:
     for windows, changes in (
-        (session("10 minutes", closed="left"), {}),
+        (make_sessions("10 minutes", closed="left"), {}),
         (hopping(rows(6), rows(4)), {"keys": ("part",), "offset": ("part", "o"), "lateness": 0}),
     ):
         asked = spec(Firing(), windows=windows, **changes)

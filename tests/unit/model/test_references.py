@@ -14,7 +14,7 @@ from muntin.model.pipeline import DeclaredTable
 from muntin.model.placeholders import fill
 from muntin.model.references import encode_user, resolve, resolve_address
 from muntin.model.secrets import redact, reveals_secret
-from muntin.sinks.declared import Surroundings, sink
+from muntin.sinks.declared import Surroundings, make_sink
 from muntin.sinks.kafka import KafkaSink
 from muntin.sinks.postgres_link import PostgresLink
 from muntin.sources.fetch import Fetcher
@@ -139,7 +139,7 @@ def test_pipelines_keep_references_of_secrets_alone() -> None:
         "sasl.username": "me",
         "sasl.password": "${env:PW}",
     }
-    target = sink(DeclaredTable("t", "kafka", options=options), around)
+    target = make_sink(DeclaredTable("t", "kafka", options=options), around)
     assert isinstance(target, KafkaSink)
     assert target.servers == "h:1"
     assert target.client["sasl.password"] == "${env:PW}"

@@ -8,31 +8,31 @@ from muntin.model import aggregates
 from muntin.model.axis import MINUTE, rows
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.policies import Firing
-from muntin.model.sessions import Sessions, session
+from muntin.model.sessions import Sessions, make_sessions
 from muntin.model.spec import WindowSpec
 
 
 def test_sessions() -> None:
-    assert session("30 minutes") == Sessions(30 * MINUTE)
-    assert str(session("30 minutes")) == "session 30 minutes"
-    assert str(session("30 minutes", closed="left")) == "session 30 minutes, open at the gap"
-    assert session(rows(3)) == Sessions(3, "both", "rows")
+    assert make_sessions("30 minutes") == Sessions(30 * MINUTE)
+    assert str(make_sessions("30 minutes")) == "session 30 minutes"
+    assert str(make_sessions("30 minutes", closed="left")) == "session 30 minutes, open at the gap"
+    assert make_sessions(rows(3)) == Sessions(3, "both", "rows")
 
 
 def test_a_longest_duration() -> None:
-    windows = session("30 minutes", longest="8 hours")
+    windows = make_sessions("30 minutes", longest="8 hours")
     assert windows == Sessions(30 * MINUTE, longest=480 * MINUTE)
     assert str(windows) == "session 30 minutes, at most 8 hours"
-    assert windows.memory > session("30 minutes").memory
+    assert windows.memory > make_sessions("30 minutes").memory
 
 
 def test_conditions() -> None:
-    windows = session("30 minutes", longest="8 hours", end="kind = 'logout'", same="page")
+    windows = make_sessions("30 minutes", longest="8 hours", end="kind = 'logout'", same="page")
     assert windows.is_cut
     assert windows.conditions == {"end": "kind = 'logout'", "same": "page"}
     assert str(windows) == "session 30 minutes, at most 8 hours, end kind = 'logout', same page"
-    assert not session("30 minutes").is_cut
-    assert session("30 minutes", start="login").storage.endswith("whether a session has them")
+    assert not make_sessions("30 minutes").is_cut
+    assert make_sessions("30 minutes", start="login").storage.endswith("whether a session has them")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_conditions() -> None:
 )
 def test_durations_that_cannot_be(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
-        session(**options)
+        make_sessions(**options)
 
 
 @pytest.mark.parametrize(("closed", "latest"), [("both", 9), ("left", 10)])
@@ -57,19 +57,19 @@ def test_a_session_has_ended_when_no_message_could_join_it(closed: str, latest: 
     # A message at 15, where the watermark is, may come yet.
     windows = Sessions(5, closed)  # type: ignore[arg-type]
     joins = [last for last in range(20) if 15 - last < windows.reach]
-    assert windows.ended(15) == latest == min(joins) - 1
+    assert windows.last_ended(15) == latest == min(joins) - 1
 
 
 @pytest.mark.parametrize("closed", ["right", "", None, True])
 def test_edges_that_cannot_be(closed: object) -> None:
     with pytest.raises(OptionError, match='give "both" or "left"'):
-        session("1 minute", closed=closed)  # type: ignore[arg-type]
+        make_sessions("1 minute", closed=closed)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("gap", ["0 s", "soon", 5])
 def test_gaps_that_cannot_be(gap: object) -> None:
     with pytest.raises(OptionError, match="gap="):
-        session(gap)  # type: ignore[arg-type]
+        make_sessions(gap)  # type: ignore[arg-type]
 
 
 def spec(windows: Sessions, **options: object) -> WindowSpec:
@@ -84,7 +84,7 @@ def test_sessions_tell_no_deltas() -> None:
 
 def test_sessions_of_rows_need_offsets() -> None:
     with pytest.raises(OptionError, match="counts messages of other keys too"):
-        spec(session(rows(3)))
+        spec(make_sessions(rows(3)))
 
 
 def test_a_checkpoint_knows_the_edge() -> None:

@@ -51,5 +51,5 @@ def test_a_window_depends_on_what_it_holds_and_on_what_it_begins_behind(
 
 @given(SIZES, PLACES)
 def test_a_window_has_ended_when_its_last_place_is_passed(windows: Sliding, position: int) -> None:
-    latest = windows.ended(position)
+    latest = windows.last_ended(position)
     assert windows.last_pane(latest) < position <= windows.last_pane(latest + 1)

@@ -25,10 +25,10 @@ def test_each_instant_has_a_window_of_each_size() -> None:
     assert Trailing((HOUR, 20 * MINUTE), 10 * MINUTE, 3 * MINUTE) == WINDOWS
     assert WINDOWS.labels == ("1 hour", "20 minutes")
     instant = 63 * MINUTE
-    last = WINDOWS.ended(instant)
+    last = WINDOWS.last_ended(instant)
     assert [WINDOWS.start(k) for k in (last - 1, last)] == [3 * MINUTE, 43 * MINUTE]
     assert {WINDOWS.end(k) for k in (last - 1, last)} == {instant}
-    assert WINDOWS.ended(instant - 1) == last - 2
+    assert WINDOWS.last_ended(instant - 1) == last - 2
     assert WINDOWS.next_edge(instant, 0) == 73 * MINUTE
 
 

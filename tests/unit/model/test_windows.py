@@ -91,5 +91,5 @@ def test_the_windows_of_a_pane_are_those_of_its_times(windows: Windows, time: in
 
 @given(any_windows(), TIMES)
 def test_the_latest_window_that_has_ended(windows: Windows, position: int) -> None:
-    latest = windows.ended(position)
+    latest = windows.last_ended(position)
     assert windows.end(latest) <= position < windows.end(latest + 1)

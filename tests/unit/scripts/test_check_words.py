@@ -16,6 +16,11 @@ def kept(frame):
 
 def _filter_rows(given):
     return given
+
+class Frame:
+    @property
+    def kept_rows(self):
+        return self
 '''
 
 
@@ -46,6 +51,8 @@ def test_each_counter_names_its_places(tmp_path: Path) -> None:
         ("speed", False),
         ("read_seed", False),
         ("is_closed", False),
+        ("cut_range", False),
+        ("onQueryStarted", False),
         ("__init__", False),
     ],
 )

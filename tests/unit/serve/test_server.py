@@ -16,9 +16,8 @@ import pytest
 
 import muntin as mt
 from muntin.serve import Feed, Subject
-from muntin.serve.app import STATIC
-from muntin.serve.server import Server
-from muntin.web.timeouts import create_protocol
+from muntin.serve.app import STATIC, Server
+from muntin.web.server import create_protocol
 
 LOOK = {"X-Muntin": "look"}
 

@@ -130,7 +130,7 @@ def test_records_are_read_by_the_rules_of_kafkas_payloads(tmp_path: Path) -> Non
     lines = b'{"id": 1, "at": "2026-01-01T00:00:00Z"}\n{"id": "x"}\n{\n\n{"id": 2, "more": 1}\n'
     write(tmp_path / "1.jsonl", lines)
     source = mt.files(tmp_path / "*.jsonl", columns="id long, at timestamp")
-    assert source.malformed == "malformed"
+    assert source.malformed_column == "malformed"
     assert Run(source).batch() == [
         (1, AT, None), (None, None, b'{"id": "x"}'), (None, None, b"{"), (2, None, None),
     ]  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 
 from muntin.model.errors import SourceError
 from muntin.sources import kafka_consumer
-from muntin.sources.connection_pool import ConnectionPool
+from muntin.sources.kafka_connection import ConnectionPool
 from muntin.sources.kafka_consumer import Columns, Range
 from muntin.sources.kafka_consumer import consume as read
 

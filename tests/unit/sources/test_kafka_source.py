@@ -35,7 +35,7 @@ def test_ranges_are_planned_and_read_again(broker: Kafka) -> None:
     broker.send(topic, [*messages(20), (0, None, b"broken"), (1, b"k", None)])
     source = mt.kafka(broker.servers, topic, columns=COLUMNS)
     assert isinstance(source, Source)
-    assert source.malformed == "malformed"
+    assert source.malformed_column == "malformed"
     reader = source.open()
     first = reader.plan(None, 10)
     assert first.has_new
@@ -67,6 +67,32 @@ def test_ranges_are_planned_and_read_again(broker: Kafka) -> None:
     assert rows(again.read(ends[1], again.plan(ends[1], None).end)) == [
         (n % 2, n // 2 + 1, n) for n in (20, 22, 21, 23)
     ]
+
+
+def test_a_batch_that_is_read_ahead_has_the_rows_of_its_plan(broker: Kafka) -> None:
+    topic = broker.topic()
+    broker.send(topic, messages(40))
+    reader = mt.kafka(broker.servers, topic, columns=COLUMNS, per_batch=10).open()
+    first = reader.plan(None, None)
+    begun = rows(reader.read(None, first.end))
+    # The next batch is being read now, and newer messages don't change it.
+    broker.send(topic, messages(10, 40))
+    second = reader.plan(first.end, None)
+    assert second.end["ends"] == {topic: {"0": 10, "1": 10}}
+    assert second.end["newest"] == {topic: {"0": 25, "1": 25}}
+    following = rows(reader.read(first.end, second.end))
+    # Any other range is read as well, as after a batch that failed.
+    assert rows(reader.read(None, first.end)) == begun
+    assert rows(reader.read(first.end, second.end)) == following
+    third = reader.plan(second.end, None)
+    rest = rows(reader.read(second.end, third.end))
+    while not third.caught_up:
+        start, third = third.end, reader.plan(third.end, None)
+        rest += rows(reader.read(start, third.end))
+    assert sorted(begun + following + rest) == [
+        (n % 2, n // 2, n) for n in (*range(0, 50, 2), *range(1, 50, 2))
+    ]
+    reader.close()
 
 
 def test_where_a_query_begins(broker: Kafka) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from muntin.sources.read_ahead import read_ahead
+from muntin.sources.kafka_columns import ReadAhead
 
 
 def test_items_come_in_order() -> None:
-    assert list(read_ahead(iter(range(100)))) == [*range(100)]
-    assert list(read_ahead(iter(()))) == []
+    assert list(ReadAhead(iter(range(100)))) == [*range(100)]
+    assert list(ReadAhead(iter(()))) == []
 
 
 def test_the_next_item_is_computed_while_an_item_is_in_use() -> None:
@@ -23,7 +23,7 @@ def test_the_next_item_is_computed_while_an_item_is_in_use() -> None:
         computed.set()
         yield 2
 
-    ahead = read_ahead(items())
+    ahead = ReadAhead(items())
     assert next(ahead) == 1
     assert computed.wait(10)
     assert list(ahead) == [2]
@@ -34,7 +34,7 @@ def test_an_error_comes_after_the_items_before_it() -> None:
         yield 1
         raise ValueError("broken")
 
-    ahead = read_ahead(items())
+    ahead = ReadAhead(items())
     assert next(ahead) == 1
     with pytest.raises(ValueError, match="broken"):
         next(ahead)
@@ -49,7 +49,7 @@ def test_a_caller_that_stops_early_closes_the_items() -> None:
         finally:
             closed.set()
 
-    ahead = read_ahead(items())
+    ahead = ReadAhead(items())
     next(ahead)
-    ahead.close()  # type: ignore[attr-defined]
+    ahead.close()
     assert closed.is_set()

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.sources import records
-from muntin.sources.records import read_text_records, split_records
+from muntin.sources import file_formats
+from muntin.sources.file_formats import read_text_records, split_records
 
 FIELDS = st.text(st.sampled_from('a,"\n\\é'), max_size=4)
 
@@ -65,7 +65,7 @@ def test_quotes_that_are_none_or_stay_open(data: bytes, found: list[bytes]) -> N
 def test_a_large_file_is_read_in_parts_and_empty_lines_are_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, "_CHUNK", 7)
+    monkeypatch.setattr(file_formats, "_CHUNK", 7)
     path = tmp_path / "x.jsonl"
     path.write_bytes(b"\n".join(b"%d" % n for n in range(50)) + b"\n\n \r\n51")
     parts: Any = [*read_text_records(path, path.stat().st_size, quotes=False)]

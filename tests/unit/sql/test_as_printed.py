@@ -7,8 +7,8 @@ from tests.unit.sql.twins import joined, lowered, refused, sentence
 
 import muntin as mt
 from muntin.model.axis import DAY, HOUR, MINUTE
+from muntin.model.bounds import Within
 from muntin.model.errors import SqlError
-from muntin.model.joins import Within
 from muntin.model.pipeline import Column
 
 ORDERS = sentence(key="product", time="rowtime")

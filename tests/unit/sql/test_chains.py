@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.sql.twins import joined, lowered, refused
 
-from muntin.model.joins import Newest, Within
+from muntin.model.bounds import Newest, Within
 from muntin.model.pipeline import Derived, Joining, Windowing, find_tables
 from muntin.sql.catalog import find_bound_column
 from muntin.sql.select_list import END

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.unit.sql.twins import joined, refused
 
+from muntin.model.bounds import AsOf, ByArrival
 from muntin.model.inputs import AHEAD
-from muntin.model.joins import AsOf, ByArrival, JoinSpec, Side
+from muntin.model.joins import JoinSpec, Side
 from muntin.model.policies import Each, Firing
 
 HOUR = 3_600_000_000

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.unit.sql.twins import joined, lowered, refused
 
+from muntin.model.bounds import Within, find_bound
 from muntin.model.inputs import AHEAD
-from muntin.model.joins import JoinSpec, Side, Within, find_bound
+from muntin.model.joins import JoinSpec, Side
 from muntin.model.pipeline import Column, Derived, Reading
 from muntin.model.policies import Each, Every, Firing
 

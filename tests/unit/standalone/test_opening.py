@@ -10,7 +10,7 @@ import muntin as mt
 from muntin.model.errors import OptionError, SpecChangedError, StateCorruptedError
 from muntin.standalone import WindowedAggregator, windowed
 from muntin.stores import rocks
-from muntin.stores.memory import Image, MemoryKeyValue
+from muntin.stores.kv import Image, MemoryKeyValue
 from muntin.stores.rocks import _open
 
 SHORT = windowed(key="k", time="t").tumbling("10 seconds").agg(n=mt.count())

@@ -8,7 +8,7 @@ import pytest
 
 from muntin.model import aggregates
 from muntin.model.kinds import Kind
-from muntin.model.sessions import Sessions, session
+from muntin.model.sessions import Sessions, make_sessions
 from muntin.model.sliding import sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import hopping, tumbling
@@ -25,7 +25,8 @@ MESSAGES = [{"k": "a", "v": str(number), "t": number} for number in (1, 2, 3, 9)
 
 
 @pytest.mark.parametrize(
-    "windows", [tumbling("20 us"), hopping("20 us", "4 us"), sliding("20 us"), session("10 us")],
+    "windows",
+    [tumbling("20 us"), hopping("20 us", "4 us"), sliding("20 us"), make_sessions("10 us")],
     ids=str,
 )  # fmt: skip
 def test_an_initializer_that_is_not_neutral(windows: Kind) -> None:

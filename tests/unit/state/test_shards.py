@@ -3,7 +3,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from muntin.state.shards import assign_shards, split_by_shard
+from muntin.state.hashing import assign_shards, split_by_shard
 
 FRAME = pl.DataFrame({"k0": [f"user-{n % 900}" for n in range(3000)], "v": range(3000)})
 

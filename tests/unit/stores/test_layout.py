@@ -165,8 +165,10 @@ def test_all_for_equal_fields_is_a_prefix() -> None:
 def test_expired_is_one_stretch_only_along_the_axis(name: str) -> None:
     layout: Layout = LAYOUTS[name]
     assert layout.along_axis is name.startswith(("time", "offset"))
-    assert layout.expired(10).exact is layout.along_axis
-    low, high, _ = layout.expired(10, equal="a" if "equal" in layout.parts else None, session="s")
+    assert layout.in_window(None, 10).exact is layout.along_axis
+    low, high, _ = layout.in_window(
+        None, 10, equal="a" if "equal" in layout.parts else None, session="s"
+    )
     for message in MESSAGES:
         key = layout.key(**{**message, "session": "s", "equal": "a"})
         assert (low <= key < high) is (layout.position(layout.read(key)) <= 10)

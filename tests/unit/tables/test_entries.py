@@ -113,7 +113,7 @@ def test_a_commit_writes_what_changed() -> None:
     write(entries, [(0, "key 7", 70)], -1)
     with mock.patch.object(place.blobs, "put", wraps=place.blobs.put) as put:
         entries.commit()
-    assert [run.rows for run in entries.journal.runs(0)] == [1000, 1]
+    assert [run.rows for run in entries.journal.list_runs(0)] == [1000, 1]
     assert put.call_count == 1
 
 

@@ -125,9 +125,9 @@ def test_what_is_read_and_not_changed_is_not_written() -> None:
 
     with app.open(store=memory(image)) as running:
         running.send("events", 1, key="a", timestamp=1.0)
-        (run,) = running.parts[0].shards["lists"].entries["values"].journal.runs(0)
+        (run,) = running.parts[0].shards["lists"].entries["values"].journal.list_runs(0)
         running.send("events", None, key="a", timestamp=1.0)
-        assert running.parts[0].shards["lists"].entries["values"].journal.runs(0) == [run]
+        assert running.parts[0].shards["lists"].entries["values"].journal.list_runs(0) == [run]
         running.send("events", None, key="b", timestamp=1.0)
         assert dict(lists.items()) == {"a": [1]}
 
@@ -203,5 +203,5 @@ def test_a_member_is_written_by_itself() -> None:
         for user in ("ann", "bob", "ann"):
             running.send("visits", user, timestamp=1.0)
         journal = running.parts[0].shards["users"].entries["windows"].journal
-        assert [run.rows for run in journal.runs(0)] == [2, 2]
+        assert [run.rows for run in journal.list_runs(0)] == [2, 2]
         assert users["all"].current(1.0) == {"ann", "bob", "friend of ann", "friend of bob"}

@@ -12,8 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from muntin.model.errors import OptionError
-from muntin.web.access import has_access
-from muntin.web.server import WebServer
+from muntin.web.server import WebServer, has_access
 
 
 def request(**headers: str) -> Request:

@@ -1,7 +1,4 @@
-"""The registry of algebras by aggregate.
-
-An aggregate that is a formula, or another one over distinct values, needs no line here.
-"""
+"""The registry of algebras: formulas, and aggregates over distinct values, need no line here."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ from muntin.engine.joins.strategy import (
 )
 from muntin.engine.order import find_group_starts, sort_rows
 from muntin.engine.state import State
-from muntin.model.joins import AsOf, JoinSpec
+from muntin.model.bounds import AsOf
+from muntin.model.joins import JoinSpec
 
 _IS_LEFT = "__is_left"
 _PASSED = "passed"

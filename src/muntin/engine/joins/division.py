@@ -11,10 +11,11 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.joins.joiner import ID
 from muntin.engine.joins.sessions import LAST, rename_last_position
-from muntin.model.joins import SIDES, AsOf, ByArrival, JoinSpec, Joint, SideName
+from muntin.model.bounds import AsOf, ByArrival, Joint, SideName
+from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.recall import load_spec
+from muntin.state.hashing import split_by_shard
 from muntin.state.manifest import Manifest
-from muntin.state.shards import split_by_shard
 
 _ROW_COUNTS = "kept"
 
@@ -94,8 +95,8 @@ def _divide_matched(
 ) -> dict[int, pl.DataFrame]:
     """Divide the numbers of matched messages by the shards that own their keys.
 
-    Earlier versions stored no keys. Then every shard gets all numbers: numbers of messages that it
-    doesn't own have no effect, and are dropped when they expire.
+    Earlier versions stored no keys. Then every shard gets all numbers: those that it doesn't own
+    have no effect, and are dropped when they expire.
     """
     if not set(keys) <= {*rows.columns}:
         return dict.fromkeys(range(shards), rows)

@@ -12,8 +12,9 @@ from muntin.engine import admission, columns
 from muntin.engine.admission import admit
 from muntin.engine.arrival import Arrival, drop_repeated
 from muntin.engine.clocks import clock_columns, clock_times
+from muntin.model.bounds import Newest, SideName
 from muntin.model.errors import OptionError
-from muntin.model.joins import OTHER, SIDES, JoinSpec, Newest, SideName
+from muntin.model.joins import OTHER, SIDES, JoinSpec
 from muntin.state.offsets import TakenOffsets
 
 SIDE = "side"

@@ -27,7 +27,8 @@ from muntin.engine.joins.strategy import (
 )
 from muntin.engine.order import sort_rows
 from muntin.engine.state import State
-from muntin.model.joins import OTHER, SIDES, Newest, SideName
+from muntin.model.bounds import Newest, SideName
+from muntin.model.joins import OTHER, SIDES
 
 # Internal columns of a side's row: whether it arrived in this step, whether its window exists, and
 # whether the window existed before. Pairs have the same columns, prefixed by the side.

@@ -8,8 +8,8 @@ from typing import cast
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.admission import find_examples
 from muntin.engine.arrival import make_parts
-from muntin.engine.examples import find_examples
 from muntin.engine.joins.joiner import LATE, Joiner, SideArrival
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.reading import get_side_windows
@@ -18,15 +18,16 @@ from muntin.engine.load import Received, measure_load
 from muntin.engine.operator import REJECTED, RESULTS, Part, ShardState, StepOutput, Task
 from muntin.engine.output import EnteringMessages
 from muntin.engine.windows.panes import in_columns, pane_of, window_end, window_start
+from muntin.model.bounds import SideName
 from muntin.model.by_number import Moving
-from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.kinds import Paned
 from muntin.model.policies import Every
 from muntin.model.trailing import Trailing
 from muntin.state.blobs import Blobs
+from muntin.state.hashing import split_by_shard
 from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import FrameCache
-from muntin.state.shards import split_by_shard
 
 _MESSAGES = "messages"
 _BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
@@ -80,7 +81,9 @@ class JoinOperator:
 
 
 class JoinStep:
-    """A shard of a join, opened for one batch."""
+    """A shard of a join; see `Step`."""
+
+    task_watermark = None
 
     def __init__(
         self, joiner: Joiner, state: ShardState, window_outputs: WindowOutputs | None = None
@@ -88,10 +91,12 @@ class JoinStep:
         self.joiner = joiner
         self.window_outputs = window_outputs or {}
         self.shard = open_join_shard(joiner, state.blobs, state.cache)
-        self.shard.state.ends_run = state.ends_run
         state.cache.retain(self.shard.state.list_blobs())
 
-    def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
+    def run(
+        self, parts: Sequence[Part], wall: int | None, *, final: bool, ends_run: bool = False
+    ) -> StepOutput:
+        self.shard.state.ends_run = ends_run
         arrived: dict[SideName, list[SideArrival]] = {side: [] for side in SIDES}
         for part in parts:
             side = cast(SideName, part.input)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from muntin.engine import columns
 from muntin.engine.order import Code
 from muntin.engine.windows.panes import in_columns, pane_of, window_end
-from muntin.model.joins import JoinSpec, Together, Within
+from muntin.model.bounds import Together, Within
+from muntin.model.joins import JoinSpec
 
 RowNumbers = NDArray[np.int64]
 AT, ROW, BUCKET = "__at", "__row", "__bucket"

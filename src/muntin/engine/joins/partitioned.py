@@ -21,8 +21,9 @@ from muntin.engine.joins.joiner import Joiner, SideArrival
 from muntin.engine.joins.shard import JoinShard, SideArrivals, combine_arrivals
 from muntin.engine.output import ShardOutput
 from muntin.engine.state import State
+from muntin.model.bounds import SideName
 from muntin.model.counts import add_counts
-from muntin.model.joins import SIDES, SideName
+from muntin.model.joins import SIDES
 from muntin.state.blobs import Blobs
 from muntin.state.offsets import OffsetRange
 from muntin.state.runs import FrameCache

@@ -25,7 +25,8 @@ from muntin.engine.joins.strategy import (
     SideWatermarks,
 )
 from muntin.engine.state import State
-from muntin.model.joins import OTHER, SIDES, SideName, Together, Within
+from muntin.model.bounds import SideName, Together, Within
+from muntin.model.joins import OTHER, SIDES
 from muntin.model.policies import Every
 
 
@@ -122,11 +123,7 @@ class PositionJoin(JoinStrategy):
     def _join_messages(
         self, new: Mapping[SideName, pl.DataFrame], final: bool
     ) -> tuple[pl.DataFrame, dict[SideName, pl.DataFrame]]:
-        """Join new messages with stored ones and with each other.
-
-        Returns:
-            The results, and the messages with a partner on each side that is marked.
-        """
+        """Return the results of new messages, and those with a partner by marked side."""
         stored = {side: self._read_candidates(side, new[OTHER[side]]) for side in SIDES}
         right_messages = pl.concat([stored["right"], new["right"]])
         pairs = [
@@ -162,7 +159,7 @@ class PositionJoin(JoinStrategy):
     def _store_messages(
         self, side: SideName, new: pl.DataFrame, matched: pl.DataFrame | None, clock: JoinClock
     ) -> pl.DataFrame:
-        """Store new messages, and emit unmatched ones that can't have a partner any more.
+        """Store new messages, and return unmatched ones that can't have a partner any more.
 
         ``matched`` are the messages that have a partner since this step, if the side is marked.
         """

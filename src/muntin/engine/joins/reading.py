@@ -18,9 +18,10 @@ from muntin.engine.joins.sessions import LAST
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.windows.overlap import copy_to_windows
 from muntin.engine.windows.panes import pane_of, window_end, window_start
+from muntin.model.bounds import Joint, SideName, Together
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, JoinSpec, Joint, SideName, Together
+from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.kinds import Paned, Uniform
 from muntin.model.trailing import Trailing
 
@@ -41,11 +42,7 @@ def read_join_messages(
     between: AxisRange,
     only: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Return the stored messages of a side, by position.
-
-    Returns:
-        The side's columns, and the position in ``columns.TIME`` (on the rows axis the offset).
-    """
+    """Return a side's stored messages by position (on the rows axis the offset)."""
     joiner, offset = shard.joiner, shard.spec.side(side).offset
     frames = [joiner.make_empty_messages(side)]
     names = frames[0].columns
@@ -125,8 +122,7 @@ def read_join_sessions(
 def get_grid_windows(spec: JoinSpec, side: SideName) -> Paned:
     """Return the windows of a side on a grid: its own, or those that partners share.
 
-    Raises:
-        OptionError: When there are none, or one for each message.
+    Raises ``OptionError`` when there are none, or one for each message.
     """
     kind = get_side_windows(spec, side)
     if kind is None or isinstance(kind, Moving | Trailing):

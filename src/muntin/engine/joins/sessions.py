@@ -31,7 +31,8 @@ from muntin.engine.joins.strategy import (
 from muntin.engine.order import sort_rows
 from muntin.engine.sessions.combine import number_sessions
 from muntin.engine.state import State
-from muntin.model.joins import OTHER, SIDES, Joint, SideName
+from muntin.model.bounds import Joint, SideName
+from muntin.model.joins import OTHER, SIDES
 from muntin.state.runs import deduplicate, segment_length
 
 # Internal columns of messages: whether one has a partner, the last position of its session, and

@@ -29,7 +29,8 @@ from muntin.engine.joins.sessions import SessionJoin
 from muntin.engine.joins.strategy import JoinClock, JoinStrategy, SidePositions
 from muntin.engine.output import EnteringMessages, ShardOutput
 from muntin.engine.state import State
-from muntin.model.joins import SIDES, AsOf, ByArrival, Joint, Newest, SideName
+from muntin.model.bounds import AsOf, ByArrival, Joint, Newest, SideName
+from muntin.model.joins import SIDES
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
 

@@ -18,7 +18,7 @@ from muntin.engine.firing import MAX_WINDOW
 from muntin.engine.joins.joiner import ID, LATE, Joiner
 from muntin.engine.retention import RetentionCounter, divide_limit
 from muntin.engine.state import State
-from muntin.model.joins import SideName
+from muntin.model.bounds import SideName
 from muntin.state.lookup import join_null_safe
 from muntin.state.runs import Runs, segment_length
 

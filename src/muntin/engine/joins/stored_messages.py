@@ -9,7 +9,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.joins.joiner import ID, LATE, Joiner
 from muntin.engine.state import State
-from muntin.model.joins import SideName
+from muntin.model.bounds import SideName
 from muntin.state.lookup import join_null_safe
 from muntin.state.runs import Complete
 

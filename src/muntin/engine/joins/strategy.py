@@ -12,7 +12,8 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.firing import MAX_WINDOW
 from muntin.engine.joins.joiner import Joiner
-from muntin.model.joins import SIDES, Joint, SideName
+from muntin.model.bounds import Joint, SideName
+from muntin.model.joins import SIDES
 
 SideWatermarks = Mapping[SideName, int | None]
 SideFrames = Mapping[SideName, pl.DataFrame]
@@ -24,12 +25,8 @@ class JoinClock:
     """The watermarks and clocks of a join in a step.
 
     Attributes:
-        watermarks: Each side's watermark now.
         before: The first position of stored messages on each side when the step began.
         after: The first position of stored messages on each side after the step.
-        wall: The wall clock now, microseconds.
-        last_wall: The wall clock of the step before; ``None`` for the first step.
-        final: Whether the input has ended.
         ends_run: Whether the run ends, so that messages that wait for the wall clock enter now.
         caught_up: The sides whose source has reported that this batch reads its last messages.
     """

@@ -162,11 +162,7 @@ class _SharedValue(Algebra):
 
 
 def _find_condition_column(option: str, column: object, schema: pl.Schema) -> str:
-    """Return the column of messages that a condition was evaluated to.
-
-    Raises:
-        OptionError: When messages have no such column, or its type can't work.
-    """
+    """Return the column of messages that a condition was evaluated to, or refuse its type."""
     name = columns.CONDITIONS[option]
     if name not in schema:
         name = str(column)

@@ -86,8 +86,7 @@ class CutSessionShard(SessionShard):
     def _last_settled(self, closed: int) -> int:
         """Return the last position whose messages are settled: each is in a session or in none.
 
-        Args:
-            closed: The greatest last position of a session that has closed.
+        ``closed`` is the greatest last position of a session that has closed.
         """
         return closed + self.windows.reach - 1
 
@@ -135,13 +134,7 @@ class CutSessionShard(SessionShard):
     def _open_cells(
         self, named: pl.DataFrame, old: pl.DataFrame, clock: BatchClock
     ) -> pl.DataFrame:
-        """Return the stored cells of some keys that are in open sessions, or not settled.
-
-        Args:
-            named: The keys.
-            old: Their open sessions.
-            clock: The watermark and the wall clock.
-        """
+        """Return the stored cells of some keys that are in open sessions, or not settled."""
         low = self._first_open(clock.closed_before)
         cells = pl.concat(
             [self.combiner.no_cells, *self.cells.read(low, None, named)], how="diagonal"
@@ -162,8 +155,7 @@ class CutSessionShard(SessionShard):
     def _first_open(self, closed: int) -> int | None:
         """Return the least position of an open session's first message; ``None`` for any.
 
-        Args:
-            closed: The greatest last position of a session that has closed.
+        ``closed`` is the greatest last position of a session that has closed.
         """
         return None if self.longest is None else closed - self.longest + self.windows.gap + 1
 
@@ -173,9 +165,7 @@ class CutSessionShard(SessionShard):
         """Take new messages out of sessions that would have closed, until none is in one.
 
         A message outside of sessions is late if a session that it alone makes, and ends, would be.
-
-        Returns:
-            The other rows, their sessions, and the rows that were taken out.
+        The result is the other rows, their sessions, and the rows that were taken out.
         """
         taken_out = [rows.clear()]
         while True:
@@ -217,11 +207,7 @@ class CutSessionShard(SessionShard):
     ) -> pl.DataFrame:
         """Return the settled messages outside of sessions, and count them.
 
-        Args:
-            rows: The cells of some keys.
-            cuts: Their sessions.
-            taken: The new messages.
-            clock: The watermark and the wall clock.
+        ``cuts`` are the sessions of the cells ``rows``; ``taken`` are the new messages.
         """
         high = self._last_settled(clock.closed_after)
         self._new_messages = taken.filter(pl.col(columns.TIME) > high)
@@ -248,12 +234,8 @@ class CutSessionShard(SessionShard):
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the sessions that changed, and the old ones that they replace.
 
-        Args:
-            old: The open sessions of some keys.
-            vanished: What their earlier sessions had emitted, which don't exist any more.
-            rows: Their cells.
-            cuts: The sessions of the cells.
-            clock: The watermark and the wall clock.
+        ``old`` are the open sessions of some keys, ``cuts`` those of their cells ``rows``.
+        ``vanished`` is what earlier sessions, which don't exist any more, had emitted.
         """
         inside = rows.filter(pl.Series(cuts.is_inside))
         group = cuts.number[cuts.is_inside]
@@ -289,13 +271,9 @@ class CutSessionShard(SessionShard):
     ) -> pl.DataFrame:
         """Add to sessions what they have emitted, and since when they have more to emit.
 
-        Args:
-            whole: The sessions.
-            old: The stored sessions.
-            into: The number of the session that follows each stored one.
-            same: The stored sessions that are emitted with the same bounds.
-            is_whole: The stored sessions whose messages are all in the one that follows.
-            clock: The wall clock.
+        ``into`` is the number of the session that follows each stored one, ``same`` marks the
+        stored sessions that emit with the same bounds, and ``is_whole`` those of which all messages
+        follow.
         """
         count = len(whole)
         emitted = (old[columns.MESSAGES] - old[UNEMITTED]).to_numpy()
@@ -345,10 +323,8 @@ class CutSessionShard(SessionShard):
     ) -> tuple[pl.DataFrame, NDArray[np.int64]]:
         """Let sessions with the bounds of vanished ones continue their revisions.
 
-        A retraction that is still owed is dropped then; one that was emitted is a revision, too.
-
-        Returns:
-            The sessions, and the numbers of those that owe fewer retractions.
+        A retraction that is still owed is dropped; one that was emitted is a revision, too. The
+        result is the sessions and the numbers of those that owe fewer retractions.
         """
         numbered = whole.with_row_index(_NUMBER)
         owed = numbered.select(_NUMBER, *self.keys, RETRACTS).drop_nulls(RETRACTS)
@@ -444,9 +420,8 @@ class CutSessionShard(SessionShard):
 def select_newest(versions: pl.DataFrame, identity: Sequence[str]) -> pl.DataFrame:
     """Return the last version of each session, and rows without messages for vanished ones.
 
-    Args:
-        versions: The versions of sessions, in the order in which they were stored.
-        identity: The columns of a session's key and first position.
+    ``versions`` are in the order in which they were stored; ``identity`` has key and first
+    position.
     """
     bounds = [name for name in (columns.LAST, columns.END) if name in versions.columns]
     rows = versions.unique([*identity, *bounds], keep="last", maintain_order=True)

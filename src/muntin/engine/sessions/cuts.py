@@ -30,7 +30,6 @@ class Cuts:
     Attributes:
         number: The number of each cell's session, in order; -1 for cells outside of sessions.
         last: The last position of each session, as ``Sessions`` counts it.
-        end: The end of each session as it is emitted.
     """
 
     number: IntArray
@@ -108,13 +107,10 @@ def _find_changes(cells: pl.DataFrame) -> BoolArray:
 
 
 def _find_first_cells(stretch: IntArray, begins: BoolArray, follower: IntArray | None) -> BoolArray:
-    """Return the first cells of sessions.
+    """Return the first cells of sessions, none of which crosses a stretch.
 
-    Args:
-        stretch: The number of each cell's stretch. Sessions don't cross stretches.
-        begins: The cells that may begin a session.
-        follower: The first cell behind a session that a cell begins, as far as its longest
-            duration determines it; ``None`` if it is the next stretch.
+    ``follower`` is the first cell behind a session that a cell begins, as far as its longest
+    duration determines it; ``None`` if it is the next stretch.
     """
     count = len(stretch)
     # The next cell, from each one on, that may begin a session.
@@ -142,13 +138,8 @@ def _find_ends(
 ) -> tuple[IntArray, IntArray]:
     """Return the last position and the end of each session.
 
-    Args:
-        windows: The kind of sessions.
-        position: The position of each cell.
-        is_first: The cells that are the first of their sessions.
-        final: The last cell of each session.
-        ends: The cells that end their sessions.
-        changes: The cells that begin another session within the gap.
+    ``is_first`` marks the first cell of each session and ``final`` numbers its last one; ``ends``
+    marks cells that end their session, ``changes`` those that begin another one within the gap.
     """
     last = position[final]
     if windows.longest is not None:

@@ -114,12 +114,7 @@ class SessionShard(WindowShard):
     def _take(
         self, combined: Sequence[Combined], clock: BatchClock
     ) -> tuple[pl.DataFrame, pl.DataFrame, list[pl.DataFrame]]:
-        """Merge new messages into sessions.
-
-        Returns:
-            The sessions with new messages, the stored sessions that they replace, and the late
-            messages.
-        """
+        """Return sessions with new messages, those that they replace, and late messages."""
         raw = [c.raw for c in combined if c.raw is not None and len(c.raw)]
         cells = [c.cells for c in combined if len(c.cells)]
         waiting = self._find_waiting_keys(clock)
@@ -442,7 +437,7 @@ class SessionShard(WindowShard):
         if self.state.watermark is None:
             return remembered
         retained_from = self.state.watermark - self.spec.firing.retention
-        expired = self.windows.ended(retained_from) + 1
+        expired = self.windows.last_ended(retained_from) + 1
         first = self.retained.apply_limit(clock.closed_after + 1, expired)
         return min(remembered, expired if first is None else first)
 

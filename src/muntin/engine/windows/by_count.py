@@ -217,7 +217,7 @@ class ArrivalShard(WindowShard):
         """Store the open panes of the keys that got messages."""
         updated = heads.filter(pl.col(HEAD) > pl.col(BEFORE)).drop(BEFORE)
         counts = updated[HEAD].unique()
-        first_panes = [self.windows.first_pane(self.windows.ended(int(n)) + 1) for n in counts]
+        first_panes = [self.windows.first_pane(self.windows.last_ended(int(n)) + 1) for n in counts]
         first_open = pl.DataFrame({HEAD: counts, "__open": pl.Series(first_panes, dtype=pl.Int64)})
         open_panes = join_null_safe(cells, updated.join(first_open, on=HEAD), self.keys, "inner")
         open_panes = open_panes.filter(pl.col(columns.PANE) >= pl.col("__open")).drop("__open")

@@ -31,6 +31,7 @@ from muntin.model.spec import PARTLY_LATE, WindowSpec
 from muntin.model.trailing import Trailing
 from muntin.model.windows import Windows
 from muntin.model.zones import ZonedWindows
+from muntin.state.lookup import split_repeated
 from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import add_range, find_extent, join_runs
 
@@ -275,7 +276,7 @@ class Combiner:
 
     def _find_whole_edge(self, windows: Numbered, watermark: int) -> int:
         """Return the first position all of whose windows are open."""
-        last = windows.last_pane(windows.ended(watermark - self.spec.firing.grace))
+        last = windows.last_pane(windows.last_ended(watermark - self.spec.firing.grace))
         return windows.pane_start(last + 1)
 
     def lift(self, messages: pl.DataFrame) -> pl.DataFrame:
@@ -380,13 +381,22 @@ class Combiner:
     ) -> pl.DataFrame:
         """Merge rows of partials that have the same key and pane, earlier frames first."""
         non_empty = [f for f in frames if len(f)] or list(frames[:1])
-        if len(non_empty) == 1 and by is None:
+        if by is not None:
+            return self._merge_groups(pl.concat(non_empty, how="diagonal"), by)
+        if len(non_empty) == 1:
             return non_empty[0]
-        by = by or [*self.keys, columns.PANE]
+        identity = [*self.keys, columns.PANE]
+        alone, repeated = split_repeated(pl.concat(non_empty, how="diagonal"), identity)
+        if not len(alone):
+            return self._merge_groups(repeated, identity)
+        if not len(repeated):
+            return alone
+        return pl.concat([alone, self._merge_groups(repeated, identity)], how="diagonal")
+
+    def _merge_groups(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         partials = [pl.col(columns.MESSAGES).sum()]
         partials += [e for algebra in self.stored_algebras for e in algebra.merge()]
-        cells = pl.concat(non_empty, how="diagonal").group_by(*by, maintain_order=True)
-        return self._settle(cells.agg(*partials))
+        return self._settle(rows.group_by(*by, maintain_order=True).agg(*partials))
 
     def combine_cells(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Combine the cells of several frames of messages into one frame."""

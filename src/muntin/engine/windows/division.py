@@ -9,8 +9,8 @@ import polars as pl
 
 from muntin.engine.retention import merge_uncounted
 from muntin.engine.windows.zoned import ZONES
+from muntin.state.hashing import split_by_shard
 from muntin.state.manifest import Manifest
-from muntin.state.shards import split_by_shard
 
 _RETENTION, _WAITS, _FLOOR = "kept", "waits", "floor"
 # Values of one shard that its next steps compute again.

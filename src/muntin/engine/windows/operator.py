@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.admission import find_examples
 from muntin.engine.arrival import make_parts
 from muntin.engine.conditions import check_conditions
-from muntin.engine.examples import find_examples
 from muntin.engine.fills import check_fills
 from muntin.engine.load import Received, measure_load
 from muntin.engine.operator import (
@@ -41,9 +41,9 @@ from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
 from muntin.model.zones import ZonedWindows
 from muntin.state.blobs import Blobs
+from muntin.state.hashing import split_by_shard
 from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import FrameCache
-from muntin.state.shards import split_by_shard
 
 # Frames of a part: a row per key and pane, and messages that only the shard can classify.
 _CELLS, _RAW = "cells", "raw"
@@ -68,7 +68,7 @@ class WindowOperator:
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
         combiner, judged = self.combiner, task.load_watermark()
         parts: list[Combined] = []
-        taken_offsets = judged.taken or TakenOffsets()
+        taken_offsets = TakenOffsets() if judged.taken is None else judged.taken.copy()
         for frame in messages:
             if judged.is_known or combiner.forwards:
                 parts.append(combiner.combine(frame, judged.watermark, taken_offsets))
@@ -91,16 +91,23 @@ class WindowOperator:
 
 
 class WindowStep:
-    """A shard of windows, opened for one batch."""
+    """A shard of windows; see `Step`."""
 
     def __init__(self, combiner: Combiner, state: ShardState) -> None:
         self.combiner = combiner
         self.shard = open_shard(combiner, state.blobs, state.cache)
-        self.shard.state.ends_run = state.ends_run
         state.cache.retain(self.shard.state.list_blobs())
 
-    def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
+    @property
+    def task_watermark(self) -> TaskWatermark:
         state = self.shard.state
+        return TaskWatermark(True, state.judging, state.offsets)
+
+    def run(
+        self, parts: Sequence[Part], wall: int | None, *, final: bool, ends_run: bool = False
+    ) -> StepOutput:
+        state = self.shard.state
+        state.ends_run = ends_run
         combined = receive_parts(self.combiner, parts, state.judging)
         output = self.shard.step(combined, state.wall or 0 if wall is None else wall, final=final)
         return self._to_output(output, measure_load(self._list_received(parts)))
@@ -128,13 +135,11 @@ class WindowStep:
     def _to_output(
         self, output: ShardOutput, load: Mapping[str, Any] = MappingProxyType({})
     ) -> StepOutput:
-        state = self.shard.state
         watermark = pl.lit(output.judged, dtype=pl.Int64).alias(columns.WATERMARK)
         rows = {RESULTS: output.results, REJECTED: output.rejected.with_columns(watermark)}
         spec = self.combiner.spec
         examples = find_examples(output.rejected, (*(spec.offset or ()), *spec.key_columns))
-        progress = {**output.progress, **examples, **load}
-        return StepOutput(rows, progress, TaskWatermark(True, state.judging, state.offsets))
+        return StepOutput(rows, {**output.progress, **examples, **load})
 
 
 def receive_parts(

@@ -49,7 +49,7 @@ def _find_days(times: NDArray[np.int64], windows: Days) -> NDArray[np.int64]:
     return days[np.searchsorted(midnights, times, side="right") - 1]
 
 
-def zoned_pane_of(position: pl.Expr, zone: pl.Expr, windows: ZonedWindows) -> pl.Expr:
+def find_pane_in_zone(position: pl.Expr, zone: pl.Expr, windows: ZonedWindows) -> pl.Expr:
     """Return the pane of each position in the zone beside it; panes are numbered in each zone."""
 
     def find_panes(rows: pl.Series) -> pl.Series:
@@ -92,9 +92,9 @@ def window_end(window: pl.Series, windows: Numbered) -> pl.Series:
 def last_ended_window(position: pl.Series, windows: Numbered) -> pl.Series:
     """Return the latest window that has ended at each position."""
     return (
-        in_columns(windows.ended)(position)
+        in_columns(windows.last_ended)(position)
         if windows.even
-        else _map_distinct(position, windows.ended)
+        else _map_distinct(position, windows.last_ended)
     )
 
 
@@ -109,11 +109,11 @@ def first_open_pane(windows: Numbered, watermark: int | None, grace: int) -> int
     """Return the first pane of an open window; all windows of earlier panes are closed."""
     if watermark is None:
         return None
-    return windows.first_inside(windows.ended(watermark - grace) + 1)
+    return windows.first_inside(windows.last_ended(watermark - grace) + 1)
 
 
 def first_retained_pane(windows: Numbered, watermark: int | None, retention: int) -> int | None:
     """Return the first pane that a window within the retention depends on."""
     if watermark is None:
         return None
-    return windows.first_pane(windows.ended(watermark - retention) + 1)
+    return windows.first_pane(windows.last_ended(watermark - retention) + 1)

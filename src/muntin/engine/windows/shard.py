@@ -105,7 +105,7 @@ class WindowShard:
         if state.watermark - grace >= reopened.before:
             drop_reopened(state.extra)
         number = columns.LAST if isinstance(self.spec.windows, Sessions) else columns.WINDOW
-        had_ended = pl.col(number) <= self.windows.ended(reopened.before)
+        had_ended = pl.col(number) <= self.windows.last_ended(reopened.before)
         raised = pl.col(columns.REVISION) + had_ended.cast(pl.Int64) * reopened.revision
         return emitted.with_columns(raised.alias(columns.REVISION))
 

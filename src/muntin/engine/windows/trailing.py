@@ -80,7 +80,7 @@ class TrailingShard(WindowShard):
         nothing = self._no_emissions().drop(columns.EMISSION, columns.REVISION)
         if watermark is None:
             return build_values(nothing, self.combiner)
-        newest = windows.ended(watermark) - len(self._sizes) + 1
+        newest = windows.last_ended(watermark) - len(self._sizes) + 1
         cells = self._read([], windows.first_inside(newest), windows.last_pane(newest), only)
         keys = cells.select(self.keys).unique()
         instant = columns.number(_INSTANT, windows.instant_of(newest))

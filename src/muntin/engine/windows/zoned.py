@@ -19,7 +19,7 @@ from muntin.engine.results import build_values, no_results
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.dedup import MakeShard
-from muntin.engine.windows.panes import group_by_zone, zoned_pane_of
+from muntin.engine.windows.panes import find_pane_in_zone, group_by_zone
 from muntin.model.days import Days
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
@@ -83,7 +83,7 @@ class ZonedCombiner(Combiner):
 
     def _pane(self) -> pl.Expr:
         zone = pl.col(self.windows.column)
-        return zoned_pane_of(pl.col(columns.TIME), zone, self.windows).alias(columns.PANE)
+        return find_pane_in_zone(pl.col(columns.TIME), zone, self.windows).alias(columns.PANE)
 
 
 class ZonedShard:

@@ -22,11 +22,12 @@ from muntin.engine.state_reader import (
 from muntin.hosts.inspect.snapshot import StateSnapshot, StateView
 from muntin.hosts.inspect.windows import StatePosition
 from muntin.model.axis import as_datetime, read_position
+from muntin.model.bounds import SideName
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.model.joins import SIDES, JoinSpec
+from muntin.state.hashing import assign_shards
 from muntin.state.lookup import join_null_safe
 from muntin.state.manifest import parse_manifest
-from muntin.state.shards import assign_shards
 
 
 class OpenJoin:

@@ -170,7 +170,7 @@ def _application(
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from muntin.web.access import has_access
+    from muntin.web.server import has_access
 
     def answer(request: Request) -> Response:
         if not has_access(request, token):

@@ -33,9 +33,7 @@ class ObservedBatch:
     """A batch on the live page.
 
     Attributes:
-        batch: Its number.
         at: The time at which it was written, milliseconds since the epoch.
-        numbers: Figures by name.
         phases: The time of each part of the last batch, milliseconds.
         rejected: The number of messages rejected so far, by reason.
         windows: Some of the windows that emitted, the newest last.
@@ -109,14 +107,9 @@ def _collect_numbers(query: Query, now: int, rate: float | None) -> dict[str, fl
 
 
 def list_newest(batch: Batch, most: int) -> list[dict[str, Any]]:
-    """Return the newest rows of a batch from all shards, as values that JSON can hold.
+    """Return the ``most`` newest rows of a batch, the newest last, as values that JSON can hold.
 
-    Args:
-        batch: The batch.
-        most: The largest number of rows.
-
-    Returns:
-        The rows, the newest last; times are milliseconds.
+    Times are milliseconds.
     """
     rows = batch.rows.take_last(most)
     if not len(rows):

@@ -17,11 +17,7 @@ from muntin.model.spec import WindowSpec
 def open_snapshot(
     snapshot: StateSnapshot, aggregates: Mapping[str, Aggregate] | None = None
 ) -> OpenWindows | OpenJoin:
-    """Return the windows or the join of a snapshot, for `muntin.open_state`.
-
-    Raises:
-        OptionError: When it has another kind of state, or was written by another version.
-    """
+    """Return the windows or the join of a snapshot, for `muntin.open_state`."""
     spec = read_spec(snapshot)
     if isinstance(spec, JoinSpec):
         return OpenJoin(snapshot, spec)
@@ -29,11 +25,7 @@ def open_snapshot(
 
 
 def read_spec(snapshot: StateSnapshot) -> WindowSpec | JoinSpec:
-    """Return the query of a snapshot.
-
-    Raises:
-        OptionError: When it has another kind of state, or was written by another version.
-    """
+    """Return the query of a snapshot."""
     kind, folder = snapshot.any_manifest.kind, snapshot.folder
     if kind == "tables":
         names = ", ".join(map(repr, snapshot.any_manifest.spec))
@@ -46,11 +38,7 @@ def read_spec(snapshot: StateSnapshot) -> WindowSpec | JoinSpec:
 
 
 def refuse_table(snapshot: StateSnapshot, table: str | None) -> None:
-    """Refuse the name of a table for state of windows or joins, which have no tables.
-
-    Raises:
-        OptionError: When there is a name.
-    """
+    """Refuse the name of a table for state of windows or joins, which have no tables."""
     if table is not None:
         problem = f"isn't in a checkpoint of {snapshot.any_manifest.kind}"
         raise OptionError("--table", table, problem, "omit it")

@@ -200,7 +200,7 @@ def _find_window_bounds(
         return None
     low, high = windows.first_window(cells[0]), windows.last_window(cells[1])
     if watermark is not None and spec.axis == "time":
-        low = max(low, windows.ended(watermark - spec.firing.retention) + 1)
+        low = max(low, windows.last_ended(watermark - spec.firing.retention) + 1)
     if low > high:
         return None
     return (windows.start(low), windows.end(low)), (windows.start(high), windows.end(high))

@@ -30,8 +30,6 @@ class StateView:
 
     Attributes:
         schema: The columns of the view, in the host's terms.
-        empty: An empty frame with all columns.
-        identity: The columns that identify a row.
         list_blobs: Returns the numbers of the blobs that the view needs of a shard.
         read_rows: Returns the rows of a shard from its manifest and these blobs.
         order: The columns by which rows are sorted; without any, rows stay in the shards' order.
@@ -60,7 +58,6 @@ class StateSnapshot(ABC):
         folder: The folder, as the caller wrote it.
         batch: The batch that is read; later commits don't change it.
         oldest: The oldest batch that can be read.
-        newest: The newest batch when the snapshot was opened.
     """
 
     folder: str
@@ -70,14 +67,7 @@ class StateSnapshot(ABC):
 
     @abstractmethod
     def read_manifests(self, batch: int | None = None) -> dict[int, str]:
-        """Read the manifest of each shard as text, by the shard's number in the store.
-
-        Args:
-            batch: A batch that is still stored; by default the one of this snapshot.
-
-        Raises:
-            OptionError: When nothing was written yet, or the batch isn't stored any more.
-        """
+        """Read the manifest of each shard as text, by number, of this batch or another."""
 
     @abstractmethod
     def read_blobs(
@@ -91,11 +81,7 @@ class StateSnapshot(ABC):
 
     @abstractmethod
     def read_written_since(self, since: int) -> dict[int, list[bytes]]:
-        """Read the blobs that were written after a batch, by the shard's number.
-
-        Raises:
-            OptionError: When the state store keeps no changes.
-        """
+        """Read the blobs that were written after a batch, by the shard's number."""
 
     @abstractmethod
     def check_batch(self, option: str, batch: int) -> int:

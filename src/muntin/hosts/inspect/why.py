@@ -32,8 +32,9 @@ from muntin.hosts.inspect.opening import read_spec, refuse_table
 from muntin.hosts.inspect.snapshot import StateSnapshot
 from muntin.hosts.progress import Progress
 from muntin.model.axis import Axis, read_position
+from muntin.model.bounds import SideName
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
@@ -66,7 +67,7 @@ def explain_state(
     if isinstance(spec, JoinSpec):
         position = parse_position(at, spec.axis)
         return [describe_key(key), *_explain_join(snapshot, spec, key, position)]
-    lists_windows = spec.axis == "time" and not isinstance(spec.windows, Trailing)
+    lists_windows = spec.axis == "time" and spec.windows.result_key is None
     around = None if at is None and lists_windows else parse_position(at, spec.axis)
     return [describe_key(key), *_explain_windows(snapshot, spec, key, around)]
 

@@ -114,7 +114,7 @@ class OpenWindows:
             raise OptionError("windows", str(spec.windows), "aren't measured in time", hint)
         low, high, only, owner = self._range(key, start, end)
         named = only if only is not None else pl.DataFrame()
-        frames = [pl.DataFrame(schema=key_state.SEEN)]
+        frames = [pl.DataFrame(schema=key_state.KEY_WINDOWS)]
         for shard, manifest in self.checkpoint.manifest_by_shard.items():
             if owner not in (None, shard):
                 continue

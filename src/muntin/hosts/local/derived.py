@@ -106,14 +106,9 @@ class DerivedSource:
         return self.step.derive_schema(self.source.schema)
 
     @property
-    def ordered(self) -> bool:
-        """True if the order of arrival is defined."""
-        return self.source.ordered
-
-    @property
-    def malformed(self) -> str | None:
+    def malformed_column(self) -> str | None:
         """The column of bytes that couldn't be decoded, if it stays."""
-        name: str | None = getattr(self.source, "malformed", None)
+        name: str | None = getattr(self.source, "malformed_column", None)
         return name if name is not None and self.step.keeps(name) else None
 
     def open(self) -> SourceReader:

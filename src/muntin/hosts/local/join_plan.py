@@ -20,7 +20,8 @@ from muntin.hosts.local.plan import (
     set_upstream_shards,
 )
 from muntin.hosts.local.window_plan import DEFAULT_SHARDS
-from muntin.model.joins import SIDES, JoinSpec, Newest, SideName
+from muntin.model.bounds import Newest, SideName
+from muntin.model.joins import SIDES, JoinSpec
 
 
 def plan_join(

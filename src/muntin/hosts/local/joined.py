@@ -13,12 +13,13 @@ from muntin.hosts.sentence import (
     SentenceOptions,
     check_pair_columns,
     check_shards,
+    join_sides,
     make_side_error,
     windows_as_messages,
 )
+from muntin.model.bounds import SideName
 from muntin.model.errors import OptionError
-from muntin.model.join_sides import join_sides
-from muntin.model.joins import SIDES, SideName
+from muntin.model.joins import SIDES
 
 _FIRING = (columns.EMISSION, columns.REVISION)
 

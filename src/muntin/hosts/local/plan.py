@@ -153,7 +153,7 @@ class LocalInput:
             clock=self.clock,
             max_ahead=self.max_ahead,
             offset=self.offset,
-            malformed=getattr(self.rows, "malformed", None),
+            malformed=getattr(self.rows, "malformed_column", None),
         )
         # The end of an early result's window lies ahead of the watermark.
         return replace(

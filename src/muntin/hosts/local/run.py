@@ -9,27 +9,13 @@ from typing import Any
 
 import polars as pl
 
-from muntin.engine.operator import (
-    REJECTED,
-    RESULTS,
-    Part,
-    ShardState,
-    StepOutput,
-    Task,
-    TaskWatermark,
-)
+from muntin.engine.operator import REJECTED, RESULTS, Part
 from muntin.hosts.local.plan import LocalOperatorInput, LocalPlan
 from muntin.hosts.local.rejected import fit_own, fit_upstream
+from muntin.hosts.local.shards import OperatorShards
 from muntin.hosts.progress import INNER, STAGE
 from muntin.sources.source import Remainder
 from muntin.state.blobs import Blobs
-from muntin.state.manifest import parse_manifest
-from muntin.state.offsets import TakenOffsets
-from muntin.state.reopened import judge
-from muntin.state.runs import FrameCache
-
-# Size of the cached frames of all shards of an operator, bytes.
-_CACHE_BYTES = 512 << 20
 
 FrameStream = Iterable[pl.DataFrame]
 Stores = Callable[[int, int], Blobs]
@@ -73,14 +59,8 @@ class OperatorRun:
         number: int = 0,
     ) -> None:
         self.plan = plan
-        self._identity = f"local-{number}"
-        self._pool = pool
-        self._stores = [stores(number, shard) for shard in range(plan.shards)]
-        self._caches = [FrameCache(_CACHE_BYTES // plan.shards) for _ in self._stores]
-        for shard in range(plan.shards):
-            # The shard compares the spec that wrote its store with its own.
-            plan.operator.open(self._make_state(shard))
-        self._judged = _read_watermark(self._stores[0])
+        shard_stores = [stores(number, shard) for shard in range(plan.shards)]
+        self._shards = OperatorShards(plan.operator, shard_stores, f"local-{number}", pool)
         self._no_results = pl.DataFrame(schema=plan.output_schema)
         self._no_rejected = pl.DataFrame(schema=dict(plan.layout.kinds))
         self._upstream_runs: dict[str, OperatorRun] = {}
@@ -133,7 +113,7 @@ class OperatorRun:
             else:
                 rows, more = next(read), next(rest, more)
             parts += self._prepare(operator_input, rows, now, reached, more)
-        outputs = self._run_shards(parts, wall, final, ends_run)
+        outputs = self._shards.run(parts, wall, final=final, ends_run=ends_run)
         own_progress = [{"shard": shard, **out.progress} for shard, out in enumerate(outputs)]
         own_rejected = [out.rows[REJECTED] for out in outputs if len(out.rows[REJECTED])]
         fitted = [fit_own(self.plan.layout, rows) for rows in own_rejected]
@@ -152,37 +132,18 @@ class OperatorRun:
         reached: int | None,
         more: Remainder,
     ) -> list[Part]:
-        judged, backlog = self._judged, more.backlog if operator_input.reader.partitions else {}
-        task = Task(
-            operator_input.name, 0, self.plan.shards, lambda: judged, lambda: reached,
-            lambda: backlog, finished=more.finished,
-        )  # fmt: skip
-
         def read_messages() -> Iterator[pl.DataFrame]:
             for frame in rows:
                 if len(frame):
                     yield operator_input.reader.read(frame, now)
 
-        return self.plan.operator.prepare(read_messages(), task)
-
-    def _run_shards(
-        self, parts: Sequence[Part], wall: int | None, final: bool, ends_run: bool
-    ) -> list[StepOutput]:
-        def run(shard: int) -> StepOutput:
-            shard_parts = [part for part in parts if part.shard == shard]
-            state = self._make_state(shard, ends_run)
-            return self.plan.operator.open(state).run(shard_parts, wall, final=final)
-
-        numbers = range(self.plan.shards)
-        busy = self._pool is not None and self.plan.shards > 1
-        outputs = [*self._pool.map(run, numbers)] if busy and self._pool else [*map(run, numbers)]
-        self._judged = outputs[0].judged or self._judged
-        return outputs
-
-    def _make_state(self, shard: int, ends_run: bool = False) -> ShardState:
-        cache = self._caches[shard]
-        cache.set_owner((self._identity, shard))
-        return ShardState(self._identity, shard, self._stores[shard], cache, ends_run)
+        return self._shards.prepare(
+            read_messages(),
+            operator_input.name,
+            reached=reached,
+            backlog=more.backlog if operator_input.reader.partitions else None,
+            finished=more.finished,
+        )
 
     def _select_results(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Return the results of all shards through the select list."""
@@ -200,16 +161,6 @@ def _concatenate(frames: Sequence[pl.DataFrame], nothing: pl.DataFrame) -> pl.Da
     if len(frames) == 1:
         return frames[0]
     return pl.concat(frames) if frames else nothing
-
-
-def _read_watermark(store: Blobs) -> TaskWatermark:
-    """Return the watermark and source offsets of an operator from a shard's last manifest."""
-    text = store.load()
-    if text is None:
-        return TaskWatermark(True, None, TakenOffsets())
-    manifest = parse_manifest(text)
-    judged = judge(manifest.watermark, manifest.extra)
-    return TaskWatermark(True, judged, TakenOffsets(manifest.offsets.get("", ())))
 
 
 def _find_event_time(progress: Sequence[dict[str, Any]], ahead: int | None) -> int | None:

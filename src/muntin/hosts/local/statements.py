@@ -28,14 +28,15 @@ from muntin.hosts.local.window_rows import (
 )
 from muntin.hosts.pair_columns import SUFFIX, PairColumns
 from muntin.hosts.statements import Resolver, resolve_name
+from muntin.model.bounds import ByArrival, Newest, SideName
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, ByArrival, Newest, SideName
+from muntin.model.joins import SIDES
 from muntin.model.pipeline import (
     ROWS,
     Column,
     Derived,
     Joining,
-    Query,
+    QueryRelation,
     Reading,
     Relation,
     Union,
@@ -51,7 +52,7 @@ FindRows = Callable[[str], InputRows]
 ON_SPARK = "run it on Spark: host='spark', or --host spark of the command"
 
 
-def bind_query(query: Query, find: FindRows) -> LocalDefinition:
+def bind_query(query: QueryRelation, find: FindRows) -> LocalDefinition:
     """Build a query over sources of this process.
 
     Args:

@@ -40,7 +40,12 @@ from muntin.model.pipeline import (
     Windowing,
     quote_name,
 )
-from muntin.model.ranking import identity_of, moments, refuse, refuse_delayed
+from muntin.model.ranking import (
+    list_identity_columns,
+    make_windows_by_end,
+    refuse_delayed,
+    refuse_unrankable,
+)
 from muntin.model.rolling import add_messages, message_columns
 from muntin.model.spec import WindowSpec
 
@@ -96,7 +101,7 @@ def rank_messages(
     Raises:
         OptionError: When an option can't work; the error names it.
     """
-    refuse(spec)
+    refuse_unrankable(spec)
     ranking = _rank(query_input.schema, n, by, up, chained=False)
     rows = collect_rows(query_input.schema, ranking)
     return show_ranked(
@@ -120,7 +125,7 @@ def rank_windows(
     windows = LocalInput(upstream, columns.WINDOW_END)
     keys = (*bounds, *check_column_names("per", per, [*schema]))
     rows = collect_rows(schema, ranking)
-    spec = replace(moments(columns.WINDOW_END), aggregates={ROWS: rows})
+    spec = replace(make_windows_by_end(columns.WINDOW_END), aggregates={ROWS: rows})
     return show_ranked(plan_windows(windows, keys, spec), ranking)
 
 
@@ -189,7 +194,7 @@ def show_ranked(plan: LocalPlan, ranking: Ranking) -> LocalPlan:
             rows = step.apply(rows)
         return rows.select(*names, *_OWN)
 
-    return plan.select(apply, (*per, *identity_of(ranking)), has_end=False)
+    return plan.select(apply, (*per, *list_identity_columns(ranking)), has_end=False)
 
 
 def _explode(results: pl.Schema, ranking: Ranking, per: tuple[str, ...]) -> SelectRows:
@@ -233,7 +238,7 @@ def _choose(
         every = {name: quote_name(name) for name in names} if column.text == "*" else {}
         shown |= every or {column.name: column.text}
     texts = {name: quote_name(name) for name in (*per, *WINDOW_BOUNDS) if name not in shown} | shown
-    for name in (ranking.number, *identity_of(ranking)):
+    for name in (ranking.number, *list_identity_columns(ranking)):
         texts.setdefault(name, quote_name(name))
     after = [name for name in texts if name not in _OWN]
     selected = [Column(name, texts.get(name, name)) for name in (*after, *_OWN)]

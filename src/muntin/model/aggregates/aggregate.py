@@ -46,7 +46,6 @@ class Aggregate(JsonDataclass):
     """One aggregate of a query.
 
     Attributes:
-        kind: The function, for example ``"sum"``.
         column: The column that it reads; ``None`` for ``count()`` without a column.
         by: The ordering column of ``arg_min`` and ``arg_max``.
         options: Figures of the function, for example ``(("q", 0.95),)``, in a fixed order.
@@ -112,15 +111,9 @@ class Aggregate(JsonDataclass):
     def check(self, shapes: Mapping[str, Shape], words: str | None = None) -> None:
         """Refuse columns of types that the aggregate doesn't support.
 
-        All front ends call this. A supported type has the value that Spark SQL computes, or the
-        one in ``docs/windows.md`` where the two differ on purpose.
-
-        Args:
-            shapes: The types of columns by name, at least of those that it reads.
-            words: The aggregate as the user wrote it, if its columns were renamed since.
-
-        Example:
-            >>> Aggregate("max", "name").check({"name": Shape("string", "string")})
+        All front ends call this. A supported type has the value that Spark SQL computes, or the one
+        in ``docs/windows.md`` where the two differ on purpose. ``words`` is the aggregate as the
+        user wrote it, if its columns (those of ``shapes``) were renamed since.
         """
         asked = [(column, self.entry.accepts) for column in self.columns]
         if self.by is not None:

@@ -67,7 +67,6 @@ class Sql:
     """The names and the syntax of an aggregate in SQL.
 
     Attributes:
-        names: Its names, in capitals.
         second: The kind of its second argument: ``"column"``, ``"number"`` or ``"whole number"``.
         within: The names of ``name(number) WITHIN GROUP (ORDER BY column)``.
         distinct: The names of ``name(DISTINCT column)``.
@@ -84,8 +83,6 @@ class Entry:
     """The registered properties of an aggregate.
 
     Attributes:
-        kind: Its name in specs and checkpoints.
-        make: The function that returns the aggregate's spec.
         accepts: The types of columns that it accepts.
         gives: The type of its value: ``SAME``, ``LIST`` or ``OWN``.
         empty: Its value without messages.
@@ -95,7 +92,6 @@ class Entry:
         skips_nan: Whether it skips NaN as it skips null.
         overflows: Whether an integer result may exceed 64 bits.
         users: Whether it runs a user's function, which checkpoints don't store.
-        sql: Its names and syntax in SQL.
         size: Estimates the bytes of a partial before compression, given the number of messages.
         over: The aggregate that it applies to the distinct values.
         value: Computes its value in plain Python, from all values by position. The engine is
@@ -155,12 +151,7 @@ def translate_name(name: str) -> str | None:
 
 
 def entry(kind: str = "", **properties: Any) -> Callable[[Factory], Factory]:
-    """Register the aggregate that a function returns.
-
-    Args:
-        kind: Its name in specs; by default the function's name.
-        **properties: Attributes of its ``Entry``.
-    """
+    """Register the aggregate that a function returns, with the properties of its ``Entry``."""
 
     def register(make: Factory) -> Factory:
         name = kind or make.__name__
@@ -173,12 +164,9 @@ def entry(kind: str = "", **properties: Any) -> Callable[[Factory], Factory]:
 def over_distinct(
     other: Callable[..., Aggregate], accepts: Rule, names: tuple[str, ...] = ()
 ) -> Callable[[Factory], Factory]:
-    """Register an aggregate that applies another one to the distinct values.
+    """Register an aggregate that applies another one to the distinct values, which need an order.
 
-    Args:
-        other: The function of the other aggregate.
-        accepts: The types of columns that it accepts; distinct values need an order.
-        names: Its own names in SQL, in capitals, besides ``other(DISTINCT column)``.
+    ``names`` are its own names in SQL, in capitals, besides ``other(DISTINCT column)``.
     """
     inner = ENTRIES[other.__name__]
 

@@ -74,12 +74,9 @@ def _lift_first(values: EngineExpr, agg: Aggregate) -> tuple[EngineExpr]:
 
 
 def rank_rows(rows: EngineExpr, fields: int, ties: str) -> EngineExpr:
-    """Return the rank of each of some ordered rows, as ``RANK`` or ``DENSE_RANK`` counts.
+    """Return the rank of each of some ordered structs, as ``RANK`` or ``DENSE_RANK`` counts.
 
-    Args:
-        rows: Structs, in order.
-        fields: The number of their first fields that they are ordered by.
-        ties: ``RANK``, which leaves out a number for each further row of a tie, or ``DENSE_RANK``.
+    They are ordered by their first ``fields``. ``RANK`` leaves out a number for each tied row.
     """
     places = rows.cum_count()
     is_first = places == 1
@@ -153,13 +150,9 @@ def top_k(column: Any, k: int, ascending: bool | Sequence[bool] = False) -> Aggr
 
 
 def first_rows(column: Any, k: int, ascending: Sequence[bool], number: str) -> Aggregate:
-    """List the rows whose number is at most ``k``, in order.
+    """List the rows whose number is at most ``k``, in the order of their first fields.
 
-    Args:
-        column: Structs whose first fields they are ordered by.
-        k: Greatest number.
-        ascending: For each of those fields whether the least value is first.
-        number: ``ROW_NUMBER``, or ``RANK`` or ``DENSE_RANK``, by which rows of a tie share one.
+    ``number`` is ``ROW_NUMBER``, or ``RANK`` or ``DENSE_RANK``, by which tied rows share one.
     """
     first = top_k(column, k, tuple(ascending))
     if number == ROW_NUMBER:

@@ -18,18 +18,11 @@ from pyspark.sql.types import StructType
 from muntin.engine.operator import REJECTED
 from muntin.model.axis import SECOND, Duration, phrase
 from muntin.model.errors import OptionError
-from muntin.spark.agents.route import AgentStage, Route, TopicFormat
-from muntin.spark.agents.rows import (
-    MESSAGE,
-    REJECTED_SCHEMA,
-    RESULT,
-    SENT,
-    TABLE,
-    format_kind,
+from muntin.spark.agents.schemas import (
     make_agent_schema,
     make_agent_table_schema,
+    make_rejected_schema,
 )
-from muntin.spark.agents.step import AgentOperator
 from muntin.spark.host.internals.jvm import is_connected
 from muntin.spark.host.plan import build_output
 from muntin.spark.host.processor import unpack_rows
@@ -38,12 +31,13 @@ from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
 from muntin.spark.session import require
 from muntin.spark.sources.inputs import Input, OperatorInput, check_ticks
-from muntin.tables.agent import find_topic
 from muntin.tables.app import App
-from muntin.tables.loop import EventLoop
+from muntin.tables.emitted import RESULT, SENT, TABLE, format_kind
+from muntin.tables.route import AgentStage, Route, TopicFormat, group_agents
 from muntin.tables.sources import Source as Topic
 from muntin.tables.sources import source
 from muntin.tables.spec import TableSpec
+from muntin.tables.step import AgentOperator
 
 if TYPE_CHECKING:
     from muntin.sinks.sink import SinkLike
@@ -86,7 +80,7 @@ def on_spark(
         >>> run.table("views")  # doctest: +SKIP
     """
     _check_app(app)
-    routes = _group_agents(app)
+    routes = group_agents(app)
     topics = {
         name: data if isinstance(data, Topic) else source(data) for name, data in sources.items()
     }
@@ -109,21 +103,6 @@ def _check_app(app: App) -> None:
     for name in app.timers:
         hint = "send events from outside, or use on_window_close"
         raise OptionError("timer", name, "doesn't run on Spark", hint)
-
-
-def _group_agents(app: App) -> tuple[Route, ...]:
-    """Return the partitionings that agents ask for; each agent runs until it reads an event."""
-    loop = EventLoop()
-    routes: dict[tuple[Any, ...], Route] = {}
-    for agent in app.agents.values():
-        topic, by = loop.complete(find_topic(agent))
-        # Each function partitions differently, even where two have the same name.
-        route_key = (topic, by and (by.field, id(by.function)))
-        first = not any(other[0] == topic for other in routes)
-        route = routes.get(route_key, Route(topic, by, (), first))
-        routes[route_key] = replace(route, agents=(*route.agents, agent.name))
-    loop.close()
-    return tuple(routes.values())
 
 
 def _check_topics(app: App, routes: tuple[Route, ...], topics: Mapping[str, Topic]) -> None:
@@ -205,7 +184,7 @@ class AgentsOnSpark:
             return make_agent_table_schema(self._spec_of(name))
         if what == RESULT:
             return make_agent_schema(self.app.agents[name].result_type)
-        return REJECTED_SCHEMA if kind == REJECTED else MESSAGE
+        return make_rejected_schema() if kind == REJECTED else make_agent_schema(None)
 
     def _spec_of(self, table: str) -> TableSpec:
         spec = self.app.tables[table]

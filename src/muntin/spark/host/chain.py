@@ -63,23 +63,16 @@ class RowByRow(Protocol):
         """True if each row still has the keys and bounds of one window, which identify it."""
 
     def of_frame(self, frame: DataFrame, unchanged: Sequence[str] = ()) -> DataFrame:
-        """Return the transformed rows.
+        """Return the transformed rows of results.
 
-        Args:
-            frame: The results.
-            unchanged: Columns that stay unchanged. A row that isn't a result has a value in the
-                first of them; all such rows stay.
+        A row that isn't a result has a value in the first of the ``unchanged`` columns; these rows
+        stay.
         """
 
     def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
         """Return the columns of the transformed rows that follow a window's end.
 
-        Args:
-            distances: The columns of the results that follow it. Each has the distance by which its
-                least future value exceeds the watermark, microseconds.
-
-        Returns:
-            The columns and distances after the transformation.
+        Each has the distance by which its least future value exceeds the watermark, microseconds.
         """
 
 
@@ -108,13 +101,7 @@ class _AddWindowTime:
 def find_end_columns(
     select_list: Iterable[tuple[str, str]], distances: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return the columns of a select list that follow a window's end, as ``RowByRow.bounds`` does.
-
-    Args:
-        select_list: Each column's name and SQL text.
-        distances: The columns of the results that follow it, with their distances from the
-            watermark, microseconds.
-    """
+    """Return a select list's columns that follow a window's end, as ``RowByRow.bounds`` does."""
     bounds = {}
     for name, text in select_list:
         column = _TIME_TEXT.fullmatch(text)
@@ -128,7 +115,6 @@ class SparkUpstream(UpstreamOperator):
     """An operator whose results another one takes.
 
     Attributes:
-        plan: Its plan.
         steps: The transformations of its results, in order.
         full: Whether only its full emissions count; the others are filtered out.
         newest: Whether the next operator replaces a row by any later one, so that retractions are
@@ -153,13 +139,10 @@ class SparkUpstream(UpstreamOperator):
         return f"{columns.EMISSION} <> 'retract'" if self.newest and self.emits_again else None
 
     def find_time_ahead(self, time: str) -> int | None:
-        """Return by how much the least time still to come exceeds the watermark, microseconds.
+        """Return by how many microseconds the least future time exceeds the watermark.
 
-        Args:
-            time: The column that the next operator takes as the time.
-
-        Returns:
-            The distance; ``None`` where it doesn't follow from the operator and that column.
+        ``time`` is the next operator's time column; ``None`` where the distance doesn't follow from
+        it.
         """
         end = end_ahead(self.plan.spec)
         if end is None:
@@ -180,10 +163,8 @@ class SparkUpstream(UpstreamOperator):
     def rows(self, side: str, rejected: StructType, renamed: Mapping[str, str]) -> DataFrame:
         """Return its results as rows, and its blobs and figures as rows of ``PASSED`` among them.
 
-        Args:
-            side: The side of the join that takes its results, if the next operator is a join.
-            rejected: The columns of rejected messages of both operators.
-            renamed: The columns of its rejected messages that are renamed, with their new names.
+        ``side`` is that of the join that takes them. ``rejected`` are the columns of both
+        operators' rejected messages, ``renamed`` those of its own that have a new name.
         """
         fields = [StructField(f.name, f.dataType) for f in self.plan.results_schema.fields]
         schema = StructType([*fields, *_PASSED_FIELDS])
@@ -213,12 +194,7 @@ class ConnectedInputs:
 def connect_upstreams(sources: tuple[OperatorInput, ...], rejected: StructType) -> ConnectedInputs:
     """Connect an operator to the upstream operators among its inputs.
 
-    Args:
-        sources: Its inputs; those of a join are named by their sides.
-        rejected: The columns of the messages that it rejects itself.
-
-    Raises:
-        OptionError: When a column can't be told from another one.
+    ``rejected`` are the columns of messages that it rejects itself.
     """
     upstreams = {
         source.name: source.input.upstream
@@ -276,12 +252,7 @@ def mark_results(frame: DataFrame, upstream: SparkUpstream) -> DataFrame:
 def find_upstream(frame: DataFrame, *, each_change: bool = False) -> SparkUpstream | None:
     """Return the operator whose unchanged results a DataFrame has; ``None`` for any other frame.
 
-    Args:
-        frame: The DataFrame.
-        each_change: Whether a window may have several rows, of which the newest one counts.
-
-    Raises:
-        OptionError: When a window may have several rows, each of which would count.
+    A window with several rows is refused unless ``each_change`` lets its newest one count.
     """
     if not isinstance(frame, DataFrame):
         return None
@@ -312,9 +283,5 @@ def drop_emission(frame: DataFrame, upstream: SparkUpstream | None) -> DataFrame
 
 
 def disorder_of(upstream: SparkUpstream) -> int:
-    """Return how far an operator's results may be out of order, microseconds.
-
-    Raises:
-        OptionError: When it doesn't follow from the operator.
-    """
+    """Return how far an operator's results may be out of order, microseconds."""
     return disorder(upstream.plan.spec)

@@ -43,7 +43,6 @@ class Checkpoint(StateSnapshot):
     """A query's checkpoint on Spark at one batch.
 
     Args:
-        spark: The session.
         path: The folder of the query, which may be running.
         batch: The number of a committed batch; by default the newest one.
         operator: The number of an operator with state, counted from the last one.
@@ -53,7 +52,6 @@ class Checkpoint(StateSnapshot):
 
     Attributes:
         path: The folder of Spark's own files of the query.
-        operators: The number of operators with state.
     """
 
     def __init__(

@@ -55,7 +55,6 @@ class Answer:
 
     Attributes:
         task: The task that asked it.
-        python: The interpreter.
         modules: The version of each module; ``None`` where it is missing.
         build: A fingerprint of muntin's modules there; empty where muntin is missing.
         unresolved: The references that mean nothing there.
@@ -76,7 +75,6 @@ class Executors:
     """The workers that a query may run on.
 
     Args:
-        spark: A session.
         folders: Folders that the query writes: its checkpoint, and those of its sinks.
         modules: More modules that its tasks import.
         references: References to secrets that its tasks look up.
@@ -99,11 +97,7 @@ class Executors:
         self._folders = sorted({str(folder) for folder in local if folder is not None})
 
     def check(self) -> None:
-        """Refuse workers that can't run the query; each worker is asked once.
-
-        Raises:
-            SettingError: When a worker can't; the error names the host, the problem and a fix.
-        """
+        """Refuse workers that can't run the query; each worker is asked once."""
         if not self._are_seen:
             self._check_unseen()
         elif not self._asked or not _names(executors_of(self._spark)) <= self._asked:
@@ -231,15 +225,7 @@ class Executors:
 
 
 def check_answer(answer: Answer, host: str | None) -> None:
-    """Refuse workers that lack a module or a secret, or have another build of muntin.
-
-    Args:
-        answer: Their answer.
-        host: Their machine, where it is known.
-
-    Raises:
-        SettingError: When they do; the error names the host, and what is missing or both builds.
-    """
+    """Refuse workers that lack a module or a secret, or have another build of muntin."""
     missing = [_PACKAGES.get(name, name) for name, have in answer.modules.items() if have is None]
     if missing:
         raise SettingError(
@@ -274,20 +260,9 @@ _INSTALL = (
 
 
 def explain_lost_python(python: str, host: str | None, error: str) -> str | None:
-    """Explain why Python couldn't be started, or couldn't answer.
+    """Explain an error of Spark that means that Python couldn't be started, or couldn't answer.
 
-    Args:
-        python: The value of ``PYSPARK_PYTHON``.
-        host: The machine, where it is known.
-        error: The text of Spark's error.
-
-    Returns:
-        The explanation; ``None`` where the error is of another kind.
-
-    Example:
-        >>> print(explain("./env/bin/python", "db7", 'Cannot run program "./env/bin/python"'))
-        PYSPARK_PYTHON='./env/bin/python' on db7 can't be run. Name a Python that every machine \
-has, or ship one with spark.archives
+    ``python`` is the value of ``PYSPARK_PYTHON``. ``None`` for errors of another kind.
     """
     setting = _setting(python, host)
     if _CANNOT_RUN.search(error) is not None:
@@ -398,11 +373,7 @@ def _fingerprint(file: str) -> str:
 
 
 def _look_at_folders(files: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Look for the driver's files, and write one next to each.
-
-    Returns:
-        The files that can't be seen, and the file written to each folder.
-    """
+    """Return the driver's files that can't be seen, and files written next to the others."""
     import os
     import uuid
 

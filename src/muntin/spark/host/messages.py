@@ -60,12 +60,8 @@ def _in_utc(field: pa.Field) -> pa.Field:
 def add_times(messages: pl.DataFrame, time_column: str | None, used: Iterable[str]) -> pl.DataFrame:
     """Return messages with ``columns.TIME`` (and the clock) in microseconds.
 
-    Args:
-        messages: The messages.
-        time_column: The column of event times; without it, the time is the batch's clock if
-            messages carry it, else 0.
-        used: The columns that the operator computes with: a message is malformed where the text in
-            one of them isn't UTF-8.
+    Without a time column, the time is the batch's clock if messages carry it, else 0. A message is
+    malformed where the text in one of the ``used`` columns isn't UTF-8.
     """
     if GARBLED in messages.columns:
         bad = pl.col(GARBLED).list.set_intersection(list(used)).list.len() > 0

@@ -50,12 +50,9 @@ class Plan:
     """The finished pipeline of windows or of a join.
 
     Attributes:
-        spec: The query, complete.
         stage: The description of the operator that both sides of the shuffle use.
-        sources: The inputs.
         period: How often something is due by the clock alone, microseconds; ``None`` is never.
         keys: The columns that identify a result together with its window; ``None`` where none do.
-        requested_shards: The number of shards that the user asked for, if any.
         rebuild: Builds the plan with a shard count for every operator that didn't ask for one.
         build_lean: Builds the plan without rejected messages, where that sends fewer columns.
     """

@@ -54,10 +54,11 @@ class ShardSteps:
         stage, shard = self.stage, self.stage.slots.index(key[0])
         CACHE.set_owner((stage.identity, shard))
         wall, ends_run = clock_of(waiting)
-        step = self.operator.open(ShardState(stage.identity, shard, blobs, CACHE, ends_run))
-        output = step.run(read_parts(shard, waiting), wall, final=self.final)
-        if output.judged is not None:
-            write_watermark(stage.identity, output.judged)
+        step = self.operator.open(ShardState(stage.identity, shard, blobs, CACHE))
+        parts = read_parts(shard, waiting)
+        output = step.run(parts, wall, final=self.final, ends_run=ends_run)
+        if step.task_watermark is not None:
+            write_watermark(stage.identity, step.task_watermark)
         yield from self._rows(output.rows)
         progress = json.dumps({"shard": shard, **output.progress})
         yield Row(kind=PROGRESS, blob=None, progress=progress)

@@ -30,11 +30,7 @@ _FAMILIES = {
 
 
 def polars_schema(schema: T.StructType) -> pl.Schema:
-    """Return the Polars types of Spark columns that arrive through Arrow.
-
-    Raises:
-        OptionError: When a column has a type that Python workers can't read.
-    """
+    """Return the Polars types of Spark columns that arrive through Arrow, or refuse one."""
     return pl.Schema({field.name: _polars_type(field) for field in schema.fields})
 
 

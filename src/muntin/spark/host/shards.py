@@ -23,9 +23,6 @@ def count_shards(spark: SparkSession, asked: int | None) -> int:
 
     The default is at most the number of shuffle partitions, and equals it where the number of cores
     isn't certain yet.
-
-    Raises:
-        OptionError: When the number asked for is less than one.
     """
     if asked is None:
         most, cores = int(spark.conf.get(PARTITIONS, "200") or 200), _cores(spark)

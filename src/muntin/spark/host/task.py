@@ -49,7 +49,6 @@ class Stage:
     """The description of an operator that both sides of the shuffle use; it is sent to the workers.
 
     Attributes:
-        make: Builds the operator.
         slots: The grouping key of each shard.
         schemas: The columns of each kind of rows that is emitted.
         identity: A unique name of the operator in this run of its query.
@@ -86,7 +85,6 @@ class ShuffleTask:
     """The function that ``mapInArrow`` runs; most of its attributes come from an ``OperatorInput``.
 
     Attributes:
-        streams: Whether the input is a stream.
         ahead: By how much the least time still to come exceeds the watermark of the upstream
             operator, microseconds; ``None`` without one, and where that isn't certain.
     """

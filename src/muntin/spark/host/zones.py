@@ -26,12 +26,10 @@ _Tree = tuple[dict[str, Any], list[Any]]
 
 
 def zone_of(messages: DataFrame, time: str | None = None, *, whole: bool = True) -> str | None:
-    """Return the session's time zone where messages depend on it, else ``None``.
+    """Return the session's time zone where messages, as sent to workers, depend on it.
 
-    Args:
-        messages: The messages as Spark sends them to the workers.
-        time: The column of event times, if there is one; it may be computed of others.
-        whole: Whether the whole plan of the messages counts, and not only its last projection.
+    The event time may be computed of other columns. Without ``whole``, only the last projection of
+    the messages' plan counts.
     """
     zone: str = str(messages.sparkSession.conf.get(ZONE_SETTING))
     zone = "UTC" if zone in _UTC else zone

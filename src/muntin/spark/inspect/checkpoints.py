@@ -26,16 +26,7 @@ from muntin.tables.spec import list_facts
 
 
 def report_of(opened: Checkpoint, key: Sequence[str] = (), table: str | None = None) -> StateReport:
-    """Return the report on a checkpoint of any kind; `report_state` describes its contents.
-
-    Args:
-        opened: The checkpoint.
-        key: A key's values as text, in the order of its columns.
-        table: The name of a table, where agents keep several.
-
-    Raises:
-        OptionError: When the checkpoint, the key or the table isn't valid.
-    """
+    """Return the report on a checkpoint of any kind; `report_state` describes its contents."""
     if opened.any_manifest.kind == "tables":
         sizes = opened.measure_blobs()
         rows = _find_table_rows(opened, table, key) if key else None
@@ -46,17 +37,7 @@ def report_of(opened: Checkpoint, key: Sequence[str] = (), table: str | None = N
 def reasons(
     opened: Checkpoint, key: Sequence[str], at: str | None, table: str | None = None
 ) -> list[str]:
-    """Return the lines that `muntin why` prints, for a checkpoint of any kind.
-
-    Args:
-        opened: The checkpoint.
-        key: The key's values as text, in the order of its columns.
-        at: The position, as `explain_state` takes it.
-        table: The name of a table, where agents keep several.
-
-    Raises:
-        OptionError: When the checkpoint, the key, the position or the table isn't valid.
-    """
+    """Return the lines that `muntin why` prints, for any checkpoint; see `explain_state`."""
     if opened.any_manifest.kind != "tables":
         return explain_state(opened, key, at, table)
     state = OpenTable(opened, one_table(opened, key, table), None, None)

@@ -16,11 +16,12 @@ from muntin.engine import columns
 from muntin.hosts.inspect.snapshot import StateView
 from muntin.model.axis import MIN_POSITION, as_datetime, read_position
 from muntin.model.errors import OptionError
-from muntin.spark.agents.rows import make_agent_table_schema, to_table_frame
+from muntin.spark.agents.schemas import make_agent_table_schema
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.shards import slots
 from muntin.spark.session import active_session
 from muntin.state.manifest import parse_manifest
+from muntin.tables.emitted import to_table_frame
 from muntin.tables.opened import RunNumbers, StoredTable, list_blob_numbers
 from muntin.tables.partition import read_tables
 from muntin.tables.shard import TableEntry
@@ -201,11 +202,7 @@ class OpenTable:
 
 
 def one_table(opened: Checkpoint, key: Sequence[str], table: str | None) -> str:
-    """Return the name of the table that is asked for, or of the only one.
-
-    Raises:
-        OptionError: When there are several tables, and no name.
-    """
+    """Return the name of the table that is asked for, or of the only one."""
     names = list(opened.any_manifest.spec)
     if table is None and len(names) > 1:
         hint = f"give one: --table {names[0]} (or {', '.join(names[1:])})"

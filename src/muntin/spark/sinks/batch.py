@@ -26,10 +26,8 @@ class EmittedRows:
 
     Attributes:
         emitted: The whole output of the shards.
-        kind: The kind of the rows.
         schema: Their columns, before the select list.
         blobs: The rows on the driver, if they are few: a DataFrame of them needs no Spark job.
-        checkpoint: The folder of the query's checkpoint.
         shape: Applies the select list to the rows; ``None`` selects all columns.
     """
 

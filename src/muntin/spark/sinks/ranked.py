@@ -15,7 +15,7 @@ from muntin.hosts.ranking import SORT_KEY, WINDOW_BOUNDS, list_ranked_columns
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.aggregates.ranked import DENSE_RANK
 from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Choice, Ranking, quote_name
-from muntin.model.ranking import identity_of
+from muntin.model.ranking import list_identity_columns
 from muntin.spark.host.chain import filter_results
 
 _OWN = (columns.EMISSION, columns.REVISION)
@@ -59,7 +59,7 @@ class RankedShape:
     @property
     def identity(self) -> tuple[str, ...]:
         """The columns that identify a row together with its window's bounds."""
-        return (*self.per, *identity_of(self.ranking))
+        return (*self.per, *list_identity_columns(self.ranking))
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
         frame_in_order, shown = self._number_rows(frame, beside)
@@ -105,7 +105,7 @@ class RankedShape:
             selected |= every or {column.name: column.text}
         lacking = [name for name in (*self.per, *WINDOW_BOUNDS) if name not in selected]
         texts = {name: quote_name(name) for name in lacking} | selected
-        for name in (self.ranking.number, *identity_of(self.ranking)):
+        for name in (self.ranking.number, *list_identity_columns(self.ranking)):
             texts.setdefault(name, quote_name(name))
         shaped = [
             f"{text} AS {quote_name(name)}" for name, text in texts.items() if name not in _OWN

@@ -13,23 +13,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns
-from muntin.engine.operator import RESULTS
-from muntin.hosts.definition import StartOptions
 from muntin.hosts.pair_columns import PairColumns
 from muntin.model.joins import JoinSpec
 from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Joining, Windowing, quote_name
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import Sink, SinkLike, to_sink
-from muntin.spark.host.chain import SparkUpstream, filter_results, find_end_columns
-from muntin.spark.host.plan import Plan
-from muntin.spark.join import Joined
+from muntin.spark.host.chain import filter_results, find_end_columns
 from muntin.spark.lookups import TableBeside
-from muntin.spark.query import WindowedQuery
-from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.sinks.batch import EmittedRows
 from muntin.spark.sinks.ranked import RankedShape, one_by_one
 from muntin.spark.sinks.writers import check_destination, table_schema
-from muntin.spark.windowed import WindowedAggregate
 
 _HOLDS = "__muntin_holds"
 # A plain column, or a field of a side, without any computation.
@@ -42,9 +35,7 @@ class WindowShape:
     """A select list over the emissions of windows.
 
     Attributes:
-        columns: The columns, in order.
         having: The condition of ``HAVING``; ``None`` selects every firing.
-        identity: The columns that identify a window.
         accumulate: Whether an emission has the whole result.
         retracts: Whether windows may vanish.
         tables: The tables that are looked up for each firing.
@@ -80,12 +71,8 @@ class WindowShape:
         """Return the selected columns of emissions.
 
         An emission that doesn't meet ``HAVING`` becomes a retraction if an earlier one of its
-        window may have met it.
-
-        Args:
-            frame: The emissions.
-            beside: Columns that stay unchanged. The first one is null in emissions, and in no other
-                row.
+        window may have met it. The columns ``beside`` stay unchanged; the first is null in
+        emissions only.
         """
         for table in self.tables:
             frame = table.of_frame(frame, beside)
@@ -119,7 +106,6 @@ class EachShape:
     """A select list over the single messages that a window ends with.
 
     Attributes:
-        columns: The columns, in order.
         having: The condition of ``HAVING``; ``None`` selects every row.
         identity: The columns that identify a row together with its window's bounds.
         tables: The tables that are looked up for each row.
@@ -174,14 +160,7 @@ class PairShape:
     def of(
         cls, joining: Joining, spec: JoinSpec, left: Sequence[str], right: Sequence[str]
     ) -> PairShape:
-        """Return the select list of a join.
-
-        Args:
-            joining: The join as the user wrote it.
-            spec: The join, with the frames' own column names.
-            left: The columns of the left side.
-            right: The columns of the right side.
-        """
+        """Return the select list of a join, whose spec has the frames' own column names."""
         return cls(joining.columns, joining.where, PairColumns.of(joining, spec, left, right))
 
     @property
@@ -266,45 +245,3 @@ def wrap_sink(target: SinkLike | None, shape: AnyShape, shown: StructType) -> Si
     """Return a sink that receives the selected columns of results; ``None`` without a sink."""
     sink = to_sink(target)
     return None if sink is None else _Shaped(sink, shape, shown)
-
-
-class _Selected(QueryDefinition):
-    """A query with a select list over its results."""
-
-    shape: AnyShape
-
-    def __init__(self, plan: Plan, shape: AnyShape) -> None:
-        super().__init__(plan)
-        self.shape = shape
-
-    def _select_rows(self) -> DataFrame:
-        return self.shape.of_frame(self.plan.unpack_kind(RESULTS))
-
-    def _upstream(self) -> SparkUpstream:
-        return super()._upstream().then(self.shape)
-
-    def _start(self, options: StartOptions) -> WindowedQuery:
-        results = wrap_sink(options.results, self.shape, self.results.schema)
-        return super()._start(replace(options, results=results))
-
-
-class SelectedAggregate(_Selected, WindowedAggregate):
-    """A windowed aggregation with a select list over its results."""
-
-    shape: WindowShape | RankedShape | EachShape
-
-    @cached_property
-    def results(self) -> DataFrame:
-        """Every emission as a row, with the selected columns.
-
-        The columns that identify a window, ``emission`` and ``revision`` are always among them. A
-        window that doesn't meet ``HAVING``, or no longer does, is emitted as a ``retract`` whose
-        other columns are null.
-        """
-        return super().results
-
-
-class SelectedJoin(_Selected, Joined):
-    """A join with a select list over its pairs, which keep ``emission``."""
-
-    shape: PairShape

@@ -31,15 +31,7 @@ class SparkWriter(Protocol):
         """Refuse rows that can't be written, before anything runs."""
 
     def write(self, batch: Batch, *, few: bool) -> bool:
-        """Write a batch, or leave it to the sink.
-
-        Args:
-            batch: The batch.
-            few: Whether its rows are already on the driver.
-
-        Returns:
-            Whether the batch is written.
-        """
+        """Write a batch and return true, or leave it to the sink; ``few`` are on the driver."""
 
 
 _WRITERS: Mapping[type, Callable[[Any], SparkWriter]] = {
@@ -67,11 +59,7 @@ def write_by_spark(sink: Any, batch: Batch, *, few: bool) -> bool:
 def check_destination(
     target: Sink | None, schema: StructType, keys: tuple[str, ...] | None
 ) -> None:
-    """Check, before anything runs, that a sink can write rows of a schema.
-
-    Raises:
-        OptionError: When it can't.
-    """
+    """Check, before anything runs, that a sink can write rows of a schema."""
     writer = _writer_of(target)
     if writer is not None:
         writer.check(schema, keys)

@@ -39,17 +39,11 @@ _DEPENDENCY = (
 
 
 def connect(spark: SparkSession) -> str:
-    """Load the Kafka connector into a session.
+    """Load the Kafka connector into a session, and return a description of its origin.
 
     It is searched on the class path (``spark.jars.packages``, ``spark.jars``), then in a folder of
     jars (the setting ``spark.muntin.kafka.jars`` or the environment's ``MUNTIN_KAFKA_JARS``), and
     then downloaded by Maven. Jars of a folder are sent to the executors, too.
-
-    Returns:
-        A description of its origin, which is also logged.
-
-    Raises:
-        SettingError: When it can't be found or used.
     """
     if is_connected(spark):
         # Over Spark Connect the server's class path can't be read.

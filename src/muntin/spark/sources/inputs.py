@@ -63,9 +63,6 @@ class Input:
     """A DataFrame and the options by which its messages are read.
 
     Attributes:
-        frame: The input.
-        time: The name of the event time, if there is one.
-        where: The condition that a message must meet to be read.
         clock: The column of a message's arrival time, in place of the machine's clock.
         max_ahead: How far ahead of the clock a message may be, microseconds; ``None`` is any.
         offset: The columns of a message's partition and of its offset in it.
@@ -131,12 +128,7 @@ class Input:
         return rows.select(*asked, *passed)
 
     def columns(self) -> Sent:
-        """Return the frame's columns by name, once the options have been checked against them.
-
-        Raises:
-            OptionError: When the time, the clock or the offset isn't a column of a fitting type, or
-                a column has a name that can't be asked for.
-        """
+        """Return the frame's columns by name, once the options have been checked against them."""
         _check_names(self.frame)
         if self.time is not None:
             if self.computed_time is None:
@@ -207,9 +199,7 @@ class OperatorInput:
     """An input of an operator, with the columns that Spark sends to the workers.
 
     Attributes:
-        input: The DataFrame and its options.
         sent: The columns sent of each message, by name.
-        time: The column that holds the event time as Spark sends it; ``None`` where there is none.
         used: The columns that the operator computes with: a message is malformed where the text in
             one of them isn't UTF-8.
         name: The input's name: the side of a join or the topic; else the empty text.
@@ -241,11 +231,7 @@ class OperatorInput:
         return replace(self, sent=sent)
 
     def with_clocks(self, spec: InputSpec) -> OperatorInput:
-        """Return the input with a clock for each partition, unless the query sets other clocks.
-
-        Raises:
-            OptionError: When the query asks for clocks that the input can't have.
-        """
+        """Return the input with a clock for each partition, unless the query sets other clocks."""
         check_clocks(spec, self.input.frame.columns, results=self.input.upstream is not None)
         one_clock = spec.time is None or bool(spec.clocks) or spec.watermark == BY_GREATEST
         clocked = replace(self, partitions=not one_clock)
@@ -391,14 +377,6 @@ def check_ticks(emitted: DataFrame, checkpoint: str, specs: Sequence[QuerySpec] 
 
     Ticks are a source of their own, and Spark resumes from a checkpoint only with the same number
     of sources. Its own error wouldn't name the option that changed.
-
-    Args:
-        emitted: The output of the query's shards.
-        checkpoint: The folder.
-        specs: The query; for a chain, the queries of all operators as Spark numbers them.
-
-    Raises:
-        SpecChangedError: When only one of the two has ticks.
     """
     had_ticks = _has_stored_ticks(emitted, checkpoint)
     if had_ticks is None or had_ticks == (has_ticks := reads(emitted, TICK_SOURCE)):

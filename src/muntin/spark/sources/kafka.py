@@ -9,47 +9,41 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from functools import reduce
+from typing import Any, Literal, cast
 
 import polars as pl
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from muntin.model.errors import OptionError, SettingError
 from muntin.model.references import resolve_all
 from muntin.model.secrets import list_references
 from muntin.sources.ddl import plain_columns
-from muntin.sources.kafka import KafkaTopics
+from muntin.sources.kafka import InColumns, KafkaTopics
 from muntin.sources.kafka_broker import starting_of
 from muntin.sources.kafka_client import refuse_librdkafkas
-from muntin.sources.kafka_formats import InColumns
-from muntin.sources.source import MALFORMED_COLUMN
+from muntin.sources.kafka_columns import KAFKA_COLUMNS, refuse_malformed
+from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_DETAIL_COLUMN
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.schema import polars_schema, spark_schema
 from muntin.spark.host.zones import ZONE_SETTING
-from muntin.spark.redaction import hide_secrets
+from muntin.spark.security_settings import hide_secrets
 from muntin.spark.sources.connector import connect
+from muntin.spark.sources.decimals import LONG_TEXTS, exclude_long_numbers
 from muntin.spark.sources.inputs import MARKS_MALFORMED
-from muntin.spark.sources.kafka_parsing import parse_rows
 from muntin.spark.sources.kafka_rows import KafkaRows, read_topic_rows
 
 _LOG = logging.getLogger(__name__)
+_CORRUPT = "__muntin_corrupt"
+_PARSED = "__muntin_value"
 
 
 def read_topics(topics: KafkaTopics, spark: SparkSession, *, streaming: bool) -> DataFrame:
-    """Return the messages of topics as a DataFrame.
+    """Return the messages of topics, with the columns of their payloads, as a DataFrame.
 
-    Args:
-        topics: The topics.
-        spark: The session.
-        streaming: Whether to return a stream; otherwise the messages that the topics hold now.
-
-    Returns:
-        The messages, with the columns of their payloads.
-
-    Raises:
-        SettingError: When Spark's Kafka connector can't be provided.
-        SourceError: When the schema registry doesn't know the topic, or doesn't answer.
+    Without ``streaming`` it has the messages that the topics hold now.
     """
     described = topics.with_registered_schema()
     if judge_columns(described):
@@ -169,3 +163,62 @@ def _as_struct(columns: str | Mapping[str, pl.DataType | str]) -> StructType:
         return spark_schema(plain_columns(columns))
     # Parse the DDL with Spark, which has more types than reading in columns supports.
     return cast(StructType, StructType.fromDDL(columns))
+
+
+def parse_rows(
+    frame: DataFrame, form: str, columns: StructType | None, schema: str | None, *, several: bool
+) -> DataFrame:
+    """Return the connector's rows with their payloads as columns.
+
+    Payloads without ``columns`` stay bytes or have an Avro schema. With ``several`` topics, a
+    partition is named with its topic.
+    """
+    # Kafka stores -1 for a message without a timestamp.
+    at = F.col("timestamp")
+    frame = frame.withColumn("timestamp", F.when(F.unix_millis(at) >= 0, at))
+    if several:
+        frame = frame.withColumn("partition", F.concat_ws("-", "topic", "partition"))
+    if form != "avro" and columns is None:
+        return frame.withColumn("key", F.col("key").cast("string"))
+    value, corrupt = _payload(frame, form, columns, schema)
+    whole = frame.select("*", value.alias(_PARSED))
+    names = [n for n in whole.select(f"{_PARSED}.*").columns if n != _CORRUPT]
+    refuse_malformed(names)
+    # A null in this column means well-formed, so a malformed null payload becomes empty bytes.
+    raw = F.coalesce(F.col("value"), F.lit(b""))
+    malformed = F.when(corrupt, raw).alias(MALFORMED_COLUMN, metadata={MARKS_MALFORMED: True})
+    # Spark doesn't say which column is at fault.
+    detail = F.when(corrupt, F.lit("not readable by Spark")).alias(MALFORMED_DETAIL_COLUMN)
+    own = [name for name in KAFKA_COLUMNS if name not in names and name in frame.columns]
+    return whole.select(
+        *(F.col(f"{_PARSED}.`{name}`") for name in names),
+        *(F.col(name).cast("string") if name == "key" else F.col(name) for name in own),
+        malformed,
+        detail,
+    )
+
+
+def _payload(
+    frame: DataFrame, form: str, columns: StructType | None, schema: str | None
+) -> tuple[Column, Column]:
+    """Return the payload as a struct, and the condition that it couldn't be parsed."""
+    if form == "avro":
+        from pyspark.sql.avro.functions import from_avro
+
+        value = from_avro("value", str(schema), {"mode": "PERMISSIVE"})
+        # Spark parses a malformed payload as a record of nulls.
+        fields = frame.select(value.alias(_PARSED)).select(f"{_PARSED}.*").columns
+        nothing = [F.col(_PARSED)[name].isNull() for name in fields]
+        return value, reduce(Column.__and__, nothing, F.lit(True))
+    assert columns is not None
+    parse: Any = F.from_json if form == "json" else F.from_csv
+    parsed_as = StructType(columns.fields).add(_CORRUPT, "string")
+    # `from_csv` only accepts a schema as text.
+    emitted = parsed_as if form == "json" else parsed_as.toDDL()
+    how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, **LONG_TEXTS}
+    text = F.col("value").cast("string")
+    value = parse(
+        exclude_long_numbers(text, columns, cast('Literal["json", "csv"]', form)), emitted, how
+    )
+    parsed = F.col(_PARSED)
+    return value, parsed.isNull() | parsed[_CORRUPT].isNotNull()

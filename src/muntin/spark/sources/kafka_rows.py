@@ -74,9 +74,6 @@ class _Reader:
     """Plans ranges on the driver; ``read`` runs in a worker.
 
     Args:
-        topics: The topics.
-        task: The function of a task.
-        tasks: The number of tasks.
         run: Name of the source in this run of its query, if workers read the next batch's ranges.
     """
 
@@ -107,12 +104,8 @@ class _Reader:
     ) -> Sequence[InputPartition]:
         """Return the ranges as the partitions of a batch, with those that the next one will have.
 
-        Args:
-            ranges: The ranges of the batch.
-            now: The batch's wall clock, microseconds.
-            ids: Ids of the topics.
-            backlog: Whether each partition has more messages than the batch reads.
-            next_ranges: The ranges of the next batch, as far as they are certain.
+        ``now`` is the batch's wall clock, microseconds. ``backlog`` says which partitions have more
+        messages than the batch reads; ``next_ranges`` has the next ranges that are certain.
         """
         if not ranges:
             return []

@@ -35,11 +35,7 @@ _IDENTITY = ("run", "topic", "topic_id", "partition", "start", "end")
 
 @dataclass(frozen=True)
 class RangeReader:
-    """Reads the rows of ``RANGES`` that a task gets as frames of messages.
-
-    Attributes:
-        columns: Reads ranges as columns.
-    """
+    """Reads the rows of ``RANGES`` that a task gets as frames of messages."""
 
     columns: KafkaReader = field(repr=False)
 

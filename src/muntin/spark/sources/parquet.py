@@ -65,10 +65,9 @@ _FILE = "path string, modificationTime timestamp, length long, content binary"
 def list_file_parts(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
     """Return the files of a streaming frame that is a plain scan of them.
 
-    Returns:
-        A frame with a row for each part of a file and the columns ``path``, ``now``, ``part`` and
-        ``parts``; and the folder below which names of folders may be columns, if there is one.
-        ``None`` where the frame is more than a scan.
+    The frame has a row for each part of a file, with the columns ``path``, ``now``, ``part`` and
+    ``parts``. Beside it is the folder below which names of folders may be columns, if any. ``None``
+    where the frame is more than a scan.
     """
     spark = frame.sparkSession
     if not (frame.isStreaming and is_seen(frame) and _has_usual_settings(spark)):
@@ -152,7 +151,6 @@ class ParquetReader:
     Attributes:
         schema: The columns to read, with the types that Spark would send.
         root: The folder below which folders named ``name=value`` are columns, if there is one.
-        flags: The flags that are added to each message.
     """
 
     schema: dict[str, pl.DataType]
@@ -167,11 +165,7 @@ class ParquetReader:
                     yield self.flags.add(messages, file["now"])
 
     def read(self, path: str, part: int = 0, parts: int = 1) -> Iterator[pl.DataFrame]:
-        """Yield the rows of one part of a file.
-
-        Raises:
-            OptionError: When a column's type isn't one that Spark's reader and this one agree on.
-        """
+        """Yield the rows of one part of a file, or refuse a type that Spark reads differently."""
         file = pl.scan_parquet(path, glob=False, hive_partitioning=False)
         first, end = _row_range(path, file.select(pl.len()).collect().item(), part, parts)
         if first == end:

@@ -40,21 +40,13 @@ class PrefetchFolder:
 
     The worker that reads ranges holds a lock while it does, and stores the number of frames at the
     end.
-
-    Args:
-        folder: The folder; it is created when frames are stored.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def begin(self, ranges: Sequence[Any], read: Read) -> None:
-        """Read ranges in a thread, and store their frames, unless the folder can't be written.
-
-        Args:
-            ranges: What is read, in values of JSON.
-            read: Reads the frames.
-        """
+        """Read ranges in a thread, and store their frames, unless the folder can't be written."""
         self._delete_unused()
         path = self._path_of(ranges)
         with suppress(OSError):
@@ -64,12 +56,7 @@ class PrefetchFolder:
             _pool().submit(_store, path, lock, read)
 
     def take(self, ranges: Sequence[Any], read: Read) -> Iterator[pl.DataFrame]:
-        """Yield the stored frames of ranges, and read what isn't stored.
-
-        Args:
-            ranges: What to read, as it was passed to `begin`.
-            read: Reads the frames, with the same rows in the same order.
-        """
+        """Yield the stored frames of ranges, and ``read`` the rows of those that aren't."""
         taken = _Taken()
         yield from taken.take(self._path_of(ranges))
         if not taken.is_complete:

@@ -16,7 +16,7 @@ from muntin.model.pipeline import Column, DeclaredTable, quote_name
 from muntin.model.reader_options import check_reader, translate_options
 from muntin.sinks.declared import Surroundings
 from muntin.sources.kafka_tables import reading_arguments
-from muntin.spark.redaction import hide_secrets
+from muntin.spark.security_settings import hide_secrets
 from muntin.spark.sources.decimals import LONG_TEXTS, as_text, from_text, has_decimals
 from muntin.spark.sources.kafka import read_topics
 
@@ -25,11 +25,7 @@ _FIXED = {"rate", "rate-micro-batch", "kafka", "socket"}
 
 
 def read_table(spark: SparkSession, table: DeclaredTable, around: Surroundings) -> DataFrame:
-    """Return the rows of a table.
-
-    Raises:
-        OptionError: When an option of the table doesn't exist, or has an invalid value.
-    """
+    """Return the rows of a table, whose options are checked."""
     table = replace(table, options=around.options(table))
     check_reader(table)
     connector, options = translate_options(table)

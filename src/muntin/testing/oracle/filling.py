@@ -29,7 +29,7 @@ def create_empty_windows(spec: WindowSpec, windows: WindowsByKey) -> None:
     with_messages = [window for window in windows.values() if window.messages]
     for window in sorted(with_messages, key=lambda window: window.end):
         kind = get_windows_of_key(spec, window.key)
-        for k in range(kind.ended(window.end) + 1, last_filled(spec, window) + 1):
+        for k in range(kind.last_ended(window.end) + 1, last_filled(spec, window) + 1):
             start, end = kind.start(k), kind.end(k)
             if start == end:  # The time zone skipped this day.
                 continue
@@ -65,7 +65,7 @@ def last_filled(spec: WindowSpec, source: OracleWindow) -> int:
     """Return the number of the last window that is filled after one with messages."""
     fill, kind = spec.firing.fill, get_windows_of_key(spec, source.key)
     assert fill is not None
-    return kind.ended(source.end + fill.up_to)
+    return kind.last_ended(source.end + fill.up_to)
 
 
 def get_windows_of_key(spec: WindowSpec, key: Key) -> Numbered:

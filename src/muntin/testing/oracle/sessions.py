@@ -140,7 +140,6 @@ class _Part:
     """A session of a key, or messages of one time that are in no session.
 
     Attributes:
-        members: Its messages, by time.
         end: Its end as it is emitted.
         over: Least mark at which it has ended.
         outside: Whether it is no session.

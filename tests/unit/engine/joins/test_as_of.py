@@ -11,7 +11,8 @@ from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.reading import AxisRange, read_join_messages
 from muntin.engine.joins.shard import JoinShard
-from muntin.model.joins import SIDES, AsOf, JoinSpec, Side, SideName
+from muntin.model.bounds import AsOf, SideName
+from muntin.model.joins import SIDES, JoinSpec, Side
 from muntin.model.policies import Each, Firing
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.runs import FrameCache

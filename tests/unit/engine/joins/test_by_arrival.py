@@ -16,8 +16,9 @@ from muntin.engine.joins.reading import AxisRange, read_join_messages
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.state_reader import read_side_messages
 from muntin.explain.why_joins import SideSeen, explain_positions
+from muntin.model.bounds import ByArrival, SideName, find_bound
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, ByArrival, JoinSpec, Side, SideName, find_bound
+from muntin.model.joins import SIDES, JoinSpec, Side
 from muntin.model.policies import Each, Every, Firing
 from muntin.model.recall import load_spec
 from muntin.standalone import JoinWindow, join, windowed

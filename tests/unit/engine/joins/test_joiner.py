@@ -10,9 +10,9 @@ import pytest
 from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.shard import JoinShard
-from muntin.model.bounds import Bound, Joint, Within
+from muntin.model.bounds import Bound, Joint, SideName, Within
 from muntin.model.errors import OptionError
-from muntin.model.joins import HOWS, SIDES, How, JoinSpec, Side, SideName
+from muntin.model.joins import HOWS, SIDES, How, JoinSpec, Side
 from muntin.model.sessions import Sessions
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.runs import FrameCache

@@ -15,16 +15,17 @@ from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.reading import AxisRange, read_join_messages
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.state_reader import read_side_messages
+from muntin.model.bounds import Newest, find_bound
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, JoinSpec, Newest, Side, find_bound
+from muntin.model.joins import SIDES, JoinSpec, Side
 from muntin.model.policies import Each, Every, Firing
 from muntin.model.recall import load_spec
 from muntin.model.windows import tumbling
 from muntin.spark.inspect.checkpoints import reasons
 from muntin.state.blobs import MemoryBlobs
+from muntin.state.hashing import split_by_shard
 from muntin.state.manifest import parse_manifest
 from muntin.state.runs import FrameCache
-from muntin.state.shards import split_by_shard
 
 Rows = list[tuple[Any, ...]]
 KINDS = {"key": pl.String, "end": pl.Int64, "value": pl.Int64}

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from muntin.engine import columns
 from muntin.engine.joins.pairs import find_pairs
+from muntin.model.bounds import Bound, Together, Within
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
-from muntin.model.joins import Bound, JoinSpec, Side, Together, Within
+from muntin.model.joins import JoinSpec, Side
 from muntin.model.windows import Windows
 from muntin.testing.oracle.placing import bounds
 

@@ -10,7 +10,8 @@ import pytest
 from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.shard import JoinShard
-from muntin.model.joins import SIDES, How, JoinSpec, Side, SideName, Within
+from muntin.model.bounds import SideName, Within
+from muntin.model.joins import SIDES, How, JoinSpec, Side
 from muntin.model.policies import Each, Every, Firing
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.runs import FrameCache

@@ -13,7 +13,8 @@ from muntin.engine.joins.reading import AxisRange, read_join_messages, read_join
 from muntin.engine.joins.sessions import LAST
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.state_reader import read_side_messages
-from muntin.model.joins import SIDES, Bound, How, JoinSpec, Joint, Side, SideName, Within
+from muntin.model.bounds import Bound, Joint, SideName, Within
+from muntin.model.joins import SIDES, How, JoinSpec, Side
 from muntin.model.policies import Each, Firing
 from muntin.model.sessions import Sessions
 from muntin.state.blobs import MemoryBlobs

@@ -45,7 +45,7 @@ def test_messages_that_only_shards_can_judge_go_to_each_set_and_count_once() -> 
                 rejected += made.rows["rejected"].select("region", "shop", "reason").rows()
                 if number == len(batches) - 1:
                     counts.update(made.progress["counts"])
-                judged = made.judged
+                judged = step.task_watermark
             assert judged is not None
             mark = judged.watermark
         found.append((sorted(firings, key=repr), rejected, counts))

@@ -113,7 +113,7 @@ def assert_same(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> No
 @pytest.mark.parametrize("spread", [8, 60, 600])
 def test_every_aggregate_over_every_window(windows: Paned, spread: int) -> None:
     query, frame = combiner(windows, ALL), random_messages(spread, spread)
-    low, high = windows.ended(-spread), windows.last_window(windows.pane_of(spread))
+    low, high = windows.last_ended(-spread), windows.last_window(windows.pane_of(spread))
     assert_same(composed(query, frame, low, high), one_by_one(query, frame, low, high))
 
 

@@ -48,7 +48,7 @@ class Run:
 def waiting(one: PanedShard) -> int:
     """How many windows wait, by looking at all of them."""
     found = 0
-    for table, over in ((one.early, one.windows.ended), (one.late, closed(one))):
+    for table, over in ((one.early, one.windows.last_ended), (one.late, closed(one))):
         frames = table.table.read()
         if frames and one.state.watermark is not None:
             by = [columns.WINDOW, *one.keys]
@@ -59,7 +59,7 @@ def waiting(one: PanedShard) -> int:
 
 
 def closed(one: PanedShard) -> Any:
-    return lambda mark: one.windows.ended(mark - one.spec.firing.grace)
+    return lambda mark: one.windows.last_ended(mark - one.spec.firing.grace)
 
 
 @pytest.mark.parametrize("windows", [Windows(10, 10), Windows(10, 4), Sliding(9)], ids=str)

@@ -16,7 +16,7 @@ from muntin.engine.reset import check_resettable
 from muntin.engine.state_reader import StateReader
 from muntin.engine.windows.division import WindowDivision
 from muntin.engine.windows.operator import make_combiner, open_shard
-from muntin.engine.windows.panes import group_by_zone, zoned_pane_of
+from muntin.engine.windows.panes import find_pane_in_zone, group_by_zone
 from muntin.engine.windows.zoned import ZonedShard
 from muntin.model.aggregates import count
 from muntin.model.axis import DAY, instant, moment
@@ -75,7 +75,7 @@ def test_panes_of_several_zones_are_those_of_each() -> None:
     for size in ("1 day", "6 hours", "2 months"):
         windows = of_size(size, zone_column="zone")
         assert isinstance(windows, ZonedWindows)
-        panes = rows.select(zoned_pane_of(pl.col("time"), pl.col("zone"), windows)).to_series()
+        panes = rows.select(find_pane_in_zone(pl.col("time"), pl.col("zone"), windows)).to_series()
         alone = [windows.in_zone(zone).pane_of(time) for time, zone in rows.rows()]
         assert panes.to_list() == alone
 

@@ -100,13 +100,10 @@ def find_newest_batch(spark: SparkSession, checkpoint: str) -> int | None:
 
 
 def read_newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
-    """Return the lines of the newest planned batch of a checkpoint.
+    """Return the lines of the newest planned batch of a checkpoint, if its file can be read.
 
     The first line is a version, the second one JSON that holds for the whole query, and each
     further line belongs to a source.
-
-    Returns:
-        The lines; ``None`` where no batch was planned, or its file can't be read.
     """
     if is_connected(spark):
         return _read_offset_files(spark, checkpoint)
@@ -168,13 +165,7 @@ def renumber(
 ) -> None:
     """Give a new checkpoint the identity, source offsets and batch number of an old one.
 
-    Args:
-        spark: The session.
-        old: The old checkpoint.
-        new: The new one.
-        batch: The batch whose state the new one has; the next batch continues its number.
-        started: Later batches that Spark may have planned and not committed.
-        shards: The number of shards of the new one.
+    The next batch continues the number. Spark may have planned ``started`` later batches.
     """
     before, after = HadoopPath(spark, old), HadoopPath(spark, new)
     _renumber_state(after, batch)
@@ -196,15 +187,10 @@ def begin_at(
     batch: int,
     planned: Mapping[int, tuple[int, Sequence[str]]],
 ) -> None:
-    """Give a new checkpoint the identity, source offsets and batch number of a query.
+    """Give a new checkpoint, which has the state of one batch, the identity and number of a query.
 
-    Args:
-        spark: The session.
-        new: The checkpoint, in which one batch has written the state.
-        identity: The identity of the query.
-        batch: The batch whose state it has.
-        planned: By number, the clock of a batch, microseconds, and the end offset of each source:
-            of that batch, and of a later one that was planned.
+    ``planned`` has, by number, the clock of a batch (microseconds) and the end offset of each
+    source: of that batch, and of a later one that was planned.
     """
     after = HadoopPath(spark, new)
     version, head, *_ = (after / "offsets" / "0").read().split("\n")
@@ -225,12 +211,7 @@ def write_files_read(
 ) -> None:
     """Write the log of a source of files, by which Spark knows those that it has read.
 
-    Args:
-        spark: The session.
-        home: The folder of Spark's own files of the query.
-        source: The number of the source.
-        batches: The files of each batch, from number 0: local paths, and times of modification in
-            milliseconds.
+    ``batches`` has the local paths of each batch from number 0, and their times in milliseconds.
     """
     folder = HadoopPath(spark, f"{home}/sources/{source}")
     for number, files in enumerate(batches):
@@ -242,11 +223,7 @@ def write_files_read(
 
 
 def read_files_read(spark: SparkSession, home: str, source: int) -> list[tuple[int, str, int]]:
-    """Return the batch, the URL and the time, in milliseconds, of each file that a source has read.
-
-    Returns:
-        The files; none where the source has no log of files.
-    """
+    """Return the batch, URL and time (milliseconds) of each file that a source has read."""
     logs = {one.name: one for one in HadoopPath(spark, f"{home}/sources/{source}").children()}
     compact = max((int(n.removesuffix(_COMPACT)) for n in logs if n.endswith(_COMPACT)), default=-1)
     names = [f"{compact}{_COMPACT}"] if compact >= 0 else []

@@ -29,7 +29,6 @@ class Executor:
 
     Attributes:
         name: Its number in the session, as Spark writes it.
-        host: The machine.
         cores: The number of tasks that it runs at a time.
     """
 
@@ -45,7 +44,6 @@ class Attempt:
     Attributes:
         task: Its number in the session.
         executor: The name of the executor that ran it.
-        host: The executor's machine.
         error: The error that it ended with, if it failed.
     """
 
@@ -66,14 +64,9 @@ def executors_of(spark: SparkSession) -> list[Executor]:
 
 
 def await_cores(spark: SparkSession, patience: float = 15.0) -> int | None:
-    """Wait until no more executors join, and return the number of their cores.
+    """Wait until no more executors join, and return the cores of all, ``None`` if none joins.
 
-    Args:
-        spark: A session on a cluster that starts its executors one by one.
-        patience: How long to wait for the first one, seconds.
-
-    Returns:
-        The cores of all executors; ``None`` if none has joined.
+    ``patience`` is how long to wait for the first one, seconds.
     """
     begun = settled = time.monotonic()
     cores = 0
@@ -88,12 +81,9 @@ def await_cores(spark: SparkSession, patience: float = 15.0) -> int | None:
 def run_observed(
     spark: SparkSession, job: Callable[[], Any]
 ) -> tuple[Any, Exception | None, list[Attempt]]:
-    """Run a job, and find out which executors ran its tasks.
+    """Run a job; return its result or error, and the attempts at its tasks.
 
     It runs in a thread of its own, so that Spark doesn't attribute it to the waiting query.
-
-    Returns:
-        The job's result, the error that it raised instead, and the attempts at its tasks.
     """
     context, group = spark.sparkContext, f"muntin-{uuid.uuid4().hex}"
     returned: list[Any] = [None]

@@ -78,12 +78,7 @@ class HadoopPath:
         return Path(str(whole.getPath())) if str(whole.getScheme()) == "file" else None
 
     def write(self, text: str, *, replaces: bool = True) -> None:
-        """Write a file.
-
-        Args:
-            text: The content.
-            replaces: Whether to replace an existing file; otherwise Hadoop raises.
-        """
+        """Write a file; without ``replaces``, Hadoop raises if it exists."""
         stream = self._files.create(self._path, replaces)
         try:
             stream.write(bytearray(text.encode()))

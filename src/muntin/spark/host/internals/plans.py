@@ -16,7 +16,6 @@ class PlannedSource:
     """A source of a plan.
 
     Attributes:
-        name: The name of the source, as in ``format(…)``.
         options: Its options, by names in lower case.
         schema: Its columns, as Spark writes a schema as JSON.
     """
@@ -49,10 +48,9 @@ def reads(frame: DataFrame, name: str) -> bool:
 
 
 def list_streams(frame: DataFrame) -> list[tuple[str, int]]:
-    """Return the streams that a plan reads, in the order in which Spark stores their offsets.
+    """Return the name and number of each stream of a plan, in the order of Spark's offsets.
 
-    Returns:
-        The name of each, and its number. A stream that is read twice has one number.
+    A stream that is read twice has one number.
     """
     leaves = [leaf for leaf in _list_leaves(_analyze(frame)) if leaf.isStreaming()]
     numbers: list[int] = []

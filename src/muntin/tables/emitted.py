@@ -1,4 +1,4 @@
-"""Schemas and frames of the rows that agents and their tables emit on Spark."""
+"""Schemas and frames of the rows that agents and their tables emit as an operator."""
 
 from __future__ import annotations
 
@@ -9,66 +9,45 @@ from datetime import date, datetime
 from typing import Any, get_type_hints
 
 import polars as pl
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from muntin.engine import columns
 from muntin.model.errors import OptionError
-from muntin.spark.host.schema import polars_schema
 from muntin.tables import typed
 from muntin.tables.cells import GONE
 from muntin.tables.partition import Rejected, SentMessage
 from muntin.tables.shard import TableEntry
 from muntin.tables.spec import TableSpec
 
-_TYPES: dict[Any, DataType] = {
-    bool: BooleanType(),
-    int: LongType(),
-    float: DoubleType(),
-    str: StringType(),
-    bytes: BinaryType(),
-    datetime: TimestampType(),
-    date: DateType(),
+_TIME = pl.Datetime("us", "UTC")
+_TYPES: dict[Any, pl.DataType] = {
+    bool: pl.Boolean(),
+    int: pl.Int64(),
+    float: pl.Float64(),
+    str: pl.String(),
+    bytes: pl.Binary(),
+    datetime: _TIME,
+    date: pl.Date(),
 }
 TABLE, RESULT, SENT = "table", "result", "sent"
 RETRACT, UPDATE, FULL = "retract", "early", "full"
 
-MESSAGE = StructType(
-    [
-        StructField("key", StringType()),
-        StructField("time", TimestampType()),
-        StructField("value", StringType()),
-    ]
-)
-REJECTED_SCHEMA = StructType(
-    [
-        StructField("topic", StringType(), False),
-        StructField(columns.REASON, StringType(), False),
-        StructField("agent", StringType()),
-        StructField("table", StringType()),
-        StructField("key", StringType()),
-        StructField("value", StringType()),
-        StructField("time", TimestampType()),
-        StructField("detail", StringType()),
-        StructField(columns.WATERMARK, TimestampType()),
-    ]
-)
-# The schema of rejected events in frames of the workers, where times are integer microseconds.
-REJECTED_FRAME = pl.Schema(
+MESSAGE = pl.Schema({"key": pl.String(), "time": _TIME, "value": pl.String()})
+REJECTED_SCHEMA = pl.Schema(
     {
-        name: pl.Int64() if isinstance(dtype, pl.Datetime) else dtype
-        for name, dtype in polars_schema(REJECTED_SCHEMA).items()
+        "topic": pl.String(),
+        columns.REASON: pl.String(),
+        "agent": pl.String(),
+        "table": pl.String(),
+        "key": pl.String(),
+        "value": pl.String(),
+        "time": _TIME,
+        "detail": pl.String(),
+        columns.WATERMARK: _TIME,
     }
+)
+# The schema of rejected events in frames of the shards, where times are integer microseconds.
+REJECTED_FRAME = pl.Schema(
+    {name: pl.Int64() if dtype == _TIME else dtype for name, dtype in REJECTED_SCHEMA.items()}
 )
 
 
@@ -77,46 +56,39 @@ def format_kind(what: str, name: str) -> str:
     return f"{what}:{name}"
 
 
-def make_agent_table_schema(spec: TableSpec) -> StructType:
+def make_table_schema(spec: TableSpec) -> pl.Schema:
     """Return the columns of a table: key, window, value, ``emission``, ``revision``."""
-    key = _TYPES.get(spec.key_type, StringType())
-    fields_before = [StructField("key", key, False)]
-    if spec.windows is not None:
-        bounds = (columns.WINDOW_START, columns.WINDOW_END)
-        fields_before += [StructField(name, TimestampType(), False) for name in bounds]
-    return StructType(
-        [
-            *fields_before,
-            StructField("value", value_type(spec)),
-            StructField(columns.EMISSION, StringType(), False),
-            StructField(columns.REVISION, LongType(), False),
-        ]
+    bounds = (columns.WINDOW_START, columns.WINDOW_END)
+    return pl.Schema(
+        {
+            "key": _TYPES.get(spec.key_type, pl.String()),
+            **dict.fromkeys(bounds if spec.windows is not None else (), _TIME),
+            "value": _find_value_type(spec),
+            columns.EMISSION: pl.String(),
+            columns.REVISION: pl.Int64(),
+        }
     )
 
 
-def value_type(spec: TableSpec) -> DataType:
-    """Return the type of a table's value column; text (JSON) where values have no Spark type."""
+def _find_value_type(spec: TableSpec) -> pl.DataType:
+    """Return the type of a table's value column; text (JSON) where values have no column type."""
     kind = spec.value_type
     if kind is None and spec.default is not None:
         kind = type(spec.default())
-    return StringType() if spec.sets else _TYPES.get(kind, StringType())
+    return pl.String() if spec.sets else _TYPES.get(kind, pl.String())
 
 
 def to_table_frame(spec: TableSpec, emitted: Sequence[TableEntry], revision: int) -> pl.DataFrame:
-    """Return the changes of a table as a frame.
-
-    Raises:
-        OptionError: When a value doesn't fit the column.
-    """
-    schema = make_agent_table_schema(spec)
+    """Return the changes of a table as a frame, or refuse a value that doesn't fit its column."""
+    schema = make_table_schema(spec)
     data: dict[str, Any] = {
-        "key": _to_column(spec, "key_type", schema["key"].dataType, [t.key for t in emitted])
+        "key": _to_column(spec, "key_type", schema["key"], [t.key for t in emitted])
     }
     if spec.windows is not None:
         for index, name in enumerate((columns.WINDOW_START, columns.WINDOW_END)):
             data[name] = pl.Series([t.window[index] for t in emitted if t.window], dtype=pl.Int64)
     values = [None if t.value is GONE else t.value for t in emitted]
-    data["value"] = _to_column(spec, "value_type", schema["value"].dataType, values)
+    data["value"] = _to_column(spec, "value_type", schema["value"], values)
     data[columns.EMISSION] = [
         RETRACT if t.value is GONE else FULL if t.closed else UPDATE for t in emitted
     ]
@@ -124,9 +96,8 @@ def to_table_frame(spec: TableSpec, emitted: Sequence[TableEntry], revision: int
     return pl.DataFrame(data)
 
 
-def _to_column(spec: TableSpec, option: str, kind: DataType, values: list[Any]) -> pl.Series:
-    dtype = polars_schema(StructType([StructField("x", kind)]))["x"]
-    if isinstance(kind, StringType):
+def _to_column(spec: TableSpec, option: str, dtype: pl.DataType, values: list[Any]) -> pl.Series:
+    if dtype == pl.String:
         values = [value if value is None else format_value(value) for value in values]
     try:
         return pl.Series(values, dtype=dtype, strict=True)
@@ -134,7 +105,7 @@ def _to_column(spec: TableSpec, option: str, kind: DataType, values: list[Any]) 
         what, option_text = "keys", "key_type=str"
         if option == "value_type":
             what, option_text = "values", f"on_spark(types={{{spec.name!r}: float}})"
-        problem = f"holds {what} that aren't {kind.simpleString()}"
+        problem = f"holds {what} that aren't {dtype}"
         hint = f"give another type, as in {option_text}"
         raise OptionError("table", spec.name, problem, hint) from error
 
@@ -144,7 +115,7 @@ def format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(typed.to_plain(value))
 
 
-def make_agent_schema(result_type: Any) -> StructType:
+def make_result_schema(result_type: Any) -> pl.Schema:
     """Return the columns of an agent's results: the fields of their type, or a value as JSON."""
     if result_type is None:
         return MESSAGE
@@ -152,20 +123,20 @@ def make_agent_schema(result_type: Any) -> StructType:
         hint = "give a dataclass or a muntin.Record, or leave it out"
         raise OptionError("result_type", result_type, "has no fields", hint)
     hints = get_type_hints(result_type)
-    columns_of_type = []
+    schema = pl.Schema()
     for field in fields(result_type):
-        kind = _TYPES.get(hints[field.name])
-        if kind is None:
+        dtype = _TYPES.get(hints[field.name])
+        if dtype is None:
             hint = f"use one of {', '.join(t.__name__ for t in _TYPES)}"
             raise OptionError("result_type", result_type, f"has {field.name}, no column", hint)
-        columns_of_type.append(StructField(field.name, kind))
-    return StructType(columns_of_type)
+        schema[field.name] = dtype
+    return schema
 
 
 def to_message_frame(sent: Sequence[SentMessage], result_type: Any = None) -> pl.DataFrame:
     """Return sent messages or results as a frame, with times in microseconds."""
     if result_type is not None:
-        schema = polars_schema(make_agent_schema(result_type))
+        schema = make_result_schema(result_type)
         names = list(schema)
         rows = [[getattr(one.value, name) for name in names] for one in sent]
         return pl.DataFrame(rows, schema=schema, orient="row", strict=True)

@@ -20,16 +20,10 @@ from muntin.engine import columns
 from muntin.engine.named_rows import list_values
 from muntin.engine.operator import REJECTED, Part, ShardState, StepOutput, Task
 from muntin.sinks.plain import to_plain_values
-from muntin.spark.agents.route import (
-    EVENTS,
-    NO_ROUTE,
-    WATERMARK_BEFORE,
-    AgentStage,
-    Route,
-    RouteTask,
-    watermark_column,
-)
-from muntin.spark.agents.rows import (
+from muntin.tables.agent import AgentRun
+from muntin.tables.cells import read_keys
+from muntin.tables.clocks import NO_ARRIVAL, EventArrival
+from muntin.tables.emitted import (
     REJECTED_FRAME,
     RESULT,
     SENT,
@@ -39,11 +33,17 @@ from muntin.spark.agents.rows import (
     to_rejected_frame,
     to_table_frame,
 )
-from muntin.tables.agent import AgentRun
-from muntin.tables.cells import read_keys
-from muntin.tables.clocks import NO_ARRIVAL, EventArrival
 from muntin.tables.loop import EventLoop
 from muntin.tables.partition import Partition, Rejected
+from muntin.tables.route import (
+    EVENTS,
+    NO_ROUTE,
+    WATERMARK_BEFORE,
+    AgentStage,
+    Route,
+    RouteTask,
+    watermark_column,
+)
 from muntin.tables.rows import RowReader
 from muntin.tables.shard import TableEntry
 from muntin.tables.stream import EventRow as Event
@@ -70,18 +70,22 @@ class AgentOperator:
 
 
 class AgentStep:
-    """A partition of all tables, opened for a batch that all agents work through."""
+    """A partition of all tables, whose batches all agents work through; see `Step`."""
+
+    task_watermark = None
 
     def __init__(self, stage: AgentStage, state: ShardState) -> None:
         self.stage = stage
         self.blobs = state.blobs
         self.part = _open_partition(stage, state)
+
+    def run(
+        self, parts: Sequence[Part], wall: int | None, *, final: bool, ends_run: bool = False
+    ) -> StepOutput:
+        part = self.part
         self.rejected_frames: list[pl.DataFrame] = []
         self.watermarks_after: dict[str, int] = {}
         self._frames: dict[int, list[pl.DataFrame]] = {}
-
-    def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
-        part = self.part
         walls = [one.header["wall"] for one in parts if one.header["wall"] is not None]
         part.begin(self.blobs, max(walls, default=part.wall) if wall is None else wall)
         for one in parts:
@@ -123,16 +127,9 @@ class AgentStep:
         run = AgentRun(self.stage.app.agents[name], keep_results=True)
         inbox = run.open(route.topic, route.by)
         inbox.put(self.part, self._read_events(route, frames, emits=emits), count)
-        inbox.close()
-        restarts = 0
-        while not run.is_idle:
-            try:
-                await run.run()
-            except Exception as error:
-                run.fail(error, self.stage.app.errors)
-            restarts += 1
-            if restarts > count + 1:
-                raise run.unread_stream_error()
+        run.close()
+        run.start()
+        await run.process_events(self.stage.app.errors)
 
     def _read_events(
         self, route: Route, frames: Sequence[pl.DataFrame], *, emits: bool

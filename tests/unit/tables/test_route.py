@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from muntin.engine.operator import Task
-from muntin.spark.agents.route import WATERMARK_BEFORE, AgentStage, Route, RouteTask, TopicFormat
 from muntin.spark.host.messages import add_times, read_frames
 from muntin.tables import App
 from muntin.tables.record import Keying
+from muntin.tables.route import WATERMARK_BEFORE, AgentStage, Route, RouteTask, TopicFormat
 
 
 @pytest.mark.parametrize("field", ["at", None])

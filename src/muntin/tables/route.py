@@ -9,18 +9,20 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.admission import admit
+from muntin.engine.admission import admit, find_watermarks_before
 from muntin.engine.named_rows import list_values
 from muntin.engine.operator import REJECTED, Part, Task
 from muntin.engine.utf8 import decode_with_escapes
 from muntin.model.axis import MIN_POSITION
 from muntin.sources.flags import NOW
-from muntin.spark.agents.rows import REJECTED_FRAME, TABLE, format_kind
 from muntin.state.hashing import hash_rows
+from muntin.tables.agent import find_topic
 from muntin.tables.app import App
 from muntin.tables.cells import KEYS, build_key_column, read_keys
 from muntin.tables.clocks import FieldClock
 from muntin.tables.copartition import assign_partitions
+from muntin.tables.emitted import REJECTED_FRAME, TABLE, format_kind
+from muntin.tables.loop import EventLoop
 from muntin.tables.partition import Rules
 from muntin.tables.record import Keying
 from muntin.tables.rows import RowReader
@@ -43,7 +45,6 @@ class Route:
     """A topic's events, partitioned in one way.
 
     Attributes:
-        topic: The topic.
         by: The key to partition by; ``None`` is the events' own key.
         agents: The agents that read this partitioning.
         first: Whether it is the topic's first route, which rejects malformed values.
@@ -108,6 +109,21 @@ class AgentStage:
         return RowReader(self.app.topics[topic].value_type, topic_format.schema, topic_format.value)
 
 
+def group_agents(app: App) -> tuple[Route, ...]:
+    """Return the partitionings that agents ask for; each agent runs until it reads an event."""
+    loop = EventLoop()
+    routes: dict[tuple[Any, ...], Route] = {}
+    for agent in app.agents.values():
+        topic, by = loop.complete(find_topic(agent))
+        # Each function partitions differently, even where two have the same name.
+        route_key = (topic, by and (by.field, id(by.function)))
+        first = not any(other[0] == topic for other in routes)
+        route = routes.get(route_key, Route(topic, by, (), first))
+        routes[route_key] = replace(route, agents=(*route.agents, agent.name))
+    loop.close()
+    return tuple(routes.values())
+
+
 class RouteTask:
     """Partitions the events of a task."""
 
@@ -153,14 +169,10 @@ class RouteTask:
         # Malformed events advance no clock.
         if wrong := list(self.reader.find_malformed(events)):
             times = {clock: (to, at.scatter(wrong, None)) for clock, (to, at) in times.items()}
-        judged = [
-            (clock_times.fill_null(MIN_POSITION) - lateness)
-            .cum_max()
-            .shift(1, fill_value=MIN_POSITION)
-            .clip(lower_bound=MIN_POSITION)
-            .alias(column)
-            for column, clock_times in times.values()
-        ]
+        judged = []
+        for column, clock_times in times.values():
+            watermarks = (clock_times - lateness).fill_null(MIN_POSITION).to_numpy()
+            judged.append(pl.Series(column, find_watermarks_before(watermarks), dtype=pl.Int64))
         greatest = {clock: clock_times.max() for clock, (_, clock_times) in times.items()}
         latest = {clock: most for clock, most in greatest.items() if isinstance(most, int)}
         return events.with_columns(judged), latest
@@ -197,13 +209,14 @@ class RouteTask:
             parts = self._split_by_shard(wanted)
             for shard in range(self.shards):
                 frames = {EVENTS: parts[shard]} if shard in parts else {}
-                parts_to_send.append(Part(shard, {**header, "route": number}, frames))
+                parts_to_send.append(Part(shard, {**header, "route": number}, frames, self.topic))
         for frame in rejected:
             reason = frame[columns.REASON][0]
             counts[reason] = counts.get(reason, 0) + len(frame)
         # Counts and rejected events are emitted once, so they go to one shard.
         aside = {REJECTED: pl.concat(rejected)} if rejected else {}
-        parts_to_send.append(Part(0, {**header, "route": NO_ROUTE, "counts": counts}, aside))
+        header |= {"route": NO_ROUTE, "counts": counts}
+        parts_to_send.append(Part(0, header, aside, self.topic))
         return parts_to_send
 
     def _split_by_shard(self, events: pl.DataFrame) -> dict[int, pl.DataFrame]:
@@ -225,15 +238,9 @@ class RouteTask:
     def _add_keys(
         self, events: pl.DataFrame, by: Keying, agents: Sequence[str] | None
     ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
-        """Add keys to events, and reject the events that have none.
+        """Add keys to events, and return those that have none as rejected frames.
 
-        Args:
-            events: The events.
-            by: The key.
-            agents: The agents that partition by it; ``None`` for the events' own key.
-
-        Returns:
-            The events with keys, and frames of rejected events.
+        ``agents`` partition by the key ``by``; ``None`` is the events' own key.
         """
         keys, wrong = self._read_keys(events, by, own=agents is None)
         has_key = (
