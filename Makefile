@@ -11,6 +11,8 @@ VERSION    ?= 4.2.1
 ON_SPARK   ?= tests/contract/test_sink.py $(addprefix tests/spark/test_,lakes.py batch.py restart.py join_windows.py chains.py agents.py open_state.py zones.py)
 
 export UV_VERSION
+# Without caches of bytecode, each program of the tests compiles some two thousand modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo windowing test test-near test-long test-spark services check search simulate audit build bench docs format clean

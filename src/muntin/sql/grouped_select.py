@@ -254,6 +254,9 @@ class GroupedSelectList(SelectList):
             return
         text = self.render_over_results(item.scalar)
         key = self.find_key(item.scalar)
+        if isinstance(item.scalar, exp.Dot) and isinstance(item.scalar.expression, exp.Identifier):
+            # Spark names a struct's field by its last part.
+            key = key or item.scalar.name
         self.add_output(item, name or key or self.scope.render(item.scalar).lower(), text)
 
     def _render_part(self, node: exp.Expr) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from muntin.model.pipeline import Column, Derived
+from muntin.model.pipeline import Column, Derived, quote_name
 from muntin.sql.catalog import find_shown_columns
 from muntin.sql.cursor import Cursor
 from muntin.sql.expressions import Scope, walk
@@ -56,7 +56,11 @@ def split_negations(node: exp.Expr) -> list[JoinCondition]:
 
 
 def apply_side_conditions(
-    cursor: Cursor, select: Select, conditions: Sequence[exp.Expr], sides: BothSides
+    cursor: Cursor,
+    select: Select,
+    conditions: Sequence[exp.Expr],
+    sides: BothSides,
+    without_nulls: Sequence[tuple[str, str]] = (),
 ) -> tuple[BothSides, bool]:
     """Return the sides of an outer or semi join with their own conditions.
 
@@ -65,6 +69,7 @@ def apply_side_conditions(
         select: Query of the join.
         conditions: Conditions beside the equal columns and the bound.
         sides: Both sides of the join.
+        without_nulls: Equal columns, left and right, in which NULL has no partner.
 
     Returns:
         The sides, and whether they have the further key ``JOIN_KEY``.
@@ -78,6 +83,9 @@ def apply_side_conditions(
         number = _find_only_side(cursor, how, condition.node, sides)
         scope = Scope(cursor, frozenset({sides[number].name.lower()}))
         texts[number].append(condition.render(scope.render(condition.node)))
+    for names in without_nulls:
+        for number, name in enumerate(names):
+            texts[number].append(f"({quote_name(name)} IS NOT NULL)")
     outer = _OUTER_SIDES.get(how, ())
     has_key = any(texts[index] for index in outer)
     if has_key:

@@ -262,14 +262,27 @@ AdaptColumn = Callable[[int, exp.Expr, str], str]
 
 
 def render_sides(
-    scope: Scope, node: exp.Expr, sides: Sides, adapt: AdaptColumn | None = None
+    scope: Scope,
+    node: exp.Expr,
+    sides: Sides,
+    adapt: AdaptColumn | None = None,
+    *,
+    only_left: bool = False,
 ) -> str:
-    """Return the text of an expression, with columns qualified by the names of their sides."""
+    """Return the text of an expression, with columns qualified by the names of their sides.
+
+    With ``only_left``, columns without a qualifier belong to the left side.
+    """
 
     def render_part(part: exp.Expr) -> str | None:
-        first = part.parts[0] if isinstance(part, exp.Column) and len(part.parts) > 1 else None
-        if first is None or first.name.lower() not in sides:
+        if not isinstance(part, exp.Column):
             return None
+        first = part.parts[0]
+        if len(part.parts) < 2 or first.name.lower() not in sides:
+            if not only_left:
+                return None
+            text = f"{SIDE_COLUMNS[0]}.{scope.text[slice(*scope.locate_separable(part))]}"
+            return text if adapt is None else adapt(0, part, text)
         rest = scope.locate(first)[1], scope.locate_separable(part)[1]
         index = sides[first.name.lower()]
         text = SIDE_COLUMNS[index] + scope.text[slice(*rest)]
@@ -287,16 +300,19 @@ class PairRenderer:
         sides: Side of each qualifier of columns.
         row_windows: Sides with the rows of window functions, where Flink has ``window_time``.
         version: Condition that a left row's version fulfils; otherwise its columns are NULL.
+        only_left: Whether the join shows columns of its left side alone.
     """
 
     cursor: Cursor
     sides: Sides
     row_windows: frozenset[int] = frozenset()
     version: str | None = None
+    only_left: bool = False
 
     def render(self, node: exp.Expr) -> str:
         """Return the text of an expression over pairs."""
-        return render_sides(Scope(self.cursor), node, self.sides, self._adapt)
+        scope = Scope(self.cursor)
+        return render_sides(scope, node, self.sides, self._adapt, only_left=self.only_left)
 
     def _adapt(self, side: int, column: exp.Expr, text: str) -> str:
         if side in self.row_windows and column.name.lower() == "window_time":
@@ -315,7 +331,8 @@ def _make_renderer(cursor: Cursor, select: Select, conditions: _JoinConditions) 
         for index, side in enumerate(conditions.sides)
         if has_rows_of_windows(side.resolved.relation)
     }
-    return PairRenderer(cursor, sides, frozenset(row_windows), conditions.version)
+    only_left = select.joins[0].how in ("semi", "anti")
+    return PairRenderer(cursor, sides, frozenset(row_windows), conditions.version, only_left)
 
 
 def _lower_select_list(
@@ -325,7 +342,8 @@ def _lower_select_list(
     scope, sides = Scope(cursor), renderer.sides
     unqualified = []
     for node in walk(*select.scalars, *filters):
-        if isinstance(node, exp.Column) and node.parts[0].name.lower() not in sides:
+        is_unqualified = isinstance(node, exp.Column) and node.parts[0].name.lower() not in sides
+        if is_unqualified and not renderer.only_left:
             unqualified.append(node.parts[0].name)
             if renderer.version is not None:
                 hint = f"write {' or '.join(f'{side}.{node.name}' for side in sides)}"
@@ -381,33 +399,36 @@ def _split_conditions(
     if join.using:
         return _JoinConditions(both_sides, [(name, name) for name in join.using], filters)
     sides = {side.name.lower(): index for index, side in enumerate(both_sides)}
-    equal_columns, others, groups_nulls = _find_equal_columns(cursor, pair, both_sides, sides)
+    equal_columns, others, nulls = _find_equal_columns(pair, both_sides, sides)
     if not equal_columns:
         unclear = [part for part in others if isinstance(part, exp.EQ | exp.NullSafeEQ)]
-        if unclear or isinstance(pair.bound, AsOf | ByArrival):
+        if unclear or isinstance(pair.bound, ByArrival):
             span = Scope(cursor).locate(unclear[0]) if unclear else join.span
             cursor.fail(span, "a join compares equal columns, one of each side", _ON)
         both_sides = add_constant_key(cursor, select, both_sides)
         equal_columns = [(JOIN_KEY, JOIN_KEY)]
-    if not others or join.how == "inner":
-        filters = [*others, *filters]
+    groups_nulls = nulls is not None
+    if join.how == "inner":
+        filters, others = [*others, *filters], []
+    if not (others or nulls):
         return _JoinConditions(both_sides, equal_columns, filters, groups_nulls=groups_nulls)
     if isinstance(pair.bound, AsOf | ByArrival):
         texts = [f"({render_sides(Scope(cursor), part, sides)})" for part in others]
         return _JoinConditions(both_sides, equal_columns, filters, " AND ".join(texts))
-    both_sides, has_key = apply_side_conditions(cursor, select, others, both_sides)
+    both_sides, has_key = apply_side_conditions(cursor, select, others, both_sides, nulls or ())
     if has_key:
         equal_columns = [*equal_columns, (JOIN_KEY, JOIN_KEY)]
     return _JoinConditions(both_sides, equal_columns, filters, groups_nulls=groups_nulls)
 
 
 def _find_equal_columns(
-    cursor: Cursor, pair: PairBound, both_sides: BothSides, sides: Sides
-) -> tuple[list[tuple[str, str]], list[exp.Expr], bool]:
-    """Return the equal columns of a pair, the other conditions, and whether NULL equals NULL.
+    pair: PairBound, both_sides: BothSides, sides: Sides
+) -> tuple[list[tuple[str, str]], list[exp.Expr], list[tuple[str, str]] | None]:
+    """Return the equal columns of a pair, the other conditions, and the treatment of NULL.
 
-    ``IS NOT DISTINCT FROM`` is a condition like any other unless it compares all keys: a join has
-    one treatment of NULL. The bounds and times of windows are never NULL.
+    The last is ``None`` where NULL equals nothing. With ``IS NOT DISTINCT FROM``, NULL equals NULL
+    in all keys, and it is the list of those compared by ``=``, where NULL still has no partner. The
+    bounds and times of windows are never NULL.
     """
     equal: list[tuple[str, str]] = []
     null_safe: list[tuple[str, str]] = []
@@ -424,9 +445,12 @@ def _find_equal_columns(
             null_safe.append(columns)
         elif columns not in equal:
             equal.append(columns)
-    times = {(START, START), (END, END), (both_sides[0].time, both_sides[1].time)}
-    takes_nulls = isinstance(pair.bound, Within | Together) and times.issuperset(equal)
-    if null_safe and takes_nulls:
-        return [*equal, *dict.fromkeys(null_safe)], others, True
+    if null_safe and isinstance(pair.bound, Within | Together):
+        times = {(START, START), (END, END), (both_sides[0].time, both_sides[1].time)}
+        return (
+            [*equal, *dict.fromkeys(null_safe)],
+            others,
+            [columns for columns in equal if columns not in times],
+        )
     distinct = [part for part in pair.rest if isinstance(part, exp.NullSafeEQ)]
-    return equal, [*others, *(part for part in distinct if part not in others)], False
+    return equal, [*others, *(part for part in distinct if part not in others)], None

@@ -154,7 +154,8 @@ def _lower_item(scope: Scope, item: SelectItem, inner: InnerColumns) -> Column:
     node = item.scalar
     assert node is not None
     if isinstance(node, exp.Column):
-        name = item.alias or scope.find_column_name(node) or scope.render(node).lower()
+        # Spark names a struct's field by its last part.
+        name = item.alias or scope.find_column_name(node) or node.name
         return Column(name, inner.find_column(scope, node).text)
     return Column(
         item.alias or scope.render(node).lower(), _render_over_windows(scope, node, inner)

@@ -49,7 +49,9 @@ class Line(ABC):
 
     def add_floats(self, values: np.ndarray) -> np.ndarray:
         """Compute each window's sum of floats, as exact as adding its values one by one."""
-        return self._reduce(values, np.add, 0.0)
+        # Infinities of both signs add up to NaN.
+        with np.errstate(invalid="ignore", over="ignore"):
+            return self._reduce(values, np.add, 0.0)
 
     def greatest(self, values: np.ndarray, greatest: bool) -> np.ndarray:
         """Return the greatest (or least) integer of each window."""

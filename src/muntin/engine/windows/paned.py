@@ -7,7 +7,7 @@ firings and late messages), and **early** and **late** (the changes that wait fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import polars as pl
@@ -190,17 +190,22 @@ class PanedShard(WindowShard):
     def _list_changed(
         self, new_cells: list[RangedFrame], low: int, high: int | None
     ) -> pl.DataFrame:
-        frames = [frame for frame, _, _ in new_cells] or [self.combiner.no_cells]
+        if not new_cells or (high is not None and low > high):
+            return self._no_changes
+        return self._merge_touched([frame for frame, _, _ in new_cells], low, high)
+
+    @cached_property
+    def _no_changes(self) -> pl.DataFrame:
+        return self._merge_touched([self.combiner.no_cells], None, None)
+
+    def _merge_touched(
+        self, cells: Sequence[pl.DataFrame], low: int | None, high: int | None
+    ) -> pl.DataFrame:
+        """Return the windows of a range that cells are in, with their new messages."""
         if self.spec.firing.accumulate:
-            frames = [f.select(*self.keys, columns.PANE, columns.MESSAGES) for f in frames]
-        if high is not None and low > high:
-            touched = copy_to_windows(frames[0].clear(), None, None, self.combiner.paned_windows)
-        else:
-            touched = pl.concat(
-                [copy_to_windows(f, low, high, self.combiner.paned_windows) for f in frames],
-                how="diagonal",
-            )
-        return self._merge_changes([touched.drop(columns.PANE)])
+            cells = [f.select(*self.keys, columns.PANE, columns.MESSAGES) for f in cells]
+        touched = [copy_to_windows(f, low, high, self.combiner.paned_windows) for f in cells]
+        return self._merge_changes([pl.concat(touched, how="diagonal").drop(columns.PANE)])
 
     def _emit_changed(
         self,
@@ -341,8 +346,9 @@ class PanedShard(WindowShard):
                 cells = join_runs(live, columns.PANE, self.combiner.merge)
                 self.cells.append(cells)
                 self.retained.add(cells)
-        added = self._add_marks(marks)
-        self.marks.append(added.filter(pl.col(columns.WINDOW) > clock.closed_after))
+        if any(map(len, marks)):
+            added = self._add_marks(marks)
+            self.marks.append(added.filter(pl.col(columns.WINDOW) > clock.closed_after))
         first = self.retained.apply_limit(self.windows.first_pane(clock.closed_after + 1), expired)
         if first is not None:
             self.cells.drop_before(first)

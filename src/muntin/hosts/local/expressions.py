@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.hosts.local.sql_text import read_sql, read_values
-from muntin.hosts.local.sql_values import Unportable, Value, make_column_value
+from muntin.hosts.local.sql_values import Unportable, Value, find_field, make_column_value
 from muntin.hosts.statements import spell_as
 from muntin.model.errors import OptionError
 
@@ -123,19 +123,19 @@ def _find_sql_column(schema: pl.Schema, option: str, text: str, path: list[str])
     if name is None:
         hint = f"give one of {', '.join(schema)}"
         raise OptionError(option, text, f"has {path[0]}, which isn't a column", hint)
-    expression, dtype = pl.col(name), schema[name]
+    value = make_column_value(pl.col(name), schema[name])
     for field_name in path[1:]:
-        fields = (
-            {struct_field.name: struct_field.dtype for struct_field in dtype.fields}
-            if isinstance(dtype, pl.Struct)
-            else {}
-        )
-        field = spell_as(field_name, fields)
+        field = find_field(value, field_name)
         if field is None:
-            hint = f"give one of {', '.join(fields)}" if fields else f"{name} has type {dtype}"
+            fields = (
+                [f.name for f in value.dtype.fields] if isinstance(value.dtype, pl.Struct) else ()
+            )
+            hint = (
+                f"give one of {', '.join(fields)}" if fields else f"{name} has type {value.dtype}"
+            )
             raise OptionError(option, text, f"has {'.'.join(path)}, which isn't a field", hint)
-        expression, dtype = expression.struct.field(field), _instantiate(fields[field])
-    return make_column_value(expression, dtype)
+        value = field
+    return value
 
 
 def find_type(schema: pl.Schema, option: str, expression: pl.Expr, shown_as: object) -> pl.DataType:

@@ -223,7 +223,7 @@ class _Parser:
             self._expect("(")
             value = self.parse_condition()
             self._expect(")")
-            return value
+            return self._parse_fields(value)
         if not kind:
             raise Unportable("no end")
         if kind == "word" and self._get_keyword in _WORDS:
@@ -240,8 +240,19 @@ class _Parser:
         if kind == "word" and token.upper() == "EXTRACT" and self.token == "(":
             raise Unportable("EXTRACT()")
         if kind == "word" and self._accept("("):
-            return call_function(token, self._parse_list())
+            return self._parse_fields(call_function(token, self._parse_list()))
         return self._parse_column(token)
+
+    def _parse_fields(self, value: Value) -> Value:
+        """Parse the fields after a struct that isn't a column."""
+        while self._accept("."):
+            name = _unquote_name(self.token)
+            field = values.find_field(value, name)
+            if field is None:
+                raise Unportable(f"a field {name} of {value.family}")
+            self._advance()
+            value = field
+        return value
 
     def _parse_word(self) -> Value:
         word = self._get_keyword

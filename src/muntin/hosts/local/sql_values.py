@@ -14,6 +14,8 @@ from decimal import Decimal
 
 import polars as pl
 
+from muntin.hosts.statements import spell_as
+
 WIDE = pl.Int128()
 _BITS: Mapping[pl.DataType, int] = {pl.Int8(): 7, pl.Int16(): 15, pl.Int32(): 31, pl.Int64(): 63}
 _MOST_BITS = 126
@@ -80,6 +82,17 @@ def name_family(dtype: pl.DataType) -> str:
         (pl.Boolean, "boolean"), (pl.String, "string"), (pl.Date, "date"), (pl.Null, "null"),
     )  # fmt: skip
     return next((family for kind, family in named if isinstance(dtype, kind)), "other")
+
+
+def find_field(value: Value, name: str) -> Value | None:
+    """Return a field of a struct, ignoring the case of its name; ``None`` if there is none."""
+    fields = {f.name: f.dtype for f in getattr(value.dtype, "fields", ())}
+    field = spell_as(name, fields)
+    if field is None:
+        return None
+    dtype = fields[field]
+    field_type = dtype if isinstance(dtype, pl.DataType) else dtype()
+    return make_column_value(value.expression.struct.field(field), field_type)
 
 
 def make_condition_value(expression: pl.Expr) -> Value:
