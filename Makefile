@@ -62,7 +62,7 @@ simulate: $(STAMP) ## run queries on simulated machines that fail (ARGS='--minut
 	@$(BIN)/python -m tests.simulation $(ARGS)
 
 audit: $(STAMP) ## hold the pinned dependencies against the vulnerability database
-	@bash scripts/audit.sh
+	@mkdir -p build && bash scripts/audit.sh $(ARGS)
 
 build: $(STAMP) ## build the wheel, the sdist and their bill of materials into dist
 	@bash scripts/build.sh

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -12,10 +13,12 @@ import polars as pl
 
 from muntin.engine.columns import PARTITION
 from muntin.engine.utf8 import GARBLED
+from muntin.model.errors import SourceError
 from muntin.sources.kafka_broker import Broker, Described, Offsets, Topics
 from muntin.sources.kafka_columns import KafkaReader
 from muntin.sources.kafka_ranges import (
     ends_of,
+    lag_of,
     limit_batch,
     partition_backlog,
     ranges_of,
@@ -107,7 +110,13 @@ class KafkaSourceReader:
         described = self._refresh_description(start)
         before = self._start_offsets(start, described)
         newest = self._broker.latest(described.partitions)
-        ranges = ranges_of(before, newest, lossy=topics.lossy)
+        try:
+            ranges = ranges_of(before, newest, lossy=topics.lossy)
+        except SourceError:
+            # A topic that was created again has fewer messages, which its id tells.
+            self._description_time = -math.inf
+            self._refresh_description(start)
+            raise
         resumed = start is not None and self._last_start is None
         if resumed and not topics.lossy:
             # Messages may have expired while the query stood still.
@@ -173,6 +182,10 @@ class KafkaSourceReader:
     def backlog(self, end: SourceOffsets) -> Mapping[str, bool]:
         """Return whether each partition had more than a batch reads; see `SourceReader`."""
         return partition_backlog(end)
+
+    def lag(self, end: SourceOffsets) -> Mapping[str, int]:
+        """Return how many messages each partition had after a batch, when it was planned."""
+        return lag_of(end)
 
     def close(self) -> None:
         """Stop reading ahead; connections are kept for the next query on the cluster."""

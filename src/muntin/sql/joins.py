@@ -342,9 +342,9 @@ def _lower_select_list(
     scope, sides = Scope(cursor), renderer.sides
     unqualified = []
     for node in walk(*select.scalars, *filters):
-        is_unqualified = isinstance(node, exp.Column) and node.parts[0].name.lower() not in sides
-        if is_unqualified and not renderer.only_left:
-            unqualified.append(node.parts[0].name)
+        name = node.parts[0].name if isinstance(node, exp.Column) else None
+        if name is not None and name.lower() not in sides and not renderer.only_left:
+            unqualified.append(name)
             if renderer.version is not None:
                 hint = f"write {' or '.join(f'{side}.{node.name}' for side in sides)}"
                 scope.fail(scope.locate(node), f"the side of {node.name} isn't said", hint)

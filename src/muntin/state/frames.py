@@ -9,6 +9,7 @@ import polars as pl
 
 from muntin.model.errors import StateCorruptedError
 from muntin.state.arrow_messages import check_messages
+from muntin.state.compression import compress, decompress
 from muntin.state.envelope import seal, unseal
 
 _MAGIC = b"MNTN"
@@ -23,7 +24,7 @@ def encode_frame(frame: pl.DataFrame) -> bytes:
     buffer = io.BytesIO()
     frame.write_ipc_stream(buffer)
     # A JVM takes far longer to pass a blob on than it takes to compress it here.
-    return seal(_MAGIC, buffer.getvalue(), compresses=True)
+    return seal(_MAGIC, buffer.getvalue(), compress)
 
 
 def encode_blobs(frame: pl.DataFrame) -> list[bytes]:
@@ -41,7 +42,7 @@ def decode_blobs(blobs: Iterable[bytes]) -> pl.DataFrame:
 
 def decode_frame(blob: bytes) -> pl.DataFrame:
     """Read a blob of ``encode_frame``, or raise ``StateCorruptedError`` for anything else."""
-    body = unseal(_MAGIC, blob, "a stored blob", "one of muntin's")
+    body = unseal(_MAGIC, blob, "a stored blob", "one of muntin's", decompress)
     try:
         check_messages(body)
         return pl.read_ipc_stream(io.BytesIO(body))

@@ -169,3 +169,15 @@ def test_clocks_of_partitions_need_a_source_that_has_some() -> None:
         mt.windowed(frame, time="at", watermark="source").tumbling("1 hour").agg(n=mt.count())
     with pytest.raises(OptionError, match="watermark='device' isn't a column"):
         mt.windowed(frame, time="at", watermark=["device"]).tumbling("1 hour").agg(n=mt.count())
+
+
+def test_a_topic_that_is_created_again_while_it_is_read_is_named(broker: Kafka) -> None:
+    topic = broker.topic()
+    broker.send(topic, messages(20))
+    reader = mt.kafka(broker.servers, topic, columns=COLUMNS).open()
+    end = reader.plan(None, None).end
+    # The reader has just seen the topic, and doesn't look again for seconds.
+    broker.create_again(topic, 2)
+    broker.send(topic, messages(4))
+    with pytest.raises(SourceError, match=f"topic '{topic}' was deleted and created again"):
+        reader.plan(end, None)

@@ -17,7 +17,7 @@ from muntin.engine.firing import SINCE, BatchClock
 from muntin.engine.output import ShardOutput
 from muntin.engine.results import build_values
 from muntin.engine.windows.combine import Combined, Combiner
-from muntin.engine.windows.overlap import compose, copy_to_windows
+from muntin.engine.windows.overlap import FEW_WINDOWS, compose, copy_to_windows
 from muntin.engine.windows.panes import first_retained_pane
 from muntin.engine.windows.shard import StepContext, WindowShard
 from muntin.engine.windows.waiting import IS_FIRST, Waiting
@@ -301,10 +301,14 @@ class PanedShard(WindowShard):
         frames = self.cells.read_with_ranges(first, last, keys) + new
         if not frames:
             return self._no_windows()
-        cells = join_runs(frames, columns.PANE, self.combiner.merge)
-        return self._compose_cells(cells, low, high)
+        return self._compose_cells(frames, low, high)
 
-    def _compose_cells(self, cells: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
+    def _compose_cells(self, frames: list[RangedFrame], low: int, high: int) -> pl.DataFrame:
+        if self.windows.panes_per_window > 1 and high - low < FEW_WINDOWS:
+            # Windows are merged from all of their rows at once, so panes need no merge before.
+            cells = pl.concat([frame for frame, _, _ in frames], how="diagonal")
+        else:
+            cells = join_runs(frames, columns.PANE, self.combiner.merge)
         return compose(cells, low, high, self.combiner)
 
     def _only_new(self, composed: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
