@@ -314,6 +314,10 @@ class PairRenderer:
         scope = Scope(self.cursor)
         return render_sides(scope, node, self.sides, self._adapt, only_left=self.only_left)
 
+    def is_unclear(self, column: exp.Column) -> bool:
+        """Return whether a column may belong to either side, since it isn't qualified."""
+        return not self.only_left and column.parts[0].name.lower() not in self.sides
+
     def _adapt(self, side: int, column: exp.Expr, text: str) -> str:
         if side in self.row_windows and column.name.lower() == "window_time":
             text = FLINK_ROWTIME.replace(END, f"{SIDE_COLUMNS[side]}.{END}")
@@ -342,8 +346,7 @@ def _lower_select_list(
     scope, sides = Scope(cursor), renderer.sides
     unqualified = []
     for node in walk(*select.scalars, *filters):
-        is_unqualified = isinstance(node, exp.Column) and node.parts[0].name.lower() not in sides
-        if is_unqualified and not renderer.only_left:
+        if isinstance(node, exp.Column) and renderer.is_unclear(node):
             unqualified.append(node.parts[0].name)
             if renderer.version is not None:
                 hint = f"write {' or '.join(f'{side}.{node.name}' for side in sides)}"
@@ -402,7 +405,7 @@ def _split_conditions(
     equal_columns, others, nulls = _find_equal_columns(pair, both_sides, sides)
     if not equal_columns:
         unclear = [part for part in others if isinstance(part, exp.EQ | exp.NullSafeEQ)]
-        if unclear or isinstance(pair.bound, ByArrival):
+        if unclear or join.source.as_of is not None:
             span = Scope(cursor).locate(unclear[0]) if unclear else join.span
             cursor.fail(span, "a join compares equal columns, one of each side", _ON)
         both_sides = add_constant_key(cursor, select, both_sides)
