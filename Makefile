@@ -11,6 +11,8 @@ VERSION    ?= 4.2.1
 ON_SPARK   ?= tests/contract/test_sink.py $(addprefix tests/spark/test_,lakes.py batch.py restart.py join_windows.py chains.py agents.py open_state.py zones.py)
 
 export UV_VERSION
+# Without caches of bytecode, each program of the tests compiles some two thousand modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo windowing test test-near test-long test-spark services check search simulate audit build bench docs format clean
@@ -60,7 +62,7 @@ simulate: $(STAMP) ## run queries on simulated machines that fail (ARGS='--minut
 	@$(BIN)/python -m tests.simulation $(ARGS)
 
 audit: $(STAMP) ## hold the pinned dependencies against the vulnerability database
-	@bash scripts/audit.sh
+	@mkdir -p build && bash scripts/audit.sh $(ARGS)
 
 build: $(STAMP) ## build the wheel, the sdist and their bill of materials into dist
 	@bash scripts/build.sh

@@ -33,6 +33,11 @@ settings.register_profile(
 settings.register_profile("thorough", max_examples=3000, deadline=None, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
+# A run is too short for the JVM's second compiler to pay off: without it, tests take half the
+# time. Spark's scripts hand this to the JVM of each session, also in programs that tests start.
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+os.environ["SPARK_LAUNCHER_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 
 ON_SPARK = (
     "tests/spark/",
@@ -81,14 +86,10 @@ def spark() -> Iterator[SparkSession]:
     """The Spark session of this process, created for the first test that needs it."""
     import muntin as mt
 
-    # A run is too short for the JVM's second compiler to pay off: without it, tests take half the
-    # time. The options replace those of a local session, which collects garbage in one thread.
-    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     jars = ",".join(map(str, [*delta_jars(), *iceberg_jars()]))
     session = mt.session(
         "muntin-tests",
         master="local[2]",
-        spark__driver__extraJavaOptions=quick,
         # The default of 1 GB isn't enough for the texts of 50 MB that some tests send.
         spark__driver__memory="3g",
         **({"spark__jars": jars} if jars else {}),

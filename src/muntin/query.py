@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from muntin.hosts.interrupts import watch_signals
+from muntin.hosts.phases import Phases
 from muntin.hosts.progress import Progress
 from muntin.hosts.watchers import RefCounted, Watcher, WatcherCall
 from muntin.model.errors import OptionError
@@ -45,13 +46,14 @@ class BatchTimes:
         state_bytes: The memory of the state after the last batch; `None` where it isn't known.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, phases: Phases | None = None) -> None:
         self.state_bytes: int | None = None
+        self._phases = phases or Phases()
 
     @property
     def seconds(self) -> dict[str, float]:
-        """The time of batches since the query is measured, by phase."""
-        return {}
+        """The time of batches, by phase."""
+        return self._phases.total
 
     def close(self) -> None:
         """Stop measuring."""
@@ -108,7 +110,7 @@ class Query(ABC):
 
     def time_phases(self) -> dict[str, float]:
         """Return how long each part of the last batch took, milliseconds."""
-        return {}
+        return {phase: 1000 * spent for phase, spent in self.progress.seconds.items()}
 
     @property
     @abstractmethod

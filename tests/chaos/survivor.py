@@ -18,9 +18,8 @@ SIZE, SLIDE = 600, 300
 
 
 def main(folder: Path, servers: str, topic: str) -> None:
-    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     # A task may fail: its Python worker is killed now and then.
-    spark = session("survivor", master="local[2,4]", spark__driver__extraJavaOptions=quick)
+    spark = session("survivor", master="local[2,4]")
     dsn = os.environ["SURVIVOR_DSN"]
     # Where the broker is away a task waits for it, and doesn't fail at once.
     patient = {"fetchOffset.numRetries": "60", "fetchOffset.retryIntervalMs": "500"}

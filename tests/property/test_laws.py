@@ -14,7 +14,7 @@ from tests.property import laws
 from tests.property.streams import EVERYTHING, Range, Stream, Twins, any_streams, twins_in_time
 
 FEW = settings(max_examples=max(1, settings.default.max_examples // 5))
-MANY = settings(max_examples=10 * settings.default.max_examples)
+MANY = settings(max_examples=3 * settings.default.max_examples)
 FIXED = Range(("fixed", "cumulating", "days"))
 BY_TIME = Range(EVERYTHING.kinds, full_state=True, keyless=True)
 _TWINS = twins_in_time(EVERYTHING)

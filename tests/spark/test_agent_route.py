@@ -40,8 +40,9 @@ def counting(*, by_clock: bool) -> App:
     return app
 
 
-@pytest.mark.parametrize("of_files", [True, pytest.param(False, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("by_clock", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("of_files", "by_clock"), [(True, False), pytest.param(False, True, marks=pytest.mark.slow)]
+)
 def test_a_batch_that_is_done_again_has_the_same_times(
     spark: SparkSession, tmp_path: Path, of_files: bool, by_clock: bool
 ) -> None:

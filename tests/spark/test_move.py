@@ -127,10 +127,19 @@ def test_a_policy_by_the_clock_continues_on_the_other_host(
     assert len({*revisions}) == len(revisions)
 
 
-@pytest.mark.parametrize("moment", ["load", "begin_at", "record", "before", "after"])
+MOMENTS = {
+    "load": "muntin.spark.rescale._run_load",
+    "begin_at": "muntin.spark.seeding.begin_at",
+    "record": "muntin.spark.seeding.ProgressRecord.write",
+    "before": "muntin.spark.seeding.take_place",
+    "after": "muntin.spark.seeding.take_place",
+}
+
+
 def test_a_first_start_on_spark_may_fail_at_any_moment(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each start gets one step further than the one before, over the files that it left."""
     folders, out = Folders(tmp_path / "in"), tmp_path / "out.duckdb"
     folders.add(2)
     run(hopping(folders.read), tmp_path / "old", out)
@@ -138,24 +147,19 @@ def test_a_first_start_on_spark_may_fail_at_any_moment(
     mt.move(tmp_path / "old", new, to="spark")
     folders.add(1)
 
-    def fail(*given: object, **named: object) -> None:
-        if moment == "after":
-            take_place(*given)
-        raise KeyboardInterrupt
-
     take_place: Any = seeding.take_place
-    place = {
-        "load": "muntin.spark.rescale._run_load",
-        "begin_at": "muntin.spark.seeding.begin_at",
-        "record": "muntin.spark.seeding.ProgressRecord.write",
-        "before": "muntin.spark.seeding.take_place",
-        "after": "muntin.spark.seeding.take_place",
-    }[moment]
-    with monkeypatch.context() as patch:
-        patch.setattr(place, fail)
-        with pytest.raises(KeyboardInterrupt):
-            run(hopping(on_spark(spark, folders)), new, out)
-    assert (new / FOLDER / FACTS).exists()
+    for moment, function in MOMENTS.items():
+
+        def fail(*given: object, moment: str = moment, **named: object) -> None:
+            if moment == "after":
+                take_place(*given)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(function, fail)
+            with pytest.raises(KeyboardInterrupt):
+                run(hopping(on_spark(spark, folders)), new, out)
+        assert (new / FOLDER / FACTS).exists()
     run(hopping(on_spark(spark, folders)), new, out)
     assert not (new / FOLDER).exists()
     assert Path(find_home(spark, str(new))).name == "1"

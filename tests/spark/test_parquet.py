@@ -70,10 +70,7 @@ def outcome(aggregate: mt.WindowedAggregate, folder: Path) -> tuple[list[Any], l
     [
         ({}, 1),
         pytest.param({"clock": "at"}, 2, marks=pytest.mark.slow),
-        pytest.param({}, 2, marks=pytest.mark.slow),
-        pytest.param({"clock": "at"}, 1, marks=pytest.mark.slow),
         pytest.param({"max_ahead": None}, 1, marks=pytest.mark.slow),
-        pytest.param({"max_ahead": None}, 2, marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -124,13 +124,16 @@ def check_long(folder: Path, times: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("form", ["parquet", "json"])
-def test_long_keys_and_longer_texts(spark: SparkSession, tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize(("form", "starts"), [("parquet", 2), ("json", 1)])
+def test_long_keys_and_longer_texts(
+    spark: SparkSession, tmp_path: Path, form: str, starts: int
+) -> None:
+    """Once from a checkpoint, too: the state doesn't know where its keys come from."""
     source = tmp_path / "source"
     source.mkdir()
     reader = spark.readStream.schema(COLUMNS).format(form).options(**LONG_TEXTS)
     frame = reader.load(str(source))
-    for number in range(2):
+    for number in range(starts):
         times = pa.array([NOW] * 5, pa.int64()).cast(STAMP)
         table = pa.table([NAMED, times, [0.5] * 5, NOTES], schema=FILE)
         if form == "parquet":
@@ -139,7 +142,7 @@ def test_long_keys_and_longer_texts(spark: SparkSession, tmp_path: Path, form: s
             written(source, number, [json.dumps(row).encode() for row in long_ones()])
         reasons = check(started(frame, tmp_path), tmp_path, 5 * (number + 1))
         assert not reasons
-    check_long(tmp_path, 2)
+    check_long(tmp_path, starts)
 
 
 def long_ones() -> list[dict[str, Any]]:
@@ -234,7 +237,7 @@ def test_a_batch_frame(spark: SparkSession, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     seen = parquet(source / "0.parquet")
-    wide = [f"{number} AS c{number}" for number in range(10_000)]
+    wide = [f"{number} AS c{number}" for number in range(1_000)]
     frame = spark.read.schema(COLUMNS).parquet(str(source)).selectExpr("*", *wide)
     windows = mt.windowed(frame, key="key", time="at", max_ahead="1 day").tumbling("10 seconds")
     counted = windows.agg(n=mt.count(), notes=mt.collect_list("x"))
@@ -331,8 +334,6 @@ def test_long_keys_and_longer_texts_of_topics(
     columns = "at timestamp, x double, note string"
     described = mt.kafka(kafka.servers, topic, columns=columns, reader=reader)
     held = [(0, row.pop("key"), json.dumps(row).encode()) for row in long_ones()]
-    for number in range(2):
-        kafka.send(topic, held, largest=64_000_000)
-        found = check(started(described.stream(spark), tmp_path), tmp_path, 5 * (number + 1))
-        assert not found
-    check_long(tmp_path, 2)
+    kafka.send(topic, held, largest=64_000_000)
+    assert not check(started(described.stream(spark), tmp_path), tmp_path, 5)
+    check_long(tmp_path, 1)

@@ -14,7 +14,7 @@ import muntin as mt
 from muntin.spark.session import CHECKPOINT_FORMAT, PROVIDER
 
 
-# The tests' own JVM is started for short runs.
+# Spark adds options of its own to those of the JVM.
 @pytest.mark.parametrize(
     "name", sorted({*mt.settings("local[2]")} - {"spark.driver.extraJavaOptions"})
 )

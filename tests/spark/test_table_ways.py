@@ -68,8 +68,7 @@ def read(table: Any, key: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shards", [1, 4])
-@pytest.mark.parametrize("key", ["user", None])
+@pytest.mark.parametrize(("key", "shards"), [("user", 4), (None, 1)])
 def test_tables_of_streams(
     spark: SparkSession, tmp_path: Path, shards: int, key: str | None
 ) -> None:

@@ -55,9 +55,7 @@ def chain(read: Read) -> Any:
 def main(
     query: str, folder: str, settings: str = "{}", figures: str = "", shards: str = ""
 ) -> None:
-    # It lives for seconds, so the second compiler would only cost.
-    quick = {"spark__driver__extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-    spark = mt.session("victim", master="local[2]", **quick, **json.loads(settings))
+    spark = mt.session("victim", master="local[2]", **json.loads(settings))
     columns = "id long, key string, at timestamp, value long"
     files = spark.readStream.schema(columns).option("maxFilesPerTrigger", 1)
     results: Any = mt.to_parquet(f"{folder}/out")

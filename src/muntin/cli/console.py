@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from muntin.hosts.interrupts import quit_on_signals
-from muntin.model.errors import MuntinError, OptionError
+from muntin.model.errors import MuntinError
 from muntin.model.printable import escape_controls
 from muntin.model.secrets import redact
 
@@ -139,14 +139,3 @@ def open_session(
                 yield spark
             finally:
                 stop_session(spark)
-
-
-@contextmanager
-def session_for(command: str, checkpoint: Path, console: Console, doing: str) -> Iterator[Any]:
-    """Run a block in a session that reads a checkpoint; errors of muntin end the command."""
-    with report_errors():
-        if not checkpoint.is_dir():
-            hint = "give the folder of start(checkpoint=…)"
-            raise OptionError("CHECKPOINT", str(checkpoint), "isn't a folder", hint)
-        with open_session(console, f"muntin {command}", doing) as spark:
-            yield spark

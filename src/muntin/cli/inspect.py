@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from muntin.cli.checkpoints import open_checkpoint
+from muntin.cli.checkpoints import CheckpointArgument, open_checkpoint
 from muntin.cli.console import cell
+from muntin.cli.pipelines import Conf
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def inspect(
-    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint folder of the query.")],
+    checkpoint: CheckpointArgument,
     key: Annotated[
         list[str] | None,
         typer.Option(
@@ -33,13 +33,14 @@ def inspect(
         int, typer.Option(help="Operator of a chain to show, counted from the last one.")
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    conf: Conf = None,
 ) -> None:
     """Show the contents of a checkpoint: query, watermark, sizes, panes and windows.
 
     Reads the state as of the last committed batch; the query may be running.
     """
     console = Console(stderr=True)
-    with open_checkpoint("inspect", checkpoint, console, batch, operator) as opened:
+    with open_checkpoint("inspect", checkpoint, console, batch, operator, conf) as opened:
         from muntin.dataframe.state import report_checkpoint
 
         report = report_checkpoint(opened, key or (), table)

@@ -21,18 +21,24 @@ MetricsOption = Annotated[
 ]
 
 
-def parse_metrics(metrics: str | None, token: str | None) -> dict[str, Any] | None:
-    """Return the address, port and token of the server of figures; ``None`` without a port."""
-    if metrics is None:
+def parse_address(option: str, text: str | None, token: str | None) -> dict[str, Any] | None:
+    """Return the address, port and token of a server; ``None`` without a text.
+
+    Args:
+        option: The option that has the text.
+        text: A port, or an address and a port.
+        token: The token that clients must send.
+    """
+    if text is None:
         return None
-    address, _, port = metrics.rpartition(":")
+    address, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) >= 1 << 16:
         hint = "give a port, as 9464, or an address with one, as 0.0.0.0:9464"
-        raise OptionError("--metrics", metrics, "has no port", hint)
+        raise OptionError(option, text, "has no port", hint)
     address = address.strip("[]") or "127.0.0.1"
     if token is None and not is_loopback(address):
         hint = "add --token-file FILE, or leave the address out"
-        raise OptionError("--metrics", metrics, "lets others look without a token", hint)
+        raise OptionError(option, text, "lets others look without a token", hint)
     return {"port": int(port), "address": address, "token": token}
 
 

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.console import print_text, report_errors, session_for
+from muntin.cli.checkpoints import session_for
+from muntin.cli.console import print_text, report_errors
 
 
 class TargetHost(StrEnum):
@@ -44,7 +45,7 @@ def move_checkpoint(
         with report_errors():
             batch = moved(old, new, to="spark")
     else:
-        with session_for("move", checkpoint, console, "Reading the state") as spark:
+        with session_for("move", str(checkpoint), console, "Reading the state") as spark:
             batch = moved(old, new, to="local", spark=spark)
     host = "Spark" if to is TargetHost.SPARK else "the local host"
     print_text(

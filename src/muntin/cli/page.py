@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
-from muntin.cli.console import summarize_error
+from muntin.cli.console import print_text, summarize_error
 from muntin.serve import Chart, Feed, Subject, Tile
+
+if TYPE_CHECKING:
+    from muntin.serve.app import Server
 
 AddressOption = Annotated[
     str, typer.Option(help="Address to listen on. Other than the loopback it requires --token.")
 ]
 Port = Annotated[int, typer.Option(help="Port to listen on (0 = any free port).")]
+PageOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[ADDRESS:]PORT",
+        help="Show the queries on a live page. Other addresses than the loopback require "
+        "--token-file.",
+    ),
+]
 _TILES = (
     Tile("Messages", "seen"),
     Tile("Messages a second", "rate"),
@@ -31,7 +44,25 @@ _CHARTS = (
     Chart("Lag of the watermark", "seconds", ("lag",)),
     Chart("State", "rows", ("state", "pending")),
 )
+# How often the page learns whether a query is degraded, seconds.
+_LOOKS = 1.0
 _BOUNDS = ("window_start", "window_end", "revision")
+
+
+@contextmanager
+def open_page(
+    console: Console, address: Mapping[str, Any] | None
+) -> Iterator[tuple[Feed, Server] | None]:
+    """Serve a live page within the context, and print where; nothing without an address."""
+    if address is None:
+        yield None
+        return
+    from muntin.serve.app import Server
+
+    feed = Feed()
+    with Server(feed, address["address"], address["port"], address["token"]) as server:
+        print_text(console, f"page     {server.address}")
+        yield feed, server
 
 
 def add_query(feed: Feed, query: Any) -> None:
@@ -84,9 +115,10 @@ def list_kinds(schema: Any, names: Sequence[str]) -> dict[str, str]:
 
 
 def _until_end(feed: Feed, name: str, query: Any) -> None:
-    """Tell the page when a query ends, and with which error."""
+    """Tell the page when a query is degraded, and when it ends, and with which error."""
     try:
-        query.await_end()
+        while not query.await_end(_LOOKS):
+            feed.mark_degraded(name, query.progress.degraded or "")
     except Exception as error:  # Any error that ended the query is shown.
         feed.mark_ended(name, summarize_error(error))
     else:

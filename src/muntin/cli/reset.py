@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from muntin.cli.console import print_text, report_errors, session_for
+from muntin.cli.checkpoints import StoppedCheckpoint, resolve_folder, session_for
+from muntin.cli.console import print_text, report_errors
+from muntin.cli.pipelines import Conf
 
 
 def set_watermark_back(
-    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint folder of a stopped query.")],
+    checkpoint: StoppedCheckpoint,
     to: Annotated[
         str, typer.Option(help="New watermark, as 2026-01-01T09:10; without a zone it is in UTC.")
     ],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")
     ] = False,
+    conf: Conf = None,
 ) -> None:
     """Set back the watermark, after a message with a wrong time moved it too far.
 
@@ -29,13 +31,13 @@ def set_watermark_back(
     from muntin.dataframe.reset import reset_watermark as reset
     from muntin.hosts.local.state import is_local_checkpoint
 
-    console, folder = Console(), str(checkpoint.resolve())
+    console, folder = Console(), resolve_folder(checkpoint)
     if is_local_checkpoint(folder):
         with report_errors():
             outcome = reset(folder, to=to, dry_run=dry_run)
     else:
         doing = "Reading the state" if dry_run else "Writing the state"
-        with session_for("reset-watermark", checkpoint, console, doing) as spark:
+        with session_for("reset-watermark", checkpoint, console, doing, conf) as spark:
             outcome = reset(folder, to=to, dry_run=dry_run, spark=spark)
     for line in outcome.lines():
         print_text(console, line)

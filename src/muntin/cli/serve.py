@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from muntin.cli.console import open_session, print_text, report_errors
-from muntin.cli.metrics import MetricsOption, parse_metrics, serve_metrics
-from muntin.cli.page import AddressOption, Port, add_query
+from muntin.cli.console import report_errors
+from muntin.cli.metrics import MetricsOption, parse_address
+from muntin.cli.page import AddressOption, Port
 from muntin.cli.pipelines import (
     Conf,
     Master,
@@ -16,9 +16,8 @@ from muntin.cli.pipelines import (
     parse_settings,
     parse_spark_settings,
 )
+from muntin.cli.run import LogOption, UntilQuiet, Verbose, run_opened
 from muntin.cli.tokens import Token, TokenFile, read_token
-from muntin.cli.watch import watch
-from muntin.serve import Feed
 
 
 def serve(
@@ -31,6 +30,9 @@ def serve(
     master: Master = None,
     conf: Conf = None,
     metrics: MetricsOption = None,
+    until_quiet: UntilQuiet = False,
+    verbose: Verbose = False,
+    log: LogOption = None,
 ) -> None:
     """Run the queries of a pipeline, and show their progress on a live page.
 
@@ -40,21 +42,12 @@ def serve(
     """
     console = Console()
     with report_errors():
-        from muntin.serve.app import Server
-
         token = read_token(token, token_file)
-        settings, figures = parse_spark_settings(conf or []), parse_metrics(metrics, token)
-        begin = open_pipeline(pipeline, parse_settings(set_ or []), "spark").start
-        feed = Feed()
-        with Server(feed, host, port, token) as server:
-            print_text(console, f"page     {server.address}")
-            with open_session(console, pipeline.stem, master=master, **settings) as spark:
-                from muntin.spark.starting import showing_rejected
-
-                with showing_rejected():
-                    queries = begin(spark)
-                for query in queries:
-                    add_query(feed, query)
-                # A token that the page has made up is for both.
-                serve_metrics(console, queries, figures and {**figures, "token": server.token})
-                watch(queries, console)
+        options, figures = (
+            parse_spark_settings(conf or []),
+            parse_address("--metrics", metrics, token),
+        )
+        opened = open_pipeline(pipeline, parse_settings(set_ or []), "spark")
+        settings = {"name": pipeline.stem, "master": master, "verbose": verbose, **options}
+        page = {"address": host, "port": port, "token": token}
+        run_opened(console, opened, settings, page, figures, until_quiet=until_quiet, log=log)

@@ -142,6 +142,8 @@ def make_table(queries: Sequence[Any], begun: float, total: int | None = None) -
             _format_moment(progress.watermark_micros),
             f"{_count_seen(query) / seconds:,.0f}",
         )
+        if progress.degraded:
+            table.caption = cell(f"{name}: {progress.degraded}")
     return table
 
 
@@ -178,7 +180,9 @@ class _Lines:
         text = f"batch {progress.batch}, {_count_seen(query):,} seen, {emitted:,} emitted, "
         text += f"up to {_format_moment(progress.watermark_micros)}"
         rejected = _format_rejected(progress)
-        return f"{text}, rejected {rejected}" if rejected else text
+        text = f"{text}, rejected {rejected}" if rejected else text
+        # The figures in the sentence would change all the time.
+        return f"{text}, degraded" if progress.degraded else text
 
 
 def _find_name(query: Any) -> str:
@@ -215,4 +219,9 @@ def _collect_figures(query: Any) -> dict[str, Any]:
         "fired": dict(progress.fired),
         "pending": progress.pending,
         "unstorable": progress.unstorable,
+        "degraded": progress.degraded,
+        "waiting_for": progress.waiting_for,
+        "lag": progress.lag,
+        "seconds": progress.seconds,
+        "heaviest_keys": progress.heaviest_keys,
     }

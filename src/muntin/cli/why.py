@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from muntin.cli.checkpoints import open_checkpoint
+from muntin.cli.checkpoints import CheckpointArgument, open_checkpoint
 from muntin.cli.console import print_text
+from muntin.cli.pipelines import Conf
 
 
 def why(
-    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint folder of the query.")],
+    checkpoint: CheckpointArgument,
     at: Annotated[
         str | None,
         typer.Option(
@@ -34,6 +34,7 @@ def why(
     operator: Annotated[
         int, typer.Option(help="Operator of a chain to look in, counted from the last one.")
     ] = 0,
+    conf: Conf = None,
 ) -> None:
     """Explain what the windows, messages or entries of a key contain and wait for.
 
@@ -42,7 +43,7 @@ def why(
     It reads the state as of the last committed batch; the query may be running.
     """
     console = Console()
-    with open_checkpoint("why", checkpoint, console, operator=operator) as opened:
+    with open_checkpoint("why", checkpoint, console, operator=operator, conf=conf) as opened:
         from muntin.dataframe.state import explain_checkpoint
 
         lines = explain_checkpoint(opened, key or [], at, table)

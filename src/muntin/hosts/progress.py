@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
 from muntin.explain.glance import format_html_table
-from muntin.model.axis import SECOND, as_datetime
-from muntin.model.counts import add_counts, count_outcomes, select_rejections
+from muntin.hosts.health import describe_degradation
+from muntin.model.axis import as_datetime
+from muntin.model.counts import add_counts, count_outcomes
+from muntin.model.patience import list_waits
 
 # The entry of an operator's figures that says which input of the downstream operator it feeds, such
 # as the side of a join. The last operator has none.
 STAGE, INNER = "stage", "inner"
-# Largest difference that is normal between the clocks of two machines, microseconds.
-SKEW = 5 * SECOND
-_LOG = logging.getLogger(__name__)
 # The inputs of a downstream operator that an operator may feed.
 _BEFORE = ("join", INNER, "left", "right")
+# Figures of the last batch alone, which aren't stored.
+_OF_BATCH = ("shards", "heaviest_keys", "seconds")
+# The number of keys among the heaviest.
+_MOST_KEYS = 5
 
 
 @dataclass(repr=False)
@@ -55,6 +58,12 @@ class Progress:
         held_since: The batch since which it holds it back.
         examples: The position and the key of one message of the last batch for each reason for
             which messages were rejected.
+        shards: The figures of each shard of the last operator, by its number: ``rows`` in the
+            state, ``messages`` of its last step, and the ``bytes`` of these as it got them.
+        heaviest_keys: About how many messages of the last batch the heaviest keys had, if it had
+            some thousands: those with at least a hundredth of a shard's.
+        seconds: The time of the parts of the last batch: ``plan``, ``read``, ``step``, and each
+            sink. On Spark ``step`` includes reading, and Spark's own parts are in ``time_phases``.
     """
 
     batch: int = -1
@@ -73,12 +82,17 @@ class Progress:
     held_by: str | None = None
     held_since: int | None = None
     examples: dict[str, str] = field(default_factory=dict, compare=False)
+    shards: dict[int, dict[str, int]] = field(default_factory=dict, compare=False)
+    heaviest_keys: dict[str, int] = field(default_factory=dict, compare=False)
+    seconds: dict[str, float] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         shown = {"batch": self.batch, "watermark": str(self.watermark)}
-        hidden = ("batch", "watermark_micros", "examples")
+        hidden = ("batch", "watermark_micros", "examples", *_OF_BATCH)
         rest = (f.name for f in fields(self) if f.name not in hidden)
         shown |= {name: getattr(self, name) for name in rest if getattr(self, name)}
+        if self.degraded:
+            shown["degraded"] = repr(self.degraded)
         return f"Progress({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
     def _repr_html_(self) -> str:
@@ -93,6 +107,8 @@ class Progress:
         """
         yield "batch", str(self.batch) if self.batch >= 0 else "none"
         yield "watermark", str(self.watermark or "none")
+        if self.degraded:
+            yield "degraded", self.degraded
         if self.held_by is not None:
             yield "watermark held by", f"{self.held_by}, since batch {self.held_since}"
         for name, time in self.clocks.items():
@@ -106,6 +122,9 @@ class Progress:
         for name, figure in figures.items():
             if figure:
                 yield name, f"{figure:,}"
+        if self.heaviest_keys:
+            heaviest = (f"{key} {number:,}" for key, number in self.heaviest_keys.items())
+            yield "heaviest keys", ", ".join(heaviest)
         for before, part in self.upstreams.items():
             for name, text in list(part.lines())[1:]:
                 yield f"{before}: {name}", text
@@ -121,6 +140,20 @@ class Progress:
             datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
         """
         return None if self.watermark_micros is None else as_datetime(self.watermark_micros)
+
+    def _explain_degradation(self) -> str | None:
+        """Why the query doesn't do what it should now; ``None`` if it does.
+
+        Either the watermark is ahead of the clock, or a server is waited for.
+        """
+        return "; ".join(describe_degradation(self).values()) or None
+
+    degraded = property(_explain_degradation)
+
+    @property
+    def waiting_for(self) -> dict[str, int]:
+        """The servers that this process waits for now, with the failed attempts to reach each."""
+        return list_waits()
 
     @property
     def messages_behind(self) -> int:
@@ -179,15 +212,22 @@ class Progress:
         pending, rows = (sum(s[name] for s in shards) for name in ("pending", "rows"))
         one = shards[0] if shards else {}
         held, clocks = one.get("held_by"), one.get("clocks", {})
+        heaviest = Counter({k: n for s in shards for k, n in s.get("heaviest", {}).items()})
         return cls(
             batch, max(marks, default=None), counts, pending, rows, fired,
             clocks=clocks, held_by=held, held_since=None if held is None else batch,
             examples={k: v for s in shards for k, v in s.get("examples", {}).items()},
+            shards={s["shard"]: {"rows": s["rows"], **s.get("load", {})} for s in shards},
+            heaviest_keys=dict(heaviest.most_common(_MOST_KEYS)),
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as a dictionary that JSON can hold."""
-        return asdict(self)
+        data = asdict(self)
+        for figures in _list_figures(data):
+            for name in _OF_BATCH:
+                del figures[name]
+        return data
 
     def of_new_run(self) -> Progress:
         """Return the figures with which a query resumes, without those of the last run."""
@@ -199,49 +239,6 @@ class Progress:
         """Rebuild the figures from the dictionary that ``to_dict`` returns."""
         before = {name: data[name] and cls.from_dict(data[name]) for name in _BEFORE}
         return cls(**{**data, **before})
-
-
-def warn_of_rejected(progress: Progress, warned: Collection[str]) -> frozenset[str]:
-    """Warn once of each reason for which messages are rejected, where no sink keeps them.
-
-    The result is the reasons of new warnings.
-    """
-    new: set[str] = set()
-    for one in (progress, *progress.upstreams.values()):
-        for reason, number in select_rejections(one.counts).items():
-            if number and reason not in {*warned, *new}:
-                new.add(reason)
-                example = one.examples.get(reason)
-                _LOG.warning(
-                    "batch %d: messages were rejected as %s (%d so far%s), and no sink keeps them. "
-                    "Give rejected=… to start(), and each comes with its columns and its reason",
-                    progress.batch, reason, number, f"; one has {example}" if example else "",
-                )  # fmt: skip
-    return frozenset(new)
-
-
-def micros_ahead(progress: Progress, now: int) -> int:
-    """Return by how much a watermark is ahead of the clock, or 0 within the tolerance of clocks."""
-    every = [
-        progress.watermark_micros,
-        *(one.watermark_micros for one in progress.upstreams.values()),
-    ]
-    ahead = max((mark - now for mark in every if mark is not None), default=0)
-    return ahead if ahead > SKEW else 0
-
-
-def warn_of_time_ahead(progress: Progress, now: int) -> bool:
-    """Warn if a watermark is ahead of the clock, and return whether it is."""
-    ahead = micros_ahead(progress, now)
-    if ahead:
-        _LOG.warning(
-            "batch %d: the watermark is %.0f s ahead of this machine's clock, so that messages "
-            "with the right time are late. Fix the producer's clock, stop the query, and set its "
-            "watermark back with muntin reset-watermark. max_ahead= bounds how far ahead a message "
-            "may be",
-            progress.batch, ahead / SECOND,
-        )  # fmt: skip
-    return ahead > 0
 
 
 class Totals:
@@ -302,3 +299,11 @@ def nest_figures(by_stage: Mapping[str, Progress], stage: str, batch: int) -> Pr
 
     parts: dict[str, Any] = {name: nest_upstream(name) for name in _BEFORE}
     return replace(own, **parts)
+
+
+def _list_figures(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the figures of an operator and of its upstream operators, as dictionaries."""
+    yield data
+    for name in _BEFORE:
+        if data[name]:
+            yield from _list_figures(data[name])

@@ -65,6 +65,7 @@ class _QueryHistory:
     look: Look | None = None
     state: str = "running"
     failure: str = ""
+    degraded: str = ""
     rejected: dict[str, int] = field(default_factory=dict)
     newest: dict[str, deque[dict[str, Any]]] = field(
         default_factory=lambda: {
@@ -78,6 +79,7 @@ class _QueryHistory:
             "looks": self.look is not None,
             "state": self.state,
             "failure": self.failure,
+            "degraded": self.degraded,
             "rejected": dict(self.rejected),
             **{name: list(rows) for name, rows in self.newest.items()},
         }
@@ -119,6 +121,7 @@ class Feed:
         rejected: Mapping[str, int] | None = None,
         windows: Iterable[Mapping[str, Any]] = (),
         samples: Iterable[Mapping[str, Any]] = (),
+        load: Mapping[str, Mapping[str, int]] | None = None,
     ) -> None:
         """Add a completed batch; a repeated one replaces the previous attempt.
 
@@ -128,7 +131,10 @@ class Feed:
         """
         # JSON can't represent NaN and infinities.
         finite = {n: None if v is None or not isfinite(v) else v for n, v in numbers.items()}
-        report = {"batch": number, "at": at, "numbers": finite, "phases": dict(phases or {})}
+        report = {
+            "batch": number, "at": at, "numbers": finite, "phases": dict(phases or {}),
+            "load": {name: dict(figures) for name, figures in (load or {}).items()},
+        }  # fmt: skip
         with self._lock:
             history = self._histories[query]
             batches = history.newest["batches"]
@@ -143,6 +149,14 @@ class Feed:
                 history.newest[name].extend(rows)
             history.rejected.update(rejected or {})
             self._publish("batch", query, {**report, **news, "rejected": dict(history.rejected)})
+
+    def mark_degraded(self, query: str, reason: str) -> None:
+        """Show why a query doesn't do what it should now; an empty reason if it does."""
+        with self._lock:
+            history = self._histories[query]
+            if history.degraded != reason:
+                history.degraded = reason
+                self._publish("degraded", query, {"degraded": reason})
 
     def mark_ended(self, query: str, failure: str = "") -> None:
         """Mark a query as ended or failed."""

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from muntin.model.errors import SinkError
+from muntin.model.patience import Patience
 from muntin.model.references import resolve_all
 
 Headers = list[tuple[str, bytes | str | None]]
@@ -27,6 +28,8 @@ _FIXED_SETTINGS = {"delivery.report.only.error": True}
 # How long to wait for brokers to answer a new producer, in seconds.
 _CONNECT_SECONDS = 5
 _PRODUCERS: dict[str, Any] = {}
+# What librdkafka has reported of each producer's connections since its last batch began.
+_PROBLEMS: dict[str, list[str]] = {}
 _LOCK = threading.Lock()
 
 
@@ -99,12 +102,26 @@ class _SendAttempt:
                 self.unfit[row] = _describe_size(messages, row)
             if self._error is not None or self.refused:
                 break
-        while producer.flush(1.0):
-            pass
+        self._flush(producer)
         if self._error is not None:
             if self._error.fatal():
                 _discard_producer(self._client)
             raise self._refusal_error(self._error)
+
+    def _flush(self, producer: Any) -> None:
+        """Wait until the brokers have accepted or refused all messages."""
+        servers, seconds = (self._client[n] for n in ("bootstrap.servers", "message.timeout.ms"))
+        waiting = Patience(f"Kafka at {servers}", float(seconds) / 1000)
+        problems = _PROBLEMS.setdefault(_name_producer(self._client), [])
+        problems.clear()
+        try:
+            while producer.flush(1.0):
+                if problems:
+                    waiting.note_failure(problems[-1])
+            if self._error is None:
+                waiting.note_answer()
+        finally:
+            waiting.end()
 
     def _produce(self, producer: Any, messages: Messages, row: int) -> None:
         parts = messages.values[row], messages.keys[row]
@@ -150,11 +167,15 @@ def _get_producer(client: Mapping[str, Any], topic: str) -> Any:
     """Return this process's producer with these settings."""
     from confluent_kafka import KafkaException, Producer
 
-    name = json.dumps(client, sort_keys=True)
+    name = _name_producer(client)
     with _LOCK:
         if name in _PRODUCERS:
             return _PRODUCERS[name]
-        producer = _PRODUCERS[name] = Producer({**resolve_all(client), **_FIXED_SETTINGS})
+        problems = _PROBLEMS.setdefault(name, [])
+        settings = {**resolve_all(client), **_FIXED_SETTINGS}
+        producer = _PRODUCERS[name] = Producer(
+            {**settings, "error_cb": lambda error: problems.append(error.str())}
+        )
     # A producer without a broker delays its first message by up to a second. If brokers don't
     # answer now, sending reports it.
     with suppress(KafkaException):
@@ -164,4 +185,8 @@ def _get_producer(client: Mapping[str, Any], topic: str) -> Any:
 
 def _discard_producer(client: Mapping[str, Any]) -> None:
     with _LOCK:
-        _PRODUCERS.pop(json.dumps(client, sort_keys=True), None)
+        _PRODUCERS.pop(_name_producer(client), None)
+
+
+def _name_producer(client: Mapping[str, Any]) -> str:
+    return json.dumps(client, sort_keys=True)

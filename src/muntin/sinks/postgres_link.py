@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from muntin.model.errors import MissingExtraError, OptionError, SinkError
+from muntin.model.patience import AwayError, Patience
 from muntin.model.references import resolve, resolve_address, resolve_all
 from muntin.model.secrets import REFERENCE
 from muntin.sinks.postgres_rows import ROW_ERRORS
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from psycopg import Connection, Error
 
 _T = TypeVar("_T")
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_FIRST_PAUSE = 0.1
 # How long to retry while a reachable server refuses the connection.
 _REFUSED_SECONDS = 2.0
 # Classes of errors that may be temporary: lost connections, deadlocks, a full disk or memory,
@@ -69,30 +69,38 @@ class PostgresLink:
         Raises:
             SinkError: When the server refuses the connection, or isn't back in time.
         """
+        waiting = Patience(f"PostgreSQL at {self.location}", self.patience, _FIRST_PAUSE)
+        try:
+            return waiting.run(lambda: self._attempt(work, waiting))
+        except AwayError as error:
+            raise SinkError(self._explain(str(error), False)) from None
+
+    def _attempt(self, work: Callable[[Connection[Any]], _T], waiting: Patience) -> _T:
+        """Run work once.
+
+        Raises:
+            AwayError: When it failed in a way that a retry may mend.
+            SinkError: When the server refuses the connection or the work.
+        """
         from psycopg import InterfaceError, OperationalError
 
-        deadline, pause = time.monotonic() + self.patience, _FIRST_PAUSE
-        refused = False
-        while True:
-            try:
-                connection = self._open()
-                with connection.transaction():
-                    return work(connection)
-            except (OperationalError, InterfaceError) as error:
-                if self._connection is not None and not _is_temporary(error):
-                    self.close()
-                    raise SinkError(self._explain(error, True)) from None
-                if self._connection is None and not refused and self._is_refused():
-                    # The server may just have started; if not, waiting longer won't help.
-                    refused, deadline = True, min(deadline, time.monotonic() + _REFUSED_SECONDS)
-                self.close()
-                if time.monotonic() + pause > deadline:
-                    raise SinkError(self._explain(error, refused)) from None
-            except BaseException:
-                self.close()
-                raise
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+        try:
+            connection = self._open()
+            with connection.transaction():
+                return work(connection)
+        except (OperationalError, InterfaceError) as error:
+            connected, problem = self._connection is not None, " ".join(str(error).split())
+            self.close()
+            if connected and not _is_temporary(error):
+                raise SinkError(self._explain(problem, True)) from None
+            # The server may just have started; if not, waiting longer won't help.
+            waited = waiting.downtime() >= min(_REFUSED_SECONDS, self.patience)
+            if not connected and waited and self._is_refused():
+                raise SinkError(self._explain(problem, True)) from None
+            raise AwayError(problem) from None
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Close the connection; the next transaction opens another."""
@@ -147,8 +155,7 @@ class PostgresLink:
         answer = pq.PGconn.ping(make_conninfo(**self._find_parameters()).encode())
         return answer in (pq.Ping.OK, pq.Ping.NO_ATTEMPT)
 
-    def _explain(self, error: Exception, refused: bool) -> str:
-        message = " ".join(str(error).split())
+    def _explain(self, message: str, refused: bool) -> str:
         if refused:
             return f"PostgreSQL at {self.location} refuses us: {message}; fix the dsn or the rights"
         waited = f"for {self.patience:g} seconds"

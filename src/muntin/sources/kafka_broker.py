@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any
 
 from muntin.model.errors import OptionError, SourceError
+from muntin.model.patience import AwayError, Patience
 from muntin.model.references import resolve_all
 from muntin.sources.kafka_consumer import QUIET
-from muntin.sources.patience import AwayError, Patience
 
 Offsets = dict[str, dict[str, int]]
 TopicIds = dict[str, str]
@@ -24,6 +24,8 @@ Starting = str | int | Mapping[str, Mapping[str, int]]
 PATIENCE = 120.0
 # The limits of one request and of a first connection, in seconds.
 _REQUEST, _CONNECTING = 10.0, 5.0
+# How long to retry while brokers refuse the login: they may be loading their users.
+_REFUSING = 2.0
 # How long a topic that existed before may be unknown: a broker that just started is still loading.
 _LOADING = 5.0
 _EARLIEST, _LATEST = -2, -1
@@ -82,6 +84,7 @@ class Broker:
         self.servers = topics.client["bootstrap.servers"]
         self.waiting = Patience(f"Kafka at {self.servers}", topics.patience)
         self._problem = ""
+        self._refuses_login = False
         self._is_reachable = False
         self._known_topics: set[str] = set()
         self._committer: Any = None
@@ -202,8 +205,18 @@ class Broker:
         return first
 
     def _run(self, attempt: Any) -> Any:
+        def ask() -> Any:
+            try:
+                return attempt()
+            except AwayError as error:
+                if self._refuses_login and self.waiting.downtime() > _REFUSING:
+                    raise SourceError(
+                        f"servers={self.servers!r}: {error}. Correct the login"
+                    ) from None
+                raise
+
         try:
-            return self.waiting.run(attempt)
+            return self.waiting.run(ask)
         except AwayError as error:
             raise SourceError(
                 f"Kafka at {self.servers} hasn't answered for {self.topics.patience:.0f} s: "
@@ -289,6 +302,9 @@ class Broker:
 
     def _note_problem(self, error: Any) -> None:
         """Keep librdkafka's message about its connections; requests only report a timeout."""
+        from confluent_kafka import KafkaError
+
+        self._refuses_login = error.code() == KafkaError._AUTHENTICATION
         self._problem = error.str()
 
     def _describe_error(self, error: Exception) -> str:

@@ -16,6 +16,7 @@ from muntin.sources.kafka_broker import Broker, Described, Offsets, Topics
 from muntin.sources.kafka_columns import KafkaReader
 from muntin.sources.kafka_ranges import (
     ends_of,
+    lag_of,
     limit_batch,
     partition_backlog,
     ranges_of,
@@ -173,6 +174,10 @@ class KafkaSourceReader:
     def backlog(self, end: SourceOffsets) -> Mapping[str, bool]:
         """Return whether each partition had more than a batch reads; see `SourceReader`."""
         return partition_backlog(end)
+
+    def lag(self, end: SourceOffsets) -> Mapping[str, int]:
+        """Return how many messages each partition had after a batch, when it was planned."""
+        return lag_of(end)
 
     def close(self) -> None:
         """Stop reading ahead; connections are kept for the next query on the cluster."""

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 
 from muntin.model.errors import SourceError
+from muntin.model.patience import AwayError
 from muntin.sources.kafka_broker import Broker, TopicIds, Topics
-from muntin.sources.patience import AwayError
 
 # How often a reader without messages queries the brokers, in seconds.
 _SILENCE = 3.0

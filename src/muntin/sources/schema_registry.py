@@ -19,9 +19,9 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from muntin.model.errors import OptionError, SourceError
+from muntin.model.patience import AwayError, Patience
 from muntin.model.references import resolve_address
 from muntin.model.secrets import REFERENCE, redact
-from muntin.sources.patience import AwayError, Patience
 
 # The default time that a registry may be away, and the limit of one answer, in seconds.
 _PATIENCE, _TIMEOUT = 60.0, 10.0

@@ -115,7 +115,8 @@ class SourceReader(Protocol):
 
     The reader of a source with partitions has a method `backlog(end)`, which returns for each
     partition whether it had more messages than the plan that ended at `end`. The result depends on
-    `end` alone, so that a repeated batch has the same one. The reader of a finite source has a
+    `end` alone, so that a repeated batch has the same one. It may have a method `lag(end)` with the
+    number of these messages. The reader of a finite source has a
     method `is_finished(end)`, which returns whether no message can follow `end`.
     """
 
@@ -167,3 +168,10 @@ def remainder_of(reader: SourceReader, end: SourceOffsets) -> Remainder:
     return Remainder(
         {} if backlog is None else backlog(end), is_finished is not None and is_finished(end)
     )
+
+
+def measure_lag(reader: SourceReader, end: SourceOffsets) -> Mapping[str, int]:
+    """Return how many messages each partition had after an end, as far as its reader counts."""
+    lag = getattr(reader, "lag", None)
+    counts: Mapping[str, int] = {} if lag is None else lag(end)
+    return counts

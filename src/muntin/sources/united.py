@@ -10,7 +10,7 @@ import polars as pl
 from muntin.engine.utf8 import GARBLED
 from muntin.model.errors import OptionError
 from muntin.sources.frames import FrameSource
-from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
+from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader, measure_lag
 
 _WIDTHS: Mapping[pl.DataType, int] = {pl.Int8(): 8, pl.Int16(): 16, pl.Int32(): 32, pl.Int64(): 64}
 
@@ -76,6 +76,11 @@ class UnitedReader:
         return all(
             check is not None and check(end[str(number)]) for number, check in enumerate(checks)
         )
+
+    def lag(self, end: SourceOffsets) -> Mapping[str, int]:
+        """Return how many messages each partition of the sources had after an end."""
+        pairs = ((reader, end[str(number)]) for number, (reader, _) in enumerate(self._readers))
+        return {name: n for reader, its in pairs for name, n in measure_lag(reader, its).items()}
 
     def close(self) -> None:
         """Release the connections of all sources."""

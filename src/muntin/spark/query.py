@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -22,9 +22,11 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 
 from muntin.engine.operator import REJECTED
+from muntin.hosts.health import warn_of_rejected, warn_of_time_ahead
 from muntin.hosts.interrupts import register_query
 from muntin.hosts.leases import Lease
-from muntin.hosts.progress import Progress, Totals, warn_of_rejected, warn_of_time_ahead
+from muntin.hosts.phases import COMMIT, PLAN
+from muntin.hosts.progress import Progress, Totals
 from muntin.model.errors import BatchError, OptionError
 from muntin.query import BatchTimes, Query
 from muntin.sources.kafka_ranges import lag_of_line
@@ -40,7 +42,12 @@ from muntin.spark.running import CheckedSpec, ProgressRecord, acquire
 from muntin.spark.seeding import refuse_seed
 from muntin.spark.writing import Destination, WrittenBatch
 
-_PHASES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
+# Spark's phases outside of the function that writes a batch, by their names on every host. The
+# others are sums of these.
+_PHASES = {
+    "latestOffset": PLAN, "getBatch": PLAN, "queryPlanning": PLAN,
+    "walCommit": COMMIT, "commitOffsets": COMMIT, "commitBatch": COMMIT,
+}  # fmt: skip
 
 
 class WindowedQuery(Query):
@@ -98,8 +105,7 @@ class WindowedQuery(Query):
     def time_phases(self) -> dict[str, float]:
         """Return how long each part of the last batch took, milliseconds."""
         last = self.query.lastProgress
-        took = {} if last is None else dict(last["durationMs"])
-        return {name: float(took[name]) for name in _PHASES if name in took}
+        return name_phases({} if last is None else last["durationMs"]) | super().time_phases()
 
     @property
     def is_active(self) -> bool:
@@ -333,7 +339,7 @@ class WindowedQuery(Query):
     def _add_figures(self, batch: WrittenBatch) -> None:
         """Add the figures that the shards emitted with a batch."""
         progress = self._totals.add(batch.number, batch.lines, batch.unstorable)
-        self._take(replace(progress, lag=self._lag(batch.number)))
+        self._take(replace(progress, lag=self._lag(batch.number), seconds=batch.seconds))
         if not any(o.kind == REJECTED and o.target is not None for o in self.outputs):
             self._warned |= warn_of_rejected(self.progress, self._warned)
         if not self._is_ahead:
@@ -358,13 +364,28 @@ class WindowedQuery(Query):
             self._changed.notify_all()
 
 
+def name_phases(durations: Mapping[str, int]) -> dict[str, float]:
+    """Return Spark's times of a batch, by the names of phases on every host.
+
+    Example:
+        >>> name_phases({"latestOffset": 3, "walCommit": 2, "addBatch": 90, "commitOffsets": 4})
+        {'plan': 3.0, 'commit': 6.0}
+    """
+    named: dict[str, float] = {}
+    for name, milliseconds in durations.items():
+        if name in _PHASES:
+            phase = _PHASES[name]
+            named[phase] = named.get(phase, 0.0) + milliseconds
+    return named
+
+
 class SparkBatchTimes(StreamingQueryListener, BatchTimes):
     """Adds up the times that Spark reports of each batch of a query."""
 
     def __init__(self, query: WindowedQuery) -> None:
         super().__init__()
         BatchTimes.__init__(self)
-        self._milliseconds: defaultdict[str, int] = defaultdict(int)
+        self._seconds: defaultdict[str, float] = defaultdict(float)
         self._query = query
         # Listen in the query's session: the active one may be a batch's own, which gets no events.
         self._session = query.spark
@@ -373,7 +394,7 @@ class SparkBatchTimes(StreamingQueryListener, BatchTimes):
     @property
     def seconds(self) -> dict[str, float]:
         """The time of batches since the query is measured, by phase."""
-        return {phase: spent / 1000 for phase, spent in dict(self._milliseconds).items()}
+        return dict(self._seconds)
 
     def close(self) -> None:
         """Stop measuring."""
@@ -387,8 +408,11 @@ class SparkBatchTimes(StreamingQueryListener, BatchTimes):
         progress = event.progress
         if str(progress.runId) != str(self._query.query.runId):
             return
-        for phase, milliseconds in progress.durationMs.items():
-            self._milliseconds[phase] += milliseconds
+        own = self._query.progress
+        for phase, milliseconds in name_phases(progress.durationMs).items():
+            self._seconds[phase] += milliseconds / 1000
+        for phase, seconds in own.seconds.items() if own.batch == progress.batchId else ():
+            self._seconds[phase] += seconds
         self.state_bytes = sum(one.memoryUsedBytes for one in progress.stateOperators)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802

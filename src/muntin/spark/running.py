@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -134,7 +134,7 @@ class ProgressRecord:
     def write(self, progress: Progress) -> None:
         """Write the figures of a batch; if that fails, the next start reads the state."""
         text = json.dumps(
-            {"specs": [spec.to_dict() for spec in self._specs], "progress": asdict(progress)}
+            {"specs": [spec.to_dict() for spec in self._specs], "progress": progress.to_dict()}
         )
         try:
             if self._local is None:

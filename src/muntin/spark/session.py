@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from muntin.hosts.interrupts import quit_when_terminated_as_init
 from muntin.model.errors import SettingError
+from muntin.model.patience import WAITS_VARIABLE
 from muntin.model.references import resolve_all
 from muntin.model.secrets import SECRET_NAMES, reveals_secret
 from muntin.spark.host.internals import archive, versions
@@ -154,7 +155,7 @@ def session(
             builder = builder.config(name, value)
         try:
             if not is_running() and not remote:
-                _start_without_secrets(wanted, app, master)
+                _prepare_jvm(wanted, app, master)
             spark: SparkSession = builder.getOrCreate()
         except PySparkRuntimeError as error:
             if error.getCondition() != "JAVA_GATEWAY_EXITED":
@@ -169,8 +170,12 @@ def session(
     return spark
 
 
-def _start_without_secrets(wanted: Mapping[str, str], app: str, master: str | None) -> None:
-    """Start the JVM before the session, if a setting is a secret that its arguments would show."""
+def _prepare_jvm(wanted: Mapping[str, str], app: str, master: str | None) -> None:
+    """Create a folder for what the JVM's Python processes wait for.
+
+    If a setting is a secret that the JVM's arguments would show, start it before the session.
+    """
+    _open_waits()
     public = {n: one for n, one in wanted.items() if not reveals_secret(n, str(one))}
     if public.keys() == wanted.keys() or "spark.remote" in wanted:
         return
@@ -203,6 +208,13 @@ def private_machine(wanted: Mapping[str, str]) -> Iterator[dict[str, str]]:
     finally:
         if sets_address:
             del os.environ["SPARK_LOCAL_IP"]
+
+
+def _open_waits() -> None:
+    """Create the folder in which Python processes of Spark list the servers that they wait for."""
+    folder = tempfile.mkdtemp(prefix="muntin-waits-")
+    os.environ[WAITS_VARIABLE] = f"{os.getpid()}:{folder}"
+    atexit.register(_remove, folder, os.getpid())
 
 
 def _remove(folder: str, process: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from muntin.hosts.phases import STEP, Phases, name_sink_phase
 from muntin.hosts.watchers import RefCounted
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import Sink, SinkLike, to_sink
@@ -64,7 +65,17 @@ class Destination:
 
 @dataclass(frozen=True)
 class WrittenBatch:
-    """A batch that all sinks have."""
+    """A batch that all sinks have.
+
+    Attributes:
+        number: Its number.
+        emitted: The output of the shards.
+        lines: The figures of the shards.
+        batches: The rows of each kind.
+        unstorable: The number of rows that sinks couldn't store.
+        references: Releases the output when nobody reads it any more.
+        seconds: The time of the shards' steps and of each sink.
+    """
 
     number: int
     emitted: DataFrame
@@ -72,6 +83,7 @@ class WrittenBatch:
     batches: list[Batch]
     unstorable: int
     references: RefCounted
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 class BatchListener(Protocol):
@@ -109,17 +121,22 @@ class Writer:
     def __call__(self, emitted: DataFrame, number: int) -> None:
         """Write a batch."""
         with self._report.writing(emitted, number):
-            references = RefCounted(partial(_release, emitted))
+            references, phases = RefCounted(partial(_release, emitted)), Phases()
             try:
-                with self._report_failures(number, "in a worker"):
+                with phases.measure(STEP), self._report_failures(number, "in a worker"):
                     lines, batches = self._fetch_and_cache(emitted, number)
                 for batch, output in zip(batches, self._outputs, strict=True):
                     if output.target is not None:
-                        with self._report_failures(number, f"the sink of {batch.kind}"):
+                        with (
+                            phases.measure(name_sink_phase(batch.kind)),
+                            self._report_failures(number, f"the sink of {batch.kind}"),
+                        ):
                             output.target.write(batch)
-                unwritable_count = self._dead.keep(emitted.sparkSession, batches)
+                unwritable = self._dead.keep(emitted.sparkSession, batches)
                 self._report.record_batch(
-                    WrittenBatch(number, emitted, lines, batches, unwritable_count, references)
+                    WrittenBatch(
+                        number, emitted, lines, batches, unwritable, references, phases.batch
+                    )
                 )
             finally:
                 references.done()

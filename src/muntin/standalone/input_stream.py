@@ -54,8 +54,9 @@ class InputStream:
         self._taken = {*self._key_fields, *placed, read.time}
         self._columns_by_field: dict[str, list[Any]] = {}
         self._has_fixed_types = False
-        self._fields_with_values: set[str] = set()
         self._typed_columns: list[tuple[list[Any], pl.DataType, bool]] = []
+        # The columns of the fields that have had no value yet, until types are fixed.
+        self._columns_without_values = self._get_cells()
         for _, field in read.needed:
             self._add_field(field)
         self._columns = KeyValueBlobs(store, name=f"{name}.columns")
@@ -76,14 +77,14 @@ class InputStream:
         """True if the buffered messages show the types of all fields, or shall wait no longer."""
         if self.has_types or len(self) >= MAX_BUFFERED:
             return True
-        return self._fields_with_values.issuperset(self._get_cells())
+        return not self._columns_without_values
 
     def fix_types(self) -> None:
         """Fix the set of fields, and store their types."""
         schema = self.builder.columns
         assert schema is not None
         self._columns.save(base64.b64encode(encode_frame(pl.DataFrame(schema=schema))).decode())
-        self._has_fixed_types = True
+        self._has_fixed_types, self._columns_without_values = True, {}
         columns = {
             name: self._columns_by_field.get(name) for name in schema if name not in self._taken
         }
@@ -150,9 +151,9 @@ class InputStream:
         for name, column in self._columns_by_field.items():
             column.append(value.get(name))
         self._times.append(micros)
-        if not self._has_fixed_types:
-            cells = self._get_cells().items()
-            self._fields_with_values.update(name for name, c in cells if c[-1] is not None)
+        if self._columns_without_values:
+            columns = self._columns_without_values.items()
+            self._columns_without_values = {name: c for name, c in columns if c[-1] is None}
         if micros.__class__ is int and micros > self._latest_time and self._is_future(micros):
             self.future.append(len(self._times) - 1)
         return micros  # type: ignore[no-any-return]
@@ -191,7 +192,8 @@ class InputStream:
 
     def _add_field(self, name: str) -> None:
         if name not in self._columns_by_field and name not in self._taken:
-            self._columns_by_field[name] = [None] * len(self)
+            column: list[Any] = [None] * len(self)
+            self._columns_by_field[name] = self._columns_without_values[name] = column
 
     @staticmethod
     def _check_value(value: Any) -> Mapping[str, Any]:

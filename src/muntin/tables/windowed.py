@@ -15,12 +15,12 @@ from muntin.model.windows import Windows
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.clocks import WALL_CLOCK, FieldClock, Relative, Visibility
 from muntin.tables.current import CURRENT, Event, event_time, find_cursor, require_cursor
+from muntin.tables.handle import Handle
 from muntin.tables.moments import Seconds, parse_duration, parse_time
 from muntin.tables.record import parse_keying
 from muntin.tables.session_shard import SessionTableShard
 from muntin.tables.shard import Operation
 from muntin.tables.spec import WindowRange, to_window_range
-from muntin.tables.table import Handle
 from muntin.tables.window_shard import WindowTableShard
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("a command on a local checkpoint started Spark")
 
-    monkeypatch.setattr("muntin.cli.console.open_session", refuse)
+    monkeypatch.setattr("muntin.cli.checkpoints.open_session", refuse)
 
 
 def _run(folder: Path, query: Any) -> None:

@@ -179,7 +179,7 @@ def test_options_of_spark_are_refused(tmp_path: Path, options: list[str], said: 
         (["--metrics", "db7"], "--metrics='db7' has no port; give a port, as 9464"),
         (["--metrics", "127.0.0.1:99999"], "has no port"),
         (["--metrics", "0", "--token-file", "absent"], "can't be read: No such file"),
-        (["--token-file", "absent"], "is for --metrics; add --metrics PORT"),
+        (["--token-file", "absent"], "is for --metrics and --page; add --metrics PORT"),
     ],
 )
 def test_metrics_for_nobody_are_refused(tmp_path: Path, options: list[str], said: str) -> None:
@@ -213,6 +213,18 @@ def test_metrics_of_local_queries_are_served(tmp_path: Path) -> None:
         figures.close()
     assert 'muntin_messages_total{fate="seen",query="ticks"} 1.0' in text
     assert 'muntin_running{query="ticks"} 0.0' in text
+
+
+def test_a_page_of_local_queries_is_served_with_the_figures(tmp_path: Path) -> None:
+    file = tmp_path / "views.sql"
+    file.write_text(SQL)
+    inputs = write_inputs(tmp_path)
+    ran = invoke("run", str(file), *inputs, "--page", "0", "--metrics", "0")
+    assert ran.exit_code == 0, ran.output
+    assert "page     http://127.0.0.1:" in ran.stdout
+    assert "Figures at http://127.0.0.1:" in ran.stdout
+    ran = invoke("run", str(file), *inputs, "--page", "0.0.0.0:0")
+    assert "--page='0.0.0.0:0' lets others look without a token" in ran.output
 
 
 def test_the_host_that_was_asked_for_must_be_able_to(tmp_path: Path) -> None:

@@ -18,15 +18,18 @@ from rich.console import Console
 
 from muntin.cli.console import QueryFailedError
 from muntin.cli.watch import LogFormat, make_table, watch
+from muntin.hosts.progress import Progress
 
 
-class Progress:
-    batch = 7
-    watermark_micros = 1_357_000_000_000_000
-    counts = {"seen": 1200, "counted": 1190, "filtered": 0, "late": 8, "null_key": 2}  # noqa: RUF012
-    pending = 3
-    unstorable = 1
-    fired = {"early": 5, "full": 6}  # noqa: RUF012
+def make_progress() -> Progress:
+    return Progress(
+        7,
+        1_357_000_000_000_000,
+        {"seen": 1200, "counted": 1190, "filtered": 0, "late": 8, "null_key": 2},
+        pending=3,
+        unstorable=1,
+        fired={"early": 5, "full": 6},
+    )
 
 
 class Query:
@@ -36,7 +39,7 @@ class Query:
 
     def __init__(self, failure: Exception | None = None, ends: bool = False) -> None:
         self.query = self
-        self.progress = Progress()
+        self.progress = make_progress()
         self.failure = failure
         self.is_active = failure is None and not ends
         self.stopped = 0
@@ -150,7 +153,7 @@ def test_a_query_without_a_batch_has_a_row():
 def test_lines_are_short_and_said_once(monkeypatch):
     """Without a terminal: a line when there is something new, none of nothing."""
     shown, query = console(False), Query()
-    query.progress = Progress()
+    query.progress = make_progress()
     query.progress.batch, steps = -1, iter(range(30))
 
     def step(_: float) -> None:
@@ -170,3 +173,13 @@ def test_lines_are_short_and_said_once(monkeypatch):
         f"by origin: batch 2, {rest}1 unstorable",
     ]
     assert max(map(len, shown.file.getvalue().splitlines())) <= 130
+
+
+def test_a_degraded_query_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muntin.hosts.health.list_waits", lambda: {"Kafka at h:9092": 3})
+    console = Console(record=True, width=160, file=io.StringIO())
+    console.print(make_table([Query()], 0.0))
+    assert "by origin: waiting for Kafka at h:9092 (3 retries)" in console.export_text()
+    console = Console(record=True, width=160, file=io.StringIO())
+    watch([Query(ends=True)], console, log=LogFormat.TEXT)
+    assert "1 unstorable, degraded" in console.export_text()

@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from muntin.hosts.progress import Progress, warn_of_rejected
+from muntin.hosts.health import warn_of_rejected
+from muntin.hosts.progress import Progress
 
 
 def test_each_reason_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:

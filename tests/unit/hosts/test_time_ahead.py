@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from muntin.hosts.progress import Progress, warn_of_time_ahead
+from muntin.hosts.health import warn_of_time_ahead
+from muntin.hosts.progress import Progress
 
 
 def test_a_watermark_ahead_of_the_clock_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:

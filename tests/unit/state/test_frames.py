@@ -69,7 +69,7 @@ def test_golden_header() -> None:
     # "MNTN", the format, the checksum of what follows, its length: little-endian, 18 bytes.
     blob = encode_frame(pl.DataFrame({"v": [1]}))
     magic, version, checksum, length = struct.unpack_from("<4sHIQ", blob)
-    assert (magic, version, length) == (b"MNTN", ENVELOPE_FORMAT, len(blob) - 18)
+    assert (magic, version, length) == (b"MNTN", 1, len(blob) - 18)
     assert checksum == zlib.crc32(blob[18:])
 
 

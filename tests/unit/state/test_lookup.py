@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import polars as pl
 import pytest
 from hypothesis import given
@@ -7,7 +9,13 @@ from hypothesis import strategies as st
 
 from muntin.state import lookup
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.lookup import HASH_COLUMN, join_null_safe, select_keys, sort_by_hash
+from muntin.state.lookup import (
+    HASH_COLUMN,
+    join_null_safe,
+    select_keys,
+    sort_by_hash,
+    split_repeated,
+)
 from muntin.state.runs import FrameCache, Runs
 
 Row = tuple[int | None, str | None]
@@ -75,3 +83,24 @@ def test_null_matches_null_and_nothing_else(rows: list[Row], others: list[Row]) 
     assert sorted(join_null_safe(frame, other, keys, "inner")["at"]) == [n for n, *_ in inside]
     both = join_null_safe(frame, other, keys, "left").sort("at")
     assert both["there"].to_list() == [row in others or None for row in rows]
+
+
+@given(ROWS)
+def test_rows_whose_identity_occurs_once_are_alone(rows: list[Row]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lookup, "_MANY_ROWS", 0)
+        patch.setattr(lookup, "_SAMPLE", 1)
+        alone, repeated = split_repeated(table(rows), ["k0", "k1"])
+    counts = Counter(rows)
+    if len(counts) < len(rows) // 2:
+        # Where most rows are repeated, looking for the others doesn't pay.
+        counts.update(rows)
+    indexed = [(at, *row) for at, row in enumerate(rows)]
+    assert alone.rows() == [row for row in indexed if counts[row[1:]] == 1]
+    assert repeated.rows() == [row for row in indexed if counts[row[1:]] > 1]
+
+
+def test_few_rows_are_not_searched_for_repeated_ones() -> None:
+    rows = table([(1, "a"), (2, "b")])
+    alone, repeated = split_repeated(rows, ["k0"])
+    assert (len(alone), repeated.rows()) == (0, rows.rows())

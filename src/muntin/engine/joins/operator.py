@@ -14,6 +14,7 @@ from muntin.engine.joins.joiner import LATE, Joiner, SideArrival
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.reading import get_side_windows
 from muntin.engine.joins.shard import JoinShard
+from muntin.engine.load import Received, measure_load
 from muntin.engine.operator import REJECTED, RESULTS, Part, ShardState, StepOutput, Task
 from muntin.engine.output import EnteringMessages
 from muntin.engine.windows.panes import in_columns, pane_of, window_end, window_start
@@ -108,7 +109,12 @@ class JoinStep:
         for side, names in self.window_outputs.items():
             rows[side] = build_window_output(self.joiner, side, names, output.entering[side])
         examples = find_examples(output.rejected, self.joiner.example_columns)
-        return StepOutput(rows, output.progress | examples)
+        received = [
+            Received(messages.messages, self.joiner.spec.side(side).keys)
+            for side, those in arrived.items()
+            for messages in those
+        ]
+        return StepOutput(rows, output.progress | examples | measure_load(received))
 
 
 def open_join_shard(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import polars as pl
 
@@ -11,6 +13,7 @@ from muntin.engine.admission import find_examples
 from muntin.engine.arrival import make_parts
 from muntin.engine.conditions import check_conditions
 from muntin.engine.fills import check_fills
+from muntin.engine.load import Received, measure_load
 from muntin.engine.operator import (
     REJECTED,
     RESULTS,
@@ -107,7 +110,18 @@ class WindowStep:
         state.ends_run = ends_run
         combined = receive_parts(self.combiner, parts, state.judging)
         output = self.shard.step(combined, state.wall or 0 if wall is None else wall, final=final)
-        return self._to_output(output)
+        return self._to_output(output, measure_load(self._list_received(parts)))
+
+    def _list_received(self, parts: Sequence[Part]) -> list[Received]:
+        combiner = self.combiner
+        names = {_CELLS: combiner.keys, _RAW: combiner.message_keys}
+        has_keys = bool(combiner.spec.key_columns)
+        return [
+            Received(part.frames[name], keys if has_keys else (), name == _CELLS)
+            for part in parts
+            for name, keys in names.items()
+            if name in part.frames
+        ]
 
     def takes_each(self, wall: int) -> bool:
         """Return whether ``run_each`` is possible with the policies and the waiting windows."""
@@ -118,12 +132,14 @@ class WindowStep:
         """Process single messages with one step, which emits as a step for each would."""
         return self._to_output(step_each(self.shard, messages, wall))
 
-    def _to_output(self, output: ShardOutput) -> StepOutput:
+    def _to_output(
+        self, output: ShardOutput, load: Mapping[str, Any] = MappingProxyType({})
+    ) -> StepOutput:
         watermark = pl.lit(output.judged, dtype=pl.Int64).alias(columns.WATERMARK)
         rows = {RESULTS: output.results, REJECTED: output.rejected.with_columns(watermark)}
         spec = self.combiner.spec
         examples = find_examples(output.rejected, (*(spec.offset or ()), *spec.key_columns))
-        return StepOutput(rows, output.progress | examples)
+        return StepOutput(rows, {**output.progress, **examples, **load})
 
 
 def receive_parts(

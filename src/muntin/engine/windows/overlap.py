@@ -14,6 +14,9 @@ from muntin.engine.windows.panes import in_columns
 from muntin.model.kinds import Paned
 from muntin.state.lookup import join_null_safe
 
+# Fewer windows than this are merged from copies of their cells, which may come in several rows.
+FEW_WINDOWS = 3
+
 
 def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
     """Compose windows ``low`` to ``high`` (both included) from cells.
@@ -52,7 +55,7 @@ def _compose_part(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) 
     panes = cells[columns.PANE]
     low = max(low, windows.first_window(int(panes.min())))  # type: ignore[arg-type]
     high = min(high, windows.last_window(int(panes.max())))  # type: ignore[arg-type]
-    if high - low < 3:
+    if high - low < FEW_WINDOWS:
         return _merge_copies(cells, low, high, combiner)
     cells = sort_rows(cells, [*combiner.keys, columns.PANE])
     sliding = [a for a in combiner.algebras if a.slides]
@@ -108,9 +111,10 @@ def _lay_out(
 def _merge_copies(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
     """Compute every window by copying each cell to all windows that contain it, and merging."""
     if low == high:
-        copied = cells.with_columns(pl.lit(low, dtype=pl.Int64).alias(columns.WINDOW))
-    else:
-        copied = copy_to_windows(cells, low, high, combiner.paned_windows)
+        # Grouping by one column is twice as fast as by two.
+        merged = combiner.merge([cells.drop(columns.PANE)], by=combiner.keys)
+        return merged.with_columns(pl.lit(low, dtype=pl.Int64).alias(columns.WINDOW))
+    copied = copy_to_windows(cells, low, high, combiner.paned_windows)
     return combiner.merge([copied.drop(columns.PANE)], by=[columns.WINDOW, *combiner.keys])
 
 

@@ -7,7 +7,7 @@ firings and late messages), and **early** and **late** (the changes that wait fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import polars as pl
@@ -17,7 +17,7 @@ from muntin.engine.firing import SINCE, BatchClock
 from muntin.engine.output import ShardOutput
 from muntin.engine.results import build_values
 from muntin.engine.windows.combine import Combined, Combiner
-from muntin.engine.windows.overlap import compose, copy_to_windows
+from muntin.engine.windows.overlap import FEW_WINDOWS, compose, copy_to_windows
 from muntin.engine.windows.panes import first_retained_pane
 from muntin.engine.windows.shard import StepContext, WindowShard
 from muntin.engine.windows.waiting import IS_FIRST, Waiting
@@ -190,17 +190,22 @@ class PanedShard(WindowShard):
     def _list_changed(
         self, new_cells: list[RangedFrame], low: int, high: int | None
     ) -> pl.DataFrame:
-        frames = [frame for frame, _, _ in new_cells] or [self.combiner.no_cells]
+        if not new_cells or (high is not None and low > high):
+            return self._no_changes
+        return self._merge_touched([frame for frame, _, _ in new_cells], low, high)
+
+    @cached_property
+    def _no_changes(self) -> pl.DataFrame:
+        return self._merge_touched([self.combiner.no_cells], None, None)
+
+    def _merge_touched(
+        self, cells: Sequence[pl.DataFrame], low: int | None, high: int | None
+    ) -> pl.DataFrame:
+        """Return the windows of a range that cells are in, with their new messages."""
         if self.spec.firing.accumulate:
-            frames = [f.select(*self.keys, columns.PANE, columns.MESSAGES) for f in frames]
-        if high is not None and low > high:
-            touched = copy_to_windows(frames[0].clear(), None, None, self.combiner.paned_windows)
-        else:
-            touched = pl.concat(
-                [copy_to_windows(f, low, high, self.combiner.paned_windows) for f in frames],
-                how="diagonal",
-            )
-        return self._merge_changes([touched.drop(columns.PANE)])
+            cells = [f.select(*self.keys, columns.PANE, columns.MESSAGES) for f in cells]
+        touched = [copy_to_windows(f, low, high, self.combiner.paned_windows) for f in cells]
+        return self._merge_changes([pl.concat(touched, how="diagonal").drop(columns.PANE)])
 
     def _emit_changed(
         self,
@@ -296,10 +301,14 @@ class PanedShard(WindowShard):
         frames = self.cells.read_with_ranges(first, last, keys) + new
         if not frames:
             return self._no_windows()
-        cells = join_runs(frames, columns.PANE, self.combiner.merge)
-        return self._compose_cells(cells, low, high)
+        return self._compose_cells(frames, low, high)
 
-    def _compose_cells(self, cells: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
+    def _compose_cells(self, frames: list[RangedFrame], low: int, high: int) -> pl.DataFrame:
+        if self.windows.panes_per_window > 1 and high - low < FEW_WINDOWS:
+            # Windows are merged from all of their rows at once, so panes need no merge before.
+            cells = pl.concat([frame for frame, _, _ in frames], how="diagonal")
+        else:
+            cells = join_runs(frames, columns.PANE, self.combiner.merge)
         return compose(cells, low, high, self.combiner)
 
     def _only_new(self, composed: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
@@ -341,8 +350,9 @@ class PanedShard(WindowShard):
                 cells = join_runs(live, columns.PANE, self.combiner.merge)
                 self.cells.append(cells)
                 self.retained.add(cells)
-        added = self._add_marks(marks)
-        self.marks.append(added.filter(pl.col(columns.WINDOW) > clock.closed_after))
+        if any(map(len, marks)):
+            added = self._add_marks(marks)
+            self.marks.append(added.filter(pl.col(columns.WINDOW) > clock.closed_after))
         first = self.retained.apply_limit(self.windows.first_pane(clock.closed_after + 1), expired)
         if first is not None:
             self.cells.drop_before(first)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.firing import BatchClock, update_first_whole
 from muntin.engine.output import ShardOutput
-from muntin.engine.results import build_results, reject_overflows
+from muntin.engine.results import build_results, no_results, reject_overflows
 from muntin.engine.retention import ENDED, RetentionCounter, divide_limit, find_first_whole
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
@@ -58,6 +59,10 @@ class WindowShard:
         self._floor = update_first_whole(self.state, self.spec, self.windows)
         most = divide_limit(self.spec.firing.rows, self.spec.shards)
         self.retained = RetentionCounter(axis, span, most, self.state.extra.get(_RETENTION))
+
+    @cached_property
+    def _no_results(self) -> pl.DataFrame:
+        return no_results(self.combiner)
 
     @property
     def _first_whole(self) -> int | None:
@@ -131,20 +136,19 @@ class WindowShard:
             rows: Number of rows in the state.
             order: The columns that results are sorted by. Default: window, then key.
         """
-        state = self.state
+        state, results = self.state, self._no_results
         for part in combined:
             state.count(part.counts)
-        rejected = [
-            *(part.rejected for part in combined),
-            *rejected,
-            reject_overflows(emitted, self.combiner),
-        ]
+        rejected = [*(part.rejected for part in combined), *rejected]
         state.wall = context.clock.wall
-        emitted = self._raise_revisions(emitted)
+        raised = self._raise_revisions(emitted)
+        if len(emitted):
+            rejected.append(reject_overflows(emitted, self.combiner))
+            results = build_results(raised, self.combiner, order)
         state.save()
         return ShardOutput(
-            build_results(emitted, self.combiner, order),
-            pl.concat(rejected, how="diagonal"),
+            results,
+            pl.concat([self.combiner.nothing_rejected, *rejected], how="diagonal"),
             context.judged,
             state.watermark,
             dict(state.counts),

@@ -49,7 +49,8 @@ class SlidingShard(PanedShard):
     def _count_full(self, composed: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
         return composed
 
-    def _compose_cells(self, cells: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
+    def _compose_cells(self, frames: list[RangedFrame], low: int, high: int) -> pl.DataFrame:
+        cells = join_runs(frames, columns.PANE, self.combiner.merge)
         return compose_sliding(cells, low, high, self.combiner)
 
     def _list_changed(

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from muntin.hosts.progress import Progress, micros_ahead
+from muntin.hosts.health import DEGRADATIONS, describe_degradation
+from muntin.hosts.progress import Progress
 from muntin.model.axis import SECOND
 from muntin.model.counts import FATES, select_rejections
 from muntin.model.errors import MissingExtraError, OptionError
@@ -78,7 +79,8 @@ class Metrics:
             _count_upstream,
         )
         yield collect_counter("batch_seconds", "Time of batches by phase.", "phase", self._phases)
-        yield collect_gauge("lag", "Messages of Kafka not read yet.", "partition", _partition_lag)
+        for name, text, by, collect in _LABELLED:
+            yield collect_gauge(name, text, by, collect)
         yield collect_present("state_bytes", "Memory of the state.", self._state_bytes)
         yield collect_present(
             "start_time_seconds", "When this run began, Unix time.", lambda _: self._began
@@ -191,12 +193,27 @@ def _count_upstream(query: Query) -> dict[str, float]:
     return dict(list_seen(query.progress, ""))
 
 
-def _is_ahead(query: Query) -> float:
-    return float(micros_ahead(query.progress, time.time_ns() // 1000) > 0)
+def _degradation(query: Query) -> dict[str, float]:
+    reasons = describe_degradation(query.progress)
+    return {reason: float(query.is_active and reason in reasons) for reason in DEGRADATIONS}
 
 
-def _partition_lag(query: Query) -> dict[str, int]:
-    return query.progress.lag
+def _shard_figures(name: str) -> Callable[[Query], dict[str, float]]:
+    def collect(query: Query) -> dict[str, float]:
+        shards = query.progress.shards.items()
+        return {str(shard): figures[name] for shard, figures in shards if name in figures}
+
+    return collect
+
+
+def _heaviest_keys(query: Query) -> dict[str, float]:
+    """Return the messages of the heaviest keys by rank, since keys are too many for labels."""
+    numbers = query.progress.heaviest_keys.values()
+    return {str(rank): number for rank, number in enumerate(numbers, 1)}
+
+
+def _retries(query: Query) -> dict[str, int]:
+    return query.progress.waiting_for
 
 
 def _fates(query: Query) -> dict[str, float]:
@@ -218,6 +235,15 @@ def _lag(query: Query) -> float | None:
     return None if moment is None else time.time() - moment
 
 
+_LABELLED: tuple[tuple[str, str, str, Callable[[Query], dict[str, Any]]], ...] = (
+    ("lag", "Messages of Kafka not read yet.", "partition", lambda q: q.progress.lag),
+    ("degraded", "Whether the query doesn't do what it should.", "reason", _degradation),
+    ("waiting_retries", "Failed attempts to reach a server.", "server", _retries),
+    ("shard_rows", "Rows in the state of a shard.", "shard", _shard_figures("rows")),
+    ("shard_messages", "Messages of the last batch.", "shard", _shard_figures("messages")),
+    ("shard_bytes", "Bytes of these messages.", "shard", _shard_figures("bytes")),
+    ("heaviest_key_messages", "Messages of heavy keys.", "rank", _heaviest_keys),
+)
 _FIGURES: tuple[tuple[str, str, Callable[[Query], float | None]], ...] = (
     ("watermark_seconds", "The watermark, Unix time.", _watermark),
     ("watermark_lag_seconds", "How far it is behind this clock.", _lag),
@@ -225,7 +251,6 @@ _FIGURES: tuple[tuple[str, str, Callable[[Query], float | None]], ...] = (
     ("state_rows", "Rows in the state.", lambda q: q.progress.state_rows),
     ("batch", "The number of the last batch.", lambda q: q.progress.batch),
     ("running", "Whether the query runs.", lambda q: float(q.is_active)),
-    ("degraded", "Whether the watermark is ahead of this clock.", _is_ahead),
     ("adds_up", "Whether every message is accounted for.", lambda q: q.progress.adds_up()),
     ("unstorable", "Rows that a sink couldn't take.", lambda q: q.progress.unstorable),
     ("watcher_failures", "What raised as it watched.", lambda q: q.watcher_failures),

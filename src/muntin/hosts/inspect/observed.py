@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -19,8 +20,8 @@ from muntin.query import Query
 from muntin.sinks.batch import Batch
 from muntin.sinks.plain import to_plain_values
 
-# Largest number of windows and of rejected messages that are fetched of a batch.
-_WINDOWS, _SAMPLES = 500, 10
+# Largest number of windows and of rejected messages that are fetched of a batch, and of shards.
+_WINDOWS, _SAMPLES, _SHARDS = 500, 10, 8
 # Largest number of characters of a text, and of elements of a list.
 _TEXT = 1000
 # Largest integer up to which doubles hold all integers exactly.
@@ -37,6 +38,7 @@ class ObservedBatch:
         rejected: The number of messages rejected so far, by reason.
         windows: Some of the windows that emitted, the newest last.
         samples: Some of the rejected messages.
+        load: The messages of the heaviest keys (``keys``) and of the busiest shards (``shards``).
     """
 
     batch: int
@@ -46,6 +48,7 @@ class ObservedBatch:
     rejected: dict[str, int] = field(default_factory=dict)
     windows: list[dict[str, Any]] = field(default_factory=list)
     samples: list[dict[str, Any]] = field(default_factory=list)
+    load: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
 def observe(query: Query, show: Callable[[ObservedBatch], None]) -> None:
@@ -70,10 +73,20 @@ def observe(query: Query, show: Callable[[ObservedBatch], None]) -> None:
                 select_rejections(query.progress.counts),
                 list_newest(rows[RESULTS], _WINDOWS) if RESULTS in rows else [],
                 list_newest(rows[REJECTED], _SAMPLES) if REJECTED in rows else [],
+                {
+                    "keys": query.progress.heaviest_keys,
+                    "shards": _find_busiest_shards(query.progress.shards),
+                },
             )
         )
 
     query.watchers.append(watch)
+
+
+def _find_busiest_shards(shards: Mapping[int, Mapping[str, int]]) -> dict[str, int]:
+    """Return the messages that the busiest shards had in the last batch, by the shard's number."""
+    messages = Counter({str(shard): one.get("messages", 0) for shard, one in shards.items()})
+    return dict(messages.most_common(_SHARDS))
 
 
 def _collect_numbers(query: Query, now: int, rate: float | None) -> dict[str, float | None]:

@@ -26,10 +26,11 @@ from muntin.explain.why_joins import (
     explain_null_keys,
     explain_positions,
 )
+from muntin.hosts.health import micros_ahead
 from muntin.hosts.inspect.joins import OpenJoin
 from muntin.hosts.inspect.opening import read_spec, refuse_table
 from muntin.hosts.inspect.snapshot import StateSnapshot
-from muntin.hosts.progress import Progress, micros_ahead
+from muntin.hosts.progress import Progress
 from muntin.model.axis import Axis, read_position
 from muntin.model.bounds import SideName
 from muntin.model.errors import OptionError

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from muntin.hosts.chain import identifies_window
 from muntin.hosts.local.plan import LocalPlan
+from muntin.hosts.phases import Phases, name_sink_phase
 from muntin.model.errors import BatchError, MuntinError
 from muntin.sinks.batch import Batch, LocalRows
 from muntin.sinks.memory import MemorySink
@@ -139,8 +140,12 @@ class Delivery:
             for destination, batch in pairs
         )
 
-    def write(self, batches: Sequence[Batch]) -> int:
+    def write(self, batches: Sequence[Batch], phases: Phases | None = None) -> int:
         """Write a batch to all sinks; a table is created by its first batch, even without rows.
+
+        Args:
+            batches: The rows for each destination.
+            phases: Takes the time of each sink.
 
         Returns:
             The number of rows that sinks couldn't store.
@@ -149,12 +154,13 @@ class Delivery:
             BatchError: When user code raised.
             SinkError: When a sink can't take the batch.
         """
-        unstorable = 0
+        unstorable, phases = 0, phases or Phases()
         for destination, batch in zip(self.destinations, batches, strict=True):
             if destination.sink is None or not self._writes(destination, batch):
                 continue
             try:
-                destination.sink.write(batch)
+                with phases.measure(name_sink_phase(destination.kind)):
+                    destination.sink.write(batch)
             except MuntinError:
                 raise
             except Exception as error:

@@ -10,13 +10,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from muntin.engine.clocks import read_machine_clock
+from muntin.hosts.health import warn_of_rejected, warn_of_time_ahead
 from muntin.hosts.local.checkpoint import LocalCheckpoint, PlannedBatch
 from muntin.hosts.local.delivery import REJECTED, RESULTS, Delivery
 from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.local.run import OperatorRun
-from muntin.hosts.progress import Progress, Totals, warn_of_rejected, warn_of_time_ahead
+from muntin.hosts.phases import COMMIT, PLAN, READ, STEP, Phases
+from muntin.hosts.progress import Progress, Totals
 from muntin.sinks.batch import Batch
-from muntin.sources.source import Planned, SourceOffsets, SourceReader, remainder_of
+from muntin.sources.source import (
+    Planned,
+    SourceOffsets,
+    SourceReader,
+    measure_lag,
+    remainder_of,
+)
 
 # Largest number of rows that a batch reads of a source.
 BATCH_ROWS = 1_000_000
@@ -56,12 +64,14 @@ class Loop:
         clock: The wall clock, microseconds.
         totals: The figures so far; by default those of the checkpoint.
         pool: The pool in which shards run in parallel, if there is one.
+        phases: The time of the parts of earlier batches; by default there were none.
 
     Attributes:
         checkpoint: The storage of progress and state.
         stopping: An event that ends the loop after its batch.
         totals: The figures so far.
         planned: The ranges of the batch that was planned last, by source.
+        phases: The time of the parts of batches.
     """
 
     def __init__(
@@ -76,6 +86,7 @@ class Loop:
         *,
         totals: Totals | None = None,
         pool: ThreadPoolExecutor | None = None,
+        phases: Phases | None = None,
     ) -> None:
         self.checkpoint = checkpoint
         self.stopping = threading.Event()
@@ -98,6 +109,7 @@ class Loop:
         self._delivers = False
         self._wait = _SHORTEST_WAIT
         self.planned: list[Planned] = []
+        self.phases = phases or Phases()
 
     @property
     def progress(self) -> Progress:
@@ -121,12 +133,15 @@ class Loop:
         """
         while not self.stopping.is_set() and not self.has_finished:
             self.planned = []
-            batch = self.checkpoint.planned or self._plan()
+            self.phases.begin_batch()
+            with self.phases.measure(PLAN):
+                batch = self.checkpoint.planned or self._plan()
             if batch is not None:
                 self._batch_start = time.monotonic()
                 self._wait = _SHORTEST_WAIT
                 yield self._step(batch)
             else:
+                self.phases.batch.clear()
                 yield None
             # `planned` is empty after a repeated batch, which was planned before the crash.
             if self._pace.available_now and self.planned:
@@ -168,24 +183,32 @@ class Loop:
         """Run a batch, deliver its rows and commit it."""
         starts = self.ends
         ranges = zip(self._readers, starts, batch.ends, strict=True)
-        read = (reader.read(start, end) for reader, start, end in ranges)
+        read = (
+            self.phases.measure_each(READ, reader.read(start, end)) for reader, start, end in ranges
+        )
         wall = None
         if self._period is not None:
             wall = batch.now if batch.wall is None else batch.wall
             self._last_tick = wall // self._period
         pairs = zip(self._readers, batch.ends, strict=True)
         rest = (remainder_of(reader, end) for reader, end in pairs)
-        emitted = self._run.step(
-            read, batch.now, wall, final=batch.final, ends_run=batch.ends_run, rest=rest
-        )
+        with self.phases.measure(STEP):
+            emitted = self._run.step(
+                read, batch.now, wall, final=batch.final, ends_run=batch.ends_run, rest=rest
+            )
         rows = {RESULTS: emitted.results, REJECTED: emitted.rejected}
         batches = self._delivery.make_batches(batch.number, rows)
         self._delivers = self._delivery.writes_lasting_rows(batches)
         if self._delivers:
-            self.checkpoint.sync_plan()
-        unstorable = self._delivery.write(batches)
+            with self.phases.measure(COMMIT):
+                self.checkpoint.sync_plan()
+        unstorable = self._delivery.write(batches, self.phases)
         progress = self.totals.add_shards(batch.number, emitted.progress, unstorable)
-        self.checkpoint.commit(progress.to_dict(), self._shards)
+        for reader, end in zip(self._readers, batch.ends, strict=True):
+            progress.lag |= measure_lag(reader, end)
+        with self.phases.measure(COMMIT):
+            self.checkpoint.commit(progress.to_dict(), self._shards)
+        progress.seconds = dict(self.phases.batch)
         self._warn(progress, batch.now)
         return progress, batches
 

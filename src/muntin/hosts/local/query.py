@@ -20,10 +20,9 @@ from muntin.hosts.local.loop import Loop, Pace
 from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.local.rescale import rescale_folder, rescale_operators
 from muntin.hosts.local.run import OperatorRun
-from muntin.hosts.progress import Totals
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, SpecChangedError
-from muntin.query import Query
+from muntin.query import BatchTimes, Query
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,12 @@ class Job:
     pace: Pace
     sync_every: float | None
 
-    def open(self, totals: Totals | None = None) -> Loop:
+    def open(self, earlier: Loop | None = None) -> Loop:
         """Open the checkpoint, the sources and the shards.
 
         Args:
-            totals: The figures so far; by default those of the checkpoint.
+            earlier: The loop before a rescale, whose figures go on; by default those of the
+                checkpoint do.
         """
         with ExitStack() as undo:
             checkpoint: LocalCheckpoint = MemoryCheckpoint()
@@ -67,7 +67,10 @@ class Job:
                 undo.callback(readers[-1].close)
             delivery = Delivery(self.outputs, checkpoint.identity, self.folder)
             using = plan, run, readers, checkpoint, delivery, self.pace
-            loop = Loop(*using, totals=totals, pool=pool)
+            totals, phases = None, None
+            if earlier is not None:
+                totals, phases = earlier.totals.without_shards(), earlier.phases
+            loop = Loop(*using, totals=totals, pool=pool, phases=phases)
             undo.pop_all()
         return loop
 
@@ -107,6 +110,10 @@ class LocalQuery(Query):
         """True if the query runs, or is about to resume in other shards."""
         return self._moving or not self._ended
 
+    def time_batches(self) -> BatchTimes:
+        """Return the time of the parts of this run's batches."""
+        return BatchTimes(self._loop.phases)
+
     def frame(self) -> pl.DataFrame:
         """Return the newest revision of each window that this run of the query emitted.
 
@@ -144,7 +151,7 @@ class LocalQuery(Query):
     def _resume(self) -> None:
         # Don't resume a query that failed or has read all of its input.
         if self._error is None and not self._loop.has_finished:
-            self._begin(self._job.open(self._loop.totals.without_shards()))
+            self._begin(self._job.open(self._loop))
 
     def _raise_error(self) -> None:
         if self._error is not None:

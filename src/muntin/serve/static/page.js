@@ -3,8 +3,6 @@
 (() => {
   const $ = (id) => document.getElementById(id);
   const KEEP = { batches: 600, windows: 500, samples: 50 };
-  // Clocks of two machines differ by less, seconds.
-  const SKEW = 5;
   const OWN = new Set(["window_start", "window_end", "emission", "revision"]);
   const queries = new Map();
   let chosen = null;
@@ -161,7 +159,9 @@
     }
     windows(query);
     rejected(query);
-    phases(last);
+    meters("phases", last?.phases, " ms");
+    meters("keys-load", last?.load.keys, "");
+    meters("shards-load", last?.load.shards, "");
     status(query);
     document.body.dataset.drawn = String(drawn);
   }
@@ -266,25 +266,21 @@
     $("samples").replaceChildren(...query.samples.slice(-20).reverse().map((s) => row(names.map((c) => cell(s[c], query.rejected_kinds[c])))));
   }
 
-  function phases(last) {
-    const found = Object.entries(last ? last.phases : {});
-    $("phases-part").hidden = found.length === 0;
-    const top = Math.max(1, ...found.map(([, ms]) => ms));
-    $("phases").replaceChildren(...found.map(([name, ms]) => made("div", {},
-      made("dt", {}, name), made("meter", { max: top, value: ms, ariaLabel: name }), made("dd", {}, `${said(ms)} ms`))));
+  function meters(id, figures, unit) {
+    const pairs = Object.entries(figures ?? {});
+    $(`${id}-part`).hidden = pairs.length === 0;
+    const top = Math.max(1, ...pairs.map(([, value]) => value));
+    $(id).replaceChildren(...pairs.map(([name, value]) => made("div", {},
+      made("dt", {}, name), made("meter", { max: top, value, ariaLabel: name }), made("dd", {}, `${said(value)}${unit}`))));
   }
 
   function status(query) {
     const failed = query.state === "failed";
     $("failure").hidden = !failed;
     $("failure").textContent = failed ? `${query.name} failed: ${query.failure}` : "";
-    const last = query.batches.at(-1);
-    // The watermark is ahead of the clock: messages with the right time are late.
-    const ahead = last && last.numbers.lag !== null ? -last.numbers.lag : 0;
-    const degraded = query.state === "running" && ahead > SKEW;
-    const live = degraded ? `Degraded: the watermark is ${number.format(ahead)} s ahead of the clock` : "Live";
-    const text = query.state === "running"
-      ? (last ? live : "Waiting for the first batch …") : failed ? "Failed" : "Ended";
+    const degraded = query.state === "running" && query.degraded !== "";
+    const live = query.batches.length ? "Live" : "Waiting for the first batch …";
+    const text = query.state === "running" ? (degraded ? `Degraded: ${query.degraded}` : live) : failed ? "Failed" : "Ended";
     if ($("status").textContent !== text) $("status").textContent = text;
     $("status").dataset.state = degraded ? "failed" : query.state === "running" ? "live" : query.state;
   }
@@ -309,6 +305,12 @@
     for (const name of ["windows", "samples"]) keep(query[name], batch[name], KEEP[name]);
     query.rejected = batch.rejected;
     if (batch.query === chosen) draw();
+  }));
+  source.addEventListener("degraded", heard((now) => {
+    const query = queries.get(now.query);
+    if (!query) return;
+    query.degraded = now.degraded;
+    if (now.query === chosen) draw();
   }));
   source.addEventListener("ended", heard((end) => {
     const query = queries.get(end.query);

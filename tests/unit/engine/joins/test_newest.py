@@ -165,7 +165,7 @@ def test_a_key_of_another_width_is_the_same_key():
         ({"how": "semi"}, "isn't for each_change joins; give one of inner, left, right, full"),
         ({"how": "anti"}, "isn't for each_change joins"),
         ({"layout": "time"}, "isn't for each_change joins, whose rows lie by keys"),
-        ({"how": "left", "nulls": "unmatched"}, "is known by its key"),
+        ({"how": "left", "nulls": "unmatched"}, "is identified by its key"),
     ],
 )
 def test_what_is_refused(change, problem):

@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 from tests.unit.engine.queries import combiner, messages
 
 from muntin.engine import columns
@@ -18,6 +19,7 @@ from muntin.model.kinds import Kind
 from muntin.model.policies import Firing
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
+from muntin.state import lookup
 from muntin.testing.oracle import Oracle
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -271,3 +273,31 @@ def test_columns_are_in_one_order_however_they_came_about() -> None:
     one = query.lift(messages([("a", 1, 1)]))
     wanted = ["k0", "pane", "n", "a1.s", "a1.r"]
     assert one.columns == query.merge([one, one]).columns == query.no_cells.columns == wanted
+
+
+def test_many_rows_that_occur_once_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    value, amount = "value", "amount"
+    query = combiner(
+        aggs={
+            "n": aggregates.count(),
+            "sum": aggregates.sum(value),
+            "mean": aggregates.mean(amount),
+            "first": aggregates.first(value),
+            "middle": aggregates.quantile(amount, 0.5),
+            "all": aggregates.collect_list(value),
+        }
+    )
+    ranges = [range(100), range(90, 200), range(95, 300)]
+    rows = [
+        [
+            (None if n == 97 else f"k{n}", 0, None if n % 7 == 0 else n + part, n / 3)
+            for n in numbers
+        ]
+        for part, numbers in enumerate(ranges)
+    ]
+    frames = [query.lift(messages(part)) for part in rows]
+    by_groups = query.merge(frames).sort("k0", nulls_last=True)
+    monkeypatch.setattr(lookup, "_MANY_ROWS", 0)
+    merged = query.merge(frames).sort("k0", nulls_last=True)
+    assert_frame_equal(merged, by_groups)
+    assert len(merged) == 300

@@ -405,7 +405,7 @@ class TestCost:
     def test_what_is_written_follows_the_batch(self) -> None:
         store = CountingBlobs()
         one = shard(combiner(Windows(10_000, 1000), firing=Firing(early=Each())), store)
-        step(one, *((f"key {n}", n % 1000, 1) for n in range(5_000)))
+        step(one, *((f"key {n}", n % 1000, 1) for n in range(20_000)))
         great, store.written = store.written, 0
         for n in range(20):
             step(one, (f"key {n}", 500, 1))

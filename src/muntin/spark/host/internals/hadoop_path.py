@@ -7,7 +7,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from muntin.spark.host.internals.jvm import classes_of, hadoop_settings
+from muntin.model.errors import SettingError
+from muntin.spark.host.internals.jvm import (
+    JvmError,
+    classes_of,
+    find_java_message,
+    hadoop_settings,
+)
 
 
 class HadoopPath:
@@ -16,13 +22,21 @@ class HadoopPath:
     Args:
         spark: A session with a JVM of its own.
         path: The path in Hadoop's notation; without a scheme it is in Hadoop's default file system.
+
+    Raises:
+        SettingError: When Spark lacks the client of the file system.
     """
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
         self._jvm = classes_of(spark)
         self._path = self._jvm.org.apache.hadoop.fs.Path(path)
-        self._files = self._path.getFileSystem(hadoop_settings(spark))
+        try:
+            self._files = self._path.getFileSystem(hadoop_settings(spark))
+        except JvmError as error:
+            problem = find_java_message(error)
+            hint = "Give Spark its client and its settings, as with --conf spark.jars.packages=…"
+            raise SettingError(f"{path!r} can't be opened: {problem}. {hint}") from error
 
     def __truediv__(self, name: str) -> HadoopPath:
         return HadoopPath(self._spark, f"{self}/{name}")

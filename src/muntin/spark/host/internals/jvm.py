@@ -161,3 +161,10 @@ def silence_spark(spark: SparkSession) -> None:
 def default_files(spark: SparkSession) -> str:
     """Return the file system of paths without a scheme."""
     return str(spark._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///"))
+
+
+def find_java_message(error: Exception) -> str:
+    """Return the first line of the message of Java's exception."""
+    cause = getattr(error, "java_exception", None)
+    message = str(error) if cause is None else str(cause.getMessage() or cause)
+    return message.partition("\n")[0]

@@ -1,0 +1,104 @@
+"""Notices that a query doesn't do what it should, says why, and warns of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from muntin.model.axis import SECOND
+from muntin.model.counts import select_rejections
+from muntin.model.patience import list_waits
+
+if TYPE_CHECKING:
+    from muntin.hosts.progress import Progress
+
+# Largest difference that is normal between the clocks of two machines, microseconds.
+SKEW = 5 * SECOND
+# The reasons for which a query is degraded.
+DEGRADATIONS = ("watermark_ahead", "server_away")
+_LOG = logging.getLogger(__name__)
+
+
+def describe_degradation(progress: Progress) -> dict[str, str]:
+    """Return why a query is degraded now: a sentence for each of the reasons that hold.
+
+    Args:
+        progress: The figures of a query, with those of upstream operators.
+
+    Example:
+        >>> from muntin.hosts.progress import Progress
+        >>> describe_degradation(Progress(3, 8_000_000))
+        {}
+    """
+    reasons = {}
+    if ahead := micros_ahead(progress, time.time_ns() // 1000):
+        reasons["watermark_ahead"] = (
+            f"the watermark is {ahead / SECOND:.0f} s ahead of this machine's clock, so that "
+            "messages with the right time are late"
+        )
+    if waits := list_waits():
+        servers = ", ".join(f"{name} ({retries} retries)" for name, retries in waits.items())
+        reasons["server_away"] = f"waiting for {servers}"
+    return reasons
+
+
+def micros_ahead(progress: Progress, now: int) -> int:
+    """Return by how much a watermark is ahead of the clock, or 0 within the tolerance of clocks.
+
+    Args:
+        progress: The figures of a query, with those of upstream operators.
+        now: The clock, microseconds.
+
+    Example:
+        >>> from muntin.hosts.progress import Progress
+        >>> micros_ahead(Progress(3, 8_000_000), 1_000_000)
+        7000000
+        >>> micros_ahead(Progress(3, 2_000_000), 1_000_000)
+        0
+    """
+    every = [
+        progress.watermark_micros,
+        *(one.watermark_micros for one in progress.upstreams.values()),
+    ]
+    ahead = max((mark - now for mark in every if mark is not None), default=0)
+    return ahead if ahead > SKEW else 0
+
+
+def warn_of_time_ahead(progress: Progress, now: int) -> bool:
+    """Warn if a watermark is ahead of the clock, and return whether it is."""
+    ahead = micros_ahead(progress, now)
+    if ahead:
+        _LOG.warning(
+            "batch %d: the watermark is %.0f s ahead of this machine's clock, so that messages "
+            "with the right time are late. Fix the producer's clock, stop the query, and set its "
+            "watermark back with muntin reset-watermark. max_ahead= bounds how far ahead a message "
+            "may be",
+            progress.batch, ahead / SECOND,
+        )  # fmt: skip
+    return ahead > 0
+
+
+def warn_of_rejected(progress: Progress, warned: Collection[str]) -> frozenset[str]:
+    """Warn once of each reason for which messages are rejected, where no sink keeps them.
+
+    Args:
+        progress: The figures of a query, with those of upstream operators.
+        warned: The reasons of earlier warnings.
+
+    Returns:
+        The reasons of new warnings.
+    """
+    new: set[str] = set()
+    for one in (progress, *progress.upstreams.values()):
+        for reason, number in select_rejections(one.counts).items():
+            if number and reason not in {*warned, *new}:
+                new.add(reason)
+                example = one.examples.get(reason)
+                _LOG.warning(
+                    "batch %d: messages were rejected as %s (%d so far%s), and no sink keeps them. "
+                    "Give rejected=… to start(), and each comes with its columns and its reason",
+                    progress.batch, reason, number, f"; one has {example}" if example else "",
+                )  # fmt: skip
+    return frozenset(new)

@@ -1,0 +1,60 @@
+"""Checkpoints in an object store are opened through Spark, with its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from typer.testing import CliRunner
+
+from muntin.cli.app import build
+
+FOLDER = "s3a://lake/checkpoints/views"
+CONF = ["--conf", "spark.hadoop.fs.s3a.endpoint=http://h:9000"]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Take note of the session and the folder that a command opens."""
+    seen: dict[str, Any] = {}
+
+    @contextmanager
+    def session(console: Any, name: str, progress: str, **settings: str) -> Iterator[Any]:
+        seen["settings"] = settings
+        yield MagicMock()
+
+    def take(*arguments: Any, **options: Any) -> Any:
+        seen["folder"] = next(one for one in arguments if isinstance(one, str))
+        raise SystemExit(7)
+
+    monkeypatch.setattr("muntin.cli.checkpoints.open_session", session)
+    monkeypatch.setattr("muntin.dataframe.state.read_checkpoint", take)
+    monkeypatch.setattr("muntin.dataframe.reset.reset_watermark", take)
+    monkeypatch.setattr("muntin.spark.rescale.rescale_in_place", take)
+    return seen
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["inspect"], ["why"], ["rescale", "--shards", "2"], ["reset-watermark", "--to", "2026-01-01"]],
+    ids=lambda command: command[0],
+)
+def test_a_checkpoint_in_a_store_is_opened_with_settings(
+    command: list[str], opened: dict[str, Any]
+) -> None:
+    name, *options = command
+    result = CliRunner().invoke(build(), [name, FOLDER, *options, *CONF])
+    assert result.exit_code == 7, result.output
+    assert opened == {
+        "folder": FOLDER,
+        "settings": {"spark.hadoop.fs.s3a.endpoint": "http://h:9000"},
+    }
+
+
+def test_a_folder_that_doesnt_exist_is_named() -> None:
+    result = CliRunner().invoke(build(), ["rescale", "nowhere", "--shards", "2"])
+    assert result.exit_code == 1
+    assert "CHECKPOINT='nowhere' isn't a folder" in result.output

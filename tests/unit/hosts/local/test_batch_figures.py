@@ -1,0 +1,107 @@
+"""A local query's figures of a batch: where its time went, its shards, its heaviest keys, lag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+import pytest
+
+import muntin as mt
+from muntin.hosts.inspect.metrics import Metrics
+from muntin.model.patience import Patience
+from muntin.sources.source import Planned
+
+ROWS = pl.DataFrame(
+    {"page": ["home"] * 3000 + ["help"] * 1500, "at": ["2026-01-01 09:00:00"] * 4500}
+).with_columns(pl.col("at").str.to_datetime())
+
+
+class Partitions:
+    """A source that knows how many messages of each partition it hasn't read."""
+
+    schema = ROWS.schema
+    ordered = True
+
+    def open(self) -> Partitions:
+        return self
+
+    def plan(self, start: Any, limit: int | None) -> Planned:
+        return Planned({"row": 1}, has_new=start is None, finished=True)
+
+    def read(self, start: Any, end: Any) -> Iterator[pl.DataFrame]:
+        yield ROWS
+
+    def lag(self, end: Any) -> dict[str, int]:
+        return {"orders[0]": 40, "orders[1]": 2}
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def query() -> Any:
+    windows = mt.windowed(Partitions(), key="page", time="at", shards=2).tumbling("1 minute")
+    query = windows.agg(n=mt.count()).start(checkpoint=None, rejected=mt.to_memory())
+    query.await_end(60)
+    return query
+
+
+def collect(query: Any) -> dict[tuple[str, ...], float]:
+    return {
+        (sample.name, *(value for name, value in sample.labels.items() if name != "query")): (
+            sample.value
+        )
+        for family in Metrics((query,)).collect()
+        for sample in family.samples
+    }
+
+
+def test_the_figures_of_a_batch(query: Any) -> None:
+    progress = query.progress
+    assert progress.lag == {"orders[0]": 40, "orders[1]": 2}
+    assert progress.heaviest_keys == {"home": 3000, "help": 1500}
+    assert sum(one["messages"] for one in progress.shards.values()) == 4500
+    assert all(one["bytes"] > 0 for one in progress.shards.values())
+    assert [*progress.seconds] == [
+        "plan",
+        "read",
+        "step",
+        "sink results",
+        "sink rejected",
+        "commit",
+    ]
+    assert query.time_phases() == {name: 1000 * s for name, s in progress.seconds.items()}
+    assert query.time_batches().seconds.keys() == progress.seconds.keys()
+    assert ("heaviest keys", "home 3,000, help 1,500") in progress.lines()
+    # They are those of the last batch, which a checkpoint doesn't store.
+    assert not {"shards", "heaviest_keys", "seconds"} & progress.to_dict().keys()
+
+
+def test_the_metrics_of_a_batch(query: Any) -> None:
+    metrics = collect(query)
+    assert metrics["muntin_lag", "orders[0]"] == 40
+    assert metrics["muntin_heaviest_key_messages", "1"] == 3000
+    assert metrics["muntin_shard_messages", "0"] + metrics["muntin_shard_messages", "1"] == 4500
+    assert metrics["muntin_shard_bytes", "0"] > 0
+    assert metrics["muntin_shard_rows", "0"] == 0
+
+
+def test_a_server_that_is_away_degrades_a_query(
+    query: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(query), "is_active", True)
+    degraded = ("muntin_degraded", "server_away")
+    assert query.progress.degraded is None
+    assert collect(query)[degraded] == 0
+    waiting = Patience("Kafka at h:9092", 60)
+    waiting.note_failure("refused")
+    assert query.progress.waiting_for == {"Kafka at h:9092": 1}
+    assert query.progress.degraded == "waiting for Kafka at h:9092 (1 retries)"
+    assert "degraded='waiting for Kafka" in repr(query.progress)
+    metrics = collect(query)
+    assert metrics[degraded] == metrics["muntin_waiting_retries", "Kafka at h:9092"] == 1
+    waiting.note_answer()
+    assert query.progress.degraded is None
+    assert ("muntin_waiting_retries", "Kafka at h:9092") not in collect(query)
