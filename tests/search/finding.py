@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import hypothesis
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis.strategies import SearchStrategy
-from tests.search.smaller import Pass, Tries, smallest
+from tests.search.smaller import Pass, Tries, fails_alike, smallest
 
 Case = Any
 
@@ -108,7 +108,7 @@ class Looking:
         return self._smaller(wrong[0]) if wrong else None
 
     def _smaller(self, case: Case) -> Finding:
-        still = Tries(lambda simpler: bool(self._differences(simpler)), self.subject.tries)
+        still = Tries(fails_alike(self._differences, case), self.subject.tries)
         small = smallest(case, self.subject.passes, still)
         return Finding(self.subject, small, self._differences(small))
 

@@ -14,6 +14,7 @@ from tests.property.streams import Stream, Twins
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.policies import Each, Firing, parts
+from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 
 T = TypeVar("T")
@@ -51,6 +52,24 @@ class Tries:
             return False
         self.left -= 1
         return self.wrong(case)
+
+
+def fails_alike(find: Callable[[Any], list[str]], case: Any) -> Callable[[Any], bool]:
+    """Whether a simpler case is wrong as the case is.
+
+    A query that can't be built, since a column is left out, is wrong in a way of its own.
+    """
+    refused = _is_refused(find(case))
+
+    def fails(simpler: Any) -> bool:
+        problems = find(simpler)
+        return bool(problems) and _is_refused(problems) == refused
+
+    return fails
+
+
+def _is_refused(problems: list[str]) -> bool:
+    return any("OptionError: " in problem for problem in problems)
 
 
 def of_streams() -> list[Pass]:
@@ -117,6 +136,8 @@ def _plainer_messages(stream: Stream) -> Iterator[Stream]:
     """Columns that nobody reads left out, then cells as those of others."""
     spec = stream.spec
     read = {column for agg in spec.aggregates.values() for column in agg.columns}
+    if isinstance(spec.windows, Sessions):
+        read |= {*spec.windows.conditions.values(), spec.windows.by}
     needed = read | {*spec.keys, *(spec.offset or ()), spec.time}
     idle = [name for name in spec.types if name not in needed]
     if idle:

@@ -102,7 +102,14 @@ class CountingStep:
         text = state.blobs.load()
         self.manifest = Manifest("windows") if text is None else parse_manifest(text)
 
-    def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
+    @property
+    def task_watermark(self) -> TaskWatermark:
+        """The watermark by which the next batch is judged."""
+        return TaskWatermark(True, self.manifest.watermark)
+
+    def run(
+        self, parts: Sequence[Part], wall: int | None, *, final: bool, ends_run: bool = False
+    ) -> StepOutput:
         """Count messages, and emit the keys that changed."""
         manifest, judged = self.manifest, self.manifest.watermark
         runs = manifest.tables.get(_TABLE, [])
@@ -135,9 +142,7 @@ class CountingStep:
         progress = {
             "counts": manifest.counts, "watermark": latest, "pending": 0, "rows": 0, "fired": {}
         }  # fmt: skip
-        return StepOutput(
-            {RESULTS: results, REJECTED: rejected}, progress, TaskWatermark(True, latest)
-        )
+        return StepOutput({RESULTS: results, REJECTED: rejected}, progress)
 
     def _read(self, runs: Sequence[Run]) -> Counts:
         counts: Counts = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.property.joins import Query
 from tests.property.streams import Stream
-from tests.search.smaller import Tries, of_joins, of_streams, smallest
+from tests.search.smaller import Tries, fails_alike, of_joins, of_streams, smallest
 from tests.simulation.cases import Case
 from tests.simulation.counting import Counting
 from tests.simulation.running import Finding, judge
@@ -24,21 +24,10 @@ def shrink(case: Case, differences: Callable[[Case], list[str]] | None = None) -
         differences: What is wrong with a case, in words; as `judge` says where it isn't passed.
     """
     find = differences or (lambda one: judge(one).differences)
-    refused = _is_refused(find(case))
-
-    def fails(one: Case) -> bool:
-        problems = find(one)
-        # A query that can't be built fails in a way of its own, which shows nothing of this one.
-        return bool(problems) and _is_refused(problems) == refused
-
-    still = Tries(fails, _TRIES)
+    still = Tries(fails_alike(find, case), _TRIES)
     passes = [_fewer_faults, _one_life, _inputs]
     small = smallest(case, passes, still)
     return Finding(small, find(small))
-
-
-def _is_refused(differences: list[str]) -> bool:
-    return any("OptionError: " in one for one in differences)
 
 
 def _fewer_faults(case: Case) -> Iterator[Case]:

@@ -314,6 +314,10 @@ class PairRenderer:
         scope = Scope(self.cursor)
         return render_sides(scope, node, self.sides, self._adapt, only_left=self.only_left)
 
+    def is_unclear(self, column: exp.Column) -> bool:
+        """Return whether a column may belong to either side, since it isn't qualified."""
+        return not self.only_left and column.parts[0].name.lower() not in self.sides
+
     def _adapt(self, side: int, column: exp.Expr, text: str) -> str:
         if side in self.row_windows and column.name.lower() == "window_time":
             text = FLINK_ROWTIME.replace(END, f"{SIDE_COLUMNS[side]}.{END}")
@@ -342,9 +346,8 @@ def _lower_select_list(
     scope, sides = Scope(cursor), renderer.sides
     unqualified = []
     for node in walk(*select.scalars, *filters):
-        name = node.parts[0].name if isinstance(node, exp.Column) else None
-        if name is not None and name.lower() not in sides and not renderer.only_left:
-            unqualified.append(name)
+        if isinstance(node, exp.Column) and renderer.is_unclear(node):
+            unqualified.append(node.parts[0].name)
             if renderer.version is not None:
                 hint = f"write {' or '.join(f'{side}.{node.name}' for side in sides)}"
                 scope.fail(scope.locate(node), f"the side of {node.name} isn't said", hint)
@@ -402,7 +405,7 @@ def _split_conditions(
     equal_columns, others, nulls = _find_equal_columns(pair, both_sides, sides)
     if not equal_columns:
         unclear = [part for part in others if isinstance(part, exp.EQ | exp.NullSafeEQ)]
-        if unclear or isinstance(pair.bound, ByArrival):
+        if unclear or join.source.as_of is not None:
             span = Scope(cursor).locate(unclear[0]) if unclear else join.span
             cursor.fail(span, "a join compares equal columns, one of each side", _ON)
         both_sides = add_constant_key(cursor, select, both_sides)
