@@ -84,14 +84,14 @@ class Mutant:
 _LOG, _CONTENTS = "hosts.local.log:Log", "hosts.local.log_contents:LogContents"
 _CHECKPOINT, _LOOP = "hosts.local.checkpoint:LogCheckpoint", "hosts.local.loop:Loop"
 _SINKS_FIRST = """\
-    unstorable = self._delivery.write(batches)
+    unstorable = self._delivery.write(batches, self.phases)
     progress = self.totals.add_shards(batch.number, emitted.progress, unstorable)
-    self.checkpoint.commit(progress.to_dict(), self._shards)
 """
 _COMMIT_FIRST = """\
     progress = self.totals.add_shards(batch.number, emitted.progress, 0)
     self.checkpoint.commit(progress.to_dict(), self._shards)
-    self._delivery.write(batches)
+    self._delivery.write(batches, self.phases)
+    return progress, batches
 """
 
 MUTANTS = [
@@ -117,8 +117,8 @@ MUTANTS = [
            "self.checkpoint.planned or self._plan()", "self._plan()", "local", "counting"),
     Mutant("a batch is committed before the sinks have it", f"{_LOOP}._step",
            _SINKS_FIRST, _COMMIT_FIRST, "local", "counting"),
-    Mutant("the watermark isn't read from the state", "hosts.local.run:_read_watermark",
-           "manifest.watermark", "None", "local", "counting"),
+    Mutant("the watermark isn't read from the state", "hosts.local.shards:OperatorShards.prepare",
+           "self.steps[0].task_watermark or", "", "local", "counting"),
     Mutant("numbers of blobs are drawn from eight", "state.blobs:draw_number",
            "secrets.randbits(62)", "secrets.randbits(3)", "local", "counting"),
     Mutant("tasks' rows are taken in the order in which they come", "spark.host.task:read_parts",
