@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from muntin.hosts.local.sql_functions import FUNCTIONS
+from muntin.hosts.local.sql_functions import FUNCTIONS, PARTS
 from muntin.model.aggregates.entry import ENTRIES
 from muntin.sql.foreign_functions import REPLACEMENTS
 
@@ -114,11 +114,15 @@ def listing() -> str:
         calls += [f"`{one.lower()}(…) WITHIN GROUP (ORDER BY …)`" for one in sql.within]
         if calls:
             parts.append(f"| {', '.join(calls)} | `{name}` |\n")
-    functions = ", ".join(f"`{name}`" for name in sorted(FUNCTIONS))
+    of_times = {name for name in FUNCTIONS if name in PARTS or "time" in name or "unix" in name}
+    times, others = (
+        ", ".join(f"`{name}`" for name in sorted(names))
+        for names in (of_times, FUNCTIONS.keys() - of_times)
+    )
     parts.append(
         "\n## Functions of a row\n\nSpark takes every function of Spark SQL. This process takes "
         "the functions that mean the same in Polars and Spark:\n\n"
-        f"{functions}.\n\n"
+        f"| of | functions |\n| --- | --- |\n| times | {times} |\n| other values | {others} |\n\n"
         "It also takes comparisons, arithmetic, `AND`, `OR`, `NOT`, `IN`, `BETWEEN`, `LIKE`, `IS`, "
         "`CASE`, casts without loss, and times `+ INTERVAL` of less than a day.\n\n"
         "## The same name with another meaning\n\n"

@@ -128,7 +128,7 @@ def extract_part(field: str, value: Value) -> Value:
         Unportable: When the part isn't computed here, or the value isn't a moment.
     """
     name = _FIELDS.get(field.lower(), field.lower())
-    if name not in _PARTS or name == "second":
+    if name not in PARTS or name == "second":
         raise Unportable(f"EXTRACT({field})")
     return FUNCTIONS[name][2]([value])
 
@@ -174,8 +174,7 @@ def _trim(values: Sequence[Value]) -> Value:
     return make_text_value(_of_text(values[0], "trim").str.strip_chars(" "))
 
 
-# Parts of moments, and whether dates have them.
-_PARTS: Mapping[str, tuple[Callable[[pl.Expr], pl.Expr], bool]] = {
+PARTS: Mapping[str, tuple[Callable[[pl.Expr], pl.Expr], bool]] = {
     "year": (lambda one: one.dt.year(), True),
     "quarter": (lambda one: one.dt.quarter(), True),
     "month": (lambda one: one.dt.month(), True),
@@ -189,11 +188,12 @@ _PARTS: Mapping[str, tuple[Callable[[pl.Expr], pl.Expr], bool]] = {
     "minute": (lambda one: one.dt.minute(), False),
     "second": (lambda one: one.dt.second(), False),
 }
+"""Parts of moments, and whether dates have them."""
 # Names of these parts in EXTRACT.
 _FIELDS = {"week": "weekofyear", "doy": "dayofyear", "dow": "dayofweek"}
 
 FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
-    **{name: (1, 1, _part(name, *entry)) for name, entry in _PARTS.items()},
+    **{name: (1, 1, _part(name, *entry)) for name, entry in PARTS.items()},
     "abs": (1, 1, _abs),
     "array_join": (2, 2, _array_join),
     "coalesce": (1, 99, coalesce),
