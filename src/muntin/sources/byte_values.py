@@ -81,24 +81,35 @@ class ByteValues(Sequence[bytes | None]):
         """
         if not len(self) or self.sizes.min() <= 0:
             return None
-        ends = self.starts + self.sizes
-        gaps = self.starts[1:] - ends[:-1]
-        smallest, largest = int(gaps.min(initial=_WIDEST)), int(gaps.max(initial=1))
-        if smallest < 1 or largest > _WIDEST:
-            return None
-        lines = self.data[self.starts[0] : ends[-1]].copy()
-        # A line feed replaces the byte before each value but the first one.
-        feeds = self.starts[1:] - self.starts[0] - 1
-        for distance in range(1, largest):
-            wide = feeds if distance < smallest else feeds[gaps > distance]
-            lines[wide - distance] = _BLANK
-        lines[feeds] = _FEED
-        return lines if np.count_nonzero(lines == _FEED) == len(feeds) else None
+        lines = self.data[self.starts[0] : self.starts[-1] + self.sizes[-1]].copy()
+        for first in range(1, len(self), _VALUES_AT_ONCE):
+            end = min(first + _VALUES_AT_ONCE, len(self))
+            starts, before = self.starts[first:end], slice(first - 1, end - 1)
+            gaps = starts - self.starts[before] - self.sizes[before]
+            if not _overwrite_gaps(lines, starts - self.starts[0], gaps):
+                return None
+        return lines if np.count_nonzero(lines == _FEED) == len(self) - 1 else None
 
 
 _BLANK, _FEED = 32, 10
 # Framing between two values that is overwritten byte by byte.
 _WIDEST = 64
+# The arrays of more values don't fit into a core's cache.
+_VALUES_AT_ONCE = 20_000
+
+
+def _overwrite_gaps(lines: Bytes, starts: Integers, gaps: Integers) -> bool:
+    """Write blanks and a line feed into the gap before each value, unless one is too wide."""
+    smallest, largest = int(gaps.min()), int(gaps.max())
+    if smallest < 1 or largest > _WIDEST:
+        return False
+    # A line feed replaces the byte before each value.
+    feeds = starts - 1
+    for distance in range(1, largest):
+        wide = feeds if distance < smallest else feeds[gaps > distance]
+        lines[wide - distance] = _BLANK
+    lines[feeds] = _FEED
+    return True
 
 
 def join_values(parts: Sequence[ByteValues]) -> ByteValues:

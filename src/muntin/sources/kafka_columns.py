@@ -19,7 +19,7 @@ from muntin.sources.byte_values import ByteValues, binary_column, join_values
 from muntin.sources.flags import Flags
 from muntin.sources.kafka_broker import PATIENCE
 from muntin.sources.kafka_consumer import MOST_MESSAGES, Columns, Range, Watch
-from muntin.sources.kafka_reading import MESSAGES_AT_ONCE, read
+from muntin.sources.kafka_reading import read
 from muntin.sources.payloads import Payloads, describe_faults
 from muntin.sources.source import (
     MALFORMED_COLUMN,
@@ -90,11 +90,6 @@ class KafkaReader:
 
     def frame(self, parts: Sequence[Columns]) -> pl.DataFrame:
         """Return messages as columns, partition by partition."""
-        frames = [self._decode(some) for some in _group(parts)]
-        # Only some of them may have garbled keys.
-        return frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal")
-
-    def _decode(self, parts: Sequence[Columns]) -> pl.DataFrame:
         lists = {name: _join_field(parts, name) for name in self.fields}
         values = lists.get("value", [])
         columns: dict[str, pl.Series] = {}
@@ -127,16 +122,6 @@ class KafkaReader:
             )
         frame = pl.DataFrame([column.alias(name) for name, column in columns.items()])
         return mark_garbled(frame, garbled)
-
-
-def _group(parts: Sequence[Columns]) -> list[list[Columns]]:
-    """Group messages that are decoded at once, in their order; many are alone."""
-    groups: list[list[Columns]] = [[]]
-    for part in parts:
-        if groups[-1] and sum(p.count for p in groups[-1]) + part.count > MESSAGES_AT_ONCE:
-            groups.append([])
-        groups[-1].append(part)
-    return groups
 
 
 def refuse_malformed(names: Collection[str]) -> None:

@@ -18,19 +18,12 @@ from muntin.sources.kafka_consumer import (
     consume,
     group_ranges,
 )
-from muntin.sources.record_batches import (
-    DamagedBatchError,
-    RecordBatch,
-    Records,
-    read_records,
-)
+from muntin.sources.record_batches import DamagedBatchError, Records, read_records
 
 # confluent_kafka's numbers for the producer's timestamp and the broker's.
 _CREATE_TIME, _APPEND_TIME = 1, 2
 # The size limit of what several ranges hold together, in bytes; beyond it each is read alone.
 MOST_HELD = 512 << 20
-# The arrays of more messages don't fit into a core's cache.
-MESSAGES_AT_ONCE = 40_000
 
 
 def read(
@@ -72,17 +65,15 @@ def _fetch(
                     left += yield from _fetch(fetcher, [one], fields)
                 return left
             if is_single and _is_full(progress[0]):
-                yield _take(progress[0], first_offset, fields)
+                yield [_take(progress[0], first_offset, fields)]
                 first_offset = progress[0].start
     except FetchError:
         return [ranges[0]._replace(start=first_offset)] if is_single else ranges
     except DamagedBatchError as error:
         where = ", ".join(f"{one.topic}[{one.partition}]" for one in ranges)
         raise SourceError(f"a message of {where} can't be read: {error}") from error
-    rest: list[Columns] = []
-    for state, one in zip(progress, ranges, strict=True):
-        rest += _take(state, one.start, fields)
-    if rest:
+    taken = [_take(one, start.start, fields) for one, start in zip(progress, ranges, strict=True)]
+    if rest := [columns for columns in taken if columns.count]:
         yield rest
     return []
 
@@ -97,31 +88,15 @@ def _size(progress: FetchProgress) -> int:
     return sum(len(batch.body) for batch in progress.batches)
 
 
-def _take(progress: FetchProgress, first_offset: int, fields: Collection[str]) -> list[Columns]:
-    """Take the messages that were fetched, from an offset on, in parts of a bounded size."""
+def _take(progress: FetchProgress, first_offset: int, fields: Collection[str]) -> Columns:
+    """Take the messages that were fetched, from an offset on."""
     batches, progress.batches = progress.batches, []
-    taken = []
-    for some in _split(batches):
-        records = read_records(some)
-        is_in_range = (records.offsets >= first_offset) & (records.offsets < progress.end)
-        if not is_in_range.all():
-            records = records.select(np.flatnonzero(is_in_range))
-        if len(records):
-            lists = {name: _field_of(records, name) for name in fields}
-            taken.append(Columns(progress.topic, progress.partition, lists, len(records)))
-    return taken
-
-
-def _split(batches: Sequence[RecordBatch]) -> Iterator[Sequence[RecordBatch]]:
-    """Split batches into groups of about `MESSAGES_AT_ONCE` messages."""
-    ends = np.cumsum([batch.count for batch in batches])
-    first = 0
-    while first < len(batches):
-        read_before = ends[first - 1] if first else 0
-        end = int(np.searchsorted(ends, read_before + MESSAGES_AT_ONCE, "right"))
-        end = max(end, first + 1)
-        yield batches[first:end]
-        first = end
+    records = read_records(batches)
+    is_in_range = (records.offsets >= first_offset) & (records.offsets < progress.end)
+    if not is_in_range.all():
+        records = records.select(np.flatnonzero(is_in_range))
+    lists = {name: _field_of(records, name) for name in fields}
+    return Columns(progress.topic, progress.partition, lists, len(records))
 
 
 def _field_of(records: Records, name: str) -> object:

@@ -11,7 +11,7 @@ import logging
 import struct
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,8 @@ _BEFORE_LENGTH, _BEFORE_CHECKED, _MAGIC = 12, 21, 2
 _CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _ABORT = struct.Struct(">hh")
 _NO_TIME = -1
+# The arrays of more records don't fit into a core's cache.
+_RECORDS_AT_ONCE = 20_000
 _FRAMING = "a batch's records aren't framed as they have to be"
 
 
@@ -107,6 +109,15 @@ class Records:
             self.header_counts[rows], self.header_starts[rows],
         )  # fmt: skip
 
+    def move(self, data: Bytes, distance: int) -> Records:
+        """Return the records as those of a larger buffer, in which theirs begins at a distance."""
+        keys, values = (
+            ByteValues(data, some.starts + distance, some.sizes)
+            for some in (self.keys, self.values)
+        )
+        header_starts = self.header_starts + distance
+        return replace(self, keys=keys, values=values, header_starts=header_starts)
+
     def headers(self) -> list[list[tuple[str, bytes | None]]]:
         """Read the headers of each record, one record after the other."""
         data = self.values.data.tobytes()
@@ -169,6 +180,42 @@ def read_records(batches: Sequence[RecordBatch]) -> Records:
     """Read the records of batches, or raise ``DamagedBatchError``."""
     room = bytes(ROOM)
     data = np.frombuffer(bytearray().join([room, *(b.body for b in batches), room]), np.uint8)
+    parts, begin = [], 0
+    for group in _group_batches(batches):
+        end = begin + sum(len(batch.body) for batch in group)
+        parts.append(_read_group(group, data[begin : end + 2 * ROOM]).move(data, begin))
+        begin = end
+    return parts[0] if len(parts) == 1 else _join_records(parts)
+
+
+def _group_batches(batches: Sequence[RecordBatch]) -> Iterator[Sequence[RecordBatch]]:
+    """Yield groups of batches, at least one, whose numbers fit into a core's cache."""
+    first = count = 0
+    for index, batch in enumerate(batches):
+        if count and count + batch.count > _RECORDS_AT_ONCE:
+            yield batches[first:index]
+            first, count = index, 0
+        count += batch.count
+    yield batches[first:]
+
+
+def _join_records(parts: Sequence[Records]) -> Records:
+    """Join records of the same buffer."""
+    columns = [
+        (p.offsets, p.timestamps, p.append_time, p.header_counts, p.header_starts, p.keys.starts,
+         p.keys.sizes, p.values.starts, p.values.sizes)
+        for p in parts
+    ]  # fmt: skip
+    offsets, timestamps, append_time, header_counts, header_starts, *values = map(
+        np.concatenate, zip(*columns, strict=True)
+    )
+    data = parts[0].values.data
+    keys, payloads = ByteValues(data, *values[:2]), ByteValues(data, *values[2:])
+    return Records(offsets, timestamps, append_time, keys, payloads, header_counts, header_starts)
+
+
+def _read_group(batches: Sequence[RecordBatch], data: Bytes) -> Records:
+    """Read the records of batches whose bytes stand in a buffer, with `ROOM` around them."""
     sizes = np.array([len(b.body) for b in batches], np.int64)
     counts = np.array([b.count for b in batches], np.int64)
     ends = np.cumsum(sizes) + ROOM
