@@ -118,7 +118,7 @@ def _until_end(feed: Feed, name: str, query: Any) -> None:
     """Tell the page when a query is degraded, and when it ends, and with which error."""
     try:
         while not query.await_end(_LOOKS):
-            feed.mark_degraded(name, query.progress.degraded or "")
+            feed.mark_degraded(name, query.progress.degradation or "")
     except Exception as error:  # Any error that ended the query is shown.
         feed.mark_ended(name, summarize_error(error))
     else:

@@ -142,8 +142,8 @@ def make_table(queries: Sequence[Any], begun: float, total: int | None = None) -
             _format_moment(progress.watermark_micros),
             f"{_count_seen(query) / seconds:,.0f}",
         )
-        if progress.degraded:
-            table.caption = cell(f"{name}: {progress.degraded}")
+        if progress.degradation:
+            table.caption = cell(f"{name}: {progress.degradation}")
     return table
 
 
@@ -182,7 +182,7 @@ class _Lines:
         rejected = _format_rejected(progress)
         text = f"{text}, rejected {rejected}" if rejected else text
         # The figures in the sentence would change all the time.
-        return f"{text}, degraded" if progress.degraded else text
+        return f"{text}, degraded" if progress.degradation else text
 
 
 def _find_name(query: Any) -> str:
@@ -219,7 +219,7 @@ def _collect_figures(query: Any) -> dict[str, Any]:
         "fired": dict(progress.fired),
         "pending": progress.pending,
         "unstorable": progress.unstorable,
-        "degraded": progress.degraded,
+        "degraded": progress.degradation,
         "waiting_for": progress.waiting_for,
         "lag": progress.lag,
         "seconds": progress.seconds,

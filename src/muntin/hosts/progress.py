@@ -91,8 +91,8 @@ class Progress:
         hidden = ("batch", "watermark_micros", "examples", *_OF_BATCH)
         rest = (f.name for f in fields(self) if f.name not in hidden)
         shown |= {name: getattr(self, name) for name in rest if getattr(self, name)}
-        if self.degraded:
-            shown["degraded"] = repr(self.degraded)
+        if self.degradation:
+            shown["degraded"] = repr(self.degradation)
         return f"Progress({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
     def _repr_html_(self) -> str:
@@ -107,8 +107,8 @@ class Progress:
         """
         yield "batch", str(self.batch) if self.batch >= 0 else "none"
         yield "watermark", str(self.watermark or "none")
-        if self.degraded:
-            yield "degraded", self.degraded
+        if self.degradation:
+            yield "degraded", self.degradation
         if self.held_by is not None:
             yield "watermark held by", f"{self.held_by}, since batch {self.held_since}"
         for name, time in self.clocks.items():
@@ -141,14 +141,13 @@ class Progress:
         """
         return None if self.watermark_micros is None else as_datetime(self.watermark_micros)
 
-    def _explain_degradation(self) -> str | None:
+    @property
+    def degradation(self) -> str | None:
         """Why the query doesn't do what it should now; ``None`` if it does.
 
         Either the watermark is ahead of the clock, or a server is waited for.
         """
         return "; ".join(describe_degradation(self).values()) or None
-
-    degraded = property(_explain_degradation)
 
     @property
     def waiting_for(self) -> dict[str, int]:

@@ -93,15 +93,15 @@ def test_a_server_that_is_away_degrades_a_query(
 ) -> None:
     monkeypatch.setattr(type(query), "is_active", True)
     degraded = ("muntin_degraded", "server_away")
-    assert query.progress.degraded is None
+    assert query.progress.degradation is None
     assert collect(query)[degraded] == 0
     waiting = Patience("Kafka at h:9092", 60)
     waiting.note_failure("refused")
     assert query.progress.waiting_for == {"Kafka at h:9092": 1}
-    assert query.progress.degraded == "waiting for Kafka at h:9092 (1 retries)"
+    assert query.progress.degradation == "waiting for Kafka at h:9092 (1 retries)"
     assert "degraded='waiting for Kafka" in repr(query.progress)
     metrics = collect(query)
     assert metrics[degraded] == metrics["muntin_waiting_retries", "Kafka at h:9092"] == 1
     waiting.note_answer()
-    assert query.progress.degraded is None
+    assert query.progress.degradation is None
     assert ("muntin_waiting_retries", "Kafka at h:9092") not in collect(query)
