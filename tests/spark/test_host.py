@@ -47,8 +47,15 @@ def summing() -> Callable[..., Operator]:
 
         def open(self, state: ShardState) -> Any:
             class Step:
+                task_watermark = None
+
                 def run(
-                    self, parts: Sequence[Part], wall: int | None, *, final: bool
+                    self,
+                    parts: Sequence[Part],
+                    wall: int | None,
+                    *,
+                    final: bool,
+                    ends_run: bool = False,
                 ) -> StepOutput:
                     assert (wall, final) == (None, True)
                     assert all(part.shard == state.shard for part in parts)
