@@ -131,8 +131,8 @@ def send(servers: str, topic: str, day: Day, began: float) -> None:
         producer.poll(0)
     end = np.datetime_as_string(np.datetime64(START + 48 * HOUR, "ms"), timezone="UTC")
     for partition in range(PARTITIONS):
-        text = f'{{"at":"{end}","k":-1,"v":0}}'
-        producer.produce(topic, text.encode(), None, partition, on_delivery=keep)
+        last = f'{{"at":"{end}","k":-1,"v":0}}'
+        producer.produce(topic, last.encode(), None, partition, on_delivery=keep)
     producer.flush(600)
     if failed or len(producer):
         raise RuntimeError(f"{len(failed)} messages weren't sent: {failed[:1]}")
