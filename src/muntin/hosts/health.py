@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from muntin.model.axis import SECOND
+from muntin.model.axis import MAX_POSITION, SECOND
 from muntin.model.counts import select_rejections
 from muntin.model.patience import list_waits
 
@@ -62,7 +62,8 @@ def micros_ahead(progress: Progress, now: int) -> int:
         progress.watermark_micros,
         *(one.watermark_micros for one in progress.upstreams.values()),
     ]
-    ahead = max((mark - now for mark in every if mark is not None), default=0)
+    # The end of the input isn't a time.
+    ahead = max((at - now for at in every if at is not None and at < MAX_POSITION), default=0)
     return ahead if ahead > SKEW else 0
 
 

@@ -231,7 +231,7 @@ class _Checker:
         if table.columns is None or inserted is None:
             return
         try:
-            check_declared_columns(table, inserted)
+            check_declared_columns(table, dict.fromkeys(inserted))
         except OptionError as error:
             self.problems.append(_build_error(table, error))
 
@@ -356,22 +356,28 @@ def list_inserted_columns(query: QueryRelation) -> list[str] | None:
     return [*(key.name for key in query.keys), *_BOUNDS, *query.spec.aggregates]
 
 
-def check_declared_columns(table: DeclaredTable, inserted: Iterable[str]) -> None:
+def check_declared_columns(table: DeclaredTable, inserted: Mapping[str, Shape | None]) -> None:
     """Refuse a sink whose declared columns differ from those that a query inserts.
 
     Columns are matched by name. The bounds of a window, the emission and the revision are always
     written, and needn't be declared.
+
+    Args:
+        table: The sink's table.
+        inserted: The types of the query's columns by name, as far as they are known.
     """
-    declared = list(parse_ddl_columns(table.columns or ""))
-    names = list(inserted)
-    always_written = {*_BOUNDS, *_EMISSION_COLUMNS}
-    missing = (
-        {name.lower() for name in declared} - {name.lower() for name in names} - always_written
-    )
-    undeclared = (
-        {name.lower() for name in names} - {name.lower() for name in declared} - always_written
-    )
-    if missing or undeclared:
-        hint = f"the query inserts ({', '.join(names)}); rename its columns with AS"
+    if table.columns is None:
+        return
+    declared = parse_ddl_columns(table.columns)
+    types = {name.lower(): shape for name, shape in inserted.items()}
+    names = {name.lower() for name in declared}
+    if (names ^ types.keys()) - {*_BOUNDS, *_EMISSION_COLUMNS}:
+        hint = f"the query inserts ({', '.join(inserted)}); rename its columns with AS"
         problem = "differs from the columns that the query inserts"
         raise OptionError("columns", f"({', '.join(declared)})", problem, hint)
+    for name, kind in declared.items():
+        expected, emitted = parse_shape(kind), types.get(name.lower())
+        if expected is not None and emitted is not None and expected.family != emitted.family:
+            hint = f"write CAST(… AS {kind.upper()}) AS {name}, or declare {emitted.text.upper()}"
+            problem = f"isn't what the query inserts, which is {emitted.text.upper()}"
+            raise OptionError(name, kind.upper(), problem, hint)

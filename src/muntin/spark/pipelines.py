@@ -6,11 +6,10 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from muntin.hosts.pipelines import PipelineError, PipelineHost
-from muntin.model.errors import OptionError, SqlError
-from muntin.model.pipeline import DeclaredTable, Flow, Pipeline
+from muntin.model.errors import SqlError
+from muntin.model.pipeline import Flow, Pipeline
 from muntin.pipelines.checks import check_declared_columns
 from muntin.sinks.declared import Surroundings
 from muntin.sinks.sink import Sink
@@ -22,7 +21,7 @@ from muntin.spark.statements import (
     find_refused_expression,
     get_first_line,
 )
-from muntin.sql.expression_types import parse_ddl_columns, parse_shape
+from muntin.sql.expression_types import parse_shape
 
 
 class SparkPipelines(PipelineHost[Any]):
@@ -43,7 +42,9 @@ class SparkPipelines(PipelineHost[Any]):
         try:
             query = bind(flow.query, find)
             if flow.results is not None:
-                check_columns(pipeline.tables[flow.results.lower()], query.results.schema)
+                fields = query.results.schema.fields
+                types = {one.name: parse_shape(one.dataType.simpleString()) for one in fields}
+                check_declared_columns(pipeline.tables[flow.results.lower()], types)
             return query
         except PySparkException as error:
             text = find_refused_expression(flow.query, find)
@@ -61,17 +62,3 @@ class SparkPipelines(PipelineHost[Any]):
         results, rejected = sinks
         with collect_plans():
             query.start(checkpoint=folder, name=flow.name, results=results, rejected=rejected)
-
-
-def check_columns(table: DeclaredTable, schema: StructType) -> None:
-    """Refuse results whose names or types don't match the declared columns of their sink."""
-    if table.columns is None:
-        return
-    check_declared_columns(table, schema.names)
-    inserted = {field.name.lower(): field.dataType.simpleString() for field in schema.fields}
-    for name, kind in parse_ddl_columns(table.columns).items():
-        declared, emitted = parse_shape(kind), parse_shape(inserted[name.lower()])
-        if declared is not None and emitted is not None and declared.family != emitted.family:
-            hint = f"write CAST(… AS {kind.upper()}) AS {name}, or declare {emitted.text.upper()}"
-            problem = f"isn't what the query inserts, which is {emitted.text.upper()}"
-            raise OptionError(name, kind.upper(), problem, hint)

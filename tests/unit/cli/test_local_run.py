@@ -132,6 +132,22 @@ def test_check_and_explain_say_which_host(tmp_path: Path) -> None:
     assert "runs on Spark (table clicks: connector 'orc' needs Spark)" in flat(explained.stdout)
 
 
+def test_declared_types_of_a_sink_are_those_of_the_query(tmp_path: Path) -> None:
+    file, sets = tmp_path / "views.sql", write_inputs(tmp_path)
+    declared = "shown STRING, n {}, slowest DOUBLE, window_start TIMESTAMP"
+    for kind in ("BIGINT", "INT"):
+        columns = f"views ({declared.format(kind)}) WITH"
+        file.write_text(SQL.replace("views WITH", columns))
+        checked = invoke("check", str(file), *sets)
+        assert checked.exit_code == 0, checked.output
+    file.write_text(SQL.replace("views WITH", f"views ({declared.format('STRING')}) WITH"))
+    for command in ("check", "run"):
+        said = invoke(command, str(file), *sets)
+        assert said.exit_code == 1
+        wanted = "n='STRING' isn't what the query inserts, which is BIGINT; write CAST(… AS STRING)"
+        assert wanted in flat(said.stderr), said.stderr
+
+
 def test_an_expression_of_sparks_is_named_at_its_place(tmp_path: Path) -> None:
     file = tmp_path / "views.sql"
     file.write_text(SQL.replace("upper(page)", "soundex(page)"))

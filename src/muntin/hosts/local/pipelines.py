@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+import polars as pl
+
+from muntin.engine.dtypes import find_shape
 from muntin.hosts.local.definition import LocalDefinition
 from muntin.hosts.local.delivery import make_destinations
 from muntin.hosts.local.plan import InputRows
@@ -13,6 +17,7 @@ from muntin.hosts.pipelines import PipelineHost, has_unset_values
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.pipeline import DeclaredTable, Flow, Pipeline, find_tables
 from muntin.model.placeholders import fill_available
+from muntin.model.shapes import Shape
 from muntin.pipelines.checks import check_declared_columns
 from muntin.sinks.declared import Surroundings
 from muntin.sinks.sink import Sink
@@ -58,9 +63,9 @@ class LocalPipelines(PipelineHost[LocalDefinition]):
 
         query = bind_query(flow.query, find)
         if flow.results is not None:
-            target = pipeline.tables[flow.results.lower()]
-            if target.columns is not None:
-                check_declared_columns(target, [*query.plan.output_schema])
+            schema = query.plan.output_schema
+            types = {name: _find_sql_shape(dtype) for name, dtype in schema.items()}
+            check_declared_columns(pipeline.tables[flow.results.lower()], types)
         return query
 
     def check(
@@ -87,3 +92,16 @@ class LocalPipelines(PipelineHost[LocalDefinition]):
         }
         flows = [flow for flow in pipeline.flows if not uncertain & find_tables(flow.query)]
         return self.find_mistakes(pipeline, settings, {flow.name for flow in flows})
+
+
+# The types of SQL that stand for those of Polars, by family.
+_SQL_TYPES = {
+    "boolean": "BOOLEAN", "integer": "BIGINT", "float": "DOUBLE", "string": "STRING",
+    "binary": "BINARY", "date": "DATE", "timestamp": "TIMESTAMP",
+}  # fmt: skip
+
+
+def _find_sql_shape(dtype: pl.DataType) -> Shape:
+    """Return a column's type, in the words of SQL if it has one for it."""
+    shape = find_shape(dtype)
+    return replace(shape, text=_SQL_TYPES.get(shape.family, shape.text))
