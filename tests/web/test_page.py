@@ -159,7 +159,7 @@ def test_a_key_of_several_columns_may_have_commas_in_it(feed: Feed, browser: Bro
         raise OptionError("key", len(keys), "isn't a key", "give another")
 
     columns = ("city", *COLUMNS)
-    feed.add(Subject("visits", "", _TILES, _CHARTS, ("city", "key"), columns), look)
+    feed.add(Subject("visits", _TILES, _CHARTS, ("city", "key"), columns), look)
     typed = ["Bonn, 7", '"Washington, D.C.", 7', '7,"say ""a, b"""', "Bonn,", 'a"b,"c']
     with Server(feed, port=0) as server:
         emit(feed, 0)
@@ -179,7 +179,7 @@ def test_a_key_of_several_columns_may_have_commas_in_it(feed: Feed, browser: Bro
 def test_values_are_shown_as_people_read_them(feed: Feed, browser: Browser) -> None:
     kinds = {"window_start": "time", "window_end": "time", "total": "count"}
     times = {"at": "time", "watermark": "time"}
-    feed.add(Subject("visits", "", _TILES, _CHARTS, ("key",), COLUMNS, kinds, times))
+    feed.add(Subject("visits", _TILES, _CHARTS, ("key",), COLUMNS, kinds, times))
     sample = {"user": 1795354393480, "place": '{"lat": 1.5}', "more": "x" * 500}
     emit(feed, 0, samples=[{**sample, "at": START + 5, "reason": "late", "watermark": START}])
     odd = [1_767_225_600_000_000, 9 * 10**15, -(10**14), "57971-01-01"]
