@@ -142,8 +142,8 @@ def make_table(queries: Sequence[Any], begun: float, total: int | None = None) -
             _format_moment(progress.watermark_micros),
             f"{_count_seen(query) / seconds:,.0f}",
         )
-        if progress.degradation:
-            table.caption = cell(f"{name}: {progress.degradation}")
+        if degradation := progress.degradation:
+            table.caption = cell(f"{name}: {degradation}")
     return table
 
 

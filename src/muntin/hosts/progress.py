@@ -91,8 +91,8 @@ class Progress:
         hidden = ("batch", "watermark_micros", "examples", *_OF_BATCH)
         rest = (f.name for f in fields(self) if f.name not in hidden)
         shown |= {name: getattr(self, name) for name in rest if getattr(self, name)}
-        if self.degradation:
-            shown["degraded"] = repr(self.degradation)
+        if degradation := self.degradation:
+            shown["degraded"] = repr(degradation)
         return f"Progress({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
     def _repr_html_(self) -> str:
@@ -107,8 +107,8 @@ class Progress:
         """
         yield "batch", str(self.batch) if self.batch >= 0 else "none"
         yield "watermark", str(self.watermark or "none")
-        if self.degradation:
-            yield "degraded", self.degradation
+        if degradation := self.degradation:
+            yield "degraded", degradation
         if self.held_by is not None:
             yield "watermark held by", f"{self.held_by}, since batch {self.held_since}"
         for name, time in self.clocks.items():

@@ -28,8 +28,8 @@ _FIXED_SETTINGS = {"delivery.report.only.error": True}
 # How long to wait for brokers to answer a new producer, in seconds.
 _CONNECT_SECONDS = 5
 _PRODUCERS: dict[str, Any] = {}
-# What librdkafka has reported of each producer's connections since its last batch began.
-_PROBLEMS: dict[str, list[str]] = {}
+# The newest problem of each producer's connections since its last batch began.
+_PROBLEMS: dict[str, str] = {}
 _LOCK = threading.Lock()
 
 
@@ -112,12 +112,12 @@ class _SendAttempt:
         """Wait until the brokers have accepted or refused all messages."""
         servers, seconds = (self._client[n] for n in ("bootstrap.servers", "message.timeout.ms"))
         waiting = Patience(f"Kafka at {servers}", float(seconds) / 1000)
-        problems = _PROBLEMS.setdefault(_name_producer(self._client), [])
-        problems.clear()
+        name = _name_producer(self._client)
+        _PROBLEMS.pop(name, None)
         try:
             while producer.flush(1.0):
-                if problems:
-                    waiting.note_failure(problems[-1])
+                if name in _PROBLEMS:
+                    waiting.note_failure(_PROBLEMS[name])
             if self._error is None:
                 waiting.note_answer()
         finally:
@@ -171,11 +171,9 @@ def _get_producer(client: Mapping[str, Any], topic: str) -> Any:
     with _LOCK:
         if name in _PRODUCERS:
             return _PRODUCERS[name]
-        problems = _PROBLEMS.setdefault(name, [])
         settings = {**resolve_all(client), **_FIXED_SETTINGS}
-        producer = _PRODUCERS[name] = Producer(
-            {**settings, "error_cb": lambda error: problems.append(error.str())}
-        )
+        settings["error_cb"] = partial(_note_problem, name)
+        producer = _PRODUCERS[name] = Producer(settings)
     # A producer without a broker delays its first message by up to a second. If brokers don't
     # answer now, sending reports it.
     with suppress(KafkaException):
@@ -186,6 +184,10 @@ def _get_producer(client: Mapping[str, Any], topic: str) -> Any:
 def _discard_producer(client: Mapping[str, Any]) -> None:
     with _LOCK:
         _PRODUCERS.pop(_name_producer(client), None)
+
+
+def _note_problem(name: str, error: Any) -> None:
+    _PROBLEMS[name] = error.str()
 
 
 def _name_producer(client: Mapping[str, Any]) -> str:

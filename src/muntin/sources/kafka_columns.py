@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -73,7 +73,9 @@ class KafkaReader:
         # malformed.
         return frozenset(fields | ({"value"} if self.payload is not None else set()))
 
-    def read(self, ranges: Sequence[Range], watch: Watch) -> Iterator[pl.DataFrame]:
+    def read(
+        self, ranges: Sequence[Range], watch: Watch
+    ) -> Generator[pl.DataFrame, None, None] | ReadAhead[pl.DataFrame]:
         """Read ranges in frames of a bounded size, without flags.
 
         The next messages are fetched and decoded while a frame is in use.
@@ -81,10 +83,12 @@ class KafkaReader:
         messages = read(self.client, self.lossy, ranges, self.fields, watch)
         if sum(one.size for one in ranges) <= MOST_MESSAGES:
             # They make a single frame, unless they are large, and a thread would only add latency.
-            return map(self.frame, messages)
+            return self._frames(messages)
         return ReadAhead(self._frames(ReadAhead(messages)))
 
-    def _frames(self, messages: ReadAhead[list[Columns]]) -> Iterator[pl.DataFrame]:
+    def _frames(
+        self, messages: Generator[list[Columns], None, None] | ReadAhead[list[Columns]]
+    ) -> Generator[pl.DataFrame, None, None]:
         with closing(messages):
             yield from map(self.frame, messages)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def read(
     ranges: Sequence[Range],
     fields: Collection[str],
     watch: Watch | None = None,
-) -> Iterator[list[Columns]]:
+) -> Generator[list[Columns], None, None]:
     """Yield the messages of ranges, by partition, in the order of ranges and offsets.
 
     There is at most one range per partition, and each list is enough for a frame. ``fields`` are

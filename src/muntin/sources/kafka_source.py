@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +15,7 @@ from muntin.engine.columns import PARTITION
 from muntin.engine.utf8 import GARBLED
 from muntin.model.errors import SourceError
 from muntin.sources.kafka_broker import Broker, Described, Offsets, Topics
-from muntin.sources.kafka_columns import KafkaReader
+from muntin.sources.kafka_columns import KafkaReader, ReadAhead
 from muntin.sources.kafka_ranges import (
     ends_of,
     lag_of,
@@ -81,13 +81,8 @@ class BatchReading:
 
     before: Offsets
     ends: Offsets
-    frames: Iterator[pl.DataFrame]
+    frames: Generator[pl.DataFrame, None, None] | ReadAhead[pl.DataFrame]
     watch: TopicWatch
-
-    def close(self) -> None:
-        """Stop reading."""
-        if close := getattr(self.frames, "close", None):
-            close()
 
 
 class KafkaSourceReader:
@@ -152,10 +147,10 @@ class KafkaSourceReader:
         before: Offsets = dict(end["from"]) if start is None else ends_of(start)
         begun, self._next = self._next, None
         if begun is not None and (begun.before, begun.ends) != (before, ends_of(end)):
-            begun.close()
+            begun.frames.close()
             begun = None
         batch = begun or self._begin(before, ends_of(end), end)
-        with closing(batch):
+        with closing(batch.frames):
             for frame in batch.frames:
                 marks = [GARBLED] if GARBLED in frame.columns else []
                 yield frame.select(*self._source.schema.names(), PARTITION, *marks)
@@ -190,7 +185,7 @@ class KafkaSourceReader:
     def close(self) -> None:
         """Stop reading ahead; connections are kept for the next query on the cluster."""
         if self._next is not None:
-            self._next.close()
+            self._next.frames.close()
 
     def _refresh_description(self, start: SourceOffsets | None) -> Described:
         if time.monotonic() > self._description_time + _DESCRIBING:

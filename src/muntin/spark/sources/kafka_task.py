@@ -63,7 +63,7 @@ class RangeReader:
         ranges, watch, now = _ranges_of(rows), self._watch(rows), max(row["now"] for row in rows)
         folder = open_prefetch_folder()
         if rows[0]["run"] is None or folder is None:
-            frames = self.columns.read(ranges, watch)
+            frames: Iterator[pl.DataFrame] = self.columns.read(ranges, watch)
         else:
             frames = folder.take(_identify(rows), lambda: self.columns.read(ranges, watch))
         for frame in frames:
