@@ -164,10 +164,14 @@ class Fetcher:
         return self._leaders[partition]
 
     def _find_leaders(self, topic: str) -> None:
+        from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
         settings = {"log_level": "2", **self.settings.of_admin}
-        metadata = AdminClient(dict[str, Any](settings)).list_topics(topic, timeout=_PATIENCE)
+        try:
+            metadata = AdminClient(dict[str, Any](settings)).list_topics(topic, timeout=_PATIENCE)
+        except KafkaException as error:
+            raise FetchError(f"the leaders of {topic!r} can't be asked for: {error}") from error
         self._addresses |= {b.id: (str(b.host), b.port) for b in metadata.brokers.values()}
         for number, partition in metadata.topics[topic].partitions.items():
             if partition.error is None and partition.leader in self._addresses:

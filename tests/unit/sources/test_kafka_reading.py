@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import socket
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,8 @@ from tests.services.kafka import Kafka
 
 from muntin.model.errors import SourceError
 from muntin.sources import fetch, kafka_reading
-from muntin.sources.fetch import Fetcher, lend_fetcher
+from muntin.sources.fetch import Fetcher, FetchProgress, lend_fetcher
+from muntin.sources.kafka_connection import FetchError
 from muntin.sources.kafka_consumer import Columns, Range, consume
 from muntin.sources.kafka_reading import read
 
@@ -143,6 +145,17 @@ def test_a_broker_that_was_away_is_asked_again(broker: Kafka, client: dict[str, 
             connection.close()
     assert messages(list(read(client, False, ranges, FIELDS))) == before
     assert messages(list(read(client, False, ranges, FIELDS))) == before
+
+
+def test_a_broker_that_is_away_when_leaders_are_asked_for_is_left_to_librdkafka(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fetch, "_PATIENCE", 0.5)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        fetcher = Fetcher({"bootstrap.servers": f"127.0.0.1:{closed.getsockname()[1]}"})
+        with pytest.raises(FetchError, match="the leaders of 'clicks' can't be asked for"):
+            fetcher.fetch([FetchProgress("clicks", 0, 0, 10)])
 
 
 def test_readers_at_the_same_time_have_connections_of_their_own() -> None:
