@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from muntin.model.axis import (
     MAX_POSITION,
@@ -26,7 +26,6 @@ from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.kinds import Paned, Uniform
 from muntin.model.sessions import Sessions
-from muntin.model.sliding import Sliding
 from muntin.model.windows import along
 
 SideName = Literal["left", "right"]
@@ -300,9 +299,9 @@ def find_bound(
     if not kinds:
         hint = 'give within="10 minutes", or windows to a side'
         raise OptionError("within", None, "leaves nothing to bound a pair", hint)
-    if any(isinstance(kind, Sessions) for kind in kinds):
+    if not all(kind.is_numbered for kind in kinds):
         return _share_sessions(kinds)
-    if any(isinstance(kind, Sliding) for kind in kinds):
+    if any(kind.moves for kind in kinds):
         return _share_sliding(kinds)
     different = dict.fromkeys(kinds)
     return Together(tuple(different))  # type: ignore[arg-type]
@@ -311,7 +310,7 @@ def find_bound(
 def _share_sessions(kinds: Sequence[Uniform]) -> Joint:
     """Return the bound of two sides with the same sessions."""
     for kind in kinds:
-        if isinstance(kind, Sessions) and kind.is_cut:
+        if not kind.is_numbered and kind.is_cut:
             option = "longest" if kind.longest is not None else next(iter(kind.conditions))
             hint = f"leave {option}= out: a pair would have to be taken back when a cut moves"
             raise OptionError(option, str(kind), "isn't for joins", hint)
@@ -320,13 +319,13 @@ def _share_sessions(kinds: Sequence[Uniform]) -> Joint:
         raise OptionError("session", kinds, "has gaps of its messages, and joins one", hint)
     first = kinds[0]
     is_shared = len(kinds) == 2 and first == kinds[1]
-    if not is_shared or not isinstance(first, Sessions) or first.axis == "rows":
+    if not is_shared or first.is_numbered or first.axis == "rows":
         hint = "give both sides .session(…) with the same gap, on the time axis"
         raise OptionError("session", kinds, "doesn't go with the other side", hint)
     return Joint(first)
 
 
-def _share_sliding(kinds: Sequence[Uniform]) -> Within:
+def _share_sliding(kinds: Sequence[Any]) -> Within:
     """Return the bound of partners that share a sliding window."""
     if any(kind.rolls for kind in kinds):
         hint = 'give within=("5 minutes", 0) for partners up to so much before'
@@ -334,9 +333,7 @@ def _share_sliding(kinds: Sequence[Uniform]) -> Within:
     if len({*kinds}) > 1:
         hint = "give both sides the same sliding windows, or write within="
         raise OptionError("sliding", kinds, "doesn't fit the other side", hint)
-    kind = kinds[0]
-    assert isinstance(kind, Sliding)
-    return Within(kind.span, kind.span, kind.axis)
+    return Within(kinds[0].span, kinds[0].span, kinds[0].axis)
 
 
 def _check_newest(
