@@ -35,7 +35,6 @@ from muntin.model.pipeline import (
     Windowing,
     quote_name,
 )
-from muntin.model.sessions import Sessions
 from muntin.sinks.declared import Surroundings
 from muntin.spark.host.chain import (
     add_window_time,
@@ -252,7 +251,7 @@ def _query_expressions(
             texts += [one.text for one in arguments if isinstance(one, Expression)]
         own, windows = query.spec.own_gap, query.spec.windows
         texts += [own.text] if isinstance(own, Expression) else []
-        texts += windows.conditions.values() if isinstance(windows, Sessions) else []
+        texts += windows.conditions.values()
         yield from ((before, text) for text in texts if text)
         for lookup in query.lookups:
             yield from _relation_expressions(lookup.table, find)
