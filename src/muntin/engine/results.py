@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import polars as pl
 
@@ -11,6 +12,9 @@ from muntin.engine.dtypes import instant_type
 from muntin.engine.fills import make_constants, value_column
 from muntin.engine.windows.combine import Combiner
 from muntin.model.fill import LINEAR, PREVIOUS
+
+# The empty results of each combiner, since a shard that is opened for every batch needs them.
+_EMPTY_RESULTS: WeakKeyDictionary[Combiner, pl.DataFrame] = WeakKeyDictionary()
 
 
 def build_results(
@@ -80,7 +84,10 @@ def build_values(windows: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
 
 def no_results(combiner: Combiner) -> pl.DataFrame:
     """Return an empty frame of results, with all columns and types."""
-    return _build_unemitted(combiner.no_windows, combiner)
+    empty = _EMPTY_RESULTS.get(combiner)
+    if empty is None:
+        empty = _EMPTY_RESULTS[combiner] = _build_unemitted(combiner.no_windows, combiner)
+    return empty
 
 
 def _build_unemitted(windows: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from muntin.model.axis import Axis, spell
+from muntin.model.axis import Axis, format_length
 from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import JsonDataclass
 
@@ -144,7 +144,7 @@ class WindowKind(JsonDataclass):
 
     def check_frame(self, aggregate: str, frame: int, axis: Axis) -> None:
         """Refuse an aggregate that looks back within its window, unless windows slide."""
-        problem = f"looks back {spell(frame, axis)} within {self} windows"
+        problem = f"looks back {format_length(frame, axis)} within {self} windows"
         hint = "leave over() out, or roll: rolling(...) over the longest time"
         raise OptionError("agg", aggregate, problem, hint)
 
