@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from muntin.engine.operator import RESULTS
 from muntin.hosts.pair_columns import SUFFIX
 from muntin.hosts.statements import Resolver, resolve_name
-from muntin.model.bounds import ByArrival, Newest
+from muntin.model.bounds import ByArrival
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import SIDES
 from muntin.model.pipeline import (
@@ -191,7 +191,7 @@ def _bind_join(joining: Joining, find: Find) -> Joined:
     frames = {"left": select_rows(joining.left, find), "right": select_rows(joining.right, find)}
     require(frames["left"].sparkSession)
     spec, inputs = joining.spec, {}
-    newest = isinstance(spec.bound, Newest)
+    newest = spec.bound.revises
     for index, side in enumerate(SIDES):
         # A table may change: each of its rows replaces the one before.
         table = isinstance(spec.bound, ByArrival) and side == "right"
