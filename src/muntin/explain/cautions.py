@@ -61,7 +61,7 @@ def _check_state(spec: WindowSpec) -> Iterator[str]:
             "so every key is kept indefinitely; offset=(partition, offset) bounds them"
         )
     windows = spec.uniform_windows
-    if windows.is_endless:
+    if not windows.is_numbered and windows.axis == "time" and windows.longest is None:
         gap = format_duration(windows.pace) if spec.own_gap is None else "its messages' gaps"
         yield (
             f"a session that is never silent for {gap} never ends: "

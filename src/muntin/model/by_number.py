@@ -106,16 +106,6 @@ class WindowKind(JsonDataclass):
         return 1
 
     @property
-    def is_endless(self) -> bool:
-        """True if a window may grow for as long as messages come."""
-        return False
-
-    @property
-    def includes_last(self) -> bool:
-        """True if aggregates include the last position of a window."""
-        return True
-
-    @property
     def begins(self) -> str:
         """The origin of the windows, in words."""
         return f"{self.origin} us" if self.axis == "time" else f"row {self.origin}"

@@ -79,11 +79,6 @@ class Sessions(Moving):
         return {option: value for option, value in named if value is not None}
 
     @property
-    def is_endless(self) -> bool:
-        """True for sessions in time without a longest duration."""
-        return self.axis == "time" and self.longest is None
-
-    @property
     def is_cut(self) -> bool:
         """True if a session may end before a gap without messages."""
         return self.longest is not None or bool(self.conditions)

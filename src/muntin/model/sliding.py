@@ -60,6 +60,7 @@ class Sliding(Moving, ByNumber):
 
     @property
     def includes_last(self) -> bool:
+        """True if aggregates include the last position of a window."""
         return self.closed not in ("left", "neither")
 
     @property

@@ -311,7 +311,7 @@ class WindowSpec(QuerySpec, InputSpec):
 
     def _starts_empty(self, aggregate: Aggregate) -> bool:
         """Return whether an aggregate may be added to stored state."""
-        has_values = aggregate.column is not None or self.windows.includes_last
+        has_values = aggregate.column is not None or self.windows.reads_whole(None)
         return aggregate.starts_empty and has_values
 
 
