@@ -62,7 +62,7 @@ def _check_state(spec: WindowSpec) -> Iterator[str]:
         )
     windows = spec.uniform_windows
     if not windows.is_numbered and windows.axis == "time" and windows.longest is None:
-        gap = format_duration(windows.pace) if spec.own_gap is None else "its messages' gaps"
+        gap = format_duration(windows.pace) if windows.own_gap is None else "its messages' gaps"
         yield (
             f"a session that is never silent for {gap} never ends: "
             "a key that a machine feeds may not be a visit; longest= ends it"

@@ -225,9 +225,9 @@ def _describe_full(spec: WindowSpec) -> str:
     if spec.axis == "rows":
         return "when its last row has come"
     behind = _describe_lag(spec)
-    if spec.own_gap is not None:
-        return f"when the watermark ({behind}) has passed all of its messages' own gaps"
     windows = spec.windows
+    if windows.own_gap is not None:
+        return f"when the watermark ({behind}) has passed all of its messages' own gaps"
     if not windows.is_numbered:
         gap, longest = format_duration(windows.gap), windows.longest
         most = "" if longest is None else f", or {format_duration(longest)} past its first"

@@ -125,7 +125,6 @@ class Within(BoundKind):
         return edge - (self.after if side == "left" else self.before)
 
     def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
-        """Return the range of the partners of messages between two positions, ends included."""
         back, ahead = (self.before, self.after) if side == "left" else (self.after, self.before)
         return low - back, high + ahead
 
@@ -183,7 +182,6 @@ class Together(BoundKind):
         return 2 * self.longest + max(waits)
 
     def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
-        """Return the range of the partners of messages between two positions, ends included."""
         starts = [w.start(w.first_window(w.pane_of(low))) for w in self.windows]
         ends = [w.end(w.last_window(w.pane_of(high))) for w in self.windows]
         return max(starts), min(ends) - 1
@@ -254,7 +252,6 @@ class AsOf(BoundKind):
         return self.most or 0
 
     def find_lag(self, waits: Sequence[int]) -> int | None:
-        """Return the wait of the left side, whose messages are joined by their own time."""
         return waits[0]
 
     def __str__(self) -> str:
@@ -312,15 +309,12 @@ class ByArrival(BoundKind):
         return MIN_POSITION
 
     def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
-        """Return the range of the partners of messages between two positions: all of time."""
         return MIN_POSITION, MAX_POSITION
 
     def find_lag(self, waits: Sequence[int]) -> int | None:
-        """Return the wait of the left side, whose messages are joined when they arrive."""
         return waits[0]
 
     def check_policies(self, name: SideName, firing: Firing) -> None:
-        """Refuse the policies of a side that a join by arrival has no use for."""
         text, hint = "isn't for newest joins: nothing waits and nothing is late", "leave it out"
         if not isinstance(firing.early, Each):
             raise OptionError("early", f"{firing.early} on the {name}", text, hint)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
@@ -60,11 +60,6 @@ class WindowSpec(QuerySpec, InputSpec):
     def axis(self) -> Axis:
         """The axis that the windows are measured on."""
         return self.windows.axis
-
-    @property
-    def own_gap(self) -> Any:
-        """The column of each message's own session gap; ``None`` if there is none."""
-        return self.windows.own_gap
 
     @property
     def zone_column(self) -> str | None:

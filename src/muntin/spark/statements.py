@@ -249,7 +249,7 @@ def _query_expressions(
         for aggregate in query.spec.aggregates.values():
             arguments = (aggregate.column, aggregate.by)
             texts += [one.text for one in arguments if isinstance(one, Expression)]
-        own, windows = query.spec.own_gap, query.spec.windows
+        windows, own = query.spec.windows, query.spec.windows.own_gap
         texts += [own.text] if isinstance(own, Expression) else []
         texts += windows.conditions.values()
         yield from ((before, text) for text in texts if text)

@@ -43,11 +43,10 @@ class StoredAggregation(StoredWindows):
         """Open the stored state, once the types of all columns are known."""
         assert builder.columns is not None
         schema = dict(builder.schema)
-        read = [
-            *self.spec.key_columns,
-            *(c for a in self.spec.aggregates.values() for c in a.columns),
-            *([] if self.spec.own_gap is None else [self.spec.own_gap]),
-        ]
+        gap = self.spec.windows.own_gap
+        read = [*self.spec.key_columns]
+        read += [c for aggregate in self.spec.aggregates.values() for c in aggregate.columns]
+        read += [] if gap is None else [gap]
         spec = replace(self.spec, types={name: str(schema[name]) for name in read})
         self._visible = list(builder.columns)
         self._time_type = builder.time_type

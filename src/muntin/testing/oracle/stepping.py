@@ -173,7 +173,7 @@ class Oracle:
         spec = self._spec
         if spec.offset is not None and any(message[column] is None for column in spec.offset):
             return "malformed"
-        by = spec.own_gap
+        by = spec.windows.own_gap
         if by is not None:
             gap = None if message[by] is None else to_micros(message[by])
             if gap is None or not 0 < gap <= LONGEST_GAP:
