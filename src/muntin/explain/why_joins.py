@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from muntin.explain.joins import describe_conditions
 from muntin.model.axis import format_length, format_position
-from muntin.model.bounds import AsOf, ByArrival, Joint, SideName
+from muntin.model.bounds import AsOf, ByArrival, SessionBound, SideName
 from muntin.model.joins import OTHER, SIDES, JoinSpec
 
 
@@ -154,7 +154,7 @@ class _Message:
     def _explain_dropped(self) -> Iterator[str]:
         """Explain messages before the first kept position."""
         kept_from, bound = self.mine.kept_from, self.spec.bound
-        if kept_from is None or self.at >= kept_from or isinstance(bound, Joint):
+        if kept_from is None or self.at >= kept_from or isinstance(bound, SessionBound):
             return
         first = self._format_own(kept_from)
         if bound.revises:
@@ -183,7 +183,7 @@ class _Message:
                 for position in self.other.positions
                 if self._find_version(bound, position) == at
             ]
-        if isinstance(bound, Joint):
+        if isinstance(bound, SessionBound):
             low, high = self._find_session(bound)
         else:
             low, high = bound.partners(self.side, at, at)
@@ -197,7 +197,7 @@ class _Message:
         far = newest is not None and bound.most is not None and at - newest > bound.most
         return None if far else newest
 
-    def _find_session(self, bound: Joint) -> tuple[int, int]:
+    def _find_session(self, bound: SessionBound) -> tuple[int, int]:
         """Return the first and the last position of the session that it would join."""
         positions = sorted(position for side in SIDES for position in self.seen[side].positions)
         low = high = self.at
@@ -210,7 +210,7 @@ class _Message:
     def _find_edge(self) -> int | None:
         """Return the first position that its side accepts, if the message is before it."""
         bound = self.spec.bound
-        if isinstance(bound, Joint):
+        if isinstance(bound, SessionBound):
             watermarks_and_graces = [
                 (self.seen[name].watermark, self.spec.side(name).firing.grace) for name in SIDES
             ]
@@ -232,7 +232,7 @@ class _Message:
     def _describe_missing(self) -> str:
         if not self.other.positions:
             return f"no {OTHER[self.side]} message of this key is kept"
-        within = "session" if isinstance(self.spec.bound, Joint) else "reach"
+        within = "session" if isinstance(self.spec.bound, SessionBound) else "reach"
         if isinstance(self.spec.bound, AsOf):
             within = "past" if self.side == "left" else "time"
         if self.spec.bound.revises:
@@ -257,7 +257,7 @@ class _Message:
             yield f"{gone}, and whether it had partners among them isn't known"
 
     def _describe_retention(self) -> str:
-        if isinstance(self.spec.bound, Joint):
+        if isinstance(self.spec.bound, SessionBound):
             until = "until its session ends on both sides"
         elif self.spec.bound.revises:
             return (

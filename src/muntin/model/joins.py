@@ -3,7 +3,7 @@
 A pair is emitted once, however many windows hold it. One of these bounds it:
 
 - the distance between the two messages (``Within``);
-- a window or a session that holds both (``Together``, ``Joint``);
+- a window or a session that holds both (``Together``, ``SessionBound``);
 - the version of the left message: the newest right one at its time (``AsOf``);
 - the newest right row when the left message arrives (``ByArrival``);
 - the key alone, where each change of a side emits the pair again (``Newest``).

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from muntin.sinks.batch import Batch
 from muntin.spark.host.internals.checkpoints import read_query_id
-from muntin.spark.host.internals.versions import arrow_schema
+from muntin.spark.host.internals.versions import make_arrow_schema
 from muntin.spark.host.processor import unpack_rows
 from muntin.spark.host.zones import ZONE_SETTING
 from muntin.spark.sinks.writers import write_by_spark
@@ -62,7 +62,7 @@ class EmittedRows:
         if self.shape is None:
             return self._fetch()
         frame = self.frame
-        return frame.toArrow().cast(arrow_schema(frame.schema))
+        return frame.toArrow().cast(make_arrow_schema(frame.schema))
 
     def take_last(self, most: int) -> pa.Table:
         """Fetch at most `most` rows of each shard, the last ones; executors drop the others."""
@@ -81,7 +81,7 @@ class EmittedRows:
                 rows = rows.mapInArrow(partial(_shorten, most=most), "blob binary")
             blobs = tuple(row[0] for row in rows.collect())
         parts = [_last(pa.ipc.open_stream(blob).read_all(), most) for blob in blobs]
-        return pa.concat_tables([arrow_schema(self.schema).empty_table(), *parts])
+        return pa.concat_tables([make_arrow_schema(self.schema).empty_table(), *parts])
 
 
 def _last(rows: pa.Table, most: int | None) -> pa.Table:

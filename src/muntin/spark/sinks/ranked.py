@@ -19,7 +19,17 @@ from muntin.hosts.ranking import (
 )
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.aggregates.ranked import DENSE_RANK
-from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Choice, Ranking, quote_name
+from muntin.model.pipeline import (
+    FIRST,
+    LAST,
+    NUMBER,
+    ROW,
+    ROW_INDEX,
+    ROWS,
+    Choice,
+    Ranking,
+    quote_name,
+)
 from muntin.model.ranking import list_identity_columns
 from muntin.spark.host.chain import filter_results
 
@@ -39,7 +49,7 @@ def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
 
 def one_by_one(frame: DataFrame) -> DataFrame:
     """Return a row for each row of an emission; an emission without rows gets a null row."""
-    return frame.selectExpr("*", f"posexplode_outer({ROWS}) AS ({PLACE}, {ROW})")
+    return frame.selectExpr("*", f"posexplode_outer({ROWS}) AS ({ROW_INDEX}, {ROW})")
 
 
 @dataclass(frozen=True)
@@ -88,7 +98,7 @@ class RankedShape:
         whole = {key: quote_name(key) for key in self.per} | shown | rest
         whole[self.ranking.number] = _number(self.ranking)
         if self.ranking.has_ties:
-            whole[NUMBER] = f"{PLACE} + 1"
+            whole[NUMBER] = f"{ROW_INDEX} + 1"
         names = list(whole)
         if WINDOW_TIME not in whole:
             whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.001' SECOND"
@@ -112,7 +122,7 @@ class RankedShape:
 def _number(ranking: Ranking) -> str:
     """Return the SQL of a row's number, from the rows of its window."""
     if not ranking.has_ties:
-        return f"{PLACE} + 1"
+        return f"{ROW_INDEX} + 1"
     fields = [f"{{row}}.{SORT_KEY}{index}" for index in range(len(ranking.by))]
     order = f"struct({', '.join(fields)})"
     orders = f"transform({ROWS}, row -> {order.format(row='row')})"
