@@ -24,8 +24,7 @@ PageOption = Annotated[
     str | None,
     typer.Option(
         metavar="[ADDRESS:]PORT",
-        help="Show the queries on a live page. Any address but the loopback requires "
-        "--token-file.",
+        help="Show the queries on a live page. Any address but the loopback requires --token-file.",
     ),
 ]
 _TILES = (
