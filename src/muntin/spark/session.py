@@ -27,7 +27,7 @@ from muntin.spark.host.internals.jvm import (
     start_jvm,
     use_python,
 )
-from muntin.spark.host.internals.python_start import use_compiled_modules, start_daemon
+from muntin.spark.host.internals.python_start import start_daemon, use_compiled_modules
 from muntin.spark.security_settings import refuse_mistyped
 from muntin.spark.stderr_filter import quiet_jvm
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from muntin.spark.host.internals.python_start import use_compiled_modules, prefer_installed
+from muntin.spark.host.internals.python_start import prefer_installed, use_compiled_modules
 
 VERSION = Path(pyspark.__file__).with_name("version.py").read_text()
 
