@@ -92,7 +92,10 @@ def test_topics_are_read_in_columns_where_they_can_be(
         ({}, ""),
         ({"reader": "spark"}, "reader='spark'"),
         ({"columns": "id long, took interval day to second"}, "columns='took' has a type"),
-        ({"options": {"groupIdPrefix": "mine"}}, "options='groupIdPrefix' is for Spark's conn"),
+        (
+            {"options": {"groupIdPrefix": "mine"}},
+            "options='groupIdPrefix' is an option of Spark's conn",
+        ),
         ({"options": {"default.api.timeout.ms": "9"}}, "is an option of Java's client"),
         ({"format": "avro", "schema": '"long"'}, "the Avro schema isn't the schema of a record"),
     ],
