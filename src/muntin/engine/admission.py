@@ -152,10 +152,10 @@ def find_examples(rejected: pl.DataFrame, names: Iterable[str]) -> dict[str, str
     shown = [name for name in wanted if name in rejected.columns]
     firsts = rejected.select(*shown, columns.REASON).unique(columns.REASON, keep="first")
     rows = firsts.sort(columns.REASON).iter_rows(named=True)
-    return {row.pop(columns.REASON): format_values(row) for row in rows}
+    return {row.pop(columns.REASON): format_message(row) for row in rows}
 
 
-def format_values(row: dict[str, Any]) -> str:
+def format_message(row: dict[str, Any]) -> str:
     """Return the values of a message in one line, each shortened."""
     values = ((name, value) for name, value in row.items() if value is not None)
     return ", ".join(f"{name}={_format_value(value)}" for name, value in values)
