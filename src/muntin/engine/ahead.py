@@ -16,7 +16,7 @@ from muntin.model.axis import SECOND
 # Largest difference that is normal between the clocks of two machines, microseconds.
 SKEW = 5 * SECOND
 # The name of the message among a step's examples, and in the header of a part.
-AHEAD_OF_CLOCK = "ahead"
+AHEAD_EXAMPLE = "ahead"
 
 
 class AheadMessage:
@@ -50,12 +50,12 @@ class AheadMessage:
     def add_to(self, part: Part) -> None:
         """Have a part say which message it was, if there was one."""
         if self._row:
-            part.header[AHEAD_OF_CLOCK] = self._latest, format_message(self._row)
+            part.header[AHEAD_EXAMPLE] = self._latest, format_message(self._row)
 
     @staticmethod
     def find_examples(parts: Iterable[Part]) -> dict[str, str]:
         """Return the message farthest ahead among those of several tasks, as an example."""
         ahead = [
-            tuple(part.header[AHEAD_OF_CLOCK]) for part in parts if AHEAD_OF_CLOCK in part.header
+            tuple(part.header[AHEAD_EXAMPLE]) for part in parts if AHEAD_EXAMPLE in part.header
         ]
-        return {AHEAD_OF_CLOCK: max(ahead)[1]} if ahead else {}
+        return {AHEAD_EXAMPLE: max(ahead)[1]} if ahead else {}

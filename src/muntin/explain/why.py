@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from muntin.model.axis import SECOND, format_position, moment, phrase, spell
+from muntin.model.axis import (
+    MIN_POSITION,
+    SECOND,
+    format_duration,
+    format_length,
+    format_position,
+    format_time,
+)
 from muntin.model.counts import format_rejections
 from muntin.model.fill import Fill
-from muntin.model.kinds import Uniform
 from muntin.model.policies import After, Every, Never, OnePolicy, turn
 from muntin.model.seen import SessionSeen, WindowSeen
-from muntin.model.sessions import Sessions
 from muntin.model.spec import PARTLY_LATE, WindowSpec
 from muntin.model.trailing import Trailing
 from muntin.state.reopened import Reopened, find_edges
@@ -54,17 +59,17 @@ def describe_query_state(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
     elif spec.axis == "rows":
         yield f"watermark  row {clocks.watermark} of this key's partition is the next"
     else:
-        seen = moment(clocks.watermark + spec.lateness)
+        seen = format_time(clocks.watermark + spec.lateness)
         latest = "the latest event time" if clocks.held_by is None else f"{clocks.held_by} at"
-        behind = f"{phrase(spec.lateness)} behind {latest} {seen}"
-        yield f"watermark  {moment(clocks.watermark)}, {behind}"
+        behind = f"{format_duration(spec.lateness)} behind {latest} {seen}"
+        yield f"watermark  {format_time(clocks.watermark)}, {behind}"
     if clocks.ahead:
-        seconds = phrase(clocks.ahead // SECOND * SECOND)
+        seconds = format_duration(clocks.ahead // SECOND * SECOND)
         yield f"ahead      {seconds} of this machine's clock: right messages are late"
         yield "           muntin reset-watermark sets it back"
     yield from _describe_clocks(spec, clocks)
     if clocks.wall is not None:
-        yield f"clock      {moment(clocks.wall)}, at the last batch of this key's shard"
+        yield f"clock      {format_time(clocks.wall)}, at the last batch of this key's shard"
     rejected = format_rejections(clocks.counts)
     if rejected:
         yield f"rejected   {rejected}, of all keys so far"
@@ -80,11 +85,15 @@ def _describe_clocks(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
     if clocks.held_by is not None:
         more = "it isn't read to its end"
         if spec.clocks:
-            idle = "" if spec.idle is None else f", for {phrase(spec.idle)} of silence at most"
+            idle = (
+                ""
+                if spec.idle is None
+                else f", for {format_duration(spec.idle)} of silence at most"
+            )
             more = f"more messages of it may come{idle}"
         yield f"held by    {clocks.held_by}: {more}"
     for name, time in [*clocks.times.items()][:MAX_LISTED]:
-        yield f"clock      {name} has reached {moment(time)}"
+        yield f"clock      {name} has reached {format_time(time)}"
     if len(clocks.times) > MAX_LISTED:
         yield f"…          {len(clocks.times) - MAX_LISTED:,} more clocks, which are ahead"
 
@@ -93,9 +102,7 @@ def explain_windows(
     spec: WindowSpec, clocks: Clocks, windows: Sequence[WindowSeen], at: int | None
 ) -> Iterator[str]:
     """Explain some windows of a key, and a message at a time, if one is asked about."""
-    kind = spec.uniform_windows
-    assert not isinstance(kind, Sessions)
-    closed, ended = _find_last_closed(kind, clocks, spec.firing.grace)
+    closed, ended = _find_last_closed(spec, clocks)
     open_windows = [window for window in windows if window.number > closed]
     half, many = MAX_LISTED // 2, len(windows) > MAX_LISTED
     for index, window in enumerate([*windows[:half], *windows[-half:]] if many else windows):
@@ -116,20 +123,18 @@ def explain_windows(
         yield "window     none in the state: the key never had a message, or all are expired"
 
 
-def _find_last_closed(kind: Uniform, clocks: Clocks, grace: int) -> tuple[int, int]:
+def _find_last_closed(spec: WindowSpec, clocks: Clocks) -> tuple[int, int]:
     """Return the latest window that is closed, and the latest that has ended."""
-    edges = clocks.find_edges(grace)
-    return (
-        (-(2**62), -(2**62))
-        if edges is None
-        else (kind.last_ended(edges[0]), kind.last_ended(edges[1]))
-    )
+    kind, edges = spec.uniform_windows, clocks.find_edges(spec.firing.grace)
+    if edges is None:
+        return MIN_POSITION, MIN_POSITION
+    return kind.last_ended(edges[0]), kind.last_ended(edges[1])
 
 
 def _explain_current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
     met = _describe_progress_needed(spec, window.end)
     if spec.idle is not None:
-        met += f", or by the wall clock after {phrase(spec.idle)} without messages"
+        met += f", or by the wall clock after {format_duration(spec.idle)} without messages"
     yield f"not full yet: the watermark hasn't reached its end. It will when {met}"
     if not window.messages:
         fill = spec.firing.fill
@@ -151,7 +156,7 @@ def _describe_progress_needed(spec: WindowSpec, position: int) -> str:
     """Describe the message that lets the watermark reach a position."""
     if spec.axis == "rows":
         return f"row {position - 1} of the partition has arrived"
-    at = moment(position + spec.lateness)
+    at = format_time(position + spec.lateness)
     return f"a message of any key has the event time {at} or later"
 
 
@@ -176,11 +181,10 @@ def explain_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
     ``arrived`` is the number of messages of the key so far.
     """
     kind = spec.uniform_windows
-    assert not isinstance(kind, Sessions)
+    assert kind.is_numbered
     yield f"windows    {spec.windows}, in the order in which messages arrive"
     yield f"messages   {arrived:,} of this key so far, numbered from 0"
-    numbers = range(kind.first_window(kind.pane_of(at)), kind.last_window(kind.pane_of(at)) + 1)
-    for number in numbers:
+    for number in kind.windows_at(at):
         start, end = kind.start(number), kind.end(number)
         yield f"window     row {start} to row {end}"
         if end <= arrived:
@@ -208,23 +212,23 @@ def _describe_waiting(policy: OnePolicy, clocks: Clocks, unemitted: int) -> str:
         left.append(f"{unemitted:,} of {policy.rows:,} new messages have arrived")
     if isinstance(policy, After):
         left.append(
-            f"{unemitted:,} new messages wait until {phrase(policy.wait)} of wall clock "
+            f"{unemitted:,} new messages wait until {format_duration(policy.wait)} of wall clock "
             f"have passed since the {policy.since} of them"
         )
     elif policy.period is not None:
         due = ((clocks.wall or 0) // policy.period + 1) * policy.period
-        often = f"every {phrase(policy.period)}"
+        often = f"every {format_duration(policy.period)}"
         if isinstance(policy, Every) and policy.least > 1:
             often += f", with at least {policy.least:,} of them"
         left.append(
-            f"{unemitted:,} new messages wait for the clock to pass {moment(due)} ({often}); "
+            f"{unemitted:,} new messages wait for the clock to pass {format_time(due)} ({often}); "
             "no batch has run since"
         )
     return ", or ".join(left) or f"{unemitted:,} new messages emit with the next batch"
 
 
 def _describe_filling(fill: Fill) -> str:
-    lately = f"filled if the key had a message in the {phrase(fill.up_to)} before"
+    lately = f"filled if the key had a message in the {format_duration(fill.up_to)} before"
     when = "; it emits when the next window with messages has closed" if fill.waits else ""
     return f"{lately}{when}"
 
@@ -251,7 +255,11 @@ def _explain_past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Itera
 
 
 def _explain_closed(spec: WindowSpec, window: WindowSeen) -> Iterator[str]:
-    grace = f" and its grace of {spell(spec.firing.grace, spec.axis)}" if spec.firing.grace else ""
+    grace = (
+        f" and its grace of {format_length(spec.firing.grace, spec.axis)}"
+        if spec.firing.grace
+        else ""
+    )
     yield f"closed: the watermark has passed its end{grace}; its final result has been emitted"
     fill = spec.firing.fill
     if fill is not None and not window.messages:
@@ -259,7 +267,7 @@ def _explain_closed(spec: WindowSpec, window: WindowSeen) -> Iterator[str]:
     if window.messages:
         yield f"{window.messages:,} messages of it are still in the state"
     else:
-        retention = spell(spec.firing.retention, spec.axis)
+        retention = format_length(spec.firing.retention, spec.axis)
         yield f"its state is gone (kept {retention} after its end), or it never held this key"
 
 
@@ -280,7 +288,7 @@ def _explain_message(
     assert clocks.watermark is not None
     last = windows[-1]
     closed = last.end + spec.firing.grace
-    past = spell(max(0, clocks.watermark - closed), spec.axis)
+    past = format_length(max(0, clocks.watermark - closed), spec.axis)
     hint = "a larger lateness or grace would take it"
     position, closing = (format_position(p, spec.axis) for p in (at, closed))
     return (
@@ -295,28 +303,30 @@ def explain_look_backs(
     """Explain the newest window of each look-back of a key, and a message at a time."""
     kind = spec.windows
     assert isinstance(kind, Trailing)
+    message_time = format_time(at)
     for window in windows:
-        yield f"window     {moment(window.start)} to {moment(window.end)}"
+        yield f"window     {format_time(window.start)} to {format_time(window.end)}"
         held = f"holds {window.messages:,} messages now"
         if not window.messages:
             held = "holds no message of this key, and has no row"
-        yield f"           {phrase(window.end - window.start)}: {held}"
+        yield f"           {format_duration(window.end - window.start)}: {held}"
     first = kind.end(kind.first_window(kind.pane_of(at)))
     if windows:
         upcoming = windows[-1].end + kind.every
         needed = _describe_progress_needed(spec, upcoming)
-        yield f"next       {moment(upcoming)}, as soon as {needed}"
+        yield f"next       {format_time(upcoming)}, as soon as {needed}"
         if first < upcoming and at < upcoming - kind.length:
-            oldest = moment(upcoming - kind.length)
-            yield f"a message at {moment(at)} is rejected as late: the next row begins at {oldest}"
+            oldest = format_time(upcoming - kind.length)
+            reason = f"the next row begins at {oldest}"
+            yield f"a message at {message_time} is rejected as late: {reason}"
             return
         first = max(first, upcoming)
     lasting = (
-        f"for {phrase(size)} until {moment(end)}"
+        f"for {format_duration(size)} until {format_time(end)}"
         for size in reversed(kind.sizes)
         if (end := kind.pane_start(kind.pane_of(at)) + size) >= first
     )
-    yield f"a message at {moment(at)} counts from {moment(first)} on: {', '.join(lasting)}"
+    yield f"a message at {message_time} counts from {format_time(first)} on: {', '.join(lasting)}"
 
 
 def explain_sessions(
@@ -324,8 +334,7 @@ def explain_sessions(
 ) -> Iterator[str]:
     """Explain the sessions around a time and a message at that time, or all sessions."""
     kind = spec.uniform_windows
-    assert isinstance(kind, Sessions)
-    last_closed, _ = _find_last_closed(kind, clocks, spec.firing.grace)
+    last_closed, _ = _find_last_closed(spec, clocks)
     reach = kind.reach - 1
     near = [s for s in sessions if at is None or s.first - reach <= at <= s.last + reach]
     if not near:
@@ -338,7 +347,7 @@ def explain_sessions(
     if at is None:
         return
     if any(session.last > last_closed for session in near) or at > last_closed:
-        unless = ", or is rejected as outside if no session has it" * (kind.start is not None)
+        unless = ", or is rejected as outside if no session has it" * ("start" in kind.conditions)
         yield f"a message at {format_position(at, spec.axis)} would be taken now{unless}"
     else:
         closed = format_position(at + kind.reach + spec.firing.grace, spec.axis)
@@ -350,8 +359,7 @@ def explain_sessions(
 
 def _explain_session(spec: WindowSpec, clocks: Clocks, session: SessionSeen) -> Iterator[str]:
     kind = spec.uniform_windows
-    assert isinstance(kind, Sessions)
-    last_closed, last_ended = _find_last_closed(kind, clocks, spec.firing.grace)
+    last_closed, last_ended = _find_last_closed(spec, clocks)
     emitted = f"has emitted {session.fired} times" if session.fired else "hasn't emitted"
     yield f"holds {session.messages:,} messages, and {emitted}"
     if session.last > last_ended:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from muntin.engine.ahead import AHEAD_OF_CLOCK, SKEW
+from muntin.engine.ahead import AHEAD_EXAMPLE, SKEW
 from muntin.model.axis import MAX_POSITION, SECOND
 from muntin.model.counts import select_rejections
 from muntin.model.patience import list_waits
@@ -71,7 +71,7 @@ def warn_of_time_ahead(progress: Progress, now: int) -> bool:
     ahead = micros_ahead(progress, now)
     if ahead:
         examples = (
-            one.examples.get(AHEAD_OF_CLOCK) for one in (progress, *progress.upstreams.values())
+            one.examples.get(AHEAD_EXAMPLE) for one in (progress, *progress.upstreams.values())
         )
         message = next(filter(None, examples), "")
         _LOG.warning(

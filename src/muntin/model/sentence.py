@@ -12,20 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import Axis, Duration, Length, Origin, measure
+from muntin.model.axis import Axis, Duration, Length, Origin, parse_length
 from muntin.model.errors import OptionError
 from muntin.model.fill import FillWord, fill_of
 from muntin.model.grouping_sets import Sets, number_sets, read_sets
 from muntin.model.inputs import InputOptions
 from muntin.model.joins import Side, set_default_policies
-from muntin.model.kinds import (
-    MOST_OVERLAPPING,
-    Kind,
-    complete_keys,
-    cumulating_in,
-    of_size,
-    require_one_axis,
-)
+from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size, require_one_axis
 from muntin.model.option_names import suggest_method_options
 from muntin.model.option_types import check_boolean, check_count, check_name
 from muntin.model.other_words import check_aggregates, describe_incomplete, missing_word
@@ -401,7 +394,7 @@ class Sentence:
                 ``early``.
             then: The policy of a window's late emissions after its first one; see ``early``.
         """
-        measure("grace", grace, zero=True)
+        parse_length("grace", grace, zero=True)
         chosen = self._firing.late
         words = (rows, every, at_least, when, then, after, since)
         if each or any(word is not None for word in words):
@@ -423,7 +416,7 @@ class Sentence:
         Raises:
             OptionError: When ``rows`` is less than 1.
         """
-        measure("keep", retention, zero=True)
+        parse_length("keep", retention, zero=True)
         check_count("rows", rows, of="row")
         firing = replace(self._firing, rows=rows)
         return self._set_once("keep", retention, _firing=firing, _kept=retention)
@@ -494,4 +487,5 @@ class Sentence:
 
     def _all_keys(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the keys with those that the windows add."""
-        return complete_keys(keys, self._windows, self._input_options.offset)
+        windows, offset = self._windows, self._input_options.offset
+        return keys if windows is None else windows.complete_keys(keys, offset)

@@ -9,7 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from muntin.model.axis import DAY, HOUR, Axis, Duration, Length, measure, micros, spell
+from muntin.model.axis import (
+    DAY,
+    HOUR,
+    Axis,
+    Duration,
+    Length,
+    format_length,
+    parse_duration,
+    parse_length,
+)
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 
@@ -45,6 +54,7 @@ class Sessions(Moving):
     """
 
     KIND: ClassVar[str] = "session"
+    is_numbered: ClassVar[Literal[False]] = False
     retracts: ClassVar[bool] = True
     row: ClassVar[str] = "a row per session and change"
 
@@ -56,6 +66,11 @@ class Sessions(Moving):
     start: Any = None
     end: Any = None
     same: Any = None
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The column of gaps, and the conditions."""
+        return self.conditions if self.by is None else {"by": self.by}
 
     @property
     def conditions(self) -> dict[str, Any]:
@@ -117,7 +132,11 @@ class Sessions(Moving):
         return position - self.reach
 
     def first_from(self, position: int) -> int:
-        """Return the position itself: sessions are numbered by their last position."""
+        """Return the position itself: a session's last position takes the place of a number."""
+        return position
+
+    def last_window(self, position: int) -> int:
+        """Return the position itself, since each position may be the last one of a session."""
         return position
 
     def first_whole_start(self, position: int) -> int:
@@ -134,9 +153,9 @@ class Sessions(Moving):
             # The gap is an expression, of which only the internal column name is stored.
             own = isinstance(self.by, str) and not self.by.startswith("__muntin")
             return f"session by {self.by if own else 'the gap of each message'}{edge}"
-        most = "" if self.longest is None else f", at most {spell(self.longest, self.axis)}"
+        most = "" if self.longest is None else f", at most {format_length(self.longest, self.axis)}"
         words = "".join(f", {option} {value}" for option, value in self.conditions.items())
-        return f"session {spell(self.gap, self.axis)}{most}{words}{edge}"
+        return f"session {format_length(self.gap, self.axis)}{most}{words}{edge}"
 
 
 def make_sessions(
@@ -168,12 +187,12 @@ def make_sessions(
             hint = f'give one gap for all messages: session("30 minutes", {option}=…)'
             raise OptionError(option, str(value), "needs a gap that ends sessions", hint)
         return Sessions(0, closed, "time", by)
-    length, axis = measure("gap", gap)
+    length, axis = parse_length("gap", gap)
     for option, value in limits.items() if axis == "rows" else ():
         hint = "leave it out, or measure the gap in time"
         raise OptionError(option, str(value), "needs a gap in time, not in rows", hint)
-    most = None if longest is None else micros("longest", longest, zero=False)
+    most = None if longest is None else parse_duration("longest", longest, zero=False)
     if most is not None and most < length:
-        hint = f"give at least the gap, {spell(length, axis)}"
+        hint = f"give at least the gap, {format_length(length, axis)}"
         raise OptionError("longest", longest, "is shorter than the gap", hint)
     return Sessions(length, closed, axis, None, most, start, end, same)

@@ -16,11 +16,11 @@ from sqlglot import exp
 from muntin.model import aggregates as model
 from muntin.model import sliding
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import phrase, rows
+from muntin.model.axis import format_duration, rows
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import NUMBER, ROW, ROWS, Column, Expression, quote_name
 from muntin.model.rolling import collect_own_messages
-from muntin.model.sliding import ClosedSides, Sliding
+from muntin.model.sliding import ClosedSides
 from muntin.sql.aggregates import find_aggregate_name, lower_aggregate
 from muntin.sql.catalog import ResolvedRelation
 from muntin.sql.cursor import IntervalNode, interval_of
@@ -152,11 +152,11 @@ def lower_over_aggregates(
         else:
             closed = "both" if longest.includes_row else "left"
             time = _check_range(scope, window, order)
-            windows = sliding.rolling(phrase(longest.size), closed)
+            windows = sliding.rolling(format_duration(longest.size), closed)
     except OptionError as error:
         raise SqlError(scope.text, longest.length.span, error.problem, error.hint) from error
     binding = WindowBinding(windows, None, time, None, (), {"size": longest.length.span})
-    return binding, OverSelectList(scope, select, window, binding)
+    return binding, OverSelectList(scope, select, window, binding, windows)
 
 
 def _check_rows(
@@ -208,13 +208,17 @@ class OverSelectList(SelectList):
     """The select list of a query of aggregates per row."""
 
     def __init__(
-        self, scope: Scope, select: Select, window: exp.Window, binding: WindowBinding
+        self,
+        scope: Scope,
+        select: Select,
+        window: exp.Window,
+        binding: WindowBinding,
+        windows: sliding.Sliding,
     ) -> None:
         super().__init__(scope, select)
         # Frames of rows have no event-time column.
         self.time = binding.time
-        assert isinstance(binding.windows, Sliding)
-        self.windows = binding.windows
+        self.windows = windows
         self.includes_row = lower_frame(scope, window).includes_row
         self.spans = dict(binding.spans)
         # Without DISTINCT, each message with the same key and time is a row.
@@ -267,7 +271,9 @@ class OverSelectList(SelectList):
         if frame.size == self.windows.length:
             return aggregate
         try:
-            return aggregate.over(rows(frame.size) if self.time is None else phrase(frame.size))
+            return aggregate.over(
+                rows(frame.size) if self.time is None else format_duration(frame.size)
+            )
         except OptionError as error:
             span = frame.length.span
             raise SqlError(self.scope.text, span, error.problem, error.hint) from error

@@ -9,12 +9,11 @@ from typing import Any, NoReturn
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from muntin.model.axis import HOUR, MICROSECOND, MINUTE, SECOND, Rows, instant, phrase
+from muntin.model.axis import HOUR, MICROSECOND, MINUTE, SECOND, Rows, format_duration, parse_time
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.kinds import Kind, cumulating_in, of_size
 from muntin.model.pipeline import Expression
 from muntin.model.sessions import CONDITION_OPTIONS, make_sessions
-from muntin.model.zones import ZonedWindows
 from muntin.sql.cursor import Cursor, Span, find_span
 from muntin.sql.foreign_functions import PROCTIME_ERROR
 from muntin.sql.intervals import (
@@ -236,10 +235,10 @@ def bind_window_call(
     if windows.axis == "rows" and time is not None:
         hint = "write DESCRIPTOR(partition, offset), or leave it out to count by arrival"
         arguments.refuse("TIMECOL", "isn't needed by windows measured in rows", hint)
-    if isinstance(windows, ZonedWindows):
-        first, _, rest = windows.column.partition(".")
+    if windows.zone_column is not None:
+        first, _, rest = windows.zone_column.partition(".")
         if rest and first.lower() in qualifiers:
-            windows = replace(windows, column=rest)
+            windows = windows.map_columns(lambda *_: rest)
     table_value: Any = None if table is None else table.value
     return WindowBinding(
         windows, table_value, time, offset, table.partition if table else (), spans
@@ -348,7 +347,7 @@ class _BoundArguments:
             self._fail(argument.span, f"{label.lower()} is zero", "write more than zero")
         if interval.axis == "months":
             return f"{interval.value} months"
-        return Rows(interval.value) if interval.axis == "rows" else phrase(interval.value)
+        return Rows(interval.value) if interval.axis == "rows" else format_duration(interval.value)
 
     def read_condition(self, option: str) -> str | None:
         """Return the text of a condition of sessions; ``None`` if the call doesn't have it."""
@@ -364,7 +363,7 @@ class _BoundArguments:
             self.refuse("OFFSET", "and ORIGIN exclude each other", "write one of them")
         if origin is not None:
             try:
-                return instant("origin", str(origin.value)), 0
+                return parse_time("origin", str(origin.value)), 0
             except OptionError as error:
                 self._fail(origin.span, error.problem, "write ORIGIN => '2026-01-01T00:00:00'")
         if offset is not None:

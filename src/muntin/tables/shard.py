@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from muntin.engine.clocks import InputClocks
 from muntin.model.axis import MIN_POSITION
 from muntin.model.errors import StateCorruptedError
-from muntin.model.sessions import Sessions
 from muntin.state.blobs import Blobs
 from muntin.tables.cells import GONE, MISSING, sort_keys
 from muntin.tables.clocks import (
@@ -21,8 +20,8 @@ from muntin.tables.clocks import (
 from muntin.tables.current import EventCursor, find_cursor
 from muntin.tables.entries import Entries, SetEntries
 from muntin.tables.lending import Lender
-from muntin.tables.moments import parse_time
 from muntin.tables.spec import TableSpec
+from muntin.tables.time_values import parse_point_in_time
 from muntin.tables.typed import ValueCodec, make_codec
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class TableShard(Lender):
         self.latest: int | None = None
         self.last_writer: EventCursor | None = None
         self.span = spec.span
-        self.paired = spec.sets or isinstance(spec.windows, Sessions)
+        self.paired = spec.sets
 
     def create_entries(self, name: str, span: int) -> Entries:
         """Create the entries of a journal."""
@@ -159,7 +158,7 @@ class TableShard(Lender):
     def _resolve_field_time(self, cursor: EventCursor, clock: FieldClock) -> tuple[int, int] | None:
         field_value = clock.by.get_key(cursor.value)
         try:
-            time = None if field_value is None else parse_time(field_value)
+            time = None if field_value is None else parse_point_in_time(field_value)
         except ValueError as error:
             self.reject(cursor, "malformed", str(error))
             return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, NamedTuple, Self
 
-from muntin.model.axis import phrase
+from muntin.model.axis import format_duration
 from muntin.model.bounds import format_windows
 from muntin.model.errors import OptionError, SpecChangedError, StateCorruptedError
 from muntin.model.facts import Fact, compare_facts
@@ -18,7 +18,7 @@ from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
 from muntin.model.windows import Windows
 from muntin.tables import packed
-from muntin.tables.moments import to_seconds
+from muntin.tables.time_values import to_seconds
 
 # The retention is cut into this many segments, which are stored and dropped as a whole.
 SEGMENT_COUNT = 8
@@ -76,21 +76,22 @@ class TableSpec:
     @property
     def shares_pane_sums(self) -> bool:
         """True if overlapping windows share sums of integers, which are stored by pane."""
-        if self.sets or not isinstance(self.windows, Windows) or self.default is None:
+        if self.sets or self.windows is None or self.default is None:
             return False
-        return self.windows.panes_per_window > 1 and type(self.default()) is int
+        return self.windows.overlap > 1 and type(self.default()) is int
 
     @property
     def span(self) -> int:
         """Number of windows (for sessions: the length of a stretch of ends) stored together."""
-        if self.windows is None:
+        windows = self.windows
+        if windows is None:
             return 1
-        if isinstance(self.windows, Sessions):
-            gap = self.windows.gap
+        if not windows.is_numbered:
+            gap = windows.gap
             return gap if self.expires is None else max(1, (gap + self.expires) // SEGMENT_COUNT)
         if self.expires is None:
             return UNBOUNDED_SPAN
-        live = (self.windows.size + self.expires) // self.windows.slide
+        live = (windows.size + self.expires) // windows.slide
         return max(1, -(-live // SEGMENT_COUNT))
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,7 +176,9 @@ class TableSpec:
     def __str__(self) -> str:
         kind = "no windows" if self.windows is None else str(self.windows)
         retention = (
-            "kept indefinitely" if self.expires is None else f"kept for {phrase(self.expires)}"
+            "kept indefinitely"
+            if self.expires is None
+            else f"kept for {format_duration(self.expires)}"
         )
         return f"{self.name}: {kind}" + ("" if self.windows is None else f", {retention}")
 
@@ -187,7 +190,7 @@ def list_facts(stored: Mapping[str, Any]) -> dict[str, Fact]:
         "windows": Fact(windows, "whole table" if windows is None else format_windows(windows)),
         "values": Fact(stored["sets"], "sets" if stored["sets"] else "values"),
     }
-    if isinstance(windows, Windows):
+    if windows is not None and windows.is_numbered:
         listed["kept by"] = Fact(stored["summed"], "pane" if stored["summed"] else "window")
     return listed
 

@@ -208,12 +208,12 @@ def open_shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
 def _open_inner(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
     """Open the shard for messages that come once, each with its position."""
     windows = combiner.spec.windows
-    if isinstance(windows, ZonedWindows) and combiner.zone is None:
+    if windows.zone_column is not None and combiner.zone is None:
         return ZonedShard(combiner, blobs, cache, _open_inner)
     shard_class = _SHARDS.get(type(windows), EachShard)
     fill = combiner.spec.firing.fill
     if fill is not None:
         shard_class = InterpolatingShard if fill.waits else FillingShard
-    if isinstance(windows, Sessions) and windows.is_cut:
+    if windows.is_cut:
         shard_class = CutSessionShard
     return shard_class(combiner, blobs, cache)
