@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import logging
 import os
 import time
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import polars as pl
 
@@ -23,6 +22,7 @@ from muntin.model.printable import escape_line
 from muntin.sources.ddl import plain_columns
 from muntin.sources.file_formats import FileFormat, format_of
 from muntin.sources.frames import FrameSource
+from muntin.sources.listing import ListedFile, list_files
 from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_COLUMNS, Planned, SourceOffsets
 
 BadFiles = Literal["fail", "skip"]
@@ -40,18 +40,6 @@ _MESSAGE_BYTES = 100
 _PAUSE = 0.1
 # Seconds to wait for files that are being written, where all are read at once.
 _PATIENCE = 10.0
-
-
-class ListedFile(NamedTuple):
-    """A file in a listing.
-
-    Attributes:
-        time: Time of its last modification, in nanoseconds.
-    """
-
-    time: int
-    path: str
-    size: int
 
 
 @dataclass(frozen=True)
@@ -288,23 +276,6 @@ class _Seen:
         batch = [[one.path, one.size] for one in files]
         recent = {name: [*entry] for name, entry in self.recent.items()}
         return {"oldest": [*self.oldest], "recent": recent, "batch": batch}
-
-
-def list_files(pattern: str) -> Iterator[ListedFile]:
-    """Yield the files of a folder or a pattern by absolute paths, without hidden ones."""
-    pattern = os.path.abspath(pattern)
-    paths = glob.iglob(pattern, recursive=True)
-    if os.path.isdir(pattern):
-        paths = glob.iglob(os.path.join(glob.escape(pattern), "**"), recursive=True)
-    for path in paths:
-        if os.path.basename(path).startswith(("_", ".")):
-            continue
-        try:
-            status = os.stat(path)
-        except OSError:  # it was removed meanwhile
-            continue
-        if not os.path.isdir(path):
-            yield ListedFile(status.st_mtime_ns, path, status.st_size)
 
 
 @suggest_options()
