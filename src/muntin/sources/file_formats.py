@@ -269,15 +269,20 @@ def read_text_records(path: Path, size: int, *, quotes: bool) -> Iterator[list[b
 
     With ``quotes``, a quoted field may contain a line feed. Raises ``OSError`` for a shorter file.
     """
-    rest = b""
+    chunks: list[bytes] = []
     with path.open("rb") as file:
         remaining = size
-        while remaining or rest:
+        while remaining or chunks:
             chunk = file.read(min(remaining, _CHUNK))
             if remaining and not chunk:
                 raise OSError(f"it ends {remaining} bytes early")
             remaining -= len(chunk)
-            records, rest = split_records(rest + chunk, quotes=quotes, last=not remaining)
+            chunks.append(chunk)
+            if remaining and b"\n" not in chunk:
+                continue  # Joining the chunks of an endless line each time would be quadratic.
+            data = b"".join(chunks)
+            records, rest = split_records(data, quotes=quotes, last=not remaining)
+            chunks = [rest] if rest else []
             yield [record for record in records if record.strip()]
 
 
