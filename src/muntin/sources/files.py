@@ -78,7 +78,7 @@ class FileSource:
         for name in own:
             if name in columns:
                 hint = "give the column another name"
-                raise OptionError("columns", name, "is a column of unreadable records", hint)
+                raise OptionError("columns", name, "is reserved for unreadable records", hint)
         return pl.Schema({**columns, **own})
 
     def open(self) -> FileReader:
@@ -334,19 +334,19 @@ def files(
     form = format or _FORMS.get(Path(pattern).suffix)
     if form is None:
         hint = f"give one of {', '.join(get_args(FormatName))}: format='csv'"
-        raise OptionError("format", format, f"doesn't follow from {pattern!r}", hint)
+        raise OptionError("format", format, f"can't be inferred from {pattern!r}", hint)
     if form not in get_args(FormatName):
         raise OptionError(
-            "format", form, "isn't read", f"give one of {', '.join(get_args(FormatName))}"
+            "format", form, "isn't a format", f"give one of {', '.join(get_args(FormatName))}"
         )
     check_count("files_per_batch", files_per_batch)
     if header is not None:
         check_boolean("header", header)
     if bad_files not in get_args(BadFiles):
-        raise OptionError("bad_files", bad_files, "isn't known", "give 'fail' or 'skip'")
+        raise OptionError("bad_files", bad_files, "isn't a choice", "give 'fail' or 'skip'")
     text_zone: SessionZone | None = find_session_zone(zone)
     if text_zone is None:
-        raise OptionError("zone", zone, "isn't a time zone", "give one as 'Europe/Berlin'")
+        raise OptionError("zone", zone, "isn't a time zone", "give one such as 'Europe/Berlin'")
     schema = None if columns is None else plain_columns(columns)
     text_format = format_of(form, schema, header, text_zone)
     most_bytes = parse_bytes("bytes_per_batch", bytes_per_batch)

@@ -246,7 +246,7 @@ class Cursor(SparkParser):
             self.fail(None, f"{self.next_text} isn't {what}", f"write {what} here")
         if node.find(exp.Query) is not None:
             hint = "write it first in WHERE, as EXISTS (SELECT ...) or IN (SELECT ...), or join"
-            self.fail(self.span_from(start), "a query within an expression isn't taken", hint)
+            self.fail(self.span_from(start), "a query within an expression isn't supported", hint)
         if isinstance(node, exp.Identifier | exp.DataType | exp.Interval | exp.Tuple | exp.Star):
             hint = "write a column, or a function of it"
             self.fail(self.span_from(start), f"this isn't {what}", hint)

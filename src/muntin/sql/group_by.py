@@ -28,7 +28,7 @@ def parse_group_by(
     if not cursor.accept_kind(TokenType.GROUP_BY):
         return (), None, head
     if cursor.next_word == "ALL":
-        cursor.fail(None, "GROUP BY ALL isn't taken", "name the columns")
+        cursor.fail(None, "GROUP BY ALL isn't supported", "name the columns")
     items = cursor.parse_list(lambda: _parse_sets(cursor) or cursor.parse_scalar("a column"))
     span = cursor.span_from(start)
     parts: list[list[GroupKeys]] = [one if isinstance(one, list) else [(one,)] for one in items]
