@@ -16,7 +16,7 @@ from muntin.model.aggregates import min as least
 from muntin.model.axis import MICROSECOND
 from muntin.model.close_names import find_close_name
 from muntin.model.grouping_sets import GROUPING_ID, number_set
-from muntin.model.pipeline import FIRST, Column, Windowing, quote_name
+from muntin.model.pipeline import FIRST, Column, Joining, Windowing, quote_name
 from muntin.model.policies import Firing
 from muntin.model.ranking import make_windows_by_end
 from muntin.model.sessions import Sessions
@@ -80,7 +80,8 @@ class GroupedSelectList(SelectList):
         self.window = window
         self.from_call = from_call
         self._session_end = ksql.find_session_end(select.window)
-        self._aliases = {i.alias.lower(): i for i in select.items if i.alias and i.scalar}
+        items = (*select.named_keys, *select.items)
+        self._aliases = {item.alias.lower(): item for item in items if item.alias and item.scalar}
         self._struct_names = (
             {"window", "session_window"} if window.name in SPARK_FUNCTIONS else set()
         )
@@ -375,7 +376,8 @@ class RegroupedSelectList(GroupedSelectList):
         """Return the spec of the query, with an aggregate for the start that the windows share."""
         self.aggregates[FIRST] = least(find_bound_column(self._relation, START) or START)
         spec = super().build_spec(binding, firing, **options)
-        return replace(spec, lateness=-MICROSECOND)
+        # A join may still emit pairs whose windows end at the watermark.
+        return spec if isinstance(self._relation, Joining) else replace(spec, lateness=-MICROSECOND)
 
     def build_columns(self) -> tuple[Column, ...]:
         """Return the output columns, with the bounds that the inner windows share."""

@@ -109,17 +109,17 @@ def _parse_select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     where, semi_join = subqueries.parse_where(cursor, source, parse_query)
     if semi_join is not None:
         joins = (*joins, semi_join)
-    group, grouping_sets, group_span = group_by.parse_group_by(cursor, head)
+    group = group_by.parse_group_by(cursor, head)
     having = cursor.parse_scalar("a condition") if cursor.accept_kind(TokenType.HAVING) else None
     named_windows = _parse_named_windows(cursor)
     qualify = cursor.parse_scalar("a condition") if cursor.accept_kind(TokenType.QUALIFY) else None
     order_by = parse_order_by(cursor)
     emit = _parse_end(cursor)
     return Select(
-        items=tuple(items), distinct=bool(distinct), source=source, joins=joins, where=where,
-        group=group, having=having, named_windows=named_windows, emit=emit, span=head,
-        group_span=group_span, views=views, window=window, qualify=qualify,
-        grouping_sets=grouping_sets, order_by=order_by,
+        items=tuple(map(group.name_item, items)), distinct=bool(distinct), source=source,
+        joins=joins, where=where, group=group.keys, having=having, named_windows=named_windows,
+        emit=emit, span=head, group_span=group.span, views=views, window=window, qualify=qualify,
+        grouping_sets=group.sets, order_by=order_by, named_keys=group.names,
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from muntin.hosts.local.sql_values import (
     require_condition,
 )
 from muntin.hosts.local.text_times import parse_times
+from muntin.hosts.local.time_patterns import format_times, parse_formatted_times
 
 Function = Callable[[Sequence[Value]], Value]
 _MICROS = 1_000_000
@@ -148,9 +149,30 @@ def _part(name: str, compute: Callable[[pl.Expr], pl.Expr], of_dates: bool) -> F
 
 def _to_timestamp(values: Sequence[Value]) -> Value:
     """Return the moment of a text; NULL where it isn't one, so that its message is rejected."""
+    text, *patterns = values
     moment = pl.Datetime("us", "UTC")
-    micros = parse_times(_of_text(values[0], "to_timestamp"))
-    return Value(micros.cast(moment), moment, "timestamp")
+    plain = _of_text(text, "to_timestamp")
+    if patterns:
+        parsed = parse_formatted_times(plain, _read_pattern("to_timestamp", patterns[0]))
+        return Value(parsed.cast(moment), moment, "timestamp")
+    return Value(parse_times(plain).cast(moment), moment, "timestamp")
+
+
+def _read_pattern(name: str, value: Value) -> str:
+    if not isinstance(value.literal, str):
+        raise Unportable(f"{name}() with a pattern that isn't a text")
+    return value.literal
+
+
+def _date_format(values: Sequence[Value]) -> Value:
+    time, pattern = values
+    if time.family not in _TIMES:
+        raise Unportable(f"date_format() of {time.family}")
+    moment = time.expression
+    if time.family == "timestamp":
+        moment = moment.dt.convert_time_zone("UTC")
+    moment = moment.cast(pl.Datetime("us"))
+    return make_text_value(format_times(moment, _read_pattern("date_format", pattern)))
 
 
 def _array_join(values: Sequence[Value]) -> Value:
@@ -198,6 +220,7 @@ FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
     "array_join": (2, 2, _array_join),
     "coalesce": (1, 99, coalesce),
     "concat": (1, 99, join_texts),
+    "date_format": (2, 2, _date_format),
     "endswith": (2, 2, _starts("endswith", ends=True)),
     "if": (3, 3, _if),
     "ifnull": (2, 2, coalesce),
@@ -213,9 +236,9 @@ FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
     "timestamp_micros": (1, 1, _timestamp("timestamp_micros", _MICROS)),
     "timestamp_millis": (1, 1, _timestamp("timestamp_millis", 1000)),
     "timestamp_seconds": (1, 1, _timestamp("timestamp_seconds", 1)),
-    "to_timestamp": (1, 1, _to_timestamp),
+    "to_timestamp": (1, 2, _to_timestamp),
     "trim": (1, 1, _trim),
-    "try_to_timestamp": (1, 1, _to_timestamp),
+    "try_to_timestamp": (1, 2, _to_timestamp),
     "unix_micros": (1, 1, _unix("unix_micros", _MICROS)),
     "unix_millis": (1, 1, _unix("unix_millis", 1000)),
     "unix_seconds": (1, 1, _unix("unix_seconds", 1)),

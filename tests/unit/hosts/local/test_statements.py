@@ -26,8 +26,8 @@ WINDOW = "GROUP BY page, TUMBLE(at, INTERVAL 1 MINUTE)"
             "current_timestamp, which needs Spark",
         ),
         (
-            f"SELECT page, count(*) AS n FROM clicks WHERE date_format(at, 'HH') > '06' {WINDOW}",
-            r"date_format\(\), which needs Spark",
+            f"SELECT page, count(*) AS n FROM clicks WHERE date_format(at, 'ww') > '06' {WINDOW}",
+            "the field 'ww' of a time pattern, which needs Spark",
         ),
         (
             "SELECT w.page, name FROM (SELECT page, count(*) AS n FROM clicks "
