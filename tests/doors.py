@@ -26,7 +26,7 @@ from muntin.engine.output import Shard
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.operator import make_combiner as lifting
 from muntin.engine.windows.operator import open_shard
-from muntin.model.axis import instant
+from muntin.model.axis import parse_time
 from muntin.model.errors import OptionError
 from muntin.model.policies import ages_of
 from muntin.model.sessions import Sessions
@@ -322,7 +322,7 @@ def as_arguments(spec: WindowSpec, message: dict[str, Any]) -> dict[str, Any]:
 def micros(time: Any) -> Any:
     """Return a time in microseconds, or the value itself if it isn't a time."""
     try:
-        return instant("time", time)
+        return parse_time("time", time)
     except OptionError:
         return time
 

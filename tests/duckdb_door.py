@@ -7,7 +7,7 @@ window, given messages of which none is late.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -16,7 +16,7 @@ from tests.doors import Batch
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.cumulating import Cumulating
-from muntin.model.days import Days
+from muntin.model.days import Days, Hours
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
@@ -28,6 +28,7 @@ Place = tuple[Any, ...]
 _PLAIN = {"count", "min", "max", "bool_and", "bool_or", "approx_distinct", "count_distinct"}
 _TYPES = {"long": "BIGINT", "string": "VARCHAR", "double": "DOUBLE", "boolean": "BOOLEAN"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY = 86_400_000_000
 
 
 def computed_at_once(spec: WindowSpec, steps: Sequence[Batch]) -> dict[Place, dict[str, Any]]:
@@ -166,30 +167,39 @@ def _sessions(keys: str, gap: int, beyond: str) -> str:
 
 
 def _edges(connection: Any, windows: Days) -> None:
-    """Create the windows of days from the first message to the last, by the calendar."""
+    """Create the windows of a calendar from the first message to the last."""
     low, high = connection.execute("SELECT min(position), max(position) FROM messages").fetchone()
     connection.execute("CREATE TABLE edges (low BIGINT, high BIGINT)")
     if low is None:
         return
-    rows = list(_calendar(windows, low, high))
+    # A window that a change of clocks skips would have no length.
+    rows = [row for row in _calendar(windows, low, high) if row[0] < row[1]]
     connection.executemany("INSERT INTO edges VALUES (?, ?)", rows)
 
 
 def _calendar(windows: Days, low: int, high: int) -> Iterator[tuple[int, int]]:
     grid, zone = windows.grid, ZoneInfo(windows.zone)
-    day = 86_400_000_000
-    for number in range(low // day - grid.size - 2, high // day + 3):
+    assert isinstance(grid, Windows), "cumulating windows of a calendar aren't computed here"
+    unit = _unit(windows)
+    # Local times are less than two days from UTC, also where clocks change.
+    around = 2 * _DAY // unit + 1
+    for number in range(low // unit - grid.size - around, high // unit + around + 1):
         if (number - grid.origin) % grid.slide == 0:
-            shift = timedelta(microseconds=windows.shift)
-            yield _start(number, zone, shift), _start(number + grid.size, zone, shift)
+            first, end = number * unit + windows.shift, (number + grid.size) * unit + windows.shift
+            yield _start(first, zone), _start(end, zone)
 
 
-def _start(number: int, zone: ZoneInfo, shift: timedelta) -> int:
-    """Return the first moment at which a date's clocks show a shift from midnight.
+def _unit(windows: Days) -> int:
+    """Return the length of what a calendar's grid counts, measured in local time."""
+    if type(windows) is Days:
+        return _DAY
+    assert isinstance(windows, Hours), f"{windows.KIND} of a calendar aren't computed here"
+    return windows.part
 
-    If a change to summer time skips that, it is the moment of the change.
-    """
-    wall = datetime.combine(date(1970, 1, 1) + timedelta(days=number), time()) + shift
+
+def _start(since_1970: int, zone: ZoneInfo) -> int:
+    """Return the first instant at which clocks show a local time, or the change that skips it."""
+    wall = datetime(1970, 1, 1) + timedelta(microseconds=since_1970)
     earlier, later = (_instant(wall.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
     if earlier <= later:
         return earlier

@@ -18,7 +18,7 @@ from muntin.hosts.local.join_plan import plan_join
 from muntin.hosts.local.plan import LocalInput, LocalPlan
 from muntin.hosts.local.run import BatchOutput, OperatorRun
 from muntin.hosts.local.window_plan import plan_windows
-from muntin.model.axis import instant
+from muntin.model.axis import parse_time
 from muntin.model.bounds import SideName
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec
@@ -208,7 +208,7 @@ def rows_of(frame: pl.DataFrame) -> list[dict[str, Any]]:
 
 def _micros(time: str) -> int | str:
     try:
-        return instant("time", time)
+        return parse_time("time", time)
     except OptionError:
         return time
 

@@ -18,13 +18,13 @@ from tests.services.postgres import Postgres
 from tests.services.postgres import rows as found
 
 import muntin as mt
-from muntin.model.axis import instant
+from muntin.model.axis import parse_time
 from muntin.testing import SinkBatch as Written
 
 STAMP = pa.timestamp("us", tz="UTC")
 # Beyond what Python's times can be: 5001 BC to 57971, and all that Spark has.
 FAR = [-219_966_000_000_000_000, -(2**63) + 2, 1_767_225_600_000_000_000, 2**63 - 2]
-NEAR = [instant("t", "0001-01-01T00:00:00"), -62_135_596_800_000_001, 0]
+NEAR = [parse_time("t", "0001-01-01T00:00:00"), -62_135_596_800_000_001, 0]
 
 
 @pytest.fixture(params=["duckdb", "postgres"])

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tests.doors import Batch
 from tests.property.computed import AGGREGATES, FULL_STATE, NAMES, NUMBERS, OF_NAMES
 
-from muntin.model.axis import DAY, HOUR, Axis, instant
+from muntin.model.axis import DAY, HOUR, Axis, parse_time
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days, Hours
 from muntin.model.fill import Fill
@@ -49,9 +49,9 @@ EXTREMES = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 """The first and last microsecond that a timestamp can hold: year 1 and year 9999."""
 
 CHANGES = {
-    "Europe/Berlin": instant("change", "2026-03-29T01:00:00"),
-    "America/Sao_Paulo": instant("change", "2018-11-04T03:00:00"),
-    "America/New_York": instant("change", "2026-11-01T06:00:00"),
+    "Europe/Berlin": parse_time("change", "2026-03-29T01:00:00"),
+    "America/Sao_Paulo": parse_time("change", "2018-11-04T03:00:00"),
+    "America/New_York": parse_time("change", "2026-11-01T06:00:00"),
 }
 """Zones, and when their clocks change; the messages of windows of days lie around it."""
 POSITIONS = ("time", "arrival", "offset")

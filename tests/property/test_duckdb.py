@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
-from tests.doors import OracleDoor
+from tests.doors import Batch, OracleDoor
 from tests.duckdb_door import computed_at_once
 from tests.property.agreement import last_revisions, revision_differences
 from tests.property.streams import POSITIONS, WIDEST, Range, Twins, twins_in_time
 
-from muntin.model.days import Hours
+from muntin.model import aggregates
+from muntin.model.days import HOUR, Hours
+from muntin.model.spec import WindowSpec
+from muntin.model.windows import Windows
 
 EACH_KIND = [Range((kind,), POSITIONS, True, True, True, True) for kind in WIDEST.kinds]
 
@@ -19,7 +22,6 @@ EACH_KIND = [Range((kind,), POSITIONS, True, True, True, True) for kind in WIDES
 @given(data=st.data())
 def test_last_revisions_are_those_of_duckdb(drawn_from: Range, data: st.DataObject) -> None:
     twins: Twins = data.draw(twins_in_time(drawn_from))
-    assume(not isinstance(twins.spec.windows, Hours))  # no calendar here has parts of days
     computed = computed_at_once(twins.spec, twins.other)
     # A rolling window that excludes its message may hold none.
     expected = {at: row for at, row in computed.items() if row["n"]}
@@ -28,3 +30,19 @@ def test_last_revisions_are_those_of_duckdb(drawn_from: Range, data: st.DataObje
     # What is filled has no message.
     found = {at: {name: row[name] for name in known} for at, row in said.items() if row["n"]}
     assert revision_differences(found, expected) == []
+
+
+def test_hours_of_a_zone_are_its_parts_of_days() -> None:
+    # On 2026-04-05 at 02:00 clocks of Lord Howe Island are set back by half an hour.
+    hours = Hours(Windows(2, 1), "Australia/Lord_Howe", part=HOUR)
+    spec = WindowSpec(("k",), "t", hours, {"n": aggregates.count()}, types={"k": "string"})
+    minute = 60_000_000
+    changed = 1_775_314_800_000_000
+    messages = [{"k": "a", "t": changed + n * minute} for n in (-31, -1, 1, 31)]
+    computed = computed_at_once(spec, [Batch(messages)])
+    windows = {
+        ((start - changed) // minute, (end - changed) // minute): row["n"]
+        for (start, _, end), row in computed.items()
+    }
+    # 01:00 to 02:00 is an hour and a half long.
+    assert windows == {(-120, 30): 3, (-60, 90): 4, (30, 150): 1}

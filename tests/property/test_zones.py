@@ -15,7 +15,7 @@ from tests.property.streams import Stream
 from tests.property.zoned import zoned_streams
 
 import muntin as mt
-from muntin.model.axis import instant
+from muntin.model.axis import parse_time
 
 DOORS: list[Door] = [EngineDoor(), EngineDoor(3), EngineDoor(2, restart=True), LocalDoor(2)]
 FEWER = settings(max_examples=max(1, settings.default.max_examples // 2))
@@ -44,7 +44,7 @@ def with_wall(rows: pl.DataFrame, *names: str) -> pl.DataFrame:
 def test_days_weeks_and_months_are_those_of_duckdb(size: str) -> None:
     zones = ["Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "UTC"]
     random = np.random.default_rng(len(size))
-    low, high = instant("at", "2026-03-01"), instant("at", "2026-05-01")
+    low, high = parse_time("at", "2026-03-01"), parse_time("at", "2026-05-01")
     sales = pl.DataFrame(
         {
             "shop": random.integers(0, 4, 4000),

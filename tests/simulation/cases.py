@@ -57,7 +57,7 @@ def draw_case(
     dice = random.Random(seed)
     if len(kinds) > 1:
         # Cases that cost next to nothing are most of them.
-        kinds = [kind for kind in kinds for _ in range(8 if kind == "counting" else 1)]
+        kinds = [kind for kind in kinds for _ in range(24 if kind == "counting" else 1)]
     host, kind = dice.choice(hosts), dice.choice(kinds)
     if kind == "counting":
         shards = (dice.choice((1, 1, 2)),)

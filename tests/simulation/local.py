@@ -96,6 +96,7 @@ class LocalRun:
         self._file_bytes = self.faults.choose("file bytes", _FILE_BYTES)
         self._planned = 0
         self._committed: dict[int, PlannedBatch] = {}
+        self._plans: dict[int, tuple[LocalPlan, list[list[pl.DataFrame]]]] = {}
 
     def run(self) -> Outcome:
         """Run until the input has ended."""
@@ -181,7 +182,10 @@ class LocalRun:
 
     def _plan(self) -> LocalPlan:
         shards = self.case.shards[self.life % len(self.case.shards)]
-        plan, frames = plan_of(self.case, shards)
+        if shards not in self._plans:
+            # A plan has no state, so that all processes may share it.
+            self._plans[shards] = plan_of(self.case, shards)
+        plan, frames = self._plans[shards]
         feeds = [Feed(one, self) for one in frames]
         inputs = [replace(i, rows=feed) for i, feed in zip(plan.inputs, feeds, strict=True)]
         return replace(plan, inputs=tuple(inputs))

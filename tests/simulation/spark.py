@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -174,6 +174,7 @@ class SparkRun:
         self.executor: Executor
         self._folder = folder
         self._shards = case.shards[0]
+        self._stage = stage_of(case, self._shards, "")
         self._versions: list[list[State]] = [[{} for _ in range(self._shards)]]
         self._planned: list[PlannedBatch] = []
         self._tables = {kind: Table(kind, self._fail) for kind in (RESULTS, REJECTED)}
@@ -251,7 +252,7 @@ class SparkRun:
     def _begin_life(self) -> Stage:
         """Plan the query, once for each driver."""
         if self._life not in self._stages:
-            stage = stage_of(self.case, self._shards, f"run{self._life}")
+            stage = replace(self._stage, identity=f"run{self._life}")
             self._stages[self._life] = stage
             self._processor = ShardProcessor(ShardSteps(stage, final=False))
         return self._stages[self._life]

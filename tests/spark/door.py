@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from tests.doors import Batch, in_order
 from tests.spark.groups import spark_can_run
 
-from muntin.model.axis import instant
+from muntin.model.axis import parse_time
 from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
@@ -224,6 +224,6 @@ def rows_of(table: pa.Table) -> list[dict[str, Any]]:
 def _micros(time: int | str | None) -> int | str | None:
     """A time that went through Spark as text, read back where it is one."""
     try:
-        return instant("time", time) if isinstance(time, str) else time
+        return parse_time("time", time) if isinstance(time, str) else time
     except ValueError:
         return time

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import MESSAGE, Feed, at, rows
 
 import muntin as mt
-from muntin.model.axis import SECOND, instant
+from muntin.model.axis import SECOND, parse_time
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_times_centuries_away(run: Any, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "source", MESSAGE.set(2, pa.field("at", pa.timestamp("us"))))
     moments = ["0001-01-01T00:00:03", "1582-10-10T12:00:00", "1969-12-31T23:59:59.999999"]
     moments += ["2026-01-01T00:00:00", "9999-12-31T23:59:58", "2026-01-01T00:00:01"]
-    values = [instant("time", moment) for moment in moments]
+    values = [parse_time("time", moment) for moment in moments]
     for number, value in enumerate(values):
         table = {"id": [number], "key": ["a"], "at": [value], "value": [number]}
         feed.add_table(pa.table(table).cast(feed.schema))

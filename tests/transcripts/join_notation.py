@@ -48,7 +48,7 @@ from tests.transcripts.notation import (
     read_windows,
 )
 
-from muntin.model.axis import Length, micros
+from muntin.model.axis import Length, parse_duration
 from muntin.model.bounds import Newest, SideName, find_bound
 from muntin.model.joins import SIDES, JoinSpec, Side, set_default_policies
 from muntin.model.policies import Firing
@@ -187,9 +187,9 @@ def _side(said: dict[str, str], keys: tuple[str, ...], windows: Any) -> Side:
         None if said.get("time") == "none" else said.get("time", "time"),
         windows,
         firing=set_default_policies(firing),
-        lateness=micros("lateness", said.get("lateness", "0 s")),
-        max_ahead=micros("ahead", said["ahead"]) if "ahead" in said else None,
-        idle=micros("idle", said["idle"]) if "idle" in said else None,
+        lateness=parse_duration("lateness", said.get("lateness", "0 s")),
+        max_ahead=parse_duration("ahead", said["ahead"]) if "ahead" in said else None,
+        idle=parse_duration("idle", said["idle"]) if "idle" in said else None,
         offset=(offset[0], offset[1]) if offset else None,
     )
 

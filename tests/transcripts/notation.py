@@ -67,7 +67,15 @@ from tests.doors import Batch
 
 from muntin.model import aggregates, cumulating, days, months, sessions, sliding, trailing, windows
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import SECOND, Length, instant, measure, micros, phrase, rows
+from muntin.model.axis import (
+    SECOND,
+    Length,
+    format_duration,
+    parse_duration,
+    parse_length,
+    parse_time,
+    rows,
+)
 from muntin.model.fill import FILL_WORDS, Fill, fill_of
 from muntin.model.grouping_sets import GROUPING_ID, number_sets
 from muntin.model.inputs import BY_GREATEST, read_watermark
@@ -102,7 +110,7 @@ _READERS = {
     "long": int,
     "double": float,
     "boolean": {"true": True, "false": False}.__getitem__,
-    "length": lambda text: phrase(micros("length", text)),
+    "length": lambda text: format_duration(parse_duration("length", text)),
 }
 
 
@@ -185,9 +193,9 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
         windows=kind,
         aggregates={name: _aggregate(text) for name, text in dict(item["aggregates"]).items()},
         firing=_firing_policies(item),
-        lateness=micros("lateness", item.get("lateness", "0 s")),
-        max_ahead=micros("ahead", item["ahead"]) if "ahead" in item else None,
-        idle=micros("idle", item["idle"]) if "idle" in item else None,
+        lateness=parse_duration("lateness", item.get("lateness", "0 s")),
+        max_ahead=parse_duration("ahead", item["ahead"]) if "ahead" in item else None,
+        idle=parse_duration("idle", item["idle"]) if "idle" in item else None,
         types={name: kind for name, kind in columns.items() if name != "time"},
         offset=(offset[0], offset[1]) if offset else None,
         nulls=item.get("nulls", "reject"),
@@ -228,7 +236,7 @@ def read_fill(text: str) -> Fill:
 
 def read_extent(option: str, text: str) -> int:
     length = read_length(text)
-    return micros(option, length) if isinstance(length, str) else length.count
+    return parse_duration(option, length) if isinstance(length, str) else length.count
 
 
 def only_known(item: dict[str, Any], known: set[str]) -> None:
@@ -315,18 +323,18 @@ def _one_policy(text: str) -> OnePolicy:
         count, wait, since = re.fullmatch(
             r"(?:every (\d+) rows or )?(.+) after the (first|last) new message", text
         ).groups()
-        return After(micros("after", wait), since, None if count is None else int(count))
+        return After(parse_duration("after", wait), since, None if count is None else int(count))
     period = text.removeprefix("every ")
     assert period != text, text
     count, either, other = period.partition(" rows or ")
     if either:
-        return RowsOrEvery(int(count), micros("every", other))
+        return RowsOrEvery(int(count), parse_duration("every", other))
     period, _, least = period.partition(", at least ")
     if least:
-        return Every(micros("every", period), int(least.removesuffix(" rows")))
+        return Every(parse_duration("every", period), int(least.removesuffix(" rows")))
     if period.endswith(" rows"):
         return EveryRows(int(period.removesuffix(" rows")))
-    return Every(micros("every", period))
+    return Every(parse_duration("every", period))
 
 
 def _aggregate(text: str) -> Aggregate:
@@ -340,7 +348,7 @@ def _aggregate(text: str) -> Aggregate:
     made = make(*names, **{name: read_value(value) for name, value in named.items()})
     if not frame:
         return made
-    back, axis = (0, "time") if frame.startswith("0 ") else measure("over", read_length(frame))
+    back, axis = (0, "time") if frame.startswith("0 ") else parse_length("over", read_length(frame))
     return replace(made, frame=back, frame_axis=axis)
 
 
@@ -414,9 +422,9 @@ def _time_or_text(text: str) -> int | str | None:
     if _SECONDS.fullmatch(text):
         return int(Decimal(text) * SECOND)
     if _CLOCK.fullmatch(text):
-        return instant("time", f"1970-01-01T{text}")
+        return parse_time("time", f"1970-01-01T{text}")
     if "T" in text and text[:4].isdigit():
-        return instant("time", text)
+        return parse_time("time", text)
     return text
 
 

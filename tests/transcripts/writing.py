@@ -18,7 +18,7 @@ from tests.join_oracle import JoinStep
 from tests.transcripts.notation import product, written
 
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import SECOND, Axis, phrase
+from muntin.model.axis import SECOND, Axis, format_duration
 from muntin.model.bounds import AsOf, Bound, ByArrival, Joint, Newest, SideName, Together, Within
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days, Hours
@@ -78,7 +78,7 @@ def _spec(spec: WindowSpec, columns: Mapping[str, str]) -> Iterator[str]:
     yield "aggregates:"
     yield from (f"  {name}: {_aggregate(agg)}" for name, agg in spec.aggregates.items())
     if spec.lateness:
-        yield f"lateness: {phrase(spec.lateness)}"
+        yield f"lateness: {format_duration(spec.lateness)}"
     if spec.max_ahead is not None:
         yield f"ahead: {_duration(spec.max_ahead)}"
     if spec.idle is not None:
@@ -147,7 +147,9 @@ def _windows(windows: Kind) -> str:
         case Cumulating(size, step, origin):
             text = f"cumulating {_length(size, axis)} by {_length(step, axis)}"
         case Trailing(sizes, every, origin):
-            text = f"trailing {', '.join(map(phrase, sizes))} every {phrase(every)}"
+            text = (
+                f"trailing {', '.join(map(format_duration, sizes))} every {format_duration(every)}"
+            )
         case Sliding(size, _, None):
             return f"sliding {_length(size, axis)}"
         case Sliding(size, _, closed):
@@ -194,7 +196,7 @@ def _one_policy(policy: OnePolicy) -> str:
     if isinstance(policy, Never):
         return "never"
     said = [] if policy.rows is None else [f"{policy.rows} rows"]
-    said += [] if policy.period is None else [phrase(policy.period)]
+    said += [] if policy.period is None else [format_duration(policy.period)]
     least = policy.least if isinstance(policy, Every) else 1
     waits = "" if least == 1 else f", at least {least} rows"
     return f"every {' or '.join(said)}{waits}" if said else "each"
@@ -205,7 +207,7 @@ def _length(length: int, axis: Axis) -> str:
 
 
 def _duration(length: int) -> str:
-    return phrase(length) if length else "0 s"
+    return format_duration(length) if length else "0 s"
 
 
 def _window_step(
@@ -302,7 +304,7 @@ def _side(spec: JoinSpec, name: SideName, types: Mapping[str, str]) -> Iterator[
     if side.offset is not None:
         yield f"offset: {' '.join(side.offset)}"
     if side.lateness:
-        yield f"lateness: {phrase(side.lateness)}"
+        yield f"lateness: {format_duration(side.lateness)}"
     if side.max_ahead is not None:
         yield f"ahead: {_duration(side.max_ahead)}"
     if side.idle is not None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from muntin.cli.init import fork_below_init
 from muntin.model.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def _list_commands() -> dict[str, tuple[Callable[..., None], str]]:
 
 def main() -> None:
     """Run the command line."""
+    fork_below_init()
     try:
         app = build()
     except MissingExtraError as error:

@@ -24,7 +24,7 @@ from muntin.engine.columns import REASON
 from muntin.explain.flows import describe_query
 from muntin.hosts.interrupts import Interruption, watch_signals
 from muntin.hosts.local.definition import LocalDefinition
-from muntin.model.axis import moment
+from muntin.model.axis import format_time
 from muntin.model.counts import format_rejections
 from muntin.model.pipeline import DeclaredTable, Windowing
 
@@ -231,7 +231,7 @@ def _list_rows(frame: Any) -> list[dict[str, Any]]:
     from muntin.sinks.plain import to_plain_values
 
     table = frame.toArrow() if hasattr(frame, "toArrow") else frame.to_arrow()
-    columns = [to_plain_values(column, moment) for column in table.columns]
+    columns = [to_plain_values(column, format_time) for column in table.columns]
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 

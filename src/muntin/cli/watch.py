@@ -20,7 +20,7 @@ from rich.table import Table
 
 from muntin.cli.console import QueryFailedError, cell, print_text, summarize_error
 from muntin.hosts.interrupts import Interruption, stop_queries, watch_signals
-from muntin.model.axis import moment
+from muntin.model.axis import format_time
 from muntin.model.counts import format_rejections
 
 _REFRESH = 0.5
@@ -202,7 +202,7 @@ def _format_rejected(progress: Any) -> str:
 def _format_moment(watermark: int | None) -> str:
     if watermark is None:
         return "-"
-    return moment(watermark)
+    return format_time(watermark)
 
 
 def _collect_figures(query: Any) -> dict[str, Any]:

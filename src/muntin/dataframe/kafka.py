@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 
-from muntin.model.axis import Duration, micros
+from muntin.model.axis import Duration, parse_duration
 from muntin.model.errors import OptionError
 from muntin.model.option_names import suggest_options
 from muntin.model.option_types import check_boolean, check_count, check_text, parse_bytes
@@ -177,7 +177,7 @@ def kafka(
     connector_options = of_connector(options or {})
     starting_text = starting_text_of(starting)
     _check_group(group, starting_text)
-    waits = micros("patience", patience) / 1_000_000
+    waits = parse_duration("patience", patience) / 1_000_000
     message = None
     if format == "protobuf":
         message, schema = message_of(schema), None

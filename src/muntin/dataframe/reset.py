@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from muntin.hosts.local.reset import reset_folder
 from muntin.hosts.local.state import is_local_checkpoint
 from muntin.hosts.reset import WatermarkReset
-from muntin.model.axis import instant
+from muntin.model.axis import parse_time
 from muntin.model.errors import OptionError
 from muntin.model.option_types import check_boolean
 
@@ -62,7 +62,7 @@ def reset_watermark(
         >>> reset_watermark("checkpoints/views", to="2026-01-01 09:10")  # doctest: +SKIP
     """
     check_boolean("dry_run", dry_run)
-    folder, moment = fspath(checkpoint), instant("to", to)
+    folder, moment = fspath(checkpoint), parse_time("to", to)
     is_here = "://" not in folder
     if is_here and not Path(folder).is_dir():
         hint = "give the folder of start(checkpoint=…)"

@@ -16,7 +16,7 @@ from muntin.engine.sessions.cut_shard import select_newest
 from muntin.engine.sessions.shard import FIRED_LATE, UNEMITTED
 from muntin.engine.windows.by_count import HEAD
 from muntin.engine.windows.paned import FIRED, LATE
-from muntin.model.axis import instant
+from muntin.model.axis import parse_time
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.kinds import Numbered
@@ -37,7 +37,7 @@ _TYPES: dict[str, tuple[pl.DataType, Callable[[str], Any]]] = {
     "Boolean": (pl.Boolean(), lambda text: text.lower() in ("true", "1")),
     **{f"Int{n}": (getattr(pl, f"Int{n}")(), int) for n in (8, 16, 32, 64)},
     **{
-        str(kind): (kind, lambda text: instant("--key", text))
+        str(kind): (kind, lambda text: parse_time("--key", text))
         for kind in (pl.Datetime("us"), pl.Datetime("us", "UTC"))
     },
 }

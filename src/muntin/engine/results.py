@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import polars as pl
 
@@ -18,6 +19,8 @@ from muntin.model.trailing import LOOK_BACK, Trailing
 
 # A sort key: 0 for retractions, 1 for windows that still exist.
 _LIVES = "__muntin_lives"
+# The empty results of each combiner, since a shard that is opened for every batch needs them.
+_EMPTY_RESULTS: WeakKeyDictionary[Combiner, pl.DataFrame] = WeakKeyDictionary()
 
 
 def build_results(
@@ -106,7 +109,10 @@ def build_values(windows: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
 
 def no_results(combiner: Combiner) -> pl.DataFrame:
     """Return an empty frame of results, with all columns and types."""
-    return _build_unemitted(combiner.no_windows, combiner)
+    empty = _EMPTY_RESULTS.get(combiner)
+    if empty is None:
+        empty = _EMPTY_RESULTS[combiner] = _build_unemitted(combiner.no_windows, combiner)
+    return empty
 
 
 def _build_unemitted(windows: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from muntin.explain.size import Rates, estimate, format_amount
-from muntin.model.axis import phrase
+from muntin.model.axis import format_duration
 from muntin.model.by_number import Moving
 from muntin.model.pipeline import DeclaredTable
 from muntin.model.policies import Each, parts
@@ -69,7 +69,7 @@ def _check_state(spec: WindowSpec) -> Iterator[str]:
         )
     windows = spec.uniform_windows
     if isinstance(windows, Sessions) and windows.axis == "time" and windows.longest is None:
-        gap = phrase(windows.pace) if spec.own_gap is None else "its messages' gaps"
+        gap = format_duration(windows.pace) if spec.own_gap is None else "its messages' gaps"
         yield (
             f"a session that is never silent for {gap} never ends: "
             "a key that a machine feeds may not be a visit; longest= ends it"
@@ -87,7 +87,7 @@ def _check_time(spec: WindowSpec, never_late: str | None) -> Iterator[str]:
     if never_late is not None and spec.lateness:
         yield (
             f"{spec.time} is never late ({never_late}), so a lateness of "
-            f"{phrase(spec.lateness)} only delays every result by as much"
+            f"{format_duration(spec.lateness)} only delays every result by as much"
         )
     accepts_late = spec.firing.grace > 0 or spec.windows.result_key is not None
     if never_late is None and not spec.lateness and not accepts_late:

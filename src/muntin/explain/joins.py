@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muntin.explain.story import format_shards
-from muntin.model.axis import phrase, spell
+from muntin.model.axis import format_duration, format_length
 from muntin.model.bounds import AsOf, ByArrival, Newest, SideName
 from muntin.model.joins import OTHER, SIDES, JoinSpec
 
@@ -43,12 +43,13 @@ def explain_join(
             reads = f"reads {how}; "
         late = "taken as well" if isinstance(spec.bound, ByArrival) else "rejected"
         if side.firing.grace:
-            late = f"taken for {spell(side.firing.grace, spec.axis)}, let in {side.firing.late}"
+            grace = format_length(side.firing.grace, spec.axis)
+            late = f"taken for {grace}, let in {side.firing.late}"
         if side.idle is not None:
-            idle = f"; idle after {phrase(side.idle)}: it follows the clock"
+            idle = f"; idle after {format_duration(side.idle)}: it follows the clock"
         lines += [
             f"{name:9} {reads}{time_column}, "
-            f"watermark {spell(side.lateness, spec.axis)} behind{idle}",
+            f"watermark {format_length(side.lateness, spec.axis)} behind{idle}",
             f"          let in: {side.firing.early}; late: {late}",
             f"          kept {_describe_retention(spec, name)}",
         ]
@@ -83,7 +84,7 @@ def _describe_retention(spec: JoinSpec, name: SideName) -> str:
     text = f"until the {other} side's watermark leaves no room for a partner"
     limit = spec.side(name).own_retention
     if limit is not None:
-        return f"{text}, at most {spell(limit, spec.axis)} behind its own"
+        return f"{text}, at most {format_length(limit, spec.axis)} behind its own"
     if not silent:
         return text
     return f"{text}; without end while the {other} side is silent: .keep() bounds it"
@@ -97,4 +98,4 @@ def _describe_table(spec: JoinSpec, name: SideName) -> str:
     limit = spec.right.own_retention
     if limit is None:
         return f"{text}; .keep() bounds how long"
-    return f"{text}, or for {spell(limit, spec.axis)} by its own watermark"
+    return f"{text}, or for {format_length(limit, spec.axis)} by its own watermark"

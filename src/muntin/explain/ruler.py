@@ -14,8 +14,8 @@ from muntin.model.axis import (
     MINUTE,
     SECOND,
     Axis,
-    phrase,
-    spell,
+    format_duration,
+    format_length,
 )
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days, Hours
@@ -129,7 +129,9 @@ def _draw_numbered(windows: Paned) -> Picture:
     shown = [bar(k) for k in range(0, overlapping + 1, step)]
     lines = tuple((one,) for one in shown)
     if step > 1:
-        note = f"one begins every {spell(windows.pace, axis)}: {overlapping:,} hold a message"
+        note = (
+            f"one begins every {format_length(windows.pace, axis)}: {overlapping:,} hold a message"
+        )
         return Picture(lines, (0, shown[0].end, shown[-1].end), axis=axis, note=note)
     edges = tuple(sorted({one.start for one in shown} | {one.end for one in shown}))
     return Picture(lines, edges, edges, axis=axis)
@@ -155,7 +157,7 @@ def _draw_cumulating(windows: Cumulating) -> Picture:
     lines = [(Bar(0, k * step),) for k in ends]
     lines.append((Bar(size, size + ends[0] * step),))
     ticks = (0, *(k * step for k in ends), size + ends[0] * step)
-    note = f"one ends every {spell(step, windows.axis)}" if every > 1 else ""
+    note = f"one ends every {format_length(step, windows.axis)}" if every > 1 else ""
     edges = () if every > 1 else ticks
     return Picture(tuple(lines), ticks, edges, axis=windows.axis, note=note)
 
@@ -181,12 +183,12 @@ def _draw_trailing(windows: Trailing) -> Picture:
     shown = windows.sizes[:MAX_BARS]
     lines = tuple((Bar(-size, 0, label=f"the last {_drop_one(size)}"),) for size in shown)
     ticks = tuple(sorted({*(-size for size in shown), 0}))
-    return Picture(lines, ticks, note=f"all end every {phrase(windows.every)}; 0 is now")
+    return Picture(lines, ticks, note=f"all end every {format_duration(windows.every)}; 0 is now")
 
 
 def _drop_one(length: int) -> str:
     """Return a duration in words, without the number if it is one unit."""
-    return phrase(length).removeprefix("1 ")
+    return format_duration(length).removeprefix("1 ")
 
 
 def _draw_sessions(windows: Sessions) -> Picture:
@@ -198,9 +200,11 @@ def _draw_sessions(windows: Sessions) -> Picture:
     ticks = tuple(range(0, 5 * gap, gap))
     others = " of messages of other keys" if windows.axis == "rows" else ""
     most = windows.longest
-    ends = "ends a session" + ("" if most is None else f", or {spell(most, windows.axis)} in all")
+    ends = "ends a session" + (
+        "" if most is None else f", or {format_length(most, windows.axis)} in all"
+    )
     ends += ", or what cuts it before" * bool(windows.conditions)
-    note = f"a silence of {spell(gap, windows.axis)}{others} {ends}"
+    note = f"a silence of {format_length(gap, windows.axis)}{others} {ends}"
     return Picture((bars,), ticks, messages=messages, axis=windows.axis, note=note)
 
 

@@ -9,7 +9,7 @@ from textwrap import wrap
 from muntin.explain.cautions import list_cautions
 from muntin.explain.ruler import draw_ruler
 from muntin.explain.size import Rates, estimate, format_amount, format_bytes
-from muntin.model.axis import phrase, spell
+from muntin.model.axis import format_duration, format_length
 from muntin.model.fill import Fill, write_constant
 from muntin.model.grouping_sets import format_sets
 from muntin.model.pipeline import ROWS
@@ -154,24 +154,25 @@ def _describe_emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     if spec.max_ahead is None:
         yield "future", "any time is taken"
     elif spec.axis == "time":
-        ahead = phrase(spec.max_ahead)
+        ahead = format_duration(spec.max_ahead)
         yield "future", f"rejected beyond {ahead} ahead of the wall clock; max_ahead= widens it"
+    idle = None if spec.idle is None else format_duration(spec.idle)
     if spec.clocks:
-        silent = "" if spec.idle is None else f", unless it was silent for {phrase(spec.idle)}"
+        silent = "" if idle is None else f", unless it was silent for {idle}"
         each = ", ".join(spec.clocks)
         yield "clocks", f"one for each {each}; the slowest holds the watermark{silent}"
-    if spec.idle is not None:
-        yield "idle", f"after {phrase(spec.idle)} without messages the watermark follows the clock"
+    if idle is not None:
+        yield "idle", f"after {idle} without messages the watermark follows the clock"
 
 
 def _describe_instants(spec: WindowSpec, windows: Trailing) -> Iterator[tuple[str, str]]:
     yield (
         "emits",
         f"when the watermark ({_describe_lag(spec)}) reaches a multiple of "
-        f"{phrase(windows.every)}, the keys and look-backs that have changed; "
+        f"{format_duration(windows.every)}, the keys and look-backs that have changed; "
         "one without messages is retracted",
     )
-    oldest = phrase(windows.length)
+    oldest = format_duration(windows.length)
     yield "late", f"counted from the next multiple on, and rejected if older than {oldest} then"
 
 
@@ -191,11 +192,11 @@ def _describe_firings(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     if isinstance(spec.windows, Sessions) and spec.windows.start is not None:
         yield "outside", "messages that no session has are rejected when the watermark passes them"
     if firing.fill is not None:
-        long = phrase(firing.fill.up_to)
+        long = format_duration(firing.fill.up_to)
         ways = "; ".join(_describe_fill(firing.fill))
         yield "empty", f"filled for {long} after a key's last window with a message; {ways}"
     if firing.grace:
-        grace = spell(firing.grace, spec.axis)
+        grace = format_length(firing.grace, spec.axis)
         yield "late", f"taken for {grace} after the end, emitted {describe_policy(firing.late)}"
     elif spec.by_arrival:
         yield "late", "never: windows follow the order of arrival"
@@ -216,11 +217,13 @@ def describe_policy(policy: Policy) -> str:
     if policy.rows is not None:
         text.append(f"after {policy.rows:,} new message{'s' * (policy.rows > 1)}")
     if isinstance(policy, After):
-        text.append(f"{phrase(policy.wait)} of wall clock after the {policy.since} new message")
+        text.append(
+            f"{format_duration(policy.wait)} of wall clock after the {policy.since} new message"
+        )
     elif policy.period is not None:
         least = policy.least if isinstance(policy, Every) else 1
         news = "changed" if least == 1 else f"at least {least:,} new messages"
-        text.append(f"every {phrase(policy.period)} of wall clock if it has {news}")
+        text.append(f"every {format_duration(policy.period)} of wall clock if it has {news}")
     return ", or ".join(text) or "after each batch that changed it"
 
 
@@ -231,15 +234,15 @@ def _describe_full(spec: WindowSpec) -> str:
     if spec.own_gap is not None:
         return f"when the watermark ({behind}) has passed all of its messages' own gaps"
     if isinstance(spec.windows, Sessions):
-        gap, longest = phrase(spec.windows.gap), spec.windows.longest
-        most = "" if longest is None else f", or {phrase(longest)} past its first"
+        gap, longest = format_duration(spec.windows.gap), spec.windows.longest
+        most = "" if longest is None else f", or {format_duration(longest)} past its first"
         sooner = "".join(f", or past {cut}" for cut in _describe_cuts(spec.windows))
         return f"when the watermark ({behind}) is {gap} past its last message{most}{sooner}"
     return f"when the watermark ({behind}) reaches its end"
 
 
 def _describe_lag(spec: WindowSpec) -> str:
-    trails = f"{phrase(spec.lateness)} behind the latest event time"
+    trails = f"{format_duration(spec.lateness)} behind the latest event time"
     return trails if spec.lateness > 0 else "the latest event time"
 
 
@@ -268,7 +271,9 @@ def _describe_state(spec: WindowSpec, circumstances: Circumstances) -> Iterator[
     shards = format_shards(circumstances.shards)
     until = "kept until the end of its last window"
     if spec.firing.retention:
-        until = f"kept until {spell(spec.firing.retention, spec.axis)} after its last window"
+        until = (
+            f"kept until {format_length(spec.firing.retention, spec.axis)} after its last window"
+        )
     if spec.by_arrival:
         until = "kept until its window is full"
     if spec.windows.result_key is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from muntin.model.axis import SECOND, format_position, moment, phrase, spell
+from muntin.model.axis import SECOND, format_duration, format_length, format_position, format_time
 from muntin.model.counts import format_rejections
 from muntin.model.fill import Fill
 from muntin.model.kinds import Uniform
@@ -54,17 +54,17 @@ def describe_query_state(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
     elif spec.axis == "rows":
         yield f"watermark  row {clocks.watermark} of this key's partition is the next"
     else:
-        seen = moment(clocks.watermark + spec.lateness)
+        seen = format_time(clocks.watermark + spec.lateness)
         latest = "the latest event time" if clocks.held_by is None else f"{clocks.held_by} at"
-        behind = f"{phrase(spec.lateness)} behind {latest} {seen}"
-        yield f"watermark  {moment(clocks.watermark)}, {behind}"
+        behind = f"{format_duration(spec.lateness)} behind {latest} {seen}"
+        yield f"watermark  {format_time(clocks.watermark)}, {behind}"
     if clocks.ahead:
-        seconds = phrase(clocks.ahead // SECOND * SECOND)
+        seconds = format_duration(clocks.ahead // SECOND * SECOND)
         yield f"ahead      {seconds} of this machine's clock: right messages are late"
         yield "           muntin reset-watermark sets it back"
     yield from _describe_clocks(spec, clocks)
     if clocks.wall is not None:
-        yield f"clock      {moment(clocks.wall)}, at the last batch of this key's shard"
+        yield f"clock      {format_time(clocks.wall)}, at the last batch of this key's shard"
     rejected = format_rejections(clocks.counts)
     if rejected:
         yield f"rejected   {rejected}, of all keys so far"
@@ -80,11 +80,15 @@ def _describe_clocks(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
     if clocks.held_by is not None:
         more = "it isn't read to its end"
         if spec.clocks:
-            idle = "" if spec.idle is None else f", for {phrase(spec.idle)} of silence at most"
+            idle = (
+                ""
+                if spec.idle is None
+                else f", for {format_duration(spec.idle)} of silence at most"
+            )
             more = f"more messages of it may come{idle}"
         yield f"held by    {clocks.held_by}: {more}"
     for name, time in [*clocks.times.items()][:MAX_LISTED]:
-        yield f"clock      {name} has reached {moment(time)}"
+        yield f"clock      {name} has reached {format_time(time)}"
     if len(clocks.times) > MAX_LISTED:
         yield f"…          {len(clocks.times) - MAX_LISTED:,} more clocks, which are ahead"
 
@@ -129,7 +133,7 @@ def _find_last_closed(kind: Uniform, clocks: Clocks, grace: int) -> tuple[int, i
 def _explain_current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
     met = _describe_progress_needed(spec, window.end)
     if spec.idle is not None:
-        met += f", or by the wall clock after {phrase(spec.idle)} without messages"
+        met += f", or by the wall clock after {format_duration(spec.idle)} without messages"
     yield f"not full yet: the watermark hasn't reached its end. It will when {met}"
     if not window.messages:
         fill = spec.firing.fill
@@ -151,7 +155,7 @@ def _describe_progress_needed(spec: WindowSpec, position: int) -> str:
     """Describe the message that lets the watermark reach a position."""
     if spec.axis == "rows":
         return f"row {position - 1} of the partition has arrived"
-    at = moment(position + spec.lateness)
+    at = format_time(position + spec.lateness)
     return f"a message of any key has the event time {at} or later"
 
 
@@ -208,23 +212,23 @@ def _describe_waiting(policy: OnePolicy, clocks: Clocks, unemitted: int) -> str:
         left.append(f"{unemitted:,} of {policy.rows:,} new messages have arrived")
     if isinstance(policy, After):
         left.append(
-            f"{unemitted:,} new messages wait until {phrase(policy.wait)} of wall clock "
+            f"{unemitted:,} new messages wait until {format_duration(policy.wait)} of wall clock "
             f"have passed since the {policy.since} of them"
         )
     elif policy.period is not None:
         due = ((clocks.wall or 0) // policy.period + 1) * policy.period
-        often = f"every {phrase(policy.period)}"
+        often = f"every {format_duration(policy.period)}"
         if isinstance(policy, Every) and policy.least > 1:
             often += f", with at least {policy.least:,} of them"
         left.append(
-            f"{unemitted:,} new messages wait for the clock to pass {moment(due)} ({often}); "
+            f"{unemitted:,} new messages wait for the clock to pass {format_time(due)} ({often}); "
             "no batch has run since"
         )
     return ", or ".join(left) or f"{unemitted:,} new messages emit with the next batch"
 
 
 def _describe_filling(fill: Fill) -> str:
-    lately = f"filled if the key had a message in the {phrase(fill.up_to)} before"
+    lately = f"filled if the key had a message in the {format_duration(fill.up_to)} before"
     when = "; it emits when the next window with messages has closed" if fill.waits else ""
     return f"{lately}{when}"
 
@@ -251,7 +255,11 @@ def _explain_past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Itera
 
 
 def _explain_closed(spec: WindowSpec, window: WindowSeen) -> Iterator[str]:
-    grace = f" and its grace of {spell(spec.firing.grace, spec.axis)}" if spec.firing.grace else ""
+    grace = (
+        f" and its grace of {format_length(spec.firing.grace, spec.axis)}"
+        if spec.firing.grace
+        else ""
+    )
     yield f"closed: the watermark has passed its end{grace}; its final result has been emitted"
     fill = spec.firing.fill
     if fill is not None and not window.messages:
@@ -259,7 +267,7 @@ def _explain_closed(spec: WindowSpec, window: WindowSeen) -> Iterator[str]:
     if window.messages:
         yield f"{window.messages:,} messages of it are still in the state"
     else:
-        retention = spell(spec.firing.retention, spec.axis)
+        retention = format_length(spec.firing.retention, spec.axis)
         yield f"its state is gone (kept {retention} after its end), or it never held this key"
 
 
@@ -280,7 +288,7 @@ def _explain_message(
     assert clocks.watermark is not None
     last = windows[-1]
     closed = last.end + spec.firing.grace
-    past = spell(max(0, clocks.watermark - closed), spec.axis)
+    past = format_length(max(0, clocks.watermark - closed), spec.axis)
     hint = "a larger lateness or grace would take it"
     position, closing = (format_position(p, spec.axis) for p in (at, closed))
     return (
@@ -295,28 +303,30 @@ def explain_look_backs(
     """Explain the newest window of each look-back of a key, and a message at a time."""
     kind = spec.windows
     assert isinstance(kind, Trailing)
+    message_time = format_time(at)
     for window in windows:
-        yield f"window     {moment(window.start)} to {moment(window.end)}"
+        yield f"window     {format_time(window.start)} to {format_time(window.end)}"
         held = f"holds {window.messages:,} messages now"
         if not window.messages:
             held = "holds no message of this key, and has no row"
-        yield f"           {phrase(window.end - window.start)}: {held}"
+        yield f"           {format_duration(window.end - window.start)}: {held}"
     first = kind.end(kind.first_window(kind.pane_of(at)))
     if windows:
         upcoming = windows[-1].end + kind.every
         needed = _describe_progress_needed(spec, upcoming)
-        yield f"next       {moment(upcoming)}, as soon as {needed}"
+        yield f"next       {format_time(upcoming)}, as soon as {needed}"
         if first < upcoming and at < upcoming - kind.length:
-            oldest = moment(upcoming - kind.length)
-            yield f"a message at {moment(at)} is rejected as late: the next row begins at {oldest}"
+            oldest = format_time(upcoming - kind.length)
+            reason = f"the next row begins at {oldest}"
+            yield f"a message at {message_time} is rejected as late: {reason}"
             return
         first = max(first, upcoming)
     lasting = (
-        f"for {phrase(size)} until {moment(end)}"
+        f"for {format_duration(size)} until {format_time(end)}"
         for size in reversed(kind.sizes)
         if (end := kind.pane_start(kind.pane_of(at)) + size) >= first
     )
-    yield f"a message at {moment(at)} counts from {moment(first)} on: {', '.join(lasting)}"
+    yield f"a message at {message_time} counts from {format_time(first)} on: {', '.join(lasting)}"
 
 
 def explain_sessions(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from muntin.explain.joins import describe_conditions
-from muntin.model.axis import format_position, spell
+from muntin.model.axis import format_length, format_position
 from muntin.model.bounds import AsOf, ByArrival, Joint, Newest, SideName
 from muntin.model.joins import OTHER, SIDES, JoinSpec
 
@@ -145,7 +145,7 @@ class _Message:
         if edge is None:
             yield f"a message at {here} would be taken now"
             return
-        grace = spell(self.spec.side(self.side).firing.grace, self.spec.axis)
+        grace = format_length(self.spec.side(self.side).firing.grace, self.spec.axis)
         yield (
             f"a message at {here} is rejected as late: the first accepted position is "
             f"{self._format_own(edge)} (grace {grace}); a larger lateness or grace would accept it"

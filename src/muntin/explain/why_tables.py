@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from muntin.model.axis import moment, phrase
+from muntin.model.axis import format_duration, format_time
 from muntin.model.sessions import Sessions
 from muntin.model.windows import Windows
 
@@ -39,7 +39,9 @@ def explain_table(table: TableSeen, at: int) -> Iterator[str]:
         yield f"value      {', '.join(values) or 'none: it was never written, or was deleted'}"
         yield "a write at any time would be taken: without windows nothing expires"
         return
-    clock = "none: nothing was written yet" if table.watermark is None else moment(table.watermark)
+    clock = (
+        "none: nothing was written yet" if table.watermark is None else format_time(table.watermark)
+    )
     yield f"clock      {clock}"
     near = windows.gap if isinstance(windows, Sessions) else 0
     entries_at_time = [
@@ -48,12 +50,13 @@ def explain_table(table: TableSeen, at: int) -> Iterator[str]:
     for (start, end), value in entries_at_time:
         until = "indefinitely"
         if table.expires is not None:
-            until = f"until the clock reaches {moment(end + table.expires)}"
-        yield f"window     {moment(start)} to {moment(end)}"
+            until = f"until the clock reaches {format_time(end + table.expires)}"
+        yield f"window     {format_time(start)} to {format_time(end)}"
         yield f"           holds {value}; it is kept {until}"
     if not entries_at_time:
         others = f"{len(table.entries):,} others of this key are kept"
-        yield f"window     none of this key around {moment(at)}: it was never written, or has gone"
+        around = format_time(at)
+        yield f"window     none of this key around {around}: it was never written, or has gone"
         yield f"           {others}"
     yield _explain_write(table, windows, at, [w for w, _ in entries_at_time if w is not None])
 
@@ -62,7 +65,7 @@ def _explain_write(
     table: TableSeen, windows: Windows | Sessions, at: int, near: Sequence[tuple[int, int]]
 ) -> str:
     """Explain a write."""
-    here = f"a write at {moment(at)}"
+    here = f"a write at {format_time(at)}"
     if table.expires is None or table.watermark is None:
         return f"{here} would be taken now"
     last_expired = windows.last_ended(table.watermark - table.expires)
@@ -79,8 +82,8 @@ def _explain_write(
         many = f"{len(taking)} of its {len(numbers)} windows" if len(numbers) > 1 else "its window"
     if is_open:
         return f"{here} would be taken now, by {many}"
-    expired = moment(end + table.expires)
+    expired = format_time(end + table.expires)
     return (
         f"{here} is rejected as late: its last window expired when the clock passed {expired} "
-        f"(kept {phrase(table.expires)} after its end); a larger expires= would take it"
+        f"(kept {format_duration(table.expires)} after its end); a larger expires= would take it"
     )

@@ -103,6 +103,7 @@ _WATCHED = threading.Lock()
 
 def register_query(query: RunningQuery) -> None:
     """Register a started query, which signals then stop."""
+    quit_when_terminated_as_init()
     _QUERIES.add(query)
 
 

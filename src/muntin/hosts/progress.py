@@ -11,7 +11,7 @@ from typing import Any
 
 from muntin.explain.glance import format_html_table
 from muntin.hosts.health import describe_degradation
-from muntin.model.axis import as_datetime
+from muntin.model.axis import to_datetime
 from muntin.model.counts import add_counts, count_outcomes
 from muntin.model.patience import list_waits
 
@@ -112,7 +112,7 @@ class Progress:
         if self.held_by is not None:
             yield "watermark held by", f"{self.held_by}, since batch {self.held_since}"
         for name, time in self.clocks.items():
-            yield f"clock of {name}", str(as_datetime(time))
+            yield f"clock of {name}", str(to_datetime(time))
         fired = {f"{emission} firings": number for emission, number in self.fired.items()}
         reserved = {
             "rows in the state": self.state_rows, "unstorable": self.unstorable,
@@ -139,7 +139,7 @@ class Progress:
             >>> Progress(3, 1_767_225_600_000_000).watermark
             datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
         """
-        return None if self.watermark_micros is None else as_datetime(self.watermark_micros)
+        return None if self.watermark_micros is None else to_datetime(self.watermark_micros)
 
     @property
     def degradation(self) -> str | None:

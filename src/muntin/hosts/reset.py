@@ -18,7 +18,7 @@ from muntin.engine.reset import (
     reset_manifest,
 )
 from muntin.hosts.inspect.snapshot import StateSnapshot
-from muntin.model.axis import as_datetime
+from muntin.model.axis import to_datetime
 from muntin.model.errors import OptionError
 from muntin.state.manifest import Manifest
 
@@ -62,7 +62,7 @@ class WatermarkReset:
         for operator, changes in self.changes.items():
             of = f"operator {operator}: " if len(self.changes) > 1 else ""
             for name, before, after in changes:
-                yield f"{of}{name}: {as_datetime(before)} becomes {as_datetime(after)}"
+                yield f"{of}{name}: {to_datetime(before)} becomes {to_datetime(after)}"
             start = self.whole_from[operator]
             if operator in self.joins:
                 yield f"{of}messages from {start} on find their partners; earlier ones may be gone"
@@ -93,7 +93,7 @@ def plan_reset(folder: str, chain: Sequence[StateSnapshot], to: int) -> ResetPla
     ``chain`` has the state of each operator, the last one first. A time after every watermark is
     refused.
     """
-    batch, shown = chain[0].batch, str(as_datetime(to))
+    batch, shown = chain[0].batch, str(to_datetime(to))
     manifests, changes = [], {}
     open_again = late = 0
     for operator, opened in enumerate(chain):
@@ -111,11 +111,11 @@ def plan_reset(folder: str, chain: Sequence[StateSnapshot], to: int) -> ResetPla
         open_again += again
         late += opened.counts.get("late", 0)
     if not any(changes.values()):
-        marks = [str(as_datetime(one.watermark)) for one in chain if one.watermark is not None]
+        marks = [str(to_datetime(one.watermark)) for one in chain if one.watermark is not None]
         problem = f"isn't before a watermark of the query ({', '.join(marks) or 'it has none'})"
         raise OptionError("to", shown, problem, "give the time to which honest producers have come")
     whole_from, joins = _find_whole(chain, to)
-    reset = WatermarkReset(batch, as_datetime(to), changes, open_again, whole_from, joins, late)
+    reset = WatermarkReset(batch, to_datetime(to), changes, open_again, whole_from, joins, late)
     return ResetPlan(reset, manifests)
 
 
@@ -127,7 +127,7 @@ def _find_whole(
     # The results of an operator are the input of those with smaller numbers.
     for operator, opened in reversed([*enumerate(chain)]):
         whole = find_whole_start(opened.any_manifest, to)
-        whole_from[operator], to = as_datetime(whole.start), whole.next
+        whole_from[operator], to = to_datetime(whole.start), whole.next
         joins.update([operator] if whole.joins else [])
     return whole_from, frozenset(joins)
 

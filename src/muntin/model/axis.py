@@ -86,10 +86,15 @@ _CALENDAR = re.compile(r"month|quarter|year")
 _HINT = 'write for example "10 minutes", "1 hour 30 minutes", "PT10M", or a timedelta'
 
 
-def micros(option: str, value: Duration, *, zero: bool = True) -> int:
+def parse_duration(option: str, value: Duration, *, zero: bool = True) -> int:
     """Turn a duration (``"10 minutes"``, ISO 8601, or a ``timedelta``) into microseconds.
 
-    Example: ``micros("size", "PT1H30M") == 5_400_000_000``.
+    Raises:
+        OptionError: When the value is no duration, is negative, or is zero without ``zero``.
+
+    Example:
+        >>> parse_duration("size", "PT1H30M")
+        5400000000
     """
     if isinstance(value, timedelta):
         result = value // timedelta(microseconds=1)
@@ -144,11 +149,11 @@ def _parse(text: str) -> int | None:
     return total if lowered.strip() else None
 
 
-def phrase(duration: int) -> str:
+def format_duration(duration: int) -> str:
     """Format a duration in words, for errors and ``explain``.
 
     Example:
-        >>> phrase(5_400_000_000)
+        >>> format_duration(5_400_000_000)
         '1 hour 30 minutes'
     """
     parts = []
@@ -187,14 +192,14 @@ def rows(count: int) -> Rows:
     return Rows(count)
 
 
-def measure(option: str, value: Length, *, zero: bool = False) -> tuple[int, Axis]:
+def parse_length(option: str, value: Length, *, zero: bool = False) -> tuple[int, Axis]:
     """Return the value of a length, and the axis that it is measured on.
 
     Raises:
         OptionError: When the value is no length, or is negative, or is zero without ``zero``.
 
     Example:
-        >>> measure("size", "1 second"), measure("size", rows(3))
+        >>> parse_length("size", "1 second"), parse_length("size", rows(3))
         ((1000000, 'time'), (3, 'rows'))
     """
     if isinstance(value, Rows):
@@ -202,24 +207,24 @@ def measure(option: str, value: Length, *, zero: bool = False) -> tuple[int, Axi
     if isinstance(value, int):
         hint = f'write "{value} seconds", or muntin.rows({value}) for messages'
         raise OptionError(option, value, "isn't a length", hint)
-    return micros(option, value, zero=zero), "time"
+    return parse_duration(option, value, zero=zero), "time"
 
 
-def spell(length: int, axis: Axis) -> str:
+def format_length(length: int, axis: Axis) -> str:
     """Format a length in words.
 
     Example:
-        >>> spell(60_000_000, "time"), spell(1, "rows")
+        >>> format_length(60_000_000, "time"), format_length(1, "rows")
         ('1 minute', '1 row')
     """
-    return phrase(length) if axis == "time" else str(Rows(length))
+    return format_duration(length) if axis == "time" else str(Rows(length))
 
 
-def instant(option: str, value: str | date) -> int:
+def parse_time(option: str, value: str | date) -> int:
     """Turn a point in time into microseconds since the epoch; naive times and days are UTC.
 
     Example:
-        >>> instant("origin", "1970-01-01T00:00:01")
+        >>> parse_time("origin", "1970-01-01T00:00:01")
         1000000
     """
     try:
@@ -245,7 +250,7 @@ def read_position(option: str, value: datetime | str | int | None, axis: Axis) -
     if value is None:
         return None
     if axis == "time":
-        return instant(option, value)  # type: ignore[arg-type]
+        return parse_time(option, value)  # type: ignore[arg-type]
     if isinstance(value, int):
         return value
     if isinstance(value, str) and value.lstrip("-").isdigit():
@@ -260,15 +265,17 @@ def format_position(position: int, axis: Axis) -> str:
         >>> format_position(1_500_000, "time"), format_position(12, "rows")
         ('1970-01-01 00:00:01.5', 'row 12')
     """
-    return moment(position) if axis == "time" else f"row {position}"
+    return format_time(position) if axis == "time" else f"row {position}"
 
 
-def moment(position: int, separator: str = " ") -> str:
+def format_time(position: int, separator: str = " ") -> str:
     """Format a point in time in UTC, whatever its year; the years include a year 0.
 
     Example:
-        >>> moment(1_500_000), moment(1_767_225_600_000_000_000), moment(-63_000_000_000_000_000)
-        ('1970-01-01 00:00:01.5', '57971-02-25 00:00:00', '-0027-08-11 08:00:00')
+        >>> format_time(1_500_000), format_time(1_767_225_600_000_000_000)
+        ('1970-01-01 00:00:01.5', '57971-02-25 00:00:00')
+        >>> format_time(-63_000_000_000_000_000)
+        '-0027-08-11 08:00:00'
     """
     cycles, rest = divmod(position, _CYCLE)
     in_cycle = datetime(1970, 1, 1) + timedelta(microseconds=rest)
@@ -278,11 +285,11 @@ def moment(position: int, separator: str = " ") -> str:
     return f"{text}.{in_cycle.microsecond:06d}".rstrip("0") if in_cycle.microsecond else text
 
 
-def as_datetime(position: int) -> datetime:
+def to_datetime(position: int) -> datetime:
     """Return a point in time in UTC, limited to the times that Python's ``datetime`` can hold.
 
     Example:
-        >>> as_datetime(2**62).year, as_datetime(-(2**62)).year
+        >>> to_datetime(2**62).year, to_datetime(-(2**62)).year
         (9999, 1)
     """
     return _EPOCH + timedelta(microseconds=min(max(position, _FIRST), _LAST))

@@ -17,10 +17,10 @@ from muntin.model.axis import (
     Axis,
     Duration,
     Length,
-    measure,
-    micros,
-    phrase,
-    spell,
+    format_duration,
+    format_length,
+    parse_duration,
+    parse_length,
 )
 from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import JsonDataclass
@@ -78,7 +78,7 @@ class Within(JsonDataclass):
     def __str__(self) -> str:
         ends = (self.before, "before", "after"), (self.after, "after", "before")
         low, high = (
-            f"{spell(abs(length), self.axis)} {way if length >= 0 else other}"
+            f"{format_length(abs(length), self.axis)} {way if length >= 0 else other}"
             for length, way, other in ends
         )
         return f"from {low} to {high}"
@@ -183,7 +183,7 @@ class AsOf(JsonDataclass):
     def __str__(self) -> str:
         if self.most is None:
             return "the newest before or at its time"
-        return f"the newest before or at its time, {phrase(self.most)} old at most"
+        return f"the newest before or at its time, {format_duration(self.most)} old at most"
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +292,7 @@ def find_bound(
         if as_of in ("backward", "forward", "nearest"):
             hint = "give True for the newest version of its time or before; there is no other way"
             raise OptionError("as_of", as_of, "is no age of a version", hint)
-        return AsOf(None if isinstance(as_of, bool) else micros("as_of", as_of))
+        return AsOf(None if isinstance(as_of, bool) else parse_duration("as_of", as_of))
     if within is not None:
         return _read_within(within)
     if not kinds and at_once:
@@ -378,7 +378,7 @@ def _read_within(within: Distance) -> Within:
     if isinstance(within, int) and within == 0 and within is not False:
         return Within(0, 0)
     if not isinstance(within, Sequence) or isinstance(within, str):
-        reach, axis = measure("within", within, zero=True)
+        reach, axis = parse_length("within", within, zero=True)
         return Within(reach, reach, axis)
     ends = [_split_sign(length) for length in within]
     lengths = [length for _, length in ends if length is not None]
@@ -387,7 +387,7 @@ def _read_within(within: Distance) -> Within:
     if len(ends) != 2:
         hint = 'give one length, or two: ("1 minute", 0) for before and after'
         raise OptionError("within", within, "isn't one length or two", hint)
-    axis = measure("within", lengths[0], zero=True)[1]
+    axis = parse_length("within", lengths[0], zero=True)[1]
     before, after = (
         0 if length is None else sign * along("within", length, axis, zero=True)
         for sign, length in ends

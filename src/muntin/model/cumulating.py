@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from muntin.model.axis import Axis, Length, measure, spell
+from muntin.model.axis import Axis, Length, format_length, parse_length
 from muntin.model.by_number import ByNumber
 from muntin.model.errors import OptionError
 from muntin.model.windows import along
@@ -92,7 +92,8 @@ class Cumulating(ByNumber):
         return (position - self.origin) // self.step - 1
 
     def __str__(self) -> str:
-        return f"cumulating {spell(self.size, self.axis)} by {spell(self.step, self.axis)}"
+        size, step = (format_length(length, self.axis) for length in (self.size, self.step))
+        return f"cumulating {size} by {step}"
 
 
 def cumulating(size: Length, step: Length, *, origin: int = 0) -> Cumulating:
@@ -102,9 +103,9 @@ def cumulating(size: Length, step: Length, *, origin: int = 0) -> Cumulating:
         >>> str(cumulating("1 day", "1 hour"))
         'cumulating 1 day by 1 hour'
     """
-    length, axis = measure("size", size)
+    length, axis = parse_length("size", size)
     pace = along("step", step, axis)
     if length % pace:
-        hint = f"give a step that {spell(length, axis)} is a multiple of"
-        raise OptionError("step", str(step), f"doesn't divide {spell(length, axis)}", hint)
+        hint = f"give a step that {format_length(length, axis)} is a multiple of"
+        raise OptionError("step", str(step), f"doesn't divide {format_length(length, axis)}", hint)
     return Cumulating(length, pace, origin % length, axis)

@@ -13,7 +13,17 @@ from math import gcd
 from typing import ClassVar, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from muntin.model.axis import DAY, HOUR, Axis, Length, Origin, Rows, instant, micros, phrase
+from muntin.model.axis import (
+    DAY,
+    HOUR,
+    Axis,
+    Length,
+    Origin,
+    Rows,
+    format_duration,
+    parse_duration,
+    parse_time,
+)
 from muntin.model.by_number import ByNumber
 from muntin.model.cumulating import Cumulating
 from muntin.model.errors import OptionError
@@ -71,7 +81,7 @@ class Days(ByNumber):
     @staticmethod
     def number(option: str, value: Length) -> int:
         """Return the number of days in a length."""
-        length = 0 if isinstance(value, Rows) else micros(option, value, zero=False)
+        length = 0 if isinstance(value, Rows) else parse_duration(option, value, zero=False)
         if isinstance(value, Rows) or length % DAY:
             hint = 'give whole days, as "1 day", or leave the zone away'
             raise OptionError(option, value, "isn't a whole number of days", hint)
@@ -216,14 +226,17 @@ class Hours(Days):
     @classmethod
     def of(cls, size: Length, slide: Length | None, zone: str, origin: LocalTime) -> Self:
         """Return windows of a number of parts of local days."""
-        length, step = micros("size", size), micros("slide", size if slide is None else slide)  # type: ignore[arg-type]
+        length = parse_duration("size", size)  # type: ignore[arg-type]
+        step = parse_duration("slide", size if slide is None else slide)  # type: ignore[arg-type]
         if step > length:
-            hint = f"give {phrase(length)} or less"
+            hint = f"give {format_duration(length)} or less"
             raise OptionError("slide", slide, "is greater than the size", hint)
         part = gcd(length, step)
         if DAY % part:
             hint = "give whole days or parts of one, as 1 or 6 hours, or leave the zone away"
-            raise OptionError("size", phrase(length), "doesn't divide a day of a zone", hint)
+            raise OptionError(
+                "size", format_duration(length), "doesn't divide a day of a zone", hint
+            )
         number, shift = divmod(origin.day * DAY + origin.time, part)
         size_in_parts, slide_in_parts = length // part, step // part
         grid = Windows(size_in_parts, slide_in_parts, number % slide_in_parts, "rows")
@@ -266,13 +279,13 @@ def find_local_origin(origin: Origin, zone: str, offset: int = 0) -> LocalTime:
     ``offset`` is the local time by which windows start later, microseconds.
     """
     if isinstance(origin, str) and _PLAIN_DATE.fullmatch(origin.strip()):
-        wall = instant("origin", origin)
+        wall = parse_time("origin", origin)
     elif isinstance(origin, date) and not isinstance(origin, datetime):
-        wall = instant("origin", origin.isoformat())
+        wall = parse_time("origin", origin.isoformat())
     elif origin is None or origin == 0:
         wall = 0
     else:
-        position = origin if isinstance(origin, int) else instant("origin", origin)
+        position = origin if isinstance(origin, int) else parse_time("origin", origin)
         wall = local_time(position, check_zone(zone))
     return LocalTime(*divmod(wall + offset, DAY))
 
@@ -296,7 +309,7 @@ def days(
     if any(isinstance(length, Rows) for length in lengths):
         hint = 'give a duration, as "1 day", or leave the zone away'
         raise OptionError("size", str(size), "is measured in rows, which have no zone", hint)
-    whole = all(micros("size", length, zero=False) % DAY == 0 for length in lengths)  # type: ignore[arg-type]
+    whole = all(parse_duration("size", length, zero=False) % DAY == 0 for length in lengths)  # type: ignore[arg-type]
     return (Days if whole else Hours).of(size, slide, zone, begins)
 
 
@@ -315,7 +328,7 @@ def cumulating_days(
         hint = "give steps of 2 hours or more, or leave the zone away"
         raise OptionError("step", str(step), "may be skipped by a change of clocks", hint)
     if units % pace:
-        hint = f"give a step that {phrase(micros('size', size))} is a multiple of"  # type: ignore[arg-type]
+        hint = f"give a step that {format_duration(parse_duration('size', size))} is a multiple of"  # type: ignore[arg-type]
         raise OptionError("step", str(step), "doesn't divide the size", hint)
     begins = find_local_origin(origin, zone, offset)
     start = windows.number_at(begins.day * DAY + begins.time)

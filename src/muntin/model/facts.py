@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
-from muntin.model.axis import Axis, phrase, spell
+from muntin.model.axis import Axis, format_duration, format_length
 from muntin.model.errors import SpecChangedError
 from muntin.model.json_dataclass import JsonDataclass
 
@@ -30,7 +30,7 @@ def make_fact(value: Any) -> Fact:
 
 def length_fact(value: int, axis: Axis = "time") -> Fact:
     """Return the fact of a duration or of a number of rows."""
-    return Fact(value, phrase(value) if axis == "time" else spell(value, axis))
+    return Fact(value, format_duration(value) if axis == "time" else format_length(value, axis))
 
 
 def names_fact(value: Sequence[str]) -> Fact:

@@ -8,7 +8,7 @@ from math import isfinite
 from numbers import Integral, Real
 from typing import Any, Literal
 
-from muntin.model.axis import Duration, micros, phrase
+from muntin.model.axis import Duration, format_duration, parse_duration
 from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.kinds import Kind
@@ -63,7 +63,7 @@ class Fill(JsonDataclass):
 
     def __str__(self) -> str:
         each = (f"{name}={write_constant(way)}" for name, way in self.values)
-        return f"{', '.join([self.value, *each])} up to {phrase(self.up_to)}"
+        return f"{', '.join([self.value, *each])} up to {format_duration(self.up_to)}"
 
 
 # What other libraries call the words.
@@ -85,7 +85,7 @@ def fill_of(value: str | None, up_to: Duration, values: Mapping[str, object] | N
             hint = f'write "{_OTHER_WORDS[str(value).lower()]}"'
         raise OptionError("fill", value, "isn't what fills a window", hint)
     ways = tuple((name, _read_way(name, way)) for name, way in (values or {}).items())
-    return Fill(value or "null", micros("up_to", up_to, zero=False), ways)
+    return Fill(value or "null", parse_duration("up_to", up_to, zero=False), ways)
 
 
 def _read_way(name: str, way: object) -> Any:
@@ -138,8 +138,8 @@ def check_fill(fill: Fill, windows: Kind, aggregates: Collection[str], accumulat
         windows = windows.calendar
     pace = windows.start(1) - windows.start(0) or windows.pace
     if fill.up_to < pace:
-        hint = f"give at least {phrase(pace)}, the distance between two windows"
-        raise OptionError("up_to", phrase(fill.up_to), "fills no window", hint)
+        hint = f"give at least {format_duration(pace)}, the distance between two windows"
+        raise OptionError("up_to", format_duration(fill.up_to), "fills no window", hint)
     for name, _ in fill.values:
         if name not in aggregates:
             # SQL's own names of aggregates within expressions can't be said.

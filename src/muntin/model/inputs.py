@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, Self
 
-from muntin.model.axis import MINUTE, Axis, Duration, micros, phrase, spell
+from muntin.model.axis import MINUTE, Axis, Duration, format_duration, format_length, parse_duration
 from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, format_name, length_fact, make_fact, names_fact
 from muntin.model.json_dataclass import JsonDataclass
@@ -58,9 +58,9 @@ class InputOptions:
         watermark: str | Sequence[str] | None = None,
     ) -> InputOptions:
         """Return the marks of these options, whose durations are text or ``timedelta``."""
-        lateness_us = micros("lateness", lateness)
-        max_ahead_us = None if max_ahead is None else micros("max_ahead", max_ahead)
-        idle_us = None if idle is None else micros("idle", idle, zero=False)
+        lateness_us = parse_duration("lateness", lateness)
+        max_ahead_us = None if max_ahead is None else parse_duration("max_ahead", max_ahead)
+        idle_us = None if idle is None else parse_duration("idle", idle, zero=False)
         watermark_by, clocks = read_watermark(watermark)
         return cls(time, lateness_us, max_ahead_us, offset, clock, idle_us, watermark_by, clocks)
 
@@ -146,7 +146,9 @@ class InputSpec(JsonDataclass):
 
     def check_input(self, axis: Axis, whose: str = "") -> None:
         """Refuse a retention below the grace, and options of time on the rows axis."""
-        grace, retention = (spell(n, axis) for n in (self.firing.grace, self.firing.retention))
+        grace, retention = (
+            format_length(n, axis) for n in (self.firing.grace, self.firing.retention)
+        )
         if self.firing.retention < self.firing.grace:
             hint = f"keep at least {grace}"
             raise OptionError("keep", f"{retention}{whose}", f"is below the grace {grace}", hint)
@@ -154,7 +156,7 @@ class InputSpec(JsonDataclass):
             if duration and axis == "rows":
                 hint = "leave it out: offsets say what may still come"
                 raise OptionError(
-                    option, f"{phrase(duration)}{whose}", "isn't measured in rows", hint
+                    option, f"{format_duration(duration)}{whose}", "isn't measured in rows", hint
                 )
         watermark = self.watermark or ", ".join(self.clocks)
         if watermark and axis == "rows":

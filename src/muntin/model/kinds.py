@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from muntin.model.axis import DAY, Length, Origin, Rows, check_length, instant, micros
+from muntin.model.axis import DAY, Length, Origin, Rows, check_length, parse_duration, parse_time
 from muntin.model.cumulating import Cumulating, cumulating
 from muntin.model.days import Days, Hours, cumulating_days, days
 from muntin.model.errors import OptionError
@@ -94,7 +94,7 @@ def _check_size(size: Length) -> None:
         return
     count = count_months(size)
     if count is None:
-        micros("size", size)
+        parse_duration("size", size)
     else:
         check_length("size", size, count * 31 * DAY)
 
@@ -113,7 +113,7 @@ def _check_overlap(windows: Paned, option: str, value: Length | None, overlap: i
 def _position(origin: Origin) -> int:
     if origin is None or isinstance(origin, int):
         return origin or 0
-    return instant("origin", origin)
+    return parse_time("origin", origin)
 
 
 def require_one_axis(windows: Kind | None) -> Uniform | None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypedDict, get_args
 
-from muntin.model.axis import SECOND, Duration, micros, phrase
+from muntin.model.axis import SECOND, Duration, format_duration, parse_duration
 from muntin.model.conditions import read_condition
 from muntin.model.errors import OptionError
 from muntin.model.fill import Fill
@@ -60,7 +60,7 @@ class Every(JsonDataclass):
     least: int = 1
 
     def __str__(self) -> str:
-        text = f"every {phrase(self.period)} of wall clock"
+        text = f"every {format_duration(self.period)} of wall clock"
         return text if self.least == 1 else f"{text} with at least {self.least} rows"
 
 
@@ -111,7 +111,7 @@ class After(JsonDataclass):
         return max(1, self.wait // 10)
 
     def __str__(self) -> str:
-        text = f"{phrase(self.wait)} after the {self.since} new message"
+        text = f"{format_duration(self.wait)} after the {self.since} new message"
         return text if self.rows is None else f"every {self.rows} rows or {text}"
 
 
@@ -351,7 +351,7 @@ def _one(
         raise OptionError(option, each, problem, hint)
     if after is not None:
         return _make_after(rows, every, at_least, after, since)
-    period = None if every is None else micros(option, every, zero=False)
+    period = None if every is None else parse_duration(option, every, zero=False)
     if at_least is not None:
         if period is None or rows is not None:
             hint = "give it beside every=DURATION, and without rows=N"
@@ -386,4 +386,4 @@ def _make_after(
         raise OptionError("after", after, "is a clock beside another", hint)
     if since not in (None, *get_args(Since)):
         raise OptionError("since", since, "is no message to count from", 'give "first" or "last"')
-    return After(micros("after", after, zero=False), since or "first", rows)
+    return After(parse_duration("after", after, zero=False), since or "first", rows)

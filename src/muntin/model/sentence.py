@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import Axis, Duration, Length, Origin, measure
+from muntin.model.axis import Axis, Duration, Length, Origin, parse_length
 from muntin.model.errors import OptionError
 from muntin.model.fill import FillWord, fill_of
 from muntin.model.grouping_sets import Sets, number_sets, read_sets
@@ -401,7 +401,7 @@ class Sentence:
                 ``early``.
             then: The policy of a window's late emissions after its first one; see ``early``.
         """
-        measure("grace", grace, zero=True)
+        parse_length("grace", grace, zero=True)
         chosen = self._firing.late
         words = (rows, every, at_least, when, then, after, since)
         if each or any(word is not None for word in words):
@@ -423,7 +423,7 @@ class Sentence:
         Raises:
             OptionError: When ``rows`` is less than 1.
         """
-        measure("keep", retention, zero=True)
+        parse_length("keep", retention, zero=True)
         check_count("rows", rows, of="row")
         firing = replace(self._firing, rows=rows)
         return self._set_once("keep", retention, _firing=firing, _kept=retention)

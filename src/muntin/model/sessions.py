@@ -9,7 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from muntin.model.axis import DAY, HOUR, Axis, Duration, Length, measure, micros, spell
+from muntin.model.axis import (
+    DAY,
+    HOUR,
+    Axis,
+    Duration,
+    Length,
+    format_length,
+    parse_duration,
+    parse_length,
+)
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 
@@ -134,9 +143,9 @@ class Sessions(Moving):
             # The gap is an expression, of which only the internal column name is stored.
             own = isinstance(self.by, str) and not self.by.startswith("__muntin")
             return f"session by {self.by if own else 'the gap of each message'}{edge}"
-        most = "" if self.longest is None else f", at most {spell(self.longest, self.axis)}"
+        most = "" if self.longest is None else f", at most {format_length(self.longest, self.axis)}"
         words = "".join(f", {option} {value}" for option, value in self.conditions.items())
-        return f"session {spell(self.gap, self.axis)}{most}{words}{edge}"
+        return f"session {format_length(self.gap, self.axis)}{most}{words}{edge}"
 
 
 def make_sessions(
@@ -168,12 +177,12 @@ def make_sessions(
             hint = f'give one gap for all messages: session("30 minutes", {option}=…)'
             raise OptionError(option, str(value), "needs a gap that ends sessions", hint)
         return Sessions(0, closed, "time", by)
-    length, axis = measure("gap", gap)
+    length, axis = parse_length("gap", gap)
     for option, value in limits.items() if axis == "rows" else ():
         hint = "leave it out, or measure the gap in time"
         raise OptionError(option, str(value), "needs a gap in time, not in rows", hint)
-    most = None if longest is None else micros("longest", longest, zero=False)
+    most = None if longest is None else parse_duration("longest", longest, zero=False)
     if most is not None and most < length:
-        hint = f"give at least the gap, {spell(length, axis)}"
+        hint = f"give at least the gap, {format_length(length, axis)}"
         raise OptionError("longest", longest, "is shorter than the gap", hint)
     return Sessions(length, closed, axis, None, most, start, end, same)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
-from muntin.model.axis import Axis, Length, measure, spell
+from muntin.model.axis import Axis, Length, format_length, parse_length
 from muntin.model.by_number import ByNumber, Moving
 from muntin.model.errors import OptionError
 
@@ -139,8 +139,8 @@ class Sliding(Moving, ByNumber):
 
     def __str__(self) -> str:
         if self.closed is None:
-            return f"sliding {spell(self.size, self.axis)}"
-        return f"rolling {spell(self.size, self.axis)}, closed {self.closed}"
+            return f"sliding {format_length(self.size, self.axis)}"
+        return f"rolling {format_length(self.size, self.axis)}, closed {self.closed}"
 
 
 _FIRST = ("both", "left")
@@ -153,7 +153,7 @@ def sliding(size: Length) -> Sliding:
         >>> str(sliding("1 minute"))
         'sliding 1 minute'
     """
-    return Sliding(*measure("size", size))
+    return Sliding(*parse_length("size", size))
 
 
 def rolling(size: Length, closed: ClosedSides = "right") -> Sliding:
@@ -169,7 +169,7 @@ def rolling(size: Length, closed: ClosedSides = "right") -> Sliding:
     if closed not in get_args(ClosedSides):
         hint = 'give "right", "both", "left" or "neither"'
         raise OptionError("closed", closed, "isn't a choice of ends", hint)
-    windows = Sliding(*measure("size", size), closed)
+    windows = Sliding(*parse_length("size", size), closed)
     first, last = windows.bound_part(None)
     if first < last:
         hint = f'give rows({windows.size + 1}) or more, or closed="left"'

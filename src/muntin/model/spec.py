@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
-from muntin.model.axis import Axis, spell
+from muntin.model.axis import Axis, format_length
 from muntin.model.conditions import read_condition
 from muntin.model.days import Days
 from muntin.model.errors import OptionError
@@ -160,7 +160,7 @@ class WindowSpec(QuerySpec, InputSpec):
         for name, aggregate in self.aggregates.items():
             if not aggregate.frame:
                 continue
-            back = f"looks back {spell(aggregate.frame, aggregate.frame_axis)}"
+            back = f"looks back {format_length(aggregate.frame, aggregate.frame_axis)}"
             if not isinstance(windows, Sliding) or windows.axis != aggregate.frame_axis:
                 hint = "leave over() out, or roll: rolling(...) over the longest time"
                 raise OptionError("agg", name, f"{back} within {windows} windows", hint)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from muntin.model.axis import Axis, Duration, Origin, instant, micros, phrase
+from muntin.model.axis import Axis, Duration, Origin, format_duration, parse_duration, parse_time
 from muntin.model.by_number import ByNumber
 from muntin.model.errors import OptionError
 
@@ -61,7 +61,7 @@ class Trailing(ByNumber):
     @property
     def labels(self) -> tuple[str, ...]:
         """The values of ``look_back``, in the order of the sizes."""
-        return tuple(phrase(size) for size in self.sizes)
+        return tuple(format_duration(size) for size in self.sizes)
 
     @property
     def length(self) -> int:
@@ -77,8 +77,9 @@ class Trailing(ByNumber):
 
     @property
     def storage(self) -> str:
-        each = f"one per {phrase(self.every)}, {self.panes_per_window:,} in the longest look-back"
-        return f"{each}; a message is stored once"
+        each = f"one per {format_duration(self.every)}"
+        longest = f"{self.panes_per_window:,} in the longest look-back"
+        return f"{each}, {longest}; a message is stored once"
 
     def count_panes(self, number: int) -> int:
         """Return the number of panes in the windows of a size, by the number of the size."""
@@ -122,20 +123,21 @@ class Trailing(ByNumber):
 
     def check_policies(self, firing: Firing) -> None:
         """Refuse policies, since a row is only emitted at an instant and replaced by the next."""
+        problem = f"doesn't apply to {self}"
         hint = "leave it out, or give a smaller every="
         if firing.early is not None:
-            raise OptionError("early", str(firing.early), f"doesn't apply to {self}", hint)
+            raise OptionError("early", str(firing.early), problem, hint)
         if not firing.accumulate:
             raise OptionError("deltas", str(self), "emit the whole look-back", "leave deltas() out")
         if firing.grace:
             hint = "leave it out: a late message counts from the next instant on"
-            raise OptionError("grace", phrase(firing.grace), f"doesn't apply to {self}", hint)
+            raise OptionError("grace", format_duration(firing.grace), problem, hint)
         if firing.retention or firing.rows is not None:
             hint = "leave keep() out: only the newest row of each key is kept"
-            raise OptionError("keep", phrase(firing.retention), f"doesn't apply to {self}", hint)
+            raise OptionError("keep", format_duration(firing.retention), problem, hint)
 
     def __str__(self) -> str:
-        return f"trailing {', '.join(reversed(self.labels))} every {phrase(self.every)}"
+        return f"trailing {', '.join(reversed(self.labels))} every {format_duration(self.every)}"
 
 
 def trailing(look_backs: Sequence[Duration], every: Duration, *, origin: Origin = None) -> Trailing:
@@ -148,19 +150,19 @@ def trailing(look_backs: Sequence[Duration], every: Duration, *, origin: Origin 
         >>> str(trailing(["1 hour", "1 day"], "1 minute"))
         'trailing 1 hour, 1 day every 1 minute'
     """
-    pace = micros("every", every, zero=False)
+    pace = parse_duration("every", every, zero=False)
     if not look_backs:
         hint = 'write .trailing("1 hour", every="1 minute")'
         raise OptionError("trailing", None, "has no look-back", hint)
     sizes: list[int] = []
     for look_back in look_backs:
-        size = micros("look_back", look_back, zero=False)
+        size = parse_duration("look_back", look_back, zero=False)
         if size % pace:
-            hint = f"give a multiple of every={phrase(pace)}"
-            problem = f"isn't a multiple of {phrase(pace)}"
+            hint = f"give a multiple of every={format_duration(pace)}"
+            problem = f"isn't a multiple of {format_duration(pace)}"
             raise OptionError("look_back", str(look_back), problem, hint)
         if size in sizes:
             raise OptionError("look_back", str(look_back), "is listed twice", "leave one out")
         sizes.append(size)
-    start = origin if origin is None or isinstance(origin, int) else instant("origin", origin)
+    start = origin if origin is None or isinstance(origin, int) else parse_time("origin", origin)
     return Trailing(tuple(sorted(sizes, reverse=True)), pace, (start or 0) % pace)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from muntin.model.axis import Axis, Length, measure, spell
+from muntin.model.axis import Axis, Length, format_length, parse_length
 from muntin.model.by_number import ByNumber
 from muntin.model.errors import OptionError
 
@@ -110,9 +110,10 @@ class Windows(ByNumber):
         return (position - self.origin - self.size) // self.slide
 
     def __str__(self) -> str:
+        size = format_length(self.size, self.axis)
         if self.size == self.slide:
-            return f"tumbling {spell(self.size, self.axis)}"
-        return f"hopping {spell(self.size, self.axis)} by {spell(self.slide, self.axis)}"
+            return f"tumbling {size}"
+        return f"hopping {size} by {format_length(self.slide, self.axis)}"
 
 
 def tumbling(size: Length, *, origin: int = 0) -> Windows:
@@ -122,7 +123,7 @@ def tumbling(size: Length, *, origin: int = 0) -> Windows:
         >>> str(tumbling("10 minutes"))
         'tumbling 10 minutes'
     """
-    length, axis = measure("size", size)
+    length, axis = parse_length("size", size)
     return Windows(length, length, origin % length, axis)
 
 
@@ -133,17 +134,19 @@ def hopping(size: Length, slide: Length, *, origin: int = 0) -> Windows:
         >>> str(hopping("1 hour", "5 minutes"))
         'hopping 1 hour by 5 minutes'
     """
-    length, axis = measure("size", size)
+    length, axis = parse_length("size", size)
     step = along("slide", slide, axis)
     if step > length:
-        hint = f"give a slide of at most {spell(length, axis)}"
-        raise OptionError("slide", slide, f"is greater than the size {spell(length, axis)}", hint)
+        hint = f"give a slide of at most {format_length(length, axis)}"
+        raise OptionError(
+            "slide", slide, f"is greater than the size {format_length(length, axis)}", hint
+        )
     return Windows(length, step, origin % step, axis)
 
 
 def along(option: str, value: Length, axis: Axis, *, zero: bool = False) -> int:
     """Measure a length on a given axis; refuse one on the other axis, unless it is zero."""
-    length, own = measure(option, value, zero=zero)
+    length, own = parse_length(option, value, zero=zero)
     if length and own != axis:
         hint = "give both as durations, or both as muntin.rows(N)"
         raise OptionError(option, str(value), f"isn't measured in {axis} as the other is", hint)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from muntin.model.axis import Length, micros, rows
+from muntin.model.axis import Length, parse_duration, rows
 from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlError
 from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import (
@@ -135,7 +135,7 @@ class _Reader:
             every = (
                 None
                 if is_available_now or form.trigger is None
-                else micros("trigger", form.trigger)
+                else parse_duration("trigger", form.trigger)
             )
         placeholders = frozenset(placeholder_names(text))
         return Pipeline(

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.model.axis import DAY, MICROSECOND, SECOND, moment
+from muntin.model.axis import DAY, MICROSECOND, SECOND, format_time
 
 _UNIT_MICROS = {"s": SECOND, "ms": SECOND // 1000, "us": MICROSECOND}
 
@@ -91,7 +91,7 @@ def _convert_leaf(cell: pa.Scalar, time: Callable[[int], Any] | None) -> Any:
     if pa.types.is_timestamp(kind):
         micros = to_epoch_micros(cell)
         zone = "" if kind.tz is None else "Z"
-        return moment(micros, "T") + zone if time is None else time(micros)
+        return format_time(micros, "T") + zone if time is None else time(micros)
     if pa.types.is_date(kind):
         return format_date(cell)
     if pa.types.is_duration(kind):
@@ -119,7 +119,7 @@ def format_date(cell: pa.Scalar) -> str:
         '57971-02-25'
     """
     days = cell.value if pa.types.is_date32(cell.type) else cell.value // (DAY // 1000)
-    return moment(days * DAY).partition(" ")[0]
+    return format_time(days * DAY).partition(" ")[0]
 
 
 def _convert_float(value: float) -> Any:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.engine import columns
-from muntin.model.axis import Duration, micros
+from muntin.model.axis import Duration, parse_duration
 from muntin.model.errors import OptionError, SinkError
 from muntin.sinks.batch import Batch
 from muntin.sinks.postgres_link import PostgresLink, translate_refusals
@@ -357,7 +357,7 @@ def to_postgres(
     if create not in get_args(CreateMode):
         hint = f"give one of {', '.join(map(repr, get_args(CreateMode)))}"
         raise OptionError("create", create, "isn't a choice", hint)
-    waits = micros("patience", patience) / 1_000_000
+    waits = parse_duration("patience", patience) / 1_000_000
     return PostgresSink(PostgresLink(dsn, waits, password), schema, table, history, create)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.model.axis import moment
+from muntin.model.axis import format_time
 from muntin.sinks import plain
 
 # PostgreSQL's text can't hold NUL, which is written as its picture. The picture itself, and that of
@@ -92,7 +92,7 @@ def _convert_far_time(cell: pa.Scalar) -> Any:
     kind = cell.type
     if pa.types.is_timestamp(kind):
         micros, zone = plain.to_epoch_micros(cell), "" if kind.tz is None else "+00"
-        return _format_era(moment(micros), zone)
+        return _format_era(format_time(micros), zone)
     if pa.types.is_date(kind):
         return _format_era(plain.format_date(cell))
     return cell.as_py()

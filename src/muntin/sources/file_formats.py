@@ -256,10 +256,12 @@ def _decode(decoder: Payloads, records: list[bytes], schema: pl.Schema) -> Itera
 
 
 _CHUNK = 8 << 20
-# An unclosed quote in a record longer than this affects only its own line.
+# A quote that hasn't closed after so many bytes never does, and affects only its own line.
 _LONGEST = 64 << 20
-# A field of CSV, as in ``CsvPayloads``, and its end.
-_FIELD = re.compile(rb'(?:"(?:[^"\\]|\\.|"")*"[^,\n]*|[^",\n][^,\n]*|)([,\n]|\Z)', re.DOTALL)
+# A field of CSV, as in ``CsvPayloads``, and its end, which is empty where data or a quote goes on.
+_FIELD = re.compile(
+    rb'(?:"(?:[^"\\]|\\.|"")*+"(?:\r(?=\n|\Z))?|[^",\n][^,\n]*+|)([,\n]|\Z|(?=.))', re.DOTALL
+)
 
 
 def read_text_records(path: Path, size: int, *, quotes: bool) -> Iterator[list[bytes]]:
@@ -303,28 +305,41 @@ def split_records(data: bytes, *, quotes: bool, last: bool) -> tuple[list[bytes]
 
 
 def _split_quoted(data: bytes, *, last: bool) -> tuple[list[bytes], bytes]:
-    records, at = [], 0
-    while at < len(data):
-        end = _record_end(data, at, last=last)
+    records, start = [], 0
+    while start < len(data):
+        end = _record_end(data, start, last=last)
         if end is None:
-            if not last and len(data) - at <= _LONGEST:
+            if not last and len(data) - start <= _LONGEST:
                 break
-            end = data.find(b"\n", at)
-            if end < 0:
-                if not last:
-                    break
-                end = len(data)
-        records.append(data[at:end])
-        at = end + 1
-    return records, data[at:]
+            end = _line_end(data, start, last=last)
+            if end is None:
+                break
+        records.append(data[start:end])
+        start = end + 1
+    return records, data[start:]
 
 
-def _record_end(data: bytes, at: int, *, last: bool) -> int | None:
-    """Return the end of the record at a position; ``None`` if a quote isn't closed."""
+def _record_end(data: bytes, start: int, *, last: bool) -> int | None:
+    """Return the end of the record at a position; ``None`` if a quote isn't closed.
+
+    If something other than a comma or the line's end follows a closed quote, the record is
+    malformed and ends with its first line, since that quote may belong to another record.
+    """
+    position = start
     while True:
-        field = _FIELD.match(data, at)
-        if field is None or (not field[1] and not last):
-            return None
-        if field[1] != b",":
+        field = _FIELD.match(data, position)
+        assert field is not None
+        if field[1] == b",":
+            position = field.end()
+        elif field[1] or (last and field.end() == len(data)):
             return field.start(1)
-        at = field.end()
+        elif position < field.end() < len(data):
+            return _line_end(data, start, last=last)
+        else:
+            return None
+
+
+def _line_end(data: bytes, start: int, *, last: bool) -> int | None:
+    """Return the end of the line at a position; ``None`` if the rest of it isn't read yet."""
+    end = data.find(b"\n", start)
+    return end if end >= 0 else len(data) if last else None

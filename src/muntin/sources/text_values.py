@@ -1,9 +1,9 @@
-"""Converts texts to values: numbers, times and booleans; reports texts that aren't such values."""
+"""Converts texts to numbers, times and booleans, and reports the texts that can't be converted."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -64,18 +64,30 @@ def _convert(column: pl.Series, dtype: pl.DataType, zone: SessionZone) -> pl.Ser
     if isinstance(dtype, pl.Date):
         return column.str.to_date("%Y-%m-%d", strict=False)
     if isinstance(dtype, pl.Datetime):
-        return _parse_times(
-            column, _LOCAL if dtype.time_zone is None else _ZONED + _LOCAL, dtype, zone
-        )
+        return _parse_times(column, dtype, zone)
     if isinstance(dtype, pl.Boolean) and column.dtype == pl.String:
         return column.str.to_lowercase().replace_strict(_TRUTH, default=None, return_dtype=dtype)
     return column.cast(dtype, strict=False)
 
 
-def _parse_times(
-    text: pl.Series, formats: Sequence[str], dtype: pl.Datetime, zone: SessionZone
-) -> pl.Series:
+def parse_times(text: pl.Expr) -> pl.Expr:
+    """Return ISO 8601 texts as microseconds, in UTC if they have no zone; NULL for other texts.
+
+    Example:
+        >>> texts = pl.DataFrame({"at": ["1970-01-01 00:00:01", "1970-01-01", "now"]})
+        >>> texts.select(parse_times(pl.col("at")))["at"].to_list()
+        [1000000, 0, None]
+    """
+    return text.map_batches(_parse_utc_times, return_dtype=pl.Int64(), is_elementwise=True)
+
+
+def _parse_utc_times(text: pl.Series) -> pl.Series:
+    return _parse_times(text, pl.Datetime("us", "UTC"), SessionZone()).to_physical()
+
+
+def _parse_times(text: pl.Series, dtype: pl.Datetime, zone: SessionZone) -> pl.Series:
     """Convert ISO 8601 texts to times, down to the minute or the day; others become null."""
+    formats = _LOCAL if dtype.time_zone is None else _ZONED + _LOCAL
     times = pl.Series(text.name, [None], dtype=dtype).new_from_index(0, len(text))
     for form in (*_guess_formats(text, dtype), *formats):
         is_unparsed = times.is_null() & text.is_not_null()

@@ -14,7 +14,7 @@ from muntin.engine.operator import REJECTED, RESULTS
 from muntin.hosts.chain import identifies_window
 from muntin.hosts.definition import StartOptions
 from muntin.hosts.seed import FOLDER
-from muntin.model.axis import Duration, micros
+from muntin.model.axis import Duration, parse_duration
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
 from muntin.sinks.kafka import KafkaSink
@@ -219,5 +219,7 @@ def _set_trigger(
     if available_now:
         return writer.trigger(availableNow=True)
     if every is not None:
-        return writer.trigger(processingTime=f"{micros('every', every) // 1000} milliseconds")
+        return writer.trigger(
+            processingTime=f"{parse_duration('every', every) // 1000} milliseconds"
+        )
     return writer

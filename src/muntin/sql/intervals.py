@@ -149,7 +149,7 @@ def _parse_part(cursor: Cursor, start: int, *, signed: bool) -> tuple[int, bool]
         return sign * _to_microseconds(cursor, text, unit, cursor.span_from(start)), False
     if is_quoted:
         try:
-            return sign * axis.micros("length", text), False
+            return sign * axis.parse_duration("length", text), False
         except (OptionError, OverflowError, ValueError):
             cursor.fail(cursor.span_from(start), f"{text!r} isn't a length", INTERVAL_HINT)
     if not text.isdigit() or int(text) > _MAX_MICROSECONDS:

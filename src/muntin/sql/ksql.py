@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sqlglot.tokens import TokenType
 
-from muntin.model.axis import HOUR, SECOND, phrase
+from muntin.model.axis import HOUR, SECOND, format_duration
 from muntin.sql.catalog import ResolvedRelation
 from muntin.sql.cursor import Cursor
 from muntin.sql.intervals import Interval, parse_time_interval
@@ -140,7 +140,7 @@ def _refuse_short_retention(cursor: Cursor, clause: WindowClause) -> None:
     """Refuse a retention that ends before the grace of a window."""
     least = _measure_size(clause) + (0 if clause.grace is None else clause.grace.value)
     if clause.retention is not None and clause.retention.value < least:
-        hint = f"write RETENTION {phrase(least).upper()} or more"
+        hint = f"write RETENTION {format_duration(least).upper()} or more"
         cursor.fail(clause.retention.span, "RETENTION is below the size and the grace", hint)
 
 

@@ -16,7 +16,7 @@ from sqlglot import exp
 from muntin.model import aggregates as model
 from muntin.model import sliding
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import phrase, rows
+from muntin.model.axis import format_duration, rows
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import NUMBER, ROW, ROWS, Column, Expression, quote_name
 from muntin.model.rolling import collect_own_messages
@@ -152,7 +152,7 @@ def lower_over_aggregates(
         else:
             closed = "both" if longest.includes_row else "left"
             time = _check_range(scope, window, order)
-            windows = sliding.rolling(phrase(longest.size), closed)
+            windows = sliding.rolling(format_duration(longest.size), closed)
     except OptionError as error:
         raise SqlError(scope.text, longest.length.span, error.problem, error.hint) from error
     binding = WindowBinding(windows, None, time, None, (), {"size": longest.length.span})
@@ -267,7 +267,9 @@ class OverSelectList(SelectList):
         if frame.size == self.windows.length:
             return aggregate
         try:
-            return aggregate.over(rows(frame.size) if self.time is None else phrase(frame.size))
+            return aggregate.over(
+                rows(frame.size) if self.time is None else format_duration(frame.size)
+            )
         except OptionError as error:
             span = frame.length.span
             raise SqlError(self.scope.text, span, error.problem, error.hint) from error

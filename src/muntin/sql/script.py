@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from muntin.model.axis import micros
+from muntin.model.axis import parse_duration
 from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlError
 from muntin.model.pipeline import (
     Column,
@@ -136,7 +136,9 @@ class Definitions:
             value = cursor.fill_placeholders(setting.value, span)
             self.available_now = value.lower() == "available now"
             try:
-                self.trigger = None if self.available_now else micros(name, value, zero=False)
+                self.trigger = (
+                    None if self.available_now else parse_duration(name, value, zero=False)
+                )
             except OptionError as error:
                 hint = "write for example '5 seconds', or 'available now'"
                 cursor.fail(span, f"the trigger {error.problem}", hint)

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from muntin.model.axis import HOUR, MICROSECOND, MINUTE, SECOND, Rows, instant, phrase
+from muntin.model.axis import HOUR, MICROSECOND, MINUTE, SECOND, Rows, format_duration, parse_time
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.kinds import Kind, cumulating_in, of_size
 from muntin.model.pipeline import Expression
@@ -348,7 +348,7 @@ class _BoundArguments:
             self._fail(argument.span, f"{label.lower()} is zero", "write more than zero")
         if interval.axis == "months":
             return f"{interval.value} months"
-        return Rows(interval.value) if interval.axis == "rows" else phrase(interval.value)
+        return Rows(interval.value) if interval.axis == "rows" else format_duration(interval.value)
 
     def read_condition(self, option: str) -> str | None:
         """Return the text of a condition of sessions; ``None`` if the call doesn't have it."""
@@ -364,7 +364,7 @@ class _BoundArguments:
             self.refuse("OFFSET", "and ORIGIN exclude each other", "write one of them")
         if origin is not None:
             try:
-                return instant("origin", str(origin.value)), 0
+                return parse_time("origin", str(origin.value)), 0
             except OptionError as error:
                 self._fail(origin.span, error.problem, "write ORIGIN => '2026-01-01T00:00:00'")
         if offset is not None:

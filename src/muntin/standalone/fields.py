@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from muntin.model.axis import instant
+from muntin.model.axis import parse_time
 from muntin.model.errors import OptionError
 
 # The first and the last microsecond of the years 1 to 9999, the range of a datetime.
@@ -45,7 +45,7 @@ def parse_micros(time: Any) -> int | str | None:
     micros: int | None = None
     if isinstance(time, datetime | str):
         try:
-            micros = instant("time", time)
+            micros = parse_time("time", time)
         except OptionError:
             return str(time)
     elif isinstance(time, Integral) and not isinstance(time, bool):

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine.columns import TIME
-from muntin.model.axis import SECOND, Duration, micros
+from muntin.model.axis import SECOND, Duration, parse_duration
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.option_types import check_count
 from muntin.sources.frames import frame_source
@@ -68,9 +68,11 @@ class MessageTable:
     ) -> None:
         check_count("most_rows", most_rows, of="row")
         self.time = time
-        self.retention = None if retention is None else micros("retention", retention, zero=False)
+        self.retention = (
+            None if retention is None else parse_duration("retention", retention, zero=False)
+        )
         self.most_rows = most_rows
-        span = None if segment is None else micros("segment", segment, zero=False)
+        span = None if segment is None else parse_duration("segment", segment, zero=False)
         self._observed: int | None = None
         self._counts = {"added": 0, "deleted": 0, "expired": 0}
         self._store = store

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from muntin.model.axis import Duration, micros
+from muntin.model.axis import Duration, parse_duration
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.stores import keys
 from muntin.stores.kv import KeyValue, Row, Snapshot
@@ -146,7 +146,7 @@ def parse_axis_length(option: str, value: Duration | int) -> int:
         if value < 1:
             raise OptionError(option, value, "isn't greater than zero", "give at least 1")
         return value
-    return micros(option, value, zero=False)
+    return parse_duration(option, value, zero=False)
 
 
 def encode_required_key(option: str, key: Any) -> bytes:

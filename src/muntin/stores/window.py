@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from muntin.model.axis import Duration, phrase
+from muntin.model.axis import Duration, format_duration
 from muntin.model.errors import OptionError
 from muntin.stores import keys
 from muntin.stores.kv import KeyValue, Row
@@ -86,7 +86,7 @@ class WindowStore(SegmentedStore):
         retention_length = parse_axis_length("retention", retention)
         self.grace = retention_length if grace is None else parse_axis_length("grace", grace)
         if self.grace > retention_length:
-            hint = f"give at most the retention, {phrase(retention_length)}"
+            hint = f"give at most the retention, {format_duration(retention_length)}"
             raise OptionError("grace", grace, "is longer than rows are kept", hint)
         self.retain_duplicates = retain_duplicates
         interval = segment_interval(retention_length, segments, minimum)

@@ -9,10 +9,10 @@ from typing import Any
 
 from muntin.model.errors import MuntinError, OptionError
 from muntin.tables.current import EventCursor, require_cursor
-from muntin.tables.moments import PointInTime
 from muntin.tables.partition import SentMessage
 from muntin.tables.record import Keying
 from muntin.tables.stream import RUNNING, EventReader, Inbox, Stream
+from muntin.tables.time_values import PointInTime
 from muntin.tables.topic import Topic
 
 AgentSink = Any

@@ -13,18 +13,18 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from muntin.model.axis import Duration, micros
+from muntin.model.axis import Duration, parse_duration
 from muntin.model.errors import OptionError, OutsideStreamError
 from muntin.tables.agent import Agent, AgentSink
 from muntin.tables.clocks import FieldClock, is_same_function
 from muntin.tables.crontab import Crontab
 from muntin.tables.current import find_cursor
-from muntin.tables.moments import Seconds, parse_duration
 from muntin.tables.partition import Rules
 from muntin.tables.record import Keying, parse_keying
 from muntin.tables.sources import Memory
 from muntin.tables.spec import TableSpec, WindowClose
 from muntin.tables.table import SetTable, Table
+from muntin.tables.time_values import Seconds, parse_seconds
 from muntin.tables.timers import Timer, TimerDecorator, make_timer_decorator, schedule_multiples
 from muntin.tables.topic import Topic, require_name
 
@@ -85,9 +85,9 @@ class App:
         self.topics: dict[str, Topic] = {}
         self.agents: dict[str, Agent] = {}
         self.timers: dict[str, Timer] = {}
-        self.lateness = micros("lateness", lateness)
-        self.max_ahead = None if max_ahead is None else micros("max_ahead", max_ahead)
-        self.idle = None if idle is None else micros("idle", idle)
+        self.lateness = parse_duration("lateness", lateness)
+        self.max_ahead = None if max_ahead is None else parse_duration("max_ahead", max_ahead)
+        self.idle = None if idle is None else parse_duration("idle", idle)
         self.follows_wall_clock = idle is not None and idle is not RESTING
         if errors not in ("raise", "reject"):
             raise OptionError("errors", errors, "isn't known", 'give "raise" or "reject"')
@@ -123,7 +123,9 @@ class App:
         Raises:
             OptionError: When the topic is already defined with other options.
         """
-        lateness_micros = self.lateness if lateness is None else micros("lateness", lateness)
+        lateness_micros = (
+            self.lateness if lateness is None else parse_duration("lateness", lateness)
+        )
         topic = Topic(require_name(name, "topic"), value_type, key_type, lateness_micros)
         defined = self.topics.setdefault(name, topic)
         if defined != topic and topic != Topic(name, None, None, self.lateness):
@@ -280,7 +282,7 @@ class App:
             ...     await app.topic("reports").send(value=len(views))
         """
         return make_timer_decorator(
-            self.timers, schedule_multiples(parse_duration("interval", interval, zero=False)), name
+            self.timers, schedule_multiples(parse_seconds("interval", interval, zero=False)), name
         )
 
     def crontab(

@@ -8,7 +8,7 @@ from copy import deepcopy
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from muntin.model.axis import as_datetime
+from muntin.model.axis import to_datetime
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.shard import TableEntry, TableShard
 
@@ -68,5 +68,5 @@ class TableChanges:
                 change, shown = "new" if before is MISSING else "changed", deepcopy(value)
                 self._values_before[key, window] = deepcopy(value)
             if shown is not MISSING and (change != "changed" or before != value):
-                start, end = [as_datetime(position) for position in window or ()] or (None, None)
+                start, end = [to_datetime(position) for position in window or ()] or (None, None)
                 self._unread.append(Change(key, start, end, shown, change, batch))

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from muntin.model.axis import MIN_POSITION
-from muntin.tables.moments import parse_time
 from muntin.tables.record import Keying
+from muntin.tables.time_values import parse_point_in_time
 
 WALL_CLOCK = "@now"
 """The name of the wall clock, which belongs to no topic."""
@@ -36,7 +36,7 @@ class FieldClock:
         """Return the time of a value in microseconds, or ``None`` if it has no valid time."""
         try:
             field_value = self.by.get_key(value)
-            return None if field_value is None else parse_time(field_value)
+            return None if field_value is None else parse_point_in_time(field_value)
         except Exception:
             # An agent may filter such a value out; if it writes with it, the event is rejected.
             return None

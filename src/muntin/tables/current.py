@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from muntin.model.axis import MIN_POSITION
 from muntin.model.errors import OptionError, OutsideStreamError
 from muntin.tables.clocks import NO_ARRIVAL, EventArrival
-from muntin.tables.moments import parse_time, to_seconds
+from muntin.tables.time_values import parse_point_in_time, to_seconds
 
 if TYPE_CHECKING:
     from muntin.tables.partition import Partition, SentMessage
@@ -190,7 +190,7 @@ def event_time(event: Any) -> int:
     if isinstance(event, Event):
         return event.time
     try:
-        return parse_time(event)
+        return parse_point_in_time(event)
     except ValueError as error:
         hint = "give the event that the agent is at, one of stream.events(), or a point in time"
         raise OptionError("event", event, "has no time that is known", hint) from error

@@ -11,10 +11,10 @@ from muntin.stores.keys import encode_part
 from muntin.tables import packed, typed
 from muntin.tables.clocks import EventArrival
 from muntin.tables.copartition import assign_partitions
-from muntin.tables.moments import parse_time
 from muntin.tables.partition import Partition, Rejected
 from muntin.tables.sources import NumberedMessage, TopicMessage
 from muntin.tables.stream import EventRow, Inbox
+from muntin.tables.time_values import parse_point_in_time
 from muntin.tables.topic import Topic
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Intake:
 
 def _to_position(time: Any) -> int:
     """Convert a time to microseconds; refuse one outside the range of windows."""
-    position = parse_time(time)
+    position = parse_point_in_time(time)
     if abs(position) >= FARTHEST:
         raise ValueError(f"the time {time!r} lies beyond what windows reach")
     return position

@@ -23,11 +23,11 @@ from muntin.tables.changes import TableChanges
 from muntin.tables.copartition import WHOLE, find_partition
 from muntin.tables.intake import Intake
 from muntin.tables.loop import EventLoop
-from muntin.tables.moments import PointInTime
 from muntin.tables.partition import Partition, SentMessage
 from muntin.tables.partition_store import PartitionStore
 from muntin.tables.shard import TableShard
 from muntin.tables.sources import Memory, NumberedMessage, Source, TopicMessage, source
+from muntin.tables.time_values import PointInTime
 from muntin.tables.timers import TimerQueue
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from muntin.tables.clocks import (
 from muntin.tables.current import EventCursor, find_cursor
 from muntin.tables.entries import Entries, SetEntries
 from muntin.tables.lending import Lender
-from muntin.tables.moments import parse_time
 from muntin.tables.spec import TableSpec
+from muntin.tables.time_values import parse_point_in_time
 from muntin.tables.typed import ValueCodec, make_codec
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class TableShard(Lender):
     def _resolve_field_time(self, cursor: EventCursor, clock: FieldClock) -> tuple[int, int] | None:
         field_value = clock.by.get_key(cursor.value)
         try:
-            time = None if field_value is None else parse_time(field_value)
+            time = None if field_value is None else parse_point_in_time(field_value)
         except ValueError as error:
             self.reject(cursor, "malformed", str(error))
             return None

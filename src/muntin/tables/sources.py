@@ -19,8 +19,8 @@ import pyarrow as pa
 from muntin.engine.utf8 import from_pandas
 from muntin.model.errors import OptionError
 from muntin.tables.files import UnreadableRow, read_arrow_rows, read_file_rows, read_frame_rows
-from muntin.tables.moments import PointInTime
 from muntin.tables.record import Keying, parse_keying, read_field
+from muntin.tables.time_values import PointInTime
 
 
 class TopicMessage(NamedTuple):

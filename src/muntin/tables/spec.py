@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, NamedTuple, Self
 
-from muntin.model.axis import phrase
+from muntin.model.axis import format_duration
 from muntin.model.bounds import format_windows
 from muntin.model.errors import OptionError, SpecChangedError, StateCorruptedError
 from muntin.model.facts import Fact, compare_facts
@@ -18,7 +18,7 @@ from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
 from muntin.model.windows import Windows
 from muntin.tables import packed
-from muntin.tables.moments import to_seconds
+from muntin.tables.time_values import to_seconds
 
 # The retention is cut into this many segments, which are stored and dropped as a whole.
 SEGMENT_COUNT = 8
@@ -175,7 +175,9 @@ class TableSpec:
     def __str__(self) -> str:
         kind = "no windows" if self.windows is None else str(self.windows)
         retention = (
-            "kept indefinitely" if self.expires is None else f"kept for {phrase(self.expires)}"
+            "kept indefinitely"
+            if self.expires is None
+            else f"kept for {format_duration(self.expires)}"
         )
         return f"{self.name}: {kind}" + ("" if self.windows is None else f", {retention}")
 

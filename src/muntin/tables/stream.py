@@ -15,9 +15,9 @@ from typing import Any, Protocol
 from muntin.model.errors import OptionError
 from muntin.tables.clocks import EventArrival
 from muntin.tables.current import CURRENT, Event, EventCursor
-from muntin.tables.moments import Seconds, parse_duration
 from muntin.tables.partition import Partition
 from muntin.tables.record import Keying, parse_keying
+from muntin.tables.time_values import Seconds, parse_seconds
 
 EventRow = tuple[Any, Any, int, int, int, EventArrival]
 """Value, key, time, watermark on arrival, offset, and further facts about its arrival."""
@@ -147,7 +147,7 @@ class Stream:
         if most < 1:
             raise OptionError("take", most, "takes nothing", "give 1 or more")
         if within is not None:
-            parse_duration("within", within)
+            parse_seconds("within", within)
         inbox = self._open()
         cursor = inbox.cursor
         # The cursor holds every unfinished event, because an error rejects all of them.

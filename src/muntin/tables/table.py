@@ -11,15 +11,15 @@ from dataclasses import replace
 from typing import Any, Self
 
 from muntin.model import sessions, windows
-from muntin.model.axis import SECOND, phrase
+from muntin.model.axis import SECOND, format_duration
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Closed
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.current import require_cursor
 from muntin.tables.handle import Handle
-from muntin.tables.moments import Seconds, parse_duration, parse_retention
 from muntin.tables.shard import PlainTableShard
 from muntin.tables.spec import TableSpec
+from muntin.tables.time_values import Seconds, parse_retention, parse_seconds
 from muntin.tables.windowed import WindowedTable
 
 
@@ -147,12 +147,12 @@ class Table(Handle[PlainTableShard]):
             OptionError: When the step is greater than the size: times in between would be lost.
         """
         size_micros, step_micros = (
-            parse_duration("size", size, zero=False),
-            parse_duration("step", step, zero=False),
+            parse_seconds("size", size, zero=False),
+            parse_seconds("step", step, zero=False),
         )
         if step_micros > size_micros:
-            problem = f"is greater than the size {phrase(size_micros)}"
-            raise OptionError("step", step, problem, f"give at most {phrase(size_micros)}")
+            problem = f"is greater than the size {format_duration(size_micros)}"
+            raise OptionError("step", step, problem, f"give at most {format_duration(size_micros)}")
         grid = windows.Windows(size_micros, step_micros, -size_micros % step_micros)
         return self._add_windows(
             replace(self.spec, windows=grid, expires=parse_retention(expires), key_index=key_index)
@@ -183,7 +183,7 @@ class Table(Handle[PlainTableShard]):
         Raises:
             OptionError: When ``+`` doesn't merge two values, and ``merge`` isn't given.
         """
-        gap_micros = parse_duration("gap", gap, zero=False)
+        gap_micros = parse_seconds("gap", gap, zero=False)
         gaps = sessions.make_sessions(f"{gap_micros / SECOND:.6f} s", closed=closed)
         spec = replace(
             self.spec, windows=gaps, expires=parse_retention(expires), key_index=key_index

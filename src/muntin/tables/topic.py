@@ -7,9 +7,9 @@ from typing import Any
 
 from muntin.model.errors import OptionError, OutsideStreamError
 from muntin.tables.current import CURRENT, event_time
-from muntin.tables.moments import PointInTime
 from muntin.tables.partition import SentMessage
 from muntin.tables.stream import RUNNING, Stream
+from muntin.tables.time_values import PointInTime
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from muntin.tables.cells import GONE, MISSING
 from muntin.tables.clocks import WALL_CLOCK, FieldClock, Relative, Visibility
 from muntin.tables.current import CURRENT, Event, event_time, find_cursor, require_cursor
 from muntin.tables.handle import Handle
-from muntin.tables.moments import Seconds, parse_duration, parse_time
 from muntin.tables.record import parse_keying
 from muntin.tables.session_shard import SessionTableShard
 from muntin.tables.shard import Operation
 from muntin.tables.spec import WindowRange, to_window_range
+from muntin.tables.time_values import Seconds, parse_point_in_time, parse_seconds
 from muntin.tables.window_shard import WindowTableShard
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class WindowedTable(Handle[WindowedTableShard]):
         if self.relative is None or resolved.value is None:
             return resolved.time
         assert isinstance(self.relative, FieldClock)
-        return parse_time(self.relative.by.get_key(resolved.value))
+        return parse_point_in_time(self.relative.by.get_key(resolved.value))
 
     def event_time(self, event: Any = None) -> int:
         """Return the event's own time, whatever the table's clock is."""
@@ -224,7 +224,7 @@ class View:
     def delta(self, before: Seconds, event: Any = None) -> Iterator[Any]:
         """Iterate over the window that ``table[key].delta(before, event)`` reads."""
         return self._iterate_all(
-            self._table.time(self._resolve_event(event)) - parse_duration("delta", before)
+            self._table.time(self._resolve_event(event)) - parse_seconds("delta", before)
         )
 
     def _resolve_event(self, event: Any) -> Any:
@@ -318,7 +318,7 @@ class WindowSet:
             before: How much earlier, in seconds or as ``"10 minutes"``.
             event: An event, its value, or a time, as in ``current``.
         """
-        return self._read(self.table.time(event) - parse_duration("delta", before))
+        return self._read(self.table.time(event) - parse_seconds("delta", before))
 
     def windows(self) -> dict[WindowRange, Any]:
         """Return the values of all windows of the key that are kept, oldest first."""

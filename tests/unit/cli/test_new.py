@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,27 @@ def test_the_project_runs_and_its_tests_pass(
     )
     assert "batch 0, results: 3 rows" in ran.stdout
     assert ran.stdout.endswith("True\n")
+
+
+def test_the_image_of_the_project_runs_its_query_as_an_ordinary_user(tmp_path: Path) -> None:
+    written = CliRunner().invoke(build(), ["new", str(tmp_path / "shop")])
+    assert written.exit_code == 0, written.output
+    lines = (tmp_path / "shop" / "Dockerfile").read_text().splitlines()
+    instructions = [line.split(maxsplit=1) for line in lines if line and line[0].isupper()]
+    values = dict(instructions)
+    assert values["FROM"] == "python:3.13-slim"
+    assert f"muntin=={version('muntin')}" in values["RUN"]
+    assert "--no-cache-dir" in values["RUN"]
+    # Kubernetes takes only a number for the user of a pod that must not run as root.
+    assert int(values["USER"]) > 0
+    # Without a shell, PID 1 is the query, which gets SIGTERM itself.
+    program, script = json.loads(values["CMD"])
+    source, folder = values["COPY"].split()
+    assert (program, script) == ("python", f"{folder}{source}")
+    assert values["WORKDIR"] == values["VOLUME"] == "/data"
+    sent = (tmp_path / "shop" / ".dockerignore").read_text().split()
+    assert sent == ["*", f"!{source}"]
+    assert (tmp_path / "shop" / source).is_file()
 
 
 def test_a_folder_that_exists_is_left_alone(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from tests.unit.sql.twins import sentence
 
 import muntin as mt
 from muntin.explain.why import Clocks, describe_query_state, explain_sessions, explain_windows
-from muntin.model.axis import moment
+from muntin.model.axis import format_time
 from muntin.model.seen import SessionSeen, WindowSeen
 
 SECOND = 1_000_000
@@ -268,8 +268,8 @@ def test_where_a_query_stands():
 
 
 def test_moments_far_away_are_told_too():
-    assert moment(-1) == "1969-12-31 23:59:59.999999"
-    assert moment(10**18 * 9) == "287168-08-24 16:00:00"
+    assert format_time(-1) == "1969-12-31 23:59:59.999999"
+    assert format_time(10**18 * 9) == "287168-08-24 16:00:00"
 
 
 def test_messages_that_came_too_late_for_some_of_their_windows_are_named() -> None:

@@ -11,12 +11,12 @@ from muntin.model.axis import (
     SECOND,
     WEEK,
     Duration,
-    instant,
-    measure,
-    micros,
-    phrase,
+    format_duration,
+    format_length,
+    parse_duration,
+    parse_length,
+    parse_time,
     rows,
-    spell,
 )
 from muntin.model.errors import MuntinError, OptionError
 
@@ -48,13 +48,13 @@ from muntin.model.errors import MuntinError, OptionError
     ],
 )
 def test_durations(text: str | timedelta, expected: int) -> None:
-    assert micros("size", text) == expected
+    assert parse_duration("size", text) == expected
 
 
 @pytest.mark.parametrize("value", ["1000000000 days", "P53000W", timedelta(days=400_000)])
 def test_durations_that_no_calendar_has_are_refused(value: str | timedelta) -> None:
     with pytest.raises(OptionError, match=r"gap=.* is longer than calendars are; give 1000 years"):
-        micros("gap", value)
+        parse_duration("gap", value)
 
 
 @pytest.mark.parametrize(
@@ -76,18 +76,18 @@ def test_durations_that_no_calendar_has_are_refused(value: str | timedelta) -> N
 )
 def test_what_is_no_duration(value: object) -> None:
     with pytest.raises(OptionError, match=r"isn't a duration; write (for example|.10 seconds)"):
-        micros("size", value)
+        parse_duration("size", value)
 
 
 @pytest.mark.parametrize("value", [timedelta(seconds=-1), "-1 s", " -PT5M"])
 def test_negative_duration(value: Duration) -> None:
     with pytest.raises(OptionError, match="is negative; durations start at zero"):
-        micros("grace", value)
+        parse_duration("grace", value)
 
 
 def test_zero_where_it_may_not_be() -> None:
     with pytest.raises(OptionError, match="size='0 s' is zero"):
-        micros("size", "0 s", zero=False)
+        parse_duration("size", "0 s", zero=False)
 
 
 def test_an_option_error_is_a_value_error_and_ours() -> None:
@@ -109,12 +109,12 @@ def test_an_option_error_is_a_value_error_and_ours() -> None:
     ],
 )
 def test_phrase(duration: int, expected: str) -> None:
-    assert phrase(duration) == expected
+    assert format_duration(duration) == expected
 
 
 @pytest.mark.parametrize("duration", [1, 999, SECOND + 1, 8 * WEEK + 5 * HOUR, 300_000 * DAY + 1])
 def test_a_phrase_can_be_read_back(duration: int) -> None:
-    assert micros("size", phrase(duration)) == duration
+    assert parse_duration("size", format_duration(duration)) == duration
 
 
 @pytest.mark.parametrize(
@@ -132,13 +132,13 @@ def test_a_phrase_can_be_read_back(duration: int) -> None:
     ],
 )
 def test_instants(value: str | datetime, expected: int) -> None:
-    assert instant("origin", value) == expected
+    assert parse_time("origin", value) == expected
 
 
 @pytest.mark.parametrize("value", ["noon", "", 5, None])
 def test_what_is_no_instant(value: object) -> None:
     with pytest.raises(OptionError, match="isn't a point in time"):
-        instant("origin", value)
+        parse_time("origin", value)
 
 
 @pytest.mark.parametrize("count", [0, -1, True, 1.5, "3", None])
@@ -148,10 +148,10 @@ def test_what_is_no_number_of_rows(count: object) -> None:
 
 
 def test_a_length_knows_its_axis() -> None:
-    assert measure("size", rows(3)) == (3, "rows")
-    assert measure("size", "3 s") == (3 * SECOND, "time")
-    assert measure("grace", "0 s", zero=True) == (0, "time")
+    assert parse_length("size", rows(3)) == (3, "rows")
+    assert parse_length("size", "3 s") == (3 * SECOND, "time")
+    assert parse_length("grace", "0 s", zero=True) == (0, "time")
     with pytest.raises(OptionError, match="size='0 s' is zero"):
-        measure("size", "0 s")
-    assert [spell(n, "rows") for n in (1, 2)] == ["1 row", "2 rows"]
-    assert spell(3 * SECOND, "time") == "3 seconds"
+        parse_length("size", "0 s")
+    assert [format_length(n, "rows") for n in (1, 2)] == ["1 row", "2 rows"]
+    assert format_length(3 * SECOND, "time") == "3 seconds"

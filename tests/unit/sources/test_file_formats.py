@@ -54,12 +54,20 @@ def test_without_quotes_a_record_is_a_line(data: bytes, at: list[int]) -> None:
         (b'1,"a\\"\nb"\n2,c\n', [b'1,"a\\"\nb"', b"2,c"]),
         (b'1,a"b\n2,c"d\n', [b'1,a"b', b'2,c"d']),
         (b'1,"a"x\n2,b', [b'1,"a"x', b"2,b"]),
+        # A quote that stays open isn't closed by a quote that opens another field.
+        (b'1,"a\n2,b\n3,"c"\n4,d\n', [b'1,"a', b"2,b", b'3,"c"', b"4,d"]),
+        (b'1,"a\n"2",b\n3,"c\n4,"d"\r\n', [b'1,"a', b'"2",b', b'3,"c', b'4,"d"\r']),
+        (b'1,"a\n2,""\n3,"x,y"\n', [b'1,"a', b'2,""', b'3,"x,y"']),
+        (b'1,"a\r\nb"\r\n2,"c"\r\n', [b'1,"a\r\nb"\r', b'2,"c"\r']),
+        (b'1,"a"\r,2\n3,"b\n', [b'1,"a"\r,2', b'3,"b']),
         (b'"', [b'"']),
         (b"", []),
     ],
 )
 def test_quotes_that_are_none_or_stay_open(data: bytes, found: list[bytes]) -> None:
     assert split_records(data, quotes=True, last=True) == (found, b"")
+    for at in range(len(data)):
+        assert cut(data, [at], quotes=True) == found
 
 
 def test_a_large_file_is_read_in_parts_and_empty_lines_are_none(

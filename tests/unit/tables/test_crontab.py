@@ -9,16 +9,16 @@ from zoneinfo import ZoneInfo
 import pytest
 
 import muntin as mt
-from muntin.model.axis import as_datetime, instant
+from muntin.model.axis import parse_time, to_datetime
 from muntin.tables.crontab import Crontab
 
 
 def due(text: str, since: str, count: int, zone: Any = "UTC") -> list[str]:
     """The first due times behind a time, in UTC."""
-    crontab, time, found = Crontab.parse(text, zone), instant("since", since), []
+    crontab, time, found = Crontab.parse(text, zone), parse_time("since", since), []
     for _ in range(count):
         time = crontab.next_due(time)
-        found.append(f"{as_datetime(time):%Y-%m-%d %H:%M}")
+        found.append(f"{to_datetime(time):%Y-%m-%d %H:%M}")
     return found
 
 

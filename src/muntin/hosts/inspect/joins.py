@@ -21,7 +21,7 @@ from muntin.engine.state_reader import (
 )
 from muntin.hosts.inspect.snapshot import StateSnapshot, StateView
 from muntin.hosts.inspect.windows import StatePosition
-from muntin.model.axis import as_datetime, read_position
+from muntin.model.axis import read_position, to_datetime
 from muntin.model.bounds import SideName
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec
@@ -57,7 +57,7 @@ class OpenJoin:
                 m.extra.get("marks", {}) for m in self.checkpoint.manifest_by_shard.values()
             ]
             present = [mark[side] for mark in by_shard if mark.get(side) is not None]
-            watermarks[side] = as_datetime(max(present)) if present else None
+            watermarks[side] = to_datetime(max(present)) if present else None
         return watermarks
 
     @property

@@ -14,7 +14,7 @@ from muntin.hosts.inspect.joins import OpenJoin
 from muntin.hosts.inspect.opening import read_spec, refuse_table
 from muntin.hosts.inspect.snapshot import StateSnapshot
 from muntin.hosts.inspect.windows import OpenWindows
-from muntin.model.axis import format_position, moment
+from muntin.model.axis import format_position, format_time
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.kinds import Uniform
 from muntin.model.sessions import Sessions
@@ -157,8 +157,8 @@ def _describe_windows(snapshot: StateSnapshot, spec: WindowSpec, sizes: Sizes) -
     return {
         "kind": "windows",
         "spec": spec.words(),
-        "watermark": None if watermark is None else moment(watermark),
-        "clocks": {name: moment(time) for name, time in clocks.slowest().items()},
+        "watermark": None if watermark is None else format_time(watermark),
+        "clocks": {name: format_time(time) for name, time in clocks.slowest().items()},
         "held by": clocks.holder(spec.idle, snapshot.any_manifest.wall or 0),
         "tables": list_tables(tables, sizes, format_bound),
         "windows": _describe_bounds(snapshot, spec, watermark),
@@ -247,7 +247,7 @@ def to_plain_rows(rows: pl.DataFrame) -> list[StateReport]:
     """Return the last rows as text and numbers, including times beyond Python's range."""
     plain = (bool, int, float, str, type(None))
     rows = rows.tail(_ROWS)
-    columns = [to_plain_values(column, moment) for column in rows.to_arrow().columns]
+    columns = [to_plain_values(column, format_time) for column in rows.to_arrow().columns]
     return [
         {
             name: value if isinstance(value, plain) else str(value)

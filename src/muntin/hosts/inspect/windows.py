@@ -16,7 +16,7 @@ import polars as pl
 from muntin.engine import columns, key_state
 from muntin.engine.state_reader import StateReader
 from muntin.hosts.inspect.snapshot import StateSnapshot, StateView
-from muntin.model.axis import as_datetime, read_position
+from muntin.model.axis import read_position, to_datetime
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
 from muntin.state.manifest import parse_manifest
@@ -52,7 +52,7 @@ class OpenWindows:
     def watermark(self) -> datetime | None:
         """The watermark in force; `None` before the first message, and on the rows axis."""
         watermark = self.checkpoint.watermark
-        return None if watermark is None else as_datetime(watermark)
+        return None if watermark is None else to_datetime(watermark)
 
     @property
     def counts(self) -> dict[str, int]:

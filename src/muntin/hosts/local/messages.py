@@ -20,9 +20,9 @@ from muntin.hosts.local.expressions import (
     resolve_column,
     resolve_condition,
 )
-from muntin.hosts.local.text_times import parse_times
 from muntin.model.axis import FARTHEST
 from muntin.model.errors import OptionError
+from muntin.sources.text_values import parse_times
 
 _PARSED = "__muntin_parsed"
 _OFFSET_KEYS = (pl.Int8(), pl.Int16(), pl.Int32(), pl.Int64())

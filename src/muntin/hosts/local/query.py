@@ -20,7 +20,7 @@ from muntin.hosts.local.loop import Loop, Pace
 from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.local.rescale import rescale_folder, rescale_operators
 from muntin.hosts.local.run import OperatorRun
-from muntin.model.axis import Duration, micros
+from muntin.model.axis import Duration, parse_duration
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.query import BatchTimes, Query
 
@@ -200,7 +200,7 @@ class LocalQuery(Query):
 def start_query(plan: LocalPlan, options: StartOptions) -> LocalQuery:
     """Start a query with the options of `Definition.start`."""
     waits, every = sync_seconds(options.durable), options.every
-    seconds = 0.0 if every is None else micros("every", every) / 1_000_000
+    seconds = 0.0 if every is None else parse_duration("every", every) / 1_000_000
     pace = Pace(seconds, options.available_now)
     outputs = tuple(make_destinations(plan, (options.results, options.rejected)))
     return LocalQuery(Job(plan, options.checkpoint, outputs, pace, waits), options.name)
@@ -250,4 +250,4 @@ def sync_seconds(durable: bool | Duration) -> float | None:
     """
     if isinstance(durable, bool):
         return 0.0 if durable else None
-    return micros("durable", durable, zero=False) / 1_000_000
+    return parse_duration("durable", durable, zero=False) / 1_000_000

@@ -18,8 +18,8 @@ from muntin.hosts.local.sql_values import (
     make_text_value,
     require_condition,
 )
-from muntin.hosts.local.text_times import parse_times
 from muntin.hosts.local.time_patterns import format_times, parse_formatted_times
+from muntin.sources.text_values import parse_times
 
 Function = Callable[[Sequence[Value]], Value]
 _MICROS = 1_000_000

@@ -14,7 +14,7 @@ from muntin.hosts.local.definition import LocalDefinition
 from muntin.hosts.local.messages import to_microseconds
 from muntin.hosts.local.run import OperatorRun
 from muntin.hosts.progress import Progress, Totals
-from muntin.model.axis import instant
+from muntin.model.axis import parse_time
 from muntin.model.errors import OptionError
 from muntin.sources.frames import frame_source
 from muntin.sources.source import Source
@@ -132,4 +132,4 @@ def _fit_to_schema(schema: pl.Schema, messages: Any) -> pl.DataFrame:
 
 
 def _to_micros(moment: Moment) -> int:
-    return moment if isinstance(moment, int) else instant("ticks", moment)
+    return moment if isinstance(moment, int) else parse_time("ticks", moment)

@@ -30,7 +30,7 @@ from muntin.hosts.local.plan import (
 )
 from muntin.hosts.windows import GAP, complete_spec, name_conditions
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import micros
+from muntin.model.axis import parse_duration
 from muntin.model.errors import OptionError
 from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
@@ -210,6 +210,6 @@ def _parse_lengths(texts: pl.Series) -> pl.Series:
 
 def _parse_length(text: str) -> int | None:
     try:
-        return micros("by", text)
+        return parse_duration("by", text)
     except OptionError:
         return None

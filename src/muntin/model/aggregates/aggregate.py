@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from muntin.model.aggregates.entry import ENTRIES, Entry
-from muntin.model.axis import Axis, Length, measure, spell
+from muntin.model.axis import Axis, Length, format_length, parse_length
 from muntin.model.errors import OptionError
 from muntin.model.facts import format_name
 from muntin.model.json_dataclass import JsonDataclass
@@ -79,7 +79,7 @@ class Aggregate(JsonDataclass):
             >>> str(Aggregate("sum", "amount").over("1 hour"))
             'sum(amount) over 1 hour'
         """
-        back, axis = measure("over", length)
+        back, axis = parse_length("over", length)
         return replace(self, frame=back, frame_axis=axis)
 
     @property
@@ -132,7 +132,7 @@ class Aggregate(JsonDataclass):
         inside = [format_name(c) if isinstance(c, str) else str(c) for c in self.columns] + [
             f"{k}={v}" for k, v in self.options
         ]
-        over = f" over {spell(self.frame, self.frame_axis)}" if self.frame else ""
+        over = f" over {format_length(self.frame, self.frame_axis)}" if self.frame else ""
         return f"{self.kind}({', '.join(inside)}){over}"
 
 

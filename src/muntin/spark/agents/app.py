@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from muntin.engine.operator import REJECTED
-from muntin.model.axis import SECOND, Duration, phrase
+from muntin.model.axis import SECOND, Duration, format_duration
 from muntin.model.errors import OptionError
 from muntin.spark.agents.schemas import (
     make_agent_schema,
@@ -295,7 +295,7 @@ class AgentsOnSpark:
         late = (
             "any time is taken"
             if ahead is None
-            else (f"rejected beyond {phrase(ahead)} ahead of the wall clock")
+            else (f"rejected beyond {format_duration(ahead)} ahead of the wall clock")
         )
         lines.append(f"future    {late}")
         return "\n".join(lines)

@@ -147,8 +147,11 @@ def to_batches(frame: pl.DataFrame, schema: T.StructType) -> list[pa.RecordBatch
         for field in target
         if pa.types.is_timestamp(field.type) and frame.schema[field.name].is_integer()
     ]
-    table = frame.with_columns(times).select(target.names).to_arrow().cast(target)
-    return table.combine_chunks().to_batches()
+    if times:
+        frame = frame.with_columns(times)
+    if frame.columns != target.names:
+        frame = frame.select(target.names)
+    return frame.to_arrow().cast(target).combine_chunks().to_batches()
 
 
 def to_blob(frame: pl.DataFrame, schema: T.StructType, *, compressed: bool = False) -> bytes:

@@ -19,7 +19,7 @@ from muntin.hosts.inspect.report import (
     to_plain_rows,
 )
 from muntin.hosts.inspect.why import describe_key, explain_state, parse_position
-from muntin.model.axis import MIN_POSITION, moment
+from muntin.model.axis import MIN_POSITION, format_time
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.inspect.tables import OpenTable, one_table
 from muntin.tables.spec import list_facts
@@ -56,7 +56,7 @@ def _report_tables(opened: Checkpoint, sizes: Sizes) -> StateReport:
         "kind": "tables",
         "spec": {name: _describe_table(table) for name, table in spec.items()},
         "watermark": {
-            n: None if mark == MIN_POSITION else moment(mark) for n, mark in marks.items()
+            n: None if mark == MIN_POSITION else format_time(mark) for n, mark in marks.items()
         },
         "tables": list_tables(collect_runs(opened), sizes, lambda *_: None),
     }

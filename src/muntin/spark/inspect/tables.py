@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.hosts.inspect.snapshot import StateView
-from muntin.model.axis import MIN_POSITION, as_datetime, read_position
+from muntin.model.axis import MIN_POSITION, read_position, to_datetime
 from muntin.model.errors import OptionError
 from muntin.spark.agents.schemas import make_agent_table_schema
 from muntin.spark.host.checkpoint import Checkpoint
@@ -109,7 +109,7 @@ class OpenTable:
     def watermark(self) -> datetime | None:
         """The watermark of the table; ``None`` before the first write."""
         marks = [self._opened.get_shard(part).watermark for part in self._opened.parts]
-        return None if max(marks) == MIN_POSITION else as_datetime(max(marks))
+        return None if max(marks) == MIN_POSITION else to_datetime(max(marks))
 
     @property
     def schema(self) -> StructType:

@@ -11,7 +11,7 @@ from muntin.engine.windows.panes import (
     window_end,
     window_start,
 )
-from muntin.model.axis import HOUR, instant
+from muntin.model.axis import HOUR, parse_time
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.kinds import Paned
@@ -64,7 +64,7 @@ CHANGES = [
 def test_days_in_columns_are_those_of_the_model(
     grid: Windows, kind: type[Days], zone: str, change: str
 ) -> None:
-    windows, moment = kind(grid, zone), instant("change", change)
+    windows, moment = kind(grid, zone), parse_time("change", change)
     times = [moment + quarter * HOUR // 4 for quarter in range(-300, 300)]
     edges = [windows.midnight(windows.day_of(moment) + day) for day in range(-3, 4)]
     times += [edge + off for edge in edges for off in (-1, 0, 1)]
@@ -85,7 +85,7 @@ def test_days_in_columns_are_those_of_the_model(
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Pacific/Kiritimati"])
 @pytest.mark.parametrize("kind", [Days, Months])
 def test_days_in_columns_at_the_ends_of_the_calendar(kind: type[Days], zone: str) -> None:
-    windows, today = kind(Windows(1, 1), zone), instant("today", "2026-03-29T01:00:00")
+    windows, today = kind(Windows(1, 1), zone), parse_time("today", "2026-03-29T01:00:00")
     edges = [-62_135_596_800_000_000, 253_402_300_800_000_000]
     times = [
         edge + hour * HOUR + off for edge in edges for hour in range(-60, 60) for off in (-1, 0)
@@ -106,7 +106,7 @@ def test_only_the_days_that_occur_are_looked_at(monkeypatch: pytest.MonkeyPatch)
         return midnight(days, day)
 
     monkeypatch.setattr(Days, "midnight", counting)
-    times = [0, 5 * HOUR, instant("far", "1066-10-14T09:00:00")]
+    times = [0, 5 * HOUR, parse_time("far", "1066-10-14T09:00:00")]
     pl.DataFrame({"time": times}).select(pane_of(pl.col("time"), Days(Windows(1, 1), "UTC")))
     assert len(asked) < 20
 

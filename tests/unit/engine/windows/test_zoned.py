@@ -19,7 +19,7 @@ from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.engine.windows.panes import find_pane_in_zone, group_by_zone
 from muntin.engine.windows.zoned import ZonedShard
 from muntin.model.aggregates import count
-from muntin.model.axis import DAY, instant, moment
+from muntin.model.axis import DAY, format_time, parse_time
 from muntin.model.errors import OptionError
 from muntin.model.kinds import of_size
 from muntin.model.policies import Each, Firing
@@ -48,7 +48,7 @@ def query(keep: int = 3 * DAY) -> WindowSpec:
 
 def messages(rows: Sequence[Message]) -> pl.DataFrame:
     return pl.DataFrame(
-        [(shop, tz, instant("at", at)) for shop, tz, at in rows], schema=SCHEMA, orient="row"
+        [(shop, tz, parse_time("at", at)) for shop, tz, at in rows], schema=SCHEMA, orient="row"
     )
 
 
@@ -70,7 +70,7 @@ class Query:
 def test_panes_of_several_zones_are_those_of_each() -> None:
     zones = ["Asia/Kolkata", "America/New_York", "UTC", "Pacific/Apia"]
     random = np.random.default_rng(7)
-    times = random.integers(instant("at", "2011-12-01"), instant("at", "2012-04-01"), 500)
+    times = random.integers(parse_time("at", "2011-12-01"), parse_time("at", "2012-04-01"), 500)
     rows = pl.DataFrame({"time": times, "zone": random.choice(zones, 500)})
     for size in ("1 day", "6 hours", "2 months"):
         windows = of_size(size, zone_column="zone")
@@ -118,7 +118,7 @@ def test_a_window_is_found_by_its_key_and_its_stage_by_its_zone() -> None:
         named = key_state.find_blobs(own, part.tables, None, None)
         arguments = named, held.store.blobs, key, (None, None), part
         rows = key_state.list_key_windows(own, *arguments).select("window_start", "stage").rows()
-        stages[zone] = [(moment(start), stage) for start, stage in rows]
+        stages[zone] = [(format_time(start), stage) for start, stage in rows]
     assert stages["America/Lima"] == [("2026-01-01 05:00:00", "current")]
     # Tokyo's day has closed, and its state is gone.
     assert [stage for _, stage in stages["Asia/Tokyo"]] in ([], ["expired"])
@@ -134,7 +134,7 @@ def test_state_is_read_from_outside_by_range() -> None:
     held.step(("a", "Asia/Tokyo", "2026-01-01T00:00"), ("a", "UTC", "2026-01-02T00:00"))
     reader = StateReader(held.spec)
     text = held.store.load() or ""
-    start, end = instant("at", "2026-01-02"), None
+    start, end = parse_time("at", "2026-01-02"), None
     wanted = reader.find_blobs(parse_manifest(text), start, end)
     read = reader.snapshot(text, {n: held.store.blobs[n] for n in wanted}, start, end)
     assert read.select("shop", "tz", "n").rows() == [("a", "UTC", 1)]

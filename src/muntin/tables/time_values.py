@@ -6,7 +6,7 @@ import math
 from datetime import datetime, timedelta
 from typing import Any
 
-from muntin.model.axis import SECOND, instant, micros
+from muntin.model.axis import SECOND, parse_duration, parse_time
 from muntin.model.errors import OptionError
 
 Seconds = float | timedelta | str
@@ -15,22 +15,22 @@ PointInTime = float | datetime | str
 """A point in time: seconds since the epoch, a ``datetime``, or ISO 8601."""
 
 
-def parse_duration(option: str, value: Seconds, *, zero: bool = True) -> int:
+def parse_seconds(option: str, value: Seconds, *, zero: bool = True) -> int:
     """Convert a duration to microseconds.
 
     Example:
-        >>> parse_duration("size", 10.0) == parse_duration("size", "10 seconds") == 10_000_000
-        True
+        >>> parse_seconds("size", 10.0), parse_seconds("size", "10 seconds")
+        (10000000, 10000000)
 
     Raises:
         OptionError: When ``value`` isn't a duration, or zero without ``zero``.
     """
     if isinstance(value, str | timedelta):
-        return micros(option, value, zero=zero)
+        return parse_duration(option, value, zero=zero)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise OptionError(option, value, "isn't a duration", "give seconds, or '10 minutes'")
     try:
-        return micros(option, timedelta(seconds=value), zero=zero)
+        return parse_duration(option, timedelta(seconds=value), zero=zero)
     except OverflowError:
         raise OptionError(option, value, "is too long", "give less than 1e14 seconds") from None
     except OptionError as error:
@@ -40,14 +40,14 @@ def parse_duration(option: str, value: Seconds, *, zero: bool = True) -> int:
 
 def parse_retention(value: Seconds | None) -> int | None:
     """Convert a retention to microseconds; ``None`` and zero mean forever, as in Faust."""
-    return (parse_duration("expires", value) or None) if value is not None else None
+    return (parse_seconds("expires", value) or None) if value is not None else None
 
 
-def parse_time(value: Any) -> int:
+def parse_point_in_time(value: Any) -> int:
     """Convert a point in time to microseconds since the epoch; without a zone it is UTC.
 
     Example:
-        >>> parse_time(1.5), parse_time("1970-01-01T00:00:01")
+        >>> parse_point_in_time(1.5), parse_point_in_time("1970-01-01T00:00:01")
         (1500000, 1000000)
 
     Raises:
@@ -57,7 +57,7 @@ def parse_time(value: Any) -> int:
         if not math.isfinite(value):
             raise ValueError(f"{value!r} isn't a point in time")
         return round(value * SECOND)
-    return instant("time", value)
+    return parse_time("time", value)
 
 
 def to_seconds(time: int) -> float:
