@@ -36,14 +36,14 @@ _OTHER_NAMES = {
     **dict.fromkeys(("trigger", "interval", "processingTime"), ("every",)),
     **dict.fromkeys(("sink", "output", "to", "foreachBatch"), ("results",)),
     "checkpoint_location": ("checkpoint",),
-    "left_on": ("on",),
-    "right_on": ("on",),
 }
 
 
 # Options of other libraries that another call has here.
 _ELSEWHERE = {
     "grace": "write windowed(…, lateness=…), or .late(grace=…) behind it",
+    **dict.fromkeys(("left_on", "right_on"), 'write on=[("user", "id")], the left name first'),
+    "application_id": "name= names the query; mt.kafka(…, group=…) names its consumer group",
     "processing_guarantee": "leave it out: state, offsets and results are always one commit",
     "num_stream_threads": "write windowed(…, shards=…), the number of parts of the state",
     "outputMode": "leave it out; .early(…) and .late(…) say when a window emits",

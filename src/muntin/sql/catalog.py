@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -60,6 +61,14 @@ def _find_joined_bound(joining: Joining, bound: str) -> str | None:
     if joining.merged:
         texts |= {str(sides[0]), quote_name(str(sides[0]))}
     return next((one.name for one in joining.columns or () if one.text in texts), None)
+
+
+def makes_rows(relation: Relation) -> bool:
+    """Return whether rows of a relation are elements of a list, and so share their offset."""
+    columns = relation.columns if isinstance(relation, Derived) else None
+    if any(re.match(r"(?i)\s*(pos)?explode(_outer)?\s*\(", one.text) for one in columns or ()):
+        return True
+    return isinstance(relation, Derived) and makes_rows(relation.source)
 
 
 def find_shown_columns(relation: Relation) -> frozenset[str] | None:

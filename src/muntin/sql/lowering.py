@@ -13,7 +13,7 @@ from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import Column, Derived, Order, QueryRelation, Values, Windowing
 from muntin.sql import ksql, over_aggregates, row_number
 from muntin.sql.aggregates import find_aggregate_name
-from muntin.sql.catalog import Catalog, ResolvedRelation, merge_input_options
+from muntin.sql.catalog import Catalog, ResolvedRelation, makes_rows, merge_input_options
 from muntin.sql.cursor import Cursor, Span, WindowNode, window_call_of
 from muntin.sql.expressions import Scope, walk
 from muntin.sql.foreign_functions import LOOK_BACK_ERROR, find_rounded_time, is_now
@@ -336,9 +336,11 @@ def _resolve_source(
         resolved = replace(resolved, qualifiers=qualifiers)
     else:
         resolved = _resolve_table(cursor, catalog, table, source.alias)
-    return call, replace(
-        resolved, input_options=merge_input_options(resolved.input_options, cursor, source)
-    )
+    options = merge_input_options(resolved.input_options, cursor, source)
+    if options.offset is not None and makes_rows(resolved.relation):
+        problem = "the rows of one message share its offset, and would look like repeats of it"
+        cursor.fail(source.span, problem, "leave OFFSET FOR out")
+    return call, replace(resolved, input_options=options)
 
 
 def _find_grouping_call(scope: Scope, select: Select) -> WindowCall | None:

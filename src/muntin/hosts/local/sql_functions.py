@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -24,6 +25,10 @@ from muntin.sources.text_values import parse_times
 Function = Callable[[Sequence[Value]], Value]
 _MICROS = 1_000_000
 _TIMES = ("timestamp", "timestamp_ntz", "date")
+# Regular expressions of dividers that mean the same in Java and Polars: one of some characters or
+# a run of them.
+_DIVIDERS = re.compile(r"(?:\[[^\]\[\\^&-]+\]|[^\\^$.|?*+()\[\]{}])\+|\[[^\]\[\\^&-]+\]")
+_NONCHARACTER = "\uffff"
 
 
 def call_function(name: str, values: Sequence[Value]) -> Value:
@@ -182,6 +187,22 @@ def _array_join(values: Sequence[Value]) -> Value:
     return make_text_value(texts.expression.list.join(separator.literal, ignore_nulls=True))
 
 
+def _split(values: Sequence[Value]) -> Value:
+    text, pattern = values
+    dividers = pattern.literal
+    if not isinstance(dividers, str) or not dividers:
+        raise Unportable("split() by other than a text")
+    plain = _of_text(text, "split")
+    kind = pl.List(pl.String())
+    if _DIVIDERS.fullmatch(dividers):
+        # No text has this noncharacter, by which the places of all dividers are marked.
+        plain = plain.str.replace_all(dividers, _NONCHARACTER)
+        dividers = _NONCHARACTER
+    elif set(dividers) & set(r"\^$.|?*+()[]{}"):
+        raise Unportable(f"split() by the regular expression {dividers!r}")
+    return Value(plain.str.split(dividers), kind, "other")
+
+
 def _build_struct(values: Sequence[Value]) -> Value:
     names, fields = values[::2], values[1::2]
     texts = [name.literal for name in names]
@@ -231,6 +252,7 @@ FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
     "nullif": (2, 2, _nullif),
     "nvl": (2, 2, coalesce),
     "rtrim": (1, 1, _texts("rtrim", lambda one: one.str.strip_chars_end(" "))),
+    "split": (2, 2, _split),
     "startswith": (2, 2, _starts("startswith", ends=False)),
     "substring": (2, 3, _substring),
     "timestamp_micros": (1, 1, _timestamp("timestamp_micros", _MICROS)),
