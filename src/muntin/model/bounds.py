@@ -134,7 +134,7 @@ class Together(JsonDataclass):
 
 
 @dataclass(frozen=True, slots=True)
-class Joint(JsonDataclass):
+class SessionBound(JsonDataclass):
     """Partners in one session, which consists of the messages of both sides with the same key."""
 
     KIND: ClassVar[str] = "joint"
@@ -256,7 +256,7 @@ class ByArrival(JsonDataclass):
         return "the newest row that has arrived"
 
 
-Bound = Within | Together | Joint | AsOf | Newest | ByArrival
+Bound = Within | Together | SessionBound | AsOf | Newest | ByArrival
 
 
 def find_bound(
@@ -308,7 +308,7 @@ def find_bound(
     return Together(tuple(different))  # type: ignore[arg-type]
 
 
-def _share_sessions(kinds: Sequence[Uniform]) -> Joint:
+def _share_sessions(kinds: Sequence[Uniform]) -> SessionBound:
     """Return the bound of two sides with the same sessions."""
     for kind in kinds:
         if isinstance(kind, Sessions) and kind.is_cut:
@@ -323,7 +323,7 @@ def _share_sessions(kinds: Sequence[Uniform]) -> Joint:
     if not is_shared or not isinstance(first, Sessions) or first.axis == "rows":
         hint = "give both sides .session(…) with the same gap, on the time axis"
         raise OptionError("session", kinds, "doesn't go with the other side", hint)
-    return Joint(first)
+    return SessionBound(first)
 
 
 def _share_sliding(kinds: Sequence[Uniform]) -> Within:

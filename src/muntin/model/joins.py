@@ -3,7 +3,7 @@
 A pair is emitted once, however many windows hold it. One of these bounds it:
 
 - the distance between the two messages (``Within``);
-- a window or a session that holds both (``Together``, ``Joint``);
+- a window or a session that holds both (``Together``, ``SessionBound``);
 - the version of the left message: the newest right one at its time (``AsOf``);
 - the newest right row when the left message arrives (``ByArrival``);
 - the key alone, where each change of a side emits the pair again (``Newest``).
@@ -26,8 +26,8 @@ from muntin.model.bounds import (
     AsOf,
     Bound,
     ByArrival,
-    Joint,
     Newest,
+    SessionBound,
     SideName,
     Together,
     Within,
@@ -156,7 +156,7 @@ class JoinSpec(QuerySpec):
             raise OptionError("repeat", f"False on the {name}", text, "leave out full()")
         if isinstance(self.bound, ByArrival):
             _check_by_arrival(name, side.firing)
-        elif isinstance(self.bound, Joint | AsOf | Newest):
+        elif isinstance(self.bound, SessionBound | AsOf | Newest):
             asks = [p for p in (side.firing.early, side.firing.late) if not isinstance(p, Each)]
             keeps = side.firing.retention != side.firing.grace or side.firing.rows is not None
             if asks or keeps:
@@ -197,7 +197,7 @@ class JoinSpec(QuerySpec):
         if not self.outer_sides:
             text = f"isn't for {self.how} joins, which emit nothing unmatched"
             raise OptionError("nulls", self.nulls, text, "leave it out")
-        if isinstance(self.bound, Joint):
+        if isinstance(self.bound, SessionBound):
             text = "isn't for session joins: without a key there is no session"
             raise OptionError("nulls", self.nulls, text, "leave it out")
         if isinstance(self.bound, Newest):
@@ -249,7 +249,7 @@ class JoinSpec(QuerySpec):
         """
         firings = [self.side(name).firing for name in SIDES]
         slow = any(isinstance(p, Every) for f in firings for p in (f.early, f.late))
-        if self.axis == "rows" or isinstance(self.bound, Joint) or slow:
+        if self.axis == "rows" or isinstance(self.bound, SessionBound) or slow:
             return None
         waits = [self.side(name).lateness + self.side(name).firing.grace for name in SIDES]
         if isinstance(self.bound, AsOf | ByArrival):
@@ -295,7 +295,7 @@ class JoinSpec(QuerySpec):
         """
         if self.layout is not None:
             return self.layout
-        if isinstance(self.bound, Joint | AsOf | Newest | ByArrival):
+        if isinstance(self.bound, SessionBound | AsOf | Newest | ByArrival):
             return "keys"
         if self.left.firing.rows is not None or self.right.firing.rows is not None:
             return "time"

@@ -18,8 +18,8 @@ from muntin.model.pipeline import (
     Derived,
     Flow,
     Pipeline,
-    Reading,
-    Windowing,
+    TableRelation,
+    WindowRelation,
     quote_name,
 )
 from muntin.model.placeholders import (
@@ -205,7 +205,7 @@ class _Reader:
                 option: self._fill_placeholders(text) for option, text in conditions
             }
             spec = replace(spec, windows=replace(spec.windows, **filled))
-        relation: Reading | Derived = Reading(query.source)
+        relation: TableRelation | Derived = TableRelation(query.source)
         if query.columns:
             added = (Column(n, self._fill_placeholders(text)) for n, text in query.columns.items())
             relation = Derived(relation, (Column("*", "*"), *added))
@@ -213,7 +213,7 @@ class _Reader:
         if each and query.having is not None:
             hint = "leave it out, and filter the rows where they are read"
             raise OptionError("having", query.having, "isn't supported by rolling windows", hint)
-        windowing = Windowing(
+        windowing = WindowRelation(
             relation,
             spec,
             tuple(Column(key, quote_name(key)) for key in spec.key_columns),

@@ -11,10 +11,10 @@ from muntin.model.pipeline import (
     SIDE_COLUMNS,
     DeclaredTable,
     Derived,
-    Joining,
-    Reading,
+    JoinRelation,
     Relation,
-    Windowing,
+    TableRelation,
+    WindowRelation,
     find_tables,
     quote_name,
 )
@@ -37,9 +37,9 @@ def merge_input_options(options: InputOptions, cursor: Cursor, source: FromItem)
 
 def find_bound_column(relation: Relation, bound: str) -> str | None:
     """Return the column of a relation that holds a bound of windows; ``None`` without one."""
-    if isinstance(relation, Windowing):
+    if isinstance(relation, WindowRelation):
         return bound if relation.spec.axis == "time" else None
-    if isinstance(relation, Joining):
+    if isinstance(relation, JoinRelation):
         return _find_joined_bound(relation, bound)
     if not isinstance(relation, Derived):
         return None
@@ -51,7 +51,7 @@ def find_bound_column(relation: Relation, bound: str) -> str | None:
     return inner if name == "*" else name
 
 
-def _find_joined_bound(joining: Joining, bound: str) -> str | None:
+def _find_joined_bound(joining: JoinRelation, bound: str) -> str | None:
     """Return the column that holds a bound which the windows of both sides share."""
     sides = [find_bound_column(side, bound) for side in (joining.left, joining.right)]
     keys = list(zip(joining.spec.left.keys, joining.spec.right.keys, strict=True))
@@ -73,10 +73,14 @@ def makes_rows(relation: Relation) -> bool:
 
 def find_shown_columns(relation: Relation) -> frozenset[str] | None:
     """Return the names of a relation's columns in lower case; ``None`` unless they are listed."""
-    columns = relation.columns if isinstance(relation, Windowing | Derived) else None
+    columns = relation.columns if isinstance(relation, WindowRelation | Derived) else None
     if columns is not None and all(column.text != "*" for column in columns):
         return frozenset(column.name.lower() for column in columns)
-    if not isinstance(relation, Windowing) or relation.ranking is not None or columns is not None:
+    if (
+        not isinstance(relation, WindowRelation)
+        or relation.ranking is not None
+        or columns is not None
+    ):
         return None
     spec = relation.spec
     return frozenset(name.lower() for name in (*spec.keys, *_BOUNDS, *spec.aggregates))
@@ -90,7 +94,7 @@ def resolve_bound_alias(relation: Relation, name: str) -> str:
 
     Queries written for Flink say ``window_start AS starttime``. Results have both columns.
     """
-    shown = (relation.columns if isinstance(relation, Windowing) else None) or ()
+    shown = (relation.columns if isinstance(relation, WindowRelation) else None) or ()
     texts = {column.text: column.name for column in shown if column.name in _BOUNDS}
     for column in shown:
         bound = texts.get(column.text, column.text.strip("`"))
@@ -179,5 +183,5 @@ class Catalog:
             return replace(view, qualifiers=names)
         table = self.tables.get(name.lower())
         if table is None:
-            return ResolvedRelation(Reading(name), InputOptions(), names)
-        return ResolvedRelation(Reading(table.name), table.marks, names)
+            return ResolvedRelation(TableRelation(name), InputOptions(), names)
+        return ResolvedRelation(TableRelation(table.name), table.marks, names)

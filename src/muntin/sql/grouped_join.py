@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining, quote_name
+from muntin.model.pipeline import SIDE_COLUMNS, Column, JoinRelation, quote_name
 from muntin.sql.aggregates import find_aggregate_name
 from muntin.sql.cursor import Cursor, WindowNode, find_span, window_call_of
 from muntin.sql.expressions import walk
@@ -42,7 +42,7 @@ class GroupedJoin:
     qualifiers: frozenset[str]
     names: ColumnNames
 
-    def add_time(self, joining: Joining) -> Joining:
+    def add_time(self, joining: JoinRelation) -> JoinRelation:
         """Return the join with the time of the window function among its columns."""
         shown = joining.columns or ()
         if self.time is None or any(self.time.lower() == one.name.lower() for one in shown):

@@ -16,7 +16,7 @@ from muntin.model.aggregates import min as least
 from muntin.model.axis import MICROSECOND
 from muntin.model.close_names import find_close_name
 from muntin.model.grouping_sets import GROUPING_ID, number_set
-from muntin.model.pipeline import FIRST, Column, Joining, Windowing, quote_name
+from muntin.model.pipeline import FIRST, Column, JoinRelation, WindowRelation, quote_name
 from muntin.model.policies import Firing
 from muntin.model.ranking import make_windows_by_end
 from muntin.model.sessions import Sessions
@@ -337,7 +337,7 @@ def lower_regrouping(
         hint = "leave EMIT out: groups are emitted once, when their windows are complete"
         scope.fail(select.emit.spans["emit"], "groups of windows have no trigger policy", hint)
     windowing = resolved.relation
-    if isinstance(windowing, Windowing) and isinstance(windowing.spec.windows, Sessions):
+    if isinstance(windowing, WindowRelation) and isinstance(windowing.spec.windows, Sessions):
         hint = "window them in time: TABLE(TUMBLE(TABLE sessions, DESCRIPTOR(window_end), 1 HOUR))"
         scope.fail(select.group_span, "sessions don't share bounds", hint)
     windows = make_windows_by_end(end).windows
@@ -377,7 +377,11 @@ class RegroupedSelectList(GroupedSelectList):
         self.aggregates[FIRST] = least(find_bound_column(self._relation, START) or START)
         spec = super().build_spec(binding, firing, **options)
         # A join may still emit pairs whose windows end at the watermark.
-        return spec if isinstance(self._relation, Joining) else replace(spec, lateness=-MICROSECOND)
+        return (
+            spec
+            if isinstance(self._relation, JoinRelation)
+            else replace(spec, lateness=-MICROSECOND)
+        )
 
     def build_columns(self) -> tuple[Column, ...]:
         """Return the output columns, with the bounds that the inner windows share."""

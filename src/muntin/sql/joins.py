@@ -16,7 +16,7 @@ from sqlglot import exp
 from muntin.model.bounds import AsOf, Bound, ByArrival, Newest, Together, Within
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import How, JoinNulls, JoinSpec, Side, set_default_policies
-from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
+from muntin.model.pipeline import SIDE_COLUMNS, Column, JoinRelation
 from muntin.sql import ksql
 from muntin.sql.catalog import ResolvedRelation, find_bound_column, merge_input_options
 from muntin.sql.cursor import Cursor, Span
@@ -45,7 +45,7 @@ ResolveTable = Callable[[TableExpression, str | None], ResolvedRelation]
 
 def lower_join(
     cursor: Cursor, select: Select, resolve: ResolveTable
-) -> tuple[Joining, dict[str, Span]]:
+) -> tuple[JoinRelation, dict[str, Span]]:
     """Return a join and the spans of its clauses.
 
     Args:
@@ -86,7 +86,7 @@ def lower_join(
         _check_identity(cursor, select, filters, outputs)
     texts = [renderer.render(part) for part in filters]
     where = " AND ".join(texts if len(texts) < 2 else [f"({text})" for text in texts]) or None
-    joining = Joining(
+    joining = JoinRelation(
         left.resolved.relation,
         right.resolved.relation,
         (left.name, right.name),

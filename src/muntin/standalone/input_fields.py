@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from muntin.model.bounds import Joint, SideName
+from muntin.model.bounds import SessionBound, SideName
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 
@@ -71,7 +71,7 @@ class InputFields:
         needed = [("on", key) for key in side.keys]
         needed += [("time", side.time)] if side.time is not None else []
         needed += [("offset", field) for field in side.offset or ()]
-        reach = bound.sessions.reach if isinstance(bound, Joint) else bound.reach
+        reach = bound.sessions.reach if isinstance(bound, SessionBound) else bound.reach
         reach += side.lateness + side.firing.grace
         keys, time, offset = side.keys, side.time, side.offset
         return cls(keys, keys, time, offset, tuple(needed), side.max_ahead, reach)

@@ -61,3 +61,69 @@ def test_two_tables_meet_by_each_change_of_either(partitions: int) -> None:
             row = {"id": number, "value": value}
             running.send(topic, row, key=number, timestamp=float(second))
     assert pairs == [(1, "A", "a"), (1, "B", "a"), (1, "B", "b")]
+
+
+# Kafka Streams' tests of joins of tables. A row without a value deletes; a pair of None is deleted.
+ROWS = [
+    ("left", 0, "X0"), ("left", 1, "X1"), ("right", 0, "Y0"), ("right", 1, "Y1"),
+    ("left", 0, "XX0"), ("left", 2, "XX2"), ("right", 3, "Y3"), ("right", 0, None),
+    ("left", 0, None), ("left", 0, None), ("left", 1, None), ("right", 1, None),
+    ("right", 2, "Y2"), ("left", 3, "X3"),
+]  # fmt: skip
+PAIRS = {
+    "inner": [
+        (0, ("X0", "Y0")), (1, ("X1", "Y1")), (0, ("XX0", "Y0")), (0, None), (1, None),
+        (2, ("XX2", "Y2")), (3, ("X3", "Y3")),
+    ],
+    "left": [
+        (0, ("X0", None)), (1, ("X1", None)), (0, ("X0", "Y0")), (1, ("X1", "Y1")),
+        (0, ("XX0", "Y0")), (2, ("XX2", None)), (0, ("XX0", None)), (0, None), (1, None),
+        (2, ("XX2", "Y2")), (3, ("X3", "Y3")),
+    ],
+    "outer": [
+        (0, ("X0", None)), (1, ("X1", None)), (0, ("X0", "Y0")), (1, ("X1", "Y1")),
+        (0, ("XX0", "Y0")), (2, ("XX2", None)), (3, (None, "Y3")), (0, ("XX0", None)), (0, None),
+        (1, (None, "Y1")), (1, None), (2, ("XX2", "Y2")), (3, ("X3", "Y3")),
+    ],
+}  # fmt: skip
+IS_PAIR = {
+    "inner": lambda left, right: None not in (left, right),
+    "left": lambda left, _: left is not None,
+    "outer": lambda left, right: (left, right) != (None, None),
+}
+
+
+@pytest.mark.parametrize("partitions", PARTITIONS)
+@pytest.mark.parametrize("how", list(PAIRS))
+def test_tables_with_deleted_rows_join_in_each_way(how: str, partitions: int) -> None:
+    app = App("app", max_ahead=None)
+    tables = {name: app.Table(name) for name in ("left", "right")}
+    pairs: list[Any] = []
+
+    def find_pair(key: int) -> tuple[Any, Any] | None:
+        pair = tables["left"].get(key), tables["right"].get(key)
+        return pair if IS_PAIR[how](*pair) else None
+
+    def change(name: str, row: Any) -> Iterator[Any]:
+        table, key = tables[name], row["id"]
+        before = find_pair(key)
+        if row["value"] is not None:
+            table[key] = row["value"]
+        elif key in table:
+            del table[key]
+        pair = find_pair(key)
+        if pair is not None or before is not None:
+            yield key, pair
+
+    @app.agent(app.topic("left"), sink=[pairs.append])
+    def left(row: Any) -> Iterator[Any]:
+        yield from change("left", row)
+
+    @app.agent(app.topic("right"), sink=[pairs.append])
+    def right(row: Any) -> Iterator[Any]:
+        yield from change("right", row)
+
+    with app.open(partitions=partitions) as running:
+        for second, (topic, key, value) in enumerate(ROWS):
+            running.send(topic, {"id": key, "value": value}, key=key, timestamp=float(second))
+    assert pairs == PAIRS[how]

@@ -9,6 +9,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.admission import find_examples
+from muntin.engine.ahead import AheadMessage
 from muntin.engine.arrival import make_parts
 from muntin.engine.joins.joiner import LATE, Joiner, SideArrival
 from muntin.engine.joins.partitioned import PartitionedJoinShard
@@ -61,7 +62,9 @@ class JoinOperator:
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
         joiner, side = self.joiner, cast(SideName, task.input)
         arrived, taken = [], TakenOffsets()
-        for frame in messages:
+        own = joiner.spec.side(side)
+        ahead = AheadMessage((*(own.offset or ()), *own.keys))
+        for frame in ahead.watch(messages):
             arrived.append(joiner.arrive(side, frame, taken))
             taken.add(arrived[-1].offsets)
         if not arrived:
@@ -71,10 +74,10 @@ class JoinOperator:
                 )
             )
         messages_of_task = pl.concat([part.messages for part in arrived])
-        keys = list(joiner.spec.side(side).keys)
-        return make_parts(
-            arrived, {_MESSAGES: split_by_shard(messages_of_task, keys, task.shards)}, task
-        )
+        frames = {_MESSAGES: split_by_shard(messages_of_task, list(own.keys), task.shards)}
+        parts = make_parts(arrived, frames, task)
+        ahead.add_to(parts[0])
+        return parts
 
     def open(self, state: ShardState) -> JoinStep:
         return JoinStep(self.joiner, state, self.window_outputs)
@@ -114,7 +117,9 @@ class JoinStep:
             for side, those in arrived.items()
             for messages in those
         ]
-        return StepOutput(rows, output.progress | examples | measure_load(received))
+        examples.update(AheadMessage.find_examples(parts))
+        shown = {"examples": examples} if examples else {}
+        return StepOutput(rows, output.progress | shown | measure_load(received))
 
 
 def open_join_shard(

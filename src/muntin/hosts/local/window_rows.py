@@ -31,13 +31,13 @@ from muntin.model.pipeline import (
     FIRST,
     LAST,
     NUMBER,
-    PLACE,
     ROW,
+    ROW_INDEX,
     ROWS,
     Choice,
     Column,
     Ranking,
-    Windowing,
+    WindowRelation,
     quote_name,
 )
 from muntin.model.ranking import (
@@ -152,7 +152,7 @@ def collect_rows(schema: pl.Schema, ranking: Ranking) -> Aggregate:
     return first_rows(row, ranking.most, ranking.ascending, ranking.function)
 
 
-def show_each(plan: LocalPlan, windowing: Windowing) -> LocalPlan:
+def show_each(plan: LocalPlan, windowing: WindowRelation) -> LocalPlan:
     """Return the plan with a select list over each message that a window ends with.
 
     Raises:
@@ -162,8 +162,8 @@ def show_each(plan: LocalPlan, windowing: Windowing) -> LocalPlan:
     numbers = pl.int_ranges(0, pl.col(ROWS).list.len(), dtype=pl.Int32())
 
     def explode(results: pl.DataFrame) -> pl.DataFrame:
-        numbered = results.with_columns(pl.col(ROWS).alias(ROW), numbers.alias(PLACE))
-        return numbered.explode(ROW, PLACE).filter(pl.col(ROW).is_not_null())
+        numbered = results.with_columns(pl.col(ROWS).alias(ROW), numbers.alias(ROW_INDEX))
+        return numbered.explode(ROW, ROW_INDEX).filter(pl.col(ROW).is_not_null())
 
     rows = explode(pl.DataFrame(schema=plan.results)).schema
     selection = RowSelectList.of(rows, windowing.columns, windowing.having)

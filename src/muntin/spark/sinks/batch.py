@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from muntin.sinks.batch import Batch
 from muntin.spark.host.internals.checkpoints import read_query_id
-from muntin.spark.host.internals.versions import arrow_schema
+from muntin.spark.host.internals.versions import make_arrow_schema
 from muntin.spark.host.processor import unpack_rows
 from muntin.spark.host.zones import ZONE_SETTING
 from muntin.spark.sinks.writers import write_by_spark
@@ -62,7 +62,7 @@ class EmittedRows:
         if self.shape is None:
             return self._fetch()
         frame = self.frame
-        return frame.toArrow().cast(arrow_schema(frame.schema))
+        return frame.toArrow().cast(make_arrow_schema(frame.schema))
 
     def take_last(self, most: int) -> pa.Table:
         """Fetch at most `most` rows of each shard, the last ones; executors drop the others."""
@@ -72,7 +72,7 @@ class EmittedRows:
             rows = mine.mapInArrow(partial(_shorten, most=most), "blob binary").collect()
             blobs = tuple(row[0] for row in rows)
         parts = [_last(pa.ipc.open_stream(blob).read_all(), most) for blob in blobs]
-        return pa.concat_tables(parts or [arrow_schema(self.schema).empty_table()])
+        return pa.concat_tables(parts or [make_arrow_schema(self.schema).empty_table()])
 
     def write_natively(self, sink: Any, batch: Batch) -> bool:
         """Have Spark write a batch, if it writes this kind of sink; return whether it did."""
@@ -84,7 +84,7 @@ class EmittedRows:
             rows = self.emitted.where(F.col("kind") == self.kind).select("blob").collect()
             blobs = tuple(row[0] for row in rows)
         parts = [pa.ipc.open_stream(blob).read_all() for blob in blobs]
-        target = arrow_schema(self.schema)
+        target = make_arrow_schema(self.schema)
         return pa.concat_tables([target.empty_table(), *parts])
 
 

@@ -14,7 +14,17 @@ from muntin.hosts.chain import WINDOW_TIME
 from muntin.hosts.ranking import SORT_KEY, WINDOW_BOUNDS, list_ranked_columns
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.aggregates.ranked import DENSE_RANK
-from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Choice, Ranking, quote_name
+from muntin.model.pipeline import (
+    FIRST,
+    LAST,
+    NUMBER,
+    ROW,
+    ROW_INDEX,
+    ROWS,
+    Choice,
+    Ranking,
+    quote_name,
+)
 from muntin.model.ranking import list_identity_columns
 from muntin.spark.host.chain import filter_results
 
@@ -34,7 +44,7 @@ def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
 
 def one_by_one(frame: DataFrame) -> DataFrame:
     """Return a row for each row of an emission; an emission without rows gets a null row."""
-    return frame.selectExpr("*", f"posexplode_outer({ROWS}) AS ({PLACE}, {ROW})")
+    return frame.selectExpr("*", f"posexplode_outer({ROWS}) AS ({ROW_INDEX}, {ROW})")
 
 
 @dataclass(frozen=True)
@@ -83,7 +93,7 @@ class RankedShape:
         whole = {key: quote_name(key) for key in self.per} | shown | rest
         whole[self.ranking.number] = _number(self.ranking)
         if self.ranking.has_ties:
-            whole[NUMBER] = f"{PLACE} + 1"
+            whole[NUMBER] = f"{ROW_INDEX} + 1"
         names = list(whole)
         if WINDOW_TIME not in whole:
             whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.001' SECOND"
@@ -117,7 +127,7 @@ class RankedShape:
 def _number(ranking: Ranking) -> str:
     """Return the SQL of a row's number, from the rows of its window."""
     if not ranking.has_ties:
-        return f"{PLACE} + 1"
+        return f"{ROW_INDEX} + 1"
     fields = [f"{{row}}.{SORT_KEY}{index}" for index in range(len(ranking.by))]
     order = f"struct({', '.join(fields)})"
     orders = f"transform({ROWS}, row -> {order.format(row='row')})"
