@@ -175,6 +175,10 @@ class GroupedSelectList(SelectList):
 
     def _add_key_expression(self, expression: exp.Expr, node: exp.Expr) -> None:
         span = self.scope.locate(expression)
+        if isinstance(node, exp.Literal) and self.scope.text[span[0]] == '"':
+            # Double quotes are Spark's for texts, and for names in other dialects.
+            hint = f"write `{node.name}` for a column of that name, or leave it out"
+            self.scope.fail(span, "this key is a text, the same for all messages", hint)
         for inner in walk(node):
             if find_aggregate_name(inner):
                 self.scope.fail(span, "an aggregate can't be a key", "leave it out")
@@ -304,6 +308,9 @@ class GroupedSelectList(SelectList):
             # HAVING and later items may use an alias.
             return f"({outputs[column_name.lower()].text})"
         hint = "add it to GROUP BY, or write an aggregate of it, such as max(...)"
+        function = node.find_ancestor(exp.Anonymous)
+        if function is not None and not find_aggregate_name(function):
+            hint = f"{hint}; {function.name.lower()} isn't one here"
         nearest = find_close_name(column_name or "", [key.name for key in self.keys])
         if nearest is not None:
             hint = f"write {nearest}; or {hint}"

@@ -41,6 +41,14 @@ _REFUSED = {
         "make them in a view, WITH v AS (SELECT *, explode(tags) AS tag FROM t), or JOIN a table",
     ),
     "EXCEPT": ("EXCEPT isn't taken", "write two queries"),
+    "PARTITION BY": (
+        "PARTITION BY isn't taken here: messages are distributed by the keys of GROUP BY",
+        "leave it out",
+    ),
+    "WITH": (
+        "WITH ROLLUP and WITH CUBE aren't taken",
+        "write GROUP BY TUMBLE(ts, INTERVAL '10' MINUTE), ROLLUP (a, b) or CUBE (a, b)",
+    ),
     "INTERSECT": ("INTERSECT isn't taken", "write two queries"),
 }
 _CLAUSE_ORDER = "WHERE, GROUP BY, HAVING, WINDOW, QUALIFY, ORDER BY, LIMIT"
@@ -349,6 +357,7 @@ def _parse_over(cursor: Cursor) -> exp.Window | None:
 def _parse_named_windows(cursor: Cursor) -> dict[str, exp.Window]:
     """Parse ``WINDOW w AS (...)``, if it comes next; return the windows by name in lower case."""
     windows: dict[str, exp.Window] = {}
+    start = cursor.position
 
     def parse_one() -> None:
         name, span = cursor.parse_name("a window")
@@ -357,6 +366,9 @@ def _parse_named_windows(cursor: Cursor) -> dict[str, exp.Window]:
             cursor.fail(span, "this is no named window", "write WINDOW w AS (...)")
         windows[name.lower()] = window
 
+    if cursor.next_word == "WINDOW" and ksql.parse_window(cursor) is not None:
+        hint = "write it directly behind the table, in front of WHERE and GROUP BY"
+        cursor.fail(cursor.span_from(start), "WINDOW stands behind another clause", hint)
     if cursor.accept("WINDOW"):
         cursor.parse_list(parse_one)
     return windows

@@ -74,7 +74,7 @@ def _nullif(values: Sequence[Value]) -> Value:
     value, other = values
     equal = compare("=", value, other).expression
     chosen = pl.when(equal).then(None).otherwise(value.expression)
-    return replace(value, expression=chosen, literal=None)
+    return replace(value, expression=chosen, literal=None, never_zero=other.literal == 0)
 
 
 def _length(values: Sequence[Value]) -> Value:
@@ -264,6 +264,7 @@ FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
     "unix_micros": (1, 1, _unix("unix_micros", _MICROS)),
     "unix_millis": (1, 1, _unix("unix_millis", 1000)),
     "unix_seconds": (1, 1, _unix("unix_seconds", 1)),
+    "unix_timestamp": (1, 1, _unix("unix_timestamp", 1)),
     "upper": (1, 1, _texts("upper", lambda one: one.str.to_uppercase())),
 }
 """Functions by name, with the smallest and the largest number of their arguments."""
