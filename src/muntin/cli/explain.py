@@ -42,8 +42,8 @@ def explain_pipeline(
 ) -> None:
     """Describe the queries of a pipeline: windows, triggers, state, and possible problems.
 
-    Refuses a pipeline that muntin run would refuse, with all of its mistakes.
-    Starts no query, and Spark only to check an expression that needs it.
+    If muntin run would refuse the pipeline, all of its mistakes are printed.
+    No query is started. Spark is started only to check expressions that need it.
     """
     console = Console()
     rates = None if rate is None else Rates(rate, keys)
@@ -66,7 +66,7 @@ def check_file(pipeline: PipelineFile, set_: SetValues = None, host: HostOption 
     """Check a pipeline: print all mistakes for which muntin run would refuse it.
 
     The exit code is 1 if there are any.
-    Starts no query, and Spark only to check an expression that needs it.
+    No query is started. Spark is started only to check expressions that need it.
     """
     with report_errors():
         values = parse_settings(set_ or [])

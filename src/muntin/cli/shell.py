@@ -56,9 +56,9 @@ def open_shell(
 ) -> None:
     """Open an interactive SQL shell for streams.
 
-    A SELECT over Kafka, files and ticks runs here, without Spark. Without a
-    terminal, statements are read from the standard input, and values aren't
-    cut.
+    A SELECT over Kafka, files and ticks runs in this process, without Spark.
+    Without a terminal, the shell reads statements from the standard input and
+    prints values in full.
     """
     console = Console(stderr=format_ is not RowFormat.TABLE)
     quiet = until_quiet or not (console.is_terminal and sys.stdout.isatty())

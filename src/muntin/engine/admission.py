@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.model.axis import FARTHEST, MIN_POSITION
+from muntin.model.axis import MAX_TIME_DISTANCE, MIN_POSITION
 
 FLAGS = (
     columns.KEEP,
@@ -59,7 +59,9 @@ def admit(
     if columns.FUTURE in messages.columns:
         messages = split(messages, pl.col(columns.FUTURE), "future")
     # Windows around such a time would exceed the axis.
-    is_inside = messages[columns.TIME].is_between(-FARTHEST, FARTHEST, closed="none")
+    is_inside = messages[columns.TIME].is_between(
+        -MAX_TIME_DISTANCE, MAX_TIME_DISTANCE, closed="none"
+    )
     if not is_inside.all():
         messages, outside = split_rejected(messages, ~is_inside, "malformed")
         rejected += outside
@@ -123,7 +125,7 @@ def moves_watermark(messages: pl.DataFrame) -> pl.Expr:
     query filters, and those that it rejects as late or for NULL in a key.
     """
     time = pl.col(columns.TIME)
-    moves = time.is_between(-FARTHEST, FARTHEST, closed="none")
+    moves = time.is_between(-MAX_TIME_DISTANCE, MAX_TIME_DISTANCE, closed="none")
     for flag in (columns.MALFORMED, columns.FUTURE):
         if flag in messages.columns:
             moves = moves & ~pl.col(flag)
@@ -165,10 +167,10 @@ def find_examples(rejected: pl.DataFrame, names: Iterable[str]) -> dict[str, str
     shown = [name for name in wanted if name in rejected.columns]
     firsts = rejected.select(*shown, columns.REASON).unique(columns.REASON, keep="first")
     rows = firsts.sort(columns.REASON).iter_rows(named=True)
-    return {row.pop(columns.REASON): format_values(row) for row in rows}
+    return {row.pop(columns.REASON): format_message(row) for row in rows}
 
 
-def format_values(row: dict[str, Any]) -> str:
+def format_message(row: dict[str, Any]) -> str:
     """Return the values of a message in one line, each shortened."""
     values = ((name, value) for name, value in row.items() if value is not None)
     return ", ".join(f"{name}={_format_value(value)}" for name, value in values)

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.admission import POSITION, format_values, moves_watermark
+from muntin.engine.admission import POSITION, format_message, moves_watermark
 from muntin.engine.clocks import read_machine_clock
 from muntin.engine.operator import Part
 from muntin.model.axis import SECOND
@@ -16,7 +16,7 @@ from muntin.model.axis import SECOND
 # Largest difference that is normal between the clocks of two machines, microseconds.
 SKEW = 5 * SECOND
 # The name of the message among a step's examples, and in the header of a part.
-AHEAD = "ahead"
+AHEAD_EXAMPLE = "ahead"
 
 
 class AheadMessage:
@@ -50,10 +50,12 @@ class AheadMessage:
     def add_to(self, part: Part) -> None:
         """Have a part say which message it was, if there was one."""
         if self._row:
-            part.header[AHEAD] = self._latest, format_values(self._row)
+            part.header[AHEAD_EXAMPLE] = self._latest, format_message(self._row)
 
     @staticmethod
     def find_examples(parts: Iterable[Part]) -> dict[str, str]:
         """Return the message farthest ahead among those of several tasks, as an example."""
-        ahead = [tuple(part.header[AHEAD]) for part in parts if AHEAD in part.header]
-        return {AHEAD: max(ahead)[1]} if ahead else {}
+        ahead = [
+            tuple(part.header[AHEAD_EXAMPLE]) for part in parts if AHEAD_EXAMPLE in part.header
+        ]
+        return {AHEAD_EXAMPLE: max(ahead)[1]} if ahead else {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from muntin.explain.joins import describe_conditions
 from muntin.model.axis import format_length, format_position
-from muntin.model.bounds import AsOf, ByArrival, Newest, SessionBound, SideName
+from muntin.model.bounds import AsOf, ByArrival, SessionBound, SideName
 from muntin.model.joins import OTHER, SIDES, JoinSpec
 
 
@@ -127,7 +127,7 @@ class _Message:
             yield from self._explain_dropped_partners()
             return
         yield f"{here} has no partner among what is kept: {self._describe_missing()}"
-        if not isinstance(self.spec.bound, SessionBound | AsOf | Newest):
+        if self.spec.bound.has_range:
             low, high = map(
                 self._format_other, self.spec.bound.partners(self.side, self.at, self.at)
             )
@@ -157,7 +157,7 @@ class _Message:
         if kept_from is None or self.at >= kept_from or isinstance(bound, SessionBound):
             return
         first = self._format_own(kept_from)
-        if isinstance(bound, Newest):
+        if bound.revises:
             yield f"all before {first} were deleted: neither side may change a window there"
         elif not isinstance(bound, AsOf):
             yield (
@@ -214,14 +214,14 @@ class _Message:
             watermarks_and_graces = [
                 (self.seen[name].watermark, self.spec.side(name).firing.grace) for name in SIDES
             ]
-            closed_up_to = [
-                watermark - grace
+            first_open = [
+                bound.first_taken(watermark, grace)
                 for watermark, grace in watermarks_and_graces
                 if watermark is not None
             ]
-            if len(closed_up_to) < len(SIDES):
+            if len(first_open) < len(SIDES):
                 return None
-            edge = min(closed_up_to) - bound.sessions.reach + 1
+            edge = min(first_open)
             # The whole session that it would join decides.
             return edge if self._find_session(bound)[1] < edge else None
         if self.mine.watermark is None:
@@ -235,7 +235,7 @@ class _Message:
         within = "session" if isinstance(self.spec.bound, SessionBound) else "reach"
         if isinstance(self.spec.bound, AsOf):
             within = "past" if self.side == "left" else "time"
-        if isinstance(self.spec.bound, Newest):
+        if self.spec.bound.revises:
             within = "window"
         count = f"{len(self.other.positions):,} {OTHER[self.side]} messages"
         return f"none of the {count} of this key is in its {within}"
@@ -244,7 +244,7 @@ class _Message:
         """Explain partners that aren't kept any more."""
         first_kept, bound = self.other.kept_from, self.spec.bound
         # Sessions and pairs that may change are dropped as a whole, on both sides.
-        if isinstance(bound, SessionBound | AsOf | Newest) or first_kept is None:
+        if not bound.has_range or first_kept is None:
             return
         if bound.partners(self.side, self.at, self.at)[0] >= first_kept:
             return
@@ -259,7 +259,7 @@ class _Message:
     def _describe_retention(self) -> str:
         if isinstance(self.spec.bound, SessionBound):
             until = "until its session ends on both sides"
-        elif isinstance(self.spec.bound, Newest):
+        elif self.spec.bound.revises:
             return (
                 f"it is kept while either side may change its window. {self._describe_unmatched()}"
             )
@@ -279,7 +279,7 @@ class _Message:
 
     def _describe_unmatched(self) -> str:
         side = self.side
-        if isinstance(self.spec.bound, Newest) and side in self.spec.outer_sides:
+        if self.spec.bound.revises and side in self.spec.outer_sides:
             return f"Unmatched rows of the {side} side are emitted at once"
         if side in self.spec.outer_sides:
             return f"Then the {side} side's unmatched messages are emitted"

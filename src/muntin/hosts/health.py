@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from muntin.engine.ahead import AHEAD, SKEW
+from muntin.engine.ahead import AHEAD_EXAMPLE, SKEW
 from muntin.model.axis import MAX_POSITION, SECOND
 from muntin.model.counts import select_rejections
 from muntin.model.patience import list_waits
@@ -70,7 +70,9 @@ def warn_of_time_ahead(progress: Progress, now: int) -> bool:
     """Warn if a watermark is ahead of the clock, and return whether it is."""
     ahead = micros_ahead(progress, now)
     if ahead:
-        examples = (one.examples.get(AHEAD) for one in (progress, *progress.upstreams.values()))
+        examples = (
+            one.examples.get(AHEAD_EXAMPLE) for one in (progress, *progress.upstreams.values())
+        )
         message = next(filter(None, examples), "")
         _LOG.warning(
             "batch %d: the watermark is %.0f s ahead of this machine's clock%s, so that messages "

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from muntin.engine import columns
-from muntin.model.bounds import Newest
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.pipeline import SIDE_COLUMNS, Column, JoinRelation
@@ -41,7 +40,7 @@ class PairColumns:
         identity: tuple[str, ...] = ()
         key_pairs = list(zip(spec.left.keys, spec.right.keys, strict=True))
         names_in_pairs = {c: f"{c}{SUFFIX}" if c in left else c for c in right}
-        if isinstance(spec.bound, Newest):
+        if spec.bound.revises:
             # Pairs have the key once, and emission columns of their own.
             left, right = ([c for c in side if c not in _OWN] for side in (left, right))
             names_in_pairs = {c: names_in_pairs[c] for c in right}

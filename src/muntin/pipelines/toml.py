@@ -30,7 +30,7 @@ from muntin.model.placeholders import (
 )
 from muntin.model.rolling import emits_messages
 from muntin.model.sentence import Sentence
-from muntin.model.sessions import CONDITION_OPTIONS, Sessions
+from muntin.model.sessions import CONDITION_OPTIONS
 from muntin.model.spec import WindowSpec
 from muntin.pipelines.form import (
     PipelineForm,
@@ -71,10 +71,12 @@ def parse_pipeline(
     """
     try:
         form = PipelineForm.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise PipelineFileError(f"this isn't TOML: {error}") from error
+    except RecursionError as error:
+        raise PipelineFileError("this isn't a pipeline: it is nested too deep") from error
     except ValidationError as error:
         raise PipelineFileError("\n".join(_format_errors(error))) from error
+    except ValueError as error:  # a syntax error, or a number of thousands of digits
+        raise PipelineFileError(f"this isn't TOML: {error}") from error
     reader = _Reader(form, variables or {})
     result = reader.read_pipeline(text)
     if problems is None:
@@ -199,12 +201,9 @@ class _Reader:
         marks = InputOptions() if source is None else source.marks
         sentence = _build_sentence(query, marks)
         spec = sentence._spec(computed, sentence._all_keys(tuple(keys)))
-        if isinstance(spec.windows, Sessions):
-            conditions = spec.windows.conditions.items()
-            filled: dict[str, Any] = {
-                option: self._fill_placeholders(text) for option, text in conditions
-            }
-            spec = replace(spec, windows=replace(spec.windows, **filled))
+        if spec.windows.conditions:
+            windows = spec.windows.map_columns(lambda _, text: self._fill_placeholders(text))
+            spec = replace(spec, windows=windows)
         relation: TableRelation | Derived = TableRelation(query.source)
         if query.columns:
             added = (Column(n, self._fill_placeholders(text)) for n, text in query.columns.items())

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
+from muntin.engine.function_times import measure_function
 from muntin.model.errors import OptionError, SinkError
 from muntin.model.option_types import check_text
 from muntin.sinks.batch import Batch
@@ -107,7 +108,8 @@ class FunctionSink:
         self.function = function
 
     def write(self, batch: Batch) -> None:
-        self.function(batch.frame, batch.number)
+        with measure_function(self.function):
+            self.function(batch.frame, batch.number)
 
 
 def to_sink(target: SinkLike | None, option: str = "sink") -> Sink | None:

@@ -71,7 +71,7 @@ def format_of(
 ) -> FileFormat:
     """Return the format of a name, or refuse options or types of columns that it hasn't."""
     if header is not None and form != "csv":
-        raise OptionError("header", header, f"isn't for format={form!r}", "leave it out")
+        raise OptionError("header", header, f"doesn't apply to format={form!r}", "leave it out")
     if header is False and columns is None:
         hint = "give columns='…', or header=True"
         raise OptionError("header", header, "leaves the columns without names", hint)
@@ -80,7 +80,9 @@ def format_of(
     for name, kind in (columns or {}).items():
         if not is_readable(kind):
             hint = "give a plain type, or read it as a string"
-            raise OptionError("columns", name, f"has type {kind}, which isn't read in text", hint)
+            raise OptionError(
+                "columns", name, f"has type {kind}, which can't be read from text", hint
+            )
     if form == "csv":
         return CsvFiles(columns, columns is None if header is None else header, zone)
     return JsonLines(columns, zone)
@@ -137,7 +139,7 @@ def _shape(name: str, wanted: pl.DataType, held: pl.Schema, path: Path) -> pl.Ex
     if isinstance(kind, WHOLE) and isinstance(wanted, WHOLE):
         fits = WHOLE.index(type(kind)) <= WHOLE.index(type(wanted))
     if not fits:
-        raise SourceError(f"{path} has the column {name} as {held[name]}, where {wanted} is read")
+        raise SourceError(f"{path} has a column {name} of type {held[name]} instead of {wanted}")
     return pl.col(name).cast(wanted)
 
 

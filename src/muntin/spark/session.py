@@ -27,7 +27,7 @@ from muntin.spark.host.internals.jvm import (
     start_jvm,
     use_python,
 )
-from muntin.spark.host.internals.python_start import compiled_modules, start_daemon
+from muntin.spark.host.internals.python_start import start_daemon, use_compiled_modules
 from muntin.spark.security_settings import refuse_mistyped
 from muntin.spark.stderr_filter import quiet_jvm
 
@@ -149,7 +149,7 @@ def session(
     starts_jvm = not is_running() and not remote
     local = starts_jvm and str(master).startswith("local")
     private = private_machine(wanted) if local else nullcontext(dict[str, str]())
-    compiled = compiled_modules() if local else nullcontext()
+    compiled = use_compiled_modules() if local else nullcontext()
     # The stderr of a JVM that already runs can't be filtered any more.
     quiet = quiet_jvm() if starts_jvm and not verbose else nullcontext()
     with private as more_settings, compiled, quiet:

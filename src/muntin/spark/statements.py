@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from muntin.engine.operator import RESULTS
 from muntin.hosts.pair_columns import SUFFIX
 from muntin.hosts.statements import Resolver, resolve_name
-from muntin.model.bounds import ByArrival, Newest
+from muntin.model.bounds import ByArrival
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import SIDES
 from muntin.model.pipeline import (
@@ -35,7 +35,6 @@ from muntin.model.pipeline import (
     WindowRelation,
     quote_name,
 )
-from muntin.model.sessions import Sessions
 from muntin.sinks.declared import Surroundings
 from muntin.spark.host.chain import (
     add_window_time,
@@ -127,9 +126,21 @@ def bind_statement(
         raise SqlError(text, at, problem, hint) from error
 
 
+_TRACEBACK = "Traceback (most recent call last):"
+# The line of a traceback that names the exception.
+_RAISED = re.compile(r"[\w.]+(?:Error|Exception|Exit|Interrupt)\b")
+
+
 def get_first_line(error: Exception) -> str:
-    """Return the first line of Spark's error, without its final punctuation."""
-    return str(error).strip().splitlines()[0].rstrip(".;")
+    """Return the first line of Spark's error, without its final punctuation.
+
+    If that only announces the traceback of a Python process, it is the exception of that process.
+    """
+    lines = str(error).strip().splitlines()
+    if lines[0].endswith(_TRACEBACK):
+        raised = [line for line in lines[1:] if _RAISED.match(line)]
+        lines = [re.sub(r"^muntin\.[\w.]+: ", "", line) for line in raised[-1:]] or lines
+    return lines[0].rstrip(".;")
 
 
 def describe_spark_error(error: Exception) -> str:
@@ -194,7 +205,7 @@ def _bind_join(joining: JoinRelation, find: Find) -> Joined:
     frames = {"left": select_rows(joining.left, find), "right": select_rows(joining.right, find)}
     require(frames["left"].sparkSession)
     spec, inputs = joining.spec, {}
-    newest = isinstance(spec.bound, Newest)
+    newest = spec.bound.revises
     for index, side in enumerate(SIDES):
         # A table may change: each of its rows replaces the one before.
         table = isinstance(spec.bound, ByArrival) and side == "right"
@@ -252,9 +263,9 @@ def _query_expressions(
         for aggregate in query.spec.aggregates.values():
             arguments = (aggregate.column, aggregate.by)
             texts += [one.text for one in arguments if isinstance(one, Expression)]
-        own, windows = query.spec.own_gap, query.spec.windows
+        windows, own = query.spec.windows, query.spec.windows.own_gap
         texts += [own.text] if isinstance(own, Expression) else []
-        texts += windows.conditions.values() if isinstance(windows, Sessions) else []
+        texts += windows.conditions.values()
         yield from ((before, text) for text in texts if text)
         for lookup in query.lookups:
             yield from _relation_expressions(lookup.table, find)

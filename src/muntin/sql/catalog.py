@@ -30,7 +30,7 @@ def merge_input_options(options: InputOptions, cursor: Cursor, source: FromItem)
     if watermark is None:
         return options
     if options.time is not None:
-        hint = "leave this one away, or the one of the table"
+        hint = "leave out this one, or that of the table"
         cursor.fail(watermark.span, f"{options.time} has a watermark already", hint)
     return replace(watermark.input_options, offset=options.offset, clock=options.clock)
 
@@ -154,7 +154,7 @@ class Catalog:
         if name in self.tables and (readers or name in self.used):
             reader = f"the view {readers[0]}" if readers else "a query"
             hint = "give the new one another name"
-            cursor.fail(span, f"{reader} uses {table.name} as it was", hint)
+            cursor.fail(span, f"{reader} uses the old {table.name}", hint)
         self.tables[name] = table
 
     def add_view(self, cursor: Cursor, view: CreateView, resolved: ResolvedRelation) -> None:

@@ -149,7 +149,7 @@ def _refuse_hints(text: str, tokens: Sequence[Token]) -> None:
         for comment in _COMMENT.finditer(text, start, end):
             if comment.group().startswith("/*+"):
                 hint = "leave it out, and write options into WITH (...) or SET"
-                raise SqlError(text, comment.span(), "hints aren't taken", hint)
+                raise SqlError(text, comment.span(), "hints aren't supported", hint)
 
 
 def find_semicolons(text: str) -> list[int]:

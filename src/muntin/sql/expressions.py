@@ -98,7 +98,7 @@ class Scope:
         def render_part(part: exp.Expr) -> str | None:
             if isinstance(part, exp.Window):
                 hint = "compute OVER (...) in the select list, on its own"
-                self.fail(self.locate(part), "OVER can't stand here", hint)
+                self.fail(self.locate(part), "OVER isn't supported here", hint)
             if not isinstance(part, exp.Column):
                 return None
             names = self.strip_qualifier(part)

@@ -50,7 +50,7 @@ def parse_group_by(cursor: Cursor, head: Span) -> GroupBy:
     if not cursor.accept_kind(TokenType.GROUP_BY):
         return GroupBy((), None, (), head)
     if cursor.next_word == "ALL":
-        cursor.fail(None, "GROUP BY ALL isn't taken", "name the columns")
+        cursor.fail(None, "GROUP BY ALL isn't supported", "name the columns")
     names: list[SelectItem] = []
 
     def parse_key() -> exp.Expr:

@@ -19,7 +19,6 @@ from muntin.model.grouping_sets import GROUPING_ID, number_set
 from muntin.model.pipeline import FIRST, Column, JoinRelation, WindowRelation, quote_name
 from muntin.model.policies import Firing
 from muntin.model.ranking import make_windows_by_end
-from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.sql import ksql
 from muntin.sql.aggregates import find_aggregate_name, lower_aggregate
@@ -138,7 +137,7 @@ class GroupedSelectList(SelectList):
                     set_bounds |= {START, END} if bound == _WINDOW_STRUCT else {bound}
             if set_bounds != bounds:
                 hint = "put them beside the sets, or into each of them"
-                self.scope.fail(span, "the bounds of windows aren't in each grouping set", hint)
+                self.scope.fail(span, "a grouping set lacks the bounds of windows", hint)
             number = number_set([key.name in set_keys for key in self.keys])
             if number in numbers:
                 self.scope.fail(span, "two grouping sets are the same", "leave one out")
@@ -192,7 +191,9 @@ class GroupedSelectList(SelectList):
         for node in partition:
             if self.find_key(node) is None:
                 hint = "add it to GROUP BY"
-                self.scope.fail(self.scope.locate(node), "sessions are partitioned by this", hint)
+                self.scope.fail(
+                    self.scope.locate(node), "this key of the sessions isn't in GROUP BY", hint
+                )
         if self.window.name != "SESSION":
             return
         # A session belongs to one group. Another key would make sessions shorter than the call's.
@@ -202,7 +203,7 @@ class GroupedSelectList(SelectList):
             if self._find_bound(node) is None and normalize(node, self.scope) not in partitioned:
                 hint = "add it there, as in PARTITION BY (a, b), or leave it out here"
                 span = self.scope.locate(expression)
-                self.scope.fail(span, "PARTITION BY doesn't divide sessions by this", hint)
+                self.scope.fail(span, "this key isn't in the PARTITION BY of the sessions", hint)
 
     def _is_struct_call(self, node: WindowNode) -> bool:
         return window_call_of(node).name in SPARK_FUNCTIONS
@@ -272,7 +273,7 @@ class GroupedSelectList(SelectList):
             return self._render_set_bits(node)
         if isinstance(node, exp.Window):
             hint = "compute it from the table that you write to"
-            self.scope.fail(self.scope.locate(node), "OVER can't stand beside GROUP BY", hint)
+            self.scope.fail(self.scope.locate(node), "OVER can't be combined with GROUP BY", hint)
         if find_aggregate_name(node):
             aggregate = lower_aggregate(self.scope, node)
             return quote_name(self.add_aggregate(aggregate, self.scope.locate_separable(node)))
@@ -288,7 +289,7 @@ class GroupedSelectList(SelectList):
         indexes = [names.index(name) for name in columns if name is not None]
         if len(indexes) < len(columns):
             hint = f"give some of {', '.join(names)}"
-            self.scope.fail(self.scope.locate(node), "this isn't a column of the sets", hint)
+            self.scope.fail(self.scope.locate(node), "this isn't a key of the grouping sets", hint)
         if self.grouping_sets is None:
             return "0L"
         if columns == names:
@@ -342,9 +343,9 @@ def lower_regrouping(
         return None
     if select.emit is not None:
         hint = "leave EMIT out: groups are emitted once, when their windows are complete"
-        scope.fail(select.emit.spans["emit"], "groups of windows have no trigger policy", hint)
+        scope.fail(select.emit.spans["emit"], "groups of windows take no EMIT", hint)
     windowing = resolved.relation
-    if isinstance(windowing, WindowRelation) and isinstance(windowing.spec.windows, Sessions):
+    if isinstance(windowing, WindowRelation) and not windowing.spec.windows.is_numbered:
         hint = "window them in time: TABLE(TUMBLE(TABLE sessions, DESCRIPTOR(window_end), 1 HOUR))"
         scope.fail(select.group_span, "sessions don't share bounds", hint)
     windows = make_windows_by_end(end).windows

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from muntin.model.bounds import AsOf, Bound, ByArrival, Newest, Together, Within
+from muntin.model.bounds import AsOf, Bound, ByArrival
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import How, JoinNulls, JoinSpec, Side, set_default_policies
 from muntin.model.pipeline import SIDE_COLUMNS, Column, JoinRelation
@@ -82,7 +82,7 @@ def lower_join(
     spec = _build_spec(cursor, left_spec, right_spec, pair.bound, join, nulls, spans)
     renderer, filters = _make_renderer(cursor, select, conditions), conditions.filters
     outputs, unqualified = _lower_select_list(cursor, select, filters, renderer)
-    if isinstance(pair.bound, Newest):
+    if pair.bound.revises:
         _check_identity(cursor, select, filters, outputs)
     texts = [renderer.render(part) for part in filters]
     where = " AND ".join(texts if len(texts) < 2 else [f"({text})" for text in texts]) or None
@@ -122,7 +122,7 @@ def _choose_nulls(join: Join, bound: Bound, conditions: _JoinConditions) -> Join
     """Return the treatment of NULL keys that SQL requires."""
     if conditions.groups_nulls:
         return "group"
-    rejects = isinstance(bound, Newest) or join.how in ("inner", "semi")
+    rejects = bound.revises or join.how in ("inner", "semi")
     return "reject" if rejects else "unmatched"
 
 
@@ -152,9 +152,9 @@ def _check_clauses(cursor: Cursor, select: Select) -> None:
     if select.qualify is not None:
         hint = "join in a view, and number its windows"
         span = Scope(cursor).locate(select.qualify)
-        cursor.fail(span, "QUALIFY isn't taken beside JOIN", hint)
+        cursor.fail(span, "QUALIFY can't be combined with JOIN", hint)
     if select.distinct:
-        cursor.fail(select.span, "DISTINCT can't stand beside JOIN", "leave it out")
+        cursor.fail(select.span, "DISTINCT can't be combined with JOIN", "leave it out")
 
 
 def _lower_side(
@@ -242,10 +242,10 @@ def _check_identity(
     join = select.joins[0]
     if not join.using:
         hint = "write USING (k, window_start, window_end): each row shows its key, once"
-        cursor.fail(join.span, "a pair that is emitted again is identified by its key", hint)
+        cursor.fail(join.span, "EMIT CHANGES needs the keys of both sides under one name", hint)
     if filters:
         span = Scope(cursor).locate(filters[0])
-        problem = "WHERE couldn't remove a pair that it doesn't select any more"
+        problem = "WHERE and EMIT CHANGES can't be combined"
         cursor.fail(span, problem, "filter the rows of the table that you write to")
     if shown is None:
         return
@@ -255,7 +255,7 @@ def _check_identity(
     for name in join.using:
         if name.lower() not in shown_names:
             hint = "add it to the select list"
-            cursor.fail(select.span, f"a pair is identified by {name}, which isn't shown", hint)
+            cursor.fail(select.span, f"EMIT CHANGES needs the key {name} in the output", hint)
 
 
 AdaptColumn = Callable[[int, exp.Expr, str], str]
@@ -351,10 +351,10 @@ def _lower_select_list(
             unqualified.append(node.parts[0].name)
             if renderer.version is not None:
                 hint = f"write {' or '.join(f'{side}.{node.name}' for side in sides)}"
-                scope.fail(scope.locate(node), f"the side of {node.name} isn't said", hint)
+                scope.fail(scope.locate(node), f"{node.name} may be a column of either side", hint)
         if isinstance(node, exp.Window):
             hint = "compute it from the pairs"
-            scope.fail(scope.locate(node), "OVER can't stand beside JOIN", hint)
+            scope.fail(scope.locate(node), "OVER can't be combined with JOIN", hint)
     for item in select.items:
         if item.qualifier is not None:
             refuse_side_star(scope, item)
@@ -363,7 +363,7 @@ def _lower_select_list(
     columns: list[Column] = []
     for item in select.items:
         if item.scalar is None:
-            scope.fail(item.span, "* stands beside other columns", "name the columns")
+            scope.fail(item.span, "* can't be combined with other columns", "name the columns")
         text = renderer.render(item.scalar)
         last = item.scalar.name if isinstance(item.scalar, exp.Column) else None
         name = item.alias or last or scope.render_with(item.scalar, {})
@@ -449,7 +449,7 @@ def _find_equal_columns(
             null_safe.append(columns)
         elif columns not in equal:
             equal.append(columns)
-    if null_safe and isinstance(pair.bound, Within | Together):
+    if null_safe and pair.bound.has_range:
         times = {(START, START), (END, END), (both_sides[0].time, both_sides[1].time)}
         return (
             [*equal, *dict.fromkeys(null_safe)],

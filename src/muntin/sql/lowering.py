@@ -119,7 +119,7 @@ def _apply_order(
         hint = (
             "write it after the outermost query; ROW_NUMBER selects the first rows of each window"
         )
-        cursor.fail(order_by.span, "ORDER BY and LIMIT aren't taken within a query", hint)
+        cursor.fail(order_by.span, "ORDER BY and LIMIT aren't supported within a query", hint)
     if not isinstance(lowered, LoweredQuery):
         return lowered
     spans = {**lowered.spans, "ORDER BY": order_by.span}
@@ -206,7 +206,7 @@ def _lower_numbering(
     """Lower a query that numbers the rows of windows."""
     if select.group or select.window or select.having or select.distinct:
         hint = "number the rows of the grouped query, in a query around it"
-        problem = f"{numbering.function.lower()} can't stand beside GROUP BY or DISTINCT"
+        problem = f"{numbering.function.lower()} can't be combined with GROUP BY or DISTINCT"
         scope.fail(scope.locate(numbering.node), problem, hint)
     windowing, binding = row_number.lower_numbering(scope, select, resolved, call, numbering)
     choice = row_number.lower_select_list(scope, select, windowing, numbering)

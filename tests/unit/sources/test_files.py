@@ -163,7 +163,9 @@ def test_parquet_of_other_types_grows_or_is_named(tmp_path: Path) -> None:
     parquet(tmp_path / "3.parquet", 3, n=["three"])
     run = Run(mt.files(tmp_path / "*.parquet", files_per_batch=2))
     assert run.batch() == [(1, AT), (2, None)]
-    with pytest.raises(mt.SourceError, match=r"3.parquet has the column n as String, where Int64"):
+    with pytest.raises(
+        mt.SourceError, match=r"3.parquet has a column n of type String instead of Int64"
+    ):
         run.batch()
 
 
@@ -248,13 +250,13 @@ def test_a_batch_has_at_most_as_many_bytes_as_it_may(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "options", "words"),
     [
-        ("logs/*", {}, "format=None doesn't follow from 'logs/\\*'; give one of parquet, csv"),
-        ("x.csv", {"format": "xml"}, "format='xml' isn't read"),
+        ("logs/*", {}, "format=None can't be inferred from 'logs/\\*'; give one of parquet, csv"),
+        ("x.csv", {"format": "xml"}, "format='xml' isn't a format"),
         ("x.csv", {"columns": "a array<int>"}, "columns='a' has type List"),
         ("x.csv", {"header": False}, "leaves the columns without names"),
-        ("x.jsonl", {"header": True}, "header=True isn't for format='jsonl'"),
+        ("x.jsonl", {"header": True}, "header=True doesn't apply to format='jsonl'"),
         ("x.csv", {"files_per_batch": 0}, "files_per_batch=0 is less than one"),
-        ("x.csv", {"bad_files": "ignore"}, "bad_files='ignore' isn't known"),
+        ("x.csv", {"bad_files": "ignore"}, "bad_files='ignore' isn't a choice"),
         ("x.csv", {"zone": "Mars/Base"}, "zone='Mars/Base' isn't a time zone"),
     ],
 )
@@ -264,5 +266,5 @@ def test_options_that_dont_fit_are_refused(path: str, options: Any, words: str) 
 
 
 def test_a_column_of_the_sources_own_name_is_refused() -> None:
-    with pytest.raises(mt.OptionError, match="columns='malformed' is a column of unreadable"):
+    with pytest.raises(mt.OptionError, match="columns='malformed' is reserved for unreadable"):
         _ = mt.files("x.csv", columns="malformed string").schema

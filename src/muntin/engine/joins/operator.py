@@ -20,11 +20,9 @@ from muntin.engine.operator import REJECTED, RESULTS, Part, ShardState, StepOutp
 from muntin.engine.output import EnteringMessages
 from muntin.engine.windows.panes import in_columns, pane_of, window_end, window_start
 from muntin.model.bounds import SideName
-from muntin.model.by_number import Moving
 from muntin.model.joins import SIDES, JoinSpec
-from muntin.model.kinds import Paned
+from muntin.model.kinds import Paned, is_paned
 from muntin.model.policies import Every
-from muntin.model.trailing import Trailing
 from muntin.state.blobs import Blobs
 from muntin.state.hashing import split_by_shard
 from muntin.state.offsets import TakenOffsets
@@ -147,15 +145,15 @@ def build_window_output(
     """
     kind = get_side_windows(joiner.spec, side)
     has_period = isinstance(joiner.spec.side(side).firing.early, Every)
-    kind = None if isinstance(kind, Moving | Trailing) else kind
-    added = [columns.EMISSION, *(_BOUNDS if kind is not None else ())]
+    grid = kind if is_paned(kind) else None
+    added = [columns.EMISSION, *(_BOUNDS if grid is not None else ())]
     for name in names:
         if name in added:
             raise columns.make_clash_error(side, name, "window outputs")
     empty = joiner.make_empty_messages(side).with_columns(pl.lit(False).alias(LATE))
     no_messages = EnteringMessages(empty, None, False)
     return pl.concat(
-        _build_part(names, kind, has_period, part) for part in (no_messages, *entering)
+        _build_part(names, grid, has_period, part) for part in (no_messages, *entering)
     )
 
 

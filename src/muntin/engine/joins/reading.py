@@ -19,11 +19,9 @@ from muntin.engine.joins.shard import JoinShard
 from muntin.engine.windows.overlap import copy_to_windows
 from muntin.engine.windows.panes import pane_of, window_end, window_start
 from muntin.model.bounds import SessionBound, SideName, Together
-from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec
-from muntin.model.kinds import Paned, Uniform
-from muntin.model.trailing import Trailing
+from muntin.model.kinds import Paned, Uniform, is_paned
 
 _FIRST_OFFSET, _LAST_OFFSET = "start_offset", "last_offset"
 _MESSAGES = "messages"
@@ -125,7 +123,7 @@ def get_grid_windows(spec: JoinSpec, side: SideName) -> Paned:
     Raises ``OptionError`` when the side has no windows, or a window for each message.
     """
     kind = get_side_windows(spec, side)
-    if kind is None or isinstance(kind, Moving | Trailing):
+    if not is_paned(kind):
         text = "has no windows" if kind is None else "has a window for each message"
         raise OptionError("side", side, text, "call get_messages, or give the side .tumbling(…)")
     return kind

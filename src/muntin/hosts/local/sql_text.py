@@ -32,6 +32,8 @@ _UNITS = {"SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6}
 _CALLED_WITHOUT_PARENTHESES = (
     "CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIMESTAMP", "CURRENT_USER",
 )  # fmt: skip
+# The most characters of a number; Python refuses to convert thousands of digits.
+_MOST_DIGITS = 400
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 # Words that can't be the name of a column without quotes.
 _WORDS = frozenset({
@@ -352,6 +354,8 @@ def _unquote_name(token: str) -> str:
 
 
 def _parse_number(token: str) -> Value:
+    if len(token) > _MOST_DIGITS:
+        raise Unportable(f"a number of {len(token):,} characters")
     if token[-1] in "lL":
         number = values.make_integer_literal(int(token[:-1]))
         return Value(number.cast(pl.Int64()), pl.Int64(), "integer", number.bits, number.literal)

@@ -28,7 +28,7 @@ from muntin.hosts.local.window_rows import (
 )
 from muntin.hosts.pair_columns import SUFFIX, PairColumns
 from muntin.hosts.statements import Resolver, resolve_name
-from muntin.model.bounds import ByArrival, Newest, SideName
+from muntin.model.bounds import ByArrival, SideName
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES
 from muntin.model.pipeline import (
@@ -118,7 +118,7 @@ def _list_row_columns(rows: InputRows) -> pl.Schema:
 
 def _bind_join(joining: JoinRelation, find: FindRows) -> LocalJoined:
     spec = joining.spec
-    is_newest = isinstance(spec.bound, Newest)
+    is_newest = spec.bound.revises
     is_table = isinstance(spec.bound, ByArrival)
     inputs: dict[SideName, LocalInput] = {}
     for number, side in enumerate(SIDES):

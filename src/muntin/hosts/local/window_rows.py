@@ -23,6 +23,7 @@ from muntin.hosts.ranking import (
     check_bounds,
     check_column_names,
     check_order,
+    expand_choice,
     list_ranked_columns,
 )
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
@@ -233,16 +234,9 @@ def _choose(
     """
     if choice.columns is None:
         return RowSelectList.of(schema, None, choice.where), names
-    shown: dict[str, str] = {}
-    for column in choice.columns:
-        every = {name: quote_name(name) for name in names} if column.text == "*" else {}
-        shown |= every or {column.name: column.text}
-    texts = {name: quote_name(name) for name in (*per, *WINDOW_BOUNDS) if name not in shown} | shown
-    for name in (ranking.number, *list_identity_columns(ranking)):
-        texts.setdefault(name, quote_name(name))
-    after = [name for name in texts if name not in _OWN]
-    selected = [Column(name, texts.get(name, name)) for name in (*after, *_OWN)]
-    return RowSelectList.of(schema, selected, choice.where), after
+    texts = expand_choice(choice.columns, names, per, ranking)
+    selected = [Column(name, texts.get(name, name)) for name in (*texts, *_OWN)]
+    return RowSelectList.of(schema, selected, choice.where), [*texts]
 
 
 def _select_fields(names: Iterable[str]) -> list[pl.Expr]:

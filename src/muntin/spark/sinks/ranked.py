@@ -11,7 +11,12 @@ from pyspark.sql import functions as F
 
 from muntin.engine import columns
 from muntin.hosts.chain import WINDOW_TIME
-from muntin.hosts.ranking import SORT_KEY, WINDOW_BOUNDS, list_ranked_columns
+from muntin.hosts.ranking import (
+    SORT_KEY,
+    WINDOW_BOUNDS,
+    expand_choice,
+    list_ranked_columns,
+)
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.aggregates.ranked import DENSE_RANK
 from muntin.model.pipeline import (
@@ -109,19 +114,9 @@ class RankedShape:
             frame = filter_results(frame, choice.where, beside)
         if choice.columns is None:
             return frame, shown
-        selected: dict[str, str] = {}
-        for column in choice.columns:
-            every = {name: quote_name(name) for name in shown} if column.text == "*" else {}
-            selected |= every or {column.name: column.text}
-        lacking = [name for name in (*self.per, *WINDOW_BOUNDS) if name not in selected]
-        texts = {name: quote_name(name) for name in lacking} | selected
-        for name in (self.ranking.number, *list_identity_columns(self.ranking)):
-            texts.setdefault(name, quote_name(name))
-        shaped = [
-            f"{text} AS {quote_name(name)}" for name, text in texts.items() if name not in _OWN
-        ]
-        names = [name for name in texts if name not in _OWN]
-        return frame.selectExpr(*shaped, *_OWN, *beside), names
+        texts = expand_choice(choice.columns, shown, self.per, self.ranking)
+        shaped = [f"{text} AS {quote_name(name)}" for name, text in texts.items()]
+        return frame.selectExpr(*shaped, *_OWN, *beside), [*texts]
 
 
 def _number(ranking: Ranking) -> str:

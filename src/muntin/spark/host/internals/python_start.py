@@ -47,7 +47,7 @@ def _text(path: str) -> bytes | None:
 
 
 @contextmanager
-def compiled_modules() -> Iterator[None]:
+def use_compiled_modules() -> Iterator[None]:
     """Have Python processes of a JVM that starts in this context import compiled modules.
 
     Spark starts some processes that aren't forked from muntin's daemon. One of them runs while the

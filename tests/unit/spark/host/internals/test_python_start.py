@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from muntin.spark.host.internals.python_start import compiled_modules, prefer_installed
+from muntin.spark.host.internals.python_start import prefer_installed, use_compiled_modules
 
 VERSION = Path(pyspark.__file__).with_name("version.py").read_text()
 
@@ -61,7 +61,7 @@ def run_as_spark(tmp_path: Path, script: str) -> str:
 
 
 def test_a_process_of_the_jvm_imports_the_installed_pyspark(tmp_path: Path) -> None:
-    with compiled_modules():
+    with use_compiled_modules():
         origin = run_as_spark(tmp_path, "import pyspark; print(pyspark.__file__)")
     assert origin == pyspark.__file__
 
@@ -73,7 +73,7 @@ def test_a_sitecustomize_of_the_environment_still_runs(
     own.mkdir()
     (own / "sitecustomize.py").write_text("import os\nos.environ['CUSTOMIZED'] = 'yes'\n")
     monkeypatch.setenv("PYTHONPATH", str(own))
-    with compiled_modules():
+    with use_compiled_modules():
         output = run_as_spark(tmp_path, "import os; print(os.environ['CUSTOMIZED'])")
     assert output == "yes"
     assert os.environ["PYTHONPATH"] == str(own)

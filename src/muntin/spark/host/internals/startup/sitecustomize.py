@@ -1,7 +1,7 @@
 """Python runs this file at the start of each process of a local Spark.
 
-``compiled_modules`` of ``python_start.py`` puts this folder on the path of those processes. Python
-runs only the first ``sitecustomize`` on its path, so this one runs the next one, too.
+``use_compiled_modules`` of ``python_start.py`` puts this folder on the path of those processes.
+Python runs only the first ``sitecustomize`` on its path, so this one runs the next one, too.
 """
 
 import runpy
