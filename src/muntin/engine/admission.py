@@ -28,6 +28,8 @@ FLAGS = (
 # The columns by which a topic's message is found again.
 POSITION = ("topic", "partition", "offset", "key", "malformed_detail")
 _MOST_CHARACTERS = 100
+# The columns with the bytes of a message that a source couldn't decode, and with what is wrong.
+PAYLOAD, PAYLOAD_DETAIL = "malformed", "malformed_detail"
 
 
 def admit(
@@ -90,6 +92,17 @@ def flag_missing_offsets(messages: pl.DataFrame, partition: str, offset: str) ->
     if columns.MALFORMED in messages.columns:
         lacks = lacks | pl.col(columns.MALFORMED)
     return messages.with_columns(lacks.alias(columns.MALFORMED))
+
+
+def admit_deletions(messages: pl.DataFrame) -> pl.DataFrame:
+    """Return messages of which those without a payload, as tombstones are, aren't malformed.
+
+    Sources in Kafka store the bytes that they can't decode, which are empty without a payload.
+    """
+    if columns.MALFORMED not in messages.columns or messages.schema.get(PAYLOAD) != pl.Binary():
+        return messages
+    has_payload = pl.col(PAYLOAD).is_null() | (pl.col(PAYLOAD).bin.size() > 0)
+    return messages.with_columns((pl.col(columns.MALFORMED) & has_payload).alias(columns.MALFORMED))
 
 
 def count_messages(

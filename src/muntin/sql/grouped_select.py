@@ -16,7 +16,7 @@ from muntin.model.aggregates import min as least
 from muntin.model.axis import MICROSECOND
 from muntin.model.close_names import find_close_name
 from muntin.model.grouping_sets import GROUPING_ID, number_set
-from muntin.model.pipeline import FIRST, Column, WindowRelation, quote_name
+from muntin.model.pipeline import FIRST, Column, JoinRelation, WindowRelation, quote_name
 from muntin.model.policies import Firing
 from muntin.model.ranking import make_windows_by_end
 from muntin.model.spec import WindowSpec
@@ -79,7 +79,8 @@ class GroupedSelectList(SelectList):
         self.window = window
         self.from_call = from_call
         self._session_end = ksql.find_session_end(select.window)
-        self._aliases = {i.alias.lower(): i for i in select.items if i.alias and i.scalar}
+        items = (*select.named_keys, *select.items)
+        self._aliases = {item.alias.lower(): item for item in items if item.alias and item.scalar}
         self._struct_names = (
             {"window", "session_window"} if window.name in SPARK_FUNCTIONS else set()
         )
@@ -173,6 +174,10 @@ class GroupedSelectList(SelectList):
 
     def _add_key_expression(self, expression: exp.Expr, node: exp.Expr) -> None:
         span = self.scope.locate(expression)
+        if isinstance(node, exp.Literal) and self.scope.text[span[0]] == '"':
+            # Double quotes are Spark's for texts, and for names in other dialects.
+            hint = f"write `{node.name}` for a column of that name, or leave it out"
+            self.scope.fail(span, "this key is a text, the same for all messages", hint)
         for inner in walk(node):
             if find_aggregate_name(inner):
                 self.scope.fail(span, "an aggregate can't be a key", "leave it out")
@@ -304,6 +309,9 @@ class GroupedSelectList(SelectList):
             # HAVING and later items may use an alias.
             return f"({outputs[column_name.lower()].text})"
         hint = "add it to GROUP BY, or write an aggregate of it, such as max(...)"
+        function = node.find_ancestor(exp.Anonymous)
+        if function is not None and not find_aggregate_name(function):
+            hint = f"{hint}; {function.name.lower()} isn't one here"
         nearest = find_close_name(column_name or "", [key.name for key in self.keys])
         if nearest is not None:
             hint = f"write {nearest}; or {hint}"
@@ -376,7 +384,12 @@ class RegroupedSelectList(GroupedSelectList):
         """Return the spec of the query, with an aggregate for the start that the windows share."""
         self.aggregates[FIRST] = least(find_bound_column(self._relation, START) or START)
         spec = super().build_spec(binding, firing, **options)
-        return replace(spec, lateness=-MICROSECOND)
+        # A join may still emit pairs whose windows end at the watermark.
+        return (
+            spec
+            if isinstance(self._relation, JoinRelation)
+            else replace(spec, lateness=-MICROSECOND)
+        )
 
     def build_columns(self) -> tuple[Column, ...]:
         """Return the output columns, with the bounds that the inner windows share."""

@@ -149,9 +149,10 @@ def _check_clauses(cursor: Cursor, select: Select) -> None:
     if len(select.joins) > 1:
         hint = "join two streams here, and the third in a query of its own"
         cursor.fail(select.joins[1].span, "three streams aren't joined at once", hint)
-    if select.group or select.having is not None:
-        hint = "name the pairs with WITH or CREATE VIEW, and group those"
-        cursor.fail(select.group_span, "GROUP BY can't be combined with JOIN", hint)
+    if select.qualify is not None:
+        hint = "join in a view, and number its windows"
+        span = Scope(cursor).locate(select.qualify)
+        cursor.fail(span, "QUALIFY can't be combined with JOIN", hint)
     if select.distinct:
         cursor.fail(select.span, "DISTINCT can't be combined with JOIN", "leave it out")
 

@@ -41,6 +41,14 @@ _REFUSED = {
         "write WITH v AS (SELECT *, explode(tags) AS tag FROM t), or JOIN a table",
     ),
     "EXCEPT": ("EXCEPT isn't supported", "write two queries"),
+    "PARTITION BY": (
+        "PARTITION BY isn't supported here: messages are distributed by the keys of GROUP BY",
+        "leave it out",
+    ),
+    "WITH": (
+        "WITH ROLLUP and WITH CUBE aren't supported",
+        "write GROUP BY TUMBLE(ts, INTERVAL '10' MINUTE), ROLLUP (a, b) or CUBE (a, b)",
+    ),
     "INTERSECT": ("INTERSECT isn't supported", "write two queries"),
 }
 _CLAUSE_ORDER = "WHERE, GROUP BY, HAVING, WINDOW, QUALIFY, ORDER BY, LIMIT"
@@ -109,17 +117,17 @@ def _parse_select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     where, semi_join = subqueries.parse_where(cursor, source, parse_query)
     if semi_join is not None:
         joins = (*joins, semi_join)
-    group, grouping_sets, group_span = group_by.parse_group_by(cursor, head)
+    group = group_by.parse_group_by(cursor, head)
     having = cursor.parse_scalar("a condition") if cursor.accept_kind(TokenType.HAVING) else None
     named_windows = _parse_named_windows(cursor)
     qualify = cursor.parse_scalar("a condition") if cursor.accept_kind(TokenType.QUALIFY) else None
     order_by = parse_order_by(cursor)
     emit = _parse_end(cursor)
     return Select(
-        items=tuple(items), distinct=bool(distinct), source=source, joins=joins, where=where,
-        group=group, having=having, named_windows=named_windows, emit=emit, span=head,
-        group_span=group_span, views=views, window=window, qualify=qualify,
-        grouping_sets=grouping_sets, order_by=order_by,
+        items=tuple(map(group.name_item, items)), distinct=bool(distinct), source=source,
+        joins=joins, where=where, group=group.keys, having=having, named_windows=named_windows,
+        emit=emit, span=head, group_span=group.span, views=views, window=window, qualify=qualify,
+        grouping_sets=group.sets, order_by=order_by, named_keys=group.names,
     )  # fmt: skip
 
 
@@ -349,6 +357,7 @@ def _parse_over(cursor: Cursor) -> exp.Window | None:
 def _parse_named_windows(cursor: Cursor) -> dict[str, exp.Window]:
     """Parse ``WINDOW w AS (...)``, if it comes next; return the windows by name in lower case."""
     windows: dict[str, exp.Window] = {}
+    start = cursor.position
 
     def parse_one() -> None:
         name, span = cursor.parse_name("a window")
@@ -357,6 +366,9 @@ def _parse_named_windows(cursor: Cursor) -> dict[str, exp.Window]:
             cursor.fail(span, "this isn't a named window", "write WINDOW w AS (...)")
         windows[name.lower()] = window
 
+    if cursor.next_word == "WINDOW" and ksql.parse_window(cursor) is not None:
+        hint = "write it directly behind the table, in front of WHERE and GROUP BY"
+        cursor.fail(cursor.span_from(start), "WINDOW stands behind another clause", hint)
     if cursor.accept("WINDOW"):
         cursor.parse_list(parse_one)
     return windows

@@ -144,7 +144,11 @@ def _parse_table_part(cursor: Cursor, parts: _TableParts) -> None:
 def _refuse_constraint(cursor: Cursor) -> None:
     # PRIMARY KEY and FOREIGN KEY are one token each.
     if cursor.next_word.partition(" ")[0] in _CONSTRAINTS:
-        hint = "leave it out; OFFSET FOR (partition, offset) counts every message once"
+        hint = (
+            "omit it, with NOT ENFORCED: a sink's rows are identified by the query's keys, "
+            "window_start and window_end, and OFFSET FOR (partition, offset) takes every message "
+            "of a source once"
+        )
         cursor.fail(None, f"{cursor.next_word} isn't enforced", hint)
 
 

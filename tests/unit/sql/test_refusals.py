@@ -73,6 +73,26 @@ CASES = [
     (f"SELECT stream, k FROM {HOUR} {G}", "isn't one value in a group", "stream"),
     ("CREATE TABLE t (id INT, PRIMARY KEY (id)) WITH (a = 1)", "OFFSET FOR", "PRIMARY KEY"),
     ("CREATE TABLE t (id INT PRIMARY KEY, v INT) WITH (a = 1)", "OFFSET FOR", "PRIMARY KEY"),
+    (
+        f"SELECT k, count(*) AS n FROM t /*+ OPTIONS('scan.startup.mode'='latest-offset') */ {G}",
+        "hints aren't supported",
+        "/*+ OPTIONS('scan.startup.mode'='latest-offset') */",
+    ),
+    (f"SELECT /*+ BROADCAST(t) */ k FROM t {G}", "hints aren't supported", "/*+ BROADCAST(t) */"),
+    (f'SELECT "k" FROM {HOUR} GROUP BY "k", window_start, window_end', "write `k`", '"k"'),
+    (f"SELECT k, HISTOGRAM(v) AS h FROM {HOUR} {G}", "histogram isn't one here", "v"),
+    (
+        "SELECT k FROM t GROUP BY k, TUMBLE(ts, 1 HOUR) WITH ROLLUP",
+        r"ROLLUP (a, b) or CUBE (a, b)",
+        "WITH",
+    ),
+    ("SELECT * FROM t PARTITION BY k EMIT CHANGES", "keys of GROUP BY", "PARTITION BY"),
+    (
+        "SELECT k FROM t WATERMARK ts DELAY OF 1 HOUR WHERE v > 0 WINDOW TUMBLING (SIZE 1 HOUR) "
+        "GROUP BY k",
+        "write it directly behind the table",
+        "WINDOW TUMBLING (SIZE 1 HOUR)",
+    ),
     ("CREATE TABLE t (id INT NOT NULL UNIQUE) WITH (a = 1)", "isn't enforced", "UNIQUE"),
     (
         "CREATE TABLE t (a INT, FOREIGN KEY (a) REFERENCES b) WITH (a = 1)",

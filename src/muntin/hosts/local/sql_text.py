@@ -403,6 +403,12 @@ def _cast(value: Value, name: str) -> Value:
     if value.family == "float" and wanted in (pl.Int32(), pl.Int64()):
         # The fraction is cut off; NaN and what doesn't fit end the query, as on Spark.
         return values.make_column_value(value.expression.cast(wanted), wanted)
+    if value.family in ("timestamp", "timestamp_ntz") and wanted == pl.Date():
+        # A moment with a zone is a day of UTC here, as the parts of moments are.
+        day = value.cast(pl.Datetime("us")).dt.date()
+        return values.make_column_value(day, pl.Date())
+    if value.dtype == pl.Binary() and wanted == pl.String():
+        return values.make_text_value(value.expression.cast(pl.String(), strict=False))
     if value.family == "timestamp_ntz" and wanted == pl.String():
         return values.format_local_time(value)
     raise Unportable(f"CAST({value.family} AS {name.upper()})")
