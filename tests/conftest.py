@@ -92,6 +92,8 @@ def spark() -> Iterator[SparkSession]:
         master="local[2]",
         # The default of 1 GB isn't enough for the texts of 50 MB that some tests send.
         spark__driver__memory="3g",
+        # By default, a query that waits lists the files of its sources a hundred times a second.
+        spark__sql__streaming__pollingDelay="50ms",
         **({"spark__jars": jars} if jars else {}),
         **delta_settings(),
     )

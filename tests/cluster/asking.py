@@ -6,10 +6,9 @@ the worker called ``other`` do.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
-
-from tests.services.machine import QUICK, archive_options
 
 import muntin as mt
 
@@ -39,9 +38,10 @@ def run(case: str, checkpoint: str, table: str) -> None:
         print(f"{case}: {type(error).__name__}: {error}", flush=True)
 
 
-options = f"{QUICK} {archive_options()}"
 spark = mt.session(
-    master=master, spark__executor__memory="600m", spark__executor__extraJavaOptions=options
+    master=master,
+    spark__executor__memory="600m",
+    spark__executor__extraJavaOptions=os.environ["SPARK_SUBMIT_OPTS"],
 )
 for case in sys.argv[3:]:
     shared = str(folder / f"{case}-checkpoint"), str(folder / f"{case}-table")

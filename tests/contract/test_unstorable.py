@@ -173,6 +173,7 @@ def test_a_key_beyond_the_limit_of_an_index_isnt_a_lost_connection(postgres: Pos
     assert row["key"] == long
 
 
+@pytest.mark.slow
 def test_ten_thousand_rows_that_a_table_refuses_take_no_lock_each(postgres: Postgres) -> None:
     """A server with default settings has locks for some 6 400 objects at a time."""
     dsn = postgres.database()

@@ -12,7 +12,7 @@ from tests.doors import Batch, StandaloneDoor
 from tests.property.streams import EVERYTHING, Stream, any_streams
 from tests.transcripts.comparison import row_differences, unordered_differences
 
-FEWER = settings(max_examples=max(1, settings.default.max_examples // 2))
+FEWER = settings(max_examples=max(1, settings.default.max_examples // 3))
 DOORS = [StandaloneDoor(), StandaloneDoor("memory", restart=True), StandaloneDoor(single=True)]
 HOUR = 3_600_000_000
 JUMPS = st.sampled_from((0, 0, -HOUR, -1, 1, 7, 24 * HOUR)) | st.integers(-HOUR, HOUR)

@@ -40,9 +40,8 @@ def counting(*, by_clock: bool) -> App:
     return app
 
 
-@pytest.mark.parametrize(
-    ("of_files", "by_clock"), [(True, False), pytest.param(False, True, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("of_files", "by_clock"), [(True, False), (False, True)])
 def test_a_batch_that_is_done_again_has_the_same_times(
     spark: SparkSession, tmp_path: Path, of_files: bool, by_clock: bool
 ) -> None:

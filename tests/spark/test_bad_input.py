@@ -48,6 +48,7 @@ def rejected(folder: Path) -> dict[int, str]:
     return dict(rows(folder / "out.duckdb", "SELECT id, reason FROM rejected ORDER BY id"))
 
 
+@pytest.mark.slow
 def test_times_as_text(run: Any, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "source", MESSAGE.set(2, pa.field("at", pa.string())))
     feed.add(("a", "2026-01-01 00:00:01", 1), ("a", "yesterday", 2), ("a", "", 3), ("a", None, 4))

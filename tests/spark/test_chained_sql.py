@@ -76,7 +76,7 @@ def joined(how: str) -> str:
     """
 
 
-@pytest.mark.parametrize("how", ["INNER", "FULL"])
+@pytest.mark.parametrize("how", ["INNER", pytest.param("FULL", marks=pytest.mark.slow)])
 def test_a_join_of_windows_by_key_and_window(
     spark: SparkSession, clicks: DataFrame, how: str
 ) -> None:

@@ -49,6 +49,7 @@ def test_idle_windows_speak_and_then_are_quiet(spark: SparkSession, tmp_path: Pa
         query.stop()
 
 
+@pytest.mark.slow
 def test_idle_batches_leave_nothing_in_the_sinks(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "source")
     results, rejected = tmp_path / "results", tmp_path / "rejected"
@@ -80,6 +81,7 @@ def test_idle_batches_leave_nothing_in_the_sinks(spark: SparkSession, tmp_path: 
     assert spark.read.parquet(str(rejected)).count() == 0
 
 
+@pytest.mark.slow
 def test_the_last_windows_of_an_idle_stream_emit(spark: SparkSession, tmp_path: Path) -> None:
     """Once, though the query starts again meanwhile; what comes behind the clock then is late."""
     feed = Feed(tmp_path / "source")

@@ -45,6 +45,7 @@ def check(made: mt.WindowedAggregate, checkpoint: str) -> None:
     check_ticks(made.plan.output, checkpoint, made.plan.specs)
 
 
+@pytest.mark.slow
 def test_a_first_policy_on_the_wall_clock_needs_a_new_checkpoint(
     feed: Feed, spark: SparkSession, tmp_path: Path
 ) -> None:

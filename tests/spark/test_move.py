@@ -65,7 +65,7 @@ def cut(query: Any, checkpoint: Path, out: Path, batch: int) -> None:
     "name",
     [
         pytest.param(
-            name, marks={"chain": (), "join": pytest.mark.slow}.get(name, pytest.mark.long)
+            name, marks=pytest.mark.slow if name in ("chain", "join") else pytest.mark.long
         )
         for name in QUERIES
     ],

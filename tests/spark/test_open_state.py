@@ -121,6 +121,7 @@ def test_sessions(spark: SparkSession, tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_joins(spark: SparkSession, tmp_path: Path) -> None:
     left, right = Feed(tmp_path / "left"), Feed(tmp_path / "right")
     left.add(("a", at(1), 1), ("b", at(2), 2))

@@ -156,6 +156,7 @@ def test_what_is_told_again_in_the_first_batch_holds_nothing_back(
     assert found == [(_micros(0), 1), (_micros(10), 2)]
 
 
+@pytest.mark.slow
 def test_what_waits_for_the_clock_is_told_after_a_restart(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -192,6 +193,7 @@ def test_what_waits_for_the_clock_is_told_after_a_restart(
     ]
 
 
+@pytest.mark.slow
 def test_a_batch_of_no_messages_after_a_restart_says_what_was_counted(
     feed: Feed, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -103,6 +103,7 @@ def test_one_run_of_a_batch_feeds_all_sinks(spark: SparkSession, tmp_path: Path)
     ]
 
 
+@pytest.mark.slow
 def test_parquet_in_folders_by_the_values_of_columns(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "source")
     feed.add(*((key, at(10 * n), n) for n in range(4) for key in ("a", "b")), ("a", at(60), 0))

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from tests.spark.sql_against import Against, search
 
 
+@pytest.mark.slow
 def test_statements_of_a_few_seeds(spark: SparkSession) -> None:
     against = Against(spark)
     search(against, [1], columns=16)

@@ -99,6 +99,7 @@ def test_rows_that_postgres_cant_take_end_no_query(
     assert page.snapshot()["queries"] == []
 
 
+@pytest.mark.slow
 def test_a_batch_of_which_all_is_taken_now_leaves_nothing_behind(
     spark: SparkSession, postgres: Postgres, tmp_path: Path
 ) -> None:
