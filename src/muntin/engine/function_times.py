@@ -36,11 +36,11 @@ def measure_function(function: Callable[..., Any]) -> Iterator[None]:
             times[name_function(function)] += time.perf_counter() - begun
 
 
-def add_times(several: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def sum_function_times(several: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Add up the seconds of each function.
 
     Example:
-        >>> add_times([{"deliver": 1.5, "add": 0.5}, {"add": 0.25}])
+        >>> sum_function_times([{"deliver": 1.5, "add": 0.5}, {"add": 0.25}])
         {'deliver': 1.5, 'add': 0.75}
     """
     total = defaultdict[str, float](float)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
-from muntin.engine.function_times import add_times
+from muntin.engine.function_times import sum_function_times
 from muntin.explain.glance import format_html_table
 from muntin.hosts.health import describe_degradation
 from muntin.model.axis import to_datetime
@@ -283,7 +283,7 @@ class Totals:
                 current = replace(current, held_since=before.held_since)
             by_stage[stage] = current
         self._unstorable += unstorable
-        functions = add_times(shard.get("functions", {}) for shard in emitted)
+        functions = sum_function_times(shard.get("functions", {}) for shard in emitted)
         nested = nest_figures(by_stage, "", batch)
         self.progress = replace(nested, unstorable=self._unstorable, functions=functions)
         return self.progress

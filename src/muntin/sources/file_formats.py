@@ -30,6 +30,8 @@ from muntin.sources.source import (
 from muntin.sources.text_values import WHOLE, convert_texts, is_readable
 
 _ROWS_AT_ONCE = 200_000
+# The most fields of text that are decoded at once, since a short header may name many columns.
+_CELLS_AT_ONCE = 10_000_000
 # A text file is complete if nothing was written to it for this long.
 _SETTLES_NANOS = 1_000_000_000
 # The first and the last bytes of a Parquet file.
@@ -246,8 +248,9 @@ def _learn(column: pl.Series, zone: SessionZone) -> pl.DataType:
 
 def _decode(decoder: Payloads, records: list[bytes], schema: pl.Schema) -> Iterator[pl.DataFrame]:
     """Decode records into the columns of a schema; unreadable ones are malformed."""
-    for first in range(0, len(records), _ROWS_AT_ONCE):
-        some = records[first : first + _ROWS_AT_ONCE]
+    step = max(1, min(_ROWS_AT_ONCE, _CELLS_AT_ONCE // max(1, len(decoder.columns))))
+    for first in range(0, len(records), step):
+        some = records[first : first + step]
         rows, bad, faults = decoder.decode(some)
         present = {*rows.columns, *MALFORMED_COLUMNS}
         lacking = [name for name in schema if name not in present]
@@ -271,15 +274,20 @@ def read_text_records(path: Path, size: int, *, quotes: bool) -> Iterator[list[b
 
     With ``quotes``, a quoted field may contain a line feed. Raises ``OSError`` for a shorter file.
     """
-    rest = b""
+    chunks: list[bytes] = []
     with path.open("rb") as file:
         remaining = size
-        while remaining or rest:
+        while remaining or chunks:
             chunk = file.read(min(remaining, _CHUNK))
             if remaining and not chunk:
                 raise OSError(f"it ends {remaining} bytes early")
             remaining -= len(chunk)
-            records, rest = split_records(rest + chunk, quotes=quotes, last=not remaining)
+            chunks.append(chunk)
+            if remaining and b"\n" not in chunk:
+                continue  # Joining the chunks of an endless line each time would be quadratic.
+            data = b"".join(chunks)
+            records, rest = split_records(data, quotes=quotes, last=not remaining)
+            chunks = [rest] if rest else []
             yield [record for record in records if record.strip()]
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from muntin.engine.function_times import add_times, collect_function_times
+from muntin.engine.function_times import collect_function_times, sum_function_times
 from muntin.hosts.phases import STEP, Phases, name_sink_phase
 from muntin.hosts.watchers import RefCounted
 from muntin.sinks.batch import Batch
@@ -137,7 +137,7 @@ class Writer:
                             collect_function_times() as times,
                         ):
                             output.target.write(batch)
-                        functions = add_times([functions, times])
+                        functions = sum_function_times([functions, times])
                 unwritable = self._dead.keep(emitted.sparkSession, batches)
                 self._report.record_batch(
                     WrittenBatch(

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import muntin as mt
+from muntin.sources import file_formats
 from muntin.sources import files as module
 from muntin.sources.files import FileReader
 from muntin.sources.source import Source
@@ -268,3 +269,17 @@ def test_options_that_dont_fit_are_refused(path: str, options: Any, words: str) 
 def test_a_column_of_the_sources_own_name_is_refused() -> None:
     with pytest.raises(mt.OptionError, match="columns='malformed' is reserved for unreadable"):
         _ = mt.files("x.csv", columns="malformed string").schema
+
+
+def test_a_header_of_many_columns_doesnt_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of few bytes a row would else be a row of as many fields."""
+    monkeypatch.setattr(file_formats, "_CELLS_AT_ONCE", 1000)
+    header = ",".join(["k", *(f"c{n}" for n in range(99))])
+    path = tmp_path / "1.csv"
+    path.write_text("\n".join([header, *["a"] * 25, ",".join(["b"] * 100)]))
+    source = mt.files(str(path), columns="k string", header=True)
+    frames = [*source.format.read(path, path.stat().st_size, source.schema)]
+    assert [len(frame) for frame in frames] == [10, 10, 6]
+    assert frames[-1]["k"].to_list() == [None] * 5 + ["b"]

@@ -14,7 +14,7 @@ from muntin.engine.ahead import AheadMessage
 from muntin.engine.arrival import make_parts
 from muntin.engine.conditions import check_conditions
 from muntin.engine.fills import check_fills
-from muntin.engine.function_times import add_times, collect_function_times
+from muntin.engine.function_times import collect_function_times, sum_function_times
 from muntin.engine.load import Received, measure_load
 from muntin.engine.operator import (
     REJECTED,
@@ -125,7 +125,7 @@ class WindowStep:
             combined = receive_parts(self.combiner, parts, state.judging)
             clock = state.wall or 0 if wall is None else wall
             output = self.shard.step(combined, clock, final=final)
-        times = add_times([times, *(part.header.get(_FUNCTIONS, {}) for part in parts)])
+        times = sum_function_times([times, *(part.header.get(_FUNCTIONS, {}) for part in parts)])
         load = measure_load(self._list_received(parts))
         functions = {_FUNCTIONS: times} if times else {}
         return self._to_output(output, {**load, **functions}, AheadMessage.find_examples(parts))

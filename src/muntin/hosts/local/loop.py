@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from muntin.engine.clocks import read_machine_clock
-from muntin.engine.function_times import add_times, collect_function_times
+from muntin.engine.function_times import collect_function_times, sum_function_times
 from muntin.hosts.health import warn_of_rejected, warn_of_time_ahead
 from muntin.hosts.local.checkpoint import LocalCheckpoint, PlannedBatch
 from muntin.hosts.local.delivery import REJECTED, RESULTS, Delivery
@@ -206,7 +206,7 @@ class Loop:
         with collect_function_times() as times:
             unstorable = self._delivery.write(batches, self.phases)
         progress = self.totals.add_shards(batch.number, emitted.progress, unstorable)
-        progress.functions = add_times([progress.functions, times])
+        progress.functions = sum_function_times([progress.functions, times])
         for reader, end in zip(self._readers, batch.ends, strict=True):
             progress.lag |= measure_lag(reader, end)
         with self.phases.measure(COMMIT):
