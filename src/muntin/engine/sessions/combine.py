@@ -57,7 +57,7 @@ class SessionCombiner(Combiner):
         gap = 1 if self.sessions.is_cut else self.sessions.gap or 1
         return Windows(gap, gap, 0, self.sessions.axis)
 
-    @property
+    @cached_property
     def no_windows(self) -> pl.DataFrame:
         """An empty frame of sessions, which have bounds instead of a window number."""
         return self.no_cells.drop(columns.PANE)
