@@ -31,6 +31,12 @@ NOUNS_IN_ED = "bed|embed|exceed|feed|need|proceed|red|seed|shed|speed|succeed|we
 UNCLEAR_STARTS = r"(See|The same|Likewise|As ``|What|Which|Of|How|Whether|Where)\b"
 SENTENCE_WORDS = 35
 
+# Questions about a kind are answered by its attributes, so that a new kind answers them itself.
+WINDOW_KINDS = {
+    *("Windows", "Cumulating", "Days", "Hours", "Months", "Sliding", "Trailing", "Sessions"),
+    *("ZonedWindows", "Moving", "ByNumber", "WindowKind", "Paned", "Numbered", "Uniform", "Kind"),
+}
+
 Finding = tuple[str, str]
 """The name of a counter and what it counts, with its place."""
 
@@ -72,6 +78,12 @@ def _check_node(node: ast.AST, module: str) -> Iterator[Finding]:
         text = (ast.get_docstring(node) or "").strip()
         if re.match(UNCLEAR_STARTS, text):
             yield "docstrings with an unclear start", f"{place} {text.splitlines()[0]}"
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+        classes = {
+            getattr(one, "id", "") for argument in node.args[1:] for one in ast.walk(argument)
+        }
+        if classes & WINDOW_KINDS:
+            yield "isinstance on window kinds", f"{place} {ast.unparse(node)}"
     identifier = {ast.Name: "id", ast.arg: "arg", ast.Attribute: "attr"}.get(type(node), "")
     if re.fullmatch(PRIVATE_WORDS, getattr(node, identifier, "")):
         yield "private words as identifiers", f"{place} {getattr(node, identifier)}"

@@ -16,7 +16,7 @@ from muntin.engine import columns
 from muntin.engine.clocks import ClockTime
 from muntin.engine.joins.joiner import SIDE, Joiner, SideArrival
 from muntin.engine.joins.operator import open_join_shard
-from muntin.model.bounds import Joint, SideName
+from muntin.model.bounds import SessionBound, SideName
 from muntin.model.joins import SIDES, JoinSpec, Side
 from muntin.model.spec import DUPLICATES
 from muntin.standalone import JoinWindow, SessionJoinWindow
@@ -270,7 +270,7 @@ class JoinRun:
             }
             for side in SIDES
         }
-        made = SessionJoinWindow if isinstance(self.spec.bound, Joint) else JoinWindow
+        made = SessionJoinWindow if isinstance(self.spec.bound, SessionBound) else JoinWindow
         store: KeyValue = memory(self.image)
         if self.door.store == "rocks":
             store = rocks(self.folder / "state", sync=False)

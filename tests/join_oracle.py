@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muntin.model.axis import FARTHEST
-from muntin.model.bounds import AsOf, Bound, ByArrival, Joint, Newest, SideName, Together, Within
+from muntin.model.bounds import (
+    AsOf,
+    Bound,
+    ByArrival,
+    Newest,
+    SessionBound,
+    SideName,
+    Together,
+    Within,
+)
 from muntin.model.by_number import Moving
 from muntin.model.joins import OTHER, SIDES, JoinSpec
 from muntin.model.policies import Every
@@ -100,7 +109,7 @@ class JoinOracle:
             self._record_starts(side, messages[side])
             for message in messages[side]:
                 self._take(side, message, wall, after, step)
-        if isinstance(self._spec.bound, Joint):
+        if isinstance(self._spec.bound, SessionBound):
             self._refuse_late_sessions(step)
         for side in SIDES:
             self._pass_time(side, wall, after)
@@ -165,7 +174,7 @@ class JoinOracle:
             reached = place + 1 if self._spec.axis == "rows" else place - given.lateness
             after[side, partition] = max(after.get((side, partition), reached), reached)
         # A message of a session is judged together with the whole session.
-        by_itself = not isinstance(self._spec.bound, Joint)
+        by_itself = not isinstance(self._spec.bound, SessionBound)
         by_itself = by_itself and not isinstance(self._spec.bound, ByArrival)
         if reason is None and mark is not None and by_itself and place < self._edge(side, mark):
             reason = "late"
@@ -211,7 +220,7 @@ class JoinOracle:
 
     def _is_over(self, one: HeldMessage) -> bool:
         """Return whether the session of a message is closed on both sides."""
-        assert isinstance(self._spec.bound, Joint)
+        assert isinstance(self._spec.bound, SessionBound)
         edges = [self._edge(side, mark) for (side, _), mark in self._marks.items()]
         reach = self._spec.bound.sessions.reach
         return len(edges) == len(SIDES) and min(edges) - max(self._session(one)) >= reach
@@ -436,7 +445,7 @@ class JoinOracle:
 
     def _session(self, one: HeldMessage) -> list[int]:
         """Return the positions of a message's session, which has messages of both sides."""
-        assert isinstance(self._spec.bound, Joint)
+        assert isinstance(self._spec.bound, SessionBound)
         reach = self._spec.bound.sessions.reach
         places = sorted(m.place for m in self._held if m.key == one.key)
         session: list[int] = []

@@ -15,7 +15,7 @@ from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.operator import open_join_shard
 from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model import aggregates
-from muntin.model.bounds import AsOf, Bound, Joint, SideName, Together, Within
+from muntin.model.bounds import AsOf, Bound, SessionBound, SideName, Together, Within
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import days
 from muntin.model.fill import Fill
@@ -29,7 +29,7 @@ from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.shards import slots
-from muntin.spark.rescale import division_of
+from muntin.spark.rescale import choose_division
 from muntin.state.blobs import Blobs, MemoryBlobs
 from muntin.state.hashing import split_by_shard
 from muntin.state.manifest import parse_manifest
@@ -82,7 +82,7 @@ WINDOWS: dict[str, Kind] = {
 BOUNDS: dict[str, Bound] = {
     "distance": Within(50, 20),
     "window": Together((Windows(10, 5),)),
-    "session": Joint(Sessions(5)),
+    "session": SessionBound(Sessions(5)),
     "version": AsOf(30),
     "offsets": Within(3, 3, "rows"),
 }
@@ -167,7 +167,7 @@ def rescaled(old: Sequence[MemoryBlobs], shards: int) -> list[MemoryBlobs]:
     moved: dict[int, dict[int, tuple[int, int]]] = {}
     stores = [MemoryBlobs() for _ in range(shards)]
     manifests = [parse_manifest(store.load() or "") for store in old]
-    division = division_of(manifests)
+    division = choose_division(manifests)
     for store in old:
         for number, blob in store.blobs.items():
             for owner, count, part in split_blob(number, blob, division, shards):

@@ -16,7 +16,7 @@ from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.operator import open_join_shard
 from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model import aggregates
-from muntin.model.bounds import AsOf, Bound, Joint, SideName, Together, Within
+from muntin.model.bounds import AsOf, Bound, SessionBound, SideName, Together, Within
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import days
 from muntin.model.errors import SpecChangedError, StateCorruptedError
@@ -50,7 +50,7 @@ WINDOWS: dict[str, Kind] = {
 BOUNDS: dict[str, Bound] = {
     "distance": Within(5, 2),
     "window": Together((Windows(10, 5), Cumulating(20, 10))),
-    "session": Joint(Sessions(5)),
+    "session": SessionBound(Sessions(5)),
     "version": AsOf(7),
     "any version": AsOf(),
     "rows": Within(3, 3, "rows"),

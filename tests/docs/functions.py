@@ -104,7 +104,7 @@ def listing() -> str:
         parts.append(f"| {clause.name} | yes | {here} | {clause.note} |\n")
     parts.append(
         "\n## Aggregates\n\nBoth hosts compute the same aggregates. Each has its [types of values "
-        "and results](windows.md#which-aggregate-takes-which-types).\n\n"
+        "and results](aggregates.md#which-aggregate-takes-which-types).\n\n"
         "| in SQL | in Python |\n| --- | --- |\n"
     )
     for name, entry in sorted(ENTRIES.items()):

@@ -85,5 +85,5 @@ def test_state_of_a_kind_that_is_gone_is_refused_by_name() -> None:
         for read in (read_spec, report_of):
             with pytest.raises(OptionError, match="state of another kind, 'windowing'; use the"):
                 read(checkpoint)
-        with pytest.raises(OptionError, match="is no kind of state that can be divided"):
+        with pytest.raises(OptionError, match="isn't a kind of state that this version divides"):
             rescaled(stores_of(image), 3)

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from tests.join_doors import Columns, JoinBatch
 
-from muntin.model.bounds import AsOf, Bound, ByArrival, Joint, SideName, Together, Within
+from muntin.model.bounds import AsOf, Bound, ByArrival, SessionBound, SideName, Together, Within
 from muntin.model.cumulating import Cumulating
 from muntin.model.joins import HOWS, How, JoinNulls, JoinSpec, Side
 from muntin.model.policies import Each, Every, Firing
@@ -62,7 +62,7 @@ def queries(
     )
     offset = ("lane", "offset") if on_rows or (not orderly and draw(st.booleans())) else None
     sides: dict[SideName, Side] = {}
-    plain = orderly or isinstance(bound, Joint | AsOf | ByArrival)
+    plain = orderly or isinstance(bound, SessionBound | AsOf | ByArrival)
     # A table never expects late messages, and forgets rows by its own clock.
     newest = isinstance(bound, ByArrival)
     for name in ("left", "right"):
@@ -100,7 +100,7 @@ def queries(
     if chosen == "inner" and not looks_up:
         layout = draw(st.sampled_from([None, "keys", "time"]))
     nulls: JoinNulls = "reject"
-    if chosen not in ("inner", "semi") and not isinstance(bound, Joint):
+    if chosen not in ("inner", "semi") and not isinstance(bound, SessionBound):
         nulls = draw(st.sampled_from(["reject", "unmatched"]))
     shared = not on_rows and not newest and draw(st.sampled_from([False, False, True]))
     spec = JoinSpec(
@@ -129,7 +129,9 @@ def bounds(
     if kind == "version":
         return AsOf(draw(st.sampled_from([None, None, 0, 6])))
     if kind == "session":
-        return Joint(Sessions(draw(st.integers(1, 9)), draw(st.sampled_from(["both", "left"]))))
+        return SessionBound(
+            Sessions(draw(st.integers(1, 9)), draw(st.sampled_from(["both", "left"])))
+        )
     if kind == "within":
         # Nobody can say a distance of no rows at all.
         least = 1 if axis == "rows" else 0

@@ -16,7 +16,7 @@ from tests.join_doors import EngineJoinDoor, JoinBatch, JoinRun, StandaloneJoinD
 from tests.property.agreement import join_differences
 from tests.property.joins import EARLY, Query, queries
 
-from muntin.model.bounds import AsOf, Joint, Together, Within
+from muntin.model.bounds import AsOf, SessionBound, Together, Within
 from muntin.model.joins import HOWS, SIDES, How
 from muntin.model.policies import Each, Every
 from muntin.state import runs
@@ -117,7 +117,7 @@ def by_duckdb(query: Query) -> list[tuple[Any, ...]]:
         connection.register(name, tables[side])
     if isinstance(spec.bound, AsOf):
         return connection.execute(_versions(spec.bound, how)).fetchall()
-    if isinstance(spec.bound, Joint):
+    if isinstance(spec.bound, SessionBound):
         _with_sessions(connection, spec.bound.sessions.reach)
     condition = _condition(spec.bound)
     join = f"SELECT {columns} FROM L {kind} JOIN R ON L.key = R.key AND {condition}"
@@ -156,7 +156,7 @@ def _with_sessions(connection: duckdb.DuckDBPyConnection, reach: int) -> None:
 
 
 def _condition(bound: Any) -> str:
-    if isinstance(bound, Joint):
+    if isinstance(bound, SessionBound):
         return "L.s = R.s"
     if isinstance(bound, Within):
         return f"R.time - L.time BETWEEN {-bound.before} AND {bound.after}"
@@ -195,7 +195,7 @@ def test_no_row_lies_further_behind_than_the_spec_says(how: How, data: st.DataOb
     query = data.draw(queries(how=how, policies=EARLY))
     lag, greatest = query.spec.lag, None
     if lag is None:
-        assert query.spec.axis == "rows" or isinstance(query.spec.bound, Joint)
+        assert query.spec.axis == "rows" or isinstance(query.spec.bound, SessionBound)
         return
     for step in EngineJoinDoor().run(query.spec, query.types, query.steps):
         times = [row["time"] for row in step.rows if row["time"] is not None]

@@ -133,7 +133,7 @@ def test_the_first_rows_of_windows_and_a_second_table(
         (
             "SELECT count(*) AS n FROM t JOIN moving k ON t.key = k.name "
             "GROUP BY TUMBLE(at, 1 MINUTE)",
-            "is a stream, and nothing bounds a pair",
+            "is a stream, and the join has no bound",
         ),
     ],
 )
@@ -233,7 +233,7 @@ def test_each_row_with_a_time_before_it_is_looked_up(
     ("text", "problem"),
     [
         ("JOIN names k ON w.key = k.nme", "Spark refuses"),
-        ("JOIN moving k ON w.key = k.name", "is a stream, and nothing bounds a pair"),
+        ("JOIN moving k ON w.key = k.name", "is a stream, and the join has no bound"),
         ("JOIN twins k ON w.key = k.name", "has columns that the windows have as well: n"),
     ],
 )

@@ -131,8 +131,8 @@ MOMENTS = {
     "load": "muntin.spark.rescale._run_load",
     "begin_at": "muntin.spark.seeding.begin_at",
     "record": "muntin.spark.seeding.ProgressRecord.write",
-    "before": "muntin.spark.seeding.take_place",
-    "after": "muntin.spark.seeding.take_place",
+    "before": "muntin.spark.seeding.replace_home",
+    "after": "muntin.spark.seeding.replace_home",
 }
 
 
@@ -147,7 +147,7 @@ def test_a_first_start_on_spark_may_fail_at_any_moment(
     mt.move(tmp_path / "old", new, to="spark")
     folders.add(1)
 
-    take_place: Any = seeding.take_place
+    take_place: Any = seeding.replace_home
     for moment, function in MOMENTS.items():
 
         def fail(*given: object, moment: str = moment, **named: object) -> None:

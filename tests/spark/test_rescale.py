@@ -266,7 +266,7 @@ def test_a_move_that_fails_changes_nothing(
 
     try:
         with monkeypatch.context() as patched:
-            patched.setattr(rescaling, "take_place", fails)
+            patched.setattr(rescaling, "replace_home", fails)
             with pytest.raises(OSError, match="no space left"):
                 run.query.rescale(3)
         for numbers in SECONDS[1:]:

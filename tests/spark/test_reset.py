@@ -43,7 +43,7 @@ def test_windows_after_windows_take_messages_again(spark: SparkSession, tmp_path
         raise RuntimeError("the power failed")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(rescaling, "take_place", fail)
+        patched.setattr(rescaling, "replace_home", fail)
         with pytest.raises(RuntimeError, match="the power failed"):
             mt.reset_watermark(checkpoint, to=at(60), spark=spark)
     assert mt.open_state(str(checkpoint), operator=1).watermark == at(DAY - 2)

@@ -26,7 +26,7 @@ from tests.typed import AGGREGATES, GROWS, TYPES, Typed, fit_mean, refused
 import muntin as mt
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import MuntinError, OptionError
-from muntin.spark.host.internals.versions import arrow_schema
+from muntin.spark.host.internals.versions import make_arrow_schema
 from muntin.testing.oracle.values import value as value_of
 from muntin.testing.oracle.window import Placed
 
@@ -149,7 +149,7 @@ class Wide:
         types = {name: typed.polars for name, typed in self.types.items()}
         types = {"k": pl.String(), "t": pl.Datetime("us", "UTC"), "w": pl.Int64(), **types}
         arrow = pl.DataFrame(self.rows, schema=types).to_arrow()
-        return arrow.cast(arrow_schema(self.schema(spark)))
+        return arrow.cast(make_arrow_schema(self.schema(spark)))
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """The messages in Spark."""

@@ -19,7 +19,16 @@ from tests.transcripts.notation import product, written
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import SECOND, Axis, format_duration
-from muntin.model.bounds import AsOf, Bound, ByArrival, Joint, Newest, SideName, Together, Within
+from muntin.model.bounds import (
+    AsOf,
+    Bound,
+    ByArrival,
+    Newest,
+    SessionBound,
+    SideName,
+    Together,
+    Within,
+)
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days, Hours
 from muntin.model.grouping_sets import format_sets
@@ -314,7 +323,7 @@ def _side(spec: JoinSpec, name: SideName, types: Mapping[str, str]) -> Iterator[
 
 def _bounding(bound: Bound, name: SideName) -> Kind | None:
     """The windows of a side that say what bounds a pair."""
-    if isinstance(bound, Joint):
+    if isinstance(bound, SessionBound):
         return bound.sessions
     if isinstance(bound, Together):
         return bound.windows[0 if name == "left" else -1]

@@ -39,7 +39,7 @@ def build() -> typer.Typer:
 def _list_commands() -> dict[str, tuple[Callable[..., None], str]]:
     """Return the commands by name, each with the arguments of an example."""
     from muntin.cli.doctor import doctor
-    from muntin.cli.explain import check_file, explain_pipeline, schema
+    from muntin.cli.explain import check_file, explain_pipeline, print_schema
     from muntin.cli.inspect import inspect
     from muntin.cli.move import move_checkpoint
     from muntin.cli.new import create_project
@@ -57,7 +57,7 @@ def _list_commands() -> dict[str, tuple[Callable[..., None], str]]:
         "doctor": (doctor, "--quick"),
         "check": (check_file, "views.sql --set data=clicks/"),
         "explain": (explain_pipeline, "views.sql --rate 1000 --keys 50"),
-        "schema": (schema, "> pipeline.schema.json"),
+        "schema": (print_schema, "> pipeline.schema.json"),
         "inspect": (inspect, "checkpoints/views --key home"),
         "move": (move_checkpoint, "checkpoints/views checkpoints/views-spark --to spark"),
         "rescale": (rescale_checkpoint, "checkpoints/views --shards 8"),

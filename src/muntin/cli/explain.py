@@ -42,20 +42,20 @@ def explain_pipeline(
 ) -> None:
     """Describe the queries of a pipeline: windows, triggers, state, and possible problems.
 
-    Refuses a pipeline that muntin run would refuse, with all of its mistakes.
-    Starts no query, and Spark only to check an expression that needs it.
+    If muntin run would refuse the pipeline, all of its mistakes are printed.
+    No query is started. Spark is started only to check expressions that need it.
     """
     console = Console()
     rates = None if rate is None else Rates(rate, keys)
     with report_errors():
         values = parse_settings(set_ or [])
         if pipeline.suffix in SUFFIXES:
-            parsed, chosen, reason = _check_whole(pipeline, values, host)
+            parsed, chosen, reason = _check_pipeline(pipeline, values, host)
             described = list(describe_flows(parsed, rates, values, local=chosen == "local"))
             print_text(console, f"runs      {_describe_location(chosen, reason)}")
             console.print()
         else:
-            described = _describe_python(pipeline, values, rates)
+            described = _describe_python_pipeline(pipeline, values, rates)
     for name, text in described:
         print_text(console, name, style="bold")
         print_text(console, text)
@@ -66,15 +66,15 @@ def check_file(pipeline: PipelineFile, set_: SetValues = None, host: HostOption 
     """Check a pipeline: print all mistakes for which muntin run would refuse it.
 
     The exit code is 1 if there are any.
-    Starts no query, and Spark only to check an expression that needs it.
+    No query is started. Spark is started only to check expressions that need it.
     """
     with report_errors():
         values = parse_settings(set_ or [])
         if pipeline.suffix in SUFFIXES:
-            parsed, chosen, reason = _check_whole(pipeline, values, host)
+            parsed, chosen, reason = _check_pipeline(pipeline, values, host)
             count, location = len(parsed.flows), _describe_location(chosen, reason)
         else:
-            count, location = len(_describe_python(pipeline, values, None)), "on Spark"
+            count, location = len(_describe_python_pipeline(pipeline, values, None)), "on Spark"
     queries = "1 query" if count == 1 else f"{count} queries"
     print_text(Console(), f"{pipeline.name}: no mistakes in {queries}; runs {location}")
 
@@ -83,10 +83,10 @@ def _describe_location(host: Host, reason: str) -> str:
     return f"{'in this process' if host == 'local' else 'on Spark'} ({reason})"
 
 
-def _check_whole(
+def _check_pipeline(
     path: Path, values: dict[str, str], requested_host: Host | None
 ) -> tuple[Pipeline, Host, str]:
-    """Return the pipeline of a file in SQL or TOML without mistakes, its host, and why that one."""
+    """Return the pipeline of a file without mistakes, its host, and the reason for that host."""
     pipeline, checked = read_checked_pipeline(path, values, whole=False)
     problems = checked.problems
     host, reason = choose_pipeline_host(pipeline, values, requested_host)
@@ -105,22 +105,24 @@ def _check_whole(
     return pipeline, host, reason
 
 
-def _describe_python(
+def _describe_python_pipeline(
     path: Path, values: dict[str, str], rates: Rates | None
 ) -> list[tuple[str, str]]:
-    """Run the function of a pipeline in Python, and note the queries that it would start."""
+    """Run the function of a pipeline in Python, and describe the queries that it would start."""
     function = load_function(path)
     check_settings(function, values)
     with open_session(Console(stderr=True), path.stem) as spark:
-        from muntin.spark.explain import collect_plans
-        from muntin.spark.explain import explain_spark_plan as words
+        from muntin.spark.explain import collect_plans, explain_spark_plan
 
-        with collect_plans() as noted:
+        with collect_plans() as plans:
             function(spark, **values)
-        return [(name or f"query {i}", words(plan, rates)) for i, (name, plan) in enumerate(noted)]
+        return [
+            (name or f"query {number}", explain_spark_plan(plan, rates))
+            for number, (name, plan) in enumerate(plans)
+        ]
 
 
-def schema() -> None:
+def print_schema() -> None:
     """Print the JSON Schema of a pipeline in TOML, for editors."""
     with report_errors():
         from muntin.pipelines.form import form_schema

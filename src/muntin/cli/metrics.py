@@ -15,8 +15,7 @@ MetricsOption = Annotated[
     str | None,
     typer.Option(
         metavar="[ADDRESS:]PORT",
-        help="Serve figures for Prometheus. Other addresses than the loopback require "
-        "--token-file.",
+        help="Serve metrics for Prometheus. Any address but the loopback requires --token-file.",
     ),
 ]
 

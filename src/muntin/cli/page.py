@@ -17,15 +17,14 @@ if TYPE_CHECKING:
     from muntin.serve.app import Server
 
 AddressOption = Annotated[
-    str, typer.Option(help="Address to listen on. Other than the loopback it requires --token.")
+    str, typer.Option(help="Address to listen on. Any but the loopback requires a token.")
 ]
 Port = Annotated[int, typer.Option(help="Port to listen on (0 = any free port).")]
 PageOption = Annotated[
     str | None,
     typer.Option(
         metavar="[ADDRESS:]PORT",
-        help="Show the queries on a live page. Other addresses than the loopback require "
-        "--token-file.",
+        help="Show the queries on a live page. Any address but the loopback requires --token-file.",
     ),
 ]
 _TILES = (

@@ -30,7 +30,7 @@ SetValues = Annotated[
 ]
 Master = Annotated[
     str | None,
-    typer.Option(help="Spark cluster to run on, as spark://host:7077 (default: local[*])."),
+    typer.Option(help="Spark cluster to run on, such as spark://host:7077 (default: local[*])."),
 ]
 Conf = Annotated[
     list[str] | None,

@@ -15,10 +15,10 @@ from muntin.cli.pipelines import Conf
 def set_watermark_back(
     checkpoint: StoppedCheckpoint,
     to: Annotated[
-        str, typer.Option(help="New watermark, as 2026-01-01T09:10; without a zone it is in UTC.")
+        str, typer.Option(help="New watermark, such as 2026-01-01T09:10. Without a zone it is UTC.")
     ],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")
+        bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")
     ] = False,
     conf: Conf = None,
 ) -> None:

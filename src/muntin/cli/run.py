@@ -57,7 +57,7 @@ def run_pipeline(
     """Run the queries of a pipeline until they end, or until Ctrl-C.
 
     A file of SQL (.sql) or TOML (.toml) declares inputs, queries and outputs.
-    If it reads Kafka, files or ticks, its queries run here, without Spark.
+    If it reads Kafka, files or ticks, it runs in this process, without Spark.
     A file of Python (.py) has a function pipeline(spark, **settings) that
     starts one or several queries and returns them.
     """

@@ -26,7 +26,7 @@ from muntin.hosts.interrupts import Interruption, watch_signals
 from muntin.hosts.local.definition import LocalDefinition
 from muntin.model.axis import format_time
 from muntin.model.counts import format_rejections
-from muntin.model.pipeline import DeclaredTable, Windowing
+from muntin.model.pipeline import DeclaredTable, WindowRelation
 
 if TYPE_CHECKING:
     from muntin.sql.script import CompiledQuery
@@ -56,9 +56,9 @@ def open_shell(
 ) -> None:
     """Open an interactive SQL shell for streams.
 
-    A SELECT over Kafka, files and ticks runs here, without Spark. Without a
-    terminal, statements are read from the standard input, and values aren't
-    cut.
+    A SELECT over Kafka, files and ticks runs in this process, without Spark.
+    Without a terminal, the shell reads statements from the standard input and
+    prints values in full.
     """
     console = Console(stderr=format_ is not RowFormat.TABLE)
     quiet = until_quiet or not (console.is_terminal and sys.stdout.isatty())
@@ -147,7 +147,7 @@ class Shell:
     def _run_select(self, question: CompiledQuery) -> None:
         definition, columns, is_stream = self._bind(question)
         query = question.lowered.query
-        keys = [key.name for key in query.keys] if isinstance(query, Windowing) else None
+        keys = [key.name for key in query.keys] if isinstance(query, WindowRelation) else None
         rows = None
         if self.form is RowFormat.TABLE:
             rows = LiveRows(columns, keys, 30 if self.console.is_terminal else ROW_LIMIT)

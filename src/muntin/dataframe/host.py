@@ -15,22 +15,25 @@ Host = Literal["spark", "local"]
 
 
 def choose_host(option: str, frame: object, requested_host: str | None) -> Host:
-    """Return the host that reads an input: the one asked for by `host=`, if it can."""
+    """Return the host that reads an input: the requested one, or the one that the type implies.
+
+    Raises:
+        OptionError: When the input isn't a frame, or the requested host can't read it.
+    """
     if requested_host is not None and requested_host not in get_args(Host):
         raise OptionError(
             "host", requested_host, "isn't a host", 'give "spark" or "local", or omit it'
         )
-    natural = _natural_host(frame)
-    if natural is None:
-        hint = "give a DataFrame of Spark's, a Polars, pandas or Arrow frame, a source, windows"
-        hint = f"{hint} or a join"
+    inferred = _infer_host(frame)
+    if inferred is None:
+        hint = "give a frame of Spark, Polars, pandas or Arrow, a source, windows or a join"
         if isinstance(frame, str):
             hint = f"write muntin.files({frame!r}), or read it with Polars or pandas"
         elif isinstance(frame, list | tuple | dict):
             hint = "write pl.DataFrame(rows), or pd.DataFrame(rows)"
         raise OptionError(option, type(frame), "isn't a frame or a source", hint)
-    if requested_host is None or requested_host == natural:
-        return natural
+    if requested_host is None or requested_host == inferred:
+        return inferred
     if requested_host == "spark":
         hint = "give spark.createDataFrame(frame), or omit host="
         raise OptionError("host", requested_host, f"can't read a {type(frame).__name__}", hint)
@@ -40,11 +43,11 @@ def choose_host(option: str, frame: object, requested_host: str | None) -> Host:
     )
 
 
-def _natural_host(frame: object) -> Host | None:
-    home = type(frame).__module__
+def _infer_host(frame: object) -> Host | None:
+    module = type(frame).__module__
     if isinstance(frame, LocalDefinition | LocalWindowed) or _is_frame(frame):
         return "local"
-    if home.startswith(("pyspark.", "muntin.spark.")):
+    if module.startswith(("pyspark.", "muntin.spark.")):
         return "spark"
     if any(_is_spark(base) for base in frame.__class__.__mro__):
         return "spark"
@@ -52,8 +55,8 @@ def _natural_host(frame: object) -> Host | None:
 
 
 def _is_frame(frame: object) -> bool:
-    home = type(frame).__module__.partition(".")[0]
-    return home in ("polars", "pyarrow", "pandas") and frame_source(frame) is not None
+    module = type(frame).__module__.partition(".")[0]
+    return module in ("polars", "pyarrow", "pandas") and frame_source(frame) is not None
 
 
 def _is_spark(base: type) -> bool:

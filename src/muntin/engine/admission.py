@@ -26,7 +26,7 @@ FLAGS = (
     columns.COUNTS,
 )
 # The columns by which a topic's message is found again.
-_POSITION = ("topic", "partition", "offset", "key", "malformed_detail")
+POSITION = ("topic", "partition", "offset", "key", "malformed_detail")
 _MOST_CHARACTERS = 100
 
 
@@ -132,8 +132,8 @@ def find_latest_arrival(messages: pl.DataFrame) -> int | None:
     return latest_arrival if isinstance(latest_arrival, int) else None
 
 
-def find_examples(rejected: pl.DataFrame, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return a rejected message for each reason as part of an operator's figures.
+def find_examples(rejected: pl.DataFrame, names: Iterable[str]) -> dict[str, str]:
+    """Return a rejected message for each reason, by its position and its key.
 
     Args:
         rejected: The rejected messages, with their reason.
@@ -144,18 +144,19 @@ def find_examples(rejected: pl.DataFrame, names: Iterable[str]) -> dict[str, dic
         ...     {"page": ["home"], "offset": [7], "ip": ["::1"], "reason": ["late"]}
         ... )
         >>> find_examples(late, ["page"])
-        {'examples': {'late': "offset=7, page='home'"}}
+        {'late': "offset=7, page='home'"}
     """
     if rejected.is_empty():
         return {}
-    wanted = dict.fromkeys((*_POSITION, *names))
+    wanted = dict.fromkeys((*POSITION, *names))
     shown = [name for name in wanted if name in rejected.columns]
     firsts = rejected.select(*shown, columns.REASON).unique(columns.REASON, keep="first")
     rows = firsts.sort(columns.REASON).iter_rows(named=True)
-    return {"examples": {row.pop(columns.REASON): _format_values(row) for row in rows}}
+    return {row.pop(columns.REASON): format_message(row) for row in rows}
 
 
-def _format_values(row: dict[str, Any]) -> str:
+def format_message(row: dict[str, Any]) -> str:
+    """Return the values of a message in one line, each shortened."""
     values = ((name, value) for name, value in row.items() if value is not None)
     return ", ".join(f"{name}={_format_value(value)}" for name, value in values)
 

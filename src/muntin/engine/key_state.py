@@ -10,8 +10,8 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.results import find_session_ends
 from muntin.engine.retention import ENDED, find_first_whole
+from muntin.engine.sessions.combine import find_session_ends
 from muntin.engine.sessions.cut_shard import select_newest
 from muntin.engine.sessions.shard import FIRED_LATE, UNEMITTED
 from muntin.engine.windows.by_count import HEAD
@@ -21,10 +21,7 @@ from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.kinds import Numbered
 from muntin.model.seen import SessionSeen, WindowSeen
-from muntin.model.sessions import Sessions
-from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
-from muntin.model.trailing import Trailing
 from muntin.model.zones import list_zones
 from muntin.state.frames import decode_frame
 from muntin.state.hashing import assign_shards
@@ -102,13 +99,11 @@ def find_blobs(
     spec: WindowSpec, tables: Mapping[str, Sequence[Run]], start: int | None, end: int | None
 ) -> dict[str, list[int]]:
     """Return the numbers of the blobs that cover a range of time, by table."""
-    if isinstance(spec.windows, Sessions):
-        return {"sessions": list_overlapping_blobs(tables.get("sessions", ()))}
     windows = spec.uniform_windows
-    if isinstance(windows, Trailing):
-        return {"cells": list_overlapping_blobs(tables.get("cells", ()))}
-    assert not isinstance(windows, Sessions)
-    low, high = _find_window_range(spec, start, end)
+    if not windows.is_numbered or windows.result_key is not None:
+        name = "cells" if windows.is_numbered else "sessions"
+        return {name: list_overlapping_blobs(tables.get(name, ()))}
+    low, high = _find_window_range(windows, start, end)
     first = None if low is None else windows.first_pane(low)
     last = None if high is None else windows.last_pane(high)
     bounds = {"cells": (first, last)}
@@ -117,17 +112,11 @@ def find_blobs(
 
 
 def _find_window_range(
-    spec: WindowSpec, start: int | None, end: int | None
+    windows: Numbered, start: int | None, end: int | None
 ) -> tuple[int | None, int | None]:
     """Return the first and the last window that overlap a range of time."""
-    windows = spec.uniform_windows
-    assert not isinstance(windows, Sessions)
-    if isinstance(windows, Sliding):
-        back = windows.span if windows.rolls else windows.size
-        low = None if start is None else start - back
-        return low, None if end is None else end - back
-    low = None if start is None else windows.first_window(windows.pane_of(start))
-    return low, None if end is None else windows.last_window(windows.pane_of(end))
+    low = None if start is None else windows.windows_at(start)[0]
+    return low, None if end is None else windows.windows_at(end)[-1]
 
 
 def read_windows(
@@ -143,8 +132,8 @@ def read_windows(
     If the range is open, only windows that are in the state are included.
     """
     windows = spec.uniform_windows
-    assert not isinstance(windows, Sessions)
-    low, high = _find_window_range(spec, start, end)
+    assert windows.is_numbered
+    low, high = _find_window_range(windows, start, end)
     rows = {
         table: _select_key([decode_frame(blobs[number]) for number in numbers], spec, key)
         for table, numbers in blobs_by_table.items()
@@ -178,8 +167,8 @@ def read_look_backs(
     watermark: int | None,
 ) -> list[WindowSeen]:
     """Return the newest windows of a key, one for each look-back, the longest first."""
-    windows = spec.windows
-    assert isinstance(windows, Trailing)
+    windows = spec.uniform_windows
+    assert windows.is_numbered
     if watermark is None:
         return []
     last = windows.last_ended(watermark)
@@ -187,7 +176,7 @@ def read_look_backs(
         [decode_frame(blobs[number]) for number in blobs_by_table["cells"]], spec, key
     )
     seen = []
-    for window in range(last - len(windows.sizes) + 1, last + 1):
+    for window in range(last - len(windows.labels) + 1, last + 1):
         panes = _select_range(
             rows, columns.PANE, windows.first_inside(window), windows.last_pane(window)
         )
@@ -204,16 +193,8 @@ def _list_numbers(
     if low is not None and high is not None:
         return range(low, high + 1)
     cells = rows["cells"]
-    numbers: set[int] = set()
     panes = cells[columns.PANE].unique().sort().to_list() if len(cells) else []
-    for index, pane in enumerate(panes):
-        if not isinstance(windows, Sliding):
-            numbers.update(range(windows.first_window(pane), windows.last_window(pane) + 1))
-            continue
-        # Every position is a pane: a window ends with it, and another may start right after it.
-        numbers.add(pane - windows.span)
-        follows = index + 1 < len(panes) and panes[index + 1] <= windows.last_pane(pane + 1)
-        numbers.update({pane + 1} if follows and not windows.rolls else ())
+    numbers = set(windows.windows_of(panes))
     for name in ("marks", "early", "late"):
         numbers.update(rows[name][columns.WINDOW].unique() if len(rows[name]) else ())
     in_range = (n for n in numbers if (low is None or n >= low) and (high is None or n <= high))
@@ -229,13 +210,14 @@ def read_sessions(
     if not len(rows):
         return []
     # The last version of a session counts; one without messages has vanished.
-    assert isinstance(spec.windows, Sessions)
-    if spec.windows.is_cut:
+    windows = spec.windows
+    assert not windows.is_numbered
+    if windows.is_cut:
         newest = select_newest(rows, [columns.FIRST])
     else:
         newest = rows.unique(columns.FIRST, keep="last", maintain_order=True)
     newest = newest.filter(pl.col(columns.MESSAGES) > 0).sort(columns.FIRST)
-    newest = newest.with_columns(find_session_ends(newest, spec.windows).alias(columns.END))
+    newest = newest.with_columns(find_session_ends(newest, windows).alias(columns.END))
     names = [columns.FIRST, columns.LAST, columns.END, columns.MESSAGES, FIRED, UNEMITTED]
     if FIRED_LATE in newest.columns:
         newest = newest.with_columns(pl.col(FIRED_LATE).fill_null(0))
@@ -305,14 +287,14 @@ def list_key_windows(
     find_stage = partial(
         _find_stage, spec, edges=edges, first_whole=first_whole, ended=ENDED in extra
     )
-    if isinstance(windows, Sessions):
+    if not windows.is_numbered:
         for session in read_sessions(spec, blobs_by_table, blobs, key):
             if (start is None or session.end > start) and (end is None or session.first <= end):
                 stage = find_stage(session.last)
                 emitted = (session.messages, session.fired, None, session.unemitted)
                 shown = _EXPIRED if stage == "expired" else emitted
                 rows.append((session.first, session.end, *shown, stage))
-    elif isinstance(windows, Trailing):
+    elif windows.result_key is not None:
         for seen in read_look_backs(spec, blobs_by_table, blobs, key, watermark):
             is_inside = (start is None or seen.end > start) and (end is None or seen.start <= end)
             if seen.messages and is_inside:

@@ -19,11 +19,9 @@ from muntin.engine import columns
 from muntin.engine.retention import ENDED
 from muntin.engine.windows.overlap import copy_to_windows
 from muntin.model.errors import OptionError
+from muntin.model.kinds import is_paned
 from muntin.model.recall import load_spec
-from muntin.model.sessions import Sessions
-from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
-from muntin.model.trailing import Trailing
 from muntin.state.frames import decode_frame
 from muntin.state.manifest import Manifest
 from muntin.state.reopened import Reopened, find_edges
@@ -159,23 +157,21 @@ def count_open_again(
     if not isinstance(spec, WindowSpec) or watermark is None or watermark <= to:
         return 0
     windows = spec.uniform_windows
-    is_session = isinstance(windows, Sessions)
-    runs = manifest.tables.get("sessions" if is_session else "cells", ())
+    runs = manifest.tables.get("cells" if windows.is_numbered else "sessions", ())
     frames = [decode_frame(blob) for blob in read([n for run in runs for n in run.blobs])]
     if not frames:
         return 0
     rows = pl.concat(frames, how="diagonal_relaxed")
     low, high = windows.first_from(to), windows.last_ended(watermark)
     keys = [name for name in rows.columns if name[0] == "k" and name[1:].isdigit()]
-    if is_session:
+    if not windows.is_numbered:
         newest = rows.unique([*keys, columns.FIRST], keep="last", maintain_order=True)
         has_messages = pl.col(columns.MESSAGES) > 0
         return len(newest.filter(has_messages, pl.col(columns.LAST).is_between(low, high)))
     rows = rows.select(*keys, columns.PANE).unique()
-    assert not isinstance(windows, Sessions | Trailing)
-    if isinstance(windows, Sliding):
-        return len(rows.filter(pl.col(columns.PANE).is_between(low, high)))
-    return len(copy_to_windows(rows, low, high, windows).drop(columns.PANE).unique())
+    if is_paned(windows):
+        return len(copy_to_windows(rows, low, high, windows).drop(columns.PANE).unique())
+    return len(rows.filter(pl.col(columns.PANE).is_between(low, high)))
 
 
 def emits_deltas(manifest: Manifest) -> bool:

@@ -10,15 +10,9 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.dtypes import instant_type
 from muntin.engine.fills import make_constants, value_column
-from muntin.engine.order import sort_rows
 from muntin.engine.windows.combine import Combiner
-from muntin.engine.windows.panes import window_end, window_start
 from muntin.model.fill import LINEAR, PREVIOUS
-from muntin.model.sessions import Sessions
-from muntin.model.trailing import LOOK_BACK, Trailing
 
-# A sort key: 0 for retractions, 1 for windows that still exist.
-_LIVES = "__muntin_lives"
 # The empty results of each combiner, since a shard that is opened for every batch needs them.
 _EMPTY_RESULTS: WeakKeyDictionary[Combiner, pl.DataFrame] = WeakKeyDictionary()
 
@@ -28,30 +22,18 @@ def build_results(
 ) -> pl.DataFrame:
     """Lower partials to values, by window start, then key, with retractions first."""
     spec = combiner.spec
-    is_retracted = emitted[columns.EMISSION] == "retract"
-    if isinstance(spec.windows, Sessions):
-        order = [columns.FIRST, *combiner.keys]
-        if is_retracted.any():
-            # A reader that adds up must subtract the old row before it adds its replacement. And
-            # only a retracted session can start where another session of its key does.
-            exists = (pl.col(columns.EMISSION) != "retract").cast(pl.Int64).alias(_LIVES)
-            emitted, order = emitted.with_columns(exists), [_LIVES, *order, columns.LAST]
-        emitted = sort_rows(emitted, order)
-        end = find_session_ends(emitted, spec.windows)
-    else:
-        emitted = sort_rows(emitted, order or [columns.WINDOW, *combiner.keys])
-        end = window_end(emitted[columns.WINDOW], combiner.numbered_windows)
+    emitted = combiner.sort_emitted(emitted, order)
     identity = emitted.select(
         # The internal key of a query without keys isn't emitted.
         *(pl.col(k).alias(n) for k, n in zip(combiner.keys, spec.state_keys, strict=False)),
         *_label_results(emitted, combiner),
-        _starts(emitted, combiner).alias(columns.WINDOW_START),
-        end.alias(columns.WINDOW_END),
+        combiner.find_starts(emitted).alias(columns.WINDOW_START),
+        combiner.find_ends(emitted).alias(columns.WINDOW_END),
     )
     values = _values(emitted, combiner)
-    if is_retracted.any():
+    exists_still = emitted[columns.EMISSION] != "retract"
+    if not exists_still.all():
         # Retracted windows have no values, not even a count of 0.
-        exists_still = emitted[columns.EMISSION] != "retract"
         values = [v.zip_with(exists_still, v.clear(len(v))) for v in values]
     return identity.with_columns(
         *values, emitted[columns.EMISSION], emitted[columns.REVISION].cast(pl.Int64)
@@ -61,9 +43,9 @@ def build_results(
 def _label_results(emitted: pl.DataFrame, combiner: Combiner) -> list[pl.Series]:
     """Return the key columns that only results have."""
     windows = combiner.spec.windows
-    if not isinstance(windows, Trailing):
+    if windows.result_key is None:
         return []
-    labels = pl.Series(LOOK_BACK, windows.labels)
+    labels = pl.Series(windows.result_key, windows.labels)
     return [labels.gather(emitted[columns.WINDOW] % len(labels))]
 
 
@@ -93,13 +75,6 @@ def _values(emitted: pl.DataFrame, combiner: Combiner) -> list[pl.Series]:
 def _has_messages(emitted: pl.DataFrame) -> pl.Series:
     """Return the mask of windows that have messages and aren't filled."""
     return emitted[columns.MESSAGES].ne_missing(0)
-
-
-def find_session_ends(sessions: pl.DataFrame, windows: Sessions) -> pl.Series:
-    """Return the ends of sessions as they are emitted."""
-    if columns.END in sessions.columns:
-        return sessions[columns.END]
-    return sessions[columns.LAST] + windows.gap
 
 
 def build_values(windows: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
@@ -132,7 +107,7 @@ def reject_overflows(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     overflowed = emitted.filter(pl.any_horizontal(masks)) if masks else emitted.clear()
     if not len(overflowed):
         return combiner.nothing_rejected
-    spec, start = combiner.spec, _starts(overflowed, combiner)
+    spec, start = combiner.spec, combiner.find_starts(overflowed)
     reason = pl.lit("overflow").alias(columns.REASON)
     key_pairs = zip(combiner.keys, spec.key_columns, strict=False)
     rows = overflowed.with_columns(reason).select(
@@ -148,11 +123,3 @@ def reject_overflows(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
         name = spec.offset[1]
         rows = rows.with_columns(start.cast(combiner.schema[name], strict=False).alias(name))
     return pl.concat([combiner.nothing_rejected, rows], how="diagonal")
-
-
-def _starts(emitted: pl.DataFrame, combiner: Combiner) -> pl.Series:
-    """Return the starts of windows as they are emitted."""
-    if isinstance(combiner.spec.windows, Sessions):
-        return emitted[columns.FIRST]
-    start = window_start(emitted[columns.WINDOW], combiner.numbered_windows)
-    return start.clip(lower_bound=0) if combiner.slides_by_rows else start

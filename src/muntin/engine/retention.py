@@ -16,7 +16,6 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.model.kinds import Uniform
-from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 
 # Number of ranges per segment of a table, if the segment has that many positions.
@@ -132,9 +131,7 @@ def find_first_whole(
     """
     floors = [floor]
     if limit is not None:  # windows that start before it have lost messages
-        floors.append(
-            limit if isinstance(windows, Sessions) else windows.last_window(limit - 1) + 1
-        )
+        floors.append(windows.last_window(limit - 1) + 1)
     if watermark is not None:
         floors.append(windows.last_ended(watermark - spec.firing.retention) + 1)
     return max((one for one in floors if one is not None), default=None)

@@ -21,7 +21,7 @@ from muntin.engine.joins.sessions import HAS_PARTNER, LAST, rename_last_position
 from muntin.engine.key_state import find_blobs
 from muntin.engine.results import build_values
 from muntin.engine.windows.operator import make_combiner, open_shard
-from muntin.model.bounds import AsOf, ByArrival, Newest
+from muntin.model.bounds import AsOf, ByArrival
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.joins import JoinSpec
@@ -181,7 +181,7 @@ def _drop_expired(rows: pl.DataFrame, spec: JoinSpec, side: str, first: int | No
     if isinstance(bound, ByArrival):
         is_deletion = build_deletion_test(spec.right, spec.right.types)
         rows = select_last_rows(rows, keys).filter(~is_deletion)
-    if isinstance(bound, Newest):
+    if bound.revises:
         rows = select_greatest_revisions(rows, keys)
     if isinstance(bound, AsOf) and side == "right":
         return drop_replaced(rows, keys, first, bound.most)

@@ -7,11 +7,8 @@ from collections.abc import Collection, Iterator
 
 from muntin.explain.size import Rates, estimate, format_amount
 from muntin.model.axis import format_duration
-from muntin.model.by_number import Moving
 from muntin.model.pipeline import DeclaredTable
 from muntin.model.policies import Each, parts
-from muntin.model.sessions import Sessions
-from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 
 # A message in more windows than this causes an unreasonable number of results.
@@ -64,8 +61,8 @@ def _check_state(spec: WindowSpec) -> Iterator[str]:
             "so every key is kept indefinitely; offset=(partition, offset) bounds them"
         )
     windows = spec.uniform_windows
-    if isinstance(windows, Sessions) and windows.axis == "time" and windows.longest is None:
-        gap = format_duration(windows.pace) if spec.own_gap is None else "its messages' gaps"
+    if not windows.is_numbered and windows.axis == "time" and windows.longest is None:
+        gap = format_duration(windows.pace) if windows.own_gap is None else "its messages' gaps"
         yield (
             f"a session that is never silent for {gap} never ends: "
             "a key that a machine feeds may not be a visit; longest= ends it"
@@ -96,9 +93,8 @@ def _check_time(spec: WindowSpec, never_late: str | None) -> Iterator[str]:
 
 
 def _check_output(spec: WindowSpec, rates: Rates | None) -> Iterator[str]:
-    windows, each = spec.uniform_windows, 1
-    if not isinstance(windows, Moving) and windows.result_key is None:
-        each = windows.last_window(0) - windows.first_window(0) + 1
+    windows = spec.uniform_windows
+    each = windows.overlap
     if each > MANY_WINDOWS:
         yield (
             f"the slide is small: a message counts in {each:,} windows, "
@@ -113,7 +109,7 @@ def _check_output(spec: WindowSpec, rates: Rates | None) -> Iterator[str]:
                 "a larger slide, fewer early emissions or deltas() reduce it"
             )
     floods = any(isinstance(part, Each) for part in parts(spec.firing.early)[-1:])
-    if floods and (each > 1 or isinstance(windows, Sliding)):
+    if floods and (each > 1 or (windows.moves and windows.is_numbered)):
         yield "early for each message: every batch emits all windows that it touched"
 
 

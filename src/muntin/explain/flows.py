@@ -17,11 +17,11 @@ from muntin.model.pipeline import (
     Lookup,
     Pipeline,
     QueryRelation,
-    Reading,
     Relation,
+    TableRelation,
     Union,
     Values,
-    Windowing,
+    WindowRelation,
 )
 from muntin.model.placeholders import fill_available
 
@@ -61,12 +61,12 @@ def _describe_lines(
     target: str | None,
     local: bool,
 ) -> Iterator[str]:
-    sources = (query.source,) if isinstance(query, Windowing) else (query.left, query.right)
+    sources = (query.source,) if isinstance(query, WindowRelation) else (query.left, query.right)
     for relation in sources:
         before = _find_upstream_query(relation)
         if before is not None:
             yield from (*_describe_lines(before, tables, None, None, local), "")
-    if isinstance(query, Windowing):
+    if isinstance(query, WindowRelation):
         circumstances = _collect_circumstances(query, tables, rates, target)
         if local:
             circumstances = replace(circumstances, local=True, shards=query.shards or 1)
@@ -87,7 +87,10 @@ def _describe_lines(
 
 
 def _collect_circumstances(
-    query: Windowing, tables: Mapping[str, DeclaredTable], rates: Rates | None, target: str | None
+    query: WindowRelation,
+    tables: Mapping[str, DeclaredTable],
+    rates: Rates | None,
+    target: str | None,
 ) -> Circumstances:
     name = _describe_origin(query.source)
     source = ", ".join([_describe_table(name, tables), *_describe_steps(query.source)])
@@ -116,19 +119,19 @@ def _find_upstream_query(relation: Relation) -> QueryRelation | None:
     """Return the query that produces a relation's rows, or ``None``."""
     if isinstance(relation, Derived | Lookup):
         return _find_upstream_query(relation.source)
-    return None if isinstance(relation, Reading | Values | Union) else relation
+    return None if isinstance(relation, TableRelation | Values | Union) else relation
 
 
 def _describe_origin(relation: Relation) -> str:
     if isinstance(relation, Derived | Lookup):
         return _describe_origin(relation.source)
-    if isinstance(relation, Reading):
+    if isinstance(relation, TableRelation):
         return relation.name
     if isinstance(relation, Values):
         return "rows of the query itself"
     if isinstance(relation, Union):
         return " and ".join(map(_describe_origin, relation.parts))
-    return "the windows above" if isinstance(relation, Windowing) else "the pairs above"
+    return "the windows above" if isinstance(relation, WindowRelation) else "the pairs above"
 
 
 def _describe_steps(relation: Relation) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from muntin.explain.story import format_shards
 from muntin.model.axis import format_duration, format_length
-from muntin.model.bounds import AsOf, ByArrival, Newest, SideName
+from muntin.model.bounds import AsOf, ByArrival, SideName
 from muntin.model.joins import OTHER, SIDES, JoinSpec
 
 
@@ -31,7 +31,7 @@ def explain_join(
         chosen = "as versions are looked up"
     if isinstance(spec.bound, ByArrival):
         chosen, row = "as the newest are looked up", "key of the right side"
-    if isinstance(spec.bound, Newest):
+    if spec.bound.revises:
         chosen, row = "as the newest are looked up", "key, window and side"
     lines = describe_join_head(spec)
     for name in SIDES:
@@ -78,7 +78,7 @@ def _describe_retention(spec: JoinSpec, name: SideName) -> str:
             text = "until the right side's watermark has passed it, and its version is certain"
             waits = "while the right side is silent it waits, unless a topic is read to its end"
         return f"{text}; {waits}" if silent else text
-    if isinstance(spec.bound, Newest):
+    if spec.bound.revises:
         text = "while either side may change the window"
         return f"{text}; without end while the {other} side is silent" if silent else text
     text = f"until the {other} side's watermark leaves no room for a partner"

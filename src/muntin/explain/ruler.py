@@ -24,7 +24,6 @@ from muntin.model.months import Months
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.trailing import Trailing
-from muntin.model.windows import Windows
 from muntin.model.zones import ZonedWindows
 
 RULER_WIDTH = 64
@@ -143,11 +142,9 @@ def _draw_days(windows: Days) -> Picture:
     lengths = windows.grid.size * unit, windows.grid.pace * unit
     note = f"whole {windows.counts}s of {windows.zone}, "
     note += "28 to 31 days long" if months else "23 to 25 hours long"
-    if isinstance(windows, Hours):
+    if windows.counts == "part":
         note = f"by the clocks of {windows.zone}, longer where they are set back"
-    if isinstance(windows.grid, Cumulating):
-        return replace(_draw_cumulating(Cumulating(*lengths)), note=note)
-    return replace(_draw_numbered(Windows(*lengths)), note=note)
+    return replace(create_picture(type(windows.grid)(*lengths)), note=note)
 
 
 def _draw_cumulating(windows: Cumulating) -> Picture:

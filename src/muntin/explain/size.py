@@ -9,7 +9,6 @@ from muntin.model.aggregates.entry import WORD
 from muntin.model.axis import SECOND
 from muntin.model.policies import After, Every, Never, turn
 from muntin.model.spec import WindowSpec
-from muntin.model.trailing import Trailing
 
 _POSITION_BYTES = 16  # Bytes for the pane and the number of messages.
 
@@ -71,9 +70,9 @@ def estimate(spec: WindowSpec, rates: Rates) -> Load:
         filled = min(rates.keys, rates.rows * length / SECOND)
         rows = max(1, int(filled * panes))
         emitted = rates.keys * SECOND / windows.pace
-        if isinstance(windows, Trailing):
+        if windows.labels:
             # A look-back changes when a message comes, and when it falls out.
-            emitted = min(emitted, 2 * rates.rows) * len(windows.sizes)
+            emitted = min(emitted, 2 * rates.rows) * len(windows.labels)
     bytes_ = _POSITION_BYTES + WORD * len(spec.state_keys)
     bytes_ += int(
         sum(_estimate_bytes(a, rates, rows, kept_length) for a in spec.aggregates.values())

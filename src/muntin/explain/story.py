@@ -16,7 +16,6 @@ from muntin.model.pipeline import ROWS
 from muntin.model.policies import After, Every, FirstThen, Never, Policy, When
 from muntin.model.sessions import AN_EXPRESSION, Sessions
 from muntin.model.spec import WindowSpec
-from muntin.model.trailing import Trailing
 
 _INDENT = 10
 
@@ -141,8 +140,8 @@ def _describe_row_axis(spec: WindowSpec) -> str:
 
 
 def _describe_emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
-    if isinstance(spec.windows, Trailing):
-        yield from _describe_instants(spec, spec.windows)
+    if spec.windows.result_key is not None:
+        yield from _describe_instants(spec)
     else:
         yield from _describe_firings(spec)
     if spec.max_ahead is None:
@@ -159,11 +158,12 @@ def _describe_emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
         yield "idle", f"after {idle} without messages the watermark follows the clock"
 
 
-def _describe_instants(spec: WindowSpec, windows: Trailing) -> Iterator[tuple[str, str]]:
+def _describe_instants(spec: WindowSpec) -> Iterator[tuple[str, str]]:
+    windows = spec.uniform_windows
     yield (
         "emits",
         f"when the watermark ({_describe_lag(spec)}) reaches a multiple of "
-        f"{format_duration(windows.every)}, the keys and look-backs that have changed; "
+        f"{format_duration(windows.pace)}, the keys and look-backs that have changed; "
         "one without messages is retracted",
     )
     oldest = format_duration(windows.length)
@@ -183,7 +183,7 @@ def _describe_firings(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     yield "early", early
     often = "once" if firing.repeat else "unless nothing is new since it emitted early"
     yield "full", f"{often}, {_describe_full(spec)}"
-    if isinstance(spec.windows, Sessions) and spec.windows.start is not None:
+    if "start" in spec.windows.conditions:
         yield "outside", "messages that no session has are rejected when the watermark passes them"
     if firing.fill is not None:
         long = format_duration(firing.fill.up_to)
@@ -225,12 +225,13 @@ def _describe_full(spec: WindowSpec) -> str:
     if spec.axis == "rows":
         return "when its last row has come"
     behind = _describe_lag(spec)
-    if spec.own_gap is not None:
+    windows = spec.windows
+    if windows.own_gap is not None:
         return f"when the watermark ({behind}) has passed all of its messages' own gaps"
-    if isinstance(spec.windows, Sessions):
-        gap, longest = format_duration(spec.windows.gap), spec.windows.longest
+    if not windows.is_numbered:
+        gap, longest = format_duration(windows.gap), windows.longest
         most = "" if longest is None else f", or {format_duration(longest)} past its first"
-        sooner = "".join(f", or past {cut}" for cut in _describe_cuts(spec.windows))
+        sooner = "".join(f", or past {cut}" for cut in _describe_cuts(windows))
         return f"when the watermark ({behind}) is {gap} past its last message{most}{sooner}"
     return f"when the watermark ({behind}) reaches its end"
 
@@ -296,7 +297,7 @@ def _describe_local(spec: WindowSpec) -> str:
 
 def _describe_spark(spec: WindowSpec, circumstances: Circumstances) -> str:
     preparation = "combines each batch before the shuffle, a row per key and pane"
-    if spec.by_arrival or isinstance(spec.windows, Sessions) or spec.offset is not None:
+    if spec.by_arrival or not spec.windows.is_numbered or spec.offset is not None:
         preparation = "sorts each batch by key before the shuffle"
     partitions = (
         "each partition" if circumstances.shards is None else f"{circumstances.shards} partitions"

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from muntin.model.axis import SECOND, format_duration, format_length, format_position, format_time
+from muntin.model.axis import (
+    MIN_POSITION,
+    SECOND,
+    format_duration,
+    format_length,
+    format_position,
+    format_time,
+)
 from muntin.model.counts import format_rejections
 from muntin.model.fill import Fill
-from muntin.model.kinds import Uniform
 from muntin.model.policies import After, Every, Never, OnePolicy, turn
 from muntin.model.seen import SessionSeen, WindowSeen
-from muntin.model.sessions import Sessions
 from muntin.model.spec import PARTLY_LATE, WindowSpec
 from muntin.model.trailing import Trailing
 from muntin.state.reopened import Reopened, find_edges
@@ -97,9 +102,7 @@ def explain_windows(
     spec: WindowSpec, clocks: Clocks, windows: Sequence[WindowSeen], at: int | None
 ) -> Iterator[str]:
     """Explain some windows of a key, and a message at a time, if one is asked about."""
-    kind = spec.uniform_windows
-    assert not isinstance(kind, Sessions)
-    closed, ended = _find_last_closed(kind, clocks, spec.firing.grace)
+    closed, ended = _find_last_closed(spec, clocks)
     open_windows = [window for window in windows if window.number > closed]
     half, many = MAX_LISTED // 2, len(windows) > MAX_LISTED
     for index, window in enumerate([*windows[:half], *windows[-half:]] if many else windows):
@@ -120,14 +123,12 @@ def explain_windows(
         yield "window     none in the state: the key never had a message, or all are expired"
 
 
-def _find_last_closed(kind: Uniform, clocks: Clocks, grace: int) -> tuple[int, int]:
+def _find_last_closed(spec: WindowSpec, clocks: Clocks) -> tuple[int, int]:
     """Return the latest window that is closed, and the latest that has ended."""
-    edges = clocks.find_edges(grace)
-    return (
-        (-(2**62), -(2**62))
-        if edges is None
-        else (kind.last_ended(edges[0]), kind.last_ended(edges[1]))
-    )
+    kind, edges = spec.uniform_windows, clocks.find_edges(spec.firing.grace)
+    if edges is None:
+        return MIN_POSITION, MIN_POSITION
+    return kind.last_ended(edges[0]), kind.last_ended(edges[1])
 
 
 def _explain_current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
@@ -180,11 +181,10 @@ def explain_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
     ``arrived`` is the number of messages of the key so far.
     """
     kind = spec.uniform_windows
-    assert not isinstance(kind, Sessions)
+    assert kind.is_numbered
     yield f"windows    {spec.windows}, in the order in which messages arrive"
     yield f"messages   {arrived:,} of this key so far, numbered from 0"
-    numbers = range(kind.first_window(kind.pane_of(at)), kind.last_window(kind.pane_of(at)) + 1)
-    for number in numbers:
+    for number in kind.windows_at(at):
         start, end = kind.start(number), kind.end(number)
         yield f"window     row {start} to row {end}"
         if end <= arrived:
@@ -334,8 +334,7 @@ def explain_sessions(
 ) -> Iterator[str]:
     """Explain the sessions around a time and a message at that time, or all sessions."""
     kind = spec.uniform_windows
-    assert isinstance(kind, Sessions)
-    last_closed, _ = _find_last_closed(kind, clocks, spec.firing.grace)
+    last_closed, _ = _find_last_closed(spec, clocks)
     reach = kind.reach - 1
     near = [s for s in sessions if at is None or s.first - reach <= at <= s.last + reach]
     if not near:
@@ -348,7 +347,7 @@ def explain_sessions(
     if at is None:
         return
     if any(session.last > last_closed for session in near) or at > last_closed:
-        unless = ", or is rejected as outside if no session has it" * (kind.start is not None)
+        unless = ", or is rejected as outside if no session has it" * ("start" in kind.conditions)
         yield f"a message at {format_position(at, spec.axis)} would be taken now{unless}"
     else:
         closed = format_position(at + kind.reach + spec.firing.grace, spec.axis)
@@ -360,8 +359,7 @@ def explain_sessions(
 
 def _explain_session(spec: WindowSpec, clocks: Clocks, session: SessionSeen) -> Iterator[str]:
     kind = spec.uniform_windows
-    assert isinstance(kind, Sessions)
-    last_closed, last_ended = _find_last_closed(kind, clocks, spec.firing.grace)
+    last_closed, last_ended = _find_last_closed(spec, clocks)
     emitted = f"has emitted {session.fired} times" if session.fired else "hasn't emitted"
     yield f"holds {session.messages:,} messages, and {emitted}"
     if session.last > last_ended:

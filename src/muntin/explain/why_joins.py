@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from muntin.explain.joins import describe_conditions
 from muntin.model.axis import format_length, format_position
-from muntin.model.bounds import AsOf, ByArrival, Joint, Newest, SideName
+from muntin.model.bounds import AsOf, ByArrival, SessionBound, SideName
 from muntin.model.joins import OTHER, SIDES, JoinSpec
 
 
@@ -127,7 +127,7 @@ class _Message:
             yield from self._explain_dropped_partners()
             return
         yield f"{here} has no partner among what is kept: {self._describe_missing()}"
-        if not isinstance(self.spec.bound, Joint | AsOf | Newest):
+        if self.spec.bound.has_range:
             low, high = map(
                 self._format_other, self.spec.bound.partners(self.side, self.at, self.at)
             )
@@ -154,10 +154,10 @@ class _Message:
     def _explain_dropped(self) -> Iterator[str]:
         """Explain messages before the first kept position."""
         kept_from, bound = self.mine.kept_from, self.spec.bound
-        if kept_from is None or self.at >= kept_from or isinstance(bound, Joint):
+        if kept_from is None or self.at >= kept_from or isinstance(bound, SessionBound):
             return
         first = self._format_own(kept_from)
-        if isinstance(bound, Newest):
+        if bound.revises:
             yield f"all before {first} were deleted: neither side may change a window there"
         elif not isinstance(bound, AsOf):
             yield (
@@ -183,7 +183,7 @@ class _Message:
                 for position in self.other.positions
                 if self._find_version(bound, position) == at
             ]
-        if isinstance(bound, Joint):
+        if isinstance(bound, SessionBound):
             low, high = self._find_session(bound)
         else:
             low, high = bound.partners(self.side, at, at)
@@ -197,7 +197,7 @@ class _Message:
         far = newest is not None and bound.most is not None and at - newest > bound.most
         return None if far else newest
 
-    def _find_session(self, bound: Joint) -> tuple[int, int]:
+    def _find_session(self, bound: SessionBound) -> tuple[int, int]:
         """Return the first and the last position of the session that it would join."""
         positions = sorted(position for side in SIDES for position in self.seen[side].positions)
         low = high = self.at
@@ -210,18 +210,18 @@ class _Message:
     def _find_edge(self) -> int | None:
         """Return the first position that its side accepts, if the message is before it."""
         bound = self.spec.bound
-        if isinstance(bound, Joint):
+        if isinstance(bound, SessionBound):
             watermarks_and_graces = [
                 (self.seen[name].watermark, self.spec.side(name).firing.grace) for name in SIDES
             ]
-            closed_up_to = [
-                watermark - grace
+            first_open = [
+                bound.first_taken(watermark, grace)
                 for watermark, grace in watermarks_and_graces
                 if watermark is not None
             ]
-            if len(closed_up_to) < len(SIDES):
+            if len(first_open) < len(SIDES):
                 return None
-            edge = min(closed_up_to) - bound.sessions.reach + 1
+            edge = min(first_open)
             # The whole session that it would join decides.
             return edge if self._find_session(bound)[1] < edge else None
         if self.mine.watermark is None:
@@ -232,10 +232,10 @@ class _Message:
     def _describe_missing(self) -> str:
         if not self.other.positions:
             return f"no {OTHER[self.side]} message of this key is kept"
-        within = "session" if isinstance(self.spec.bound, Joint) else "reach"
+        within = "session" if isinstance(self.spec.bound, SessionBound) else "reach"
         if isinstance(self.spec.bound, AsOf):
             within = "past" if self.side == "left" else "time"
-        if isinstance(self.spec.bound, Newest):
+        if self.spec.bound.revises:
             within = "window"
         count = f"{len(self.other.positions):,} {OTHER[self.side]} messages"
         return f"none of the {count} of this key is in its {within}"
@@ -244,7 +244,7 @@ class _Message:
         """Explain partners that aren't kept any more."""
         first_kept, bound = self.other.kept_from, self.spec.bound
         # Sessions and pairs that may change are dropped as a whole, on both sides.
-        if isinstance(bound, Joint | AsOf | Newest) or first_kept is None:
+        if not bound.has_range or first_kept is None:
             return
         if bound.partners(self.side, self.at, self.at)[0] >= first_kept:
             return
@@ -257,9 +257,9 @@ class _Message:
             yield f"{gone}, and whether it had partners among them isn't known"
 
     def _describe_retention(self) -> str:
-        if isinstance(self.spec.bound, Joint):
+        if isinstance(self.spec.bound, SessionBound):
             until = "until its session ends on both sides"
-        elif isinstance(self.spec.bound, Newest):
+        elif self.spec.bound.revises:
             return (
                 f"it is kept while either side may change its window. {self._describe_unmatched()}"
             )
@@ -279,7 +279,7 @@ class _Message:
 
     def _describe_unmatched(self) -> str:
         side = self.side
-        if isinstance(self.spec.bound, Newest) and side in self.spec.outer_sides:
+        if self.spec.bound.revises and side in self.spec.outer_sides:
             return f"Unmatched rows of the {side} side are emitted at once"
         if side in self.spec.outer_sides:
             return f"Then the {side} side's unmatched messages are emitted"

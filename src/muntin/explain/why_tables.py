@@ -43,7 +43,7 @@ def explain_table(table: TableSeen, at: int) -> Iterator[str]:
         "none: nothing was written yet" if table.watermark is None else format_time(table.watermark)
     )
     yield f"clock      {clock}"
-    near = windows.gap if isinstance(windows, Sessions) else 0
+    near = 0 if windows.is_numbered else windows.gap
     entries_at_time = [
         (w, v) for w, v in table.entries if w is not None and w[0] - near <= at < w[1]
     ]
@@ -69,14 +69,13 @@ def _explain_write(
     if table.expires is None or table.watermark is None:
         return f"{here} would be taken now"
     last_expired = windows.last_ended(table.watermark - table.expires)
-    if isinstance(windows, Sessions):
+    if not windows.is_numbered:
         # The whole session that it would join decides.
         last = max([at, *(end - windows.gap for _, end in near)])
         is_open, many = last > last_expired, "its session"
         end = last + windows.reach
     else:
-        pane = windows.pane_of(at)
-        numbers = range(windows.first_window(pane), windows.last_window(pane) + 1)
+        numbers = windows.windows_at(at)
         taking = [number for number in numbers if number > last_expired]
         is_open, end = bool(taking), windows.end(numbers[-1])
         many = f"{len(taking)} of its {len(numbers)} windows" if len(numbers) > 1 else "its window"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from muntin.engine import columns
-from muntin.model.bounds import Newest, SideName
+from muntin.model.bounds import SideName
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
@@ -39,7 +39,7 @@ def emits_again(spec: Spec, *, full: bool, streams: bool) -> bool:
     if not streams:
         return False
     if isinstance(spec, JoinSpec):
-        return isinstance(spec.bound, Newest)
+        return spec.bound.revises
     return spec.firing.emits_early or spec.firing.grace > 0
 
 

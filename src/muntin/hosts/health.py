@@ -7,6 +7,7 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from muntin.engine.ahead import AHEAD_EXAMPLE, SKEW
 from muntin.model.axis import MAX_POSITION, SECOND
 from muntin.model.counts import select_rejections
 from muntin.model.patience import list_waits
@@ -14,8 +15,6 @@ from muntin.model.patience import list_waits
 if TYPE_CHECKING:
     from muntin.hosts.progress import Progress
 
-# Largest difference that is normal between the clocks of two machines, microseconds.
-SKEW = 5 * SECOND
 # The reasons for which a query is degraded.
 DEGRADATIONS = ("watermark_ahead", "server_away")
 _LOG = logging.getLogger(__name__)
@@ -71,12 +70,16 @@ def warn_of_time_ahead(progress: Progress, now: int) -> bool:
     """Warn if a watermark is ahead of the clock, and return whether it is."""
     ahead = micros_ahead(progress, now)
     if ahead:
+        examples = (
+            one.examples.get(AHEAD_EXAMPLE) for one in (progress, *progress.upstreams.values())
+        )
+        message = next(filter(None, examples), "")
         _LOG.warning(
-            "batch %d: the watermark is %.0f s ahead of this machine's clock, so that messages "
+            "batch %d: the watermark is %.0f s ahead of this machine's clock%s, so that messages "
             "with the right time are late. Fix the producer's clock, stop the query, and set its "
             "watermark back with muntin reset-watermark. max_ahead= bounds how far ahead a message "
             "may be",
-            progress.batch, ahead / SECOND,
+            progress.batch, ahead / SECOND, f" (moved by {message})" if message else "",
         )  # fmt: skip
     return ahead > 0
 

@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from muntin.engine import columns
-from muntin.model.bounds import Newest
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
-from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
+from muntin.model.pipeline import SIDE_COLUMNS, Column, JoinRelation
 
 SUFFIX = "_right"
 """The suffix of columns of a join's right side whose names the left side has, too."""
@@ -32,7 +31,7 @@ class PairColumns:
 
     @classmethod
     def of(
-        cls, joining: Joining, spec: JoinSpec, left: Sequence[str], right: Sequence[str]
+        cls, joining: JoinRelation, spec: JoinSpec, left: Sequence[str], right: Sequence[str]
     ) -> PairColumns:
         """Return the names for a join, whose spec has the inputs' own column names.
 
@@ -41,7 +40,7 @@ class PairColumns:
         identity: tuple[str, ...] = ()
         key_pairs = list(zip(spec.left.keys, spec.right.keys, strict=True))
         names_in_pairs = {c: f"{c}{SUFFIX}" if c in left else c for c in right}
-        if isinstance(spec.bound, Newest):
+        if spec.bound.revises:
             # Pairs have the key once, and emission columns of their own.
             left, right = ([c for c in side if c not in _OWN] for side in (left, right))
             names_in_pairs = {c: names_in_pairs[c] for c in right}
@@ -61,19 +60,21 @@ class PairColumns:
         return cls(({c: c for c in left}, names_in_pairs), merged, identity)
 
     @property
-    def own(self) -> tuple[str, ...]:
+    def emission_columns(self) -> tuple[str, ...]:
         """The columns that each pair has after the selected ones."""
         return _OWN if self.identity else _OWN[:1]
 
-    def name_plain(self, columns_of_pairs: Collection[str]) -> Iterator[tuple[str, str | None]]:
-        """Yield the columns of pairs that need no side, and the one that replaces its NULL."""
+    def list_unqualified(
+        self, columns_of_pairs: Collection[str]
+    ) -> Iterator[tuple[str, str | None]]:
+        """Yield each column that needs no side, and the column that replaces its NULL."""
         others = {one: two for one, two in self.merged if two in columns_of_pairs}
         for name in columns_of_pairs:
             if name in others or name not in others.values():
                 yield name, others.get(name)
 
-    def name_sides(self, columns_of_pairs: Collection[str]) -> Iterator[tuple[str, dict[str, str]]]:
-        """Yield each side's name in expressions, and its columns of pairs by their names there."""
+    def list_sides(self, columns_of_pairs: Collection[str]) -> Iterator[tuple[str, dict[str, str]]]:
+        """Yield each side's name in expressions, and its columns in pairs by their own names."""
         for side, names in zip(SIDE_COLUMNS, self.sides, strict=True):
             fields = {own: shown for own, shown in names.items() if shown in columns_of_pairs}
             if fields:
@@ -82,10 +83,10 @@ class PairColumns:
     def is_null_in_retractions(self, column: Column) -> bool:
         """Return whether a selected column is NULL in the retraction of a pair.
 
-        Computed columns are, whatever their expressions yield.
+        Every computed column is NULL there, whatever its expression yields.
         """
         return bool(self.identity) and column.name not in self.identity
 
     def select(self, shown: Iterable[Column]) -> list[Column]:
-        """Return the selected columns other than a pair's own ones."""
-        return [one for one in shown if one.name not in self.own]
+        """Return the selected columns without a pair's emission columns."""
+        return [one for one in shown if one.name not in self.emission_columns]

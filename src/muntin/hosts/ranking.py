@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from muntin.engine import columns
 from muntin.model.errors import OptionError
-from muntin.model.pipeline import Ranking
+from muntin.model.pipeline import Column, Ranking, quote_name
 from muntin.model.ranking import list_identity_columns
 
 RANK = "rank"
@@ -54,6 +54,29 @@ def list_ranked_columns(available: Sequence[str], ranking: Ranking) -> list[str]
         if name in added:
             raise columns.make_clash_error("column", name, "the rows of windows")
     return [name for name in available if name not in (*WINDOW_BOUNDS, *_OWN)]
+
+
+def expand_choice(
+    chosen: Iterable[Column], shown: Iterable[str], per: Sequence[str], ranking: Ranking
+) -> dict[str, str]:
+    """Return the SQL of each column of a select list over ranked rows, by its name.
+
+    The columns that identify a row are always among them, and its emission and revision never.
+
+    Args:
+        chosen: The columns of the select list.
+        shown: The names that ``*`` stands for.
+        per: The keys, without the bounds of the windows.
+        ranking: The ranking.
+    """
+    texts: dict[str, str] = {}
+    for column in chosen:
+        every = {name: quote_name(name) for name in shown} if column.text == "*" else {}
+        texts |= every or {column.name: column.text}
+    first = {name: quote_name(name) for name in (*per, *WINDOW_BOUNDS) if name not in texts}
+    last = (ranking.number, *list_identity_columns(ranking))
+    texts = first | texts | {name: quote_name(name) for name in last if name not in texts}
+    return {name: text for name, text in texts.items() if name not in _OWN}
 
 
 def check_bounds(n: int, available: Sequence[str]) -> None:

@@ -40,18 +40,18 @@ SEED_COLUMNS = pa.schema(
 )
 # Size of a row group of blobs, bytes: Spark decodes a whole one at once.
 _GROUP_BYTES = 32 << 20
-# Folders of a checkpoint of Spark: of its own files, of a query that was moved to it, and of the
-# state that replaces its own.
-_SPARKS = ("offsets", FOLDER, "moved")
+# Only a checkpoint of Spark has one of these folders: Spark's offsets, a seed, or rescaled state.
+_SPARK_FOLDERS = ("offsets", FOLDER, "moved")
 
 
 @dataclass(frozen=True)
 class Seed:
-    """A query between two hosts, without the blobs of its state.
+    """The identity and progress of a query that moves, without the blobs of its state.
 
     Attributes:
         identity: The text by which sinks tell the query from others.
-        planned: A batch that was planned after it, and that sinks may have.
+        committed: The newest committed batch.
+        planned: A batch that began after the committed one, and that sinks may have.
     """
 
     identity: str
@@ -61,11 +61,11 @@ class Seed:
 
 def is_spark_checkpoint(folder: Path) -> bool:
     """Return whether a folder of this machine is a checkpoint of a query on Spark."""
-    return any((folder / name).is_dir() for name in _SPARKS)
+    return any((folder / name).is_dir() for name in _SPARK_FOLDERS)
 
 
 def write_seed(folder: Path, seed: Seed, blobs: Iterable[tuple[BlobKey, bytes]]) -> None:
-    """Write a seed to a new folder; a crash leaves it without the file of facts."""
+    """Write a seed to a new folder; the file of facts comes last and makes it complete."""
     folder.mkdir(parents=True)
     with pq.ParquetWriter(folder / BLOBS, SEED_COLUMNS) as writer:
         for group in _group_blobs(blobs):

@@ -11,9 +11,7 @@ from muntin.model.errors import OptionError
 from muntin.model.joins import Side
 from muntin.model.kinds import Kind
 from muntin.model.pipeline import Expression
-from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
-from muntin.model.zones import ZonedWindows
 
 
 def spell_as(name: str, names: Collection[str]) -> str | None:
@@ -85,10 +83,10 @@ class Resolver:
 
         Conditions of sessions remain text, which a checkpoint stores.
         """
-        if isinstance(windows, ZonedWindows):
-            return replace(windows, column=resolve_name(self.columns, windows.column))
-        if not isinstance(windows, Sessions):
-            return windows
-        if isinstance(windows.by, Expression):
-            return replace(windows, by=self.parse("by", windows.by.text))
-        return replace(windows, same=self.resolve(windows.same))
+
+        def resolve(field: str, column: Any) -> Any:
+            if isinstance(column, Expression):
+                return self.parse(field, column.text)
+            return resolve_name(self.columns, column) if field in ("column", "same") else column
+
+        return windows.map_columns(resolve)

@@ -9,9 +9,8 @@ from muntin.engine import columns
 from muntin.model.aggregates import Aggregate
 from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.kinds import Kind
-from muntin.model.sessions import AN_EXPRESSION, Sessions
+from muntin.model.sessions import AN_EXPRESSION
 from muntin.model.spec import WindowSpec
-from muntin.model.zones import ZonedWindows
 
 GAP = "__muntin_gap"
 """The column of each message's own gap, microseconds."""
@@ -33,12 +32,11 @@ def complete_spec(
     ``schema`` has the Arrow types of the columns; that of the time is the one in which it is read.
     The zone is the session's, if messages depend on it.
     """
-    if isinstance(windows, ZonedWindows):
-        windows = replace(windows, column=_find_zone_key(windows.column, keys))
+    if windows.zone_column is not None:
+        windows = windows.map_columns(lambda _, column: _find_zone_key(column, keys))
     names = [*keys, *(str(column) for one in aggregates.values() for column in one.columns)]
-    if isinstance(windows, Sessions):
-        names += [] if windows.by is None else [str(windows.by)]
-        names += [columns.CONDITIONS[option] for option in windows.conditions]
+    names += [] if windows.own_gap is None else [str(windows.own_gap)]
+    names += [columns.CONDITIONS[option] for option in windows.conditions]
     names += [name for name in spec.clocks if name in schema]
     names += [] if time is None else [time]
     types = {name: str(schema[name]) for name in names}
@@ -70,10 +68,6 @@ def _find_zone_key(column: str, keys: tuple[str, ...]) -> str:
     return column
 
 
-def name_conditions(windows: Sessions) -> Sessions:
-    """Return sessions with the words of their conditions, as a checkpoint stores them."""
-    words = {
-        option: value if isinstance(value, str) else AN_EXPRESSION
-        for option, value in windows.conditions.items()
-    }
-    return replace(windows, **words)  # type: ignore[arg-type]
+def name_conditions(windows: Kind) -> Kind:
+    """Return windows with the words of their conditions, as a checkpoint stores them."""
+    return windows.map_columns(lambda _, value: value if isinstance(value, str) else AN_EXPRESSION)

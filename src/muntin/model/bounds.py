@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from muntin.model.axis import (
     MAX_POSITION,
@@ -25,8 +25,8 @@ from muntin.model.axis import (
 from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.kinds import Paned, Uniform
+from muntin.model.policies import Each, Firing
 from muntin.model.sessions import Sessions
-from muntin.model.sliding import Sliding
 from muntin.model.windows import along
 
 SideName = Literal["left", "right"]
@@ -34,8 +34,65 @@ Distance = Length | Literal[0] | Sequence[Length | int]
 """How far apart partners may be: one length either way, or two: before and after the left one."""
 
 
+class BoundKind(JsonDataclass):
+    """Attributes that all bounds of pairs have.
+
+    Attributes:
+        has_range: Whether the partners of a message lie in a range around its position. Only then
+            NULL may equal NULL, and the state may be sorted by time.
+        revises: Whether rows replace earlier ones of their side, and pairs are emitted again.
+        option: The option of joins that asks for the bound; empty if ``within`` or windows do.
+        hows: The kinds of joins that ``option`` supports, and a hint for others.
+        no_policies: Why the sides' policies can't be chosen; empty if they can.
+        no_nulls: Why messages with NULL in a key can't be emitted unmatched; empty if they can.
+    """
+
+    __slots__ = ()
+
+    has_range: ClassVar[bool] = False
+    revises: ClassVar[bool] = False
+    option: ClassVar[str] = ""
+    hows: ClassVar[tuple[str, ...]] = ("inner", "left")
+    hows_hint: ClassVar[str] = ""
+    no_policies: ClassVar[str] = ""
+    no_nulls: ClassVar[str] = ""
+
+    @property
+    def axis(self) -> Axis:
+        """The axis of the bound: time, unless it is measured in rows."""
+        return "time"
+
+    @property
+    def reach(self) -> int:
+        """Greatest distance of partners; 0 if positions don't bound it."""
+        return 0
+
+    def first_taken(self, watermark: int, grace: int) -> int:
+        """Return the first position that is accepted; messages at earlier positions are late."""
+        return watermark - grace
+
+    def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
+        """Return the range of the partners of messages between two positions, ends included."""
+        return low, high
+
+    def find_lag(self, waits: Sequence[int]) -> int | None:
+        """Return how far pairs may trail others in time; ``None`` if that isn't bounded.
+
+        ``waits`` says how late the messages of each side may be.
+        """
+        return self.reach + max(waits)
+
+    def check_policies(self, name: SideName, firing: Firing) -> None:
+        """Refuse policies of a side that joins of this bound can't follow."""
+        asks = any(not isinstance(policy, Each) for policy in (firing.early, firing.late))
+        keeps = firing.retention != firing.grace or firing.rows is not None
+        if self.no_policies and (asks or keeps):
+            option = "early" if asks else "keep"
+            raise OptionError(option, f"on the {name}", self.no_policies, "leave it out")
+
+
 @dataclass(frozen=True, slots=True)
-class Within(JsonDataclass):
+class Within(BoundKind):
     """Partners at a bounded distance: from ``before`` before the left message to ``after`` after.
 
     Attributes:
@@ -52,6 +109,7 @@ class Within(JsonDataclass):
     """
 
     KIND: ClassVar[str] = "within"
+    has_range: ClassVar[bool] = True
 
     before: int
     after: int
@@ -62,16 +120,11 @@ class Within(JsonDataclass):
         """Length of the range in which the partners of a message lie."""
         return self.before + self.after
 
-    def first_taken(self, watermark: int, grace: int) -> int:
-        """Return the first position that is accepted; messages at earlier positions are late."""
-        return watermark - grace
-
     def first_kept(self, side: SideName, edge: int) -> int:
         """Return the first position that can have partners from ``edge`` on on the other side."""
         return edge - (self.after if side == "left" else self.before)
 
     def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
-        """Return the range of the partners of messages between two positions, ends included."""
         back, ahead = (self.before, self.after) if side == "left" else (self.after, self.before)
         return low - back, high + ahead
 
@@ -85,7 +138,7 @@ class Within(JsonDataclass):
 
 
 @dataclass(frozen=True, slots=True)
-class Together(JsonDataclass):
+class Together(BoundKind):
     """Partners that share a window of each of these kinds.
 
     Example:
@@ -96,6 +149,7 @@ class Together(JsonDataclass):
     """
 
     KIND: ClassVar[str] = "together"
+    has_range: ClassVar[bool] = True
 
     windows: tuple[Paned, ...]
 
@@ -123,8 +177,11 @@ class Together(JsonDataclass):
         """Return the first position that shares a window with positions from ``edge`` on."""
         return max(windows.opens(edge) for windows in self.windows)
 
+    def find_lag(self, waits: Sequence[int]) -> int | None:
+        """Return how far pairs may trail; a window accepts messages until it closes as a whole."""
+        return 2 * self.longest + max(waits)
+
     def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
-        """Return the range of the partners of messages between two positions, ends included."""
         starts = [w.start(w.first_window(w.pane_of(low))) for w in self.windows]
         ends = [w.end(w.last_window(w.pane_of(high))) for w in self.windows]
         return max(starts), min(ends) - 1
@@ -134,10 +191,14 @@ class Together(JsonDataclass):
 
 
 @dataclass(frozen=True, slots=True)
-class Joint(JsonDataclass):
+class SessionBound(BoundKind):
     """Partners in one session, which consists of the messages of both sides with the same key."""
 
     KIND: ClassVar[str] = "joint"
+    no_policies: ClassVar[str] = (
+        "isn't for session joins: each message is let in, and kept with its session"
+    )
+    no_nulls: ClassVar[str] = "isn't for session joins: without a key there is no session"
 
     sessions: Sessions
 
@@ -146,12 +207,24 @@ class Joint(JsonDataclass):
         """The axis of the sessions, which is always time."""
         return self.sessions.axis
 
+    @property
+    def reach(self) -> int:
+        """Distance from a session's last message at which the watermark ends the session."""
+        return self.sessions.reach
+
+    def first_taken(self, watermark: int, grace: int) -> int:
+        """Return the first last position of a session that hasn't closed."""
+        return self.sessions.last_ended(watermark - grace) + 1
+
+    def find_lag(self, waits: Sequence[int]) -> int | None:
+        """Return ``None``, since sessions grow without limit."""
+
     def __str__(self) -> str:
         return f"in one {self.sessions} of both sides"
 
 
 @dataclass(frozen=True, slots=True)
-class AsOf(JsonDataclass):
+class AsOf(BoundKind):
     """The version of a left message: the newest right message at or before its time.
 
     Attributes:
@@ -163,22 +236,23 @@ class AsOf(JsonDataclass):
     """
 
     KIND: ClassVar[str] = "as of"
+    option: ClassVar[str] = "as_of"
+    hows_hint: ClassVar[str] = (
+        'give how="inner" or how="left"; swap the sides where the left one has versions'
+    )
+    no_policies: ClassVar[str] = (
+        "isn't for as_of joins: messages wait for their version, which is kept"
+    )
 
     most: int | None = None
-
-    @property
-    def axis(self) -> Axis:
-        """Time, the only axis that this bound supports."""
-        return "time"
 
     @property
     def reach(self) -> int:
         """Greatest distance from a left message back to its version; 0 if it isn't bounded."""
         return self.most or 0
 
-    def first_taken(self, watermark: int, grace: int) -> int:
-        """Return the first position that is accepted; messages at earlier positions are late."""
-        return watermark - grace
+    def find_lag(self, waits: Sequence[int]) -> int | None:
+        return waits[0]
 
     def __str__(self) -> str:
         if self.most is None:
@@ -187,7 +261,7 @@ class AsOf(JsonDataclass):
 
 
 @dataclass(frozen=True, slots=True)
-class Newest(JsonDataclass):
+class Newest(BoundKind):
     """The newest rows of both sides with one key, paired again at each change of either side.
 
     The time is one of the key columns.
@@ -198,31 +272,23 @@ class Newest(JsonDataclass):
     """
 
     KIND: ClassVar[str] = "newest"
-
-    @property
-    def axis(self) -> Axis:
-        """Time, the only axis that this bound supports."""
-        return "time"
-
-    @property
-    def reach(self) -> int:
-        """Distance of partners, which is 0 since they have the same time."""
-        return 0
-
-    def first_taken(self, watermark: int, grace: int) -> int:
-        """Return the first position that is accepted; rows at earlier positions are late."""
-        return watermark - grace
-
-    def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
-        """Return the range of the partners of rows between two positions, which is the same."""
-        return low, high
+    revises: ClassVar[bool] = True
+    option: ClassVar[str] = "each_change"
+    hows: ClassVar[tuple[str, ...]] = ("inner", "left", "right", "full")
+    hows_hint: ClassVar[str] = f"give one of {', '.join(hows)}"
+    no_policies: ClassVar[str] = (
+        "isn't for each_change joins: rows are kept until neither side changes"
+    )
+    no_nulls: ClassVar[str] = (
+        "isn't for each_change joins: a pair that is emitted again is identified by its key"
+    )
 
     def __str__(self) -> str:
         return "the other side's newest row, at each change of either"
 
 
 @dataclass(frozen=True, slots=True)
-class ByArrival(JsonDataclass):
+class ByArrival(BoundKind):
     """The right side's newest row of a key, in the order of arrival, when a left message arrives.
 
     Times don't count, so a left message never waits, and no message is late.
@@ -233,30 +299,39 @@ class ByArrival(JsonDataclass):
     """
 
     KIND: ClassVar[str] = "by arrival"
-
-    @property
-    def axis(self) -> Axis:
-        """Time, the only axis that this bound supports."""
-        return "time"
-
-    @property
-    def reach(self) -> int:
-        """Distance of partners, which is 0 since it isn't bounded."""
-        return 0
+    option: ClassVar[str] = "newest"
+    hows_hint: ClassVar[str] = (
+        'give how="inner" or how="left"; swap the sides where the left one is the table'
+    )
 
     def first_taken(self, watermark: int, grace: int) -> int:
         """Return the first position that is accepted: any, since nothing is late."""
         return MIN_POSITION
 
     def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
-        """Return the range of the partners of messages between two positions: all of time."""
         return MIN_POSITION, MAX_POSITION
+
+    def find_lag(self, waits: Sequence[int]) -> int | None:
+        return waits[0]
+
+    def check_policies(self, name: SideName, firing: Firing) -> None:
+        text, hint = "isn't for newest joins: nothing waits and nothing is late", "leave it out"
+        if not isinstance(firing.early, Each):
+            raise OptionError("early", f"{firing.early} on the {name}", text, hint)
+        if firing.grace or not isinstance(firing.late, Each):
+            raise OptionError("late", f"{firing.late} on the {name}", text, hint)
+        if firing.rows is not None:
+            text = "can't be counted here: there is one row of each key"
+            raise OptionError("rows", f"{firing.rows} on the {name}", text, "give .keep(DURATION)")
+        if name == "left" and firing.retention:
+            text = "isn't for newest joins, which keep no left message"
+            raise OptionError("keep", "on the left", text, "give it to the right side")
 
     def __str__(self) -> str:
         return "the newest row that has arrived"
 
 
-Bound = Within | Together | Joint | AsOf | Newest | ByArrival
+Bound = Within | Together | SessionBound | AsOf | Newest | ByArrival
 
 
 def find_bound(
@@ -300,18 +375,18 @@ def find_bound(
     if not kinds:
         hint = 'give within="10 minutes", or windows to a side'
         raise OptionError("within", None, "leaves nothing to bound a pair", hint)
-    if any(isinstance(kind, Sessions) for kind in kinds):
+    if not all(kind.is_numbered for kind in kinds):
         return _share_sessions(kinds)
-    if any(isinstance(kind, Sliding) for kind in kinds):
+    if any(kind.moves for kind in kinds):
         return _share_sliding(kinds)
     different = dict.fromkeys(kinds)
     return Together(tuple(different))  # type: ignore[arg-type]
 
 
-def _share_sessions(kinds: Sequence[Uniform]) -> Joint:
+def _share_sessions(kinds: Sequence[Uniform]) -> SessionBound:
     """Return the bound of two sides with the same sessions."""
     for kind in kinds:
-        if isinstance(kind, Sessions) and kind.is_cut:
+        if not kind.is_numbered and kind.is_cut:
             option = "longest" if kind.longest is not None else next(iter(kind.conditions))
             hint = f"leave {option}= out: a pair would have to be taken back when a cut moves"
             raise OptionError(option, str(kind), "isn't for joins", hint)
@@ -320,13 +395,13 @@ def _share_sessions(kinds: Sequence[Uniform]) -> Joint:
         raise OptionError("session", kinds, "has gaps of its messages, and joins one", hint)
     first = kinds[0]
     is_shared = len(kinds) == 2 and first == kinds[1]
-    if not is_shared or not isinstance(first, Sessions) or first.axis == "rows":
+    if not is_shared or first.is_numbered or first.axis == "rows":
         hint = "give both sides .session(…) with the same gap, on the time axis"
         raise OptionError("session", kinds, "doesn't go with the other side", hint)
-    return Joint(first)
+    return SessionBound(first)
 
 
-def _share_sliding(kinds: Sequence[Uniform]) -> Within:
+def _share_sliding(kinds: Sequence[Any]) -> Within:
     """Return the bound of partners that share a sliding window."""
     if any(kind.rolls for kind in kinds):
         hint = 'give within=("5 minutes", 0) for partners up to so much before'
@@ -334,9 +409,7 @@ def _share_sliding(kinds: Sequence[Uniform]) -> Within:
     if len({*kinds}) > 1:
         hint = "give both sides the same sliding windows, or write within="
         raise OptionError("sliding", kinds, "doesn't fit the other side", hint)
-    kind = kinds[0]
-    assert isinstance(kind, Sliding)
-    return Within(kind.span, kind.span, kind.axis)
+    return Within(kinds[0].span, kinds[0].span, kinds[0].axis)
 
 
 def _check_newest(

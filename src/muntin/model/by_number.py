@@ -8,9 +8,12 @@ formulas work on columns of integers as well.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from muntin.model.axis import Axis
+from muntin.model.axis import Axis, format_length
+from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import JsonDataclass
 
 if TYPE_CHECKING:
@@ -21,6 +24,11 @@ class WindowKind(JsonDataclass):
     """Attributes that all kinds of windows have.
 
     Attributes:
+        is_numbered: Whether windows have numbers that grow with their ends. Sessions have none;
+            they are identified by their bounds.
+        has_panes: Whether windows consist of panes, which lie on a fixed grid.
+        even: Whether the formulas of windows work on columns of integers, too, and all windows
+            have the same distance.
         moves: Whether windows move with the messages, so that each message may have its own.
         retracts: Whether windows may be retracted after they were emitted.
         row: Description of one row of the state.
@@ -30,6 +38,8 @@ class WindowKind(JsonDataclass):
 
     __slots__ = ()
 
+    has_panes: ClassVar[bool] = False
+    even: ClassVar[bool] = True
     moves: ClassVar[bool] = False
     retracts: ClassVar[bool] = False
     row: ClassVar[str] = "a row per key and pane"
@@ -76,9 +86,57 @@ class WindowKind(JsonDataclass):
         return None
 
     @property
+    def columns(self) -> dict[str, Any]:
+        """The columns and conditions of messages that windows depend on, by field."""
+        return {}
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """The conditions and the column that sessions depend on, by option."""
+        return {}
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The values of ``result_key``; empty without one."""
+        return ()
+
+    @property
+    def overlap(self) -> int:
+        """Greatest number of windows that contain a pane; 1 for windows without panes."""
+        return 1
+
+    @property
     def begins(self) -> str:
         """The origin of the windows, in words."""
         return f"{self.origin} us" if self.axis == "time" else f"row {self.origin}"
+
+    def in_zone(self, zone: str) -> Self:
+        """Return the windows of the keys in a zone: these, unless each key has its own zone."""
+        return self
+
+    def map_columns(self, convert: Callable[[str, Any], Any]) -> Self:
+        """Return the windows with their columns converted by a function of field and column."""
+        converted = {field: convert(field, column) for field, column in self.columns.items()}
+        return replace(self, **converted) if converted else self  # type: ignore[type-var]
+
+    def complete_keys(
+        self, keys: tuple[Any, ...], offset: tuple[str, str] | None
+    ) -> tuple[Any, ...]:
+        """Return keys with the partition first if windows are measured on its offsets."""
+        if offset is None or self.axis != "rows":
+            return keys
+        is_first = bool(keys) and isinstance(keys[0], str) and keys[0] == offset[0]
+        return keys if is_first else (offset[0], *keys)
+
+    def reads_whole(self, frame: int | None) -> bool:
+        """Return whether an aggregate that looks back by ``frame`` reads the whole window."""
+        return True
+
+    def check_frame(self, aggregate: str, frame: int, axis: Axis) -> None:
+        """Refuse an aggregate that looks back within its window, unless windows slide."""
+        problem = f"looks back {format_length(frame, axis)} within {self} windows"
+        hint = "leave over() out, or roll: rolling(...) over the longest time"
+        raise OptionError("agg", aggregate, problem, hint)
 
     def check_policies(self, firing: Firing) -> None:
         """Refuse policies that this kind of windows can't follow; by default none."""
@@ -88,14 +146,14 @@ class ByNumber(WindowKind, ABC):
     """Windows with numbers that grow with their ends and with their panes or positions.
 
     Attributes:
-        even: Whether ``start``, ``end`` and ``pane_of`` are formulas that work on columns, too.
         block: Number of panes in a block that no window crosses, with blocks counted from the
             origin; 0 if there are no such blocks.
     """
 
     __slots__ = ()
 
-    even: ClassVar[bool] = True
+    is_numbered: ClassVar[Literal[True]] = True
+    has_panes: ClassVar[bool] = True
 
     @property
     def block(self) -> int:
@@ -154,6 +212,11 @@ class ByNumber(WindowKind, ABC):
         """Approximate length of the longest window."""
 
     @property
+    def overlap(self) -> int:
+        """Greatest number of windows that contain a pane."""
+        return self.last_window(0) - self.first_window(0) + 1 if self.has_panes else 1
+
+    @property
     def reach(self) -> int:
         """Length of window 0."""
         return self.end(0) - self.start(0)
@@ -167,6 +230,23 @@ class ByNumber(WindowKind, ABC):
     def panes_within(self, length: int) -> int:
         """Return the number of panes that cover a length."""
         return -(-length // self.pace)
+
+    def windows_at(self, position: int) -> range:
+        """Return the windows that contain a position."""
+        pane = self.pane_of(position)
+        return range(self.first_window(pane), self.last_window(pane) + 1)
+
+    def windows_of(self, panes: Sequence[int]) -> Iterable[int]:
+        """Return the windows that contain messages, by the panes with messages, in their order."""
+        return {n for p in panes for n in range(self.first_window(p), self.last_window(p) + 1)}
+
+    def bound_part(self, frame: int | None) -> tuple[int, int]:
+        """Return the ends of the part of a window that an aggregate reads; both belong to it.
+
+        They are distances before the window's last position. ``frame`` is how far the aggregate
+        looks back: ``None`` for the whole window, and 0 for the last position alone.
+        """
+        return self.panes_per_window - 1, 0
 
     def first_inside(self, window: int) -> int:
         """Return the earliest pane of a window."""

@@ -324,7 +324,7 @@ def cumulating_days(
     """
     windows = days(size, zone, slide=step, origin=origin, offset=offset)
     units, pace = windows.grid.size, windows.grid.pace
-    if isinstance(windows, Hours) and windows.part * pace <= HOUR:
+    if windows.pace <= HOUR:
         hint = "give steps of 2 hours or more, or leave the zone away"
         raise OptionError("step", str(step), "may be skipped by a change of clocks", hint)
     if units % pace:

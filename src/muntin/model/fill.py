@@ -12,7 +12,6 @@ from muntin.model.axis import Duration, format_duration, parse_duration
 from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.kinds import Kind
-from muntin.model.zones import ZonedWindows
 
 FillWord = Literal["zero", "null", "previous", "linear"]
 PREVIOUS, LINEAR = "previous", "linear"
@@ -134,8 +133,8 @@ def check_fill(fill: Fill, windows: Kind, aggregates: Collection[str], accumulat
     if windows.axis == "rows" or windows.retracts or windows.moves:
         hint = "leave it out, or give tumbling, hopping, cumulating or calendar windows in time"
         raise OptionError("fill", str(windows), "are only where there are messages", hint)
-    if isinstance(windows, ZonedWindows):
-        windows = windows.calendar
+    windows = windows.in_zone("UTC")
+    assert windows.is_numbered
     pace = windows.start(1) - windows.start(0) or windows.pace
     if fill.up_to < pace:
         hint = f"give at least {format_duration(pace)}, the distance between two windows"

@@ -3,7 +3,7 @@
 A pair is emitted once, however many windows hold it. One of these bounds it:
 
 - the distance between the two messages (``Within``);
-- a window or a session that holds both (``Together``, ``Joint``);
+- a window or a session that holds both (``Together``, ``SessionBound``);
 - the version of the left message: the newest right one at its time (``AsOf``);
 - the newest right row when the left message arrives (``ByArrival``);
 - the key alone, where each change of a side emits the pair again (``Newest``).
@@ -23,14 +23,9 @@ from typing import ClassVar, Literal, get_args
 
 from muntin.model.axis import Axis
 from muntin.model.bounds import (
-    AsOf,
     Bound,
     ByArrival,
-    Joint,
-    Newest,
     SideName,
-    Together,
-    Within,
     format_windows,
 )
 from muntin.model.errors import OptionError
@@ -127,8 +122,8 @@ class JoinSpec(QuerySpec):
         if self.shared_time and isinstance(self.bound, ByArrival):
             hint = "leave it out: no side waits for the other"
             raise OptionError("shared_time", True, "isn't for newest joins", hint)
-        if isinstance(self.bound, AsOf | Newest | ByArrival):
-            self._check_newest(self.bound)
+        if self.bound.option:
+            self._check_option()
         for side in SIDES:
             self._check(side, self.side(side))
         if self.layout == "keys" and self.sides_to_mark:
@@ -154,19 +149,7 @@ class JoinSpec(QuerySpec):
         if not side.firing.repeat:
             text = "isn't for joins: a pair is emitted once"
             raise OptionError("repeat", f"False on the {name}", text, "leave out full()")
-        if isinstance(self.bound, ByArrival):
-            _check_by_arrival(name, side.firing)
-        elif isinstance(self.bound, Joint | AsOf | Newest):
-            asks = [p for p in (side.firing.early, side.firing.late) if not isinstance(p, Each)]
-            keeps = side.firing.retention != side.firing.grace or side.firing.rows is not None
-            if asks or keeps:
-                option = "early" if asks else "keep"
-                text = "isn't for session joins: each message is let in, and kept with its session"
-                if isinstance(self.bound, AsOf):
-                    text = "isn't for as_of joins: messages wait for their version, which is kept"
-                if isinstance(self.bound, Newest):
-                    text = "isn't for each_change joins: rows are kept until neither side changes"
-                raise OptionError(option, f"on the {name}", text, "leave it out")
+        self.bound.check_policies(name, side.firing)
         # ``Side.own_retention`` would read it as unset, and store messages without a limit.
         side.check_input(self.axis, f" on the {name}")
         rows = side.firing.rows
@@ -190,33 +173,21 @@ class JoinSpec(QuerySpec):
         if self.nulls == "reject":
             return
         if self.nulls == "group":
-            if not isinstance(self.bound, Within | Together):
+            if not self.bound.has_range:
                 text = "isn't for this join: only within= and windows let NULL equal NULL"
                 raise OptionError("nulls", self.nulls, text, "leave it out")
             return
         if not self.outer_sides:
             text = f"isn't for {self.how} joins, which emit nothing unmatched"
             raise OptionError("nulls", self.nulls, text, "leave it out")
-        if isinstance(self.bound, Joint):
-            text = "isn't for session joins: without a key there is no session"
-            raise OptionError("nulls", self.nulls, text, "leave it out")
-        if isinstance(self.bound, Newest):
-            text = (
-                "isn't for each_change joins: a pair that is emitted again is identified by its key"
-            )
-            raise OptionError("nulls", self.nulls, text, "leave it out")
+        if self.bound.no_nulls:
+            raise OptionError("nulls", self.nulls, self.bound.no_nulls, "leave it out")
 
-    def _check_newest(self, bound: AsOf | Newest | ByArrival) -> None:
-        option, hows = "as_of", HOWS[:2]
-        hint = 'give how="inner" or how="left"; swap the sides where the left one has versions'
-        if isinstance(bound, ByArrival):
-            option = "newest"
-            hint = 'give how="inner" or how="left"; swap the sides where the left one is the table'
-        if isinstance(bound, Newest):
-            option, hows = "each_change", HOWS[:4]
-            hint = f"give one of {', '.join(hows)}"
-        if self.how not in hows:
-            raise OptionError("how", self.how, f"isn't for {option} joins", hint)
+    def _check_option(self) -> None:
+        """Refuse what contradicts the option that asks for the bound."""
+        bound, option = self.bound, self.bound.option
+        if self.how not in bound.hows:
+            raise OptionError("how", self.how, f"isn't for {option} joins", bound.hows_hint)
         if self.layout is not None:
             text = f"isn't for {option} joins, whose rows lie by keys"
             raise OptionError("layout", self.layout, text, "leave it out")
@@ -224,12 +195,12 @@ class JoinSpec(QuerySpec):
             if (windows := self.side(name).windows) is not None:
                 text = f"on the {name} bound a pair as {option} does"
                 raise OptionError("windows", windows, text, "leave one of them out")
-            if option == "each_change" and (offset := self.side(name).offset) is not None:
+            if bound.revises and (offset := self.side(name).offset) is not None:
                 text = f"on the {name} isn't for each_change joins, where the revision says it"
                 raise OptionError("offset", offset, text, "leave it out")
         times = self.left.time, self.right.time
         pairs = list(zip(self.left.keys, self.right.keys, strict=True))
-        if option == "each_change" and times not in pairs:
+        if bound.revises and times not in pairs:
             hint = 'compare them, too: on=["k", "window_start", "window_end"]'
             raise OptionError("each_change", True, f"needs the times {times} among on", hint)
 
@@ -243,19 +214,16 @@ class JoinSpec(QuerySpec):
         """Greatest time by which a row trails rows emitted before it, if messages are within grace.
 
         A message is at most as late as its side accepts, and its partner lies within reach of it.
-        A shared window counts twice, since it accepts messages until it closes as a whole. ``None``
-        where the reach isn't a time, or a policy on the wall clock lets messages in. For ``as_of``
-        and ``newest`` joins it refers to the time of the left side.
+        ``None`` where the reach isn't a time, or a policy on the wall clock lets messages in. For
+        ``as_of`` and ``newest`` joins it refers to the time of the left side.
         """
         firings = [self.side(name).firing for name in SIDES]
         slow = any(isinstance(p, Every) for f in firings for p in (f.early, f.late))
-        if self.axis == "rows" or isinstance(self.bound, Joint) or slow:
+        if self.axis == "rows" or slow:
             return None
-        waits = [self.side(name).lateness + self.side(name).firing.grace for name in SIDES]
-        if isinstance(self.bound, AsOf | ByArrival):
-            return waits[0]
-        reach = 2 * self.bound.longest if isinstance(self.bound, Together) else self.bound.reach
-        return reach + max(waits)
+        return self.bound.find_lag(
+            [self.side(name).lateness + self.side(name).firing.grace for name in SIDES]
+        )
 
     @property
     def sides_to_mark(self) -> tuple[SideName, ...]:
@@ -295,7 +263,7 @@ class JoinSpec(QuerySpec):
         """
         if self.layout is not None:
             return self.layout
-        if isinstance(self.bound, Joint | AsOf | Newest | ByArrival):
+        if not self.bound.has_range:
             return "keys"
         if self.left.firing.rows is not None or self.right.firing.rows is not None:
             return "time"
@@ -305,7 +273,7 @@ class JoinSpec(QuerySpec):
     @property
     def result_keys(self) -> tuple[str, ...] | None:
         """The keys that identify a pair with its window; ``None`` if pairs are emitted once."""
-        if not isinstance(self.bound, Newest):
+        if not self.bound.revises:
             return None
         return tuple(key for key in self.left.keys if key not in ("window_start", "window_end"))
 
@@ -335,21 +303,6 @@ class JoinSpec(QuerySpec):
         sides = ((name, self.side(name).free_of_input(then.side(name))) for name in SIDES)
         free = {f"{name} {fact}" for name, free_facts in sides for fact in free_facts}
         return free | ({"nulls"} if then.nulls == "reject" else set())
-
-
-def _check_by_arrival(name: SideName, firing: Firing) -> None:
-    """Refuse the policies of a side that a join by arrival has no use for."""
-    text, hint = "isn't for newest joins: nothing waits and nothing is late", "leave it out"
-    if not isinstance(firing.early, Each):
-        raise OptionError("early", f"{firing.early} on the {name}", text, hint)
-    if firing.grace or not isinstance(firing.late, Each):
-        raise OptionError("late", f"{firing.late} on the {name}", text, hint)
-    if firing.rows is not None:
-        text = "can't be counted here: there is one row of each key"
-        raise OptionError("rows", f"{firing.rows} on the {name}", text, "give .keep(DURATION)")
-    if name == "left" and firing.retention:
-        text = "isn't for newest joins, which keep no left message"
-        raise OptionError("keep", "on the left", text, "give it to the right side")
 
 
 def make_pairs(on: On) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeGuard
 
 from muntin.model.axis import DAY, Length, Origin, Rows, check_length, parse_duration, parse_time
 from muntin.model.cumulating import Cumulating, cumulating
@@ -13,7 +13,7 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.trailing import Trailing
 from muntin.model.windows import Windows, hopping
-from muntin.model.zones import ZonedWindows, check_zone_column
+from muntin.model.zones import ZonedWindows, add_zone_column, check_zone_column
 
 Paned = Windows | Cumulating | Days | Hours | Months
 Numbered = Paned | Sliding | Trailing
@@ -43,11 +43,7 @@ def of_size(
     has each key's own. ``offset`` is the (local) time after the origin at which windows start,
     microseconds. ``overlap`` is the greatest number of windows that a message may be in.
     """
-    if zone_column is not None:
-        check_zone_column(zone_column, zone, origin)
-        calendar = of_size(size, slide, zone="UTC", origin=origin, offset=offset, overlap=overlap)
-        assert isinstance(calendar, Days | Hours | Months)
-        return ZonedWindows(calendar, zone_column)
+    zone = check_zone_column(zone_column, zone, origin)
     _check_size(size)
     windows: Windows | Days
     if count_months(size) is not None:
@@ -58,7 +54,7 @@ def of_size(
         step = size if slide is None else slide
         windows = hopping(size, step, origin=_position(origin) + offset)
     _check_overlap(windows, "slide", slide, overlap)
-    return windows
+    return add_zone_column(windows, zone_column)
 
 
 def cumulating_in(
@@ -72,12 +68,7 @@ def cumulating_in(
     overlap: int = MOST_OVERLAPPING,
 ) -> Cumulating | Days | ZonedWindows:
     """Return cumulating windows; with a zone, of its local days and parts of them."""
-    if zone_column is not None:
-        check_zone_column(zone_column, zone, origin)
-        options = {"origin": origin, "offset": offset, "overlap": overlap}
-        calendar = cumulating_in(size, step, zone="UTC", **options)  # type: ignore[arg-type]
-        assert isinstance(calendar, Days | Hours | Months)
-        return ZonedWindows(calendar, zone_column)
+    zone = check_zone_column(zone_column, zone, origin)
     _check_size(size)
     windows: Cumulating | Days
     if zone is None:
@@ -85,7 +76,7 @@ def cumulating_in(
     else:
         windows = cumulating_days(size, step, zone, origin=origin, offset=offset)
     _check_overlap(windows, "step", step, overlap)
-    return windows
+    return add_zone_column(windows, zone_column)
 
 
 def _check_size(size: Length) -> None:
@@ -103,8 +94,7 @@ def _check_overlap(windows: Paned, option: str, value: Length | None, overlap: i
     """Refuse windows that overlap so much that a message would be in too many."""
     if not isinstance(overlap, int) or overlap < 1:
         raise OptionError("overlap", overlap, "isn't a number of windows", "give 1 or more")
-    grid = windows.grid if isinstance(windows, Days) else windows
-    count = -(-grid.size // (grid.step if isinstance(grid, Cumulating) else grid.slide))
+    count = windows.overlap
     if count > overlap:
         hint = f"give a greater {option}, or overlap={count} if that is meant"
         raise OptionError(option, str(value), f"puts a message in {count:,} windows", hint)
@@ -118,24 +108,14 @@ def _position(origin: Origin) -> int:
 
 def require_one_axis(windows: Kind | None) -> Uniform | None:
     """Return the windows of a side of a join; refuse a zone per key."""
-    if isinstance(windows, ZonedWindows):
+    if windows is None:
+        return None
+    if windows.zone_column is not None:
         hint = 'give one zone, as zone="Europe/Paris"; or join the results of the windows'
-        raise OptionError("zone_column", windows.column, "isn't taken by joins", hint)
-    return windows
+        raise OptionError("zone_column", windows.zone_column, "isn't taken by joins", hint)
+    return windows.in_zone("UTC")
 
 
-def complete_keys(
-    keys: tuple[Any, ...], windows: Kind | None, offset: tuple[str, str] | None
-) -> tuple[Any, ...]:
-    """Return keys with those that windows add.
-
-    The partition comes first if windows are measured on its offsets, and the column with each key's
-    zone comes last.
-    """
-    if isinstance(windows, ZonedWindows):
-        return windows.add_key(keys)
-    if offset is not None and windows is not None and windows.axis == "rows":
-        partition = offset[0]
-        if not keys or not isinstance(keys[0], str) or keys[0] != partition:
-            return (partition, *keys)
-    return keys
+def is_paned(windows: Kind | None) -> TypeGuard[Paned]:
+    """Return whether windows consist of panes."""
+    return windows is not None and windows.has_panes

@@ -27,7 +27,19 @@ _WAITS: dict[int, Patience] = {}
 
 
 class AwayError(Exception):
-    """A server doesn't answer now but may later; the message says how it failed."""
+    """A server doesn't do its work now but may later; the message says how it failed.
+
+    Attributes:
+        symptom: What the server does instead, in a sentence about it.
+        seconds: How long it is retried at most; by default as long as the patience lasts.
+    """
+
+    def __init__(
+        self, problem: str, symptom: str = "doesn't answer", seconds: float | None = None
+    ) -> None:
+        super().__init__(problem)
+        self.symptom = symptom
+        self.seconds = seconds
 
 
 @dataclass
@@ -62,7 +74,7 @@ class Patience:
                 try:
                     answer = attempt()
                 except AwayError as error:
-                    if not self.note_failure(str(error)):
+                    if not self.note_failure(error):
                         raise
                     time.sleep(min(pause, self.remaining_time()))
                     pause = min(2 * pause, _LONGEST_PAUSE)
@@ -72,13 +84,14 @@ class Patience:
         finally:
             self.end()
 
-    def note_failure(self, problem: str) -> bool:
+    def note_failure(self, error: AwayError) -> bool:
         """Count a failed attempt, and log the first one; return whether time is left."""
         self.retries += 1
         if self._since is None:
             self._since = time.monotonic()
-            _LOG.warning("%s doesn't answer (%s); retrying for %.0f s",
-                         self.server, redact(problem), self.seconds)  # fmt: skip
+            seconds = self.seconds if error.seconds is None else error.seconds
+            _LOG.warning("%s %s (%s); retrying for %.0f s",
+                         self.server, error.symptom, redact(str(error)), seconds)  # fmt: skip
         if self.remaining_time() > 0:
             _WAITS[id(self)] = self
             self._write()

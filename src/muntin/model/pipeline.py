@@ -49,8 +49,8 @@ def quote_name(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """The rows of a table, by its name."""
+class TableRelation:
+    """A table that is read by its name."""
 
     name: str
 
@@ -69,7 +69,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A projection and filter of a relation.
+    """A relation after a projection and a filter.
 
     Attributes:
         columns: The columns of the result; ``None`` for all columns unchanged.
@@ -132,7 +132,7 @@ class WindowLookup:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """The union of relations that are no query's results, with columns matched by position."""
+    """The union of relations, with columns matched by position; none of them is a query."""
 
     parts: tuple[Relation, ...]
 
@@ -144,8 +144,8 @@ class DeclaredTable:
     Attributes:
         connector: Its kind, for example ``parquet``.
         columns: Names and types of a source's columns, in Spark's DDL.
-        computed: Columns that are computed from those.
-        options: All other options, with placeholders such as ``${name}``.
+        computed: Columns that are computed from ``columns``.
+        options: The connector's options, with placeholders such as ``${name}``.
         marks: The options for event time and watermark.
         stream: Whether it is read as a stream.
     """
@@ -160,7 +160,7 @@ class DeclaredTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
+class SortOrder:
     """A sort key.
 
     Attributes:
@@ -176,9 +176,9 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The order and the number of the rows that are shown of a batch."""
+    """The sort order of a batch's rows, and how many of them are shown."""
 
-    by: tuple[Ordered, ...]
+    by: tuple[SortOrder, ...]
     limit: int | None = None
 
 
@@ -225,25 +225,25 @@ class Ranking:
 
 ROWS = "__muntin_rows"
 """The aggregate with the rows of a window, for ``Ranking``."""
-ROW, PLACE = "__muntin_row", "__muntin_place"
-"""Columns of a single one of these rows and of its index from 0, after they are exploded."""
+ROW, ROW_INDEX = "__muntin_row", "__muntin_place"
+"""Columns of one exploded row of the window, and of its index from 0."""
 NUMBER = "row_number"
 """Default name of the column of a row's number."""
 FIRST, LAST = "__muntin_start", "__muntin_end"
-"""Keys that are the bounds of the windows whose rows are ranked."""
+"""The keys that hold the bounds of the ranked windows."""
 
 
 @dataclass(frozen=True)
-class Windowing:
+class WindowRelation:
     """A windowed aggregation over a relation.
 
     Attributes:
         spec: The query; its keys are the names in ``keys``.
-        columns: The columns that are shown of each firing, in order; ``None`` for all columns.
+        columns: The columns of each emission, in order; ``None`` for all columns.
         having: The filter of emissions. A window that no longer passes it is retracted.
-        ranking: The ranking of each window's rows, if they are shown instead of aggregates.
-        each: Whether each message that a window ends with is a row of the results, with the
-            window's aggregates; it is ``ROW`` in ``columns``.
+        ranking: The ranking of each window's rows, if the query shows rows instead of aggregates.
+        each: Whether the query has a result for each message (``OVER``), with the message as
+            ``ROW`` in ``columns``.
         lookups: Tables whose rows are joined with the results, for ``columns`` and ``having``.
     """
 
@@ -265,14 +265,14 @@ SIDE_COLUMNS = "__muntin_left", "__muntin_right"
 
 
 @dataclass(frozen=True)
-class Joining:
+class JoinRelation:
     """A join of two relations.
 
     Attributes:
         names: The qualifiers of the sides' columns in the statement; in ``columns`` and ``where``
             they are ``SIDE_COLUMNS``.
         columns: The columns that are shown of each pair, in order; ``None`` for all columns.
-        bare: The columns that the statement names without a qualifier.
+        bare: The columns that the statement names without a side.
         merged: Whether equal columns are one (``USING``); otherwise each side has its own.
         clocks: The columns of the messages' arrival times, left and right.
     """
@@ -289,35 +289,35 @@ class Joining:
     shards: int | None = None
 
 
-QueryRelation = Windowing | Joining
-Relation = Reading | Values | Derived | Lookup | Union | QueryRelation
-"""A source of rows. If it is a query, its results are the rows, and both run as one query."""
+QueryRelation = WindowRelation | JoinRelation
+Relation = TableRelation | Values | Derived | Lookup | Union | QueryRelation
+"""A source of rows: a table, rows derived from tables, or the results of an inner query."""
 
 
 def find_tables(relation: Relation) -> frozenset[str]:
     """Return the names of the tables that a relation reads, in lower case.
 
     Example:
-        >>> sorted(find_tables(Derived(Reading("Clicks"))))
+        >>> sorted(find_tables(Derived(TableRelation("Clicks"))))
         ['clicks']
     """
-    if isinstance(relation, Reading):
+    if isinstance(relation, TableRelation):
         return frozenset({relation.name.lower()})
     if isinstance(relation, Values):
         return frozenset()
-    if isinstance(relation, Joining):
+    if isinstance(relation, JoinRelation):
         return find_tables(relation.left) | find_tables(relation.right)
     if isinstance(relation, Union):
         return frozenset().union(*map(find_tables, relation.parts))
     if isinstance(relation, Lookup):
         return find_tables(relation.source) | find_tables(relation.table)
-    beside = relation.lookups if isinstance(relation, Windowing) else ()
+    beside = relation.lookups if isinstance(relation, WindowRelation) else ()
     return find_tables(relation.source).union(*(find_tables(one.table) for one in beside))
 
 
 def set_shards(query: QueryRelation, shards: int) -> QueryRelation:
     """Return a query with a number of shards for it and for the queries that it reads."""
-    if isinstance(query, Windowing):
+    if isinstance(query, WindowRelation):
         return replace(query, source=_set_source_shards(query.source, shards), shards=shards)
     left, right = (_set_source_shards(side, shards) for side in (query.left, query.right))
     return replace(query, left=left, right=right, shards=shards)
@@ -326,7 +326,7 @@ def set_shards(query: QueryRelation, shards: int) -> QueryRelation:
 def _set_source_shards(relation: Relation, shards: int) -> Relation:
     if isinstance(relation, Derived):
         return replace(relation, source=_set_source_shards(relation.source, shards))
-    if isinstance(relation, Reading | Values | Lookup | Union):
+    if isinstance(relation, TableRelation | Values | Lookup | Union):
         return relation
     return set_shards(relation, shards)
 
@@ -351,7 +351,7 @@ class Pipeline:
         trigger: Least time between two batches, microseconds; ``None`` for no wait.
         available_now: Whether the run ends once it has read all available input.
         names: The names that ``--set`` may define, since the file has placeholders for them.
-        places: Positions of expressions in the SQL, by their text.
+        places: The line and span of each expression in the SQL, by its text.
     """
 
     tables: Mapping[str, DeclaredTable]

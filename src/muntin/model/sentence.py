@@ -18,14 +18,7 @@ from muntin.model.fill import FillWord, fill_of
 from muntin.model.grouping_sets import Sets, number_sets, read_sets
 from muntin.model.inputs import InputOptions
 from muntin.model.joins import Side, set_default_policies
-from muntin.model.kinds import (
-    MOST_OVERLAPPING,
-    Kind,
-    complete_keys,
-    cumulating_in,
-    of_size,
-    require_one_axis,
-)
+from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size, require_one_axis
 from muntin.model.option_names import suggest_method_options
 from muntin.model.option_types import check_boolean, check_count, check_name
 from muntin.model.other_words import check_aggregates, describe_incomplete, missing_word
@@ -494,4 +487,5 @@ class Sentence:
 
     def _all_keys(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the keys with those that the windows add."""
-        return complete_keys(keys, self._windows, self._input_options.offset)
+        windows, offset = self._windows, self._input_options.offset
+        return keys if windows is None else windows.complete_keys(keys, offset)

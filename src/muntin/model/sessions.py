@@ -54,6 +54,7 @@ class Sessions(Moving):
     """
 
     KIND: ClassVar[str] = "session"
+    is_numbered: ClassVar[Literal[False]] = False
     retracts: ClassVar[bool] = True
     row: ClassVar[str] = "a row per session and change"
 
@@ -65,6 +66,11 @@ class Sessions(Moving):
     start: Any = None
     end: Any = None
     same: Any = None
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The column of gaps, and the conditions."""
+        return self.conditions if self.by is None else {"by": self.by}
 
     @property
     def conditions(self) -> dict[str, Any]:
@@ -126,7 +132,11 @@ class Sessions(Moving):
         return position - self.reach
 
     def first_from(self, position: int) -> int:
-        """Return the position itself: sessions are numbered by their last position."""
+        """Return the position itself: a session's last position takes the place of a number."""
+        return position
+
+    def last_window(self, position: int) -> int:
+        """Return the position itself, since each position may be the last one of a session."""
         return position
 
     def first_whole_start(self, position: int) -> int:

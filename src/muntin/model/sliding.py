@@ -6,11 +6,13 @@ Samza SQL window operator design.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Literal, get_args
 
 from muntin.model.axis import Axis, Length, format_length, parse_length
-from muntin.model.by_number import ByNumber, Moving
+from muntin.model.by_number import ByNumber, Moving, WindowKind
 from muntin.model.errors import OptionError
 
 ClosedSides = Literal["right", "both", "left", "neither"]
@@ -38,6 +40,7 @@ class Sliding(Moving, ByNumber):
     """
 
     KIND: ClassVar[str] = "sliding"
+    has_panes: ClassVar[bool] = False
     row: ClassVar[str] = "a row per key and place"
 
     size: int
@@ -72,19 +75,27 @@ class Sliding(Moving, ByNumber):
         return 0 if includes_first else 1
 
     def bound_part(self, frame: int | None) -> tuple[int, int]:
-        """Return the ends of the part of a window that an aggregate reads; both belong to it.
-
-        They are distances before the window's last position. ``frame`` is how far the aggregate
-        looks back: ``None`` for the whole window, and 0 for the last position alone.
-        """
         if frame == 0:
             return 0, 0
         back = self.size if frame is None else frame
         return back - self._exclusion, 0 if self.includes_last else 1
 
     def reads_whole(self, frame: int | None) -> bool:
-        """Return whether an aggregate reads the whole window."""
         return self.bound_part(frame) == (self.span, 0)
+
+    def check_frame(self, aggregate: str, frame: int, axis: Axis) -> None:
+        """Refuse an aggregate that looks back further than the window, or where nothing can be."""
+        if axis != self.axis:
+            WindowKind.check_frame(self, aggregate, frame, axis)
+        back = f"looks back {format_length(frame, axis)}"
+        if frame > self.size:
+            hint = "let windows roll over the longest time of all"
+            problem = f"{back}, and its windows don't: {self}"
+            raise OptionError("agg", aggregate, problem, hint)
+        first, last = self.bound_part(frame)
+        if first < last:
+            hint = "let it look back further"
+            raise OptionError("agg", aggregate, f"{back}, where no message can be", hint)
 
     @property
     def storage(self) -> str:
@@ -117,6 +128,20 @@ class Sliding(Moving, ByNumber):
 
     def pane_start(self, pane: int) -> int:
         return pane
+
+    def windows_at(self, position: int) -> range:
+        """Return the window that ends with a position; messages decide which others contain it."""
+        window = position - (self.span if self.rolls else self.size)
+        return range(window, window + 1)
+
+    def windows_of(self, panes: Sequence[int]) -> Iterable[int]:
+        """Return the windows that end with messages, and those that start right after one."""
+        windows = [pane - self.span for pane in panes]
+        if not self.rolls:
+            windows += [
+                pane + 1 for pane, after in pairwise(panes) if after <= self.last_pane(pane + 1)
+            ]
+        return windows
 
     def first_inside(self, window: int) -> int:
         return window

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
-from muntin.model.axis import Axis, format_length
+from muntin.model.axis import Axis
 from muntin.model.conditions import read_condition
-from muntin.model.days import Days
 from muntin.model.errors import OptionError
 from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, make_fact, names_fact
 from muntin.model.fill import check_fill
@@ -22,8 +21,6 @@ from muntin.model.grouping_sets import GROUPING_ID, format_sets
 from muntin.model.inputs import InputSpec, type_fact
 from muntin.model.kinds import Kind, Uniform
 from muntin.model.policies import Each, WaitingLimit, When, parts
-from muntin.model.sliding import Sliding
-from muntin.model.zones import ZonedWindows
 
 Nulls = Literal["reject", "group"]
 DUPLICATES = "duplicates"
@@ -65,11 +62,6 @@ class WindowSpec(QuerySpec, InputSpec):
         return self.windows.axis
 
     @property
-    def own_gap(self) -> Any:
-        """The column of each message's own session gap; ``None`` if there is none."""
-        return self.windows.own_gap
-
-    @property
     def zone_column(self) -> str | None:
         """The key column with each key's time zone; ``None`` if there is none."""
         return self.windows.zone_column
@@ -79,14 +71,14 @@ class WindowSpec(QuerySpec, InputSpec):
 
         The default, UTC, is for estimates that hold for every zone.
         """
-        if not isinstance(self.windows, ZonedWindows):
+        if self.zone_column is None:
             return self
         return replace(self, windows=self.windows.in_zone(zone or "UTC"))
 
     @property
     def uniform_windows(self) -> Uniform:
         """The windows on one axis; with a zone per key those of UTC, for estimates."""
-        return self.windows.calendar if isinstance(self.windows, ZonedWindows) else self.windows
+        return self.windows.in_zone("UTC")
 
     @property
     def by_arrival(self) -> bool:
@@ -102,8 +94,8 @@ class WindowSpec(QuerySpec, InputSpec):
         fill = self.firing.fill
         if fill is None or not fill.waits:
             return 0
-        calendar = self.uniform_windows
-        uneven = calendar.pace if isinstance(calendar, Days) else 0
+        windows = self.uniform_windows
+        uneven = 0 if windows.even else windows.pace
         return fill.up_to + self.firing.grace + uneven
 
     @property
@@ -156,21 +148,9 @@ class WindowSpec(QuerySpec, InputSpec):
                     raise OptionError("when", name, "is neither an aggregate nor a key", hint)
 
     def _check_frames(self) -> None:
-        windows = self.windows
         for name, aggregate in self.aggregates.items():
-            if not aggregate.frame:
-                continue
-            back = f"looks back {format_length(aggregate.frame, aggregate.frame_axis)}"
-            if not isinstance(windows, Sliding) or windows.axis != aggregate.frame_axis:
-                hint = "leave over() out, or roll: rolling(...) over the longest time"
-                raise OptionError("agg", name, f"{back} within {windows} windows", hint)
-            if aggregate.frame > windows.size:
-                hint = "let windows roll over the longest time of all"
-                raise OptionError("agg", name, f"{back}, and its windows don't: {windows}", hint)
-            first, last = windows.bound_part(aggregate.frame)
-            if first < last:
-                hint = "let it look back further"
-                raise OptionError("agg", name, f"{back}, where no message can be", hint)
+            if aggregate.frame:
+                self.windows.check_frame(name, aggregate.frame, aggregate.frame_axis)
 
     def _check_zones(self) -> None:
         """Refuse what can't be combined with a zone per key."""
@@ -326,8 +306,8 @@ class WindowSpec(QuerySpec, InputSpec):
 
     def _starts_empty(self, aggregate: Aggregate) -> bool:
         """Return whether an aggregate may be added to stored state."""
-        parts = isinstance(self.windows, Sliding) and not self.windows.includes_last
-        return aggregate.starts_empty and not (parts and aggregate.column is None)
+        has_values = aggregate.column is not None or self.windows.reads_whole(None)
+        return aggregate.starts_empty and has_values
 
 
 def check_nulls(nulls: object) -> None:

@@ -41,6 +41,7 @@ class Trailing(ByNumber):
     """
 
     KIND: ClassVar[str] = "trailing"
+    has_panes: ClassVar[bool] = False
     even: ClassVar[bool] = False
     retracts: ClassVar[bool] = True
     result_key: ClassVar[str] = LOOK_BACK
@@ -60,7 +61,7 @@ class Trailing(ByNumber):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The values of ``look_back``, in the order of the sizes."""
+        """The look-backs in words, in the order of the sizes."""
         return tuple(format_duration(size) for size in self.sizes)
 
     @property

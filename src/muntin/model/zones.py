@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeVar
 from zoneinfo import available_timezones
 
 from muntin.model.axis import Axis, Origin
@@ -40,6 +40,7 @@ class ZonedWindows(WindowKind):
     """
 
     KIND: ClassVar[str] = "zoned"
+    is_numbered: ClassVar[Literal[True]] = True
 
     calendar: Days | Hours | Months
     column: str
@@ -53,11 +54,18 @@ class ZonedWindows(WindowKind):
         """False, since the windows of each zone have numbers of their own."""
         return False
 
-    def in_zone(self, zone: str) -> Days:
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The column of zones."""
+        return {"column": self.column}
+
+    def in_zone(self, zone: str) -> Days:  # type: ignore[override]
         """Return the windows of one zone."""
         return replace(self.calendar, zone=zone)
 
-    def add_key(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
+    def complete_keys(
+        self, keys: tuple[Any, ...], offset: tuple[str, str] | None
+    ) -> tuple[Any, ...]:
         """Return keys with the column of zones as the last one, unless it is among them."""
         is_key = any(isinstance(key, str) and key == self.column for key in keys)
         return keys if is_key else (*keys, self.column)
@@ -89,14 +97,28 @@ class ZonedWindows(WindowKind):
         return str(self.in_any_zone)
 
 
+W = TypeVar("W")
+
+
+def add_zone_column(windows: W, column: str | None) -> W | ZonedWindows:
+    """Return calendar windows in the zones of a column; without one, the windows as they are."""
+    return windows if column is None else ZonedWindows(windows, column)  # type: ignore[arg-type]
+
+
 @cache
 def list_zones() -> frozenset[str]:
     """Return the names of all time zones, without those of the machine's own zone."""
     return frozenset(available_timezones()) - _OF_MACHINE
 
 
-def check_zone_column(column: object, zone: str | None, origin: Origin) -> None:
-    """Refuse what isn't the name of a column, and options that can't stand beside it."""
+def check_zone_column(column: object, zone: str | None, origin: Origin) -> str | None:
+    """Return the zone that windows are computed in; with a column of zones, that is UTC.
+
+    Raises:
+        OptionError: When ``column`` isn't the name of a column, or another option contradicts it.
+    """
+    if column is None:
+        return zone
     if not isinstance(column, str) or not column:
         hint = 'give the name of a column, as zone_column="tz"'
         raise OptionError("zone_column", column, "isn't the name of a column", hint)
@@ -115,3 +137,4 @@ def check_zone_column(column: object, zone: str | None, origin: Origin) -> None:
     if has_zone:
         hint = 'give a date or a local time, as "2026-01-01T06:00"'
         raise OptionError("origin", origin, "is another local time in each zone", hint)
+    return "UTC"

@@ -18,12 +18,12 @@ from muntin.model.pipeline import (
     Derived,
     Expression,
     Flow,
-    Joining,
+    JoinRelation,
     Pipeline,
     QueryRelation,
-    Reading,
     Relation,
-    Windowing,
+    TableRelation,
+    WindowRelation,
     find_tables,
     quote_name,
 )
@@ -143,16 +143,16 @@ class _Checker:
 
     def check_relation(self, relation: Relation) -> Shapes | None:
         """Check a relation; return its columns, or ``None`` if only Spark knows them."""
-        if isinstance(relation, Reading):
+        if isinstance(relation, TableRelation):
             return self._check_table(relation.name)
         if isinstance(relation, Derived):
             columns = self.check_relation(relation.source)
             self._check_expressions([relation.where], columns, "boolean")
             return self._check_select_list(relation.columns, columns)
-        if isinstance(relation, Windowing):
+        if isinstance(relation, WindowRelation):
             return self._check_windowing(relation)
         self.needs_spark = True
-        if isinstance(relation, Joining):
+        if isinstance(relation, JoinRelation):
             sides = relation.left, relation.right
             columns_of_sides = [self.check_relation(side) for side in sides]
             for side, columns, spec in zip(
@@ -190,7 +190,7 @@ class _Checker:
         )
         return columns
 
-    def _check_windowing(self, query: Windowing) -> Shapes | None:
+    def _check_windowing(self, query: WindowRelation) -> Shapes | None:
         columns, spec = self.check_relation(query.source), query.spec
         self.needs_spark |= bool(query.ranking or query.each or query.lookups or query.having)
         self._check_names([spec.time, *(spec.offset or ()), query.clock], columns)
@@ -345,7 +345,9 @@ def _list_columns(table: DeclaredTable) -> Shapes | None:
 
 def list_inserted_columns(query: QueryRelation) -> list[str] | None:
     """Return the columns that a query inserts; ``None`` if only Spark knows them."""
-    if isinstance(query, Joining) or (isinstance(query, Windowing) and query.ranking is not None):
+    if isinstance(query, JoinRelation) or (
+        isinstance(query, WindowRelation) and query.ranking is not None
+    ):
         return None
     if query.columns is not None:
         return [

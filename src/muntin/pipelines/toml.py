@@ -18,8 +18,8 @@ from muntin.model.pipeline import (
     Derived,
     Flow,
     Pipeline,
-    Reading,
-    Windowing,
+    TableRelation,
+    WindowRelation,
     quote_name,
 )
 from muntin.model.placeholders import (
@@ -30,7 +30,7 @@ from muntin.model.placeholders import (
 )
 from muntin.model.rolling import emits_messages
 from muntin.model.sentence import Sentence
-from muntin.model.sessions import CONDITION_OPTIONS, Sessions
+from muntin.model.sessions import CONDITION_OPTIONS
 from muntin.model.spec import WindowSpec
 from muntin.pipelines.form import (
     PipelineForm,
@@ -199,13 +199,10 @@ class _Reader:
         marks = InputOptions() if source is None else source.marks
         sentence = _build_sentence(query, marks)
         spec = sentence._spec(computed, sentence._all_keys(tuple(keys)))
-        if isinstance(spec.windows, Sessions):
-            conditions = spec.windows.conditions.items()
-            filled: dict[str, Any] = {
-                option: self._fill_placeholders(text) for option, text in conditions
-            }
-            spec = replace(spec, windows=replace(spec.windows, **filled))
-        relation: Reading | Derived = Reading(query.source)
+        if spec.windows.conditions:
+            windows = spec.windows.map_columns(lambda _, text: self._fill_placeholders(text))
+            spec = replace(spec, windows=windows)
+        relation: TableRelation | Derived = TableRelation(query.source)
         if query.columns:
             added = (Column(n, self._fill_placeholders(text)) for n, text in query.columns.items())
             relation = Derived(relation, (Column("*", "*"), *added))
@@ -213,7 +210,7 @@ class _Reader:
         if each and query.having is not None:
             hint = "leave it out, and filter the rows where they are read"
             raise OptionError("having", query.having, "isn't supported by rolling windows", hint)
-        windowing = Windowing(
+        windowing = WindowRelation(
             relation,
             spec,
             tuple(Column(key, quote_name(key)) for key in spec.key_columns),

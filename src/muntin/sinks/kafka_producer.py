@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from muntin.model.errors import SinkError
-from muntin.model.patience import Patience
+from muntin.model.patience import AwayError, Patience
 from muntin.model.references import resolve_all
 
 Headers = list[tuple[str, bytes | str | None]]
@@ -117,7 +117,7 @@ class _SendAttempt:
         try:
             while producer.flush(1.0):
                 if name in _PROBLEMS:
-                    waiting.note_failure(_PROBLEMS[name])
+                    waiting.note_failure(AwayError(_PROBLEMS[name]))
             if self._error is None:
                 waiting.note_answer()
         finally:

@@ -93,10 +93,12 @@ class PostgresLink:
             self.close()
             if connected and not _is_temporary(error):
                 raise SinkError(self._explain(problem, True)) from None
-            # The server may just have started; if not, waiting longer won't help.
-            waited = waiting.downtime() >= min(_REFUSED_SECONDS, self.patience)
-            if not connected and waited and self._is_refused():
-                raise SinkError(self._explain(problem, True)) from None
+            if not connected and self._is_refused():
+                # The server may just have started; if not, waiting longer won't help.
+                seconds = min(_REFUSED_SECONDS, self.patience)
+                if waiting.downtime() >= seconds:
+                    raise SinkError(self._explain(problem, True)) from None
+                raise AwayError(problem, "refuses us", seconds) from None
             raise AwayError(problem) from None
         except BaseException:
             self.close()

@@ -7,6 +7,7 @@ must leave the table in the same state. It sets aside the rows that it can't sto
 from __future__ import annotations
 
 import logging
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
@@ -15,7 +16,7 @@ from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
-from muntin.model.errors import OptionError
+from muntin.model.errors import OptionError, SinkError
 from muntin.model.option_types import check_text
 from muntin.sinks.batch import Batch
 
@@ -157,8 +158,20 @@ class TableSink(ABC):
         if batch.empty and self._has_written:
             return
         if not batch.write_natively(self):
-            self._write(batch)
+            try:
+                self._write(batch)
+            except OSError as error:
+                reason = os.strerror(error.errno) if error.errno else str(error)
+                raise SinkError(
+                    f"{self._location} can't be written: {reason}. Make room or correct the "
+                    "rights, and start the query again: the batch is repeated"
+                ) from error
         self._has_written = True
+
+    @property
+    def _location(self) -> str:
+        """The table in messages."""
+        return self.table
 
     def get_log_table(self, keys: tuple[str, ...] | None) -> str | None:
         """Return the table that rows are appended to with their batch's number, or ``None``."""

@@ -129,6 +129,7 @@ class FileReader:
         self._source = source
         self._seen: _Seen | None = None
         self._took = 0.0
+        self._warned: set[str] = set()
 
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
         """Plan the new files, oldest first."""
@@ -144,10 +145,26 @@ class FileReader:
         form = self._source.format
         whole = [one for one in new if form.is_whole(one.path, one.size, one.time)]
         chosen = self._choose(whole, limit)
+        self._warn_of_incomplete(new, whole)
         if not chosen:
             return Planned(seen.offsets or _Seen().to_offsets([]), False, not new)
         end = seen.add(chosen)
         return Planned(end, has_new=True, caught_up=len(chosen) == len(new))
+
+    def _warn_of_incomplete(self, new: list[ListedFile], whole: list[ListedFile]) -> None:
+        """Warn once of each file that nobody completes, since it is never read."""
+        if len(new) == len(whole):
+            return
+        complete = {one.path for one in whole} | self._warned
+        before = time.time_ns() - round(_PATIENCE * 1e9)
+        for one in new:
+            if one.time < before and one.path not in complete:
+                self._warned.add(one.path)
+                _LOG.warning(
+                    "%s isn't complete: it has no footer of %s. It is read when it has; until then "
+                    "the query waits for it. Write it again, or remove it",
+                    escape_line(one.path), self._source.format.form.capitalize(),
+                )  # fmt: skip
 
     def _choose(self, files: list[ListedFile], limit: int | None) -> list[ListedFile]:
         """Return the files of a batch: as many as fit, and at least one."""

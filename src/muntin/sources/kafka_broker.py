@@ -39,6 +39,14 @@ _CONSUMER_ONLY = frozenset(
 )  # fmt: skip
 
 
+class MissingTopicError(AwayError):
+    """The brokers don't have a topic now, or don't have it yet."""
+
+    def __init__(self, problem: str, topic: str) -> None:
+        super().__init__(problem, f"has no topic {topic!r} now")
+        self.topic = topic
+
+
 @dataclass(frozen=True)
 class Topics:
     """The topics to read, and the options of reading them.
@@ -213,10 +221,18 @@ class Broker:
                     raise SourceError(
                         f"servers={self.servers!r}: {error}. Correct the login"
                     ) from None
+                if self._refuses_login:
+                    raise AwayError(str(error), "refuses the login", _REFUSING) from error
                 raise
 
         try:
             return self.waiting.run(ask)
+        except MissingTopicError as error:
+            raise SourceError(
+                f"topic {error.topic!r} isn't on {self.servers} any more, for "
+                f"{self.topics.patience:.0f} s. Its messages are gone if it was deleted: create it "
+                "again, and start with a new checkpoint folder"
+            ) from error
         except AwayError as error:
             raise SourceError(
                 f"Kafka at {self.servers} hasn't answered for {self.topics.patience:.0f} s: "
@@ -298,6 +314,8 @@ class Broker:
         if code in (KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH):
             # The client would keep asking with the epoch of a leader that has restarted.
             self._admin = self._connect()
+        if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return MissingTopicError(reason, topic)
         return AwayError(reason)
 
     def _note_problem(self, error: Any) -> None:

@@ -22,7 +22,7 @@ from muntin.sources.record_batches import DamagedBatchError, Records, read_recor
 
 # confluent_kafka's numbers for the producer's timestamp and the broker's.
 _CREATE_TIME, _APPEND_TIME = 1, 2
-# The size limit of what several ranges hold together, in bytes; beyond it each is read alone.
+# When several ranges together hold more than this many bytes, each is read alone.
 MOST_HELD = 512 << 20
 
 
@@ -35,9 +35,10 @@ def read(
 ) -> Generator[list[Columns], None, None]:
     """Yield the messages of ranges, by partition, in the order of ranges and offsets.
 
-    There is at most one range per partition, and each list is enough for a frame. ``fields`` are
-    ``value``, ``key``, ``offset``, ``timestamp`` and ``headers``. Raises ``SourceError`` when
-    messages are gone or damaged, or don't come while ``watch`` has patience.
+    There is at most one range per partition. Each yielded list has enough messages for a frame.
+    ``fields`` are any of ``value``, ``key``, ``offset``, ``timestamp`` and ``headers``. Raises
+    ``SourceError`` when messages are gone or damaged, or don't arrive in the time that ``watch``
+    allows.
     """
     with lend_fetcher(client) as fetcher:
         for group in group_ranges(ranges):
@@ -51,28 +52,31 @@ def read(
 def _fetch(
     fetcher: Fetcher, ranges: Sequence[Range], fields: Collection[str]
 ) -> Generator[list[Columns], None, Sequence[Range]]:
-    """Fetch ranges as record batches; return the ranges that are left to librdkafka."""
+    """Fetch ranges as record batches; return the ranges that librdkafka has to read."""
     progress = [FetchProgress(*one) for one in ranges]
-    # A part of a single range can be yielded early; several ranges keep their order.
+    # A single range is yielded in parts; several are yielded in their order, when all are read.
     is_single = len(progress) == 1
     first_offset = progress[0].start
     try:
         while any(one.is_open for one in progress):
             fetcher.fetch(progress)
-            if not is_single and sum(map(_size, progress)) > MOST_HELD:
+            if not is_single and sum(map(_measure_size, progress)) > MOST_HELD:
                 left: list[Range] = []
                 for one in ranges:
                     left += yield from _fetch(fetcher, [one], fields)
                 return left
             if is_single and _is_full(progress[0]):
-                yield [_take(progress[0], first_offset, fields)]
+                yield [_take_messages(progress[0], first_offset, fields)]
                 first_offset = progress[0].start
     except FetchError:
         return [ranges[0]._replace(start=first_offset)] if is_single else ranges
     except DamagedBatchError as error:
         where = ", ".join(f"{one.topic}[{one.partition}]" for one in ranges)
         raise SourceError(f"a message of {where} can't be read: {error}") from error
-    taken = [_take(one, start.start, fields) for one, start in zip(progress, ranges, strict=True)]
+    taken = [
+        _take_messages(one, start.start, fields)
+        for one, start in zip(progress, ranges, strict=True)
+    ]
     if rest := [columns for columns in taken if columns.count]:
         yield rest
     return []
@@ -80,26 +84,26 @@ def _fetch(
 
 def _is_full(progress: FetchProgress) -> bool:
     count = sum(batch.count for batch in progress.batches)
-    return count >= MOST_MESSAGES or _size(progress) >= MOST_BYTES
+    return count >= MOST_MESSAGES or _measure_size(progress) >= MOST_BYTES
 
 
-def _size(progress: FetchProgress) -> int:
+def _measure_size(progress: FetchProgress) -> int:
     """Return the size of the messages that are held, in bytes."""
     return sum(len(batch.body) for batch in progress.batches)
 
 
-def _take(progress: FetchProgress, first_offset: int, fields: Collection[str]) -> Columns:
-    """Take the messages that were fetched, from an offset on."""
+def _take_messages(progress: FetchProgress, first_offset: int, fields: Collection[str]) -> Columns:
+    """Return the fetched messages from an offset on, and drop them from the progress."""
     batches, progress.batches = progress.batches, []
     records = read_records(batches)
     is_in_range = (records.offsets >= first_offset) & (records.offsets < progress.end)
     if not is_in_range.all():
         records = records.select(np.flatnonzero(is_in_range))
-    lists = {name: _field_of(records, name) for name in fields}
+    lists = {name: _select_field(records, name) for name in fields}
     return Columns(progress.topic, progress.partition, lists, len(records))
 
 
-def _field_of(records: Records, name: str) -> object:
+def _select_field(records: Records, name: str) -> object:
     if name == "value":
         return records.values
     if name == "key":

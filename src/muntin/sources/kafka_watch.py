@@ -45,7 +45,7 @@ class TopicWatch:
         try:
             described = self._broker.describe_now(self._ids)
         except AwayError as error:
-            self._broker.waiting.note_failure(str(error))
+            self._broker.waiting.note_failure(error)
             return
         self._broker.waiting.note_answer()
         for topic in self._ids:

@@ -14,7 +14,7 @@ from muntin.engine.joins.operator import JoinOperator
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.hosts.chain import with_change_grace
 from muntin.hosts.clock import period_of_join
-from muntin.model.bounds import Newest, SideName
+from muntin.model.bounds import SideName
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.spark.host.chain import connect_upstreams
 from muntin.spark.host.plan import Plan
@@ -41,7 +41,7 @@ def build_join(
         return build_join(resized, original_spec, suffix, shards or count, both_keys=both_keys)
 
     count = count_shards(inputs["left"].frame.sparkSession, shards)
-    if isinstance(spec.bound, Newest):
+    if spec.bound.revises:
         spec = with_change_grace(spec, {side: one.upstream for side, one in inputs.items()})
     schemas: dict[SideName, dict[str, pl.DataType]] = {}
     sources = []

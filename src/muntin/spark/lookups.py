@@ -42,7 +42,7 @@ def join_table(lookup: Lookup, left: DataFrame, right: DataFrame) -> DataFrame:
 
 def _refuse_stream(name: str, frame: DataFrame) -> None:
     if frame.isStreaming:
-        problem = "is a stream, and nothing bounds a pair in time or rows"
+        problem = "is a stream, and the join has no bound in time or rows"
         hint = (
             "compare the times of both as well, as in AND a.ts BETWEEN b.ts - INTERVAL ... AND b.ts"
         )

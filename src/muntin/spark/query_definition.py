@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.hosts.definition import Definition, StartOptions
 from muntin.model.errors import OptionError
-from muntin.model.pipeline import Order, Ordered
+from muntin.model.pipeline import Order, SortOrder
 from muntin.spark.host.chain import SparkUpstream, mark_results
 from muntin.spark.host.plan import Plan
 from muntin.spark.sinks.selected import AnyShape, wrap_sink
@@ -88,7 +88,7 @@ def _apply_order(frame: DataFrame, order: Order) -> DataFrame:
     return frame if order.limit is None else frame.limit(order.limit)
 
 
-def _sort_expression(one: Ordered) -> Column:
+def _sort_expression(one: SortOrder) -> Column:
     way = {
         (False, None): Column.asc,
         (False, "first"): Column.asc_nulls_first,

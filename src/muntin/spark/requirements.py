@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from muntin.model.errors import MissingExtraError, SettingError
 
-# The supported versions, from the first to before the second; scripts/sparks lists the tested ones.
+# The first supported version, and the first unsupported one; scripts/sparks lists the tested ones.
 _VERSIONS = ((4, 1), (5, 0))
 _MODULES = ("pyspark", "pandas", "google.protobuf")
 
@@ -27,8 +27,8 @@ def check_spark() -> None:
         version = (int(numbers[1]), int(numbers[2]))
         if not _VERSIONS[0] <= version < _VERSIONS[1]:
             raise SettingError(
-                f"this Python has Spark {__version__}, and muntin runs on Spark 4.1 to 4.3. "
-                "Install another: pip install 'muntin[spark]'"
+                f"Spark {__version__} is installed, but muntin needs Spark 4.1 to 4.3. "
+                "Run: pip install 'muntin[spark]'"
             )
 
 

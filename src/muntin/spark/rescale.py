@@ -1,9 +1,9 @@
-"""Rescales checkpoints of Spark: writes them anew with another number of shards.
+"""Rescales checkpoints of Spark: writes their state into another number of shards.
 
 Spark fixes the number of a query's state partitions when its checkpoint begins. So the state of one
-batch is split anew, and a query of one batch loads it into a new checkpoint. That checkpoint then
-gets the old one's identity, source offsets and batch number, by which sinks recognize repeated
-batches. Only manifests go through the driver.
+batch is split by the new shards, and a query of one batch loads it into a new checkpoint. That
+checkpoint then gets the old one's identity, source offsets and batch number, by which sinks
+recognize repeated batches. Only manifests go through the driver.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from muntin.engine.windows.division import WindowDivision
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.option_types import check_count
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.internals.checkpoints import is_there, next_home, renumber, take_place
+from muntin.spark.host.internals.checkpoints import next_home, path_exists, renumber, replace_home
 from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.jvm import is_connected
 from muntin.spark.host.packed import ShardProcessor
@@ -35,7 +35,7 @@ from muntin.state.manifest import Manifest
 from muntin.state.rescale import Division, build_manifests, split_blob
 from muntin.tables.division import TableDivision
 
-# What divides each kind of state.
+# How each kind of state is divided into shards.
 _DIVISIONS: dict[str, Callable[[Sequence[Manifest]], Division]] = {
     "windows": WindowDivision,
     "join": JoinDivision,
@@ -67,12 +67,12 @@ def rescale(
 ) -> Checkpoint:
     """Write a checkpoint from which a query continues with another number of shards.
 
-    The old checkpoint stays unchanged. Stop its query first, since the new checkpoint has nothing
-    of batches after ``batch``, the newest by default. A batch that began and didn't end is repeated
-    from the new checkpoint with the same input, since sinks may already have it. The folder ``to``
-    doesn't exist yet.
+    The old checkpoint stays unchanged. Stop its query first: the new checkpoint has the state as of
+    ``batch``, the newest by default, and nothing of later batches. A batch that began and didn't
+    end is repeated from the new checkpoint with the same input, since sinks may already have it.
+    The folder ``to`` must not exist.
     """
-    if is_there(spark, to):
+    if path_exists(spark, to):
         raise OptionError("to", to, "exists already", "give a new folder")
     return _write(_open_chain(Checkpoint(spark, checkpoint, batch)), to, shards)
 
@@ -80,9 +80,8 @@ def rescale(
 def rescale_in_place(spark: SparkSession, checkpoint: str, shards: int) -> None:
     """Change the number of shards of a stopped query, in its own folder.
 
-    The state is written anew below the folder, and read back. Then one file is written that makes
-    the new state count, and the old state is deleted. An interruption before that file changes
-    nothing.
+    The new state is written below the folder and read back. Then one file marks it as complete, and
+    the old state is deleted. An interruption before that file is written changes nothing.
     """
     opened = Checkpoint(spark, checkpoint)
     _LOG.info("%s: moving %d shards into %d", checkpoint, len(opened.manifest_by_shard), shards)
@@ -90,7 +89,7 @@ def rescale_in_place(spark: SparkSession, checkpoint: str, shards: int) -> None:
 
 
 def rewrite_in_place(chain: Sequence[Checkpoint], shards: int) -> None:
-    """Write the state of a stopped query anew, and have the query continue from it.
+    """Write the state of a stopped query into new shards, and have the query continue from it.
 
     ``chain`` has the state of each operator at the newest batch, the last one first.
     """
@@ -98,7 +97,7 @@ def rewrite_in_place(chain: Sequence[Checkpoint], shards: int) -> None:
     spark, checkpoint = chain[0].spark, chain[0].folder
     to = next_home(spark, checkpoint)
     _write(chain, to, shards)
-    take_place(spark, checkpoint, to)
+    replace_home(spark, checkpoint, to)
     _LOG.info("%s: moved in %.1f s", checkpoint, time.monotonic() - began)
 
 
@@ -131,14 +130,14 @@ def _write(chain: Sequence[Checkpoint], to: str, shards: int) -> Checkpoint:
     """Write a batch's state as a new checkpoint, and read it back."""
     check_count("shards", shards)
     opened, spark = chain[0], chain[0].spark
-    # After an older batch than the newest, the next ones are planned anew.
-    begun = [opened.batch + 1] if opened.batch == opened.newest else []
+    # From an older batch on, the following batches are planned again, not repeated.
+    repeated_batches = [opened.batch + 1] if opened.batch == opened.newest else []
 
-    def give_progress() -> None:
-        renumber(spark, opened.path, to, opened.batch, begun, shards)
+    def write_progress() -> None:
+        renumber(spark, opened.path, to, opened.batch, repeated_batches, shards)
 
     counts = [shards] * len(chain)
-    return write_state(spark, chain, to, counts, shards, opened.batch, give_progress)
+    return write_state(spark, chain, to, counts, shards, opened.batch, write_progress)
 
 
 class OperatorState(Protocol):
@@ -163,23 +162,23 @@ def write_state(
     counts: Sequence[int],
     partitions: int,
     batch: int,
-    give_progress: Callable[[], None],
+    write_progress: Callable[[], None],
 ) -> Checkpoint:
     """Write the state of a query as a new checkpoint of Spark, and read it back.
 
     ``chain`` and ``counts`` have the state and the shards of each operator, the last one first; all
-    share Spark's ``partitions``. An error deletes the new folder ``to``. ``give_progress`` gives
+    share Spark's ``partitions``. An error deletes the new folder ``to``. ``write_progress`` gives
     the checkpoint its identity, source offsets and batch number.
     """
-    divisions = [division_of(one.shards) for one in chain]
-    waiting = f"{to}.moving"
+    divisions = [choose_division(one.shards) for one in chain]
+    staging = f"{to}.moving"
     try:
         texts = [
-            _split_state(spark, one, division, waiting, count)
+            _split_state(spark, one, division, staging, count)
             for one, division, count in zip(chain, divisions, counts, strict=True)
         ]
-        _run_load(spark, waiting, to, partitions, len(chain))
-        give_progress()
+        _run_load(spark, staging, to, partitions, len(chain))
+        write_progress()
         checkpoints = [Checkpoint(spark, to, operator=number) for number in range(len(chain))]
         for one, written in zip(checkpoints, texts, strict=True):
             _check_written(one, batch, written)
@@ -187,7 +186,7 @@ def write_state(
         HadoopPath(spark, to).delete()
         raise
     finally:
-        HadoopPath(spark, waiting).delete()
+        HadoopPath(spark, staging).delete()
     return checkpoints[0]
 
 
@@ -202,17 +201,19 @@ def _check_written(opened: Checkpoint, batch: int, written: Mapping[int, str]) -
                 raise missing_blob_error(blob)
 
 
-def division_of(manifests: Sequence[Manifest]) -> Division:
+def choose_division(manifests: Sequence[Manifest]) -> Division:
     """Return the division of a query's state, from the manifests of its shards."""
     kind = manifests[0].kind
     if kind not in _DIVISIONS:
         hint = "use the version that wrote it"
-        raise OptionError("CHECKPOINT", kind, "is no kind of state that can be divided", hint)
+        raise OptionError(
+            "CHECKPOINT", kind, "isn't a kind of state that this version divides", hint
+        )
     return _DIVISIONS[kind](manifests)
 
 
 def _split_state(
-    spark: SparkSession, opened: OperatorState, division: Division, waiting: str, shards: int
+    spark: SparkSession, opened: OperatorState, division: Division, staging: str, shards: int
 ) -> dict[int, str]:
     """Write all blobs split by new shard, and the new manifests; return the manifests by slot."""
     manifests = opened.shards
@@ -225,7 +226,7 @@ def _split_state(
                     yield _to_batch(old, shard, secrets.randbits(62), count, part)
 
     runs = opened.state().where(F.col("number") != MANIFEST).select("number", "blob")
-    blobs = f"{waiting}/parts-{opened.operator}"
+    blobs = f"{staging}/parts-{opened.operator}"
     runs.mapInArrow(by_shard, _SPLIT_SCHEMA).write.parquet(blobs)
     parts_by_blob: dict[int, dict[int, tuple[int, int]]] = {}
     parts_of = spark.read.schema(_SPLIT_SCHEMA).parquet(blobs)
@@ -239,21 +240,21 @@ def _split_state(
     loaded = parts_of.select(operator, slot.alias("slot"), "number", "blob")
     rows = [(opened.operator, to, MANIFEST, text.encode()) for to, text in texts.items()]
     whole = loaded.unionByName(spark.createDataFrame(rows, _LOAD_SCHEMA))
-    whole.write.mode("append").parquet(f"{waiting}/loaded")
+    whole.write.mode("append").parquet(f"{staging}/loaded")
     return texts
 
 
 def _to_batch(*values: Any) -> pa.RecordBatch:
-    """Return a batch with one row of ``_MOVED``."""
+    """Return a batch with one row of ``_SPLIT_SCHEMA``."""
     types = (pa.int64(), pa.int32(), pa.int64(), pa.int64(), pa.binary())
     arrays = [pa.array([value], kind) for value, kind in zip(values, types, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, names=["old", "shard", "number", "rows", "blob"])
 
 
-def _run_load(spark: SparkSession, waiting: str, folder: str, shards: int, operators: int) -> None:
+def _run_load(spark: SparkSession, staging: str, folder: str, shards: int, operators: int) -> None:
     """Run a query of one batch that writes the state, with a partition for each shard."""
     with use_partitions(spark, shards):
-        rows = spark.readStream.schema(_LOAD_SCHEMA).parquet(f"{waiting}/loaded")
+        rows = spark.readStream.schema(_LOAD_SCHEMA).parquet(f"{staging}/loaded")
         # Spark numbers operators from the last one.
         for operator in reversed(range(operators)):
             load = ShardProcessor(partial(_load_blobs, operator))

@@ -30,7 +30,7 @@ from muntin.spark.host.internals.checkpoints import (
     begin_at,
     find_newest_batch,
     next_home,
-    take_place,
+    replace_home,
     write_files_read,
 )
 from muntin.spark.host.internals.hadoop_path import HadoopPath
@@ -128,7 +128,7 @@ def _plant(
     write_state(spark, chain, to, counts, partitions, batch, give_progress)
     # Written first, the figures count only together with the state.
     ProgressRecord(spark, checkpoint, specs).write(Progress.from_dict(seed.committed.progress))
-    take_place(spark, checkpoint, to)
+    replace_home(spark, checkpoint, to)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from muntin.spark.host.internals.jvm import (
     start_jvm,
     use_python,
 )
+from muntin.spark.host.internals.python_start import start_daemon, use_compiled_modules
 from muntin.spark.security_settings import refuse_mistyped
 from muntin.spark.stderr_filter import quiet_jvm
 
@@ -145,29 +146,38 @@ def session(
     wanted |= own
     # A setting that isn't text, such as True, is no reference.
     wanted |= resolve_all({name: one for name, one in wanted.items() if isinstance(one, str)})
-    # The stderr of a JVM that already runs can't be filtered any more.
-    starts = not verbose and not is_running() and not remote
-    local = str(master).startswith("local") and not is_running() and not remote
+    starts_jvm = not is_running() and not remote
+    local = starts_jvm and str(master).startswith("local")
     private = private_machine(wanted) if local else nullcontext(dict[str, str]())
-    with private as more_settings, quiet_jvm() if starts else nullcontext():
+    compiled = use_compiled_modules() if local else nullcontext()
+    # The stderr of a JVM that already runs can't be filtered any more.
+    quiet = quiet_jvm() if starts_jvm and not verbose else nullcontext()
+    with private as more_settings, compiled, quiet:
         wanted |= more_settings
         for name, value in wanted.items():
             builder = builder.config(name, value)
-        try:
-            if not is_running() and not remote:
-                _prepare_jvm(wanted, app, master)
-            spark: SparkSession = builder.getOrCreate()
-        except PySparkRuntimeError as error:
-            if error.getCondition() != "JAVA_GATEWAY_EXITED":
-                raise
-            raise SettingError(_NO_JVM) from error
+        if starts_jvm:
+            _prepare_jvm(wanted, app, master)
+        spark = _start(builder)
     if not is_connected(spark):
         spark.sparkContext.setLogLevel("ERROR")
     quit_when_terminated_as_init()
     if not chosen:
         # A session that already ran uses the first python3 on the PATH.
         use_python(spark, sys.executable)
+    if local:
+        start_daemon(spark)
     return spark
+
+
+def _start(builder: SparkSession.Builder) -> SparkSession:
+    """Start the session, or refuse a machine without Java."""
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise SettingError(_NO_JVM) from error
 
 
 def _prepare_jvm(wanted: Mapping[str, str], app: str, master: str | None) -> None:

@@ -21,7 +21,7 @@ from muntin.sinks.kafka import KafkaSink
 from muntin.sinks.sink import check_separate_tables, prepare_sinks
 from muntin.spark.explain import collect_plan
 from muntin.spark.host.executors import Executors
-from muntin.spark.host.internals.checkpoints import find_home, is_there
+from muntin.spark.host.internals.checkpoints import find_home, path_exists
 from muntin.spark.host.internals.jvm import is_connected, make_active, session_of
 from muntin.spark.host.internals.plans import reads
 from muntin.spark.host.plan import Plan
@@ -121,7 +121,7 @@ def _begin_moved(
     spark = emitted.sparkSession
     if not is_connected(spark):
         plant_seed(spark, checkpoint, emitted, specs, count)
-    elif read_stored_shards(spark, checkpoint) is None and is_there(
+    elif read_stored_shards(spark, checkpoint) is None and path_exists(
         spark, f"{checkpoint}/{FOLDER}"
     ):
         problem = "was moved to Spark, and Spark Connect can't write its state"

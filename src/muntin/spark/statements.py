@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from muntin.engine.operator import RESULTS
 from muntin.hosts.pair_columns import SUFFIX
 from muntin.hosts.statements import Resolver, resolve_name
-from muntin.model.bounds import ByArrival, Newest
+from muntin.model.bounds import ByArrival
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import SIDES
 from muntin.model.pipeline import (
@@ -25,17 +25,16 @@ from muntin.model.pipeline import (
     Column,
     Derived,
     Expression,
-    Joining,
+    JoinRelation,
     Lookup,
     QueryRelation,
-    Reading,
     Relation,
+    TableRelation,
     Union,
     Values,
-    Windowing,
+    WindowRelation,
     quote_name,
 )
-from muntin.model.sessions import Sessions
 from muntin.sinks.declared import Surroundings
 from muntin.spark.host.chain import (
     add_window_time,
@@ -139,10 +138,12 @@ def describe_spark_error(error: Exception) -> str:
 
 def bind(query: QueryRelation, find: Find) -> WindowedAggregate | Joined:
     """Build a query over DataFrames."""
-    return _bind_join(query, find) if isinstance(query, Joining) else _bind_windows(query, find)
+    return (
+        _bind_join(query, find) if isinstance(query, JoinRelation) else _bind_windows(query, find)
+    )
 
 
-def _bind_windows(windowing: Windowing, find: Find) -> WindowedAggregate:
+def _bind_windows(windowing: WindowRelation, find: Find) -> WindowedAggregate:
     spec = windowing.spec
     frame = select_rows(windowing.source, find)
     require(frame.sparkSession)
@@ -187,12 +188,12 @@ def _bind_windows(windowing: Windowing, find: Find) -> WindowedAggregate:
     return aggregate
 
 
-def _bind_join(joining: Joining, find: Find) -> Joined:
+def _bind_join(joining: JoinRelation, find: Find) -> Joined:
     """Build a join over DataFrames."""
     frames = {"left": select_rows(joining.left, find), "right": select_rows(joining.right, find)}
     require(frames["left"].sparkSession)
     spec, inputs = joining.spec, {}
-    newest = isinstance(spec.bound, Newest)
+    newest = spec.bound.revises
     for index, side in enumerate(SIDES):
         # A table may change: each of its rows replaces the one before.
         table = isinstance(spec.bound, ByArrival) and side == "right"
@@ -238,7 +239,7 @@ def _query_expressions(
 ) -> Iterator[tuple[Callable[[], DataFrame], str]]:
     """Yield all expressions of a query with the rows they are computed of, sources first."""
     shown = [column.text for column in query.columns or ()]
-    if isinstance(query, Joining):
+    if isinstance(query, JoinRelation):
         yield from _relation_expressions(query.left, find)
         yield from _relation_expressions(query.right, find)
         after = partial(_rows_of_pairs, query, find)
@@ -250,9 +251,9 @@ def _query_expressions(
         for aggregate in query.spec.aggregates.values():
             arguments = (aggregate.column, aggregate.by)
             texts += [one.text for one in arguments if isinstance(one, Expression)]
-        own, windows = query.spec.own_gap, query.spec.windows
+        windows, own = query.spec.windows, query.spec.windows.own_gap
         texts += [own.text] if isinstance(own, Expression) else []
-        texts += windows.conditions.values() if isinstance(windows, Sessions) else []
+        texts += windows.conditions.values()
         yield from ((before, text) for text in texts if text)
         for lookup in query.lookups:
             yield from _relation_expressions(lookup.table, find)
@@ -264,7 +265,7 @@ def _query_expressions(
     yield from ((cache(after), text) for text in shown if text)
 
 
-def _rows_of_windows(windowing: Windowing, find: Find) -> DataFrame:
+def _rows_of_windows(windowing: WindowRelation, find: Find) -> DataFrame:
     """Return the rows that the select list of a windowed query is computed of."""
     frame = _bind_windows(replace(windowing, lookups=()), find).results
     frame = one_by_one(frame) if windowing.each else frame
@@ -276,7 +277,7 @@ def _rows_of_windows(windowing: Windowing, find: Find) -> DataFrame:
 def _relation_expressions(
     relation: Relation, find: Find
 ) -> Iterator[tuple[Callable[[], DataFrame], str]]:
-    if isinstance(relation, Windowing | Joining):
+    if isinstance(relation, WindowRelation | JoinRelation):
         yield from _query_expressions(relation, find)
     if isinstance(relation, Lookup):
         yield from _relation_expressions(relation.source, find)
@@ -295,7 +296,7 @@ def _relation_expressions(
         yield from ((read, text) for text in texts if text not in ("", "*"))
 
 
-def _rows_of_pairs(joining: Joining, find: Find) -> DataFrame:
+def _rows_of_pairs(joining: JoinRelation, find: Find) -> DataFrame:
     """Return the rows that the select list of a join is computed of."""
     join = _bind_join(replace(joining, columns=(), where=None), find)
     assert isinstance(join.shape, PairShape)
@@ -304,7 +305,7 @@ def _rows_of_pairs(joining: Joining, find: Find) -> DataFrame:
 
 def select_rows(relation: Relation, find: Find) -> DataFrame:
     """Return the rows of a relation."""
-    if isinstance(relation, Reading):
+    if isinstance(relation, TableRelation):
         return find(relation.name)
     if isinstance(relation, Values):
         names = ", ".join(map(quote_name, relation.columns))

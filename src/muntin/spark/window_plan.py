@@ -28,7 +28,6 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.kinds import Kind
 from muntin.model.pipeline import quote_name
-from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.sources.source import MALFORMED_DETAIL_COLUMN
 from muntin.spark.host.chain import connect_upstreams
@@ -142,9 +141,7 @@ def _name_keys(
 
 def _name_columns_of_sessions(frame: DataFrame, windows: Kind, sent: Sent) -> Kind:
     """Return the windows over named columns, and send the columns that sessions depend on."""
-    if not isinstance(windows, Sessions):
-        return windows
-    if windows.by is not None:
+    if windows.own_gap is not None:
         return _name_gaps(frame, windows, sent)
     for option, value in windows.conditions.items():
         sent[columns.CONDITIONS[option]] = _resolve_condition(frame, option, value)
@@ -175,9 +172,9 @@ def _resolve_condition(frame: DataFrame, option: str, value: object) -> Column:
     return column
 
 
-def _name_gaps(frame: DataFrame, windows: Sessions, sent: Sent) -> Sessions:
+def _name_gaps(frame: DataFrame, windows: Kind, sent: Sent) -> Kind:
     """Return sessions with named gaps, and send each message's own gap as a column."""
-    by = windows.by
+    by = windows.own_gap
     if isinstance(by, str):
         by = F.col(quote_name(by)) if by in frame.columns else resolve_field(frame, "by", by)
     if not isinstance(by, Column):
@@ -188,9 +185,9 @@ def _name_gaps(frame: DataFrame, windows: Sessions, sent: Sent) -> Sessions:
     elif not isinstance(kind, DayTimeIntervalType | CalendarIntervalType):
         problem = f"is {kind.simpleString()}, not a length of time"
         hint = "give an interval, as F.make_dt_interval makes it, or text such as '5 minutes'"
-        raise OptionError("by", windows.by, problem, hint)
+        raise OptionError("by", windows.own_gap, problem, hint)
     sent[GAP] = F.unix_micros(F.timestamp_micros(F.lit(0)) + by)
-    return replace(windows, by=GAP)
+    return windows.map_columns(lambda *_: GAP)
 
 
 def _name_arguments(frame: DataFrame, spec: WindowSpec, sent: Sent) -> dict[str, Aggregate]:

@@ -16,7 +16,7 @@ from muntin.hosts.ranking import (
     check_column_names,
     check_order,
 )
-from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Ranking, quote_name
+from muntin.model.pipeline import FIRST, LAST, NUMBER, ROW, ROW_INDEX, ROWS, Ranking, quote_name
 from muntin.model.pipeline import Column as Selected
 from muntin.model.ranking import make_windows_by_end, refuse_delayed, refuse_unrankable
 from muntin.model.rolling import add_messages, message_columns
@@ -50,7 +50,7 @@ def build_rolling_rows(
         *(Selected(name, quote_name(name)) for name in whole),
         *(Selected(name, f"{ROW}.{quote_name(name)}") for name in names if name not in own),
         *(Selected(name, quote_name(name)) for name in (*computed, EMISSION, REVISION)),
-        Selected(NUMBER, f"{PLACE} + 1"),
+        Selected(NUMBER, f"{ROW_INDEX} + 1"),
     ]
     return plan, EachShape(tuple(shown), None, (*own, NUMBER))
 

@@ -27,7 +27,7 @@ from muntin.sinks.unwritable import (
     warn_of_unwritable,
 )
 from muntin.spark.failures import Failure
-from muntin.spark.host.internals.checkpoints import is_there
+from muntin.spark.host.internals.checkpoints import path_exists
 from muntin.spark.host.processor import PROGRESS
 from muntin.spark.sinks.batch import EmittedRows
 from muntin.spark.sinks.writers import table_schema
@@ -219,7 +219,7 @@ class DeadLetters:
         path = f"{self.path}/batch={number}"
         if not frames:
             # The first batch of a run may repeat one whose rows the sinks can now all store.
-            if first and is_there(spark, path):
+            if first and path_exists(spark, path):
                 spark.createDataFrame([], _SCHEMA).write.mode("overwrite").json(path)
             return 0
         whole = frames[0]

@@ -8,9 +8,9 @@ from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import (
     DeclaredTable,
     Derived,
-    Reading,
     Relation,
-    Windowing,
+    TableRelation,
+    WindowRelation,
     find_tables,
     quote_name,
 )
@@ -33,7 +33,7 @@ def merge_input_options(options: InputOptions, cursor: Cursor, source: FromItem)
 
 def find_bound_column(relation: Relation, bound: str) -> str | None:
     """Return the column of a relation that holds a bound of windows; ``None`` without one."""
-    if isinstance(relation, Windowing):
+    if isinstance(relation, WindowRelation):
         return bound if relation.spec.axis == "time" else None
     if not isinstance(relation, Derived):
         return None
@@ -47,10 +47,14 @@ def find_bound_column(relation: Relation, bound: str) -> str | None:
 
 def find_shown_columns(relation: Relation) -> frozenset[str] | None:
     """Return the names of a relation's columns in lower case; ``None`` unless they are listed."""
-    columns = relation.columns if isinstance(relation, Windowing | Derived) else None
+    columns = relation.columns if isinstance(relation, WindowRelation | Derived) else None
     if columns is not None and all(column.text != "*" for column in columns):
         return frozenset(column.name.lower() for column in columns)
-    if not isinstance(relation, Windowing) or relation.ranking is not None or columns is not None:
+    if (
+        not isinstance(relation, WindowRelation)
+        or relation.ranking is not None
+        or columns is not None
+    ):
         return None
     spec = relation.spec
     return frozenset(name.lower() for name in (*spec.keys, *_BOUNDS, *spec.aggregates))
@@ -64,7 +68,7 @@ def resolve_bound_alias(relation: Relation, name: str) -> str:
 
     Queries written for Flink say ``window_start AS starttime``. Results have both columns.
     """
-    shown = (relation.columns if isinstance(relation, Windowing) else None) or ()
+    shown = (relation.columns if isinstance(relation, WindowRelation) else None) or ()
     texts = {column.text: column.name for column in shown if column.name in _BOUNDS}
     for column in shown:
         bound = texts.get(column.text, column.text.strip("`"))
@@ -150,5 +154,5 @@ class Catalog:
             return replace(view, qualifiers=names)
         table = self.tables.get(name.lower())
         if table is None:
-            return ResolvedRelation(Reading(name), InputOptions(), names)
-        return ResolvedRelation(Reading(table.name), table.marks, names)
+            return ResolvedRelation(TableRelation(name), InputOptions(), names)
+        return ResolvedRelation(TableRelation(table.name), table.marks, names)

@@ -16,10 +16,9 @@ from muntin.model.aggregates import min as least
 from muntin.model.axis import MICROSECOND
 from muntin.model.close_names import find_close_name
 from muntin.model.grouping_sets import GROUPING_ID, number_set
-from muntin.model.pipeline import FIRST, Column, Windowing, quote_name
+from muntin.model.pipeline import FIRST, Column, WindowRelation, quote_name
 from muntin.model.policies import Firing
 from muntin.model.ranking import make_windows_by_end
-from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.sql import ksql
 from muntin.sql.aggregates import find_aggregate_name, lower_aggregate
@@ -336,7 +335,7 @@ def lower_regrouping(
         hint = "leave EMIT out: groups are emitted once, when their windows are complete"
         scope.fail(select.emit.spans["emit"], "groups of windows have no trigger policy", hint)
     windowing = resolved.relation
-    if isinstance(windowing, Windowing) and isinstance(windowing.spec.windows, Sessions):
+    if isinstance(windowing, WindowRelation) and not windowing.spec.windows.is_numbered:
         hint = "window them in time: TABLE(TUMBLE(TABLE sessions, DESCRIPTOR(window_end), 1 HOUR))"
         scope.fail(select.group_span, "sessions don't share bounds", hint)
     windows = make_windows_by_end(end).windows

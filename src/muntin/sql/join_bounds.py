@@ -1,4 +1,4 @@
-"""Lowers the bound of a join: a distance in time, windows of each side, or a row's versions.
+"""Lowers the bound of a join: a distance in time, a window of each side, or the version of a row.
 
 Versions are joined as in the SQL of Flink and DuckDB: ``JOIN rates FOR SYSTEM_TIME AS OF orders.at
 ON orders.currency = rates.currency``, and ``ASOF JOIN rates ON orders.currency = rates.currency AND
@@ -14,7 +14,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from muntin.model.bounds import AsOf, Bound, ByArrival, Newest, Within
-from muntin.model.pipeline import Windowing
+from muntin.model.pipeline import WindowRelation
 from muntin.sql.catalog import ResolvedRelation, resolve_bound_alias
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.expressions import Scope
@@ -30,12 +30,12 @@ from muntin.sql.time_bounds import (
 )
 
 OVER_HINT = "write JOIN Orders OVER (ORDER BY time RANGE INTERVAL '2' MINUTE PRECEDING) ON ..."
-_NEAR = (
+_DISTANCE_HINT = (
     "write ON a.id = b.id AND a.ts BETWEEN b.ts - INTERVAL '4' HOUR AND b.ts, "
     "or JOIN b OVER (ORDER BY ts RANGE INTERVAL '4' HOUR PRECEDING) ON ..."
 )
-_COMPARED = "write ASOF JOIN rates ON orders.currency = rates.currency AND orders.at >= rates.at"
-_TIME = "write FOR SYSTEM_TIME AS OF orders.at"
+_ASOF_HINT = "write ASOF JOIN rates ON orders.currency = rates.currency AND orders.at >= rates.at"
+_AS_OF_HINT = "write FOR SYSTEM_TIME AS OF orders.at"
 
 TimeColumns = tuple[str | None, str | None]
 
@@ -89,7 +89,7 @@ def lower_join_bound(
 ) -> PairBound:
     """Return the bound of the pairs of a join; refuse a join without one.
 
-    With ``changes``, a window that is emitted again emits its pair again.
+    With ``changes`` (``EMIT CHANGES``), a pair of windows is emitted again when one of them is.
     """
     sides = {left.name.lower(): 0, right.name.lower(): 1}
     time_bounds, rest = extract_time_bounds(cursor, conditions, sides)
@@ -144,7 +144,7 @@ def _have_equal_times(
 def _emits_again(side: JoinSide) -> bool:
     """Return whether a side consists of windows that may be emitted more than once."""
     relation = side.resolved.relation
-    if not isinstance(relation, Windowing):
+    if not isinstance(relation, WindowRelation):
         return False
     return relation.spec.firing.early is not None or relation.spec.firing.grace > 0
 
@@ -155,18 +155,17 @@ def _lower_bound(
     intervals = [side.length for side in (left, right) if side.length is not None]
     if join.within is not None:
         if intervals or time_bounds is not None:
-            hint = "leave WITHIN out, or the other bound"
-            cursor.fail(join.within.span, "the pair is bounded twice", hint)
+            hint = "leave out WITHIN, or the other bound"
+            cursor.fail(join.within.span, "the join has two bounds", hint)
         return Within(join.within.before, join.within.after)
     if time_bounds is not None:
         if intervals:
-            hint = "leave OVER out, or the comparison of times"
-            cursor.fail(time_bounds.span, "OVER bounds a pair already", hint)
+            hint = "leave out OVER, or the comparison of times"
+            cursor.fail(time_bounds.span, "OVER bounds the join already", hint)
         assert time_bounds.least is not None
         assert time_bounds.most is not None
         if time_bounds.least > time_bounds.most:
-            hint = "let the first bound lie before the second one"
-            cursor.fail(time_bounds.span, "no time lies between these bounds", hint)
+            cursor.fail(time_bounds.span, "no time lies between these bounds", "swap the bounds")
         return Within(-time_bounds.least, time_bounds.most)
     if not intervals:
         refuse_unbounded_join(cursor, join)
@@ -181,7 +180,7 @@ def _lower_bound(
 
 def refuse_unbounded_join(cursor: Cursor, join: Join) -> NoReturn:
     """Refuse a join of two streams that would keep all of their messages."""
-    cursor.fail(join.span, "nothing bounds a pair in time or rows", _NEAR)
+    cursor.fail(join.span, "the join has no bound in time or rows", _DISTANCE_HINT)
 
 
 def _lower_version_bound(
@@ -211,8 +210,8 @@ def _lower_version_bound(
     else:
         _check_has_time(cursor, join, both_sides[1])
     if join.within or any(side.length for side in both_sides):
-        hint = "leave OVER or WITHIN out; AND b.at >= a.at - INTERVAL '1' HOUR bounds its age"
-        cursor.fail(join.span, "a version is bounded by nothing else", hint)
+        hint = "write AND b.at >= a.at - INTERVAL '1' HOUR to bound its age"
+        cursor.fail(join.span, "a join with a version takes no OVER or WITHIN", hint)
     return AsOf(most), times, rest
 
 
@@ -233,7 +232,7 @@ def _build_arrival_bound(
     """Return the bound of a join with the right row that is newest when the left row arrives."""
     if time_bounds is not None or join.within or any(side.length for side in both_sides):
         span = join.span if time_bounds is None else time_bounds.span
-        cursor.fail(span, "the newest row is bounded by nothing else", "leave the other bound out")
+        cursor.fail(span, "a join with the newest row takes no bound", "leave the bound out")
     _check_has_time(cursor, join, both_sides[1])
     return ByArrival()
 
@@ -242,11 +241,11 @@ def _find_as_of_column(cursor: Cursor, time: exp.Expr, sides: Sides) -> str:
     """Return the column of the left side that ``AS OF`` names."""
     span = Scope(cursor).locate(time)
     if not isinstance(time, exp.Column):
-        cursor.fail(span, "AS OF needs a column with the time", _TIME)
+        cursor.fail(span, "AS OF needs a column with the time", _AS_OF_HINT)
     parts = [part.name for part in time.parts]
     if len(parts) > 1 and sides.get(parts[0].lower()) != 0:
         left = next(iter(sides))
-        cursor.fail(span, f"AS OF needs a time of {left}", _TIME)
+        cursor.fail(span, f"AS OF needs a time of {left}", _AS_OF_HINT)
     return parts[-1]
 
 
@@ -258,5 +257,5 @@ def _split_as_of_condition(
     times = [columns for _, columns in comparisons if columns is not None]
     if len(times) != 1:
         problem = "ASOF compares one time of each side" if not times else "two times are compared"
-        cursor.fail(join.span, problem, _COMPARED)
+        cursor.fail(join.span, problem, _ASOF_HINT)
     return [part for part, columns in comparisons if columns is None], times[0]

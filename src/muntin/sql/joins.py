@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from muntin.model.bounds import AsOf, Bound, ByArrival, Newest, Together, Within
+from muntin.model.bounds import AsOf, Bound, ByArrival
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import How, JoinNulls, JoinSpec, Side, set_default_policies
-from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
+from muntin.model.pipeline import SIDE_COLUMNS, Column, JoinRelation
 from muntin.sql import ksql
 from muntin.sql.catalog import ResolvedRelation, find_bound_column, merge_input_options
 from muntin.sql.cursor import Cursor, Span
@@ -45,7 +45,7 @@ ResolveTable = Callable[[TableExpression, str | None], ResolvedRelation]
 
 def lower_join(
     cursor: Cursor, select: Select, resolve: ResolveTable
-) -> tuple[Joining, dict[str, Span]]:
+) -> tuple[JoinRelation, dict[str, Span]]:
     """Return a join and the spans of its clauses.
 
     Args:
@@ -82,11 +82,11 @@ def lower_join(
     spec = _build_spec(cursor, left_spec, right_spec, pair.bound, join, nulls, spans)
     renderer, filters = _make_renderer(cursor, select, conditions), conditions.filters
     outputs, unqualified = _lower_select_list(cursor, select, filters, renderer)
-    if isinstance(pair.bound, Newest):
+    if pair.bound.revises:
         _check_identity(cursor, select, filters, outputs)
     texts = [renderer.render(part) for part in filters]
     where = " AND ".join(texts if len(texts) < 2 else [f"({text})" for text in texts]) or None
-    joining = Joining(
+    joining = JoinRelation(
         left.resolved.relation,
         right.resolved.relation,
         (left.name, right.name),
@@ -122,7 +122,7 @@ def _choose_nulls(join: Join, bound: Bound, conditions: _JoinConditions) -> Join
     """Return the treatment of NULL keys that SQL requires."""
     if conditions.groups_nulls:
         return "group"
-    rejects = isinstance(bound, Newest) or join.how in ("inner", "semi")
+    rejects = bound.revises or join.how in ("inner", "semi")
     return "reject" if rejects else "unmatched"
 
 
@@ -448,7 +448,7 @@ def _find_equal_columns(
             null_safe.append(columns)
         elif columns not in equal:
             equal.append(columns)
-    if null_safe and isinstance(pair.bound, Within | Together):
+    if null_safe and pair.bound.has_range:
         times = {(START, START), (END, END), (both_sides[0].time, both_sides[1].time)}
         return (
             [*equal, *dict.fromkeys(null_safe)],

@@ -18,12 +18,12 @@ from muntin.model.pipeline import (
     Derived,
     Lookup,
     LookupHow,
-    Reading,
     Relation,
+    TableRelation,
     Union,
     Values,
-    Windowing,
     WindowLookup,
+    WindowRelation,
     find_tables,
     quote_name,
 )
@@ -66,7 +66,7 @@ def lower_lookups(
             cursor.fail(select.source.span, "these windows are formed before JOIN", _VIEW_HINT)
     for join, table in zip(select.joins, tables, strict=True):
         look_up = (
-            _look_up_windows if isinstance(resolved.relation, Windowing) else _look_up_messages
+            _look_up_windows if isinstance(resolved.relation, WindowRelation) else _look_up_messages
         )
         resolved = look_up(cursor, select, join, resolved, table)
     return call, resolved
@@ -76,7 +76,7 @@ def _check_source(cursor: Cursor, select: Select, relation: Relation) -> None:
     """Refuse results, except those of aggregating windows, as the left side of a lookup."""
     if is_input(relation):
         return
-    if not isinstance(relation, Windowing) or relation.ranking is not None:
+    if not isinstance(relation, WindowRelation) or relation.ranking is not None:
         hint = "join inside the inner query"
         cursor.fail(select.joins[0].span, "these rows can't be joined with a table", hint)
 
@@ -111,7 +111,7 @@ def is_input(relation: Relation) -> bool:
     """Return whether a relation has the messages of tables, rather than results of a query."""
     if isinstance(relation, Derived | Lookup):
         return is_input(relation.source)
-    return isinstance(relation, Reading | Values | Union)
+    return isinstance(relation, TableRelation | Values | Union)
 
 
 def _look_up_messages(
@@ -165,7 +165,7 @@ def _name_table(
         hint = "give one of them another name, as in JOIN t AS other"
         cursor.fail(join.source.span, f"both sides are called {name}", hint)
     if join.how not in _KINDS:
-        one = "window" if isinstance(resolved.relation, Windowing) else "message"
+        one = "window" if isinstance(resolved.relation, WindowRelation) else "message"
         problem = f"rows of {name} that match no {one} yet would wait forever"
         cursor.fail(join.span, problem, "write JOIN, or LEFT JOIN")
     return name, _KINDS[join.how]
@@ -177,7 +177,7 @@ def _look_up_windows(
     """Return windows that are joined with the rows of a table when they emit."""
     table_name, how = _name_table(cursor, join, resolved, table)
     windowing = resolved.relation
-    assert isinstance(windowing, Windowing)
+    assert isinstance(windowing, WindowRelation)
     if how not in ("inner", "left"):
         hint = "join the messages before their windows, or write JOIN or LEFT JOIN"
         cursor.fail(join.span, "windows take only JOIN and LEFT JOIN", hint)
@@ -208,7 +208,7 @@ def _look_up_windows(
     return replace(resolved, relation=relation, qualifiers=resolved.qualifiers | table.qualifiers)
 
 
-def _check_stable(scope: Scope, join: Join, windowing: Windowing, column: Column) -> Column:
+def _check_stable(scope: Scope, join: Join, windowing: WindowRelation, column: Column) -> Column:
     """Return a compared column of windows; refuse one that another emission may change."""
     firing, identity = windowing.spec.firing, (*windowing.spec.keys, START, END)
     stable_texts = {*identity, *map(quote_name, identity)}

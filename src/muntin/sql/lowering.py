@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.inputs import InputOptions
-from muntin.model.pipeline import Column, Derived, Order, QueryRelation, Values, Windowing
+from muntin.model.pipeline import Column, Derived, Order, QueryRelation, Values, WindowRelation
 from muntin.sql import ksql, over_aggregates, row_number
 from muntin.sql.aggregates import find_aggregate_name
 from muntin.sql.catalog import Catalog, ResolvedRelation, merge_input_options
@@ -179,11 +179,11 @@ def _lower_ungrouped(
 ) -> LoweredQuery | ResolvedRelation:
     """Lower a query without groups, which selects and computes rows or results of windows."""
     relation = resolved.relation
-    if select.joins and is_outermost and not isinstance(relation, Windowing):
+    if select.joins and is_outermost and not isinstance(relation, WindowRelation):
         # A join of streams needs a bound rather than a window.
         refuse_unbounded_join(scope.cursor, select.joins[0])
     rows = _lower_projection(scope, select, resolved)
-    if isinstance(relation, Windowing) and (is_outermost or relation.lookups):
+    if isinstance(relation, WindowRelation) and (is_outermost or relation.lookups):
         return _finish_query(scope, select, lower_outer_query(scope, select, relation))
     return rows
 
@@ -221,7 +221,7 @@ def _lower_limit(
 ) -> LoweredQuery:
     """Lower a query around numbered rows, which must limit their number."""
     windowing = resolved.relation
-    assert isinstance(windowing, Windowing)
+    assert isinstance(windowing, WindowRelation)
     assert windowing.ranking is not None
     has_only_where = not (select.group or select.distinct or select.having or select.qualify)
     if (
@@ -246,7 +246,7 @@ def _lower_limit(
 
 
 def _finish_query(
-    scope: Scope, select: Select, windowing: Windowing, binding: WindowBinding | None = None
+    scope: Scope, select: Select, windowing: WindowRelation, binding: WindowBinding | None = None
 ) -> LoweredQuery:
     spans = _collect_spans(select)
     if binding is not None:
@@ -403,7 +403,7 @@ def _lower_grouped(
 
 def _use_window_time(binding: WindowBinding, resolved: ResolvedRelation) -> WindowBinding:
     """Return a binding to the time of Spark's ``window`` column, the last one in each window."""
-    columns = resolved.relation.columns if isinstance(resolved.relation, Windowing) else None
+    columns = resolved.relation.columns if isinstance(resolved.relation, WindowRelation) else None
     texts = {column.name.lower(): column.text for column in columns or ()}
     if texts.get((binding.time or "").lower(), "").startswith("named_struct("):
         return replace(binding, time="window_time")
@@ -476,7 +476,7 @@ def _build_windowing(
         subject = error.value if error.option in ("agg", "key", "when") else error.option
         span = find_option_span(spans, error)
         raise SqlError(scope.text, span, f"{subject} {error.problem}", error.hint) from error
-    windowing = Windowing(
+    windowing = WindowRelation(
         resolved.relation,
         spec,
         tuple(select_list.keys),

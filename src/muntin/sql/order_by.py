@@ -7,7 +7,7 @@ from typing import Literal, NoReturn
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from muntin.model.pipeline import Order, Ordered, quote_name
+from muntin.model.pipeline import Order, SortOrder, quote_name
 from muntin.sql.cursor import Cursor
 from muntin.sql.expressions import Scope
 from muntin.sql.select_list import END, START, find_item_by_ordinal
@@ -60,20 +60,20 @@ def lower_order_by(cursor: Cursor, select: Select, order_by: OrderBy) -> Order:
     )
 
 
-def _lower_sort_key(scope: Scope, select: Select, sort_key: SortKey) -> Ordered:
+def _lower_sort_key(scope: Scope, select: Select, sort_key: SortKey) -> SortOrder:
     node = sort_key.scalar
     item = find_item_by_ordinal(scope, select, node)
     item = item or next((item for item in select.items if _shows(item, node)), None)
     bound = _find_bound(node) if item is None else None
     if bound is not None:
-        return Ordered(bound, sort_key.is_descending, sort_key.nulls)
+        return SortOrder(bound, sort_key.is_descending, sort_key.nulls)
     if item is None:
-        return Ordered(scope.render(node), sort_key.is_descending, sort_key.nulls)
+        return SortOrder(scope.render(node), sort_key.is_descending, sort_key.nulls)
     if item.alias is None and not isinstance(item.scalar, exp.Column):
         hint = "name it with AS, and order by the name"
         scope.fail(scope.locate(node), "this column has no name to order by", hint)
     assert item.scalar is not None
-    return Ordered(
+    return SortOrder(
         quote_name(item.alias or item.scalar.name), sort_key.is_descending, sort_key.nulls
     )
 

@@ -7,7 +7,7 @@ from typing import NoReturn, Self
 
 from sqlglot import exp
 
-from muntin.model.pipeline import Choice, Column, Relation, Windowing, quote_name
+from muntin.model.pipeline import Choice, Column, Relation, WindowRelation, quote_name
 from muntin.sql import row_number
 from muntin.sql.expressions import Scope
 from muntin.sql.select_list import EMISSION_COLUMNS, END, ROW_NUMBER_COLUMN, START, complete_columns
@@ -31,7 +31,7 @@ class InnerColumns:
     tables: dict[str, str]
 
     @classmethod
-    def from_windows(cls, windowing: Windowing, lookup_count: int) -> Self:
+    def from_windows(cls, windowing: WindowRelation, lookup_count: int) -> Self:
         """Return the columns of windows; this query has the last ``lookup_count`` lookups."""
         columns = list_window_columns(windowing)
         rows = {one.all: one.row for one in windowing.lookups}
@@ -91,7 +91,7 @@ def check_qualified_stars(
         if item.qualifier.lower() not in scope.qualifiers:
             hint = "write *, or a name after FROM or JOIN"
             scope.fail(item.span, f"there is no table {item.qualifier} here", hint)
-        is_over_windows = isinstance(relation, Windowing) and call is None
+        is_over_windows = isinstance(relation, WindowRelation) and call is None
         if select.joins and not (
             is_over_windows and row_number.find_numbering(scope, select) is None
         ):
@@ -103,7 +103,7 @@ def refuse_side_star(scope: Scope, item: SelectItem) -> NoReturn:
     scope.fail(item.span, "the columns of a side aren't separate here", "write *, or name them")
 
 
-def list_window_columns(windowing: Windowing) -> tuple[Column, ...]:
+def list_window_columns(windowing: WindowRelation) -> tuple[Column, ...]:
     """Return the columns that windows emit."""
     identity = (*windowing.spec.keys, START, END, *windowing.spec.aggregates)
     emission_columns = (Column(name, name) for name in EMISSION_COLUMNS)
@@ -113,7 +113,7 @@ def list_window_columns(windowing: Windowing) -> tuple[Column, ...]:
     )
 
 
-def lower_outer_query(scope: Scope, select: Select, windowing: Windowing) -> Windowing:
+def lower_outer_query(scope: Scope, select: Select, windowing: WindowRelation) -> WindowRelation:
     """Return windows with the select list and condition of the query around them."""
     if windowing.ranking is not None or windowing.each:
         _check_emits_once(scope, select, windowing)
@@ -162,7 +162,7 @@ def _lower_item(scope: Scope, item: SelectItem, inner: InnerColumns) -> Column:
     )
 
 
-def _check_emits_once(scope: Scope, select: Select, windowing: Windowing) -> None:
+def _check_emits_once(scope: Scope, select: Select, windowing: WindowRelation) -> None:
     """Refuse a condition on rows that may change when their window emits again."""
     firing = windowing.spec.firing
     if select.where is not None and (firing.early is not None or firing.grace):
@@ -170,7 +170,7 @@ def _check_emits_once(scope: Scope, select: Select, windowing: Windowing) -> Non
         scope.fail(scope.locate(select.where), "an emitted row may no longer satisfy this", hint)
 
 
-def _lower_over_rows(scope: Scope, select: Select, windowing: Windowing) -> Windowing:
+def _lower_over_rows(scope: Scope, select: Select, windowing: WindowRelation) -> WindowRelation:
     """Return the rows of windows with one more condition and select list."""
     if select.where is not None:
         windowing = row_number.add_choice(windowing, Choice(None, scope.render(select.where)))

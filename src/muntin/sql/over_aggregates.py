@@ -20,7 +20,7 @@ from muntin.model.axis import format_duration, rows
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import NUMBER, ROW, ROWS, Column, Expression, quote_name
 from muntin.model.rolling import collect_own_messages
-from muntin.model.sliding import ClosedSides, Sliding
+from muntin.model.sliding import ClosedSides
 from muntin.sql.aggregates import find_aggregate_name, lower_aggregate
 from muntin.sql.catalog import ResolvedRelation
 from muntin.sql.cursor import IntervalNode, interval_of
@@ -156,7 +156,7 @@ def lower_over_aggregates(
     except OptionError as error:
         raise SqlError(scope.text, longest.length.span, error.problem, error.hint) from error
     binding = WindowBinding(windows, None, time, None, (), {"size": longest.length.span})
-    return binding, OverSelectList(scope, select, window, binding)
+    return binding, OverSelectList(scope, select, window, binding, windows)
 
 
 def _check_rows(
@@ -208,13 +208,17 @@ class OverSelectList(SelectList):
     """The select list of a query of aggregates per row."""
 
     def __init__(
-        self, scope: Scope, select: Select, window: exp.Window, binding: WindowBinding
+        self,
+        scope: Scope,
+        select: Select,
+        window: exp.Window,
+        binding: WindowBinding,
+        windows: sliding.Sliding,
     ) -> None:
         super().__init__(scope, select)
         # Frames of rows have no event-time column.
         self.time = binding.time
-        assert isinstance(binding.windows, Sliding)
-        self.windows = binding.windows
+        self.windows = windows
         self.includes_row = lower_frame(scope, window).includes_row
         self.spans = dict(binding.spans)
         # Without DISTINCT, each message with the same key and time is a row.

@@ -26,7 +26,7 @@ from muntin.model.pipeline import (
     Expression,
     Ranking,
     Relation,
-    Windowing,
+    WindowRelation,
     quote_name,
 )
 from muntin.model.ranking import make_windows_by_end, refuse_delayed, refuse_unrankable
@@ -95,7 +95,7 @@ def lower_numbering(
     resolved: ResolvedRelation,
     call: WindowCall | None,
     numbering: NumberingCall,
-) -> tuple[Windowing, WindowBinding | None]:
+) -> tuple[WindowRelation, WindowBinding | None]:
     """Return the numbered rows of a window function, or of windows that another query emits."""
     window = numbering.node
     name = numbering.function
@@ -127,7 +127,7 @@ def lower_numbering(
         keys=tuple(key.name for key in keys),
         aggregates=_build_aggregates(ranking),
     )
-    windowing = Windowing(resolved.relation, spec, keys, where, ranking=ranking)
+    windowing = WindowRelation(resolved.relation, spec, keys, where, ranking=ranking)
     return windowing, None
 
 
@@ -135,7 +135,7 @@ def _find_window_spec(relation: Relation) -> object:
     """Return the spec of the windows that a relation shows; ``None`` without windows."""
     while isinstance(relation, Derived):
         relation = relation.source
-    return relation.spec if isinstance(relation, Windowing) else None
+    return relation.spec if isinstance(relation, WindowRelation) else None
 
 
 def _lower_window_rows(
@@ -145,7 +145,7 @@ def _lower_window_rows(
     call: WindowCall,
     partition: tuple[Column, ...],
     ranking: Ranking,
-) -> tuple[Windowing, WindowBinding]:
+) -> tuple[WindowRelation, WindowBinding]:
     binding = bind_window_call(scope.text, call, scope.qualifiers)
     options, axis = resolved.input_options, binding.windows.axis
     if axis == "time" and options.time is not None and options.time != binding.time:
@@ -175,7 +175,7 @@ def _lower_window_rows(
             error
         )
     where = None if select.where is None else scope.render(select.where)
-    windowing = Windowing(
+    windowing = WindowRelation(
         resolved.relation, spec, tuple(keys), where, clock=options.clock, ranking=ranking
     )
     return windowing, binding
@@ -236,7 +236,7 @@ def selects_only_rows(select: Select) -> bool:
 
 def lower_all_rows(
     scope: Scope, select: Select, resolved: ResolvedRelation, call: WindowCall
-) -> tuple[Windowing, WindowBinding]:
+) -> tuple[WindowRelation, WindowBinding]:
     """Return all rows of windows, for ``SELECT * FROM TABLE(TUMBLE(...))``."""
     return _lower_window_rows(scope, select, resolved, call, (), Ranking(NUMBER))
 
@@ -277,7 +277,7 @@ def _remove_bounds(
 
 
 def lower_select_list(
-    scope: Scope, select: Select, windowing: Windowing, numbering: NumberingCall | None
+    scope: Scope, select: Select, windowing: WindowRelation, numbering: NumberingCall | None
 ) -> Choice:
     """Return the select list over the rows of windows."""
     reserved = {key.name.lower() for key in windowing.keys} | {START, END}
@@ -305,7 +305,7 @@ def _alias(numbering: NumberingCall | None) -> str | None:
     return None if numbering is None else numbering.alias
 
 
-def limit_rows(scope: Scope, windowing: Windowing, condition: exp.Expr) -> Windowing:
+def limit_rows(scope: Scope, windowing: WindowRelation, condition: exp.Expr) -> WindowRelation:
     """Return numbered rows, limited by a condition on their number."""
     ranking = windowing.ranking
     assert ranking is not None
@@ -377,7 +377,7 @@ def _is_row_number(scope: Scope, node: exp.Expr, name: str) -> bool:
     return column_name is not None and column_name.lower() == name.lower()
 
 
-def add_choice(windowing: Windowing, choice: Choice) -> Windowing:
+def add_choice(windowing: WindowRelation, choice: Choice) -> WindowRelation:
     """Return the rows of windows with one more select list over them."""
     ranking = windowing.ranking
     assert ranking is not None
@@ -394,11 +394,11 @@ def refuse_unlimited(scope: Scope, span: Span, ranking: Ranking) -> None:
 
 def lacks_limit(relation: Relation) -> bool:
     """Return whether a relation has numbered rows without a limit."""
-    ranking = relation.ranking if isinstance(relation, Windowing) else None
+    ranking = relation.ranking if isinstance(relation, WindowRelation) else None
     return ranking is not None and ranking.most == UNLIMITED
 
 
 def has_rows_of_windows(relation: Relation) -> bool:
     """Return whether a relation has the rows of a window function, as ``SELECT *`` shows them."""
-    ranking = relation.ranking if isinstance(relation, Windowing) else None
+    ranking = relation.ranking if isinstance(relation, WindowRelation) else None
     return ranking is not None and not ranking.chained

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -13,10 +12,9 @@ from muntin.model.aggregates import Aggregate, count
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.kinds import Kind
-from muntin.model.pipeline import NUMBER, PLACE, Column, quote_name
+from muntin.model.pipeline import NUMBER, ROW_INDEX, Column, quote_name
 from muntin.model.policies import Firing
 from muntin.model.spec import WindowSpec
-from muntin.model.zones import ZonedWindows
 from muntin.sql.cursor import Span
 from muntin.sql.expressions import Scope, is_grouped_as_parsed, normalize
 from muntin.sql.syntax import Select, SelectItem
@@ -26,7 +24,7 @@ START, END = "window_start", "window_end"
 FLINK_ROWTIME = f"({END} - INTERVAL '0.001' SECOND)"
 """The last moment of a window, as Flink's functions return it."""
 EMISSION_COLUMNS = ("emission", "revision")
-ROW_NUMBER_COLUMN = Column(NUMBER, f"{PLACE} + 1")
+ROW_NUMBER_COLUMN = Column(NUMBER, f"{ROW_INDEX} + 1")
 
 
 class SelectList(ABC):
@@ -149,13 +147,14 @@ class SelectList(ABC):
 
     def _name_zones(self, windows: Kind) -> Kind:
         """Return windows with a zone per key over the key that has the zones."""
-        if not isinstance(windows, ZonedWindows):
+        column = windows.zone_column
+        if column is None:
             return windows
-        column = windows.column
-        for key in self.keys:
-            if key.text.replace("`", "").lower() == column.lower():
-                return replace(windows, column=key.name)
-        raise OptionError("zone_column", column, "isn't a key", f"add GROUP BY {column}")
+        keys = {key.text.replace("`", "").lower(): key.name for key in self.keys}
+        name = keys.get(column.lower())
+        if name is None:
+            raise OptionError("zone_column", column, "isn't a key", f"add GROUP BY {column}")
+        return windows.map_columns(lambda *_: name)
 
     @property
     def _identity_columns(self) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from muntin.model.errors import OptionError, SqlError
 from muntin.model.kinds import Kind, cumulating_in, of_size
 from muntin.model.pipeline import Expression
 from muntin.model.sessions import CONDITION_OPTIONS, make_sessions
-from muntin.model.zones import ZonedWindows
 from muntin.sql.cursor import Cursor, Span, find_span
 from muntin.sql.foreign_functions import PROCTIME_ERROR
 from muntin.sql.intervals import (
@@ -236,10 +235,10 @@ def bind_window_call(
     if windows.axis == "rows" and time is not None:
         hint = "write DESCRIPTOR(partition, offset), or leave it out to count by arrival"
         arguments.refuse("TIMECOL", "isn't needed by windows measured in rows", hint)
-    if isinstance(windows, ZonedWindows):
-        first, _, rest = windows.column.partition(".")
+    if windows.zone_column is not None:
+        first, _, rest = windows.zone_column.partition(".")
         if rest and first.lower() in qualifiers:
-            windows = replace(windows, column=rest)
+            windows = windows.map_columns(lambda *_: rest)
     table_value: Any = None if table is None else table.value
     return WindowBinding(
         windows, table_value, time, offset, table.partition if table else (), spans

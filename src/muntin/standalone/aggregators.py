@@ -14,7 +14,7 @@ from muntin.model import aggregates
 from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.policies import ages_of
-from muntin.model.sessions import LONGEST_GAP, Sessions
+from muntin.model.sessions import LONGEST_GAP
 from muntin.model.spec import WindowSpec
 from muntin.standalone.fields import MAX_TIME, MIN_TIME
 from muntin.standalone.input_fields import InputFields
@@ -337,7 +337,7 @@ class WindowedAggregator(AggregatingOperator):
     """
 
     def _check(self, spec: WindowSpec) -> None:
-        if isinstance(spec.windows, Sessions):
+        if not spec.windows.is_numbered:
             hint = "give it to SessionAggregator"
             raise OptionError("spec", str(spec.windows), "is a query over sessions", hint)
         refuse_zones(spec)
@@ -389,7 +389,7 @@ class SessionAggregator(AggregatingOperator):
     """
 
     def _check(self, spec: WindowSpec) -> None:
-        if not isinstance(spec.windows, Sessions):
+        if spec.windows.is_numbered:
             hint = "give it to WindowedAggregator, or write .session(gap)"
             raise OptionError("spec", str(spec.windows), "isn't a query over sessions", hint)
         for option, value in spec.windows.conditions.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from muntin.model.bounds import Joint, SideName
+from muntin.model.bounds import SideName
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 
@@ -45,14 +45,14 @@ class InputFields:
             >>> InputFields.of_query(spec).needed
             (('key', 'shop'), ('time', 'at'), ('agg best', 'price'))
         """
+        windows = spec.uniform_windows
         needed = [("key", key) for key in spec.key_columns]
         needed += [("time", spec.time)] if spec.time is not None else []
         needed += [("offset", name) for name in spec.offset or ()]
-        needed += [] if spec.own_gap is None else [("by", spec.own_gap)]
+        needed += [] if windows.own_gap is None else [("by", windows.own_gap)]
         for name, aggregate in spec.aggregates.items():
             needed += [(f"agg {name}", str(field)) for field in aggregate.columns]
-        windows = spec.uniform_windows
-        reach = windows.reach if spec.own_gap is None else windows.pace
+        reach = windows.reach if windows.own_gap is None else windows.pace
         return cls(
             spec.key_columns,
             spec.non_null_keys,
@@ -61,7 +61,7 @@ class InputFields:
             tuple(needed),
             spec.max_ahead,
             spec.lateness + reach,
-            spec.own_gap,
+            windows.own_gap,
         )
 
     @classmethod
@@ -71,7 +71,6 @@ class InputFields:
         needed = [("on", key) for key in side.keys]
         needed += [("time", side.time)] if side.time is not None else []
         needed += [("offset", field) for field in side.offset or ()]
-        reach = bound.sessions.reach if isinstance(bound, Joint) else bound.reach
-        reach += side.lateness + side.firing.grace
+        reach = bound.reach + side.lateness + side.firing.grace
         keys, time, offset = side.keys, side.time, side.offset
         return cls(keys, keys, time, offset, tuple(needed), side.max_ahead, reach)

@@ -20,7 +20,7 @@ from muntin.engine.admission import find_watermarks_before
 from muntin.engine.joins.joiner import WINDOW_HAS_ENDED
 from muntin.engine.joins.strategy import SideFrames
 from muntin.model.axis import MIN_POSITION
-from muntin.model.bounds import ByArrival, Newest, SideName
+from muntin.model.bounds import ByArrival, SideName
 from muntin.model.joins import SIDES, JoinSpec, Side
 from muntin.model.policies import Each
 from muntin.standalone.cuts import (
@@ -69,9 +69,7 @@ def split_join_steps(
             own_step[rows[side]] = side_watermarks.is_behind
     if isinstance(spec.bound, ByArrival):
         return _split(messages, rows, _find_arrivals(sides, spec), len(sides))
-    if isinstance(spec.bound, Newest) or not all(
-        _can_share_steps(spec.side(side)) for side in SIDES
-    ):
+    if spec.bound.revises or not all(_can_share_steps(spec.side(side)) for side in SIDES):
         own_step[:] = True
     cut = np.flatnonzero(own_step)
     return _split(messages, rows, np.concatenate([cut, cut + 1]), len(sides))
@@ -122,7 +120,7 @@ def _compute_watermarks(
     for side, frame in messages.items():
         side_spec = spec.side(side)
         can_advance = find_advancing(frame, side_spec.offset, taken[side])
-        if isinstance(spec.bound, Newest):
+        if spec.bound.revises:
             can_advance &= frame.select(WINDOW_HAS_ENDED).to_series().to_numpy()
         watermarks[side] = MessageWatermarks.from_messages(
             frame, side_spec.lateness, starts[side], can_advance

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from muntin.model.bounds import Joint, SideName
+from muntin.model.bounds import SessionBound, SideName
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.standalone.joining_operator import JoiningOperator
@@ -69,7 +69,7 @@ class JoinWindow(JoiningOperator):
     """
 
     def _check(self, spec: JoinSpec) -> None:
-        if isinstance(spec.bound, Joint):
+        if isinstance(spec.bound, SessionBound):
             hint = "give it to SessionJoinWindow"
             raise OptionError("spec", str(spec.bound), "is a join of sessions", hint)
 
@@ -153,7 +153,7 @@ class SessionJoinWindow(JoiningOperator):
     """
 
     def _check(self, spec: JoinSpec) -> None:
-        if not isinstance(spec.bound, Joint):
+        if not isinstance(spec.bound, SessionBound):
             hint = "give it to JoinWindow, or give both sides .session(gap)"
             raise OptionError("spec", str(spec.bound), "isn't a join of sessions", hint)
 

@@ -13,7 +13,6 @@ from muntin.engine.results import no_results
 from muntin.engine.windows.operator import WindowOperator, WindowStep
 from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.errors import OptionError
-from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.standalone.cuts import emits_early_per_message, emits_late_per_message, split_steps
 from muntin.standalone.frame_builder import UNREAD_COLUMN, WATERMARK_COLUMN, FrameBuilder
@@ -44,11 +43,10 @@ class StoredAggregation(StoredWindows):
         """Open the stored state, once the types of all columns are known."""
         assert builder.columns is not None
         schema = dict(builder.schema)
-        read = [
-            *self.spec.key_columns,
-            *(c for a in self.spec.aggregates.values() for c in a.columns),
-            *([] if self.spec.own_gap is None else [self.spec.own_gap]),
-        ]
+        gap = self.spec.windows.own_gap
+        read = [*self.spec.key_columns]
+        read += [c for aggregate in self.spec.aggregates.values() for c in aggregate.columns]
+        read += [] if gap is None else [gap]
         spec = replace(self.spec, types={name: str(schema[name]) for name in read})
         self._visible = list(builder.columns)
         self._time_type = builder.time_type
@@ -175,7 +173,7 @@ class StoredAggregation(StoredWindows):
         if past is None:
             return None
         open_from = past + firing.retention - firing.grace
-        if not isinstance(windows, Sessions):
+        if windows.is_numbered:
             numbered = self.combiner.numbered_windows
             first, opened = (numbered.start(numbered.last_ended(p) + 1) for p in (past, open_from))
             return first, opened

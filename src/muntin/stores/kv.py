@@ -1,6 +1,6 @@
-"""Ordered rows of bytes with snapshots and one atomic flush: the base of every store.
+"""Ordered rows of bytes with snapshots and one atomic flush, on which every store is built.
 
-Three implementations keep the same guarantees, and share one test suite: ``memory`` (this
+Three implementations give the same guarantees and share one test suite: ``memory`` (this
 process), ``rocks`` (RocksDB on a disk) and ``paged`` (numbered blobs; in Spark's state,
 ``muntin.spark.stores``). Sources of the guarantees: the Samza SQL window operator design (message
 store and window metadata are flushed together with the offset) and the in-memory window store's
@@ -27,7 +27,7 @@ ReadCounts = Callable[[], dict[str, Any]]
 
 
 class Snapshot(Protocol):
-    """Rows as they were at one moment."""
+    """Rows as of one point in time, whatever is written later."""
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a key, or ``None``."""
@@ -58,7 +58,7 @@ class WritableRows(Protocol):
 
 
 class WhileOpen:
-    """A snapshot that ends with its store: reading it after ``close`` is an error."""
+    """A snapshot that can be read until its store is closed."""
 
     __slots__ = ("_kv", "_view")
 
@@ -94,7 +94,7 @@ class KeyValue(Closeable):
         - A snapshot, and so a scan, is strict: no later write appears in it, and no row
           disappears from it, whatever is deleted or flushed meanwhile. It ends with the
           store: reading it after ``close`` is an error.
-        - ``flush`` is atomic: the rows of all stores in here, their counts and the marks become
+        - ``flush`` is atomic: the rows and counts of all registered stores, and the marks, become
           durable together. After a crash, the state is exactly that of the last flush.
 
     Closing doesn't flush: only the caller knows whether its writes are complete.
@@ -157,12 +157,12 @@ class KeyValue(Closeable):
     def scan(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Row]:
-        """Iterate over the present rows from ``low`` to below ``high``, in order or reversed."""
+        """Iterate over a snapshot from ``low`` to below ``high``, in order of keys or reversed."""
         return self.snapshot().scan(low, high, reverse=reverse)
 
     @property
     def marks(self) -> dict[str, Any]:
-        """Values that flushes stored beside the rows, for example ``{"offset": 41}``."""
+        """The values that ``flush`` stored beside the rows, for example ``{"offset": 41}``."""
         return dict(self._marks)
 
     def flush(self, marks: Mapping[str, Any] | None = None) -> None:
@@ -187,17 +187,17 @@ class KeyValue(Closeable):
         self._marks, self._stored = all_marks, stores
 
     def register(self, name: str, counts: ReadCounts) -> dict[str, Any] | None:
-        """Register a store that keeps its rows in here.
+        """Register a store that keeps its rows in this object.
 
         Args:
-            name: The store's name, unique in here.
+            name: The store's name, unique in this object.
             counts: Returns what to store besides the rows (JSON); called at each flush.
 
         Returns:
             The result of ``counts`` at the last flush; ``None`` for a new store.
 
         Raises:
-            OptionError: When a store of that name is already open in here.
+            OptionError: When a store of that name is already registered.
         """
         self._require_open()
         if not isinstance(name, str) or not name:

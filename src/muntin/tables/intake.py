@@ -1,4 +1,4 @@
-"""Checks incoming messages, judges them by the watermark, and assigns them to partitions."""
+"""Checks incoming messages, advances the watermarks, and assigns the messages to partitions."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Intake:
     def __init__(self, app: App, parts: Sequence[Partition]) -> None:
         self._app = app
         self._parts = parts
-        self.marks: dict[str, int] = {}
+        self.watermarks: dict[str, int] = {}
         for part in parts:
-            for clock, mark in part.watermarks.items():
-                self.marks[clock] = max(mark, self.marks.get(clock, MIN_POSITION))
+            for clock, watermark in part.watermarks.items():
+                self.watermarks[clock] = max(watermark, self.watermarks.get(clock, MIN_POSITION))
         self._readers: dict[str, tuple[ReadValue, ReadValue]] = {}
         self._arrived = 0
 
@@ -53,8 +53,8 @@ class Intake:
         return rows_by_topic
 
     def _convert_message(self, topic: Topic, number: int, message: TopicMessage) -> EventRow | None:
-        first = self._parts[0]
-        first.counts["seen"] += 1
+        partition = self._parts[0]
+        partition.counts["seen"] += 1
         value, key, time, needs_key, needs_time, read_error = message
         if read_error is not None:
             return self._reject(topic, number, message, "malformed", read_error)
@@ -62,7 +62,7 @@ class Intake:
         try:
             if time is None and needs_time:
                 return self._reject(topic, number, message, "null_time")
-            time_micros = first.wall if time is None else _to_position(time)
+            time_micros = partition.wall if time is None else _to_position(time)
             value = read(value)
             key = None if key is None else _check_storable(read_key(key))
         except Exception as error:
@@ -70,28 +70,28 @@ class Intake:
             return self._reject(topic, number, message, "malformed", str(error))
         if needs_key and key is None:
             return self._reject(topic, number, message, "null_key", time=time_micros)
-        if first.is_future(time_micros):
+        if partition.is_future(time_micros):
             return self._reject(topic, number, message, "future", time=time_micros)
-        first.counts["taken"] += 1
+        partition.counts["taken"] += 1
         watermark = self._advance_clock(topic.name, time_micros - topic.lateness)
         self._arrived += 1
         arrival = EventArrival(self._arrived, self._advance_field_clocks(topic, value))
         return value, key, time_micros, watermark, number, arrival
 
-    def _advance_clock(self, clock: str, upto: int) -> int:
-        """Advance a clock; return its watermark before."""
-        before = self.marks.get(clock, MIN_POSITION)
-        if upto > before:
-            self.marks[clock] = upto
+    def _advance_clock(self, clock: str, watermark: int) -> int:
+        """Advance a clock to a watermark; return the watermark that it had before."""
+        before = self.watermarks.get(clock, MIN_POSITION)
+        if watermark > before:
+            self.watermarks[clock] = watermark
         return before
 
     def _advance_field_clocks(self, topic: Topic, value: Any) -> tuple[int, ...]:
-        """Advance the clocks that follow times in values; return their watermarks before."""
+        """Advance the clocks that follow times in values; return the watermarks before that."""
         watermarks = []
         for clock in self._app.clocks:
             time = clock.read_time(value)
             if time is None or self._parts[0].is_future(time):
-                watermarks.append(self.marks.get(clock.name_for(topic.name), MIN_POSITION))
+                watermarks.append(self.watermarks.get(clock.name_for(topic.name), MIN_POSITION))
             else:
                 watermarks.append(
                     self._advance_clock(clock.name_for(topic.name), time - topic.lateness)
@@ -115,13 +115,21 @@ class Intake:
         *,
         time: int | None = None,
     ) -> EventRow | None:
-        watermark, facts = self.marks.get(topic.name), (message.value, message.key, time, number)
-        event = Rejected(topic.name, reason, *facts, detail=detail, watermark=watermark)
+        event = Rejected(
+            topic.name,
+            reason,
+            message.value,
+            message.key,
+            time,
+            number,
+            detail=detail,
+            watermark=self.watermarks.get(topic.name),
+        )
         self._parts[0].record_rejected(event)
         return None
 
     def fill(self, inbox: Inbox, rows: Sequence[EventRow]) -> None:
-        """Assign rows to partitions as an inbox requires, and put them in."""
+        """Put rows into an inbox, grouped as it requires, each in the partition of its key."""
         if inbox.by is not None:
             rows = [row for row in (self._group_row(inbox, row) for row in rows) if row is not None]
         by_part: dict[int, list[EventRow]] = defaultdict(list)
@@ -151,7 +159,7 @@ def _to_position(time: Any) -> int:
     """Convert a time to microseconds; refuse one outside the range of windows."""
     position = parse_point_in_time(time)
     if abs(position) >= FARTHEST:
-        raise ValueError(f"the time {time!r} lies beyond what windows reach")
+        raise ValueError(f"the time {time!r} is outside the range of windows")
     return position
 
 
@@ -163,7 +171,7 @@ def _check_storable(key: Any) -> Any:
             key.encode()
     elif kind is not int or not -(2**63) <= key < 2**63:
         if key != key:
-            raise ValueError(f"{key!r} isn't equal to itself, so that nobody would find it")
+            raise ValueError(f"{key!r} isn't equal to itself, so it can't be found again")
         hash(key)
         encode_part(key)
         packed.write_json(key)

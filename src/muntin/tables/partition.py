@@ -17,8 +17,6 @@ from typing import Any
 
 from muntin.model.axis import MIN_POSITION
 from muntin.model.errors import SpecChangedError, StateCorruptedError
-from muntin.model.sessions import Sessions
-from muntin.model.windows import Windows
 from muntin.state.blobs import Blobs
 from muntin.state.manifest import Manifest, parse_manifest
 from muntin.tables.clocks import EventArrival, FieldClock
@@ -99,11 +97,12 @@ class Rules:
 
 def create_shard(spec: TableSpec, part: Partition) -> TableShard:
     """Create the shard of a table, by its kind."""
-    if isinstance(spec.windows, Sessions):
-        return SessionTableShard(spec, part)
-    if isinstance(spec.windows, Windows):
-        return WindowTableShard(spec, part)
-    return PlainTableShard(spec, part)
+    windows = spec.windows
+    if windows is None:
+        return PlainTableShard(spec, part)
+    if windows.is_numbered:
+        return WindowTableShard(spec, part, windows)
+    return SessionTableShard(spec, part, windows)
 
 
 class Partition:

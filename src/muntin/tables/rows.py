@@ -1,7 +1,7 @@
 """Converts rows of a frame to values of a topic's type, many at a time.
 
-Columns that already have the types of a dataclass's fields need no check per row; all other values
-are checked one by one.
+Columns that have the types of a dataclass's fields become instances without a check per row. All
+other values are checked one by one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from muntin.tables.typed import InvalidValueError, make_reader
 Malformed = dict[int, str]
 """The problem of each malformed row, by its number."""
 
-_FITS: dict[Any, Callable[[pl.DataType], bool]] = {
+_FITS_FIELD: dict[Any, Callable[[pl.DataType], bool]] = {
     int: lambda dtype: dtype.is_integer(),
     float: lambda dtype: dtype.is_float(),
     str: lambda dtype: dtype == pl.String,
@@ -37,9 +37,9 @@ class RowReader:
     """Converts the rows of frames to values.
 
     Args:
-        kind: The topic's type; ``None`` returns dictionaries.
-        schema: The columns.
-        value: The column of the value; ``None`` if the whole row is the value.
+        kind: The type of the topic's values; ``None`` for dictionaries.
+        schema: The types of the frames' columns, by name.
+        value: The column that holds the value; ``None`` if the whole row is the value.
 
     Example:
         >>> RowReader(None, {"n": pl.Int64()}, "n")(pl.DataFrame({"n": [1, 2]}))
@@ -47,21 +47,21 @@ class RowReader:
     """
 
     def __init__(self, kind: Any, schema: Mapping[str, pl.DataType], value: str | None) -> None:
-        self._kind = kind
-        self._value = value
+        self._value_type = kind
+        self._value_column = value
         self._names = list(schema)
         self._read = make_reader(kind)
         self._fields = None if value is not None else _match_fields(kind, schema)
 
     def __call__(self, frame: pl.DataFrame) -> tuple[list[Any], Malformed]:
-        """Return the values, with ``None`` for malformed rows, and the problems."""
+        """Return the values, with ``None`` for malformed rows, and the problems of those rows."""
         if (
             self._fields is not None
             and (values := self._construct_values(frame, self._fields)) is not None
         ):
             return values, {}
-        if self._value is not None:
-            return self._check_values(*list_values(frame[self._value]))
+        if self._value_column is not None:
+            return self._check_values(*list_values(frame[self._value_column]))
         columns: list[list[Any]] = []
         malformed: Malformed = {}
         for name in self._names:
@@ -74,10 +74,10 @@ class RowReader:
         )
 
     def find_malformed(self, frame: pl.DataFrame) -> Malformed:
-        """Return the malformed rows, converting no more values than necessary."""
-        if self._kind is not None:
+        """Return the malformed rows; without a type, only times and nested values are converted."""
+        if self._value_type is not None:
             return self(frame)[1]
-        names = self._names if self._value is None else [self._value]
+        names = self._names if self._value_column is None else [self._value_column]
         checked_columns = [
             n for n in names if frame.schema[n].is_temporal() or frame.schema[n].is_nested()
         ]
@@ -90,12 +90,12 @@ class RowReader:
         if any(not nullable and frame[name].null_count() for name, nullable in fields.items()):
             return None
         try:
-            return list(map(self._kind, *(frame[name].to_list() for name in fields)))
+            return list(map(self._value_type, *(frame[name].to_list() for name in fields)))
         except (TypeError, *CONVERSION_ERRORS):
             return None  # the check per row finds the values that the class refuses
 
     def _check_values(self, raw: list[Any], unreadable: Malformed) -> tuple[list[Any], Malformed]:
-        if self._kind is None:
+        if self._value_type is None:
             if unreadable:
                 raw = [None if row in unreadable else one for row, one in enumerate(raw)]
             return raw, unreadable
@@ -113,10 +113,10 @@ class RowReader:
 
 
 def _match_fields(kind: Any, schema: Mapping[str, pl.DataType]) -> dict[str, bool] | None:
-    """Return the fields that columns fit, by name, and whether they may be null.
+    """Return whether each field that a column can fill directly may be null, by name.
 
-    ``None`` if columns can't be used directly: for a type with its own validation, a field without
-    a column, or a column of another type.
+    The result is ``None`` if the type validates its values itself, if a field without a default has
+    no column, or if a column has another type than its field.
     """
     if not (isinstance(kind, type) and is_dataclass(kind)):
         return None
@@ -134,7 +134,7 @@ def _match_fields(kind: Any, schema: Mapping[str, pl.DataType]) -> dict[str, boo
     nullable_by_name = {}
     for name in present:
         plain_type, nullable = _split_optional(hints[name])
-        if plain_type not in _FITS or not _FITS[plain_type](schema[name]):
+        if plain_type not in _FITS_FIELD or not _FITS_FIELD[plain_type](schema[name]):
             return None
         nullable_by_name[name] = nullable or plain_type is Any
     return nullable_by_name or None

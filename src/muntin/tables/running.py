@@ -261,7 +261,7 @@ class Running(Closeable):
         share_partitionings(self.parts)
         followed_tables = frozenset(changes.table for changes in self._changes)
         emitted = [
-            await part.finish(self._intake.marks, emit=followed_tables) for part in self.parts
+            await part.finish(self._intake.watermarks, emit=followed_tables) for part in self.parts
         ]
         self._commit(messages)
         for changes in self._changes:

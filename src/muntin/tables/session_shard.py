@@ -36,10 +36,10 @@ class TableSession:
 class SessionTableShard(TableShard):
     """Sessions with a gap, with the same interface as ``WindowTableShard``."""
 
-    def __init__(self, spec: TableSpec, part: Partition) -> None:
+    def __init__(self, spec: TableSpec, part: Partition, sessions: Sessions) -> None:
         super().__init__(spec, part)
-        assert isinstance(spec.windows, Sessions)
-        self.sessions = spec.windows
+        self.paired = True
+        self.sessions = sessions
         # By the stretch of time in which they end.
         self.stored_sessions = self.create_entries("sessions", 1)
         self._sessions_by_key: dict[Any, list[TableSession]] | None = None

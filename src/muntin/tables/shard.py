@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from muntin.engine.clocks import InputClocks
 from muntin.model.axis import MIN_POSITION
 from muntin.model.errors import StateCorruptedError
-from muntin.model.sessions import Sessions
 from muntin.state.blobs import Blobs
 from muntin.tables.cells import GONE, MISSING, sort_keys
 from muntin.tables.clocks import (
@@ -71,7 +70,7 @@ class TableShard(Lender):
         self.latest: int | None = None
         self.last_writer: EventCursor | None = None
         self.span = spec.span
-        self.paired = spec.sets or isinstance(spec.windows, Sessions)
+        self.paired = spec.sets
 
     def create_entries(self, name: str, span: int) -> Entries:
         """Create the entries of a journal."""

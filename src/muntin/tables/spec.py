@@ -76,21 +76,22 @@ class TableSpec:
     @property
     def shares_pane_sums(self) -> bool:
         """True if overlapping windows share sums of integers, which are stored by pane."""
-        if self.sets or not isinstance(self.windows, Windows) or self.default is None:
+        if self.sets or self.windows is None or self.default is None:
             return False
-        return self.windows.panes_per_window > 1 and type(self.default()) is int
+        return self.windows.overlap > 1 and type(self.default()) is int
 
     @property
     def span(self) -> int:
         """Number of windows (for sessions: the length of a stretch of ends) stored together."""
-        if self.windows is None:
+        windows = self.windows
+        if windows is None:
             return 1
-        if isinstance(self.windows, Sessions):
-            gap = self.windows.gap
+        if not windows.is_numbered:
+            gap = windows.gap
             return gap if self.expires is None else max(1, (gap + self.expires) // SEGMENT_COUNT)
         if self.expires is None:
             return UNBOUNDED_SPAN
-        live = (self.windows.size + self.expires) // self.windows.slide
+        live = (windows.size + self.expires) // windows.slide
         return max(1, -(-live // SEGMENT_COUNT))
 
     def to_dict(self) -> dict[str, Any]:
@@ -189,7 +190,7 @@ def list_facts(stored: Mapping[str, Any]) -> dict[str, Fact]:
         "windows": Fact(windows, "whole table" if windows is None else format_windows(windows)),
         "values": Fact(stored["sets"], "sets" if stored["sets"] else "values"),
     }
-    if isinstance(windows, Windows):
+    if windows is not None and windows.is_numbered:
         listed["kept by"] = Fact(stored["summed"], "pane" if stored["summed"] else "window")
     return listed
 

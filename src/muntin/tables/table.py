@@ -1,7 +1,7 @@
 """Tables as agents use them: ``table[key] += 1``, and the methods that add windows.
 
-A table is only a name for its entries. They are in the partition of the event that the agent is
-processing or, outside of agents, in the open app.
+A table holds no entries itself. Within an agent it reads and writes the partition of the current
+event; outside of agents it reads all partitions of the open app.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Table(Handle[PlainTableShard]):
             key_index: Whether all keys can be iterated over, as in ``tumbling``.
 
         Raises:
-            OptionError: When the step is greater than the size: times in between would be lost.
+            OptionError: When the step is greater than the size: some times would have no window.
         """
         size_micros, step_micros = (
             parse_seconds("size", size, zero=False),
@@ -195,7 +195,7 @@ class Table(Handle[PlainTableShard]):
 
     def _add_windows(self, spec: TableSpec) -> WindowedTable:
         if self.spec.windows is not None:
-            hint = "make another table"
+            hint = "define another table"
             raise OptionError("table", self.name, "has windows already", hint)
         self.app.redefine_table(spec)
         return WindowedTable(self.app, self.name)

@@ -49,10 +49,9 @@ class PaneWindows:
 class WindowTableShard(TableShard):
     """Tumbling or hopping windows."""
 
-    def __init__(self, spec: TableSpec, part: Partition) -> None:
+    def __init__(self, spec: TableSpec, part: Partition, windows: Windows) -> None:
         super().__init__(spec, part)
-        assert isinstance(spec.windows, Windows)
-        self.windows = spec.windows
+        self.windows = windows
         self.stored = self.create_entries("windows", spec.span)
         self.by_pane = self.create_entries("panes", 1) if spec.shares_pane_sums else None
         self.set_span(spec.span)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from muntin.model.errors import OptionError
-from muntin.model.windows import Windows
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.clocks import WALL_CLOCK, FieldClock, Relative, Visibility
 from muntin.tables.current import CURRENT, Event, event_time, find_cursor, require_cursor
@@ -136,11 +135,10 @@ class WindowedTable(Handle[WindowedTableShard]):
             OptionError: For a table of sessions, which differ by key.
         """
         windows = self.spec.windows
-        if not isinstance(windows, Windows):
+        if windows is None or not windows.is_numbered:
             hint = f"write {self.name}[key].windows()"
             raise OptionError("table", self.name, "has sessions, which keys differ in", hint)
-        pane = windows.pane_of(self.time(event))
-        numbers = range(windows.first_window(pane), windows.last_window(pane) + 1)
+        numbers = windows.windows_at(self.time(event))
         return [to_window_range(windows.start(number), windows.end(number)) for number in numbers]
 
     def time(self, event: Any = None) -> int:

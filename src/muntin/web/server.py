@@ -12,7 +12,6 @@ import re
 import secrets
 import threading
 from collections.abc import Callable
-from ipaddress import ip_address
 from typing import Any, Self
 
 import h11
@@ -149,22 +148,13 @@ def has_access(request: Request, token: str | None) -> bool:
     machine belongs to another site's page.
     """
     if token is None:
-        return _is_loopback(_host(request))
+        return is_loopback(_host(request))
     scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
     request_token = bearer if scheme.lower() == "bearer" else ""
     request_token = (
         request_token or request.query_params.get("token") or request.cookies.get(COOKIE) or ""
     )
     return hmac.compare_digest(request_token.encode(), token.encode())
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _host(request: Request) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from muntin.model.axis import DAY, HOUR, MINUTE, SECOND, rows
-from muntin.model.bounds import Bound, Joint, Together, Within, find_bound, format_windows
+from muntin.model.bounds import Bound, SessionBound, Together, Within, find_bound, format_windows
 from muntin.model.cumulating import cumulating
 from muntin.model.days import days
 from muntin.model.errors import OptionError
@@ -88,7 +88,9 @@ BOUNDS: dict[str, tuple[Any, Kind | None, Kind | None, Bound]] = {
     "sliding": (None, sliding("6 s"), None, Within(6 * SECOND, 6 * SECOND)),
     # The message itself and the two before it.
     "sliding by rows": (None, sliding(rows(3)), None, Within(2, 2, "rows")),
-    "sessions": (None, make_sessions("6 s"), make_sessions("6 s"), Joint(Sessions(6 * SECOND))),
+    "sessions": (
+        None, make_sessions("6 s"), make_sessions("6 s"), SessionBound(Sessions(6 * SECOND)),
+    ),
 }  # fmt: skip
 
 

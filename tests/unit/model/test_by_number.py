@@ -17,10 +17,17 @@ from muntin.explain.ruler import draw_ruler
 from muntin.explain.size import Rates
 from muntin.explain.story import describe_spec
 from muntin.model import aggregates
-from muntin.model.axis import Axis
+from muntin.model.axis import Axis, rows
 from muntin.model.by_number import ByNumber
+from muntin.model.cumulating import cumulating
+from muntin.model.days import days
+from muntin.model.kinds import Kind, is_paned, of_size
 from muntin.model.policies import Each, Firing
+from muntin.model.sessions import make_sessions
+from muntin.model.sliding import rolling, sliding
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import trailing
+from muntin.model.windows import hopping, tumbling
 from muntin.testing.oracle.placing import BOUNDS
 
 
@@ -129,3 +136,66 @@ def test_a_kind_of_its_own_is_explained() -> None:
     assert "shifts of 6 and 3" in emitted
     assert "up to 1 for each window; a message is stored once, in its pane" in emitted
     assert not any("slide is small" in caution for caution in list_cautions(spec, Rates(10, 3)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "overlap", "has_panes"),
+    [
+        (tumbling("10 us"), 1, True),
+        (hopping("10 us", "4 us"), 3, True),
+        (cumulating("12 us", "4 us"), 3, True),
+        (days("2 days", "Europe/Berlin", slide="1 day"), 2, True),
+        (Shifts(6, 3), 1, True),
+        (sliding("10 us"), 1, False),
+        (trailing(["20 us", "10 us"], "10 us"), 1, False),
+        (make_sessions("10 us"), 1, False),
+        (of_size("1 day", zone_column="tz"), 1, False),
+    ],
+    ids=str,
+)
+def test_kinds_say_how_many_windows_a_message_is_in(
+    kind: Kind, overlap: int, has_panes: bool
+) -> None:
+    assert kind.overlap == overlap
+    assert is_paned(kind) == has_panes
+    assert kind.is_numbered == (kind.KIND != "session")
+
+
+@given(start=st.integers(-40, 40), size=st.integers(1, 12), slide=st.integers(1, 12))
+def test_the_windows_at_a_position_are_those_that_contain_it(
+    start: int, size: int, slide: int
+) -> None:
+    for kind in (hopping(f"{max(size, slide)} us", f"{slide} us"), Shifts(size, slide)):
+        numbers = kind.windows_at(start)
+        containing = [k for k in range(-99, 99) if kind.start(k) <= start < kind.end(k)]
+        assert [*numbers] == containing
+        assert {*kind.windows_of([kind.pane_of(start)])} == {*numbers}
+
+
+def test_sliding_windows_follow_from_the_messages() -> None:
+    kind = sliding("10 us")
+    # Each message ends a window, and starts one behind itself if another one is near.
+    assert [*kind.windows_of([0, 3, 30])] == [-10, -7, 20, 1]
+    assert [*rolling("10 us").windows_of([0, 3, 30])] == [-9, -6, 21]
+    assert [*kind.windows_at(3)] == [-7]
+
+
+def test_columns_of_windows_are_converted() -> None:
+    def convert(field: str, column: str) -> str:
+        return f"{field}:{column}"
+
+    cut = make_sessions("10 us", start="x > 1", same="page").map_columns(convert)
+    assert cut.columns == {"start": "start:x > 1", "same": "same:page"}
+    assert make_sessions(by="gap").map_columns(convert).own_gap == "by:gap"
+    assert of_size("1 day", zone_column="tz").map_columns(convert).zone_column == "column:tz"
+    assert tumbling("10 us").map_columns(convert) == tumbling("10 us")
+
+
+def test_windows_complete_the_keys() -> None:
+    offset = ("partition", "offset")
+    assert of_size(rows(3)).complete_keys(("k",), offset) == ("partition", "k")
+    assert of_size(rows(3)).complete_keys(("partition", "k"), offset) == ("partition", "k")
+    assert tumbling("10 us").complete_keys(("k",), offset) == ("k",)
+    zoned = of_size("1 day", zone_column="tz")
+    assert zoned.complete_keys(("k",), None) == ("k", "tz")
+    assert zoned.complete_keys(("tz", "k"), None) == ("tz", "k")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from muntin.model.axis import HOUR, MINUTE, SECOND, rows
-from muntin.model.bounds import AsOf, Bound, Joint, Together, Within
+from muntin.model.bounds import AsOf, Bound, SessionBound, Together, Within
 from muntin.model.cumulating import cumulating
 from muntin.model.days import days
 from muntin.model.errors import OptionError, SpecChangedError
@@ -45,7 +45,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "nulls='unmatched' isn't for semi joins, which emit nothing unmatched",
     ),
     "nulls of sessions": (
-        {"nulls": "unmatched", "how": "left", "bound": Joint(Sessions(MINUTE))},
+        {"nulls": "unmatched", "how": "left", "bound": SessionBound(Sessions(MINUTE))},
         "nulls='unmatched' isn't for session joins: without a key there is no session",
     ),
     "no keys": (changed(keys=()), "on=() compares nothing; name at least one column of both sides"),
@@ -92,15 +92,17 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "rows='9 on the left' can't be counted here",
     ),
     "policies of sessions": (
-        changed(firing=Firing(Every(MINUTE), Each())) | {"bound": Joint(Sessions(MINUTE))},
+        changed(firing=Firing(Every(MINUTE), Each())) | {"bound": SessionBound(Sessions(MINUTE))},
         "early='on the left' isn't for session joins",
     ),
     "keeping sessions": (
-        changed(firing=Firing(Each(), Each(), 0, MINUTE)) | {"bound": Joint(Sessions(MINUTE))},
+        changed(firing=Firing(Each(), Each(), 0, MINUTE))
+        | {"bound": SessionBound(Sessions(MINUTE))},
         "keep='on the left' isn't for session joins",
     ),
     "keeping sessions for less than the grace": (
-        changed(firing=Firing(Each(), Each(), MINUTE, SECOND)) | {"bound": Joint(Sessions(MINUTE))},
+        changed(firing=Firing(Each(), Each(), MINUTE, SECOND))
+        | {"bound": SessionBound(Sessions(MINUTE))},
         "keep='on the left' isn't for session joins",
     ),
     "kept for less than the grace": (
@@ -175,7 +177,7 @@ LAYOUTS: list[tuple[Bound, str, str]] = [
     (Together((tumbling("1 minute"),)), "inner", "time"),
     (Together((tumbling("1 minute"), tumbling("1 day"))), "inner", "time"),
     (Together((tumbling("1 day"),)), "inner", "keys"),
-    (Joint(Sessions(MINUTE)), "full", "keys"),
+    (SessionBound(Sessions(MINUTE)), "full", "keys"),
 ]
 
 

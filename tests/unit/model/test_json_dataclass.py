@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from muntin.model import aggregates as a
 from muntin.model.aggregates import Aggregate
-from muntin.model.bounds import Bound, Joint, Together, Within
+from muntin.model.bounds import Bound, SessionBound, Together, Within
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.joins import HOWS, JoinSpec, Side
@@ -107,13 +107,18 @@ def joins(draw: Any) -> JoinSpec:
     bounds: list[st.SearchStrategy[Bound]] = [st.builds(Within, LENGTHS, LENGTHS, st.just(axis))]
     if axis == "time":
         paned = st.lists(grids("time"), min_size=1, max_size=2).map(tuple)
-        bounds += [st.builds(Together, paned), st.builds(Joint, st.builds(Sessions, LENGTHS))]
+        bounds += [
+            st.builds(Together, paned),
+            st.builds(SessionBound, st.builds(Sessions, LENGTHS)),
+        ]
     bound = draw(st.one_of(bounds))
-    policy = st.just(Each()) if isinstance(bound, Joint) else st.just(Each()) | LENGTHS.map(Every)
+    policy = (
+        st.just(Each()) if isinstance(bound, SessionBound) else st.just(Each()) | LENGTHS.map(Every)
+    )
 
     def side() -> Side:
         grace = draw(st.integers(0, 9))
-        kept = grace if isinstance(bound, Joint) else draw(st.integers(grace, 99))
+        kept = grace if isinstance(bound, SessionBound) else draw(st.integers(grace, 99))
         return Side(
             tuple(draw(st.lists(NAMES, min_size=count, max_size=count))),
             draw(NAMES) if axis == "time" else None,

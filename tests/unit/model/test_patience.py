@@ -14,11 +14,11 @@ from muntin.model.patience import WAITS_VARIABLE, AwayError, Patience, list_wait
 
 IN_A_PROCESS = """
 import sys
-from muntin.model.patience import Patience
+from muntin.model.patience import AwayError, Patience
 
 waiting = Patience("Kafka at h:9092", 60)
-waiting.note_failure("refused")
-waiting.note_failure("refused")
+waiting.note_failure(AwayError("refused"))
+waiting.note_failure(AwayError("refused"))
 print("waits", flush=True)
 sys.stdin.readline()
 waiting.note_answer()

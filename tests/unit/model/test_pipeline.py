@@ -6,9 +6,9 @@ from muntin.model.bounds import Within
 from muntin.model.joins import JoinSpec, Side
 from muntin.model.pipeline import (
     Derived,
-    Joining,
-    Reading,
-    Windowing,
+    JoinRelation,
+    TableRelation,
+    WindowRelation,
     find_tables,
     set_shards,
 )
@@ -16,22 +16,24 @@ from muntin.model.spec import WindowSpec
 from muntin.model.windows import tumbling
 
 SPEC = WindowSpec((), "at", tumbling("1 minute"), {})
-INNER = Windowing(Derived(Reading("Clicks")), SPEC, ())
+INNER = WindowRelation(Derived(TableRelation("Clicks")), SPEC, ())
 SIDE = Side(("k",), "at")
-PAIRS = Joining(Derived(INNER), Reading("Views"), ("a", "b"), JoinSpec(SIDE, SIDE, Within(0, 0)))
-OUTER = Windowing(Derived(PAIRS), SPEC, ())
+PAIRS = JoinRelation(
+    Derived(INNER), TableRelation("Views"), ("a", "b"), JoinSpec(SIDE, SIDE, Within(0, 0))
+)
+OUTER = WindowRelation(Derived(PAIRS), SPEC, ())
 
 
 def test_every_query_of_a_chain_gets_as_many_shards() -> None:
     made = set_shards(OUTER, 3)
-    assert isinstance(made, Windowing)
+    assert isinstance(made, WindowRelation)
     assert made.shards == 3
     assert isinstance(made.source, Derived)
     pairs = made.source.source
-    assert isinstance(pairs, Joining)
-    assert (pairs.shards, pairs.right) == (3, Reading("Views"))
+    assert isinstance(pairs, JoinRelation)
+    assert (pairs.shards, pairs.right) == (3, TableRelation("Views"))
     assert isinstance(pairs.left, Derived)
-    assert isinstance(pairs.left.source, Windowing)
+    assert isinstance(pairs.left.source, WindowRelation)
     assert pairs.left.source.shards == 3
     assert pairs.left.source.source == INNER.source
 

@@ -17,6 +17,9 @@ def kept(frame):
 def _filter_rows(given):
     return given
 
+def _is_grid(windows, rows):
+    return isinstance(windows, (Days, Sliding)) and not isinstance(rows, list)
+
 class Frame:
     @property
     def kept_rows(self):
@@ -31,6 +34,10 @@ def test_each_counter_names_its_places(tmp_path: Path) -> None:
         ("docstrings with an unclear start", "one.py:1 What a module holds."),
         ("functions named by a participle", "one.py:3 kept"),
         ("functions named by a participle", "two.py:1 kept"),
+        (
+            "isinstance on window kinds",
+            "one.py:12 isinstance(windows, (Days, Sliding))",
+        ),
         ("private words as identifiers", "one.py:5 found"),
         ("private words as identifiers", "one.py:5 told"),
         ("private words as identifiers", "one.py:6 found"),

@@ -6,10 +6,12 @@ import pytest
 from pyspark.sql import DataFrame
 
 from muntin.model.errors import OptionError
-from muntin.model.pipeline import Column, Reading, WindowLookup
+from muntin.model.pipeline import Column, TableRelation, WindowLookup
 from muntin.spark.lookups import TableBeside, in_full
 
-LOOKUP = WindowLookup(Reading("names"), "n", "left", (("`k`", "name"),), ("k",), "__muntin_table0")
+LOOKUP = WindowLookup(
+    TableRelation("names"), "n", "left", (("`k`", "name"),), ("k",), "__muntin_table0"
+)
 
 
 def table(*names: str) -> TableBeside:

@@ -22,7 +22,9 @@ def test_what_is_missing_is_an_extra(monkeypatch: pytest.MonkeyPatch, missing: s
 @pytest.mark.parametrize("found", ["3.5.7", "4.0.1", "5.0.0", "16.4.2"])
 def test_another_spark_is_refused(monkeypatch: pytest.MonkeyPatch, found: str) -> None:
     monkeypatch.setattr(version, "__version__", found)
-    with pytest.raises(mt.SettingError, match=f"has Spark {found}, and muntin runs on Spark 4.1"):
+    with pytest.raises(
+        mt.SettingError, match=f"Spark {found} is installed, but muntin needs Spark 4.1"
+    ):
         check_spark()
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.sql.twins import joined, lowered, refused
 
 from muntin.model.bounds import Newest, Within
-from muntin.model.pipeline import Derived, Joining, Windowing, find_tables
+from muntin.model.pipeline import Derived, JoinRelation, WindowRelation, find_tables
 from muntin.sql.catalog import find_bound_column
 from muntin.sql.select_list import END
 
@@ -28,7 +28,7 @@ INNER = WINDOWS.format("TABLE Clicks, DESCRIPTOR(ts)") + BY
 )  # fmt: skip
 def test_windows_over_windows(text):
     found = lowered(text)
-    assert isinstance(found.source, Windowing)
+    assert isinstance(found.source, WindowRelation)
     assert found.source.spec.time == "ts"
     assert found.spec.time == "window_end"
     # What windows emit isn't judged once more.
@@ -46,7 +46,7 @@ def test_windows_joined_by_key_and_window():
     assert found.spec.bound == Within(0, 0)
     assert (found.spec.left.time, found.spec.right.time) == ("window_end", "e")
     assert found.spec.right.keys == ("k", "s", "e")
-    assert isinstance(found.left, Windowing)
+    assert isinstance(found.left, WindowRelation)
     assert isinstance(found.right, Derived)
     assert find_tables(found) == {"clicks", "views"}
 
@@ -54,7 +54,7 @@ def test_windows_joined_by_key_and_window():
 def test_windows_over_pairs_of_windows():
     pairs = f"SELECT a.k, a.window_end AS e FROM ({INNER}) a JOIN ({INNER}) b USING (k, window_end)"
     found = lowered(f"SELECT k, count(*) AS n FROM ({pairs}) GROUP BY k, TUMBLE(e, 1 HOUR)")
-    assert isinstance(found.source, Joining)
+    assert isinstance(found.source, JoinRelation)
     assert found.source.spec.bound == Within(0, 0)
     assert find_tables(found) == {"clicks"}
 

@@ -112,7 +112,7 @@ def test_what_else_is_compared_chooses_among_pairs():
             DUCKDB.format(how="", more="").replace(
                 "JOIN r", "JOIN r OVER (ORDER BY since RANGE '2' min PRECEDING)"
             ),
-            "a version is bounded by nothing else",
+            "a join with a version takes no OVER or WITHIN",
         ),
     ],
 )

@@ -8,7 +8,7 @@ from tests.unit.sql.twins import joined, lowered, refused
 from muntin.model.bounds import Within, find_bound
 from muntin.model.inputs import AHEAD
 from muntin.model.joins import JoinSpec, Side
-from muntin.model.pipeline import Column, Derived, Reading
+from muntin.model.pipeline import Column, Derived, TableRelation
 from muntin.model.policies import Each, Every, Firing
 
 ROWS = (
@@ -147,12 +147,14 @@ def test_a_join_without_equal_columns_has_one_key():
     assert (found.spec.left.keys, found.spec.right.keys) == (("__muntin_on",), ("__muntin_on",))
     assert found.where == "__muntin_left.n > __muntin_right.m"
     for side, name in ((found.left, "a"), (found.right, "b")):
-        assert side == Derived(Reading(name), (Column("*", "*"), Column("__muntin_on", "1")), None)
+        assert side == Derived(
+            TableRelation(name), (Column("*", "*"), Column("__muntin_on", "1")), None
+        )
 
 
 def on(side):
     """The further key of a side, and the filter of its messages."""
-    if isinstance(side, Reading):
+    if isinstance(side, TableRelation):
         return None, None
     keys = [column.text for column in side.columns or () if column.name == "__muntin_on"]
     return (keys[0] if keys else None), side.where
@@ -220,7 +222,7 @@ def test_a_window_function_is_a_side():
 @pytest.mark.parametrize(
     ("text", "said", "at"),
     [
-        ("SELECT a.k FROM a JOIN b ON a.k = b.k", "nothing bounds a pair", None),
+        ("SELECT a.k FROM a JOIN b ON a.k = b.k", "the join has no bound", None),
         (f"SELECT a.k FROM a JOIN b {OVER} ON k = b.k", "a join compares equal columns", "k = b.k"),
         (
             f"SELECT a.k FROM a JOIN b {OVER} ON a.k = a.j",
@@ -245,7 +247,7 @@ def test_a_window_function_is_a_side():
         (
             f"SELECT a.k FROM a JOIN b {OVER} ON a.k = b.k AND b.ts < a.ts + INTERVAL 1 HOUR "
             "AND b.ts >= a.ts",
-            "OVER bounds a pair already",
+            "OVER bounds the join already",
             "b.ts < a.ts + INTERVAL 1 HOUR",
         ),
         (
@@ -267,7 +269,7 @@ def test_a_window_function_is_a_side():
             "INTERVAL '1' MONTH",
         ),
         ("SELECT a.k FROM a CROSS JOIN b", "needs equal columns", "CROSS"),
-        ("SELECT a.k FROM a, b", "nothing bounds a pair", None),
+        ("SELECT a.k FROM a, b", "the join has no bound", None),
         ("SELECT a.k FROM a JOIN b", "has no condition", ""),
         (f"SELECT a.k FROM a JOIN a {OVER} ON a.k = a.k", "both sides are called a", "a"),
         (f"SELECT a.k FROM a JOIN b {OVER} ON a.k = b.k GROUP BY a.k", "beside JOIN", None),
@@ -379,7 +381,7 @@ def test_where_chooses_among_the_pairs_of_an_outer_join():
         "SELECT * FROM a WATERMARK at DELAY OF 1 MINUTE LEFT JOIN b WATERMARK at DELAY OF "
         "1 MINUTE ON a.id = b.id WHERE a.at BETWEEN b.at - INTERVAL '1' HOUR AND b.at"
     )
-    assert refused(text)[0].startswith("line 1: nothing bounds a pair in time or rows")
+    assert refused(text)[0].startswith("line 1: the join has no bound in time or rows")
 
 
 @pytest.mark.parametrize(

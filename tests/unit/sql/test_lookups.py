@@ -9,10 +9,10 @@ from muntin.model.pipeline import (
     SIDE_COLUMNS,
     Column,
     Lookup,
-    Reading,
+    TableRelation,
     Values,
-    Windowing,
     WindowLookup,
+    WindowRelation,
     find_tables,
 )
 from muntin.sql.api import compile_query
@@ -35,7 +35,9 @@ def test_a_join_that_nothing_bounds_looks_up(words, how):
     found = looked_up(f"{words} goods g ON b.item = g.name AND g.price < b.price")
     on = f"({LEFT}.`item` = {RIGHT}.`name`) AND ({RIGHT}.price < {LEFT}.price)"
     equal, rest = (("item", "name"),), f"({RIGHT}.price < {LEFT}.price)"
-    assert found == Lookup(Reading("bids"), Reading("goods"), "g", how, on, (), equal, rest)
+    assert found == Lookup(
+        TableRelation("bids"), TableRelation("goods"), "g", how, on, (), equal, rest
+    )
     assert find_tables(found) == {"bids", "goods"}
 
 
@@ -119,7 +121,7 @@ def test_sessions_are_formed_before():
 
 def test_without_windows_two_streams_are_meant():
     assert (
-        "nothing bounds a pair" in refused("SELECT b.item FROM bids b JOIN goods USING (item)")[0]
+        "the join has no bound" in refused("SELECT b.item FROM bids b JOIN goods USING (item)")[0]
     )
 
 
@@ -141,7 +143,7 @@ def shown(text: str) -> dict[str, str]:
 def test_windows_are_looked_up_when_they_emit(words, how):
     found = lowered(behind("w.*, g.kind", f"{words} goods g ON g.name = w.item"))
     equal = (("`item`", "name"),)
-    assert found.lookups == (WindowLookup(Reading("goods"), "g", how, equal, (), TABLE),)
+    assert found.lookups == (WindowLookup(TableRelation("goods"), "g", how, equal, (), TABLE),)
     assert found.spec == lowered(HOURLY.format("")).spec
     assert find_tables(found) == {"bids", "goods"}
     assert shown(behind("w.*, g.kind", f"{words} goods g ON g.name = w.item")) == {
@@ -224,7 +226,7 @@ def test_windows_over_windows_that_were_looked_up():
                FROM TABLE(TUMBLE(TABLE w, DESCRIPTOR(window_time), 1 DAY)) w
                JOIN goods g ON w.item = g.item GROUP BY kind, window_start, window_end"""
     source = lowered(text).source
-    assert isinstance(source, Windowing)
+    assert isinstance(source, WindowRelation)
     assert source.lookups[0].equal == (("`item`", "item"),)
     assert (source.columns or ())[-1] == source.lookups[0].all
 

@@ -9,7 +9,7 @@ from tests.unit.sql.twins import lowered, sentence
 
 import muntin as mt
 from muntin.model.errors import SqlError
-from muntin.model.pipeline import Column, Derived, Expression, Reading
+from muntin.model.pipeline import Column, Derived, Expression, TableRelation
 
 BOUNDS = "window_start, window_end"
 AT = sentence(key="k", time="ts")
@@ -243,7 +243,7 @@ def test_where_chooses_messages_where_that_leaves_windows_as_they_are(query, whe
 def test_a_view_chooses_the_messages_of_sessions():
     text = f"WITH v AS (SELECT * FROM t WHERE x > 1) SELECT k FROM {SESSION.format('v')}"
     found = lowered(f"{text} GROUP BY k, {BOUNDS}")
-    assert found.source == Derived(Reading("t"), None, "x > 1")
+    assert found.source == Derived(TableRelation("t"), None, "x > 1")
     assert found.where is None
 
 
@@ -491,7 +491,7 @@ def test_ordinals_and_aliases_group_too():
 
 def test_views_choose_and_compute_rows():
     inner = "SELECT *, lower(a) AS k FROM t WHERE a <> ''"
-    expected = Derived(Reading("t"), (Column("*", "*"), Column("k", "lower(a)")), "a <> ''")
+    expected = Derived(TableRelation("t"), (Column("*", "*"), Column("k", "lower(a)")), "a <> ''")
     for text in (
         f"SELECT k, count(*) AS n FROM ({inner}) AS s GROUP BY s.k, TUMBLE(ts, 1 HOUR)",
         f"WITH s AS ({inner}) SELECT k, count(*) AS n FROM s GROUP BY k, TUMBLE(s.ts, 1 HOUR)",

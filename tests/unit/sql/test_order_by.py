@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muntin.model.errors import SqlError
-from muntin.model.pipeline import Order, Ordered
+from muntin.model.pipeline import Order, SortOrder
 from muntin.sql.api import compile_pipeline, compile_query
 
 TABLES = """
@@ -21,11 +21,11 @@ ASKED = """SELECT o.k AS "key", count(*) AS n, sum(v) AS total
 @pytest.mark.parametrize(
     ("said", "order"),
     [
-        ("ORDER BY n", Order((Ordered("`n`"),))),
-        ("ORDER BY 3 DESC, k", Order((Ordered("`total`", True), Ordered("`key`")))),
-        ("ORDER BY count(*) DESC LIMIT 3", Order((Ordered("`n`", True),), 3)),
-        ("ORDER BY o.k ASC NULLS LAST", Order((Ordered("`key`", False, "last"),))),
-        ("ORDER BY total % 2 DESC NULLS FIRST", Order((Ordered("total % 2", True, "first"),))),
+        ("ORDER BY n", Order((SortOrder("`n`"),))),
+        ("ORDER BY 3 DESC, k", Order((SortOrder("`total`", True), SortOrder("`key`")))),
+        ("ORDER BY count(*) DESC LIMIT 3", Order((SortOrder("`n`", True),), 3)),
+        ("ORDER BY o.k ASC NULLS LAST", Order((SortOrder("`key`", False, "last"),))),
+        ("ORDER BY total % 2 DESC NULLS FIRST", Order((SortOrder("total % 2", True, "first"),))),
         ("LIMIT 0", Order((), 0)),
         ("LIMIT 7 EMIT ON CLOSE", Order((), 7)),
     ],

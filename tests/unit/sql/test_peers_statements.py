@@ -18,7 +18,7 @@ import pytest
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import SqlError
-from muntin.model.pipeline import Expression, Windowing
+from muntin.model.pipeline import Expression, WindowRelation
 from muntin.model.sessions import Sessions
 from muntin.sql.api import compile_query
 from muntin.standalone import SessionAggregator, WindowedAggregator
@@ -242,10 +242,10 @@ FLINK_JOINS = [
         "SELECT * FROM bids b, asks a WHERE b.item = a.item AND b.ts BETWEEN a.ts - "
         "INTERVAL '4' HOUR AND a.ts"
     ),
-    no("SELECT * FROM bids b INNER JOIN asks a ON b.item = a.item", "nothing bounds a pair"),
-    no("SELECT * FROM bids b LEFT JOIN asks a ON b.item = a.item", "nothing bounds a pair"),
-    no("SELECT * FROM bids b RIGHT JOIN asks a ON b.item = a.item", "nothing bounds a pair"),
-    no("SELECT * FROM bids b FULL OUTER JOIN asks a ON b.item = a.item", "nothing bounds a pair"),
+    no("SELECT * FROM bids b INNER JOIN asks a ON b.item = a.item", "the join has no bound"),
+    no("SELECT * FROM bids b LEFT JOIN asks a ON b.item = a.item", "the join has no bound"),
+    no("SELECT * FROM bids b RIGHT JOIN asks a ON b.item = a.item", "the join has no bound"),
+    no("SELECT * FROM bids b FULL OUTER JOIN asks a ON b.item = a.item", "the join has no bound"),
     yes(
         "SELECT b.item, b.price, r.wish FROM bids b LEFT JOIN asks FOR SYSTEM_TIME AS OF b.ts AS r "
         "ON b.item = r.item"
@@ -368,7 +368,7 @@ CALCITE = [
     ),
     no(
         "SELECT STREAM o.ts, o.item, p.kind FROM bids AS o JOIN goods AS p ON o.item = p.item",
-        "nothing bounds a pair",
+        "the join has no bound",
     ),
     yes(
         "SELECT STREAM o.ts, o.item, s.ts AS shiptime FROM bids AS o JOIN asks AS s "
@@ -443,7 +443,7 @@ KSQLDB = [
     ),
     no(
         "SELECT b.item, g.kind FROM bids b LEFT JOIN goods g ON b.item = g.item EMIT CHANGES",
-        "nothing bounds a pair",
+        "the join has no bound",
     ),
     no("SELECT seller, COUNT(*) FROM bids GROUP BY seller EMIT CHANGES", "so this needs windows"),
 ]  # fmt: skip
@@ -502,7 +502,7 @@ SPARK = [
     yes(f"SELECT * FROM bids b JOIN asks a {WITHIN}"),
     yes(f"SELECT * FROM bids b LEFT JOIN asks a {WITHIN}"),
     yes(f"SELECT * FROM bids b LEFT SEMI JOIN asks a {WITHIN}"),
-    no("SELECT * FROM bids b JOIN goods g ON b.item = g.item", "nothing bounds a pair"),
+    no("SELECT * FROM bids b JOIN goods g ON b.item = g.item", "the join has no bound"),
     no("SELECT item, count(*) FROM bids GROUP BY item", "so this needs windows"),
     no("SELECT DISTINCT item FROM bids", "DISTINCT would remember every row"),
 ]  # fmt: skip
@@ -522,7 +522,7 @@ def each() -> Iterator[Any]:
             yield pytest.param(printed, id=f"{peer.split(chr(39))[0]}-{number}")
 
 
-def emitted(windowing: Windowing) -> list[tuple[Any, ...]]:
+def emitted(windowing: WindowRelation) -> list[tuple[Any, ...]]:
     """What an operator gives of the bids: keys, where windows start, and the aggregates."""
     aggregates = {name: _plain(agg) for name, agg in windowing.spec.aggregates.items()}
     spec = replace(windowing.spec, aggregates=aggregates, max_ahead=None)
@@ -554,7 +554,7 @@ def test_what_becomes_of_a_statement(printed: Printed) -> None:
         return
     found = compile_query(TABLES + printed.text).lowered.query
     if printed.rows is not None:
-        assert isinstance(found, Windowing)
+        assert isinstance(found, WindowRelation)
         assert emitted(found) == printed.rows
 
 

@@ -65,7 +65,7 @@ CASES = [
     (
         "SELECT * FROM a JOIN b WITHIN 1 HOUR ON a.id = b.id "
         "AND a.ts BETWEEN b.ts - INTERVAL 1 HOUR AND b.ts",
-        "the pair is bounded twice",
+        "the join has two bounds",
         "WITHIN 1 HOUR",
     ),
     ("SELECT * FROM a JOIN b WITHIN 3 ROWS ON a.id = b.id", "isn't a duration", "3 ROWS"),

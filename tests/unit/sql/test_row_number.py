@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.sql.twins import lowered, refused
 
-from muntin.model.pipeline import Choice, Column, Ranking, Windowing
+from muntin.model.pipeline import Choice, Column, Ranking, WindowRelation
 from muntin.model.policies import Each
 
 CALL = "TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTES))"
@@ -41,7 +41,7 @@ def test_the_first_of_windows_that_end_together() -> None:
     text = f"SELECT *, {number('total DESC, seller')} AS rn FROM ({SUMS}) QUALIFY rn <= 2"
     found = lowered(text)
     assert found.ranking == Ranking("rn", ("total", "seller"), (False, True), 2, (), chained=True)
-    assert isinstance(found.source, Windowing)
+    assert isinstance(found.source, WindowRelation)
     assert (found.spec.time, found.spec.lateness) == ("window_end", -1)
 
 

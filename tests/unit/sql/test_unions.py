@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.sql.twins import lowered, refused
 
-from muntin.model.pipeline import Column, Derived, Reading, Union, find_tables
+from muntin.model.pipeline import Column, Derived, TableRelation, Union, find_tables
 from muntin.sql.api import compile_query
 
 COUNT = "SELECT k, count(*) AS n FROM ({}) u GROUP BY k, TUMBLE(u.ts, 1 MINUTE)"
@@ -15,8 +15,8 @@ TABLE = """CREATE TABLE {} (k STRING, {} TIMESTAMP, WATERMARK FOR {} AS {} - {} 
 
 def test_rows_meet_by_their_places():
     found = lowered(COUNT.format("SELECT k, ts FROM a UNION ALL SELECT j, at FROM b WHERE j > 1"))
-    first = Derived(Reading("a"), (Column("k", "k"), Column("ts", "ts")))
-    second = Derived(Reading("b"), (Column("j", "j"), Column("at", "at")), "j > 1")
+    first = Derived(TableRelation("a"), (Column("k", "k"), Column("ts", "ts")))
+    second = Derived(TableRelation("b"), (Column("j", "j"), Column("at", "at")), "j > 1")
     assert found.source == Union((first, second))
     assert find_tables(found.source) == {"a", "b"}
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 import muntin as mt
 from muntin.model.errors import SqlError
-from muntin.model.pipeline import Joining, Windowing
+from muntin.model.pipeline import JoinRelation, WindowRelation
 from muntin.spark.windowed import Windowed
 from muntin.sql.api import compile_query
 
@@ -21,17 +21,17 @@ def sentence(**options: Any) -> Windowed:
     return mt.windowed(FRAME, **{"nulls": "group", **options})
 
 
-def lowered(text: str, **given: str) -> Windowing:
+def lowered(text: str, **given: str) -> WindowRelation:
     """What a query of windows is lowered to."""
     found = compile_query(text, given).lowered.query
-    assert isinstance(found, Windowing)
+    assert isinstance(found, WindowRelation)
     return found
 
 
-def joined(text: str) -> Joining:
+def joined(text: str) -> JoinRelation:
     """What a join is lowered to."""
     found = compile_query(text).lowered.query
-    assert isinstance(found, Joining)
+    assert isinstance(found, JoinRelation)
     return found
 
 

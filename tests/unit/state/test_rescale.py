@@ -18,7 +18,7 @@ from muntin.model.policies import Each, EveryRows, Firing
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
-from muntin.spark.rescale import division_of
+from muntin.spark.rescale import choose_division
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.hashing import assign_shards
 from muntin.state.manifest import Manifest, parse_manifest
@@ -80,5 +80,7 @@ def test_shards_that_stand_elsewhere_are_not_moved() -> None:
 
 
 def test_what_cannot_be_moved() -> None:
-    with pytest.raises(OptionError, match="is no kind of state that can be divided; use the"):
-        division_of([Manifest("pages")])
+    with pytest.raises(
+        OptionError, match="isn't a kind of state that this version divides; use the"
+    ):
+        choose_division([Manifest("pages")])

@@ -29,7 +29,6 @@ from muntin.engine.aggregates.own import Apply, UserAggregate
 from muntin.engine.aggregates.sketches import Distinct, Quantile
 from muntin.engine.dtypes import find_shape
 from muntin.model.aggregates import Aggregate
-from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 
 
@@ -144,7 +143,7 @@ def make_algebras(spec: WindowSpec, schema: pl.Schema) -> list[Algebra]:
             number,
             aggregate,
             schema,
-            reads_whole=not isinstance(windows, Sliding) or windows.reads_whole(aggregate.frame),
+            reads_whole=windows.reads_whole(aggregate.frame),
         )
         for number, aggregate in enumerate(spec.aggregates.values())
     ]

@@ -11,7 +11,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.joins.joiner import ID
 from muntin.engine.joins.sessions import LAST, rename_last_position
-from muntin.model.bounds import AsOf, ByArrival, Joint, SideName
+from muntin.model.bounds import AsOf, ByArrival, SessionBound, SideName
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.recall import load_spec
 from muntin.state.hashing import split_by_shard
@@ -64,7 +64,7 @@ class JoinDivision:
 
     def divide(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
         side, name, base, first = self._blobs[blob]
-        joint = isinstance(self.spec.bound, Joint)
+        joint = isinstance(self.spec.bound, SessionBound)
         if joint:
             rows = rename_last_position(rows, list(self.spec.side(side).types))
         if ID in rows.columns:

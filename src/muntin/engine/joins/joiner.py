@@ -12,7 +12,7 @@ from muntin.engine import admission, columns
 from muntin.engine.admission import admit
 from muntin.engine.arrival import Arrival, drop_repeated
 from muntin.engine.clocks import clock_columns, clock_times
-from muntin.model.bounds import Newest, SideName
+from muntin.model.bounds import SideName
 from muntin.model.errors import OptionError
 from muntin.model.joins import OTHER, SIDES, JoinSpec
 from muntin.state.offsets import TakenOffsets
@@ -70,7 +70,7 @@ class Joiner:
             for side in SIDES
         }
         # True if rows replace earlier ones of their side, and pairs are emitted again.
-        self.revises = isinstance(spec.bound, Newest)
+        self.revises = spec.bound.revises
         self._check_keys()
         if self.revises:
             self._check_revisions()

@@ -27,7 +27,7 @@ from muntin.engine.joins.strategy import (
 )
 from muntin.engine.order import sort_rows
 from muntin.engine.state import State
-from muntin.model.bounds import Newest, SideName
+from muntin.model.bounds import SideName
 from muntin.model.joins import OTHER, SIDES
 
 # Internal columns of a side's row: whether it arrived in this step, whether its window exists, and
@@ -50,7 +50,6 @@ class NewestJoin(JoinStrategy):
 
     def __init__(self, joiner: Joiner, state: State) -> None:
         super().__init__(joiner)
-        assert isinstance(self.spec.bound, Newest)
         self.buffers = {side: NewestMessages(joiner, side, state) for side in SIDES}
         self.names = [f"k{number}" for number in range(len(self.spec.left.keys))]
 

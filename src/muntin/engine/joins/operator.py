@@ -9,6 +9,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.admission import find_examples
+from muntin.engine.ahead import AheadMessage
 from muntin.engine.arrival import make_parts
 from muntin.engine.joins.joiner import LATE, Joiner, SideArrival
 from muntin.engine.joins.partitioned import PartitionedJoinShard
@@ -19,11 +20,9 @@ from muntin.engine.operator import REJECTED, RESULTS, Part, ShardState, StepOutp
 from muntin.engine.output import EnteringMessages
 from muntin.engine.windows.panes import in_columns, pane_of, window_end, window_start
 from muntin.model.bounds import SideName
-from muntin.model.by_number import Moving
 from muntin.model.joins import SIDES, JoinSpec
-from muntin.model.kinds import Paned
+from muntin.model.kinds import Paned, is_paned
 from muntin.model.policies import Every
-from muntin.model.trailing import Trailing
 from muntin.state.blobs import Blobs
 from muntin.state.hashing import split_by_shard
 from muntin.state.offsets import TakenOffsets
@@ -61,7 +60,9 @@ class JoinOperator:
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
         joiner, side = self.joiner, cast(SideName, task.input)
         arrived, taken = [], TakenOffsets()
-        for frame in messages:
+        own = joiner.spec.side(side)
+        ahead = AheadMessage((*(own.offset or ()), *own.keys))
+        for frame in ahead.watch(messages):
             arrived.append(joiner.arrive(side, frame, taken))
             taken.add(arrived[-1].offsets)
         if not arrived:
@@ -71,10 +72,10 @@ class JoinOperator:
                 )
             )
         messages_of_task = pl.concat([part.messages for part in arrived])
-        keys = list(joiner.spec.side(side).keys)
-        return make_parts(
-            arrived, {_MESSAGES: split_by_shard(messages_of_task, keys, task.shards)}, task
-        )
+        frames = {_MESSAGES: split_by_shard(messages_of_task, list(own.keys), task.shards)}
+        parts = make_parts(arrived, frames, task)
+        ahead.add_to(parts[0])
+        return parts
 
     def open(self, state: ShardState) -> JoinStep:
         return JoinStep(self.joiner, state, self.window_outputs)
@@ -114,7 +115,9 @@ class JoinStep:
             for side, those in arrived.items()
             for messages in those
         ]
-        return StepOutput(rows, output.progress | examples | measure_load(received))
+        examples.update(AheadMessage.find_examples(parts))
+        shown = {"examples": examples} if examples else {}
+        return StepOutput(rows, output.progress | shown | measure_load(received))
 
 
 def open_join_shard(
@@ -142,15 +145,15 @@ def build_window_output(
     """
     kind = get_side_windows(joiner.spec, side)
     has_period = isinstance(joiner.spec.side(side).firing.early, Every)
-    kind = None if isinstance(kind, Moving | Trailing) else kind
-    added = [columns.EMISSION, *(_BOUNDS if kind is not None else ())]
+    grid = kind if is_paned(kind) else None
+    added = [columns.EMISSION, *(_BOUNDS if grid is not None else ())]
     for name in names:
         if name in added:
             raise columns.make_clash_error(side, name, "window outputs")
     empty = joiner.make_empty_messages(side).with_columns(pl.lit(False).alias(LATE))
     no_messages = EnteringMessages(empty, None, False)
     return pl.concat(
-        _build_part(names, kind, has_period, part) for part in (no_messages, *entering)
+        _build_part(names, grid, has_period, part) for part in (no_messages, *entering)
     )
 
 

@@ -1,6 +1,6 @@
 """Reads a join's state: the stored messages of either side, and their windows.
 
-Expired messages are left out, unless they are held for a partner that waits.
+Expired messages are left out, except those that a waiting partner still needs.
 
 Source: the Samza SQL window operator design (``getWindows``, ``getMessages``).
 """
@@ -18,19 +18,17 @@ from muntin.engine.joins.sessions import LAST
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.windows.overlap import copy_to_windows
 from muntin.engine.windows.panes import pane_of, window_end, window_start
-from muntin.model.bounds import Joint, SideName, Together
-from muntin.model.by_number import Moving
+from muntin.model.bounds import SessionBound, SideName, Together
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec
-from muntin.model.kinds import Paned, Uniform
-from muntin.model.trailing import Trailing
+from muntin.model.kinds import Paned, Uniform, is_paned
 
 _FIRST_OFFSET, _LAST_OFFSET = "start_offset", "last_offset"
 _MESSAGES = "messages"
 
 
 class AxisRange(NamedTuple):
-    """A range of a join's axis, both ends included; ``None`` is open. On the rows axis: offsets."""
+    """A range of positions on a join's axis, both ends included; ``None`` for an open end."""
 
     low: int | None
     high: int | None
@@ -42,12 +40,12 @@ def read_join_messages(
     between: AxisRange,
     only: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Return a side's stored messages by position (on the rows axis the offset)."""
+    """Return a side's stored messages in a range, by position; on the rows axis, by offset."""
     joiner, offset = shard.joiner, shard.spec.side(side).offset
     frames = [joiner.make_empty_messages(side)]
     names = frames[0].columns
     for _, start, partition in shard.iterate_partitions(side):
-        stored = partition.strategy.read_messages(side, *_find_ends(between, start), only)
+        stored = partition.strategy.read_messages(side, *_resolve_range(between, start), only)
         frames.append(stored.with_columns(pl.col(columns.TIME) + start).select(names))
     order = [columns.TIME, *(offset or ())[::-1]]
     return pl.concat(frames).sort(order, maintain_order=True)
@@ -71,7 +69,7 @@ def read_join_windows(
     kind, offset = get_grid_windows(shard.spec, side), shard.spec.side(side).offset
     frames = []
     for _, start, partition in shard.iterate_partitions(side):
-        stored = _read_windows(partition, side, kind, _find_ends(between, start), only, offset)
+        stored = _read_windows(partition, side, kind, _resolve_range(between, start), only, offset)
         bounds = pl.col(columns.WINDOW_START, columns.WINDOW_END)
         frames.append(stored.with_columns(bounds + start))
     if not frames:
@@ -90,7 +88,7 @@ def read_join_sessions(
         ``left`` and of the ``right`` side; by start, then keys.
     """
     spec, joiner = shard.spec, shard.joiner
-    assert isinstance(spec.bound, Joint)
+    assert isinstance(spec.bound, SessionBound)
     keys = list(spec.left.keys)
     parts = []
     for name in SIDES:
@@ -113,31 +111,31 @@ def read_join_sessions(
         (last + spec.bound.sessions.gap).alias(columns.WINDOW_END),
         *(pl.col(f"__{side}").sum().alias(side) for side in SIDES),
     ).drop("__last")
-    low, high = _find_ends(between)
+    low, high = _resolve_range(between)
     # A session includes its last position, but not the end of the gap after it.
     inside = pl.col(columns.WINDOW_END) > low, pl.col(columns.WINDOW_START) <= high
     return sessions.filter(*inside).sort(columns.WINDOW_START, *keys)
 
 
 def get_grid_windows(spec: JoinSpec, side: SideName) -> Paned:
-    """Return the windows of a side on a grid: its own, or those that partners share.
+    """Return the windows of a side, which must have fixed bounds: its own, or those of the join.
 
-    Raises ``OptionError`` when there are none, or one for each message.
+    Raises ``OptionError`` when the side has no windows, or a window for each message.
     """
     kind = get_side_windows(spec, side)
-    if kind is None or isinstance(kind, Moving | Trailing):
+    if not is_paned(kind):
         text = "has no windows" if kind is None else "has a window for each message"
-        raise OptionError("side", side, text, "ask get_messages, or give it .tumbling(…)")
+        raise OptionError("side", side, text, "call get_messages, or give the side .tumbling(…)")
     return kind
 
 
 def get_side_windows(spec: JoinSpec, side: SideName) -> Uniform | None:
-    """Return the windows of a side, its own or shared ones; ``None`` if it has none."""
+    """Return the windows of a side, its own or those of the join; ``None`` if it has none."""
     kind = spec.side(side).windows
     return spec.bound.windows[0] if kind is None and isinstance(spec.bound, Together) else kind
 
 
-def _find_ends(between: AxisRange, start: int = 0) -> tuple[int, int]:
+def _resolve_range(between: AxisRange, start: int = 0) -> tuple[int, int]:
     """Return the ends of a range as positions, counted from a start."""
     low = -MAX_WINDOW if between.low is None else between.low - start
     return low, MAX_WINDOW if between.high is None else between.high - start

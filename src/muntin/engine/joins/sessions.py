@@ -31,7 +31,7 @@ from muntin.engine.joins.strategy import (
 from muntin.engine.order import sort_rows
 from muntin.engine.sessions.combine import number_sessions
 from muntin.engine.state import State
-from muntin.model.bounds import Joint, SideName
+from muntin.model.bounds import SideName
 from muntin.model.joins import OTHER, SIDES
 from muntin.state.runs import deduplicate, segment_length
 
@@ -108,8 +108,7 @@ class SessionJoin(JoinStrategy):
 
     def __init__(self, joiner: Joiner, state: State) -> None:
         super().__init__(joiner)
-        assert isinstance(self.spec.bound, Joint)
-        self.reach = self.spec.bound.sessions.reach
+        self.reach = self.spec.bound.reach
         graces = [self.spec.side(side).firing.grace for side in SIDES]
         span = segment_length(self.reach + max(graces))
         self.buffers: dict[SideName, SessionBuffer] = {

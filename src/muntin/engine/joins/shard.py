@@ -29,7 +29,7 @@ from muntin.engine.joins.sessions import SessionJoin
 from muntin.engine.joins.strategy import JoinClock, JoinStrategy, SidePositions
 from muntin.engine.output import EnteringMessages, ShardOutput
 from muntin.engine.state import State
-from muntin.model.bounds import AsOf, ByArrival, Joint, Newest, SideName
+from muntin.model.bounds import AsOf, ByArrival, Newest, SessionBound, SideName
 from muntin.model.joins import SIDES
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
@@ -37,7 +37,7 @@ from muntin.state.runs import FrameCache
 _STRATEGIES: dict[type, Callable[..., JoinStrategy]] = {
     AsOf: AsOfJoin,
     ByArrival: ArrivalJoin,
-    Joint: SessionJoin,
+    SessionBound: SessionJoin,
     Newest: NewestJoin,
 }
 SideArrivals = Mapping[SideName, Sequence[SideArrival]]

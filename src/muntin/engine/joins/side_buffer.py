@@ -37,9 +37,8 @@ class SideBuffer:
             columns.number(ID), pl.lit(False).alias(LATE)
         )
         self.first_position: int | None = state.extra.get("from", {}).get(side)
-        reach = getattr(spec.bound, "reach", 1)
         firing = spec.side(side).firing
-        segment_span = segment_length(reach + firing.grace)
+        segment_span = segment_length(spec.bound.reach + firing.grace)
         by_keys = spec.state_layout == "keys"
         self.messages = state.table(
             f"{side} messages",

@@ -12,7 +12,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.firing import MAX_WINDOW
 from muntin.engine.joins.joiner import Joiner
-from muntin.model.bounds import Joint, SideName
+from muntin.model.bounds import SideName
 from muntin.model.joins import SIDES
 
 SideWatermarks = Mapping[SideName, int | None]
@@ -98,7 +98,6 @@ class JoinStrategy(ABC):
     def find_first_accepted(self, side: SideName, watermarks: SideWatermarks) -> int | None:
         """Return the first position at which a side accepts messages; ``None`` for any."""
         watermark, bound = watermarks[side], self.spec.bound
-        assert not isinstance(bound, Joint)
         if watermark is None:
             return None
         return bound.first_taken(watermark, self.spec.side(side).firing.grace)

@@ -29,6 +29,8 @@ from muntin.model.windows import Windows
 
 # Whether the messages of a cell have different values in the column that sessions keep.
 MIXED = "__muntin_mixed"
+# A sort key: 0 for retractions, 1 for sessions that still exist.
+_LIVES = "__muntin_lives"
 
 
 class SessionCombiner(Combiner):
@@ -40,8 +42,8 @@ class SessionCombiner(Combiner):
     """
 
     def __init__(self, spec: WindowSpec, schema: pl.Schema) -> None:
-        assert isinstance(spec.windows, Sessions)
-        self.sessions: Sessions = spec.windows
+        assert not spec.windows.is_numbered
+        self.sessions = spec.windows
         # The columns of messages that conditions were evaluated to, by the columns that have them.
         self._evaluated = {
             columns.CONDITIONS[option]: _find_condition_column(option, column, schema)
@@ -56,6 +58,29 @@ class SessionCombiner(Combiner):
         # Sessions are cut between positions.
         gap = 1 if self.sessions.is_cut else self.sessions.gap or 1
         return Windows(gap, gap, 0, self.sessions.axis)
+
+    @property
+    def number(self) -> str:
+        """The last position of a session, which takes the place of a number."""
+        return columns.LAST
+
+    def find_starts(self, windows: pl.DataFrame) -> pl.Series:
+        return windows[columns.FIRST]
+
+    def find_ends(self, windows: pl.DataFrame) -> pl.Series:
+        return find_session_ends(windows, self.sessions)
+
+    def sort_emitted(self, windows: pl.DataFrame, order: Sequence[str] = ()) -> pl.DataFrame:
+        """Sort emitted sessions by start, then key, after those that are retracted.
+
+        A reader that adds up must subtract the old row before it adds its replacement. And only a
+        retracted session can start where another session of its key does.
+        """
+        order = [columns.FIRST, *self.keys]
+        if (windows[columns.EMISSION] == "retract").any():
+            exists = (pl.col(columns.EMISSION) != "retract").cast(pl.Int64).alias(_LIVES)
+            windows, order = windows.with_columns(exists), [_LIVES, *order, columns.LAST]
+        return sort_rows(windows, order)
 
     @cached_property
     def no_windows(self) -> pl.DataFrame:
@@ -176,6 +201,13 @@ def _find_condition_column(option: str, column: object, schema: pl.Schema) -> st
         hint = "give a string, an integer, a date, a timestamp, a boolean or a decimal"
         raise OptionError(option, str(column), f"has type {dtype}", hint)
     return name
+
+
+def find_session_ends(sessions: pl.DataFrame, windows: Sessions) -> pl.Series:
+    """Return the ends of sessions as they are emitted."""
+    if columns.END in sessions.columns:
+        return sessions[columns.END]
+    return sessions[columns.LAST] + windows.gap
 
 
 def has_invalid_gap(messages: pl.DataFrame, by: str) -> pl.Expr:

@@ -19,18 +19,14 @@ from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.aggregates.registry import make_algebras
 from muntin.engine.arrival import Arrival, drop_repeated
 from muntin.engine.clocks import clock_columns, clock_times
-from muntin.engine.order import Code, find_bounds
+from muntin.engine.order import Code, find_bounds, sort_rows
 from muntin.engine.windows import grouped
 from muntin.engine.windows.dense import Scatter
-from muntin.engine.windows.panes import first_open_pane, pane_of
+from muntin.engine.windows.panes import first_open_pane, pane_of, window_end, window_start
 from muntin.model.errors import OptionError
-from muntin.model.kinds import Numbered, Paned
-from muntin.model.sessions import Sessions
-from muntin.model.sliding import Sliding
+from muntin.model.kinds import Numbered, Paned, is_paned
 from muntin.model.spec import PARTLY_LATE, WindowSpec
-from muntin.model.trailing import Trailing
 from muntin.model.windows import Windows
-from muntin.model.zones import ZonedWindows
 from muntin.state.lookup import split_repeated
 from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import add_range, find_extent, join_runs
@@ -99,10 +95,10 @@ class Combiner:
 
         The first one is for the whole window, even if no aggregate reads all of it.
         """
-        windows = self.spec.windows
-        assert isinstance(windows, Sliding)
+        windows = self.spec.uniform_windows
+        assert windows.is_numbered
         parts = [windows.bound_part(aggregate.frame) for aggregate in self.spec.aggregates.values()]
-        whole = windows.span, 0
+        whole = windows.panes_per_window - 1, 0
         if {*parts} == {whole}:
             return {whole: self}
         combiners = {part: copy(self) for part in (whole, *parts)}
@@ -124,12 +120,10 @@ class Combiner:
         If each key has its own zone they are those of this combiner's zone. A combiner of all zones
         only needs them for frames without rows, with those of UTC.
         """
-        windows = self.spec.windows
-        assert not isinstance(windows, Sessions)
-        if isinstance(windows, ZonedWindows):
-            return windows.in_zone(self.zone or "UTC")
-        if isinstance(windows, Sliding) and self.spec.by_arrival:
-            whole = windows.span + 1
+        windows = self.spec.windows.in_zone(self.zone or "UTC")
+        assert windows.is_numbered
+        if windows.moves and self.spec.by_arrival:
+            whole = windows.panes_per_window
             return Windows(self.arrivals or whole, 1, 1 - whole, "rows")
         return windows
 
@@ -137,13 +131,32 @@ class Combiner:
     def paned_windows(self) -> Paned:
         """The windows that consist of panes."""
         windows = self.numbered_windows
-        assert not isinstance(windows, Sliding | Trailing)
+        assert is_paned(windows)
         return windows
 
     @property
     def slides_by_rows(self) -> bool:
         """True if every message has exactly one window, which ends with it."""
-        return isinstance(self.spec.windows, Sliding) and self.spec.axis == "rows"
+        windows = self.spec.windows
+        return windows.moves and windows.is_numbered and windows.axis == "rows"
+
+    @property
+    def number(self) -> str:
+        """The column of windows that grows with their ends: their number."""
+        return columns.WINDOW
+
+    def find_starts(self, windows: pl.DataFrame) -> pl.Series:
+        """Return the starts of windows as they are emitted."""
+        start = window_start(windows[columns.WINDOW], self.numbered_windows)
+        return start.clip(lower_bound=0) if self.slides_by_rows else start
+
+    def find_ends(self, windows: pl.DataFrame) -> pl.Series:
+        """Return the ends of windows as they are emitted."""
+        return window_end(windows[columns.WINDOW], self.numbered_windows)
+
+    def sort_emitted(self, windows: pl.DataFrame, order: Sequence[str] = ()) -> pl.DataFrame:
+        """Sort emitted windows by ``order``; by start, then key, if it is empty."""
+        return sort_rows(windows, order or [columns.WINDOW, *self.keys])
 
     @cached_property
     def no_windows(self) -> pl.DataFrame:

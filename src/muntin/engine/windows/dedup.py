@@ -60,8 +60,8 @@ class DedupShard:
         return self.inner.snapshot(start, end, only)
 
 
-class PartitionedShard:
-    """Windows over source offsets, with each partition as an axis of its own."""
+class DividedShard:
+    """Windows on several axes, such as the partitions of a source, with an inner shard for each."""
 
     def __init__(
         self, combiner: Combiner, blobs: Blobs, cache: FrameCache, make: MakeShard
@@ -70,6 +70,36 @@ class PartitionedShard:
         self.spec = combiner.spec
         self.make = make
         self.state = State(blobs, cache, self.spec)
+
+    def snapshot(
+        self, start: int | None, end: int | None, only: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        frames = [build_values(self.combiner.no_windows, self.combiner)]
+        shards = map(self._open_part, self.state.partitions)
+        frames += [shard.snapshot(start, end, only) for shard in shards]
+        return pl.concat(frames).sort(self._order, maintain_order=True)
+
+    @property
+    def _order(self) -> list[str]:
+        return [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
+
+    def _open_part(self, part: Any) -> Shard:
+        """Open the inner shard of an axis as of its last step."""
+        return self.make(self.combiner, self.state.partition(part), self.state.cache)
+
+    def _begin_part(self, part: Any, watermark: int | None) -> Shard:
+        """Open the inner shard of an axis for a step.
+
+        It may be new, or idle for some batches, while its axis and the clock have advanced.
+        """
+        inner = self._open_part(part)
+        inner.state.watermark, inner.state.wall = watermark, self.state.wall
+        inner.state.ends_run = self.state.ends_run
+        return inner
+
+
+class PartitionedShard(DividedShard):
+    """Windows over source offsets, with each partition as an axis of its own."""
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> ShardOutput:
         state = self.state
@@ -98,19 +128,6 @@ class PartitionedShard:
         output = ShardOutput.combine(outputs, no_output, [rejected_messages], counts)
         output.results = output.results.sort(self._order, maintain_order=True)
         return output
-
-    def snapshot(
-        self, start: int | None, end: int | None, only: pl.DataFrame | None = None
-    ) -> pl.DataFrame:
-        parts = self.state.partitions.values()
-        shards = [self.make(self.combiner, one, self.state.cache) for one in parts]
-        frames = [build_values(self.combiner.no_windows, self.combiner)]
-        frames += [shard.snapshot(start, end, only) for shard in shards]
-        return pl.concat(frames).sort(self._order, maintain_order=True)
-
-    @property
-    def _order(self) -> list[str]:
-        return [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
 
     def _split_by_partition(self, accepted: pl.DataFrame) -> dict[Any, pl.DataFrame]:
         assert self.spec.offset is not None
@@ -143,10 +160,7 @@ class PartitionedShard:
         wall: int,
         final: bool,
     ) -> ShardOutput:
-        inner = self.make(self.combiner, self.state.partition(partition), self.state.cache)
-        # The shard may be new, or idle for some batches; its partition and the clock have advanced.
-        inner.state.watermark, inner.state.wall = before, self.state.wall
-        inner.state.ends_run = self.state.ends_run
+        inner = self._begin_part(partition, before)
         if messages is None:
             classified = Combined(self.combiner.no_cells, rejected=self.combiner.nothing_rejected)
         else:

@@ -10,6 +10,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.admission import find_examples
+from muntin.engine.ahead import AheadMessage
 from muntin.engine.arrival import make_parts
 from muntin.engine.conditions import check_conditions
 from muntin.engine.fills import check_fills
@@ -69,7 +70,8 @@ class WindowOperator:
         combiner, judged = self.combiner, task.load_watermark()
         parts: list[Combined] = []
         taken_offsets = TakenOffsets() if judged.taken is None else judged.taken.copy()
-        for frame in messages:
+        ahead = AheadMessage(list_example_columns(combiner.spec))
+        for frame in ahead.watch(messages):
             if judged.is_known or combiner.forwards:
                 parts.append(combiner.combine(frame, judged.watermark, taken_offsets))
                 taken_offsets.add(parts[-1].offsets)
@@ -84,6 +86,7 @@ class WindowOperator:
         sent_parts = make_parts(parts, frames, task)
         for part in sent_parts:
             part.header |= {"known": judged.is_known, "judged": judged.watermark}
+        ahead.add_to(sent_parts[0])
         return sent_parts
 
     def open(self, state: ShardState) -> WindowStep:
@@ -110,7 +113,8 @@ class WindowStep:
         state.ends_run = ends_run
         combined = receive_parts(self.combiner, parts, state.judging)
         output = self.shard.step(combined, state.wall or 0 if wall is None else wall, final=final)
-        return self._to_output(output, measure_load(self._list_received(parts)))
+        load = measure_load(self._list_received(parts))
+        return self._to_output(output, load, AheadMessage.find_examples(parts))
 
     def _list_received(self, parts: Sequence[Part]) -> list[Received]:
         combiner = self.combiner
@@ -133,13 +137,22 @@ class WindowStep:
         return self._to_output(step_each(self.shard, messages, wall))
 
     def _to_output(
-        self, output: ShardOutput, load: Mapping[str, Any] = MappingProxyType({})
+        self,
+        output: ShardOutput,
+        load: Mapping[str, Any] = MappingProxyType({}),
+        ahead: Mapping[str, str] = MappingProxyType({}),
     ) -> StepOutput:
         watermark = pl.lit(output.judged, dtype=pl.Int64).alias(columns.WATERMARK)
         rows = {RESULTS: output.results, REJECTED: output.rejected.with_columns(watermark)}
-        spec = self.combiner.spec
-        examples = find_examples(output.rejected, (*(spec.offset or ()), *spec.key_columns))
-        return StepOutput(rows, {**output.progress, **examples, **load})
+        examples = find_examples(output.rejected, list_example_columns(self.combiner.spec))
+        examples.update(ahead)
+        shown = {"examples": examples} if examples else {}
+        return StepOutput(rows, {**output.progress, **shown, **load})
+
+
+def list_example_columns(spec: WindowSpec) -> tuple[str, ...]:
+    """Return the columns by which a message is recognised: its position, and its key."""
+    return (*(spec.offset or ()), *spec.key_columns)
 
 
 def receive_parts(
@@ -195,12 +208,12 @@ def open_shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
 def _open_inner(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
     """Open the shard for messages that come once, each with its position."""
     windows = combiner.spec.windows
-    if isinstance(windows, ZonedWindows) and combiner.zone is None:
+    if windows.zone_column is not None and combiner.zone is None:
         return ZonedShard(combiner, blobs, cache, _open_inner)
     shard_class = _SHARDS.get(type(windows), EachShard)
     fill = combiner.spec.firing.fill
     if fill is not None:
         shard_class = InterpolatingShard if fill.waits else FillingShard
-    if isinstance(windows, Sessions) and windows.is_cut:
+    if windows.is_cut:
         shard_class = CutSessionShard
     return shard_class(combiner, blobs, cache)

@@ -16,7 +16,6 @@ from muntin.engine.retention import ENDED, RetentionCounter, divide_limit, find_
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.model.kinds import Uniform
-from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import Blobs
 from muntin.state.reopened import Reopened, drop_reopened
@@ -109,8 +108,7 @@ class WindowShard:
         assert state.watermark is not None
         if state.watermark - grace >= reopened.before:
             drop_reopened(state.extra)
-        number = columns.LAST if isinstance(self.spec.windows, Sessions) else columns.WINDOW
-        had_ended = pl.col(number) <= self.windows.last_ended(reopened.before)
+        had_ended = pl.col(self.combiner.number) <= self.windows.last_ended(reopened.before)
         raised = pl.col(columns.REVISION) + had_ended.cast(pl.Int64) * reopened.revision
         return emitted.with_columns(raised.alias(columns.REVISION))
 

@@ -20,8 +20,8 @@ from muntin.engine.order import find_group_starts, sort_rows
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.paned import FIRED, LATE, PanedShard
 from muntin.engine.windows.ranges import Positions, Ranges, search_positions
+from muntin.model.kinds import Numbered
 from muntin.model.policies import FirstThen
-from muntin.model.sliding import Sliding
 from muntin.state.lookup import join_null_safe
 from muntin.state.runs import RangedFrame, join_runs
 
@@ -110,18 +110,16 @@ class WindowSpans:
     ranges: Ranges
 
 
-def find_spans(cells: SortedCells, sliding: Sliding, low: int, high: int) -> WindowSpans:
+def find_spans(cells: SortedCells, sliding: Numbered, low: int, high: int) -> WindowSpans:
     """Return all windows that cells create, from ``low`` to ``high`` (both included)."""
-    key, position, span = cells.key, cells.position, sliding.span
+    key, position, span = cells.key, cells.position, sliding.panes_per_window - 1
     row = np.arange(len(position))
     begin = search_positions(key, position, position - span, "left")
     ends_here = (position - span >= low) & (position - span <= high)
     ending = WindowSpans(
         (position - span)[ends_here], row[ends_here], Ranges(begin[ends_here], (row + 1)[ends_here])
     )
-    if sliding.axis == "rows":
-        return ending
-    if sliding.rolls:
+    if sliding.axis == "rows" or sliding.rolls:
         return ending
     stop = search_positions(key, position, position + 1 + span, "right")
     # A window that two positions create is only taken from the one that ends it.
@@ -147,7 +145,7 @@ def compose_sliding(cells: pl.DataFrame, low: int, high: int, combiner: Combiner
     """
     sorted_cells = SortedCells.of(cells, combiner.keys)
     return compute_partials(
-        sorted_cells, find_spans(sorted_cells, _sliding(combiner), low, high), combiner
+        sorted_cells, find_spans(sorted_cells, combiner.numbered_windows, low, high), combiner
     )
 
 
@@ -160,7 +158,7 @@ def compose_changed(
     of the same keys, from one span and one position before the first fresh cell to one span after
     the last.
     """
-    sliding = _sliding(combiner)
+    sliding = combiner.numbered_windows
     both = combiner.merge([stored, fresh])
     sorted_cells = SortedCells.of(both, combiner.keys)
     spans = find_spans(sorted_cells, sliding, low, high)
@@ -172,7 +170,8 @@ def compose_changed(
     created = join_null_safe(whole, stored_windows, identity, "anti")
     fresh_cells = SortedCells.of(fresh, combiner.keys)
     changed = join_null_safe(whole, stored_windows, identity, "semi").select(identity)
-    changed_spans = find_spans_of(changed, fresh_cells, sliding.span, combiner.keys)
+    span = sliding.panes_per_window - 1
+    changed_spans = find_spans_of(changed, fresh_cells, span, combiner.keys)
     changed = compute_partials(fresh_cells, changed_spans, combiner)
     return pl.concat([created, changed], how="diagonal")
 
@@ -239,8 +238,3 @@ def compute_part(sorted_cells: SortedCells, spans: WindowSpans, combiner: Combin
     merged = combiner.merge([copied], by=["__range"]).sort("__range")
     missing = [c for c in merged.columns if c not in (*frame.columns, "__range", *combiner.keys)]
     return frame.with_columns(merged.select(missing))
-
-
-def _sliding(combiner: Combiner) -> Sliding:
-    assert isinstance(combiner.spec.windows, Sliding)
-    return combiner.spec.windows

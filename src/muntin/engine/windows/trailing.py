@@ -42,9 +42,8 @@ class TrailingShard(WindowShard):
     windows: Trailing
 
     def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache) -> None:
-        windows = combiner.spec.windows
-        assert isinstance(windows, Trailing)
-        super().__init__(combiner, windows, blobs, cache)
+        super().__init__(combiner, combiner.numbered_windows, blobs, cache)
+        windows = self.windows
         behind = windows.pane_of(self.spec.lateness) - windows.pane_of(0)
         span = segment_length(windows.panes_per_window + behind + 1)
         self._cell = [*self.keys, columns.PANE]

@@ -14,18 +14,15 @@ from functools import cache
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.output import ShardOutput
-from muntin.engine.results import build_values, no_results
-from muntin.engine.state import State
+from muntin.engine.output import Shard, ShardOutput
+from muntin.engine.results import no_results
 from muntin.engine.windows.combine import Combined, Combiner
-from muntin.engine.windows.dedup import MakeShard
+from muntin.engine.windows.dedup import DividedShard
 from muntin.engine.windows.panes import find_pane_in_zone, group_by_zone
 from muntin.model.days import Days
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
 from muntin.model.zones import ZonedWindows, list_zones
-from muntin.state.blobs import Blobs
-from muntin.state.runs import FrameCache
 
 # By zone: the numbers of windows that wait for their policy, and of rows in the state.
 ZONES = "zones"
@@ -86,17 +83,10 @@ class ZonedCombiner(Combiner):
         return find_pane_in_zone(pl.col(columns.TIME), zone, self.windows).alias(columns.PANE)
 
 
-class ZonedShard:
+class ZonedShard(DividedShard):
     """Windows on the time axis in the zone of each key, with an inner shard for each zone."""
 
-    def __init__(
-        self, combiner: Combiner, blobs: Blobs, cache: FrameCache, make: MakeShard
-    ) -> None:
-        assert isinstance(combiner, ZonedCombiner)
-        self.combiner = combiner
-        self.spec = combiner.spec
-        self.make = make
-        self.state = State(blobs, cache, self.spec)
+    combiner: ZonedCombiner
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> ShardOutput:
         state, judged = self.state, self.state.watermark
@@ -127,19 +117,11 @@ class ZonedShard:
             clocks=state.describe_clocks(self.spec.idle, wall),
         )
 
-    def snapshot(
-        self, start: int | None, end: int | None, only: pl.DataFrame | None = None
-    ) -> pl.DataFrame:
-        frames = [build_values(self.combiner.no_windows, self.combiner)]
-        for zone, blobs in self.state.partitions.items():
-            shard = self.make(self.combiner.in_zone(zone), blobs, self.state.cache)
-            shard.state.watermark = self.state.watermark
-            frames.append(shard.snapshot(start, end, only))
-        return pl.concat(frames).sort(self._order, maintain_order=True)
-
-    @property
-    def _order(self) -> list[str]:
-        return [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
+    def _open_part(self, part: str) -> Shard:
+        combiner = self.combiner.in_zone(part)
+        inner = self.make(combiner, self.state.partition(part), self.state.cache)
+        inner.state.watermark = self.state.watermark
+        return inner
 
     def _split_by_zone(self, combined: Sequence[Combined]) -> dict[str, list[pl.DataFrame]]:
         """Return the cells of each zone, in the order of the batch."""
@@ -166,14 +148,10 @@ class ZonedShard:
         wall: int,
         final: bool,
     ) -> ShardOutput:
-        combiner = self.combiner.in_zone(zone)
-        inner = self.make(combiner, self.state.partition(zone), self.state.cache)
-        # The shard may be new, or idle for some batches; the watermark and the clock have advanced.
-        inner.state.watermark, inner.state.wall = judged, self.state.wall
-        inner.state.ends_run = self.state.ends_run
-        watermark, nothing = self.state.watermark, combiner.nothing_rejected
+        inner = self._begin_part(zone, judged)
+        watermark, nothing = self.state.watermark, self.combiner.nothing_rejected
         reached = None if watermark is None else watermark + self.spec.lateness
-        batch = [Combined(frame, rejected=nothing) for frame in cells or [combiner.no_cells]]
+        batch = [Combined(frame, rejected=nothing) for frame in cells or [self.combiner.no_cells]]
         batch[0].reached = reached
         return inner.step(batch, wall, final=final)
 

@@ -17,8 +17,6 @@ from muntin.hosts.inspect.windows import OpenWindows
 from muntin.model.axis import format_position, format_time
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.kinds import Uniform
-from muntin.model.sessions import Sessions
-from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.sinks.plain import to_plain_values
 from muntin.state.manifest import Run
@@ -137,13 +135,10 @@ def _collect_positions(snapshot: StateSnapshot, spec: WindowSpec) -> RunsByTable
 
 def _place_run(run: Run, table: str, windows: Uniform) -> Run:
     """Return a run with positions as its bounds."""
-    # For sliding windows, each position is a pane of its own.
-    if isinstance(windows, Sessions) or (isinstance(windows, Sliding) and table == "cells"):
+    if not windows.is_numbered:
         return run
-    if table == "cells":
-        assert not isinstance(windows, Sliding)
-        return run._replace(low=windows.pane_start(run.low), high=windows.pane_start(run.high))
-    return run._replace(low=windows.start(run.low), high=windows.start(run.high))
+    start = windows.pane_start if table == "cells" else windows.start
+    return run._replace(low=start(run.low), high=start(run.high))
 
 
 def _describe_windows(snapshot: StateSnapshot, spec: WindowSpec, sizes: Sizes) -> StateReport:
@@ -169,7 +164,7 @@ def _describe_bounds(
     snapshot: StateSnapshot, spec: WindowSpec, watermark: int | None
 ) -> StateReport | None:
     """Return the oldest and the newest window in the state, where windows have numbers."""
-    if isinstance(spec.windows, Sessions) or (spec.axis == "rows" and spec.offset is None):
+    if not spec.windows.is_numbered or spec.by_arrival:
         return None
     by_zone: dict[Any, list[tuple[int, Run]]] = {}
     for shard, manifest in snapshot.manifest_by_shard.items():
@@ -196,7 +191,7 @@ def _find_window_bounds(
 ) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """Return start and end of the oldest and of the newest window of some panes."""
     windows = spec.uniform_windows
-    if cells is None or isinstance(windows, Sessions):
+    if cells is None or not windows.is_numbered:
         return None
     low, high = windows.first_window(cells[0]), windows.last_window(cells[1])
     if watermark is not None and spec.axis == "time":

@@ -35,9 +35,7 @@ from muntin.model.axis import Axis, read_position
 from muntin.model.bounds import SideName
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec
-from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
-from muntin.model.trailing import Trailing
 from muntin.state.manifest import Manifest, parse_manifest
 from muntin.state.reopened import Reopened
 
@@ -111,14 +109,14 @@ def _explain_windows(
     blobs = snapshot.read_blobs({shard: [n for table in numbers.values() for n in table]})[shard]
     yield from describe_query_state(own, clocks)
     ended = ENDED in own_manifest.extra
-    if isinstance(spec.windows, Sessions):
+    if not spec.windows.is_numbered:
         sessions = key_state.read_sessions(spec, numbers, blobs, key_row)
         yield from (
             explain_ended_input(spec, sessions)
             if ended
             else explain_sessions(spec, clocks, sessions, at)
         )
-    elif isinstance(spec.windows, Trailing):
+    elif spec.windows.result_key is not None:
         assert at is not None
         windows = key_state.read_look_backs(spec, numbers, blobs, key_row, own_manifest.watermark)
         yield from explain_look_backs(spec, clocks, windows, at)

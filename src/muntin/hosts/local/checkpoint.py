@@ -15,8 +15,9 @@ import json
 import secrets
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -168,13 +169,9 @@ class LogCheckpoint:
                 f"{folder} is a checkpoint of a query on Spark: give the local query a folder of "
                 "its own, or move it with muntin move"
             )
-        try:
+        with self._report_failures("give a folder that this user can write"):
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lease = acquire_lease(LocalLeaseFile(self.folder), folder)
-        except OSError as error:
-            hint = "give a folder that this user can write"
-            problem = f"can't be written: {error.strerror}"
-            raise OptionError("checkpoint", folder, problem, hint) from error
         self.identity = ""
         self.last_commit = Commit()
         self.planned: PlannedBatch | None = None
@@ -191,7 +188,8 @@ class LogCheckpoint:
         self._syncer = ThreadPoolExecutor(1, thread_name_prefix="muntin-sync")
         self._syncing: Future[None] | None = None
         try:
-            self._open()
+            with self._report_failures():
+                self._open()
             self._is_open = True
         except BaseException:
             self.close()
@@ -221,17 +219,30 @@ class LogCheckpoint:
     def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:
         """Write a batch's plan before it runs."""
         self.planned = batch
-        self._log.append(PLAN, json.dumps(asdict(batch)).encode())
-        self._log.flush(disk=False)
+        with self._report_failures():
+            self._log.append(PLAN, json.dumps(asdict(batch)).encode())
+            self._log.flush(disk=False)
         if ahead and self._sync_every == 0:
             self._syncing = self._syncer.submit(self._log.flush, disk=True)
 
     def sync_plan(self) -> None:
         """Sync the plan to disk, before a sink gets rows of the batch."""
-        if self._syncing is not None:
-            self._await_sync()
-        elif self._sync_every == 0:
-            self._log.flush(disk=True)
+        with self._report_failures():
+            if self._syncing is not None:
+                self._await_sync()
+            elif self._sync_every == 0:
+                self._log.flush(disk=True)
+
+    @contextmanager
+    def _report_failures(
+        self, hint: str = "make room, and start the query again: the batch is repeated"
+    ) -> Iterator[None]:
+        """Raise an error that names the checkpoint if it can't be written in the context."""
+        try:
+            yield
+        except OSError as error:
+            problem = f"can't be written: {error.strerror}"
+            raise OptionError("checkpoint", str(self.folder), problem, hint) from error
 
     def _await_sync(self) -> None:
         """Wait for the running sync, if there is one."""
@@ -244,11 +255,15 @@ class LogCheckpoint:
 
         Raises:
             LeaseLostError: When another query has taken over the checkpoint.
+            OptionError: When it can't be written.
         """
         assert self.planned is not None
         self._lease.check()
+        with self._report_failures():
+            self._commit(progress, shards, self.planned)
+
+    def _commit(self, progress: dict[str, Any], shards: Sequence[int], batch: PlannedBatch) -> None:
         self._await_sync()
-        batch = self.planned
         for key, blob in self.pending_blobs.items():
             self._write_blob(key, blob)
         for key in self.removed_blobs:

@@ -20,7 +20,7 @@ from muntin.hosts.local.plan import (
     set_upstream_shards,
 )
 from muntin.hosts.local.window_plan import DEFAULT_SHARDS
-from muntin.model.bounds import Newest, SideName
+from muntin.model.bounds import SideName
 from muntin.model.joins import SIDES, JoinSpec
 
 
@@ -43,7 +43,7 @@ def plan_join(
         resized = {side: set_upstream_shards(one, count) for side, one in inputs.items()}
         return plan_join(resized, original_spec, suffix, shards or count, both_keys=both_keys)
 
-    if isinstance(spec.bound, Newest):
+    if spec.bound.revises:
         spec = with_change_grace(spec, {side: one.upstream for side, one in inputs.items()})
     spec = replace(spec, shards=shards or DEFAULT_SHARDS)
     sources = []

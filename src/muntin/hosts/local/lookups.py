@@ -112,7 +112,7 @@ def look_up(lookup: Lookup, source: Source, table: Source) -> Source:
     """
     if not isinstance(table, FrameSource):
         hint = "give the table as a frame, or bound the times of both, as in AND a.ts BETWEEN ..."
-        raise OptionError("JOIN", lookup.name, "is a stream, and nothing bounds a pair", hint)
+        raise OptionError("JOIN", lookup.name, "is a stream, and the join has no bound", hint)
     table = _drop_malformed_rows(lookup.name, table)
     schema, other = source.schema, table.schema
     pairs = tuple(_resolve_pair(lookup, schema, other, pair) for pair in lookup.equal)

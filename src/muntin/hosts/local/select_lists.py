@@ -10,7 +10,7 @@ from muntin.engine import columns
 from muntin.hosts.local.expressions import parse_sql_expression, resolve_condition
 from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.pair_columns import PairColumns
-from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining, Windowing
+from muntin.model.pipeline import SIDE_COLUMNS, Column, JoinRelation, WindowRelation
 
 _HOLDS = "__muntin_holds"
 _EMISSION = pl.col(columns.EMISSION)
@@ -18,7 +18,7 @@ _ALWAYS = (columns.WINDOW_START, columns.WINDOW_END, columns.EMISSION)
 MakeRows = Callable[[pl.DataFrame], pl.DataFrame]
 
 
-def show_windows(plan: LocalPlan, windowing: Windowing) -> LocalPlan:
+def show_windows(plan: LocalPlan, windowing: WindowRelation) -> LocalPlan:
     """Return the plan with the selected columns, and the windows that meet `HAVING`.
 
     A revision that doesn't meet `HAVING` becomes a retraction, since an earlier one of its window
@@ -34,7 +34,7 @@ def show_windows(plan: LocalPlan, windowing: Windowing) -> LocalPlan:
     return plan.select(apply, plan.keys, by_window=True, has_end=has_end)
 
 
-def show_pairs(plan: LocalPlan, joining: Joining, names: PairColumns) -> LocalPlan:
+def show_pairs(plan: LocalPlan, joining: JoinRelation, names: PairColumns) -> LocalPlan:
     """Return the plan with the selected pairs and columns.
 
     Raises:
@@ -46,7 +46,7 @@ def show_pairs(plan: LocalPlan, joining: Joining, names: PairColumns) -> LocalPl
     shown: list[pl.Expr] | None = None
     if joining.columns is not None:
         shown = [_make_pair_column(schema, one, names) for one in names.select(joining.columns)]
-        shown += [pl.col(name) for name in names.own]
+        shown += [pl.col(name) for name in names.emission_columns]
 
     def apply(results: pl.DataFrame) -> pl.DataFrame:
         rows = name_columns(results)
@@ -58,7 +58,7 @@ def show_pairs(plan: LocalPlan, joining: Joining, names: PairColumns) -> LocalPl
     return plan.select(apply, plan.keys)
 
 
-def _make_window_select(schema: pl.Schema, windowing: Windowing) -> MakeRows:
+def _make_window_select(schema: pl.Schema, windowing: WindowRelation) -> MakeRows:
     """Return the function that applies a select list to windows."""
     spec, shown = windowing.spec, windowing.columns or ()
     having = (
@@ -108,9 +108,9 @@ def _name_pairs(schema: pl.Schema, names: PairColumns) -> MakeRows:
     """Return the function that adds to pairs every name that expressions may use."""
     plain = [
         pl.col(name) if other is None else pl.coalesce(name, other).alias(name)
-        for name, other in names.name_plain(schema)
+        for name, other in names.list_unqualified(schema)
     ]
-    for side, shown in names.name_sides(schema):
+    for side, shown in names.list_sides(schema):
         plain.append(pl.struct(pl.col(two).alias(one) for one, two in shown.items()).alias(side))
     return lambda rows: rows.select(plain)
 

@@ -28,20 +28,20 @@ from muntin.hosts.local.window_rows import (
 )
 from muntin.hosts.pair_columns import SUFFIX, PairColumns
 from muntin.hosts.statements import Resolver, resolve_name
-from muntin.model.bounds import ByArrival, Newest, SideName
+from muntin.model.bounds import ByArrival, SideName
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES
 from muntin.model.pipeline import (
     ROWS,
     Column,
     Derived,
-    Joining,
+    JoinRelation,
     QueryRelation,
-    Reading,
     Relation,
+    TableRelation,
     Union,
     Values,
-    Windowing,
+    WindowRelation,
 )
 from muntin.sources.frames import FrameSource
 from muntin.sources.source import Source
@@ -64,7 +64,11 @@ def bind_query(query: QueryRelation, find: FindRows) -> LocalDefinition:
         OptionError: When anything else can't work; the error names it.
     """
     with hint_at_spark():
-        return _bind_join(query, find) if isinstance(query, Joining) else _bind_windows(query, find)
+        return (
+            _bind_join(query, find)
+            if isinstance(query, JoinRelation)
+            else _bind_windows(query, find)
+        )
 
 
 @contextmanager
@@ -77,7 +81,7 @@ def hint_at_spark() -> Iterator[None]:
         raise UnportableError(error.option, error.value, problem, ON_SPARK) from None
 
 
-def _bind_windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregate:
+def _bind_windows(windowing: WindowRelation, find: FindRows) -> LocalWindowedAggregate:
     if windowing.lookups:
         _refuse("a table looked up for windows")
     rows, spec = _bind_rows(windowing.source, find), windowing.spec
@@ -112,9 +116,9 @@ def _list_row_columns(rows: InputRows) -> pl.Schema:
     )
 
 
-def _bind_join(joining: Joining, find: FindRows) -> LocalJoined:
+def _bind_join(joining: JoinRelation, find: FindRows) -> LocalJoined:
     spec = joining.spec
-    is_newest = isinstance(spec.bound, Newest)
+    is_newest = spec.bound.revises
     is_table = isinstance(spec.bound, ByArrival)
     inputs: dict[SideName, LocalInput] = {}
     for number, side in enumerate(SIDES):
@@ -144,12 +148,12 @@ def _bind_join(joining: Joining, find: FindRows) -> LocalJoined:
 
 def _bind_rows(relation: Relation, find: FindRows, *, each_change: bool = False) -> InputRows:
     """Return the rows of a relation."""
-    if isinstance(relation, Reading):
+    if isinstance(relation, TableRelation):
         return find(relation.name)
     if isinstance(relation, Derived):
         rows = _bind_rows(relation.source, find, each_change=each_change)
         return derive(rows, relation.columns, relation.where)
-    if isinstance(relation, Windowing | Joining):
+    if isinstance(relation, WindowRelation | JoinRelation):
         plan = bind_query(relation, find).plan
         upstream = LocalUpstream(plan, each_change=each_change)
         if upstream.emits_again and not each_change:

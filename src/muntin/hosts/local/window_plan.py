@@ -33,7 +33,6 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.axis import parse_duration
 from muntin.model.errors import OptionError
 from muntin.model.kinds import Kind
-from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 
 
@@ -171,9 +170,7 @@ def _name_operands(
 
 def _name_columns_of_sessions(rows: pl.Schema, windows: Kind) -> tuple[Kind, dict[str, pl.Expr]]:
     """Return the windows over named columns, and the expressions of sessions' columns."""
-    if not isinstance(windows, Sessions):
-        return windows, {}
-    if windows.by is not None:
+    if windows.own_gap is not None:
         return _name_gaps(rows, windows)
     computed = {}
     for option, value in windows.conditions.items():
@@ -184,9 +181,9 @@ def _name_columns_of_sessions(rows: pl.Schema, windows: Kind) -> tuple[Kind, dic
     return name_conditions(windows), computed
 
 
-def _name_gaps(rows: pl.Schema, windows: Sessions) -> tuple[Sessions, dict[str, pl.Expr]]:
+def _name_gaps(rows: pl.Schema, windows: Kind) -> tuple[Kind, dict[str, pl.Expr]]:
     """Return sessions with named gaps, and the expression of each message's own gap."""
-    by = resolve_operand(rows, "by", windows.by, windows.by)
+    by = resolve_operand(rows, "by", windows.own_gap, windows.own_gap)
     kind = pl.LazyFrame(schema=rows).select(by).collect_schema()
     dtype = next(iter(kind.values()))
     if isinstance(dtype, pl.Duration):
@@ -196,8 +193,8 @@ def _name_gaps(rows: pl.Schema, windows: Sessions) -> tuple[Sessions, dict[str, 
     else:
         problem = f"is {dtype}, not a length of time"
         hint = "give a duration, as pl.duration makes it, or text such as '5 minutes'"
-        raise OptionError("by", str(windows.by), problem, hint)
-    return replace(windows, by=GAP), {GAP: gap}
+        raise OptionError("by", str(windows.own_gap), problem, hint)
+    return windows.map_columns(lambda *_: GAP), {GAP: gap}
 
 
 def _parse_lengths(texts: pl.Series) -> pl.Series:

@@ -23,6 +23,7 @@ from muntin.hosts.ranking import (
     check_bounds,
     check_column_names,
     check_order,
+    expand_choice,
     list_ranked_columns,
 )
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
@@ -31,13 +32,13 @@ from muntin.model.pipeline import (
     FIRST,
     LAST,
     NUMBER,
-    PLACE,
     ROW,
+    ROW_INDEX,
     ROWS,
     Choice,
     Column,
     Ranking,
-    Windowing,
+    WindowRelation,
     quote_name,
 )
 from muntin.model.ranking import (
@@ -152,7 +153,7 @@ def collect_rows(schema: pl.Schema, ranking: Ranking) -> Aggregate:
     return first_rows(row, ranking.most, ranking.ascending, ranking.function)
 
 
-def show_each(plan: LocalPlan, windowing: Windowing) -> LocalPlan:
+def show_each(plan: LocalPlan, windowing: WindowRelation) -> LocalPlan:
     """Return the plan with a select list over each message that a window ends with.
 
     Raises:
@@ -162,8 +163,8 @@ def show_each(plan: LocalPlan, windowing: Windowing) -> LocalPlan:
     numbers = pl.int_ranges(0, pl.col(ROWS).list.len(), dtype=pl.Int32())
 
     def explode(results: pl.DataFrame) -> pl.DataFrame:
-        numbered = results.with_columns(pl.col(ROWS).alias(ROW), numbers.alias(PLACE))
-        return numbered.explode(ROW, PLACE).filter(pl.col(ROW).is_not_null())
+        numbered = results.with_columns(pl.col(ROWS).alias(ROW), numbers.alias(ROW_INDEX))
+        return numbered.explode(ROW, ROW_INDEX).filter(pl.col(ROW).is_not_null())
 
     rows = explode(pl.DataFrame(schema=plan.results)).schema
     selection = RowSelectList.of(rows, windowing.columns, windowing.having)
@@ -233,16 +234,9 @@ def _choose(
     """
     if choice.columns is None:
         return RowSelectList.of(schema, None, choice.where), names
-    shown: dict[str, str] = {}
-    for column in choice.columns:
-        every = {name: quote_name(name) for name in names} if column.text == "*" else {}
-        shown |= every or {column.name: column.text}
-    texts = {name: quote_name(name) for name in (*per, *WINDOW_BOUNDS) if name not in shown} | shown
-    for name in (ranking.number, *list_identity_columns(ranking)):
-        texts.setdefault(name, quote_name(name))
-    after = [name for name in texts if name not in _OWN]
-    selected = [Column(name, texts.get(name, name)) for name in (*after, *_OWN)]
-    return RowSelectList.of(schema, selected, choice.where), after
+    texts = expand_choice(choice.columns, names, per, ranking)
+    selected = [Column(name, texts.get(name, name)) for name in (*texts, *_OWN)]
+    return RowSelectList.of(schema, selected, choice.where), [*texts]
 
 
 def _select_fields(names: Iterable[str]) -> list[pl.Expr]:

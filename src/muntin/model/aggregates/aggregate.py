@@ -112,7 +112,7 @@ class Aggregate(JsonDataclass):
         """Refuse columns of types that the aggregate doesn't support.
 
         All front ends call this. A supported type has the value that Spark SQL computes, or the one
-        in ``docs/windows.md`` where the two differ on purpose. ``words`` is the aggregate as the
+        in ``docs/aggregates.md`` where the two differ on purpose. ``words`` is the aggregate as the
         user wrote it, if its columns (those of ``shapes``) were renamed since.
         """
         asked = [(column, self.entry.accepts) for column in self.columns]

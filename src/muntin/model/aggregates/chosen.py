@@ -1,4 +1,4 @@
-"""Aggregates that pick a value: the least, the greatest, or that at some position or column."""
+"""Aggregates that pick a value: by its size, by its time or by another column; and AND and OR."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from muntin.model.aggregates.entry import SAME, Sql, WindowRows, constant_size, 
 from muntin.model.aggregates.plainly import rank
 from muntin.model.shapes import ORDER, STORABLE, TRUTH
 
-_least_or_greatest = partial(entry, accepts=ORDER, gives=SAME, size=constant_size(8))
-_of_a_message = partial(entry, accepts=STORABLE, gives=SAME, starts_empty=False)
-_of_truths = partial(entry, accepts=TRUTH, size=constant_size(1))
+_ordered_entry = partial(entry, accepts=ORDER, gives=SAME, size=constant_size(8))
+_message_entry = partial(entry, accepts=STORABLE, gives=SAME, starts_empty=False)
+_boolean_entry = partial(entry, accepts=TRUTH, size=constant_size(1))
 
 
-def _by_position(rows: WindowRows, agg: Aggregate) -> Any:
-    return _at_the_end(agg, [(position, message[agg.column]) for position, message in rows])
+def _pick_by_position(rows: WindowRows, agg: Aggregate) -> Any:
+    return _pick_extreme(agg, [(position, message[agg.column]) for position, message in rows])
 
 
-def _by_column(rows: WindowRows, agg: Aggregate) -> Any:
+def _pick_by_column(rows: WindowRows, agg: Aggregate) -> Any:
     pairs = [(message[agg.by], message[agg.column]) for _, message in rows]
-    return _at_the_end(agg, [(by, value) for by, value in pairs if by is not None])
+    return _pick_extreme(agg, [(by, value) for by, value in pairs if by is not None])
 
 
-def _at_the_end(agg: Aggregate, rows: list[tuple[Any, Any]]) -> Any:
-    """Return the value at the least or greatest ``at``; of several, the least or greatest value."""
+def _pick_extreme(agg: Aggregate, rows: list[tuple[Any, Any]]) -> Any:
+    """Return the value whose ``at`` is least or greatest; of several, the least or greatest one."""
     if agg.skips_nulls:
         rows = [(at, value) for at, value in rows if value is not None]
     if not rows:
@@ -39,7 +39,7 @@ def _at_the_end(agg: Aggregate, rows: list[tuple[Any, Any]]) -> Any:
     return pick(tied, key=rank) if tied else None
 
 
-@_least_or_greatest(sql=Sql(("MIN",)), value=lambda values, agg: builtins.min(values, key=rank))
+@_ordered_entry(sql=Sql(("MIN",)), value=lambda values, agg: builtins.min(values, key=rank))
 def min(column: Any) -> Aggregate:
     """Find the least value; as in Spark, NaN is greater than every number.
 
@@ -50,7 +50,7 @@ def min(column: Any) -> Aggregate:
         An aggregate for ``.agg(…)``: the column's type, NULL without values.
 
     Raises:
-        OptionError: From ``.agg``, when the column's type has no order, as maps.
+        OptionError: From ``.agg``, when the column's type has no order, such as a map.
 
     Example:
         >>> import polars as pl
@@ -63,7 +63,7 @@ def min(column: Any) -> Aggregate:
     return Aggregate("min", column)
 
 
-@_least_or_greatest(sql=Sql(("MAX",)), value=lambda values, agg: builtins.max(values, key=rank))
+@_ordered_entry(sql=Sql(("MAX",)), value=lambda values, agg: builtins.max(values, key=rank))
 def max(column: Any) -> Aggregate:
     """Find the greatest value; as in Spark, NaN is greater than every number.
 
@@ -74,7 +74,7 @@ def max(column: Any) -> Aggregate:
         An aggregate for ``.agg(…)``: the column's type, NULL without values.
 
     Raises:
-        OptionError: From ``.agg``, when the column's type has no order, as maps.
+        OptionError: From ``.agg``, when the column's type has no order, such as a map.
 
     Example:
         >>> import polars as pl
@@ -87,7 +87,7 @@ def max(column: Any) -> Aggregate:
     return Aggregate("max", column)
 
 
-@_of_a_message(sql=Sql(("FIRST", "FIRST_VALUE", "ANY_VALUE")), of_rows=_by_position)
+@_message_entry(sql=Sql(("FIRST", "FIRST_VALUE", "ANY_VALUE")), of_rows=_pick_by_position)
 def first(column: Any, *, nulls: NullValues = "keep") -> Aggregate:
     """Take the value of the earliest message by event time; of several, the least.
 
@@ -114,7 +114,7 @@ def first(column: Any, *, nulls: NullValues = "keep") -> Aggregate:
     return Aggregate("first", column, options=null_options(nulls))
 
 
-@_of_a_message(sql=Sql(("LAST", "LAST_VALUE")), of_rows=_by_position)
+@_message_entry(sql=Sql(("LAST", "LAST_VALUE")), of_rows=_pick_by_position)
 def last(column: Any, *, nulls: NullValues = "keep") -> Aggregate:
     """Take the value of the latest message by event time; of several, the greatest.
 
@@ -141,7 +141,7 @@ def last(column: Any, *, nulls: NullValues = "keep") -> Aggregate:
     return Aggregate("last", column, options=null_options(nulls))
 
 
-@_of_a_message(sql=Sql(("MIN_BY", "ARG_MIN"), "column"), of_rows=_by_column)
+@_message_entry(sql=Sql(("MIN_BY", "ARG_MIN"), "column"), of_rows=_pick_by_column)
 def arg_min(column: Any, by: Any, *, nulls: NullValues = "keep") -> Aggregate:
     """Take the value of ``column`` where ``by`` is least; of several, the least value.
 
@@ -155,7 +155,7 @@ def arg_min(column: Any, by: Any, *, nulls: NullValues = "keep") -> Aggregate:
         An aggregate for ``.agg(…)``: the type of ``column``.
 
     Raises:
-        OptionError: From ``.agg``, when the type of ``by`` has no order, as maps.
+        OptionError: From ``.agg``, when the type of ``by`` has no order, such as a map.
 
     Example:
         >>> import polars as pl
@@ -170,7 +170,7 @@ def arg_min(column: Any, by: Any, *, nulls: NullValues = "keep") -> Aggregate:
     return Aggregate("arg_min", column, by, null_options(nulls))
 
 
-@_of_a_message(sql=Sql(("MAX_BY", "ARG_MAX"), "column"), of_rows=_by_column)
+@_message_entry(sql=Sql(("MAX_BY", "ARG_MAX"), "column"), of_rows=_pick_by_column)
 def arg_max(column: Any, by: Any, *, nulls: NullValues = "keep") -> Aggregate:
     """Take the value of ``column`` where ``by`` is greatest; of several, the greatest value.
 
@@ -184,7 +184,7 @@ def arg_max(column: Any, by: Any, *, nulls: NullValues = "keep") -> Aggregate:
         An aggregate for ``.agg(…)``: the type of ``column``.
 
     Raises:
-        OptionError: From ``.agg``, when the type of ``by`` has no order, as maps.
+        OptionError: From ``.agg``, when the type of ``by`` has no order, such as a map.
 
     Example:
         >>> import polars as pl
@@ -199,7 +199,7 @@ def arg_max(column: Any, by: Any, *, nulls: NullValues = "keep") -> Aggregate:
     return Aggregate("arg_max", column, by, null_options(nulls))
 
 
-@_of_truths(sql=Sql(("BOOL_AND", "EVERY")), value=lambda values, agg: all(values))
+@_boolean_entry(sql=Sql(("BOOL_AND", "EVERY")), value=lambda values, agg: all(values))
 def bool_and(column: Any) -> Aggregate:
     """Check whether every value is true; nulls are skipped.
 
@@ -223,7 +223,7 @@ def bool_and(column: Any) -> Aggregate:
     return Aggregate("bool_and", column)
 
 
-@_of_truths(sql=Sql(("BOOL_OR", "SOME")), value=lambda values, agg: any(values))
+@_boolean_entry(sql=Sql(("BOOL_OR", "SOME")), value=lambda values, agg: any(values))
 def bool_or(column: Any) -> Aggregate:
     """Check whether some value is true; nulls are skipped.
 

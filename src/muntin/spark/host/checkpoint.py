@@ -23,7 +23,7 @@ from muntin.engine.state_reader import StateReader
 from muntin.hosts.inspect.snapshot import ShardBlobs, StateSnapshot, StateView
 from muntin.model.errors import OptionError
 from muntin.spark.host.internals.checkpoints import find_home
-from muntin.spark.host.internals.versions import arrow_schema, find_state_stores
+from muntin.spark.host.internals.versions import enable_state_readers, make_arrow_schema
 from muntin.spark.host.schema import result_schema, to_batches
 from muntin.spark.host.shards import slots
 from muntin.spark.host.state import MANIFEST
@@ -31,11 +31,12 @@ from muntin.state.blobs import missing_blob_error
 from muntin.state.manifest import Manifest, parse_manifest
 
 VARIABLE = "blobs"
+"""The state variable in which operators keep their blobs."""
 _OPERATOR = "transformWithState"
 _COLUMNS = ("key.slot", "user_map_key.number", "user_map_value.blob")
 _START_HINT = "give the folder that start(checkpoint=…) got, after its first batch"
 _NAME_HINT = (
-    "; Spark's reader of state finds none with a space or % in its name: copy it to another one"
+    "; Spark can't read state in a folder with a space or % in its name: copy it to another folder"
 )
 
 
@@ -51,7 +52,7 @@ class Checkpoint(StateSnapshot):
         OptionError: When the folder isn't a checkpoint of muntin, or the batch isn't kept.
 
     Attributes:
-        path: The folder of Spark's own files of the query.
+        path: The folder with Spark's own files, which isn't the checkpoint of a rescaled query.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Checkpoint(StateSnapshot):
         operator: int = 0,
     ) -> None:
         path = fspath(path)
-        find_state_stores(spark)
+        enable_state_readers(spark)
         self.spark = spark
         self.operator = operator
         self.folder = path
@@ -77,18 +78,20 @@ class Checkpoint(StateSnapshot):
         try:
             rows = self.spark.read.format("state-metadata").load(self.path).collect()
         except PySparkException as error:
-            raise self._refuse(_first_line(error)) from error
-        ours = [row for row in rows if row["operatorName"].startswith(_OPERATOR)]
-        operators = [row for row in ours if f'"{VARIABLE}"' in (row["operatorProperties"] or "")]
+            raise self._make_error(_first_line(error)) from error
+        state_rows = [row for row in rows if row["operatorName"].startswith(_OPERATOR)]
+        operators = [
+            row for row in state_rows if f'"{VARIABLE}"' in (row["operatorProperties"] or "")
+        ]
         if not operators:
             problem = "no state at all" if not rows else "no state of muntin's"
-            raise self._refuse(problem)
+            raise self._make_error(problem)
         oldest, newest = operators[0]["minBatchId"], operators[0]["maxBatchId"]
         if newest is None or newest < 0:
-            raise self._refuse("no batch has been committed")
+            raise self._make_error("no batch has been committed")
         return len(operators), max(0, oldest), newest
 
-    def _refuse(self, problem: str) -> OptionError:
+    def _make_error(self, problem: str) -> OptionError:
         # Spark's reader of state looks for such a folder under its URL-encoded name.
         hint = _START_HINT + _NAME_HINT if {" ", "%"} & {*self.path} else _START_HINT
         return OptionError("CHECKPOINT", self.folder, f"holds no windows ({problem})", hint)
@@ -110,7 +113,7 @@ class Checkpoint(StateSnapshot):
         try:
             return self._load(batchId=self.batch if batch is None else batch)
         except PySparkException as error:
-            raise self._refuse(_first_line(error)) from error
+            raise self._make_error(_first_line(error)) from error
 
     def read_manifests(self, batch: int | None = None) -> dict[int, str]:
         try:
@@ -120,7 +123,7 @@ class Checkpoint(StateSnapshot):
             problem = f"can't be read any more ({_first_line(error)})"
             raise OptionError("batch", chosen, problem, "give a later one") from error
         if not rows:
-            raise self._refuse("its first batch isn't done")
+            raise self._make_error("its first batch isn't done")
         return {row["slot"]: bytes(row["blob"]).decode() for row in rows}
 
     @property
@@ -184,7 +187,7 @@ class Checkpoint(StateSnapshot):
         return StructType([*fields, StructField(flag, BooleanType(), False)])
 
     def fit_to_schema(self, rows: pl.DataFrame, schema: StructType) -> pl.DataFrame:
-        frame = pl.from_arrow(_table(rows, schema))
+        frame = pl.from_arrow(_to_arrow(rows, schema))
         assert isinstance(frame, pl.DataFrame)
         return frame
 
@@ -196,14 +199,14 @@ class Checkpoint(StateSnapshot):
         def rows_of(table: pa.Table) -> pa.Table:
             rows = zip(table["number"].to_pylist(), table["blob"].to_pylist(), strict=True)
             blobs = dict(rows)
-            return _table(view.read_rows(blobs.pop(MANIFEST).decode(), blobs), schema)
+            return _to_arrow(view.read_rows(blobs.pop(MANIFEST).decode(), blobs), schema)
 
         return self.state().where(wanted).groupBy("slot").applyInArrow(rows_of, schema)
 
 
-def _table(rows: pl.DataFrame, schema: StructType) -> pa.Table:
+def _to_arrow(rows: pl.DataFrame, schema: StructType) -> pa.Table:
     batches = to_batches(rows.select(schema.names), schema)
-    return pa.Table.from_batches(batches, schema=arrow_schema(schema))
+    return pa.Table.from_batches(batches, schema=make_arrow_schema(schema))
 
 
 def _first_line(error: PySparkException) -> str:

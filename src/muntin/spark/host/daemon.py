@@ -13,7 +13,7 @@ from __future__ import annotations
 # ruff: noqa: E402, F401  (what is imported first decides where the rest is imported from)
 import gc
 
-from muntin.spark.host.internals.zipped import prefer_installed
+from muntin.spark.host.internals.python_start import prefer_installed
 
 prefer_installed()
 

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from muntin.model.errors import SettingError
-from muntin.spark.host.internals.executors import Attempt, Executor, executors_of, run_observed
+from muntin.spark.host.internals.executors import Attempt, Executor, list_executors, run_observed
 from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.jvm import is_connected, runs_in_driver, shares_python, workers_of
 
@@ -100,7 +100,7 @@ class Executors:
         """Refuse workers that can't run the query; each worker is asked once."""
         if not self._are_seen:
             self._check_unseen()
-        elif not self._asked or not _names(executors_of(self._spark)) <= self._asked:
+        elif not self._asked or not _names(list_executors(self._spark)) <= self._asked:
             if not self._asked:
                 self._warn_of_plain_text()
             with self._driver_files() as files:
@@ -143,7 +143,7 @@ class Executors:
                 check_answer(answer, where.host if where else None)
                 self._check_folders(answer, where.host if where else "an executor")
                 answered |= {where.executor} if where else set()
-            alive = executors_of(self._spark)
+            alive = list_executors(self._spark)
             missing = {one.name: one.host for one in alive if one.name not in answered}
             failed = [one for one in attempts if one.error and one.executor in missing]
             if error is not None or failed:
@@ -176,7 +176,7 @@ class Executors:
     def _await_executors(self) -> list[Executor]:
         """Wait until there is an executor, and warn if the cluster has no free one."""
         begun, warned = time.monotonic(), False
-        while not (alive := executors_of(self._spark)):
+        while not (alive := list_executors(self._spark)):
             if not warned and time.monotonic() - begun > _WARNS:
                 warned = True
                 _LOG.warning(

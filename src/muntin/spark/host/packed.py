@@ -1,8 +1,8 @@
 """Wraps functions for Spark's Python processes, so that they are only unpickled when they run.
 
 Before a query's first batch, Spark starts processes that only plan: one creates the source, one
-asks it for offsets, one asks the processor for its state variables. Each unpickles its object. With
-the bare function, each would import Polars and the engine for nothing.
+asks it for offsets, one asks the processor for its state variables. Each unpickles its object, and
+would import Polars and the engine for nothing if the object held the function itself.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ class ShardProcessor(StatefulProcessor):
     """Keeps a shard's blobs in Spark's state.
 
     Args:
-        steps: A function that computes rows from a shard's blobs, its grouping key and the rows
-            sent to it.
+        steps: Computes output rows from a shard's blobs, its grouping key and its input rows.
     """
 
     def __init__(self, steps: Steps) -> None:

@@ -18,7 +18,7 @@ from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.shapes import Shape
 from muntin.model.spec import WindowSpec
-from muntin.spark.host.internals.versions import arrow_schema
+from muntin.spark.host.internals.versions import make_arrow_schema
 
 _FAMILIES = {
     "boolean": "boolean", "byte": "integer", "short": "integer", "integer": "integer",
@@ -42,7 +42,7 @@ def spark_schema(columns: Mapping[str, pl.DataType]) -> T.StructType:
 
 def _polars_type(field: T.StructField) -> pl.DataType:
     try:
-        arrow = arrow_schema(T.StructType([field]))
+        arrow = make_arrow_schema(T.StructType([field]))
         return pl.from_arrow(arrow.empty_table()).to_series().dtype  # type: ignore[union-attr]
     except (PySparkException, pa.ArrowException, pl.exceptions.PolarsError) as error:
         problem = f"has type {field.dataType.simpleString()}, which Python workers can't read"
@@ -141,7 +141,7 @@ def moment_type(time: T.DataType | None) -> T.DataType:
 
 def to_batches(frame: pl.DataFrame, schema: T.StructType) -> list[pa.RecordBatch]:
     """Return a frame as Arrow batches of Spark's types; integers become times where Spark's are."""
-    target = arrow_schema(schema)
+    target = make_arrow_schema(schema)
     times = [
         pl.col(field.name).cast(pl.Datetime("us", field.type.tz))
         for field in target
@@ -158,7 +158,7 @@ def to_blob(frame: pl.DataFrame, schema: T.StructType, *, compressed: bool = Fal
     """Return a frame as one Arrow IPC stream of Spark's types."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd" if compressed else None)
-    with pa.ipc.new_stream(sink, arrow_schema(schema), options=options) as writer:
+    with pa.ipc.new_stream(sink, make_arrow_schema(schema), options=options) as writer:
         for batch in to_batches(frame, schema):
             writer.write_batch(batch)
     return sink.getvalue().to_pybytes()

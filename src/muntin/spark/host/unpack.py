@@ -14,7 +14,7 @@ from muntin.engine.joins.joiner import SIDE
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.hosts.chain import DEPTH
 from muntin.hosts.progress import STAGE
-from muntin.spark.host.internals.versions import arrow_schema
+from muntin.spark.host.internals.versions import make_arrow_schema
 from muntin.spark.host.messages import BLOB, KIND, PROGRESS
 
 
@@ -38,7 +38,7 @@ class Unpack:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Unpack the output of the shards."""
-        target = arrow_schema(self.schema)
+        target = make_arrow_schema(self.schema)
         for batch in batches:
             for row in batch.to_pylist():
                 if row["kind"] == RESULTS:
@@ -64,7 +64,7 @@ class Unpack:
         if self.side:
             table = self._add_side(table)
         # A message without a stage was rejected by the first operator of the chain.
-        table = _fit_columns(table, arrow_schema(self.rejected), {DEPTH: 1})
+        table = _fit_columns(table, make_arrow_schema(self.rejected), {DEPTH: 1})
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)

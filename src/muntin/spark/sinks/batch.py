@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from muntin.sinks.batch import Batch
 from muntin.spark.host.internals.checkpoints import read_query_id
-from muntin.spark.host.internals.versions import arrow_schema
+from muntin.spark.host.internals.versions import make_arrow_schema
 from muntin.spark.host.processor import unpack_rows
 from muntin.spark.host.zones import ZONE_SETTING
 from muntin.spark.sinks.writers import write_by_spark
@@ -62,34 +62,30 @@ class EmittedRows:
         if self.shape is None:
             return self._fetch()
         frame = self.frame
-        return frame.toArrow().cast(arrow_schema(frame.schema))
+        return frame.toArrow().cast(make_arrow_schema(frame.schema))
 
     def take_last(self, most: int) -> pa.Table:
         """Fetch at most `most` rows of each shard, the last ones; executors drop the others."""
-        blobs = self.blobs
-        if blobs is None:
-            mine = self.emitted.where(F.col("kind") == self.kind).select("blob")
-            rows = mine.mapInArrow(partial(_shorten, most=most), "blob binary").collect()
-            blobs = tuple(row[0] for row in rows)
-        parts = [_last(pa.ipc.open_stream(blob).read_all(), most) for blob in blobs]
-        return pa.concat_tables(parts or [arrow_schema(self.schema).empty_table()])
+        return self._fetch(most)
 
     def write_natively(self, sink: Any, batch: Batch) -> bool:
         """Have Spark write a batch, if it writes this kind of sink; return whether it did."""
         return write_by_spark(sink, batch, few=self.blobs is not None)
 
-    def _fetch(self) -> pa.Table:
+    def _fetch(self, most: int | None = None) -> pa.Table:
+        """Fetch the rows, or at most ``most`` of each shard."""
         blobs = self.blobs
         if blobs is None:
-            rows = self.emitted.where(F.col("kind") == self.kind).select("blob").collect()
-            blobs = tuple(row[0] for row in rows)
-        parts = [pa.ipc.open_stream(blob).read_all() for blob in blobs]
-        target = arrow_schema(self.schema)
-        return pa.concat_tables([target.empty_table(), *parts])
+            rows = self.emitted.where(F.col("kind") == self.kind).select("blob")
+            if most is not None:
+                rows = rows.mapInArrow(partial(_shorten, most=most), "blob binary")
+            blobs = tuple(row[0] for row in rows.collect())
+        parts = [_last(pa.ipc.open_stream(blob).read_all(), most) for blob in blobs]
+        return pa.concat_tables([make_arrow_schema(self.schema).empty_table(), *parts])
 
 
-def _last(rows: pa.Table, most: int) -> pa.Table:
-    return rows.slice(max(0, rows.num_rows - most))
+def _last(rows: pa.Table, most: int | None) -> pa.Table:
+    return rows if most is None else rows.slice(max(0, rows.num_rows - most))
 
 
 def _shorten(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:

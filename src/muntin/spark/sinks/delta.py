@@ -9,7 +9,7 @@ from pyspark.sql.types import DataType, DayTimeIntervalType, YearMonthIntervalTy
 
 from muntin.model.errors import OptionError, SettingError
 from muntin.sinks.batch import Batch
-from muntin.spark.host.internals.checkpoints import is_there
+from muntin.spark.host.internals.checkpoints import path_exists
 from muntin.spark.host.internals.jvm import has_class, is_connected
 from muntin.spark.sinks.lake import LakeWriter
 
@@ -46,7 +46,7 @@ class DeltaWriter(LakeWriter):
     def _exists(self, spark: SparkSession, table: str) -> bool:
         if "/" not in table:
             return spark.catalog.tableExists(self._sql_name(table))
-        return is_there(spark, f"{table.rstrip('/')}/_delta_log")
+        return path_exists(spark, f"{table.rstrip('/')}/_delta_log")
 
     def _make(self, frame: DataFrame, table: str) -> None:
         empty = frame.sparkSession.createDataFrame([], frame.schema).write.format("delta")

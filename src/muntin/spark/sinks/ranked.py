@@ -11,10 +11,25 @@ from pyspark.sql import functions as F
 
 from muntin.engine import columns
 from muntin.hosts.chain import WINDOW_TIME
-from muntin.hosts.ranking import SORT_KEY, WINDOW_BOUNDS, list_ranked_columns
+from muntin.hosts.ranking import (
+    SORT_KEY,
+    WINDOW_BOUNDS,
+    expand_choice,
+    list_ranked_columns,
+)
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.aggregates.ranked import DENSE_RANK
-from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Choice, Ranking, quote_name
+from muntin.model.pipeline import (
+    FIRST,
+    LAST,
+    NUMBER,
+    ROW,
+    ROW_INDEX,
+    ROWS,
+    Choice,
+    Ranking,
+    quote_name,
+)
 from muntin.model.ranking import list_identity_columns
 from muntin.spark.host.chain import filter_results
 
@@ -34,7 +49,7 @@ def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
 
 def one_by_one(frame: DataFrame) -> DataFrame:
     """Return a row for each row of an emission; an emission without rows gets a null row."""
-    return frame.selectExpr("*", f"posexplode_outer({ROWS}) AS ({PLACE}, {ROW})")
+    return frame.selectExpr("*", f"posexplode_outer({ROWS}) AS ({ROW_INDEX}, {ROW})")
 
 
 @dataclass(frozen=True)
@@ -83,7 +98,7 @@ class RankedShape:
         whole = {key: quote_name(key) for key in self.per} | shown | rest
         whole[self.ranking.number] = _number(self.ranking)
         if self.ranking.has_ties:
-            whole[NUMBER] = f"{PLACE} + 1"
+            whole[NUMBER] = f"{ROW_INDEX} + 1"
         names = list(whole)
         if WINDOW_TIME not in whole:
             whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.001' SECOND"
@@ -99,25 +114,15 @@ class RankedShape:
             frame = filter_results(frame, choice.where, beside)
         if choice.columns is None:
             return frame, shown
-        selected: dict[str, str] = {}
-        for column in choice.columns:
-            every = {name: quote_name(name) for name in shown} if column.text == "*" else {}
-            selected |= every or {column.name: column.text}
-        lacking = [name for name in (*self.per, *WINDOW_BOUNDS) if name not in selected]
-        texts = {name: quote_name(name) for name in lacking} | selected
-        for name in (self.ranking.number, *list_identity_columns(self.ranking)):
-            texts.setdefault(name, quote_name(name))
-        shaped = [
-            f"{text} AS {quote_name(name)}" for name, text in texts.items() if name not in _OWN
-        ]
-        names = [name for name in texts if name not in _OWN]
-        return frame.selectExpr(*shaped, *_OWN, *beside), names
+        texts = expand_choice(choice.columns, shown, self.per, self.ranking)
+        shaped = [f"{text} AS {quote_name(name)}" for name, text in texts.items()]
+        return frame.selectExpr(*shaped, *_OWN, *beside), [*texts]
 
 
 def _number(ranking: Ranking) -> str:
     """Return the SQL of a row's number, from the rows of its window."""
     if not ranking.has_ties:
-        return f"{PLACE} + 1"
+        return f"{ROW_INDEX} + 1"
     fields = [f"{{row}}.{SORT_KEY}{index}" for index in range(len(ranking.by))]
     order = f"struct({', '.join(fields)})"
     orders = f"transform({ROWS}, row -> {order.format(row='row')})"

@@ -15,7 +15,15 @@ from pyspark.sql.types import StructType
 from muntin.engine import columns
 from muntin.hosts.pair_columns import PairColumns
 from muntin.model.joins import JoinSpec
-from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Joining, Windowing, quote_name
+from muntin.model.pipeline import (
+    NUMBER,
+    ROW,
+    SIDE_COLUMNS,
+    Column,
+    JoinRelation,
+    WindowRelation,
+    quote_name,
+)
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import Sink, SinkLike, to_sink
 from muntin.spark.host.chain import filter_results, find_end_columns
@@ -54,7 +62,9 @@ class WindowShape:
         return not self.tables
 
     @classmethod
-    def of(cls, windowing: Windowing, tables: tuple[TableBeside, ...] = ()) -> WindowShape | None:
+    def of(
+        cls, windowing: WindowRelation, tables: tuple[TableBeside, ...] = ()
+    ) -> WindowShape | None:
         """Return the select list of a query; ``None`` where it selects emissions unchanged."""
         if windowing.columns is None:
             return None
@@ -119,7 +129,7 @@ class EachShape:
     tables: tuple[TableBeside, ...] = ()
 
     @classmethod
-    def of(cls, windowing: Windowing, tables: tuple[TableBeside, ...] = ()) -> EachShape:
+    def of(cls, windowing: WindowRelation, tables: tuple[TableBeside, ...] = ()) -> EachShape:
         """Return the select list of a query."""
         assert windowing.columns is not None
         return cls(windowing.columns, windowing.having, (*windowing.spec.keys, NUMBER), tables)
@@ -158,7 +168,7 @@ class PairShape:
 
     @classmethod
     def of(
-        cls, joining: Joining, spec: JoinSpec, left: Sequence[str], right: Sequence[str]
+        cls, joining: JoinRelation, spec: JoinSpec, left: Sequence[str], right: Sequence[str]
     ) -> PairShape:
         """Return the select list of a join, whose spec has the frames' own column names."""
         return cls(joining.columns, joining.where, PairColumns.of(joining, spec, left, right))
@@ -172,12 +182,12 @@ class PairShape:
     def name_pairs(self, frame: DataFrame) -> DataFrame:
         """Return pairs with every name by which expressions may refer to their columns."""
         shown = []
-        for name, other in self.names.name_plain(frame.columns):
+        for name, other in self.names.list_unqualified(frame.columns):
             text = quote_name(name)
             shown.append(
                 text if other is None else f"coalesce({text}, {quote_name(other)}) AS {text}"
             )
-        for side, names in self.names.name_sides(frame.columns):
+        for side, names in self.names.list_sides(frame.columns):
             fields = ", ".join(
                 f"{_text(own)}, {quote_name(column)}" for own, column in names.items()
             )
@@ -192,7 +202,7 @@ class PairShape:
         if self.columns is None:
             return whole.drop(*SIDE_COLUMNS)
         shown = map(self._select_text, self.names.select(self.columns))
-        return whole.selectExpr(*shown, *self.names.own, *beside)
+        return whole.selectExpr(*shown, *self.names.emission_columns, *beside)
 
     def _select_text(self, column: Column) -> str:
         if not self.names.is_null_in_retractions(column):

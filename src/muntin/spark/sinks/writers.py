@@ -17,7 +17,7 @@ from muntin.sinks.iceberg import IcebergSink
 from muntin.sinks.kafka import KafkaSink
 from muntin.sinks.parquet import ParquetSink
 from muntin.sinks.sink import Sink
-from muntin.spark.host.internals.versions import arrow_schema
+from muntin.spark.host.internals.versions import make_arrow_schema
 from muntin.spark.sinks.delta import DeltaWriter
 from muntin.spark.sinks.iceberg import IcebergWriter
 from muntin.spark.sinks.kafka import KafkaWriter
@@ -79,14 +79,16 @@ def folders_of(target: Sink | None) -> list[str]:
 def table_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow types of columns; a column without an Arrow type gets the null type."""
     try:
-        return arrow_schema(schema)
+        return make_arrow_schema(schema)
     except PySparkException:
-        return arrow_schema(StructType([_null_if_unsupported(field) for field in schema.fields]))
+        return make_arrow_schema(
+            StructType([_null_if_unsupported(field) for field in schema.fields])
+        )
 
 
 def _null_if_unsupported(field: StructField) -> StructField:
     try:
-        arrow_schema(StructType([field]))
+        make_arrow_schema(StructType([field]))
     except PySparkException:
         return StructField(field.name, NullType(), True)
     return field
@@ -97,4 +99,4 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
         if _null_if_unsupported(field) is not field:
             problem = f"has type {field.dataType.simpleString()}, which Arrow lacks"
             raise OptionError("column", field.name, problem, "cast it to a number or a string")
-    return arrow_schema(schema)
+    return make_arrow_schema(schema)

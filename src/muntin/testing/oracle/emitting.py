@@ -21,7 +21,6 @@ from muntin.model.policies import (
     When,
     turn,
 )
-from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.testing.oracle.filling import fill_values, find_corrected, is_decided
 from muntin.testing.oracle.marks import Watermarks
@@ -199,8 +198,8 @@ def _values(spec: WindowSpec, window: OracleWindow, messages: Sequence[Placed]) 
 
 def _reads(spec: WindowSpec, agg: Aggregate, window: OracleWindow, one: Placed) -> bool:
     """Return whether an aggregate includes a message of a window."""
-    kind = spec.windows
-    if not isinstance(kind, Sliding):
+    kind: Any = spec.windows
+    if not (kind.moves and kind.is_numbered):
         return True
     if agg.frame == 0:
         return one.position == window.over - 1

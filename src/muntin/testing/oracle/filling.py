@@ -11,9 +11,7 @@ from typing import Any
 
 from muntin.model.fill import LINEAR, PREVIOUS, read_constant
 from muntin.model.kinds import Numbered
-from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
-from muntin.model.zones import ZonedWindows
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import WindowsByKey
 from muntin.testing.oracle.window import Key, OracleWindow
@@ -24,7 +22,7 @@ Evaluate = Callable[[OracleWindow], dict[str, Any]]
 
 def create_empty_windows(spec: WindowSpec, windows: WindowsByKey) -> None:
     """Create empty windows after those with messages, as far as the query fills them."""
-    if spec.firing.fill is None or isinstance(spec.windows, Sessions):
+    if spec.firing.fill is None:
         return
     with_messages = [window for window in windows.values() if window.messages]
     for window in sorted(with_messages, key=lambda window: window.end):
@@ -70,10 +68,9 @@ def last_filled(spec: WindowSpec, source: OracleWindow) -> int:
 
 def get_windows_of_key(spec: WindowSpec, key: Key) -> Numbered:
     """Return the windows of a key, which may have its own zone."""
-    windows = spec.windows
-    if isinstance(windows, ZonedWindows):
-        return windows.in_zone(key[spec.keys.index(windows.column)])
-    assert not isinstance(windows, Sessions)
+    column = spec.zone_column
+    windows = spec.windows.in_zone("UTC" if column is None else key[spec.keys.index(column)])
+    assert windows.is_numbered
     return windows
 
 

@@ -11,7 +11,7 @@ from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, PARTLY_LATE, UNDECIDED, WindowSpec
 from muntin.model.trailing import Trailing
-from muntin.model.zones import ZonedWindows, list_zones
+from muntin.model.zones import list_zones
 from muntin.testing.oracle.emitting import EmittedWindow, Ending, firings, row
 from muntin.testing.oracle.filling import create_empty_windows
 from muntin.testing.oracle.marks import Watermarks
@@ -21,6 +21,12 @@ from muntin.testing.oracle.trailing import TrailingPlacing
 from muntin.testing.oracle.values import to_micros
 from muntin.testing.oracle.window import OracleMessage, OracleWindow, Placed, Position
 
+# How messages are assigned to other windows than those with fixed bounds.
+_PLACINGS: dict[type, type[Placing[Any]]] = {
+    Sessions: SessionPlacing,
+    Sliding: SlidingPlacing,
+    Trailing: TrailingPlacing,
+}
 # The reasons for which a message is rejected.
 REASONS = ("late", "future", "null_key", "null_time", "malformed", "outside", "overflow")
 OUTCOMES = ("seen", "counted", UNDECIDED, PARTLY_LATE, DUPLICATES, *REASONS)
@@ -135,9 +141,7 @@ class Oracle:
         create_empty_windows(self._spec, self._placing.windows)
         result.counts[PARTLY_LATE] = outcome.partly_late
         numbers = iter(range(len(placed)))
-        kind = self._spec.windows
-        has_outside = isinstance(kind, Sessions) and kind.start is not None
-        accepted = UNDECIDED if has_outside else "counted"
+        accepted = UNDECIDED if "start" in self._spec.windows.conditions else "counted"
         for message, reason in zip(new, reasons, strict=True):
             if reason is None and next(numbers) in outcome.late:
                 reason = "late"
@@ -169,7 +173,7 @@ class Oracle:
         spec = self._spec
         if spec.offset is not None and any(message[column] is None for column in spec.offset):
             return "malformed"
-        by = spec.own_gap
+        by = spec.windows.own_gap
         if by is not None:
             gap = None if message[by] is None else to_micros(message[by])
             if gap is None or not 0 < gap <= LONGEST_GAP:
@@ -229,14 +233,8 @@ def _of_set(number: int, placed: Placed) -> Placed:
 
 
 def _placing(spec: WindowSpec) -> Placing[Any]:
-    grace = spec.firing.grace
-    if isinstance(spec.windows, Sessions):
-        placing = CutPlacing if spec.windows.is_cut else SessionPlacing
-        return placing(spec.windows, grace)
-    if isinstance(spec.windows, Sliding):
-        return SlidingPlacing(spec.windows, grace)
-    if isinstance(spec.windows, ZonedWindows):
-        return ZonedPlacing(spec.windows, grace, spec.keys.index(spec.windows.column))
-    if isinstance(spec.windows, Trailing):
-        return TrailingPlacing(spec.windows, grace)
-    return FixedPlacing(spec.windows, grace)
+    windows: Any = spec.windows
+    if spec.zone_column is not None:
+        return ZonedPlacing(windows, spec.firing.grace, spec.keys.index(spec.zone_column))
+    placing = CutPlacing if windows.is_cut else _PLACINGS.get(type(windows), FixedPlacing)
+    return placing(windows, spec.firing.grace)

@@ -10,7 +10,7 @@ import pytest
 from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.shard import JoinShard
-from muntin.model.bounds import Bound, Joint, SideName, Within
+from muntin.model.bounds import Bound, SessionBound, SideName, Within
 from muntin.model.errors import OptionError
 from muntin.model.joins import HOWS, SIDES, How, JoinSpec, Side
 from muntin.model.sessions import Sessions
@@ -91,7 +91,7 @@ def test_keys_of_the_right_are_told_in_the_left_column(
     assert refusal.value.hint == f"cast it to {other}"
 
 
-@pytest.mark.parametrize("bound", [Within(10, 10), Joint(Sessions(10))], ids=str)
+@pytest.mark.parametrize("bound", [Within(10, 10), SessionBound(Sessions(10))], ids=str)
 @pytest.mark.parametrize(("wide", "narrow"), [SIDES, SIDES[::-1]])
 def test_a_key_that_does_not_fit_the_other_side_has_no_partner(
     wide: SideName, narrow: SideName, bound: Bound

@@ -13,7 +13,7 @@ from muntin.engine.joins.reading import AxisRange, read_join_messages, read_join
 from muntin.engine.joins.sessions import LAST
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.state_reader import read_side_messages
-from muntin.model.bounds import Bound, Joint, SideName, Within
+from muntin.model.bounds import Bound, SessionBound, SideName, Within
 from muntin.model.joins import SIDES, How, JoinSpec, Side
 from muntin.model.policies import Each, Firing
 from muntin.model.sessions import Sessions
@@ -24,7 +24,7 @@ from muntin.state.runs import FrameCache
 
 # What the engine itself calls places, rows and sessions, or did.
 ORDINARY = ["last", "first", "new", "at", "row", "group", "part", "grows", "met", "place", "n"]
-GAP = Joint(Sessions(10))
+GAP = SessionBound(Sessions(10))
 
 
 class Run:

@@ -10,7 +10,7 @@ import pytest
 
 import muntin as mt
 from muntin.hosts.inspect.metrics import Metrics
-from muntin.model.patience import Patience
+from muntin.model.patience import AwayError, Patience
 from muntin.sources.source import Planned
 
 ROWS = pl.DataFrame(
@@ -96,7 +96,7 @@ def test_a_server_that_is_away_degrades_a_query(
     assert query.progress.degradation is None
     assert collect(query)[degraded] == 0
     waiting = Patience("Kafka at h:9092", 60)
-    waiting.note_failure("refused")
+    waiting.note_failure(AwayError("refused"))
     assert query.progress.waiting_for == {"Kafka at h:9092": 1}
     assert query.progress.degradation == "waiting for Kafka at h:9092 (1 retries)"
     assert "degraded='waiting for Kafka" in repr(query.progress)

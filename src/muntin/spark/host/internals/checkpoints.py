@@ -23,7 +23,7 @@ FilesRead = Sequence[tuple[str, int]]
 """The files of a batch: their paths and times of modification, milliseconds."""
 
 
-def is_there(spark: SparkSession, path: str) -> bool:
+def path_exists(spark: SparkSession, path: str) -> bool:
     """Return whether a folder or a file exists, in any file system that Hadoop reaches."""
     if is_connected(spark):
         try:
@@ -79,7 +79,7 @@ def remove_cut_off_move(spark: SparkSession, checkpoint: str) -> None:
             one.delete()
 
 
-def take_place(spark: SparkSession, checkpoint: str, new: str) -> None:
+def replace_home(spark: SparkSession, checkpoint: str, new: str) -> None:
     """Have the query continue from the state that was written anew, and delete its old state."""
     old = HadoopPath(spark, find_home(spark, checkpoint))
     part = HadoopPath(spark, f"{new}.part")

@@ -1,4 +1,4 @@
-"""Lists the executors of a session, and finds out which of them ran the tasks of a job."""
+"""Lists the executors of a session, and the attempts at the tasks of a job with their executors."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from muntin.spark.host.internals.jvm import JvmError
 
 _DRIVER = "driver"
-# Longest time to wait until Spark has recorded the outcome of tasks, milliseconds.
-_SETTLES = 5000
-_TASKS = 100_000
-# Time without a new executor after which all are taken to have joined, seconds.
-_QUIET = 1.0
+# Longest time to wait until Spark has recorded how tasks ended.
+_SETTLE_MILLISECONDS = 5000
+_MAX_TASKS = 100_000
+# After this time without a new executor, all are assumed to have joined.
+_QUIET_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -53,27 +53,27 @@ class Attempt:
     error: str | None
 
 
-def executors_of(spark: SparkSession) -> list[Executor]:
-    """Return the executors that a session has now; none where the driver runs all tasks."""
+def list_executors(spark: SparkSession) -> list[Executor]:
+    """Return the current executors of a session; none if the driver runs all tasks itself."""
     store = spark.sparkContext._jsc.sc().statusStore()
     return [
         Executor(str(one.id()), str(one.hostPort()).rpartition(":")[0], int(one.totalCores()))
-        for one in _each(store.executorList(True))
+        for one in _iterate_sequence(store.executorList(True))
         if str(one.id()) != _DRIVER
     ]
 
 
 def await_cores(spark: SparkSession, patience: float = 15.0) -> int | None:
-    """Wait until no more executors join, and return the cores of all, ``None`` if none joins.
+    """Wait until no more executors join; return their cores together, ``None`` if none joins.
 
-    ``patience`` is how long to wait for the first one, seconds.
+    ``patience`` is the longest time to wait for the first executor, in seconds.
     """
-    begun = settled = time.monotonic()
+    started = last_change = time.monotonic()
     cores = 0
-    while time.monotonic() - (settled if cores else begun) < (_QUIET if cores else patience):
-        now = sum(executor.cores for executor in executors_of(spark))
+    while time.monotonic() < (last_change + _QUIET_SECONDS if cores else started + patience):
+        now = sum(executor.cores for executor in list_executors(spark))
         if now != cores:
-            cores, settled = now, time.monotonic()
+            cores, last_change = now, time.monotonic()
         time.sleep(0.05)
     return cores or None
 
@@ -81,9 +81,9 @@ def await_cores(spark: SparkSession, patience: float = 15.0) -> int | None:
 def run_observed(
     spark: SparkSession, job: Callable[[], Any]
 ) -> tuple[Any, Exception | None, list[Attempt]]:
-    """Run a job; return its result or error, and the attempts at its tasks.
+    """Run a job; return its result, its error if it failed, and the attempts at its tasks.
 
-    It runs in a thread of its own, so that Spark doesn't attribute it to the waiting query.
+    The job runs in a thread of its own, so that Spark doesn't attribute it to the calling query.
     """
     context, group = spark.sparkContext, f"muntin-{uuid.uuid4().hex}"
     returned: list[Any] = [None]
@@ -99,23 +99,23 @@ def run_observed(
     thread = threading.Thread(target=run, daemon=True, name="muntin-asks-executors")
     thread.start()
     thread.join()
-    return returned[0], error[0] if error else None, [*_attempts(spark, group)]
+    return returned[0], error[0] if error else None, [*_list_attempts(spark, group)]
 
 
-def _attempts(spark: SparkSession, group: str) -> Iterator[Attempt]:
+def _list_attempts(spark: SparkSession, group: str) -> Iterator[Attempt]:
     scala = spark.sparkContext._jsc.sc()
     with suppress(JvmError):  # after the time limit, use what is recorded by then
-        scala.listenerBus().waitUntilEmpty(_SETTLES)
+        scala.listenerBus().waitUntilEmpty(_SETTLE_MILLISECONDS)
     tracker, store = scala.statusTracker(), scala.statusStore()
     for job in tracker.getJobIdsForGroup(group):
         for stage in tracker.getJobInfo(job).get().stageIds():
             for number in range(int(store.lastStageAttempt(stage).attemptId()) + 1):
-                for task in _each(store.taskList(stage, number, _TASKS)):
+                for task in _iterate_sequence(store.taskList(stage, number, _MAX_TASKS)):
                     message = task.errorMessage()
                     error = str(message.get()) if message.isDefined() else None
                     name, host = str(task.executorId()), str(task.host())
                     yield Attempt(int(task.taskId()), name, host, error)
 
 
-def _each(listed: Any) -> Iterator[Any]:
+def _iterate_sequence(listed: Any) -> Iterator[Any]:
     return (listed.apply(i) for i in range(listed.size()))

@@ -1,6 +1,6 @@
 """Bridges the differences between the versions of Spark that muntin supports.
 
-Spark 4.1 only asks a Python source for its newest offset, so the source can't bound its batches.
+Spark 4.1 asks a Python source only for its newest offset, so the source can't bound its batches.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ else:
     ReadAllAvailable = ReadLimit = ReadMaxRows = None
 
 
-def find_state_stores(spark: SparkSession) -> None:
-    """Enable Spark 4.1 to read state in a session that has started no query yet."""
+def enable_state_readers(spark: SparkSession) -> None:
+    """Let Spark 4.1 read state in a session that hasn't started a query yet."""
     # Spark creates the coordinator of state stores when it is asked for the session's queries.
     _ = spark.streams
 
 
-def arrow_schema(schema: StructType) -> pa.Schema:
+def make_arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow types of Spark's columns, with times in UTC."""
     return to_arrow_schema(schema, **_IN_UTC)

@@ -1,7 +1,9 @@
-"""Spark's Python processes import pyspark from where it is compiled."""
+"""Spark's Python processes import compiled modules of pyspark."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from muntin.spark.host.internals.zipped import prefer_installed
+from muntin.spark.host.internals.python_start import prefer_installed, use_compiled_modules
 
 VERSION = Path(pyspark.__file__).with_name("version.py").read_text()
 
@@ -46,3 +48,32 @@ def test_without_pyspark_installed_the_zip_stays(
     monkeypatch.setattr(sys, "path", [path])
     prefer_installed()
     assert sys.path == [path]
+
+
+def run_as_spark(tmp_path: Path, script: str) -> str:
+    """Run a script as the JVM would, which puts its zip before the path it was started with."""
+    path = os.pathsep.join([zipped(tmp_path, VERSION), os.environ["PYTHONPATH"]])
+    command = [sys.executable, "-c", script]
+    run = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
+    return run.stdout.strip()
+
+
+def test_a_process_of_the_jvm_imports_the_installed_pyspark(tmp_path: Path) -> None:
+    with use_compiled_modules():
+        origin = run_as_spark(tmp_path, "import pyspark; print(pyspark.__file__)")
+    assert origin == pyspark.__file__
+
+
+def test_a_sitecustomize_of_the_environment_still_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("import os\nos.environ['CUSTOMIZED'] = 'yes'\n")
+    monkeypatch.setenv("PYTHONPATH", str(own))
+    with use_compiled_modules():
+        output = run_as_spark(tmp_path, "import os; print(os.environ['CUSTOMIZED'])")
+    assert output == "yes"
+    assert os.environ["PYTHONPATH"] == str(own)

@@ -1,0 +1,147 @@
+"""Faults that are staged without Spark, and the first line that each of them prints."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from tests.services.postgres import Postgres
+
+import muntin as mt
+from muntin.hosts.local import log
+from muntin.sources.kafka_broker import Broker, Topics
+
+COLUMNS = "k string, at timestamp"
+
+
+def put(folder: Path, name: str, *minutes_ahead: float) -> None:
+    """Write a file that nobody writes to any more."""
+    folder.mkdir(exist_ok=True)
+    times = [datetime.now(UTC) + timedelta(minutes=minutes) for minutes in minutes_ahead]
+    lines = [f'{{"k": "key-{n}", "at": "{at:%Y-%m-%dT%H:%M:%SZ}"}}\n' for n, at in enumerate(times)]
+    (folder / name).write_text("".join(lines))
+    os.utime(folder / name, (time.time() - 60,) * 2)
+
+
+def run(folder: Path, results: Any = None, **options: Any) -> Any:
+    """Run a query until it has read all, and return its handle."""
+    clicks = mt.files(f"{folder}/in/*.jsonl", columns=COLUMNS)
+    windows = mt.windowed(clicks, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
+    options = {"checkpoint": str(folder / "checkpoint"), **options}
+    query = windows.start(results=results, available_now=True, **options)
+    query.await_end(60)
+    return query
+
+
+def fill_disk(*_: Any) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("writes", [0, 1, 2])
+def test_a_full_disk_of_the_checkpoint_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    """At its start, in a plan, and in a commit."""
+    put(tmp_path / "in", "1.jsonl", -5)
+    attempts = iter([log.write] * writes)
+    monkeypatch.setattr(log, "write", lambda *data: next(attempts, fill_disk)(*data))
+    with pytest.raises(mt.OptionError) as caught:
+        run(tmp_path)
+    assert str(caught.value) == (
+        f"checkpoint={str(tmp_path / 'checkpoint')!r} can't be written: No space left on device; "
+        "make room, and start the query again: the batch is repeated"
+    )
+
+
+def test_a_full_disk_of_a_sink_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path / "in", "1.jsonl", -5)
+    monkeypatch.setattr("muntin.sinks.parquet.pq.write_table", fill_disk)
+    with pytest.raises(mt.SinkError) as caught:
+        run(tmp_path, mt.to_parquet(tmp_path / "out"))
+    assert str(caught.value).startswith(
+        f"{tmp_path / 'out'} can't be written: No space left on device. Make room"
+    )
+
+
+def test_a_file_that_nobody_completes_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "1.parquet"
+    path.write_bytes(b"PAR1 and no footer")
+    os.utime(path, (time.time() - 60,) * 2)
+    reader = mt.files(f"{tmp_path}/*.parquet", columns=COLUMNS).open()
+    assert not [reader.plan(None, None).has_new for _ in range(3)].count(True)
+    (line,) = caplog.messages
+    assert line.startswith(f"{path} isn't complete: it has no footer of Parquet.")
+
+
+def test_the_message_that_moved_the_watermark_ahead_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(tmp_path / "in", "1.jsonl", -5, 3, 14, -1)
+    run(tmp_path, lambda rows, batch: None)
+    line = caplog.messages[0]
+    assert line.startswith("batch 0: the watermark is 8")
+    assert "s ahead of this machine's clock (moved by k='key-2'), so that messages with" in line
+
+
+def test_messages_within_the_skew_of_clocks_are_not(tmp_path: Path) -> None:
+    put(tmp_path / "in", "1.jsonl", -5, 2 / 60)
+    assert run(tmp_path, lambda rows, batch: None).progress.examples == {}
+
+
+def test_a_topic_that_is_gone_isnt_called_a_broker_that_doesnt_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kafka = pytest.importorskip("confluent_kafka")
+    client = {"bootstrap.servers": "127.0.0.1:9"}
+    broker = Broker(Topics(("clicks",), "earliest", None, client, patience=0.0))
+    gone = kafka.KafkaException(kafka.KafkaError(kafka.KafkaError.UNKNOWN_TOPIC_OR_PART))
+
+    def ask() -> None:
+        raise broker._classify_error(gone, "clicks")
+
+    with pytest.raises(mt.SourceError, match=r"^topic 'clicks' isn't on 127\.0\.0\.1:9 any more"):
+        broker._run(ask)
+    assert caplog.messages[0].startswith("Kafka at 127.0.0.1:9 has no topic 'clicks' now (")
+
+
+def test_a_wrong_password_isnt_called_a_server_that_doesnt_answer(
+    postgres: Postgres, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(tmp_path / "in", "1.jsonl", -5)
+    sink = mt.to_postgres(f"{postgres.dsn()} password=wrong", "views")
+    with pytest.raises(mt.SinkError, match="refuses us"):
+        run(tmp_path, sink)
+    where = f"PostgreSQL at 127.0.0.1:{postgres.port}/postgres"
+    assert caplog.messages[0].startswith(f"{where} refuses us (")
+    assert caplog.messages[0].endswith("retrying for 2 s")
+
+
+def test_the_figures_of_a_frame_say_who_is_ahead() -> None:
+    from muntin.engine import columns
+    from muntin.engine.ahead import AheadMessage
+    from muntin.engine.clocks import read_machine_clock
+    from muntin.engine.operator import Part
+
+    now, hour = read_machine_clock(), 3_600_000_000
+    frame = pl.DataFrame(
+        {
+            columns.TIME: [now, now + hour, now + 9 * hour, None],
+            columns.FUTURE: [False, False, True, False],
+            "partition": [0, 1, 2, 3],
+            "k": ["a", "b", "c", "d"],
+        }
+    )
+    parts = [Part(0), Part(1)]
+    ahead = AheadMessage(["k"])
+    assert len(list(ahead.watch([frame, frame[:1]]))) == 2
+    ahead.add_to(parts[0])
+    # A message that is rejected as `future` moves nothing.
+    assert AheadMessage.find_examples(parts) == {"ahead": "partition=1, k='b'"}
