@@ -18,6 +18,7 @@ from tests.durations import format_durations
 from tests.services.delta import delta_jars, delta_settings
 from tests.services.fixtures import broker, connect, kafka, postgres
 from tests.services.iceberg import iceberg_jars
+from tests.services.machine import QUICK, archive_options
 from xdist.scheduler import LoadScopeScheduling
 
 __all__ = ["broker", "connect", "kafka", "postgres", "spark"]
@@ -33,10 +34,9 @@ settings.register_profile(
 settings.register_profile("thorough", max_examples=3000, deadline=None, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
-# A run is too short for the JVM's second compiler to pay off: without it, tests take half the
-# time. Spark's scripts hand this to the JVM of each session, also in programs that tests start.
-os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-os.environ["SPARK_LAUNCHER_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Spark's scripts hand this to the JVM of each session, also in programs that tests start.
+os.environ["SPARK_SUBMIT_OPTS"] = f"{QUICK} {archive_options()}".rstrip()
+os.environ["SPARK_LAUNCHER_OPTS"] = QUICK
 
 
 ON_SPARK = (

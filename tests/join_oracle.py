@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from muntin.model.axis import FARTHEST
+from muntin.model.axis import MAX_TIME_DISTANCE
 from muntin.model.bounds import (
     AsOf,
     Bound,
@@ -252,7 +252,7 @@ class JoinOracle:
         if given.time is not None:
             if given.max_ahead is not None and message[given.time] > wall + given.max_ahead:
                 return "future"
-            return "malformed" if abs(message[given.time]) >= FARTHEST else None
+            return "malformed" if abs(message[given.time]) >= MAX_TIME_DISTANCE else None
         return None
 
     def _is_timely(self, side: SideName, message: OracleMessage, wall: int) -> bool:
@@ -262,7 +262,7 @@ class JoinOracle:
             return False
         time = message[given.time]
         far = given.max_ahead is not None and time > wall + given.max_ahead
-        return not far and abs(time) < FARTHEST
+        return not far and abs(time) < MAX_TIME_DISTANCE
 
     def _edge(self, side: SideName, mark: int) -> int:
         """Return the least position that isn't late: the start of the first open windows."""

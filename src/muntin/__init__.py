@@ -24,6 +24,14 @@ _MODULES = dict.fromkeys(_AGGREGATES, "muntin.model.aggregates") | {
     if alias.name != "*"
 }
 __all__ = list(_MODULES)
+# Sinks and sources by the names that other libraries suggest.
+_OTHER_NAMES = {
+    **dict.fromkeys(("to_console", "to_stdout", "to_screen"), "to_print"),
+    **dict.fromkeys(("to_jdbc", "to_sql", "to_database"), "to_postgres"),
+    **dict.fromkeys(("from_kafka", "read_kafka", "kafka_source"), "kafka"),
+    **dict.fromkeys(("read_parquet", "read_csv", "read_json", "from_files"), "files"),
+    "window": "windowed",
+}
 
 
 def __getattr__(name: str) -> _Any:
@@ -31,7 +39,7 @@ def __getattr__(name: str) -> _Any:
         return _import_module(f"muntin.{name}")
     if name in _MODULES:
         return getattr(_import_module(_MODULES[name]), name)
-    here = _called_here(name)
+    here = _called_here(name) or _OTHER_NAMES.get(name)
     hint = f"; it is muntin.{here} here" if here else ""
     raise AttributeError(f"module 'muntin' has no attribute {name!r}{hint}")
 

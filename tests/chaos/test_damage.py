@@ -66,9 +66,12 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
-@pytest.mark.parametrize("damage", [truncated, emptied, flipped])
 @pytest.mark.parametrize("files", ["state/*/*/3_*.changelog", "offsets/2", "commits/2"])
-@pytest.mark.parametrize("sums", [True, False], ids=["with its checksum", "without"])
+@pytest.mark.parametrize(
+    ("damage", "sums"),
+    # A checksum finds each kind of damage in the same way.
+    [(truncated, False), (emptied, False), (flipped, False), (flipped, True)],
+)
 def test_damage_is_never_silent(
     spark: SparkSession, whole: Path, tmp_path: Path, files: str, damage, sums: bool
 ) -> None:

@@ -1,6 +1,6 @@
 """Faults at random moments, all kinds mixed, under load: nothing is lost, nothing counts twice.
 
-``MUNTIN_CHAOS_FAULTS`` says how many faults (6 where it isn't set), ``MUNTIN_CHAOS_SEED`` which.
+``MUNTIN_CHAOS_FAULTS`` says how many faults (4 where it isn't set), ``MUNTIN_CHAOS_SEED`` which.
 ``MUNTIN_CHAOS_RECORD`` is the file that a record of the run is written to, for the simulator.
 """
 
@@ -27,7 +27,7 @@ from tests.services.postgres import Postgres, rows
 from tests.spark.drivers import Victims, batches, kill, members, start, strike
 from tests.spark.feed import MESSAGE, Feed
 
-FAULTS = int(os.environ.get("MUNTIN_CHAOS_FAULTS", "6"))
+FAULTS = int(os.environ.get("MUNTIN_CHAOS_FAULTS", "4"))
 RECORD = os.environ.get("MUNTIN_CHAOS_RECORD")
 SEED = int(os.environ.get("MUNTIN_CHAOS_SEED", "20260104"))
 SURVIVOR = Path(__file__).with_name("survivor.py")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tests.services.machine import QUICK, archive_options
+
 import muntin as mt
 
 folder, master = Path(sys.argv[1]), sys.argv[2]
@@ -37,7 +39,10 @@ def run(case: str, checkpoint: str, table: str) -> None:
         print(f"{case}: {type(error).__name__}: {error}", flush=True)
 
 
-spark = mt.session(master=master, **{"spark.executor.memory": "600m"})
+options = f"{QUICK} {archive_options()}"
+spark = mt.session(
+    master=master, spark__executor__memory="600m", spark__executor__extraJavaOptions=options
+)
 for case in sys.argv[3:]:
     shared = str(folder / f"{case}-checkpoint"), str(folder / f"{case}-table")
     spark.sparkContext.pythonExec = str(folder / case)

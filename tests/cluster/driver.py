@@ -8,16 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.services.cluster import Cluster
+from tests.services.machine import QUICK, archive_options
 from tests.spark.drivers import start
 
 CLI = "from muntin.cli.app import main; main()"
-_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SETTINGS = {
     "spark.driver.memory": "512m",
     "spark.executor.memory": "600m",
     "spark.sql.shuffle.partitions": "2",
-    "spark.driver.extraJavaOptions": _QUICK,
-    "spark.executor.extraJavaOptions": _QUICK,
+    "spark.executor.extraJavaOptions": f"{QUICK} {archive_options()}",
 }
 
 

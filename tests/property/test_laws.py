@@ -14,7 +14,6 @@ from tests.property import laws
 from tests.property.streams import EVERYTHING, Range, Stream, Twins, any_streams, twins_in_time
 
 FEW = settings(max_examples=max(1, settings.default.max_examples // 5))
-MANY = settings(max_examples=3 * settings.default.max_examples)
 FIXED = Range(("fixed", "cumulating", "days"))
 BY_TIME = Range(EVERYTHING.kinds, full_state=True, keyless=True)
 _TWINS = twins_in_time(EVERYTHING)
@@ -78,14 +77,12 @@ def test_filtered_messages_add_up(stream: Stream) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("law", laws.ON_TWINS)
-@MANY
 @given(data=st.data())
 def test_law_at_length(law: str, data: st.DataObject) -> None:
     assert laws.ON_TWINS[law](data.draw(_TWINS)) == []
 
 
 @pytest.mark.slow
-@MANY
 @given(stream=any_streams(FIXED))
 def test_grace_and_filters_at_length(stream: Stream) -> None:
     assert laws.check_grace(stream) == check_filters(stream) == []

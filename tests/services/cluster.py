@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pyspark
-from tests.services.machine import free_port, listens, wait_until
+from tests.services.machine import QUICK, archive_options, free_port, listens, wait_until
 from tests.spark.drivers import kill, members, start
 
 _SPARK = Path(pyspark.__file__).parent
@@ -66,7 +66,7 @@ class Cluster:
         environment = {
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "SPARK_DAEMON_JAVA_OPTS": f"{QUICK} {archive_options()}".rstrip(),
             "SPARK_NO_DAEMONIZE": "1",
             "PYSPARK_PYTHON": sys.executable,
         }

@@ -29,7 +29,6 @@ class ConnectServer:
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }
         submit = Path(sys.executable).with_name("spark-submit")
         command = [str(submit), "--master", "local[2]", "--class", _CLASS]

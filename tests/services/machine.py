@@ -12,8 +12,28 @@ from typing import NoReturn
 
 import pytest
 
+BUILD = Path(__file__).parents[2] / "build"
 # What `scripts/services.sh` installs.
-SERVICES = Path(__file__).parents[2] / "build" / "services"
+SERVICES = BUILD / "services"
+# A run is too short for the JVM's second compiler to pay off: without it, tests take half the time.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def find_archive() -> Path | None:
+    """Return the newest archive of Spark's classes that ``make classes`` has stored.
+
+    A JVM ignores one that was made by another Java or for another Spark.
+    """
+    archives = [*(BUILD / "cache" / "muntin").glob("*.jsa")]
+    complete = [path for path in archives if path.stem.endswith(f"-{path.stat().st_size}")]
+    return max(complete, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def archive_options() -> str:
+    """Return the options with which a JVM of Spark uses that archive; empty without one."""
+    path = find_archive()
+    quiet = "-Xlog:cds*=off -Xlog:class+path=off"
+    return "" if path is None else f"-XX:SharedArchiveFile={path} {quiet}"
 
 
 def free_port() -> int:

@@ -1,6 +1,6 @@
 """Groups transcripts into queries, since a query of Spark takes a second whatever it computes.
 
-Some transcripts run in every run, a sixth of the others with the slow tests, and all of them with
+Some transcripts run in every run, a twelfth of the others with the slow tests, and all of them with
 ``MUNTIN_TRANSCRIPTS=all``.
 """
 
@@ -14,7 +14,7 @@ import pytest
 from tests.transcripts.pairing import ALL
 
 _CASES_PER_QUERY = 8
-_RARELY_ONE_IN = 6
+_RARELY_ONE_IN = 12
 
 
 def spark_can_run(steps: Sequence[Any]) -> bool:

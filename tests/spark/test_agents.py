@@ -265,6 +265,7 @@ def test_the_guides_changelogging(spark: SparkSession, tmp_path: Path, set_again
     assert kept == {"ann": "[2.5, 4.0]", "bob": "[1.0, 8.0]"}
 
 
+@pytest.mark.slow
 def test_time_follows_the_wall_clock_in_silence_if_idle_is_given(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -341,6 +342,7 @@ def test_what_cannot_be_taken_is_handed_back(spark: SparkSession) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_batch_that_fails_is_done_again_whole(
     feed: Feed, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -158,8 +158,14 @@ def test_windows_of_two_streams_joined_by_key_and_window(
     assert story.index("tumbling 10 seconds") < story.index("join      full")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("files", "shards"), [((1, 1), None), ((2, 7), None), ((3, 2), 3)])
+@pytest.mark.parametrize(
+    ("files", "shards"),
+    [
+        pytest.param((1, 1), None, marks=pytest.mark.long),
+        pytest.param((2, 7), None, marks=pytest.mark.long),
+        pytest.param((3, 2), 3, marks=pytest.mark.slow),
+    ],
+)
 def test_cuts_restarts_and_other_shards_change_nothing(
     spark: SparkSession, tmp_path: Path, files: tuple[int, int], shards: int | None
 ) -> None:

@@ -132,6 +132,7 @@ def test_a_stream_of_windows_of_a_join_of_windows(spark: SparkSession, tmp_path:
     }
 
 
+@pytest.mark.slow
 def test_windows_over_the_shown_pairs_of_a_join(spark: SparkSession, clicks: DataFrame) -> None:
     """What a select list and WHERE make of pairs is what windows take."""
     statement = """

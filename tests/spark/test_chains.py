@@ -188,6 +188,7 @@ def test_what_may_change_in_a_chain(spark: SparkSession, tmp_path: Path) -> None
         Ran(more.agg(windows=mt.count()), tmp_path)
 
 
+@pytest.mark.slow
 def test_windows_over_windows_in_sql(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "source")
     for second in (1, 2, 11, 31, 95, 150):

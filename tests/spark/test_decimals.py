@@ -119,6 +119,7 @@ def test_endless_numbers_in_files_are_null(spark: SparkSession, tmp_path: Path, 
         assert row["amount"] in (None, Decimal(1))  # of a name that comes twice, the last
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_text_of_any_length_is_read(spark: SparkSession, tmp_path: Path) -> None:
     """Spark's parser takes no more than 20 million characters unless it is told to."""

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 import muntin as mt
 
 
+@pytest.mark.slow
 def test_fraud_is_found_where_it_was_planted_and_shown_early(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from tests.spark.feed import Feed, at
 
@@ -153,6 +154,7 @@ def wait_for(happened: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_the_last_step_of_a_run_emits_what_waits_for_the_clock(
     spark: SparkSession, tmp_path: Path
 ) -> None:

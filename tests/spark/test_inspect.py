@@ -17,6 +17,7 @@ from muntin.dataframe.state import read_checkpoint, report_checkpoint
 from muntin.hosts.inspect.report import StateReport
 
 
+@pytest.mark.slow
 def test_times_that_python_cant_hold(spark: SparkSession, tmp_path: Path) -> None:
     text = "SELECT 'a' AS key, timestamp_micros(1767225600000000000 + {}) AS at"
     spark.sql(text.format("1000000 * id") + " FROM range(25)").write.parquet(f"{tmp_path}/in")

@@ -113,6 +113,7 @@ def test_what_does_not_follow_from_a_join_is_asked_for(spark: SparkSession) -> N
     assert third.explain().count("partners  from 1 minute before to 1 minute after") == 2
 
 
+@pytest.mark.slow
 def test_only_what_a_join_computes_with_must_be_utf8(spark: SparkSession) -> None:
     """In pairs bytes that are no text are shown escaped; windows over them compute with them."""
     made = spark.range(4).selectExpr(

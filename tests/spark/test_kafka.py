@@ -110,8 +110,9 @@ def test_what_is_read_twice_counts_once(
 
     kafka.send(topic, [(n % 2, None, order(n, n, n)) for n in range(20)])
     assert run().progress.counts == {"seen": 40, "counted": 20, "duplicates": 20}
-    kafka.kill()
-    kafka.start()
+    if reader == "spark":  # Another test restarts the broker under the other reader.
+        kafka.kill()
+        kafka.start()
     kafka.send(topic, [(n % 2, None, order(n, n, n)) for n in range(20, 30)])
     assert run().progress.counts == {"seen": 60, "counted": 30, "duplicates": 30}
     totals = rows(out, "SELECT total FROM windows ORDER BY window_start")

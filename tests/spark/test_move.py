@@ -60,7 +60,16 @@ def cut(query: Any, checkpoint: Path, out: Path, batch: int) -> None:
         started.await_end(240)
 
 
-@pytest.mark.parametrize("name", QUERIES)
+# Other tests move hopping windows and sessions here.
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name, marks={"chain": (), "join": pytest.mark.slow}.get(name, pytest.mark.long)
+        )
+        for name in QUERIES
+    ],
+)
 def test_a_query_moves_to_spark_and_back(spark: SparkSession, tmp_path: Path, name: str) -> None:
     folders, query, out = Folders(tmp_path / "in"), QUERIES[name], tmp_path / "out.duckdb"
     steps = [tmp_path / step for step in ("first", "second", "third")]
@@ -84,6 +93,7 @@ def test_a_query_moves_to_spark_and_back(spark: SparkSession, tmp_path: Path, na
     assert read_tables(out) == read_tables(expected)
 
 
+@pytest.mark.slow
 def test_a_batch_that_was_begun_is_repeated_on_the_other_host(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -104,6 +114,7 @@ def test_a_batch_that_was_begun_is_repeated_on_the_other_host(
     assert read_tables(out) == read_tables(expected)
 
 
+@pytest.mark.slow
 def test_a_policy_by_the_clock_continues_on_the_other_host(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -136,6 +147,7 @@ MOMENTS = {
 }
 
 
+@pytest.mark.slow
 def test_a_first_start_on_spark_may_fail_at_any_moment(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

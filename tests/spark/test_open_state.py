@@ -99,6 +99,7 @@ def test_windows(spark: SparkSession, tmp_path: Path) -> None:
     assert all(row in sink for row in values(changed))
 
 
+@pytest.mark.slow
 def test_sessions(spark: SparkSession, tmp_path: Path) -> None:
     made = mt.windowed(written(tmp_path).stream(spark), key="key", time="at", lateness="2 minutes")
     checkpoint = ran(spark, tmp_path, made.session("10 seconds").early(each=True).keep("1 hour"))

@@ -237,7 +237,7 @@ def test_a_batch_frame(spark: SparkSession, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     seen = parquet(source / "0.parquet")
-    wide = [f"{number} AS c{number}" for number in range(1_000)]
+    wide = [f"{number} AS c{number}" for number in range(200)]
     frame = spark.read.schema(COLUMNS).parquet(str(source)).selectExpr("*", *wide)
     windows = mt.windowed(frame, key="key", time="at", max_ahead="1 day").tumbling("10 seconds")
     counted = windows.agg(n=mt.count(), notes=mt.collect_list("x"))
@@ -326,10 +326,11 @@ def test_topics(spark: SparkSession, kafka: Kafka, tmp_path: Path, reader: Reade
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("reader", ["spark", "columns"])
+@pytest.mark.parametrize("reader", [pytest.param("spark", marks=pytest.mark.long), "columns"])
 def test_long_keys_and_longer_texts_of_topics(
     spark: SparkSession, kafka: Kafka, tmp_path: Path, reader: Reader
 ) -> None:
+    """By Spark's connector, their rows are read as those of JSON files are."""
     topic = kafka.topic(1, largest=64_000_000)
     columns = "at timestamp, x double, note string"
     described = mt.kafka(kafka.servers, topic, columns=columns, reader=reader)

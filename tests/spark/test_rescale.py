@@ -110,7 +110,7 @@ def test_a_batch_that_was_begun_is_done_with_the_same_input(
     assert rows(out, batches) == [(0,), (1,), (2,)]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_join_goes_on_in_more_and_in_fewer_shards(spark: SparkSession, tmp_path: Path) -> None:
     """No pair comes twice, none is missing, and who stays without a partner is emitted once."""
     feed, drawn = Feed(tmp_path / "source"), Random(3)

@@ -17,7 +17,7 @@ from tests.services.s3 import S3
 from tests.spark.drivers import VICTIM, Victims, batches, fill, kill, start, wait_for_batch
 from tests.spark.feed import Feed, at
 
-FILES, MESSAGES = 10, 40
+FILES, MESSAGES = 6, 40
 EXAMPLE = Path(__file__).parents[2] / "examples" / "orders.sql"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -73,7 +73,7 @@ def test_a_bucket_that_refuses_one_request_in_eight(victims: Victims, tmp_path: 
     busy = S3(refuses=0.125)
     try:
         feed, chance = Feed(tmp_path / "source"), random.Random(20260108)
-        too_late = fill(feed, chance, 4, MESSAGES)
+        too_late = fill(feed, chance, 2, MESSAGES)
         busy.upload(feed.folder, "bucket/source")
         bucket, log, figures = busy.folder / "bucket", tmp_path / "log", tmp_path / "figures.json"
         # Hadoop waits half a second before it asks a busy server again.

@@ -95,6 +95,7 @@ def test_without_java_it_is_said_who_helps(tmp_path: Path) -> None:
     assert "`muntin doctor`" in line
 
 
+@pytest.mark.slow
 def test_a_local_session_listens_on_the_loopback_alone() -> None:
     """Spark's page too, and no other user of the machine reaches the workers' sockets."""
     folder = Path(__file__).with_name("listeners.py")

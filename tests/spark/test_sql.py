@@ -209,6 +209,7 @@ def test_several_times_before_are_those_of_duckdb(spark: SparkSession, feed: Fee
     assert sorted(emitted(made.results, *OF_OVERS), key=str) == of_duckdb(feed)
 
 
+@pytest.mark.slow
 def test_several_times_before_go_on_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "messages")
     text = OVERS.format(at="at").replace("FROM t", "FROM t WATERMARK at DELAY OF 5 SECONDS")
@@ -441,6 +442,7 @@ SHOWN = [
 ]
 
 
+@pytest.mark.slow
 def test_a_comparison_of_times_bounds_a_join_as_in_spark(spark: SparkSession) -> None:
     moment = "CAST('2026-01-01' AS TIMESTAMP) + make_dt_interval(0, 0, 0, second) AS ts"
     for name, text in zip("os", SIDES, strict=True):

@@ -40,6 +40,9 @@ NOT_NEEDED = b"""Traceback (most recent call last):
   File "/x/pyspark.zip/pyspark/daemon.py", line 95, in worker
 BrokenPipeError: [Errno 32] Broken pipe
 """
+DEEP = b"""Exception in thread "stream execution thread for v" java.lang.StackOverflowError
+"""
+FRAMES = b"\tat java.base/java.util.regex.Pattern$Loop.match(Pattern.java:4898)\n" * 1024
 OURS = b"""26/11/22 18:00:00 ERROR Executor: Exception in task 0.0
 java.lang.NullPointerException: Cannot invoke "get()" because "this.other" is null
 \tat org.apache.spark.sql.X.run(X.scala:1)
@@ -58,11 +61,23 @@ no line's end"""
 
 @pytest.mark.parametrize("size", [1, 7, 100, 10_000])
 def test_only_noise_is_left_out(size: int) -> None:
-    text = START + STEPS + TWICE_CLOSED + NOT_NEEDED + STEPS + b"first\n" + THROWN + STEPS + OURS
+    text = (
+        START
+        + STEPS
+        + TWICE_CLOSED
+        + NOT_NEEDED
+        + STEPS
+        + b"first\n"
+        + DEEP
+        + FRAMES
+        + THROWN
+        + STEPS
+        + OURS
+    )
     passing, found = StderrFilter(), b""
     for start in range(0, len(text), size):
         found += passing.filter(text[start : start + size])
-    assert found + passing.flush() == b"first\n" + OURS
+    assert found + passing.flush() == b"first\n" + DEEP + OURS
 
 
 def test_what_waits_is_passed_on_when_nothing_follows() -> None:

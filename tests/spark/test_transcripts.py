@@ -12,7 +12,7 @@ from tests.transcripts.notation import Case
 from tests.transcripts.test_transcripts import RIGHT, WRONG, compare_output
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
-_IN_EVERY_RUN = {case.name for case in [*RIGHT[::15], *WRONG[::15]]}
+_IN_EVERY_RUN = {case.name for case in [*RIGHT[::45], *WRONG[::15]]}
 _IN_EVERY_RUN |= {
     "quarters that begin each month, early and late",
     "samza, the metadata of a window are its bounds, its start offset and its last offset",

@@ -51,6 +51,7 @@ def run(stream: DataFrame, folder: Path, found: list[Any], rejected: list[Any]) 
     return query
 
 
+@pytest.mark.slow
 def test_a_batch_of_many_rows_after_small_ones_is_kept(
     spark: SparkSession, tmp_path: Path, kept: list[tuple[int, bool]]
 ) -> None:

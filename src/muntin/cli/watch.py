@@ -223,5 +223,6 @@ def _collect_figures(query: Any) -> dict[str, Any]:
         "waiting_for": progress.waiting_for,
         "lag": progress.lag,
         "seconds": progress.seconds,
+        "functions": progress.functions,
         "heaviest_keys": progress.heaviest_keys,
     }

@@ -166,14 +166,14 @@ def kafka(
     check_boolean("headers", headers)
     if format not in get_args(PayloadFormat):
         hint = f"give one of {', '.join(get_args(PayloadFormat))}"
-        raise OptionError("format", format, "isn't read", hint)
+        raise OptionError("format", format, "isn't a format", hint)
     refuse_schema(format, schema, registry, topics, reader)
     if format in DESCRIBED and columns is not None:
-        hint = "leave it out: the schema says them"
-        raise OptionError("columns", columns, f"aren't given with format={format!r}", hint)
+        hint = "leave it out: the schema has the columns"
+        raise OptionError("columns", columns, f"can't be combined with format={format!r}", hint)
     check_count("per_batch", per_batch)
     if reader not in (None, *get_args(Reader)):
-        raise OptionError("reader", reader, "isn't one", "give 'columns' or 'spark'")
+        raise OptionError("reader", reader, "isn't a reader", "give 'columns' or 'spark'")
     connector_options = of_connector(options or {})
     starting_text = starting_text_of(starting)
     _check_group(group, starting_text)
@@ -191,7 +191,7 @@ def kafka(
 def _list_topics(topic: str | Sequence[str]) -> tuple[str, ...]:
     topics = (topic,) if isinstance(topic, str) else tuple(topic)
     if not topics:
-        raise OptionError("topic", topic, "names none", "give the name of one")
+        raise OptionError("topic", topic, "is empty", "give the name of a topic")
     for one in topics:
         check_text("topic", one)
     return topics

@@ -186,7 +186,7 @@ def join_topic(frame: Any, offset: Any) -> tuple[Any, tuple[str, str] | None]:
         return frame, None
     if isinstance(offset, str) or len(offset) not in (2, 3):
         hint = "give ('partition', 'offset') or ('topic', 'partition', 'offset')"
-        raise OptionError("offset", offset, "is no position", hint)
+        raise OptionError("offset", offset, "isn't a pair or triple of columns", hint)
     if len(offset) == 2:
         return frame, tuple(offset)
     topic, partition, last = offset

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.model.axis import FARTHEST, MIN_POSITION
+from muntin.model.axis import MAX_TIME_DISTANCE, MIN_POSITION
 
 FLAGS = (
     columns.KEEP,
@@ -28,6 +28,8 @@ FLAGS = (
 # The columns by which a topic's message is found again.
 POSITION = ("topic", "partition", "offset", "key", "malformed_detail")
 _MOST_CHARACTERS = 100
+# The columns with the bytes of a message that a source couldn't decode, and with what is wrong.
+PAYLOAD, PAYLOAD_DETAIL = "malformed", "malformed_detail"
 
 
 def admit(
@@ -57,7 +59,9 @@ def admit(
     if columns.FUTURE in messages.columns:
         messages = split(messages, pl.col(columns.FUTURE), "future")
     # Windows around such a time would exceed the axis.
-    is_inside = messages[columns.TIME].is_between(-FARTHEST, FARTHEST, closed="none")
+    is_inside = messages[columns.TIME].is_between(
+        -MAX_TIME_DISTANCE, MAX_TIME_DISTANCE, closed="none"
+    )
     if not is_inside.all():
         messages, outside = split_rejected(messages, ~is_inside, "malformed")
         rejected += outside
@@ -90,6 +94,17 @@ def flag_missing_offsets(messages: pl.DataFrame, partition: str, offset: str) ->
     return messages.with_columns(lacks.alias(columns.MALFORMED))
 
 
+def admit_deletions(messages: pl.DataFrame) -> pl.DataFrame:
+    """Return messages of which those without a payload, as tombstones are, aren't malformed.
+
+    Sources in Kafka store the bytes that they can't decode, which are empty without a payload.
+    """
+    if columns.MALFORMED not in messages.columns or messages.schema.get(PAYLOAD) != pl.Binary():
+        return messages
+    has_payload = pl.col(PAYLOAD).is_null() | (pl.col(PAYLOAD).bin.size() > 0)
+    return messages.with_columns((pl.col(columns.MALFORMED) & has_payload).alias(columns.MALFORMED))
+
+
 def count_messages(
     messages: pl.DataFrame, accepted: pl.DataFrame, rejected: Sequence[pl.DataFrame]
 ) -> dict[str, int]:
@@ -110,7 +125,7 @@ def moves_watermark(messages: pl.DataFrame) -> pl.Expr:
     query filters, and those that it rejects as late or for NULL in a key.
     """
     time = pl.col(columns.TIME)
-    moves = time.is_between(-FARTHEST, FARTHEST, closed="none")
+    moves = time.is_between(-MAX_TIME_DISTANCE, MAX_TIME_DISTANCE, closed="none")
     for flag in (columns.MALFORMED, columns.FUTURE):
         if flag in messages.columns:
             moves = moves & ~pl.col(flag)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from muntin.engine.arrival import Arrival
 from muntin.engine.clocks import ClockTime, InputClocks, merge_times
-from muntin.model.axis import FARTHEST
+from muntin.model.axis import MAX_TIME_DISTANCE
 from muntin.model.counts import add_counts
 from muntin.model.inputs import BY_GREATEST, InputSpec
 from muntin.state.blobs import Blobs, PartBlobs
@@ -208,14 +208,14 @@ class State:
 
     def note_active(self, wall: int, name: str = "") -> None:
         """Record the time at which an input last had messages, unless the clock isn't set yet."""
-        if abs(wall) < FARTHEST:
+        if abs(wall) < MAX_TIME_DISTANCE:
             self.extra.setdefault(_ACTIVE, {})[name] = wall
 
     def note_moving(self, wall: int) -> None:
         """Record that the messages since the last call arrived now."""
         for name, clocks in self.moving.items():
             self.note_active(wall, name)
-            if clocks and abs(wall) < FARTHEST:
+            if clocks and abs(wall) < MAX_TIME_DISTANCE:
                 self.clocks(name).note_moved(clocks, wall)
         self.moving.clear()
 

@@ -24,13 +24,17 @@ def list_cautions(
     rates: Rates | None = None,
     never_late: str | None = None,
     nullable: Collection[str] = (),
+    *,
+    finite: bool = False,
 ) -> list[str]:
     """List what to be careful about in a query.
 
     ``rates`` is the expected input, ``never_late`` why event times can't be late, and ``nullable``
-    the columns of the input that may be NULL.
+    the columns of the input that may be NULL. None of a ``finite`` input is late.
     """
-    listed = [*_check_keys(spec, nullable), *_check_state(spec), *_check_time(spec, never_late)]
+    listed = [*_check_keys(spec, nullable), *_check_state(spec)]
+    if not finite:
+        listed += _check_time(spec, never_late)
     return [*listed, *_check_output(spec, rates)]
 
 

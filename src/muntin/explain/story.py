@@ -31,6 +31,7 @@ class Circumstances:
         having: The condition on emissions.
         nullable: The columns of the input that may be NULL.
         local: Whether the query runs in one process, without Spark.
+        finite: Whether all of the input exists, so that none of it can be late.
     """
 
     shards: int | None = None
@@ -43,6 +44,7 @@ class Circumstances:
     target: str | None = None
     nullable: Collection[str] = ()
     local: bool = False
+    finite: bool = False
 
 
 def describe_spec(spec: WindowSpec, circumstances: Circumstances | None = None) -> str:
@@ -98,7 +100,11 @@ def _describe_parts(spec: WindowSpec, circumstances: Circumstances) -> Iterator[
     if circumstances.target is not None:
         yield "writes", circumstances.target
     for caution in list_cautions(
-        spec, circumstances.rates, circumstances.never_late, circumstances.nullable
+        spec,
+        circumstances.rates,
+        circumstances.never_late,
+        circumstances.nullable,
+        finite=circumstances.finite,
     ):
         yield "careful", caution
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Protocol
 
 from muntin.model.errors import LeaseLostError, OptionError
+from muntin.model.printable import escape_line
 
 _LOG = logging.getLogger(__name__)
 FILE = "lease.json"
@@ -114,6 +115,14 @@ class LocalLeaseFile:
         return path
 
 
+# The types of a holder's fields, since anybody who writes the checkpoint can write the file.
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("host", "started", "machine", "birth", "nonce"), str),
+    "process": int,
+    "renewed": (int, float),
+}
+
+
 @dataclass(frozen=True)
 class Holder:
     """The process that runs a query.
@@ -151,10 +160,12 @@ class Holder:
     @classmethod
     def parse(cls, text: str) -> Holder | None:
         """Parse the text that ``to_text`` returns; return ``None`` for any other text."""
-        with suppress(ValueError, TypeError):
+        with suppress(ValueError, TypeError, RecursionError):
             fields = json.loads(text)
             if isinstance(fields, Mapping):
-                return cls(**fields)
+                holder = cls(**fields)
+                if all(isinstance(getattr(holder, n), kind) for n, kind in _KINDS.items()):
+                    return holder
         return None
 
     def to_text(self) -> str:
@@ -260,7 +271,9 @@ def describe_holder(text: str) -> str:
     holder = Holder.parse(text)
     if holder is None:
         return "a query of another build of muntin"
-    return f"a query of process {holder.process} on {holder.host}, started at {holder.started}"
+    return escape_line(
+        f"a query of process {holder.process} on {holder.host}, started at {holder.started}"
+    )
 
 
 def _has_expired(file: LeaseFile, text: str) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
+from muntin.engine.function_times import sum_function_times
 from muntin.explain.glance import format_html_table
 from muntin.hosts.health import describe_degradation
 from muntin.model.axis import to_datetime
@@ -21,7 +22,7 @@ STAGE, INNER = "stage", "inner"
 # The inputs of a downstream operator that an operator may feed.
 _BEFORE = ("join", INNER, "left", "right")
 # Figures of the last batch alone, which aren't stored.
-_OF_BATCH = ("shards", "heaviest_keys", "seconds")
+_OF_BATCH = ("shards", "heaviest_keys", "seconds", "functions")
 # The number of keys among the heaviest.
 _MOST_KEYS = 5
 
@@ -64,6 +65,9 @@ class Progress:
             some thousands: those with at least a hundredth of a shard's.
         seconds: The time of the parts of the last batch: ``plan``, ``read``, ``step``, and each
             sink. On Spark ``step`` includes reading, and Spark's own parts are in ``time_phases``.
+        functions: The time of each of the user's functions in the last batch, by its name: sinks
+            and the functions of aggregates. It is a part of ``seconds``; that of shards that run at
+            the same time is added up.
     """
 
     batch: int = -1
@@ -85,6 +89,7 @@ class Progress:
     shards: dict[int, dict[str, int]] = field(default_factory=dict, compare=False)
     heaviest_keys: dict[str, int] = field(default_factory=dict, compare=False)
     seconds: dict[str, float] = field(default_factory=dict, compare=False)
+    functions: dict[str, float] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         shown = {"batch": self.batch, "watermark": str(self.watermark)}
@@ -125,6 +130,8 @@ class Progress:
         if self.heaviest_keys:
             heaviest = (f"{key} {number:,}" for key, number in self.heaviest_keys.items())
             yield "heaviest keys", ", ".join(heaviest)
+        for function, seconds in sorted(self.functions.items(), key=lambda one: -one[1]):
+            yield f"time in {function}", f"{seconds:.3f} s"
         for before, part in self.upstreams.items():
             for name, text in list(part.lines())[1:]:
                 yield f"{before}: {name}", text
@@ -276,7 +283,9 @@ class Totals:
                 current = replace(current, held_since=before.held_since)
             by_stage[stage] = current
         self._unstorable += unstorable
-        self.progress = replace(nest_figures(by_stage, "", batch), unstorable=self._unstorable)
+        functions = sum_function_times(shard.get("functions", {}) for shard in emitted)
+        nested = nest_figures(by_stage, "", batch)
+        self.progress = replace(nested, unstorable=self._unstorable, functions=functions)
         return self.progress
 
     def _find_figures(self, stage: str) -> Progress | None:

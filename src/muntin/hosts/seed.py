@@ -85,7 +85,7 @@ def parse_seed(text: str, folder: str) -> Seed:
         if version == SEED_FORMAT:
             committed, planned = parse_commit(facts["commit"])
             return Seed(facts["identity"], committed, planned)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StateCorruptedError(
             f"{folder}/{FOLDER}/{FACTS} can't be read: move the query to a new folder"
         ) from error

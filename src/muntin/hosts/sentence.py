@@ -154,7 +154,10 @@ def windows_as_messages() -> InputOptions:
 
 def make_side_error(side: SideName, value: object) -> OptionError:
     """Return the error of a side of a join that has no event time."""
-    hint = "write join(windowed(frame, time=…), …)"
+    hint = (
+        "write join(windowed(frame, time=…), …); a table that doesn't change is joined in "
+        "front, or by JOIN in mt.sql"
+    )
     return OptionError(side, type(value).__name__, "isn't windowed", hint)
 
 
@@ -162,7 +165,7 @@ def check_pair_columns(side: SideName, names: Sequence[str], keys: Sequence[str]
     """Refuse columns that a join compares and a side lacks."""
     for key in keys:
         if key not in names:
-            hint = f"give some of {', '.join(names)}"
+            hint = f"give some of {', '.join(names)}, or pairs of names: on=[({key!r}, 'id')]"
             raise OptionError("on", key, f"isn't a column of the {side} side", hint)
 
 

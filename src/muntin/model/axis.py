@@ -46,9 +46,9 @@ WEEK = 7 * DAY
 MIN_POSITION, MAX_POSITION = -(1 << 62), 1 << 62
 # Greatest distance of a time from the epoch, some 73 000 years: a quarter of the range of 64 bits,
 # so that the bounds of windows around it fit, too.
-FARTHEST = 1 << 61
+MAX_TIME_DISTANCE = 1 << 61
 # The longest duration, microseconds.
-LONGEST = 1000 * 366 * DAY
+MAX_DURATION = 1000 * 366 * DAY
 # After 400 years the calendar repeats itself.
 _CYCLE = 146_097 * DAY
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -122,7 +122,7 @@ def parse_duration(option: str, value: Duration, *, zero: bool = True) -> int:
 
 def check_length(option: str, value: object, length: int) -> None:
     """Refuse a duration over 1000 years, with which positions would overflow."""
-    if length > LONGEST:
+    if length > MAX_DURATION:
         hint = "give 1000 years or less, and check the unit"
         raise OptionError(option, str(value), "is longer than calendars are", hint)
 

@@ -22,10 +22,10 @@ _MISSING = {
 
 # Options of other libraries, and the options here that mean the same.
 _OTHER_NAMES = {
-    **dict.fromkeys(("by", "keys", "group_by", "groupby", "partition_by"), ("key",)),
+    **dict.fromkeys(("by", "keys", "group_by", "groupby", "groupBy", "partition_by"), ("key",)),
     "on": ("time", "key"),
     **dict.fromkeys(("ts", "timestamp", "time_column", "index_column"), ("time",)),
-    **dict.fromkeys(("watermark_delay", "delay"), ("lateness",)),
+    **dict.fromkeys(("watermark_delay", "delay", "delayThreshold"), ("lateness",)),
     "grace": ("lateness",),
     **dict.fromkeys(("tz", "timezone", "time_zone"), ("zone",)),
     **dict.fromkeys(("filter", "condition"), ("where",)),
@@ -33,22 +33,26 @@ _OTHER_NAMES = {
     **dict.fromkeys(("group_id", "consumer_group"), ("group",)),
     **dict.fromkeys(("schema", "value_schema"), ("columns",)),
     **dict.fromkeys(("freq", "window", "period", "every"), ("size",)),
-    **dict.fromkeys(("trigger", "interval"), ("every",)),
-    **dict.fromkeys(("sink", "output", "to"), ("results",)),
+    **dict.fromkeys(("trigger", "interval", "processingTime"), ("every",)),
+    **dict.fromkeys(("sink", "output", "to", "foreachBatch"), ("results",)),
     "checkpoint_location": ("checkpoint",),
-    "left_on": ("on",),
-    "right_on": ("on",),
 }
 
 
 # Options of other libraries that another call has here.
 _ELSEWHERE = {
     "grace": "write windowed(…, lateness=…), or .late(grace=…) behind it",
+    **dict.fromkeys(("left_on", "right_on"), 'write on=[("user", "id")], the left name first'),
+    "application_id": "name= names the query; mt.kafka(…, group=…) names its consumer group",
     "processing_guarantee": "leave it out: state, offsets and results are always one commit",
     "num_stream_threads": "write windowed(…, shards=…), the number of parts of the state",
     "outputMode": "leave it out; .early(…) and .late(…) say when a window emits",
     "output_mode": "leave it out; .early(…) and .late(…) say when a window emits",
 }
+
+
+# Meanings of a second positional argument in other libraries.
+_SECOND = {"tumbling": "windows that overlap are .hopping(size, slide)"}
 
 
 def suggest_options(
@@ -71,6 +75,9 @@ def suggest_options(
             for name in options:
                 if not takes_all and name not in named:
                     raise TypeError(_refuse_option(function.__name__, name, named))
+            if function.__name__ in _SECOND and len(values) > 2:
+                problem = "takes one length without a name"
+                raise TypeError(f"{function.__name__}() {problem}; {_SECOND[function.__name__]}")
             missing = [f"{name}=" for name in required if name not in options]
             if missing:
                 then = f"; {hint}" if hint else ""

@@ -22,6 +22,11 @@ _DISPLAY_CALLS = (
     "plot",
     "head",
     "writeStream",
+    "write",
+    "schema",
+    "printSchema",
+    "columns",
+    "isStreaming",
 )
 _ONE_ROW_EACH = "give .start(results=…) a function of a batch's rows and its number"
 _SUPPRESS = (
@@ -36,6 +41,7 @@ _INCOMPLETE = {
     },
     **dict.fromkeys(_DISPLAY_CALLS, "say what they compute first: .agg(n=muntin.count()).results"),
     **dict.fromkeys(("groupBy", "groupby", "group_by", "keyBy"), "give windowed(…, key=…)"),
+    **dict.fromkeys(("session_window", "sessionWindow"), 'write .session("5 minutes")'),
     **dict.fromkeys(
         ("count", "sum", "mean", "aggregate", "reduce"),
         "write .agg(name=…), as in .agg(n=muntin.count())",
@@ -75,6 +81,12 @@ _COMPLETE = {
     "suppress": _SUPPRESS,
     **dict.fromkeys(("describe", "explainString"), "write .explain()"),
     "plot": ".results is a frame: write .results.plot(…), as its library does",
+    **dict.fromkeys(
+        ("schema", "columns", "isStreaming"), ".results has it, on Spark of a stream, too"
+    ),
+    "printSchema": "write .results.printSchema(), on Spark of a stream, too",
+    "write": "write .results.write, or .start(…, results=…) of a stream",
+    "writeStream": "write .start(checkpoint=…, results=…, every=…, available_now=…)",
     "to_memory": "give it to .start(results=muntin.to_memory())",
 }
 

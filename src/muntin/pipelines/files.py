@@ -28,7 +28,12 @@ def read_pipeline(
     if not path.is_file():
         hint = f"give the path of a file that ends with {', '.join(SUFFIXES)} or .py"
         raise OptionError("PIPELINE", str(path), "isn't a file", hint)
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = getattr(error, "strerror", None) or "it isn't text in UTF-8"
+        hint = "give a file of SQL or TOML that this user can read"
+        raise OptionError("PIPELINE", str(path), f"can't be read: {problem}", hint) from error
     placeholders = placeholder_names(text)
     for name in variables:
         if name not in placeholders:

@@ -71,10 +71,12 @@ def parse_pipeline(
     """
     try:
         form = PipelineForm.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise PipelineFileError(f"this isn't TOML: {error}") from error
+    except RecursionError as error:
+        raise PipelineFileError("this isn't a pipeline: it is nested too deep") from error
     except ValidationError as error:
         raise PipelineFileError("\n".join(_format_errors(error))) from error
+    except ValueError as error:  # a syntax error, or a number of thousands of digits
+        raise PipelineFileError(f"this isn't TOML: {error}") from error
     reader = _Reader(form, variables or {})
     result = reader.read_pipeline(text)
     if problems is None:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
+from muntin.engine.function_times import measure_function
 from muntin.model.errors import OptionError, SinkError
 from muntin.model.option_types import check_text
 from muntin.sinks.batch import Batch
@@ -23,6 +24,16 @@ from muntin.sinks.batch import Batch
 _LOG = logging.getLogger(__name__)
 # The column with the batch's number in tables of appended rows.
 BATCH_COLUMN = "batch"
+# The sink for each of Spark's names of formats.
+_SINKS_OF_FORMATS = {
+    "console": "to_print()",
+    "memory": "to_memory()",
+    "parquet": "to_parquet('results')",
+    "delta": "to_delta('results')",
+    "iceberg": "to_iceberg('results')",
+    "kafka": "to_kafka('localhost:9092', 'results')",
+    "jdbc": "to_postgres('postgresql://localhost/shop', 'results')",
+}
 
 
 class Sink(Protocol):
@@ -97,7 +108,8 @@ class FunctionSink:
         self.function = function
 
     def write(self, batch: Batch) -> None:
-        self.function(batch.frame, batch.number)
+        with measure_function(self.function):
+            self.function(batch.frame, batch.number)
 
 
 def to_sink(target: SinkLike | None, option: str = "sink") -> Sink | None:
@@ -114,7 +126,8 @@ def to_sink(target: SinkLike | None, option: str = "sink") -> Sink | None:
         return target
     hint = "give a sink, or a function of a frame and a batch's number"
     if isinstance(target, str | PathLike):
-        hint = f"give a sink, as in {option}=mt.to_parquet({fspath(target)!r})"
+        sink = _SINKS_OF_FORMATS.get(str(target).lower(), f"to_parquet({fspath(target)!r})")
+        hint = f"give a sink, as in {option}=mt.{sink}"
     if not callable(target):
         raise OptionError(option, target, "doesn't write", hint)
     try:

@@ -60,7 +60,7 @@ class _Parser:
             if name.startswith("`"):
                 name = name[1:-1].replace("``", "`")
             if name.lower() in map(str.lower, columns):
-                raise OptionError(self.option, name, "is twice among the columns", _HINT)
+                raise OptionError(self.option, name, "appears twice among the columns", _HINT)
             if self._peek() == ":":
                 self._next()
             columns[name] = self.type()

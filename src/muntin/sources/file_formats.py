@@ -30,6 +30,8 @@ from muntin.sources.source import (
 from muntin.sources.text_values import WHOLE, convert_texts, is_readable
 
 _ROWS_AT_ONCE = 200_000
+# The most fields of text that are decoded at once, since a short header may name many columns.
+_CELLS_AT_ONCE = 10_000_000
 # A text file is complete if nothing was written to it for this long.
 _SETTLES_NANOS = 1_000_000_000
 # The first and the last bytes of a Parquet file.
@@ -71,7 +73,7 @@ def format_of(
 ) -> FileFormat:
     """Return the format of a name, or refuse options or types of columns that it hasn't."""
     if header is not None and form != "csv":
-        raise OptionError("header", header, f"isn't for format={form!r}", "leave it out")
+        raise OptionError("header", header, f"doesn't apply to format={form!r}", "leave it out")
     if header is False and columns is None:
         hint = "give columns='…', or header=True"
         raise OptionError("header", header, "leaves the columns without names", hint)
@@ -80,7 +82,9 @@ def format_of(
     for name, kind in (columns or {}).items():
         if not is_readable(kind):
             hint = "give a plain type, or read it as a string"
-            raise OptionError("columns", name, f"has type {kind}, which isn't read in text", hint)
+            raise OptionError(
+                "columns", name, f"has type {kind}, which can't be read from text", hint
+            )
     if form == "csv":
         return CsvFiles(columns, columns is None if header is None else header, zone)
     return JsonLines(columns, zone)
@@ -137,7 +141,7 @@ def _shape(name: str, wanted: pl.DataType, held: pl.Schema, path: Path) -> pl.Ex
     if isinstance(kind, WHOLE) and isinstance(wanted, WHOLE):
         fits = WHOLE.index(type(kind)) <= WHOLE.index(type(wanted))
     if not fits:
-        raise SourceError(f"{path} has the column {name} as {held[name]}, where {wanted} is read")
+        raise SourceError(f"{path} has a column {name} of type {held[name]} instead of {wanted}")
     return pl.col(name).cast(wanted)
 
 
@@ -244,8 +248,9 @@ def _learn(column: pl.Series, zone: SessionZone) -> pl.DataType:
 
 def _decode(decoder: Payloads, records: list[bytes], schema: pl.Schema) -> Iterator[pl.DataFrame]:
     """Decode records into the columns of a schema; unreadable ones are malformed."""
-    for first in range(0, len(records), _ROWS_AT_ONCE):
-        some = records[first : first + _ROWS_AT_ONCE]
+    step = max(1, min(_ROWS_AT_ONCE, _CELLS_AT_ONCE // max(1, len(decoder.columns))))
+    for first in range(0, len(records), step):
+        some = records[first : first + step]
         rows, bad, faults = decoder.decode(some)
         present = {*rows.columns, *MALFORMED_COLUMNS}
         lacking = [name for name in schema if name not in present]
@@ -269,15 +274,20 @@ def read_text_records(path: Path, size: int, *, quotes: bool) -> Iterator[list[b
 
     With ``quotes``, a quoted field may contain a line feed. Raises ``OSError`` for a shorter file.
     """
-    rest = b""
+    chunks: list[bytes] = []
     with path.open("rb") as file:
         remaining = size
-        while remaining or rest:
+        while remaining or chunks:
             chunk = file.read(min(remaining, _CHUNK))
             if remaining and not chunk:
                 raise OSError(f"it ends {remaining} bytes early")
             remaining -= len(chunk)
-            records, rest = split_records(rest + chunk, quotes=quotes, last=not remaining)
+            chunks.append(chunk)
+            if remaining and b"\n" not in chunk:
+                continue  # Joining the chunks of an endless line each time would be quadratic.
+            data = b"".join(chunks)
+            records, rest = split_records(data, quotes=quotes, last=not remaining)
+            chunks = [rest] if rest else []
             yield [record for record in records if record.strip()]
 
 

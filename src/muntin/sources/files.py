@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import logging
 import os
 import time
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import polars as pl
 
@@ -23,6 +22,7 @@ from muntin.model.printable import escape_line
 from muntin.sources.ddl import plain_columns
 from muntin.sources.file_formats import FileFormat, format_of
 from muntin.sources.frames import FrameSource
+from muntin.sources.listing import ListedFile, list_files
 from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_COLUMNS, Planned, SourceOffsets
 
 BadFiles = Literal["fail", "skip"]
@@ -40,18 +40,6 @@ _MESSAGE_BYTES = 100
 _PAUSE = 0.1
 # Seconds to wait for files that are being written, where all are read at once.
 _PATIENCE = 10.0
-
-
-class ListedFile(NamedTuple):
-    """A file in a listing.
-
-    Attributes:
-        time: Time of its last modification, in nanoseconds.
-    """
-
-    time: int
-    path: str
-    size: int
 
 
 @dataclass(frozen=True)
@@ -90,7 +78,7 @@ class FileSource:
         for name in own:
             if name in columns:
                 hint = "give the column another name"
-                raise OptionError("columns", name, "is a column of unreadable records", hint)
+                raise OptionError("columns", name, "is reserved for unreadable records", hint)
         return pl.Schema({**columns, **own})
 
     def open(self) -> FileReader:
@@ -290,23 +278,6 @@ class _Seen:
         return {"oldest": [*self.oldest], "recent": recent, "batch": batch}
 
 
-def list_files(pattern: str) -> Iterator[ListedFile]:
-    """Yield the files of a folder or a pattern by absolute paths, without hidden ones."""
-    pattern = os.path.abspath(pattern)
-    paths = glob.iglob(pattern, recursive=True)
-    if os.path.isdir(pattern):
-        paths = glob.iglob(os.path.join(glob.escape(pattern), "**"), recursive=True)
-    for path in paths:
-        if os.path.basename(path).startswith(("_", ".")):
-            continue
-        try:
-            status = os.stat(path)
-        except OSError:  # it was removed meanwhile
-            continue
-        if not os.path.isdir(path):
-            yield ListedFile(status.st_mtime_ns, path, status.st_size)
-
-
 @suggest_options()
 def files(
     path: str | PathLike[str],
@@ -363,19 +334,19 @@ def files(
     form = format or _FORMS.get(Path(pattern).suffix)
     if form is None:
         hint = f"give one of {', '.join(get_args(FormatName))}: format='csv'"
-        raise OptionError("format", format, f"doesn't follow from {pattern!r}", hint)
+        raise OptionError("format", format, f"can't be inferred from {pattern!r}", hint)
     if form not in get_args(FormatName):
         raise OptionError(
-            "format", form, "isn't read", f"give one of {', '.join(get_args(FormatName))}"
+            "format", form, "isn't a format", f"give one of {', '.join(get_args(FormatName))}"
         )
     check_count("files_per_batch", files_per_batch)
     if header is not None:
         check_boolean("header", header)
     if bad_files not in get_args(BadFiles):
-        raise OptionError("bad_files", bad_files, "isn't known", "give 'fail' or 'skip'")
+        raise OptionError("bad_files", bad_files, "isn't a choice", "give 'fail' or 'skip'")
     text_zone: SessionZone | None = find_session_zone(zone)
     if text_zone is None:
-        raise OptionError("zone", zone, "isn't a time zone", "give one as 'Europe/Berlin'")
+        raise OptionError("zone", zone, "isn't a time zone", "give one such as 'Europe/Berlin'")
     schema = None if columns is None else plain_columns(columns)
     text_format = format_of(form, schema, header, text_zone)
     most_bytes = parse_bytes("bytes_per_batch", bytes_per_batch)

@@ -84,7 +84,7 @@ def refuse_schema(
         raise OptionError("registry", "…", f"doesn't fit format={form!r}", "add format='avro'")
     if schema is None and len(topics) > 1:
         hint = "give the one to read by, or read each topic by itself: schema='{…}'"
-        raise OptionError("schema", schema, "isn't clear for several topics", hint)
+        raise OptionError("schema", schema, "is ambiguous for several topics", hint)
 
 
 PayloadFormat = Literal["json", "csv", "avro", "protobuf"]
@@ -263,8 +263,8 @@ class KafkaTopics:
             return AvroPayloads(record(str(self.reader_schema)), columns)
         session = find_session_zone(zone)
         if session is None:
-            problem = "is a zone that isn't in the time zone database"
-            hint = "set one that is, as 'America/Los_Angeles', or give reader='spark'"
+            problem = "isn't in the time zone database"
+            hint = "set one such as 'America/Los_Angeles', or give reader='spark'"
             raise OptionError(zone_option, zone, problem, hint)
         if self.form == "csv":
             return CsvPayloads(columns, session)

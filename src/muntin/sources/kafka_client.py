@@ -34,7 +34,7 @@ def of_connector(options: Mapping[str, str]) -> dict[str, str]:
     for name, value in options.items():
         if name in RENAMED:
             hint = f"give it as {RENAMED[name]}="
-            raise OptionError("options", name, "is an argument of its own", hint)
+            raise OptionError("options", name, "can't be given here", hint)
         refuse_unknown_name("options", name)
         is_connectors = "." not in name or name in PLANNING or name.startswith("kafka.")
         named[name if is_connectors else f"kafka.{name}"] = str(value)
@@ -60,14 +60,14 @@ def of_librdkafka(
             continue
         if plain in JAVA_EQUIVALENTS:
             hint = f"give {JAVA_EQUIVALENTS[plain]}"
-            raise OptionError("options", name, "is for Java's client", hint)
+            raise OptionError("options", name, "is an option of Java's client", hint)
         if name in SPARK or name in RENAMED:
             hint = f"leave it out, or {instead}"
-            raise OptionError("options", name, "is for Spark's connector", hint)
+            raise OptionError("options", name, "is an option of Spark's connector", hint)
         refuse_unknown_name("options", name)
         if not is_librdkafkas(plain):
             hint = f"leave it out, or {instead}"
-            problem = "aren't librdkafka's, but an option of Java's client"
+            problem = "is an option of Java's client, which librdkafka lacks"
             raise OptionError("options", name, problem, hint)
         # An empty text turns off the check of the certificate's host in Java's client.
         is_empty = plain == "ssl.endpoint.identification.algorithm" and not str(value)
@@ -94,16 +94,16 @@ def needs_java(options: Mapping[str, str]) -> str | None:
 
     Example:
         >>> needs_java({"groupIdPrefix": "mine"})
-        "options='groupIdPrefix' is for Spark's connector"
+        "options='groupIdPrefix' is an option of Spark's connector"
         >>> needs_java({"kafka.sasl.jaas.config": "…"})
-        "options='kafka.sasl.jaas.config' is for Java's client"
+        "options='kafka.sasl.jaas.config' is an option of Java's client"
     """
     for name, value in options.items():
         plain = name.removeprefix("kafka.")
         if name in SPARK:
-            return f"options={name!r} is for Spark's connector"
+            return f"options={name!r} is an option of Spark's connector"
         if is_javas(plain) and not is_librdkafkas(plain):
-            return f"options={name!r} is for Java's client"
+            return f"options={name!r} is an option of Java's client"
         if plain in _MECHANISMS and str(value).upper() == "GSSAPI":
             return f"options={name!r} is Kerberos, which librdkafka is built without"
     plain_options = _strip_prefixes(options)
@@ -120,7 +120,7 @@ def refuse_librdkafkas(options: Mapping[str, str], reason: str) -> None:
         if "." in plain and name not in PLANNING and not is_javas(plain):
             java = next((j for j, ours in JAVA_EQUIVALENTS.items() if f"'{plain}'" in ours), None)
             hint = f"give {java!r}" if java else "leave it out"
-            problem = f"is librdkafka's, and Spark's connector reads, since {reason}"
+            problem = f"is an option of librdkafka, but Spark's connector reads, since {reason}"
             raise OptionError("options", name, problem, hint)
 
 

@@ -132,8 +132,8 @@ def refuse_malformed(names: Collection[str]) -> None:
     """Refuse a payload with a column named like one of those of malformed payloads."""
     for name in MALFORMED_COLUMNS:
         if name in names:
-            hint = "call it something else with computed columns of your own"
-            raise OptionError("columns", name, "is a column of unparsed payloads", hint)
+            hint = "rename it, with columns of your own"
+            raise OptionError("columns", name, "is reserved for malformed payloads", hint)
 
 
 def _keep_malformed(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series:

@@ -121,12 +121,14 @@ def writing_arguments(table: str, options: Mapping[str, str]) -> dict[str, Any]:
         del remaining["key.format"]
     arguments = _translate_names(table, remaining, _WRITING)
     if len(arguments["topic"]) != 1:
-        raise OptionError("topic", ",".join(arguments["topic"]), "are several", "write to one")
+        raise OptionError(
+            "topic", ",".join(arguments["topic"]), "names several topics", "write to one"
+        )
     arguments["topic"] = arguments["topic"][0]
     for name in _SCAN:
         if name in remaining:
             hint = f"leave it out, since {table} is written to"
-            raise OptionError(name, remaining[name], "is for reading", hint)
+            raise OptionError(name, remaining[name], "only applies to reading", hint)
     ours = ("format", "schema", "registry")
     _take(remaining, arguments, dict.fromkeys(ours, str))
     if "key" in remaining:
@@ -173,7 +175,7 @@ def _translate_registry(options: dict[str, str]) -> None:
             continue
         user = encode_user(options.pop(name))
         if "registry" not in options:
-            raise OptionError(name, "…", "is without a registry", "add 'avro-confluent.url'")
+            raise OptionError(name, "…", "needs a registry", "add 'avro-confluent.url'")
         parts = urlsplit(options["registry"])
         host = parts.netloc.rpartition("@")[2]
         options["registry"] = urlunsplit(parts._replace(netloc=f"{user}@{host}"))
@@ -238,10 +240,10 @@ def _parse_offsets(text: str, topics: list[str]) -> str:
                 raise ValueError(part)
     except (ValueError, KeyError):
         hint = "give 'partition:0,offset:42;partition:1,offset:300'"
-        raise OptionError(_SCAN[2], text, "isn't read", hint) from None
+        raise OptionError(_SCAN[2], text, "can't be parsed", hint) from None
     if len(topics) != 1:
         hint = "give JSON: 'starting' = '{\"topic\": {\"0\": 42}}'"
-        raise OptionError(_SCAN[2], text, "isn't clear for several topics", hint)
+        raise OptionError(_SCAN[2], text, "is ambiguous for several topics", hint)
     return json.dumps({topics[0]: offsets})
 
 
@@ -280,4 +282,4 @@ def _parse_count(name: str, value: str) -> int:
     try:
         return int(value)
     except ValueError:
-        raise OptionError(name, value, "isn't a whole number", "give one, as 100000") from None
+        raise OptionError(name, value, "isn't a whole number", "give one such as 100000") from None

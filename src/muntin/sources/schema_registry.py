@@ -57,7 +57,7 @@ class Registry:
                 "give one with schema='{…}'"
             )
         if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
-            self._refuse_answer(f"schema of {subject!r}")
+            self._refuse_answer(f"no schema of {subject!r}")
         return str(answer["schema"])
 
     def register(self, topic: str, schema: str) -> int:
@@ -68,10 +68,10 @@ class Registry:
         path = f"subjects/{quote(f'{topic}-value', safe='')}/versions"
         answer = self.get(path, {"schema": schema})
         if answer is None:
-            raise SourceError(f"the registry at {self.origin} takes no schemas")
+            raise SourceError(f"the registry at {self.origin} doesn't accept schemas")
         number = answer.get("id") if isinstance(answer, dict) else None
         if not isinstance(number, int) or not 0 <= number < 2**32:
-            self._refuse_answer("number of a schema")
+            self._refuse_answer("no number of a schema")
         return number
 
     @property
@@ -111,7 +111,7 @@ class Registry:
         return Request(address, body, headers)
 
     def _refuse_answer(self, wanted: str) -> NoReturn:
-        raise SourceError(f"the registry at {self.origin} answers with JSON that is no {wanted}")
+        raise SourceError(f"the registry at {self.origin} answered with JSON that is {wanted}")
 
 
 def registry_at(url: str | None, patience: float = _PATIENCE) -> Registry | None:

@@ -28,7 +28,14 @@ def explain_spark_plan(plan: Plan, rates: Rates | None = None) -> str:
         read = one.sources[0]
         never = explain_never_late(one.spec, read.input.clock)
         nullable = [field.name for field in read.messages.schema.fields if field.nullable]
-        circumstances = Circumstances(one.shards, one.columnar, rates, never, nullable=nullable)
+        circumstances = Circumstances(
+            one.shards,
+            one.columnar,
+            rates,
+            never,
+            nullable=nullable,
+            finite=not read.messages.isStreaming,
+        )
         return describe_spec(one.spec, circumstances)
 
     return explain_chain(plan, describe)

@@ -19,7 +19,7 @@ def check_spark() -> None:
     """
     for name in _MODULES:
         if not _is_installed(name):
-            raise MissingExtraError("a query on Spark", "spark")
+            raise MissingExtraError(f"a query on Spark ({name} isn't installed)", "spark")
     from pyspark.version import __version__
 
     numbers = re.match(r"(\d+)\.(\d+)", __version__)

@@ -145,7 +145,7 @@ class ProgressRecord:
             _LOG.debug("The record of batch %d can't be written", progress.batch, exc_info=True)
 
     def _read(self) -> dict[str, Any]:
-        with suppress(OSError, ValueError, JvmError):
+        with suppress(OSError, ValueError, RecursionError, JvmError):
             text = self._file.read() if self._local is None else self._local.read_text()
             stored = json.loads(text)
             if isinstance(stored, dict):

@@ -126,9 +126,21 @@ def bind_statement(
         raise SqlError(text, at, problem, hint) from error
 
 
+_TRACEBACK = "Traceback (most recent call last):"
+# The line of a traceback that names the exception.
+_RAISED = re.compile(r"[\w.]+(?:Error|Exception|Exit|Interrupt)\b")
+
+
 def get_first_line(error: Exception) -> str:
-    """Return the first line of Spark's error, without its final punctuation."""
-    return str(error).strip().splitlines()[0].rstrip(".;")
+    """Return the first line of Spark's error, without its final punctuation.
+
+    If that only announces the traceback of a Python process, it is the exception of that process.
+    """
+    lines = str(error).strip().splitlines()
+    if lines[0].endswith(_TRACEBACK):
+        raised = [line for line in lines[1:] if _RAISED.match(line)]
+        lines = [re.sub(r"^muntin\.[\w.]+: ", "", line) for line in raised[-1:]] or lines
+    return lines[0].rstrip(".;")
 
 
 def describe_spark_error(error: Exception) -> str:

@@ -3,7 +3,8 @@
 When Spark starts, it prints which logging profile it uses and that it has no native Hadoop library.
 For each batch with state it starts a Python process that prints each of its steps. Sometimes a
 socket that is closed twice causes a harmless NullPointerException, and a process for Python workers
-that Spark no longer needs prints a BrokenPipeError. Loggers can't be configured to
+that Spark no longer needs prints a BrokenPipeError. Of a StackOverflowError in a stopped query's
+thread only the first line says something. Loggers can't be configured to
 omit these lines, or aren't set up yet. So a JVM that muntin starts writes to a pipe, and a thread
 copies all other lines to stderr.
 """
@@ -30,6 +31,10 @@ _TWICE_CLOSED = re.compile(rb"NullPointerException.*stateServerSocket", re.DOTAL
 _WORKER_NOT_NEEDED = re.compile(
     rb'Traceback \(most recent call last\):\n(\s+File "[^"]*pyspark/daemon\.py", .*\n(    .*\n)*)+'
     rb"BrokenPipeError: .*\n?"
+)
+_DEEP_PATTERN = re.compile(
+    rb'(Exception in thread "stream execution .*java\.lang\.StackOverflowError\n)'
+    rb"(\s+at java\.base/java\.util\.regex\..*\n?)+\Z"
 )
 # Lines that continue a record: stack traces and the names of their exceptions.
 _CONTINUATION = re.compile(rb"\s|Caused by:|(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error)\b")
@@ -89,6 +94,9 @@ class StderrFilter:
 
     def _finish_record(self) -> bytes:
         record, self._record = b"".join(self._record), []
+        if deep := _DEEP_PATTERN.match(record):
+            # Spark looks for an interruption in a long error; a thousand equal frames say no more.
+            return deep[1]
         harmless = _TWICE_CLOSED.search(record) or _WORKER_NOT_NEEDED.fullmatch(record)
         return b"" if harmless else record
 

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from muntin.engine.function_times import collect_function_times, sum_function_times
 from muntin.hosts.phases import STEP, Phases, name_sink_phase
 from muntin.hosts.watchers import RefCounted
 from muntin.sinks.batch import Batch
@@ -75,6 +76,7 @@ class WrittenBatch:
         unstorable: The number of rows that sinks couldn't store.
         references: Releases the output when nobody reads it any more.
         seconds: The time of the shards' steps and of each sink.
+        functions: The time of each of the user's functions among the sinks.
     """
 
     number: int
@@ -84,6 +86,7 @@ class WrittenBatch:
     unstorable: int
     references: RefCounted
     seconds: dict[str, float] = field(default_factory=dict)
+    functions: dict[str, float] = field(default_factory=dict)
 
 
 class BatchListener(Protocol):
@@ -122,6 +125,7 @@ class Writer:
         """Write a batch."""
         with self._report.writing(emitted, number):
             references, phases = RefCounted(partial(_release, emitted)), Phases()
+            functions: dict[str, float] = {}
             try:
                 with phases.measure(STEP), self._report_failures(number, "in a worker"):
                     lines, batches = self._fetch_and_cache(emitted, number)
@@ -130,12 +134,21 @@ class Writer:
                         with (
                             phases.measure(name_sink_phase(batch.kind)),
                             self._report_failures(number, f"the sink of {batch.kind}"),
+                            collect_function_times() as times,
                         ):
                             output.target.write(batch)
+                        functions = sum_function_times([functions, times])
                 unwritable = self._dead.keep(emitted.sparkSession, batches)
                 self._report.record_batch(
                     WrittenBatch(
-                        number, emitted, lines, batches, unwritable, references, phases.batch
+                        number,
+                        emitted,
+                        lines,
+                        batches,
+                        unwritable,
+                        references,
+                        phases.batch,
+                        functions,
                     )
                 )
             finally:

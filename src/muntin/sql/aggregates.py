@@ -209,5 +209,5 @@ def compile_aggregate(text: str) -> Aggregate:
     """
     nodes, cursor = parse_statements(text, lambda cursor: cursor.parse_scalar("an aggregate"))
     if len(nodes) != 1 or not find_aggregate_name(nodes[0]):
-        raise SqlError(text, (0, max(1, len(text))), "this is no aggregate", _NAMES_HINT)
+        raise SqlError(text, (0, max(1, len(text))), "this isn't an aggregate", _NAMES_HINT)
     return lower_aggregate(Scope(cursor), nodes[0])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import (
+    SIDE_COLUMNS,
     DeclaredTable,
     Derived,
+    JoinRelation,
     Relation,
     TableRelation,
     WindowRelation,
@@ -26,7 +30,7 @@ def merge_input_options(options: InputOptions, cursor: Cursor, source: FromItem)
     if watermark is None:
         return options
     if options.time is not None:
-        hint = "leave this one away, or the one of the table"
+        hint = "leave out this one, or that of the table"
         cursor.fail(watermark.span, f"{options.time} has a watermark already", hint)
     return replace(watermark.input_options, offset=options.offset, clock=options.clock)
 
@@ -35,6 +39,8 @@ def find_bound_column(relation: Relation, bound: str) -> str | None:
     """Return the column of a relation that holds a bound of windows; ``None`` without one."""
     if isinstance(relation, WindowRelation):
         return bound if relation.spec.axis == "time" else None
+    if isinstance(relation, JoinRelation):
+        return _find_joined_bound(relation, bound)
     if not isinstance(relation, Derived):
         return None
     inner = find_bound_column(relation.source, bound)
@@ -43,6 +49,26 @@ def find_bound_column(relation: Relation, bound: str) -> str | None:
     names = (c.name for c in relation.columns if c.text in (inner, quote_name(inner), "*"))
     name = next(names, None)
     return inner if name == "*" else name
+
+
+def _find_joined_bound(joining: JoinRelation, bound: str) -> str | None:
+    """Return the column that holds a bound which the windows of both sides share."""
+    sides = [find_bound_column(side, bound) for side in (joining.left, joining.right)]
+    keys = list(zip(joining.spec.left.keys, joining.spec.right.keys, strict=True))
+    if None in sides or joining.spec.how not in ("inner", "left") or tuple(sides) not in keys:
+        return None
+    texts = {f"{SIDE_COLUMNS[0]}.{name}" for name in (sides[0], quote_name(str(sides[0])))}
+    if joining.merged:
+        texts |= {str(sides[0]), quote_name(str(sides[0]))}
+    return next((one.name for one in joining.columns or () if one.text in texts), None)
+
+
+def makes_rows(relation: Relation) -> bool:
+    """Return whether rows of a relation are elements of a list, and so share their offset."""
+    columns = relation.columns if isinstance(relation, Derived) else None
+    if any(re.match(r"(?i)\s*(pos)?explode(_outer)?\s*\(", one.text) for one in columns or ()):
+        return True
+    return isinstance(relation, Derived) and makes_rows(relation.source)
 
 
 def find_shown_columns(relation: Relation) -> frozenset[str] | None:
@@ -85,11 +111,14 @@ class ResolvedRelation:
         relation: Rows that the query reads.
         input_options: Event time, watermark and offset of the rows.
         qualifiers: Names that may qualify its columns, in lower case.
+        column_names: Names of columns by their qualifier and name, both in lower case, where they
+            differ.
     """
 
     relation: Relation
     input_options: InputOptions
     qualifiers: frozenset[str]
+    column_names: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 @dataclass
@@ -125,7 +154,7 @@ class Catalog:
         if name in self.tables and (readers or name in self.used):
             reader = f"the view {readers[0]}" if readers else "a query"
             hint = "give the new one another name"
-            cursor.fail(span, f"{reader} uses {table.name} as it was", hint)
+            cursor.fail(span, f"{reader} uses the old {table.name}", hint)
         self.tables[name] = table
 
     def add_view(self, cursor: Cursor, view: CreateView, resolved: ResolvedRelation) -> None:

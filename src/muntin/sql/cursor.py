@@ -29,6 +29,8 @@ Parsed = TypeVar("Parsed")
 _SPAN = "span"
 # Deeper than anybody nests expressions, and within the recursion limit of Python.
 MAX_DEPTH = 120
+# The most levels of an expression, of which each operator of a chain is one.
+_MOST_LEVELS = 200
 
 
 class WindowNode(exp.Expression, exp.Func):
@@ -244,7 +246,7 @@ class Cursor(SparkParser):
             self.fail(None, f"{self.next_text} isn't {what}", f"write {what} here")
         if node.find(exp.Query) is not None:
             hint = "write it first in WHERE, as EXISTS (SELECT ...) or IN (SELECT ...), or join"
-            self.fail(self.span_from(start), "a query within an expression isn't taken", hint)
+            self.fail(self.span_from(start), "a query within an expression isn't supported", hint)
         if isinstance(node, exp.Identifier | exp.DataType | exp.Interval | exp.Tuple | exp.Star):
             hint = "write a column, or a function of it"
             self.fail(self.span_from(start), f"this isn't {what}", hint)
@@ -255,7 +257,11 @@ class Cursor(SparkParser):
 
     def _parse_disjunction(self) -> Any:
         with self._nest():
-            return self._note_span(super()._parse_disjunction)
+            node = self._note_span(super()._parse_disjunction)
+            if isinstance(node, exp.Expr) and _is_too_deep(node):
+                hint = "compute a part of it before, or write a list: a IN (1, 2)"
+                self.fail(None, "the expression is too long", hint)
+            return node
 
     def _parse_equality(self, parse_is: bool = True) -> Any:
         return self._note_span(lambda: super(Cursor, self)._parse_equality(parse_is))
@@ -287,6 +293,19 @@ class Cursor(SparkParser):
             yield
         finally:
             self.depth -= 1
+
+
+def _is_too_deep(node: exp.Expr) -> bool:
+    """Return whether functions that walk an expression would exceed Python's recursion limit.
+
+    A chain of operators, such as ``a OR b OR c``, is as deep as it is long.
+    """
+    level = [node]
+    for _ in range(_MOST_LEVELS):
+        level = [c for one in level for c in one.iter_expressions() if isinstance(c, exp.Expr)]
+        if not level:
+            return False
+    return True
 
 
 def window_call_of(node: exp.Expr) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokens import TokenType
+from sqlglot.tokens import Token, TokenType
 
 from muntin.model.errors import SqlError
 from muntin.sql.cursor import Cursor, IntervalNode, WindowNode
@@ -87,6 +88,9 @@ class StatementParser(Cursor):
             return None
 
 
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
 class Dialect(Spark):
     """Spark's SQL dialect, with window functions."""
 
@@ -126,12 +130,26 @@ def parse_statements(
         end = (error.end or len(text) or 1) - 1
         problem = "this can't be read: a quote or a comment doesn't end"
         raise SqlError(text, (end, end + 1), problem, "end it") from error
+    _refuse_hints(text, tokens)
     try:
         statements = cursor.parse(tokens, text)
     except RecursionError as error:
         raise SqlError(text, (0, 1), "this is nested too deep", "write it in steps") from error
     # The END of a set of statements, which are run side by side without it, too.
     return [one for one in statements if not isinstance(one, exp.EndStatement | None)], cursor
+
+
+def _refuse_hints(text: str, tokens: Sequence[Token]) -> None:
+    """Refuse hints, ``/*+ OPTIONS(...) */``, most of which the tokenizer takes for comments."""
+    ends = [0, *(token.end + 1 for token in tokens)]
+    starts = [*(token.start for token in tokens), len(text)]
+    gaps = list(zip(ends, starts, strict=True))
+    gaps += [(t.start, t.end + 1) for t in tokens if t.token_type == TokenType.HINT]
+    for start, end in gaps:
+        for comment in _COMMENT.finditer(text, start, end):
+            if comment.group().startswith("/*+"):
+                hint = "leave it out, and write options into WITH (...) or SET"
+                raise SqlError(text, comment.span(), "hints aren't supported", hint)
 
 
 def find_semicolons(text: str) -> list[int]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from sqlglot import exp
@@ -27,10 +27,13 @@ class Scope:
     Attributes:
         cursor: Cursor that parsed the text.
         qualifiers: Names that may qualify columns, in lower case.
+        column_names: Names of columns by their qualifier and name, both in lower case, where a
+            relation has them by another name.
     """
 
     cursor: Cursor
     qualifiers: frozenset[str] = frozenset()
+    column_names: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -76,9 +79,13 @@ class Scope:
         return nodes == [node]
 
     def strip_qualifier(self, column: exp.Column) -> list[str]:
-        """Return the parts of a column's name without the qualifier."""
+        """Return the parts of a column's name in the relation, without the qualifier."""
         names = [part.name for part in column.parts]
-        return names[1:] if len(names) > 1 and names[0].lower() in self.qualifiers else names
+        qualifier, *rest = names
+        if not rest or qualifier.lower() not in self.qualifiers:
+            return names
+        name, *fields = rest
+        return [self.column_names.get((qualifier.lower(), name.lower()), name), *fields]
 
     def find_column_name(self, node: exp.Expr | None) -> str | None:
         """Return the name of a column; ``None`` for a struct's field and any other node."""
@@ -91,7 +98,7 @@ class Scope:
         def render_part(part: exp.Expr) -> str | None:
             if isinstance(part, exp.Window):
                 hint = "compute OVER (...) in the select list, on its own"
-                self.fail(self.locate(part), "OVER can't stand here", hint)
+                self.fail(self.locate(part), "OVER isn't supported here", hint)
             if not isinstance(part, exp.Column):
                 return None
             names = self.strip_qualifier(part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import prod
 
@@ -10,35 +11,67 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from muntin.sql.cursor import Cursor, Parsed, Span
+from muntin.sql.syntax import SelectItem
 
 GroupKeys = tuple[exp.Expr, ...]
 _MAX_SETS = 64
 _HINT = "write for example GROUPING SETS ((a, b), (a), ()), ROLLUP (a, b) or CUBE (a, b)"
 
 
-def parse_group_by(
-    cursor: Cursor, head: Span
-) -> tuple[GroupKeys, tuple[GroupKeys, ...] | None, Span]:
-    """Parse ``GROUP BY ...``, if it comes next.
+@dataclass(frozen=True)
+class GroupBy:
+    """``GROUP BY``, with all of its expressions.
 
-    Returns:
-        All expressions, the grouping sets (``None`` without them), and the span.
+    Attributes:
+        keys: All expressions.
+        sets: Grouping sets; ``None`` without them.
+        names: Expressions with a name of their own, as in ``upper(page) AS page``.
+        span: Span of the clause.
     """
+
+    keys: GroupKeys
+    sets: tuple[GroupKeys, ...] | None
+    names: tuple[SelectItem, ...]
+    span: Span
+
+    def name_item(self, item: SelectItem) -> SelectItem:
+        """Return an item of the select list, with the expression that its name stands for."""
+        scalar = item.scalar
+        if isinstance(scalar, exp.Column) and len(scalar.parts) == 1:
+            for key in self.names:
+                if key.alias and key.alias.lower() == scalar.name.lower():
+                    return replace(item, scalar=key.scalar, alias=item.alias or key.alias)
+        return item
+
+
+def parse_group_by(cursor: Cursor, head: Span) -> GroupBy:
+    """Parse ``GROUP BY ...``, if it comes next; ``head`` is the span without it."""
     start = cursor.position
     if not cursor.accept_kind(TokenType.GROUP_BY):
-        return (), None, head
+        return GroupBy((), None, (), head)
     if cursor.next_word == "ALL":
-        cursor.fail(None, "GROUP BY ALL isn't taken", "name the columns")
-    items = cursor.parse_list(lambda: _parse_sets(cursor) or cursor.parse_scalar("a column"))
+        cursor.fail(None, "GROUP BY ALL isn't supported", "name the columns")
+    names: list[SelectItem] = []
+
+    def parse_key() -> exp.Expr:
+        key_start = cursor.position
+        node = cursor.parse_scalar("a column")
+        if cursor.accept("AS"):
+            name, _ = cursor.parse_name("a column")
+            names.append(SelectItem(node, name, cursor.span_from(key_start)))
+        return node
+
+    items = cursor.parse_list(lambda: _parse_sets(cursor) or parse_key())
     span = cursor.span_from(start)
     parts: list[list[GroupKeys]] = [one if isinstance(one, list) else [(one,)] for one in items]
     keys = _concatenate(group for sets in parts for group in sets)
     if not any(isinstance(one, list) for one in items):
-        return keys, None, span
+        return GroupBy(keys, None, tuple(names), span)
     if prod(map(len, parts)) > _MAX_SETS:
         cursor.fail(span, "these are too many grouping sets", "name those that you need")
     # Expressions beside the sets belong to each of them.
-    return keys, tuple(_concatenate(chosen) for chosen in product(*parts)), span
+    sets = tuple(_concatenate(chosen) for chosen in product(*parts))
+    return GroupBy(keys, sets, tuple(names), span)
 
 
 def _parse_sets(cursor: Cursor) -> list[GroupKeys] | None:

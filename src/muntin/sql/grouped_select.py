@@ -16,7 +16,7 @@ from muntin.model.aggregates import min as least
 from muntin.model.axis import MICROSECOND
 from muntin.model.close_names import find_close_name
 from muntin.model.grouping_sets import GROUPING_ID, number_set
-from muntin.model.pipeline import FIRST, Column, WindowRelation, quote_name
+from muntin.model.pipeline import FIRST, Column, JoinRelation, WindowRelation, quote_name
 from muntin.model.policies import Firing
 from muntin.model.ranking import make_windows_by_end
 from muntin.model.spec import WindowSpec
@@ -79,7 +79,8 @@ class GroupedSelectList(SelectList):
         self.window = window
         self.from_call = from_call
         self._session_end = ksql.find_session_end(select.window)
-        self._aliases = {i.alias.lower(): i for i in select.items if i.alias and i.scalar}
+        items = (*select.named_keys, *select.items)
+        self._aliases = {item.alias.lower(): item for item in items if item.alias and item.scalar}
         self._struct_names = (
             {"window", "session_window"} if window.name in SPARK_FUNCTIONS else set()
         )
@@ -136,7 +137,7 @@ class GroupedSelectList(SelectList):
                     set_bounds |= {START, END} if bound == _WINDOW_STRUCT else {bound}
             if set_bounds != bounds:
                 hint = "put them beside the sets, or into each of them"
-                self.scope.fail(span, "the bounds of windows aren't in each grouping set", hint)
+                self.scope.fail(span, "a grouping set lacks the bounds of windows", hint)
             number = number_set([key.name in set_keys for key in self.keys])
             if number in numbers:
                 self.scope.fail(span, "two grouping sets are the same", "leave one out")
@@ -173,6 +174,10 @@ class GroupedSelectList(SelectList):
 
     def _add_key_expression(self, expression: exp.Expr, node: exp.Expr) -> None:
         span = self.scope.locate(expression)
+        if isinstance(node, exp.Literal) and self.scope.text[span[0]] == '"':
+            # Double quotes are Spark's for texts, and for names in other dialects.
+            hint = f"write `{node.name}` for a column of that name, or leave it out"
+            self.scope.fail(span, "this key is a text, the same for all messages", hint)
         for inner in walk(node):
             if find_aggregate_name(inner):
                 self.scope.fail(span, "an aggregate can't be a key", "leave it out")
@@ -186,7 +191,9 @@ class GroupedSelectList(SelectList):
         for node in partition:
             if self.find_key(node) is None:
                 hint = "add it to GROUP BY"
-                self.scope.fail(self.scope.locate(node), "sessions are partitioned by this", hint)
+                self.scope.fail(
+                    self.scope.locate(node), "this key of the sessions isn't in GROUP BY", hint
+                )
         if self.window.name != "SESSION":
             return
         # A session belongs to one group. Another key would make sessions shorter than the call's.
@@ -196,7 +203,7 @@ class GroupedSelectList(SelectList):
             if self._find_bound(node) is None and normalize(node, self.scope) not in partitioned:
                 hint = "add it there, as in PARTITION BY (a, b), or leave it out here"
                 span = self.scope.locate(expression)
-                self.scope.fail(span, "PARTITION BY doesn't divide sessions by this", hint)
+                self.scope.fail(span, "this key isn't in the PARTITION BY of the sessions", hint)
 
     def _is_struct_call(self, node: WindowNode) -> bool:
         return window_call_of(node).name in SPARK_FUNCTIONS
@@ -266,7 +273,7 @@ class GroupedSelectList(SelectList):
             return self._render_set_bits(node)
         if isinstance(node, exp.Window):
             hint = "compute it from the table that you write to"
-            self.scope.fail(self.scope.locate(node), "OVER can't stand beside GROUP BY", hint)
+            self.scope.fail(self.scope.locate(node), "OVER can't be combined with GROUP BY", hint)
         if find_aggregate_name(node):
             aggregate = lower_aggregate(self.scope, node)
             return quote_name(self.add_aggregate(aggregate, self.scope.locate_separable(node)))
@@ -282,7 +289,7 @@ class GroupedSelectList(SelectList):
         indexes = [names.index(name) for name in columns if name is not None]
         if len(indexes) < len(columns):
             hint = f"give some of {', '.join(names)}"
-            self.scope.fail(self.scope.locate(node), "this isn't a column of the sets", hint)
+            self.scope.fail(self.scope.locate(node), "this isn't a key of the grouping sets", hint)
         if self.grouping_sets is None:
             return "0L"
         if columns == names:
@@ -302,6 +309,9 @@ class GroupedSelectList(SelectList):
             # HAVING and later items may use an alias.
             return f"({outputs[column_name.lower()].text})"
         hint = "add it to GROUP BY, or write an aggregate of it, such as max(...)"
+        function = node.find_ancestor(exp.Anonymous)
+        if function is not None and not find_aggregate_name(function):
+            hint = f"{hint}; {function.name.lower()} isn't one here"
         nearest = find_close_name(column_name or "", [key.name for key in self.keys])
         if nearest is not None:
             hint = f"write {nearest}; or {hint}"
@@ -333,7 +343,7 @@ def lower_regrouping(
         return None
     if select.emit is not None:
         hint = "leave EMIT out: groups are emitted once, when their windows are complete"
-        scope.fail(select.emit.spans["emit"], "groups of windows have no trigger policy", hint)
+        scope.fail(select.emit.spans["emit"], "groups of windows take no EMIT", hint)
     windowing = resolved.relation
     if isinstance(windowing, WindowRelation) and not windowing.spec.windows.is_numbered:
         hint = "window them in time: TABLE(TUMBLE(TABLE sessions, DESCRIPTOR(window_end), 1 HOUR))"
@@ -374,7 +384,12 @@ class RegroupedSelectList(GroupedSelectList):
         """Return the spec of the query, with an aggregate for the start that the windows share."""
         self.aggregates[FIRST] = least(find_bound_column(self._relation, START) or START)
         spec = super().build_spec(binding, firing, **options)
-        return replace(spec, lateness=-MICROSECOND)
+        # A join may still emit pairs whose windows end at the watermark.
+        return (
+            spec
+            if isinstance(self._relation, JoinRelation)
+            else replace(spec, lateness=-MICROSECOND)
+        )
 
     def build_columns(self) -> tuple[Column, ...]:
         """Return the output columns, with the bounds that the inner windows share."""

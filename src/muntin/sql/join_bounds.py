@@ -107,6 +107,9 @@ def lower_join_bound(
         emits_again = changes and (_emits_again(left) or _emits_again(right))
         bound = Newest() if emits_again else Within(0, 0)
     else:
+        bounded = join.within or time_bounds or left.length or right.length
+        if not bounded:
+            refuse_unbounded_join(cursor, join, left.name, rest)
         bound = _lower_bound(cursor, join, time_bounds, left, right)
     span = join.span if time_bounds is None else time_bounds.span
     left_time = _choose_time(cursor, left, compared_times[0], span)
@@ -167,8 +170,6 @@ def _lower_bound(
         if time_bounds.least > time_bounds.most:
             cursor.fail(time_bounds.span, "no time lies between these bounds", "swap the bounds")
         return Within(-time_bounds.least, time_bounds.most)
-    if not intervals:
-        refuse_unbounded_join(cursor, join)
     kinds = {side.kind for side in (left, right) if side.kind is not None}
     if len(kinds) > 1:
         cursor.fail(intervals[1].span, "one side has ROWS, the other RANGE", OVER_HINT)
@@ -178,9 +179,28 @@ def _lower_bound(
     return Within(before.value, after.value, "rows" if kinds == {"ROWS"} else "time")
 
 
-def refuse_unbounded_join(cursor: Cursor, join: Join) -> NoReturn:
-    """Refuse a join of two streams that would keep all of their messages."""
-    cursor.fail(join.span, "the join has no bound in time or rows", _DISTANCE_HINT)
+def refuse_unbounded_join(
+    cursor: Cursor, join: Join, left: str, conditions: Sequence[exp.Expr]
+) -> NoReturn:
+    """Refuse a join of two streams that would keep all of their messages.
+
+    Args:
+        cursor: Cursor that parsed the text.
+        join: The join.
+        left: Name of the left side.
+        conditions: Conditions of a pair. One of several equal columns may be the event time.
+    """
+    right, hint = join.source.name, _DISTANCE_HINT
+    sides = {left.lower(): 0, right.lower(): 1}
+    equal = [*filter(None, (find_equated_columns(part, sides) for part in conditions))]
+    if len(equal) > 1:
+        one, other = equal[-1]
+        clauses = [
+            f"{name} WATERMARK {time} DELAY OF INTERVAL '1' MINUTE"
+            for name, time in ((left, one), (right, other))
+        ]
+        hint = f"if {one} and {other} are event times, write {' and '.join(clauses)}; or {hint}"
+    cursor.fail(join.span, "the join has no bound in time or rows", hint)
 
 
 def _lower_version_bound(
@@ -219,7 +239,10 @@ def _check_has_time(cursor: Cursor, join: Join, right: JoinSide) -> None:
     """Refuse a right side without an event time, whose rows can't be versions."""
     if right.time is None:
         problem = f"the rows of {right.name} aren't versions: they have no event time"
-        hint = "write WATERMARK at DELAY OF ... after it, or JOIN ... ON if it doesn't change"
+        hint = (
+            f"write WATERMARK ts DELAY OF INTERVAL '1' MINUTE after it, with {right.name}'s own "
+            "time as ts; or JOIN ... ON if it doesn't change"
+        )
         cursor.fail(join.source.span, problem, hint)
 
 

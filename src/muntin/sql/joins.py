@@ -149,11 +149,12 @@ def _check_clauses(cursor: Cursor, select: Select) -> None:
     if len(select.joins) > 1:
         hint = "join two streams here, and the third in a query of its own"
         cursor.fail(select.joins[1].span, "three streams aren't joined at once", hint)
-    if select.group or select.having is not None:
-        hint = "name the pairs with WITH or CREATE VIEW, and group those"
-        cursor.fail(select.group_span, "GROUP BY can't stand beside JOIN", hint)
+    if select.qualify is not None:
+        hint = "join in a view, and number its windows"
+        span = Scope(cursor).locate(select.qualify)
+        cursor.fail(span, "QUALIFY can't be combined with JOIN", hint)
     if select.distinct:
-        cursor.fail(select.span, "DISTINCT can't stand beside JOIN", "leave it out")
+        cursor.fail(select.span, "DISTINCT can't be combined with JOIN", "leave it out")
 
 
 def _lower_side(
@@ -241,10 +242,10 @@ def _check_identity(
     join = select.joins[0]
     if not join.using:
         hint = "write USING (k, window_start, window_end): each row shows its key, once"
-        cursor.fail(join.span, "a pair that is emitted again is identified by its key", hint)
+        cursor.fail(join.span, "EMIT CHANGES needs the keys of both sides under one name", hint)
     if filters:
         span = Scope(cursor).locate(filters[0])
-        problem = "WHERE couldn't remove a pair that it doesn't select any more"
+        problem = "WHERE and EMIT CHANGES can't be combined"
         cursor.fail(span, problem, "filter the rows of the table that you write to")
     if shown is None:
         return
@@ -254,7 +255,7 @@ def _check_identity(
     for name in join.using:
         if name.lower() not in shown_names:
             hint = "add it to the select list"
-            cursor.fail(select.span, f"a pair is identified by {name}, which isn't shown", hint)
+            cursor.fail(select.span, f"EMIT CHANGES needs the key {name} in the output", hint)
 
 
 AdaptColumn = Callable[[int, exp.Expr, str], str]
@@ -350,10 +351,10 @@ def _lower_select_list(
             unqualified.append(node.parts[0].name)
             if renderer.version is not None:
                 hint = f"write {' or '.join(f'{side}.{node.name}' for side in sides)}"
-                scope.fail(scope.locate(node), f"the side of {node.name} isn't said", hint)
+                scope.fail(scope.locate(node), f"{node.name} may be a column of either side", hint)
         if isinstance(node, exp.Window):
             hint = "compute it from the pairs"
-            scope.fail(scope.locate(node), "OVER can't stand beside JOIN", hint)
+            scope.fail(scope.locate(node), "OVER can't be combined with JOIN", hint)
     for item in select.items:
         if item.qualifier is not None:
             refuse_side_star(scope, item)
@@ -362,7 +363,7 @@ def _lower_select_list(
     columns: list[Column] = []
     for item in select.items:
         if item.scalar is None:
-            scope.fail(item.span, "* stands beside other columns", "name the columns")
+            scope.fail(item.span, "* can't be combined with other columns", "name the columns")
         text = renderer.render(item.scalar)
         last = item.scalar.name if isinstance(item.scalar, exp.Column) else None
         name = item.alias or last or scope.render_with(item.scalar, {})

@@ -69,7 +69,7 @@ def add_intervals(
     present = {name: interval for name, interval in intervals.items() if interval is not None}
     for name in present:
         if getattr(emit, name) is not None:
-            cursor.fail(emit.spans[name], f"{word} has this already", "write it once")
+            cursor.fail(emit.spans[name], f"{word} appears twice", "write it once")
     spans = {name: interval.span for name, interval in present.items()}
     return replace(emit, **present, spans={**emit.spans, **spans})  # type: ignore[arg-type]
 

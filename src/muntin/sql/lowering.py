@@ -13,13 +13,14 @@ from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import Column, Derived, Order, QueryRelation, Values, WindowRelation
 from muntin.sql import ksql, over_aggregates, row_number
 from muntin.sql.aggregates import find_aggregate_name
-from muntin.sql.catalog import Catalog, ResolvedRelation, merge_input_options
+from muntin.sql.catalog import Catalog, ResolvedRelation, makes_rows, merge_input_options
 from muntin.sql.cursor import Cursor, Span, WindowNode, window_call_of
 from muntin.sql.expressions import Scope, walk
 from muntin.sql.foreign_functions import LOOK_BACK_ERROR, find_rounded_time, is_now
+from muntin.sql.grouped_join import split_grouped_join
 from muntin.sql.grouped_select import GroupedSelectList, lower_regrouping
 from muntin.sql.join_bounds import refuse_unbounded_join
-from muntin.sql.joins import ResolveTable, lower_join
+from muntin.sql.joins import ResolveTable, collect_conditions, lower_join
 from muntin.sql.lookups import lower_lookups
 from muntin.sql.order_by import lower_order_by
 from muntin.sql.outer_query import check_qualified_stars, lower_outer_query
@@ -98,7 +99,7 @@ def lower_query(
         else resolve_source()
     )
     if source is None:
-        lowered: LoweredQuery | ResolvedRelation = _lower_join(cursor, select, resolve_table)
+        lowered = _lower_pairs(cursor, select, resolve_table, is_outermost)
     else:
         lowered = _lower_over_relation(cursor, select, *source, is_outermost)
     if select.order_by is None:
@@ -118,20 +119,25 @@ def _apply_order(
         hint = (
             "write it after the outermost query; ROW_NUMBER selects the first rows of each window"
         )
-        cursor.fail(order_by.span, "ORDER BY and LIMIT aren't taken within a query", hint)
+        cursor.fail(order_by.span, "ORDER BY and LIMIT aren't supported within a query", hint)
     if not isinstance(lowered, LoweredQuery):
         return lowered
     spans = {**lowered.spans, "ORDER BY": order_by.span}
     return replace(lowered, spans=spans, order=lower_order_by(cursor, select, order_by))
 
 
-def _lower_join(cursor: Cursor, select: Select, resolve_table: ResolveTable) -> LoweredQuery:
-    """Lower a join of two streams."""
-    if select.qualify is not None:
-        span = Scope(cursor).locate(select.qualify)
-        hint = "join in a view, and number its windows"
-        cursor.fail(span, "QUALIFY isn't taken beside JOIN", hint)
-    return LoweredQuery(*lower_join(cursor, select, resolve_table), cursor.expression_spans)
+def _lower_pairs(
+    cursor: Cursor, select: Select, resolve_table: ResolveTable, is_outermost: bool
+) -> LoweredQuery | ResolvedRelation:
+    """Lower a join of two streams, and the groups of its pairs if the query has some."""
+    parts = split_grouped_join(cursor, select)
+    if parts is None:
+        return LoweredQuery(*lower_join(cursor, select, resolve_table), cursor.expression_spans)
+    joined, _ = lower_join(cursor, parts.join, resolve_table)
+    pairs = ResolvedRelation(
+        parts.add_time(joined), InputOptions(max_ahead=None), parts.qualifiers, parts.names
+    )
+    return _lower_over_relation(cursor, parts.grouping, parts.call, pairs, is_outermost)
 
 
 def _lower_over_relation(
@@ -142,7 +148,7 @@ def _lower_over_relation(
     is_outermost: bool,
 ) -> LoweredQuery | ResolvedRelation:
     """Lower a query over one relation, or over a window function of it."""
-    scope = Scope(cursor, resolved.qualifiers)
+    scope = Scope(cursor, resolved.qualifiers, resolved.column_names)
     check_qualified_stars(scope, select, resolved.relation, call)
     if row_number.lacks_limit(resolved.relation):
         return _lower_limit(scope, select, resolved, call)
@@ -181,7 +187,9 @@ def _lower_ungrouped(
     relation = resolved.relation
     if select.joins and is_outermost and not isinstance(relation, WindowRelation):
         # A join of streams needs a bound rather than a window.
-        refuse_unbounded_join(scope.cursor, select.joins[0])
+        join = select.joins[0]
+        conditions = collect_conditions(select, join)
+        refuse_unbounded_join(scope.cursor, join, select.source.name, conditions)
     rows = _lower_projection(scope, select, resolved)
     if isinstance(relation, WindowRelation) and (is_outermost or relation.lookups):
         return _finish_query(scope, select, lower_outer_query(scope, select, relation))
@@ -198,7 +206,7 @@ def _lower_numbering(
     """Lower a query that numbers the rows of windows."""
     if select.group or select.window or select.having or select.distinct:
         hint = "number the rows of the grouped query, in a query around it"
-        problem = f"{numbering.function.lower()} can't stand beside GROUP BY or DISTINCT"
+        problem = f"{numbering.function.lower()} can't be combined with GROUP BY or DISTINCT"
         scope.fail(scope.locate(numbering.node), problem, hint)
     windowing, binding = row_number.lower_numbering(scope, select, resolved, call, numbering)
     choice = row_number.lower_select_list(scope, select, windowing, numbering)
@@ -271,9 +279,8 @@ def _lower_ksql_window(
     late = options.lateness + ksql.find_extra_lateness(window, select.emit)
     resolved = replace(resolved, input_options=replace(options, lateness=late))
     select = replace(select, emit=ksql.add_window_intervals(window, cursor, select.emit))
-    return _lower_grouped(
-        Scope(cursor, resolved.qualifiers), select, resolved, call, from_call=False
-    )
+    scope = Scope(cursor, resolved.qualifiers, resolved.column_names)
+    return _lower_grouped(scope, select, resolved, call, from_call=False)
 
 
 def add_view(cursor: Cursor, view: CreateView, catalog: Catalog) -> None:
@@ -329,9 +336,11 @@ def _resolve_source(
         resolved = replace(resolved, qualifiers=qualifiers)
     else:
         resolved = _resolve_table(cursor, catalog, table, source.alias)
-    return call, replace(
-        resolved, input_options=merge_input_options(resolved.input_options, cursor, source)
-    )
+    options = merge_input_options(resolved.input_options, cursor, source)
+    if options.offset is not None and makes_rows(resolved.relation):
+        problem = "the rows of one message share its offset, and would look like repeats of it"
+        cursor.fail(source.span, problem, "leave OFFSET FOR out")
+    return call, replace(resolved, input_options=options)
 
 
 def _find_grouping_call(scope: Scope, select: Select) -> WindowCall | None:

@@ -167,7 +167,9 @@ def _check_emits_once(scope: Scope, select: Select, windowing: WindowRelation) -
     firing = windowing.spec.firing
     if select.where is not None and (firing.early is not None or firing.grace):
         hint = "let windows emit once"
-        scope.fail(scope.locate(select.where), "an emitted row may no longer satisfy this", hint)
+        scope.fail(
+            scope.locate(select.where), "an emitted row may cease to satisfy this condition", hint
+        )
 
 
 def _lower_over_rows(scope: Scope, select: Select, windowing: WindowRelation) -> WindowRelation:

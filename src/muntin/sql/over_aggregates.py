@@ -123,7 +123,7 @@ def find_order_column(scope: Scope, window: exp.Window) -> str | None:
     column_name = scope.find_column_name(one)
     if column_name is None:
         hint = "order by the event-time column alone, ascending"
-        scope.fail(scope.locate(order), "OVER is ordered by something else", hint)
+        scope.fail(scope.locate(order), "OVER isn't ordered by the event time", hint)
     return column_name
 
 
@@ -132,7 +132,7 @@ def lower_over_aggregates(
 ) -> tuple[WindowBinding, OverSelectList]:
     """Return the windows and the select list of a query with aggregates per row."""
     if select.group or select.having is not None:
-        scope.fail(select.group_span, "GROUP BY and OVER exclude each other", "write two queries")
+        scope.fail(select.group_span, "GROUP BY and OVER can't be combined", "write two queries")
     nodes = [n for i in select.items if i.scalar for n in walk(i.scalar)]
     overs = [_resolve_window(scope, select, n) for n in nodes if isinstance(n, exp.Window)]
     window = overs[0]
@@ -164,10 +164,12 @@ def _check_rows(
 ) -> None:
     if resolved.input_options.offset is not None:
         hint = "read the table without OFFSET FOR, or use RANGE"
-        scope.fail(scope.locate(window), "ROWS counts rows as they arrive, not offsets", hint)
+        scope.fail(
+            scope.locate(window), "ROWS counts rows in the order of arrival, not by offset", hint
+        )
     if order is not None:
-        hint = "leave ORDER BY away, or use RANGE INTERVAL ... PRECEDING"
-        scope.fail(scope.locate(window), "ROWS counts rows as they arrive, in no other order", hint)
+        hint = "leave out ORDER BY, or use RANGE INTERVAL ... PRECEDING"
+        scope.fail(scope.locate(window), "ROWS counts rows in the order of arrival", hint)
 
 
 def _check_range(scope: Scope, window: exp.Window, order: str | None) -> str:
@@ -242,7 +244,7 @@ class OverSelectList(SelectList):
 
     def _lower_item(self, item: SelectItem) -> None:
         if item.scalar is None:
-            self.scope.fail(item.span, "* isn't taken here", "name the columns")
+            self.scope.fail(item.span, "* isn't supported here", "name the columns")
         node = item.scalar
         name = item.alias or self._name_item(node)
         if self.each and name.lower() == NUMBER:

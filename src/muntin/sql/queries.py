@@ -31,17 +31,25 @@ _CLAUSES = {
     "WITHIN",
 }  # fmt: skip
 _REFUSED = {
-    "OFFSET": ("OFFSET isn't taken", "read the table that you write to"),
+    "OFFSET": ("OFFSET isn't supported", "read the table that you write to"),
     "MATCH_RECOGNIZE": (
-        "MATCH_RECOGNIZE isn't taken: it looks for patterns of rows, not for windows",
+        "MATCH_RECOGNIZE isn't supported",
         "mark the rows that end a pattern, or keep its state in an agent",
     ),
     "LATERAL": (
-        "LATERAL isn't taken: it makes rows of a row",
-        "make them in a view, WITH v AS (SELECT *, explode(tags) AS tag FROM t), or JOIN a table",
+        "LATERAL isn't supported",
+        "write WITH v AS (SELECT *, explode(tags) AS tag FROM t), or JOIN a table",
     ),
-    "EXCEPT": ("EXCEPT isn't taken", "write two queries"),
-    "INTERSECT": ("INTERSECT isn't taken", "write two queries"),
+    "EXCEPT": ("EXCEPT isn't supported", "write two queries"),
+    "PARTITION BY": (
+        "PARTITION BY isn't supported here: messages are distributed by the keys of GROUP BY",
+        "leave it out",
+    ),
+    "WITH": (
+        "WITH ROLLUP and WITH CUBE aren't supported",
+        "write GROUP BY TUMBLE(ts, INTERVAL '10' MINUTE), ROLLUP (a, b) or CUBE (a, b)",
+    ),
+    "INTERSECT": ("INTERSECT isn't supported", "write two queries"),
 }
 _CLAUSE_ORDER = "WHERE, GROUP BY, HAVING, WINDOW, QUALIFY, ORDER BY, LIMIT"
 _NAMES = (TokenType.IDENTIFIER, TokenType.VAR)
@@ -109,17 +117,17 @@ def _parse_select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     where, semi_join = subqueries.parse_where(cursor, source, parse_query)
     if semi_join is not None:
         joins = (*joins, semi_join)
-    group, grouping_sets, group_span = group_by.parse_group_by(cursor, head)
+    group = group_by.parse_group_by(cursor, head)
     having = cursor.parse_scalar("a condition") if cursor.accept_kind(TokenType.HAVING) else None
     named_windows = _parse_named_windows(cursor)
     qualify = cursor.parse_scalar("a condition") if cursor.accept_kind(TokenType.QUALIFY) else None
     order_by = parse_order_by(cursor)
     emit = _parse_end(cursor)
     return Select(
-        items=tuple(items), distinct=bool(distinct), source=source, joins=joins, where=where,
-        group=group, having=having, named_windows=named_windows, emit=emit, span=head,
-        group_span=group_span, views=views, window=window, qualify=qualify,
-        grouping_sets=grouping_sets, order_by=order_by,
+        items=tuple(map(group.name_item, items)), distinct=bool(distinct), source=source,
+        joins=joins, where=where, group=group.keys, having=having, named_windows=named_windows,
+        emit=emit, span=head, group_span=group.span, views=views, window=window, qualify=qualify,
+        grouping_sets=group.sets, order_by=order_by, named_keys=group.names,
     )  # fmt: skip
 
 
@@ -155,7 +163,7 @@ def _parse_joins(cursor: Cursor, after: int) -> tuple[Join, ...]:
     if left_over is not None:
         span = cursor.span_from(after)
         hint = "write an aggregate OVER (...), or JOIN a table"
-        cursor.fail(span, "a table alone has no OVER", hint)
+        cursor.fail(span, "a table without an aggregate has no OVER", hint)
     return tuple(joins)
 
 
@@ -164,7 +172,7 @@ def _parse_item(cursor: Cursor) -> SelectItem:
     if cursor.accept_kind(TokenType.STAR):
         return SelectItem(None, None, cursor.span_from(start))
     if cursor.next_word in ("FROM", "WHERE", "GROUP BY", "HAVING", "AS"):
-        cursor.fail(None, f"{cursor.next_word} stands where a column should", "name a column")
+        cursor.fail(None, f"{cursor.next_word} stands in place of a column", "name a column")
     qualifier = _parse_qualified_star(cursor)
     if qualifier is not None:
         return SelectItem(None, None, cursor.span_from(start), qualifier)
@@ -226,7 +234,7 @@ def _parse_table(cursor: Cursor) -> TableExpression | WindowCall:
     name = cursor.parse_path("a table")
     if cursor.peek_kind(TokenType.L_PAREN):
         hint = f"the window functions are {', '.join(TABLE_FUNCTIONS)}: {USAGE['TUMBLE']}"
-        cursor.fail(None, f"{name} isn't a function that gives rows", hint)
+        cursor.fail(None, f"{name} isn't a table function", hint)
     return name
 
 
@@ -263,7 +271,7 @@ def _parse_as_of(cursor: Cursor) -> exp.Expr | None:
         return None
     cursor.skip(2 if cursor.next_word == "FOR" else 1)
     if not (cursor.accept("AS", "OF") or cursor.accept("AS OF")):
-        cursor.fail(None, "AS OF has to stand here", "write FOR SYSTEM_TIME AS OF orders.at")
+        cursor.fail(None, "AS OF is missing", "write FOR SYSTEM_TIME AS OF orders.at")
     return cursor.parse_scalar("a time")
 
 
@@ -341,7 +349,7 @@ def _parse_over(cursor: Cursor) -> exp.Window | None:
     window = cursor.parse_window()
     if window is None:
         hint = "write OVER (ROWS 3 PRECEDING)"
-        cursor.fail(cursor.span_from(start), "this is no OVER (...)", hint)
+        cursor.fail(cursor.span_from(start), "this isn't OVER (...)", hint)
     window.meta["span"] = cursor.span_from(start)
     return window
 
@@ -349,14 +357,18 @@ def _parse_over(cursor: Cursor) -> exp.Window | None:
 def _parse_named_windows(cursor: Cursor) -> dict[str, exp.Window]:
     """Parse ``WINDOW w AS (...)``, if it comes next; return the windows by name in lower case."""
     windows: dict[str, exp.Window] = {}
+    start = cursor.position
 
     def parse_one() -> None:
         name, span = cursor.parse_name("a window")
         window = cursor.parse_window(named=True)
         if window is None or name.lower() in windows:
-            cursor.fail(span, "this is no named window", "write WINDOW w AS (...)")
+            cursor.fail(span, "this isn't a named window", "write WINDOW w AS (...)")
         windows[name.lower()] = window
 
+    if cursor.next_word == "WINDOW" and ksql.parse_window(cursor) is not None:
+        hint = "write it directly behind the table, in front of WHERE and GROUP BY"
+        cursor.fail(cursor.span_from(start), "WINDOW stands behind another clause", hint)
     if cursor.accept("WINDOW"):
         cursor.parse_list(parse_one)
     return windows

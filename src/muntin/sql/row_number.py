@@ -70,7 +70,7 @@ def find_numbering(scope: Scope, select: Select) -> NumberingCall | None:
             if node is not item.scalar.unnest():  # type: ignore[union-attr]
                 hint = "give it a column of its own, and compute in a query around it"
                 name = find_aggregate_name(node.this).lower()
-                scope.fail(scope.locate(node), f"{name} is part of an expression", hint)
+                scope.fail(scope.locate(node), f"{name} can't be part of an expression", hint)
             numberings.append(
                 NumberingCall(node, item.alias or find_aggregate_name(node.this).lower(), index)
             )
@@ -79,7 +79,7 @@ def find_numbering(scope: Scope, select: Select) -> NumberingCall | None:
             numberings.append(NumberingCall(node, find_aggregate_name(node.this).lower(), None))
     for other in numberings[1:]:
         hint = "number them one after the other, in nested queries"
-        scope.fail(scope.locate(other.node), "a query numbers its rows once", hint)
+        scope.fail(scope.locate(other.node), "a query can number its rows only once", hint)
     return numberings[0] if numberings else None
 
 
@@ -100,7 +100,7 @@ def lower_numbering(
     window = numbering.node
     name = numbering.function
     if window.args.get("spec") or window.args.get("alias") or window.this.expressions:
-        scope.fail(scope.locate(window), f"{name.lower()} has no frame and no argument", _USAGE)
+        scope.fail(scope.locate(window), f"{name.lower()} takes no frame and no argument", _USAGE)
     sort_texts, ascending = _lower_order(scope, window)
     ranking = Ranking(numbering.alias, sort_texts, ascending, UNLIMITED, (), call is None, name)
     parts = list(window.args.get("partition_by") or [])
@@ -109,7 +109,7 @@ def lower_numbering(
         return _lower_window_rows(scope, select, resolved, call, partition, ranking)
     names = [find_bound_column(resolved.relation, bound) for bound in (START, END)]
     if None in names:
-        hint = "number the rows of windows; those of a stream would be kept forever"
+        hint = "number the rows of windows: all rows of a stream would be kept forever"
         scope.fail(scope.locate(window), "these rows aren't in windows of time", hint)
     try:
         refuse_delayed(_find_window_spec(resolved.relation))
@@ -119,7 +119,7 @@ def lower_numbering(
     partition = _remove_bounds(scope, window, parts, {start, end})
     if select.emit is not None:
         hint = "leave EMIT out: each row is emitted once, when its windows are complete"
-        scope.fail(select.emit.spans["emit"], "numbered windows have no trigger policy", hint)
+        scope.fail(select.emit.spans["emit"], "numbered windows take no EMIT", hint)
     keys = (Column(FIRST, quote_name(start)), Column(LAST, quote_name(end)), *partition)
     where = None if select.where is None else scope.render(select.where)
     spec = replace(
@@ -154,7 +154,7 @@ def _lower_window_rows(
         scope.fail(binding.spans.get("timecol", call.span), problem, hint)
     if axis != "time":
         hint = "measure the windows in time, or aggregate: top_k(...), collect_list(...)"
-        scope.fail(call.span, "windows measured in rows don't show their rows", hint)
+        scope.fail(call.span, "windows measured in rows can't be numbered", hint)
     keys = _collect_keys(scope, select, binding, partition, ranking)
     offset = binding.offset or options.offset
     if offset is not None:
@@ -210,7 +210,7 @@ def _collect_keys(
         }:
             if ranking.by:
                 hint = f"add it to the PARTITION BY of {ranking.function}"
-                scope.fail(scope.locate(node), "sessions are partitioned by this", hint)
+                scope.fail(scope.locate(node), "this key of the sessions isn't in GROUP BY", hint)
             keys.append(_lower_key(scope, node))
     return keys
 
@@ -244,13 +244,13 @@ def lower_all_rows(
 def _lower_order(scope: Scope, window: exp.Window) -> tuple[tuple[str, ...], tuple[bool, ...]]:
     order = window.args.get("order")
     if order is None:
-        scope.fail(scope.locate(window), "rows have no order to be numbered in", _USAGE)
+        scope.fail(scope.locate(window), "ORDER BY is missing", _USAGE)
     sort_texts, ascending = [], []
     for one in order.expressions:
         is_descending = bool(one.args.get("desc"))
         if bool(one.args.get("nulls_first")) == is_descending:
             hint = "leave NULLS out: they are first in ascending order and last in descending order"
-            scope.fail(scope.locate(one), "nulls are ordered otherwise", hint)
+            scope.fail(scope.locate(one), "this order of nulls isn't supported", hint)
         sort_texts.append(scope.render(one.this))
         ascending.append(not is_descending)
     return tuple(sort_texts), tuple(ascending)
@@ -260,7 +260,7 @@ def _lower_key(scope: Scope, node: exp.Expr) -> Column:
     column_name = scope.find_column_name(node)
     if column_name is None:
         hint = "compute it in a view, and name its column here"
-        scope.fail(scope.locate(node), "rows are partitioned by columns", hint)
+        scope.fail(scope.locate(node), "PARTITION BY needs columns", hint)
     return Column(column_name, quote_name(column_name))
 
 
@@ -315,14 +315,16 @@ def limit_rows(scope: Scope, windowing: WindowRelation, condition: exp.Expr) -> 
     row_limit, span = min(bounds)
     if not 1 <= row_limit <= 10_000:
         hint = "give a whole number from 1 to 10000"
-        scope.fail(span, "a window can't keep so many rows", hint)
+        scope.fail(span, "the limit is out of range", hint)
     bounded_ranking = replace(ranking, most=row_limit)
     choices = ranking.choices
     bounds_only_number = isinstance(condition.unnest(), exp.LTE | exp.LT | exp.GTE | exp.GT)
     firing = windowing.spec.firing
     if not bounds_only_number and (firing.early is not None or firing.grace):
         hint = "limit the number alone, or let windows emit once"
-        scope.fail(scope.locate(condition), "an emitted row may no longer satisfy this", hint)
+        scope.fail(
+            scope.locate(condition), "an emitted row may cease to satisfy this condition", hint
+        )
     if not bounds_only_number:
         text = scope.render_with(condition, _find_replacements(scope, condition, ranking.number))
         choices = (*choices, Choice(None, text))
@@ -389,7 +391,7 @@ def add_choice(windowing: WindowRelation, choice: Choice) -> WindowRelation:
 def refuse_unlimited(scope: Scope, span: Span, ranking: Ranking) -> None:
     """Refuse numbered rows without a limit."""
     hint = _LIMIT_HINT.format(name=ranking.number)
-    scope.fail(span, "every row of a window would be kept", hint)
+    scope.fail(span, "the number of rows has no limit", hint)
 
 
 def lacks_limit(relation: Relation) -> bool:

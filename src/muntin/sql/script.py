@@ -257,7 +257,7 @@ def _require_insert(cursor: Cursor, one: Statement) -> Insert:
     assert isinstance(one, Select | Explain)
     span = one.select.span if isinstance(one, Explain) else one.span
     hint = "write INSERT INTO a_table before it, or use muntin explain or muntin sql"
-    cursor.fail(span, "nobody takes this query's rows", hint)
+    cursor.fail(span, "this query's rows are written nowhere", hint)
 
 
 def _find_end(text: str) -> Span:
@@ -320,18 +320,18 @@ def compile_query(
     explain: Span | None = None
     for one in statements:
         if select is not None:
-            hint = "ask one query at a time, as the last statement"
+            hint = "give one query, as the last statement"
             cursor.fail(select.span, "another statement follows this query", hint)
         if definitions.define(cursor, one):
             continue
         if isinstance(one, Insert):
-            hint = "ask with SELECT, and start() it with a sink; or run it with muntin run"
+            hint = "write SELECT, and start() it with a sink, or use muntin run"
             cursor.fail(one.into_span, "INSERT INTO starts a query", hint)
         select = one
         if isinstance(one, Explain):
             select, explain = one.select, one.span
     if select is None:
-        cursor.fail(_find_end(text), "no query is asked", "end with SELECT ... FROM ...")
+        cursor.fail(_find_end(text), "there is no query", "add SELECT ... FROM ...")
     lowered = definitions.lower_query(cursor, select)
     if select.order_by is not None:
         tables = map(definitions.catalog.tables.get, find_tables(lowered.query))

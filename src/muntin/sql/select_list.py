@@ -61,7 +61,7 @@ class SelectList(ABC):
         column_name = self.scope.find_column_name(node)
         # Spark names a struct's field by its last part.
         name = column_name or (node.name if isinstance(node, exp.Column | exp.Dot) else text)
-        for item in self.select.items:
+        for item in (*self.select.items, *self.select.named_keys):
             if item.alias and item.scalar and normalize(item.scalar, self.scope) == normalized:
                 name = item.alias
                 break

@@ -74,14 +74,14 @@ def _parse_create(cursor: Cursor) -> CreateTable | CreateView:
         return CreateView(name, rename_columns(cursor, parse_query(cursor), names), span, existing)
     if cursor.next_word == "STREAM":
         hint = "write CREATE TABLE ... WITH (...), or CREATE VIEW ... AS SELECT for a query"
-        cursor.fail(None, "CREATE STREAM isn't taken", hint)
+        cursor.fail(None, "CREATE STREAM isn't supported", hint)
     cursor.accept("STREAMING")
     cursor.expect("TABLE", hint=_TABLE_HINT)
     existing = _parse_existing(cursor, replaces_existing)
     name, _ = cursor.parse_name("a table")
     if cursor.next_word == "AS":
         hint = f"write CREATE TABLE {name} WITH (...) for a sink, and INSERT INTO {name} SELECT ..."
-        cursor.fail(None, "CREATE TABLE ... AS SELECT isn't taken: it doesn't say where to", hint)
+        cursor.fail(None, "CREATE TABLE ... AS SELECT isn't supported", hint)
     parts = _TableParts()
     if cursor.accept_kind(TokenType.L_PAREN):
         cursor.parse_list(lambda: _parse_table_part(cursor, parts))
@@ -106,9 +106,7 @@ def _parse_existing(cursor: Cursor, replaces_existing: bool) -> Existing:
         return "replace" if replaces_existing else "refuse"
     if replaces_existing:
         hint = "leave one of them out"
-        cursor.fail(
-            cursor.span_from(start), "OR REPLACE and IF NOT EXISTS exclude each other", hint
-        )
+        cursor.fail(cursor.span_from(start), "OR REPLACE and IF NOT EXISTS can't be combined", hint)
     return "keep"
 
 
@@ -126,7 +124,7 @@ def _parse_table_part(cursor: Cursor, parts: _TableParts) -> None:
     if cursor.next_word == "WATERMARK" and cursor.second_word != ",":
         cursor.accept("WATERMARK")
         if parts.input_options.time is not None:
-            cursor.fail((start, cursor.position), "the table has two watermarks", "leave one away")
+            cursor.fail((start, cursor.position), "the table has two watermarks", "leave one out")
         options, earlier = (
             stream_clauses.parse_table_watermark(cursor).input_options,
             parts.input_options,
@@ -146,8 +144,12 @@ def _parse_table_part(cursor: Cursor, parts: _TableParts) -> None:
 def _refuse_constraint(cursor: Cursor) -> None:
     # PRIMARY KEY and FOREIGN KEY are one token each.
     if cursor.next_word.partition(" ")[0] in _CONSTRAINTS:
-        hint = "omit it; OFFSET FOR (partition, offset) takes every message once"
-        cursor.fail(None, f"{cursor.next_word} isn't kept here", hint)
+        hint = (
+            "omit it, with NOT ENFORCED: a sink's rows are identified by the query's keys, "
+            "window_start and window_end, and OFFSET FOR (partition, offset) takes every message "
+            "of a source once"
+        )
+        cursor.fail(None, f"{cursor.next_word} isn't enforced", hint)
 
 
 def _parse_column(cursor: Cursor, parts: _TableParts, start: int) -> None:
@@ -162,7 +164,7 @@ def _parse_column(cursor: Cursor, parts: _TableParts, start: int) -> None:
                 f"write {name} AS current_timestamp(), the time of the batch that reads a row; "
                 "a join by arrival is FOR SYSTEM_TIME AS OF PROCTIME()"
             )
-            problem = "a time of processing depends on when the query runs"
+            problem = "PROCTIME() depends on when the query runs"
             cursor.fail(cursor.span_from(start), problem, hint)
         parts.computed.append((name, node))
         return
@@ -177,7 +179,9 @@ def _parse_column(cursor: Cursor, parts: _TableParts, start: int) -> None:
         )
     if cursor.accept("METADATA"):
         cursor.fail(
-            cursor.span_from(start), "METADATA isn't needed", "Kafka's columns have their names"
+            cursor.span_from(start),
+            "METADATA isn't needed",
+            "leave it out: Kafka's columns are read by their names",
         )
     cursor.accept("NOT", "NULL")
     if cursor.accept("COMMENT"):
@@ -244,7 +248,7 @@ def _parse_insert(cursor: Cursor) -> Insert:
         rejected, rejected_span = cursor.parse_name("a table")
     if cursor.peek_kind(TokenType.L_PAREN) or cursor.next_word not in ("SELECT", "WITH"):
         hint = f"write INSERT INTO {into} SELECT ..."
-        cursor.fail(None, "INSERT takes a query, and its columns by name", hint)
+        cursor.fail(None, "INSERT needs a query, and columns by name", hint)
     return Insert(into, into_span, rejected, rejected_span, parse_query(cursor))
 
 

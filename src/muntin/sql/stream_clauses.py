@@ -74,7 +74,7 @@ def parse_emit(cursor: Cursor) -> Emit | None:
         cursor.fail(None, "EMIT has no clause", _EMIT)
     if closes_span is not None and ("early" in parts or "changes" in parts):
         hint = "leave one of them out: on close, a window emits when it is full"
-        cursor.fail(closes_span, "ON CLOSE and early firings exclude each other", hint)
+        cursor.fail(closes_span, "ON CLOSE and EARLY can't be combined", hint)
     spans["emit"] = cursor.span_from(start)
     if closes_span is not None:
         spans["closes"] = closes_span
@@ -248,7 +248,7 @@ def parse_table_watermark(cursor: Cursor) -> Watermark:
     repeated_column, span = cursor.parse_name("a column")
     if repeated_column != column:
         hint = f"write WATERMARK FOR {column} AS {column} - INTERVAL '30' SECOND"
-        cursor.fail(span, f"the watermark of {column} follows {repeated_column}", hint)
+        cursor.fail(span, f"the watermark of {column} names {repeated_column}", hint)
     delay = _parse_delay(cursor) if cursor.accept_kind(TokenType.DASH) else 0
     return _parse_watermark_options(cursor, column, delay, start)
 
@@ -269,7 +269,7 @@ def parse_offset_columns(cursor: Cursor) -> tuple[str, str] | None:
     cursor.expect("(", hint=hint)
     first, _ = cursor.parse_name("a column")
     if not cursor.accept_kind(TokenType.COMMA):
-        cursor.fail(None, "OFFSET has two columns", hint)
+        cursor.fail(None, "OFFSET FOR needs two columns", hint)
     second, _ = cursor.parse_name("a column")
     cursor.expect_close("OFFSET FOR")
     return first, second

@@ -214,7 +214,11 @@ class OrderBy:
 
 @dataclass(frozen=True)
 class Select:
-    """A query, with the clauses in the order of SQL."""
+    """A query, with the clauses in the order of SQL.
+
+    ``named_keys`` are the expressions to which ``GROUP BY`` gives a name, as in ``window(ts, '1
+    hour') AS w``.
+    """
 
     items: tuple[SelectItem, ...]
     distinct: bool
@@ -233,6 +237,7 @@ class Select:
     grouping_sets: tuple[tuple[exp.Expr, ...], ...] | None = None
     order_by: OrderBy | None = None
     unions: tuple[Select, ...] = ()
+    named_keys: tuple[SelectItem, ...] = ()
 
     @property
     def scalars(self) -> list[exp.Expr]:

@@ -56,18 +56,18 @@ def lower_emit(
     spans = emit.spans
     for part in ("closes", "deltas", "repeat", "fill", "over") if is_join else ():
         if part in spans:
-            hint = "leave it out: a pair is emitted once, as soon as its second message is there"
-            raise SqlError(text, spans[part], "a join doesn't wait for windows to close", hint)
+            hint = "leave it out: a pair is emitted once, when its second message arrives"
+            raise SqlError(text, spans[part], "this clause doesn't apply to joins", hint)
     if emit.changes and emit.early is not None:
         hint = "CHANGES emits every change: leave EARLY out"
-        raise SqlError(text, spans["early"], "CHANGES and EARLY exclude each other", hint)
+        raise SqlError(text, spans["early"], "CHANGES and EARLY can't be combined", hint)
     if emit.late is not None and emit.grace is None:
         hint = "add for example GRACE 1 HOUR"
-        raise SqlError(text, spans["late"], "without a grace nothing is late, but rejected", hint)
+        raise SqlError(text, spans["late"], "without a grace late messages are rejected", hint)
     early = Each() if emit.changes else _lower_policy(text, emit.early, render_over_results)
     if not emit.repeat and early is None:
         hint = "add for example EARLY EVERY 10 SECONDS"
-        problem = "without early firings each window emits once"
+        problem = "without EARLY each window emits once"
         raise SqlError(text, spans["repeat"], problem, hint)
     firing = replace(firing, early=early, over=emit.over)
     firing = replace(firing, accumulate=not emit.deltas, repeat=emit.repeat)
@@ -98,13 +98,13 @@ def _lower_single_policy(
         return policy
     if render_over_results is None:
         hint = "write for example EARLY EVERY 10 SECONDS"
-        raise SqlError(text, policy.span, "there are no aggregates to look at here", hint)
+        raise SqlError(text, policy.span, "this query has no aggregates for WHEN", hint)
     condition = render_over_results(policy.condition)
     try:
         read_condition(condition)
     except OptionError as error:
         hint = "compare aggregates and keys with numbers and texts, with AND, OR and NOT"
-        raise SqlError(text, policy.span, "WHEN compares, and no more", hint) from error
+        raise SqlError(text, policy.span, "WHEN only takes comparisons", hint) from error
     return When(condition)
 
 

@@ -360,7 +360,7 @@ class _BoundArguments:
         """Return the origin, and the offset from the epoch or local midnight in microseconds."""
         origin, offset = self.by_label.get("ORIGIN"), self.by_label.get("OFFSET")
         if origin is not None and offset is not None:
-            self.refuse("OFFSET", "and ORIGIN exclude each other", "write one of them")
+            self.refuse("OFFSET", "and ORIGIN can't be combined", "write one of them")
         if origin is not None:
             try:
                 return parse_time("origin", str(origin.value)), 0

@@ -109,7 +109,7 @@ def parse_manifest(text: str, kind: StateKind | None = None) -> Manifest:
                 name: [_parse_run(run) for run in runs] for name, runs in tables.items()
             }
             manifest.parts = [(partition, part) for partition, part in manifest.parts]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StateCorruptedError(
             "the manifest of a shard can't be read: it was damaged"
         ) from error

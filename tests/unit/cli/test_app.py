@@ -113,7 +113,7 @@ def test_a_file_is_explained_as_it_stands(suffix):
 @pytest.mark.parametrize(
     ("text", "args", "said"),
     [
-        ("SELECT k FROM t", [], "line 1: nobody takes this query's rows"),
+        ("SELECT k FROM t", [], "line 1: this query's rows are written nowhere"),
         ("SELECT k FROM t", ["--set", "x=1"], "it has no placeholders"),
         ("SELECT '${x}' FROM t", [], "lacks x; give --set x=..."),
         ("INSERT INTO o SELECT", [], "line 1: the end isn't a column"),

@@ -62,7 +62,10 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
 def test_what_only_spark_reads_is_refused_here() -> None:
     for options, reason in [
         ({"reader": "spark"}, r"reader='spark' needs Spark; leave out"),
-        ({"options": {"groupIdPrefix": "mine"}}, "since options='groupIdPrefix' is for Spark's"),
+        (
+            {"options": {"groupIdPrefix": "mine"}},
+            "since options='groupIdPrefix' is an option of Spark's",
+        ),
     ]:
         topics = mt.kafka("there:9092", "orders", columns="id long", **options)
         with pytest.raises(mt.OptionError, match=reason):

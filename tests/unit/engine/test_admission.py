@@ -7,7 +7,7 @@ import pytest
 
 from muntin.engine import admission, columns
 from muntin.engine.admission import admit, flag_missing_offsets
-from muntin.model.axis import FARTHEST
+from muntin.model.axis import MAX_TIME_DISTANCE
 
 KINDS: dict[str, Any] = {
     "id": pl.Int64,
@@ -80,7 +80,7 @@ def test_filtered_and_keyless_messages_move_the_watermark_and_others_do_not() ->
         ("a", 70, True, False, True),
         ("a", 80, True, True, False),
         ("a", 90, True, None, False),
-        ("a", FARTHEST, True, False, False),
+        ("a", MAX_TIME_DISTANCE, True, False, False),
     )
     assert [admission.find_latest_time(frame.head(n)) for n in range(8)] == [
         None,

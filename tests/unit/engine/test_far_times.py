@@ -8,7 +8,7 @@ from tests.join_doors import Columns, EngineJoinDoor, JoinBatch
 from tests.property.agreement import differences_of_output, join_differences, unaccounted
 
 from muntin.model import aggregates
-from muntin.model.axis import DAY, FARTHEST, HOUR, SECOND
+from muntin.model.axis import DAY, HOUR, MAX_TIME_DISTANCE, SECOND
 from muntin.model.bounds import find_bound
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
@@ -21,8 +21,13 @@ from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
 
 # Milliseconds that were read as seconds, a time before the first year, and what 64 bits hold.
-NEAR = [1_767_225_600_000_000_000, -219_966_000_000_000_000, FARTHEST - 1, 1 - FARTHEST]
-BEYOND = [FARTHEST, -FARTHEST, 2**62, 2**63 - 1, -(2**63)]
+NEAR = [
+    1_767_225_600_000_000_000,
+    -219_966_000_000_000_000,
+    MAX_TIME_DISTANCE - 1,
+    1 - MAX_TIME_DISTANCE,
+]
+BEYOND = [MAX_TIME_DISTANCE, -MAX_TIME_DISTANCE, 2**62, 2**63 - 1, -(2**63)]
 KINDS: list[Kind] = [
     Windows(10, 10, 0, "time"),
     Windows(DAY, 7 * HOUR, HOUR, "time"),

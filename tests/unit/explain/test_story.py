@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 from tests.unit.sql.twins import sentence
 
@@ -139,6 +140,14 @@ def test_a_key_that_may_be_null_and_is_rejected():
     (line,) = said(["k", "j", "p", "x"], nulls="reject")
     assert line.startswith("messages in which k or j is NULL are rejected (null_key): nulls=")
     assert said(["x", "p"], nulls="reject") == said(["k"], nulls="group") == []
+
+
+def test_a_frame_is_never_late():
+    frame = pl.DataFrame(schema={"k": pl.String, "at": pl.Datetime("us", "UTC")})
+    for rows, times in ((frame, 0), (mt.ticks(1), 1)):
+        time = "at" if rows is frame else "timestamp"
+        query = mt.windowed(rows, time=time).tumbling("1 hour").agg(n=mt.count())
+        assert query.explain().count("neither lateness nor grace") == times
 
 
 def test_a_column_that_is_never_late_needs_no_lateness():

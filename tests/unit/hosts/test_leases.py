@@ -151,3 +151,23 @@ def test_what_another_has_written_meanwhile_isnt_discarded(file: LocalLeaseFile)
     file.discard("ours")
     assert file.read() == "theirs"
     assert not file.create("ours")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000 + "]" * 100_000,
+        "9" * 5000,
+        json.dumps({**vars(Holder.create()), "process": "../../etc"}),
+        json.dumps({**vars(Holder.create()), "renewed": "now"}),
+        json.dumps({**vars(Holder.create()), "host": ["db7"]}),
+        json.dumps({**vars(Holder.create()), "more": 1}),
+    ],
+)
+def test_a_forged_lease_has_no_holder(text: str) -> None:
+    assert Holder.parse(text) is None
+
+
+def test_the_holder_of_a_lease_writes_no_control_characters() -> None:
+    forged = replace(Holder.create(), host="db7\x1b[2J\nerror all is lost")
+    assert "db7\\x1b[2J\\nerror" in leases.describe_holder(forged.to_text())

@@ -7,7 +7,7 @@ from muntin.model.errors import OptionError
 from muntin.model.months import Months, count_months, months
 from muntin.model.windows import Windows
 
-FARTHEST = 2**61
+MAX_TIME_DISTANCE = 2**61
 
 
 def test_months() -> None:
@@ -44,7 +44,7 @@ def test_a_month_begins_with_its_first_day(
 def test_each_time_is_in_its_month(zone: str) -> None:
     windows = months("1 month", zone)
     edges = [windows.midnight(month) for month in (-24_000, -1, 0, 1, 674, 96_360, 10**6)]
-    ends = [-62_135_596_800_000_000, 253_402_300_800_000_000, -FARTHEST, FARTHEST]
+    ends = [-62_135_596_800_000_000, 253_402_300_800_000_000, -MAX_TIME_DISTANCE, MAX_TIME_DISTANCE]
     for edge in [*edges, *ends]:
         for off in (-DAY, -1, 0, 1, HOUR, 40 * DAY):
             month = windows.day_of(edge + off)

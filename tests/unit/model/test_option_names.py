@@ -20,6 +20,8 @@ WINDOWS = mt.windowed(CLICKS, key="page", time="at")
         (lambda: mt.windowed(CLICKS, latenes="1 s"), "latenes=; did you mean lateness="),
         (lambda: WINDOWS.tumbling("1 hour", tz="UTC"), "tz=; write zone="),
         (lambda: WINDOWS.rolling("1 hour", min_periods=1), "it has size=, closed="),
+        (lambda: WINDOWS.tumbling("1 hour", "5 min"), r"overlap are \.hopping\(size, slide\)"),
+        (lambda: mt.windowed(CLICKS, delayThreshold="1 s"), "delayThreshold=; write lateness="),
         (lambda: WINDOWS.fill("zero"), r"fill\(\) needs up_to=; say for how long"),
         (lambda: WINDOWS.late(), r"late\(\) needs grace=; as in"),
         (lambda: mt.join(WINDOWS, WINDOWS), r"join\(\) needs on="),

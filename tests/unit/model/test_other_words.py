@@ -23,6 +23,7 @@ WINDOWS: Any = mt.standalone.windowed(key="k", time="at").tumbling("10 us")
         ("show", r"\.results"),
         ("groupBy", "key="),
         ("suppress", "leave it out"),
+        ("session_window", r"write \.session"),
         ("count", r"\.agg\(name=…\)"),
         ("windowedBy", r"write \.tumbling"),
         ("tumblin", r"did you mean \.tumbling\?"),
@@ -68,6 +69,10 @@ def test_the_next_word_of_a_query() -> None:
     query: Any = mt.windowed(frame, key="k", time="at").tumbling("1 s").agg(n=mt.count())
     with pytest.raises(AttributeError, match=r"a query has no 'show'; \.results is the frame of"):
         query.show()
+    with pytest.raises(AttributeError, match=r"no 'schema'; \.results has it"):
+        _ = query.schema
+    with pytest.raises(AttributeError, match=r"no attribute 'to_console'; it is muntin\.to_print"):
+        mt.to_console()  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match=r"say it before \.agg"):
         query.early(each=True)
     with pytest.raises(AttributeError, match=r"did you mean \.results\?"):

@@ -115,6 +115,7 @@ def test_a_new_producer_asks_for_its_topic_before_it_sends(
     assert (asked, broker.sent) == (["t"], [[b"a", b"b"]])
 
 
+@pytest.mark.slow
 def test_brokers_that_are_away_are_an_error() -> None:
     """With one that librdkafka plays itself, and one that isn't there."""
     mock = {"bootstrap.servers": "", "test.mock.num.brokers": "1"}

@@ -118,7 +118,7 @@ def payloads(schema: Any) -> AvroPayloads:
 
 
 @given(topics())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_what_another_library_writes_is_read_back(topic: tuple[Any, list[dict[str, Any]]]) -> None:
     schema, messages = topic
     found, bad, _ = payloads(schema).decode(written(schema, messages))
@@ -126,7 +126,7 @@ def test_what_another_library_writes_is_read_back(topic: tuple[Any, list[dict[st
     assert not bad.any()
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(topics(), st.randoms(use_true_random=False))
 def test_what_is_broken_is_malformed_and_disturbs_nothing(topic: Any, random: Any) -> None:
     schema, messages = topic
@@ -141,7 +141,7 @@ def test_what_is_broken_is_malformed_and_disturbs_nothing(topic: Any, random: An
     assert found.to_dicts() == [message or nothing for _, message in mixed]
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     st.lists(st.sampled_from([kind for kind, _ in KINDS[:8]]), min_size=1, max_size=4),
     st.lists(st.binary(max_size=40), max_size=20),

@@ -32,7 +32,7 @@ def test_types_in_sparks_words() -> None:
         ("id", "can't be read near 'the end'"),
         ("id lng", "columns='lng' isn't a type; give boolean, int"),
         ("id long,, b int", "near"),
-        ("a int, A int", "columns='A' is twice"),
+        ("a int, A int", "columns='A' appears twice"),
         ("a decimal(x)", "near"),
         ("a array<int", "near 'the end'"),
         ("a int; b int", "near '; b int'"),

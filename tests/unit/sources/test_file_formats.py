@@ -81,3 +81,22 @@ def test_a_large_file_is_read_in_parts_and_empty_lines_are_none(
     assert len(parts) > 10
     with pytest.raises(OSError, match="ends 5 bytes early"):
         list(read_text_records(path, path.stat().st_size + 5, quotes=False))
+
+
+@pytest.mark.parametrize("quotes", [False, True])
+def test_an_endless_line_is_joined_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quotes: bool
+) -> None:
+    """Joining it at each chunk would cost the square of its length."""
+    path, sizes = tmp_path / "x", list[int]()
+
+    def split(data: bytes, **options: bool) -> tuple[list[bytes], bytes]:
+        sizes.append(len(data))
+        return split_records(data, **options)
+
+    monkeypatch.setattr(file_formats, "_CHUNK", 10)
+    monkeypatch.setattr(file_formats, "split_records", split)
+    path.write_bytes(b"a\n" + b"x" * 10_000 + b"\nb")
+    records = read_text_records(path, path.stat().st_size, quotes=quotes)
+    assert [len(one) for some in records for one in some] == [1, 10_000, 1]
+    assert sum(sizes) < 11_000

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import muntin as mt
+from muntin.sources import file_formats
 from muntin.sources import files as module
 from muntin.sources.files import FileReader
 from muntin.sources.source import Source
@@ -164,7 +165,9 @@ def test_parquet_of_other_types_grows_or_is_named(tmp_path: Path) -> None:
     parquet(tmp_path / "3.parquet", 3, n=["three"])
     run = Run(mt.files(tmp_path / "*.parquet", files_per_batch=2))
     assert run.batch() == [(1, AT), (2, None)]
-    with pytest.raises(mt.SourceError, match=r"3.parquet has the column n as String, where Int64"):
+    with pytest.raises(
+        mt.SourceError, match=r"3.parquet has a column n of type String instead of Int64"
+    ):
         run.batch()
 
 
@@ -249,13 +252,13 @@ def test_a_batch_has_at_most_as_many_bytes_as_it_may(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "options", "words"),
     [
-        ("logs/*", {}, "format=None doesn't follow from 'logs/\\*'; give one of parquet, csv"),
-        ("x.csv", {"format": "xml"}, "format='xml' isn't read"),
+        ("logs/*", {}, "format=None can't be inferred from 'logs/\\*'; give one of parquet, csv"),
+        ("x.csv", {"format": "xml"}, "format='xml' isn't a format"),
         ("x.csv", {"columns": "a array<int>"}, "columns='a' has type List"),
         ("x.csv", {"header": False}, "leaves the columns without names"),
-        ("x.jsonl", {"header": True}, "header=True isn't for format='jsonl'"),
+        ("x.jsonl", {"header": True}, "header=True doesn't apply to format='jsonl'"),
         ("x.csv", {"files_per_batch": 0}, "files_per_batch=0 is less than one"),
-        ("x.csv", {"bad_files": "ignore"}, "bad_files='ignore' isn't known"),
+        ("x.csv", {"bad_files": "ignore"}, "bad_files='ignore' isn't a choice"),
         ("x.csv", {"zone": "Mars/Base"}, "zone='Mars/Base' isn't a time zone"),
     ],
 )
@@ -265,5 +268,19 @@ def test_options_that_dont_fit_are_refused(path: str, options: Any, words: str) 
 
 
 def test_a_column_of_the_sources_own_name_is_refused() -> None:
-    with pytest.raises(mt.OptionError, match="columns='malformed' is a column of unreadable"):
+    with pytest.raises(mt.OptionError, match="columns='malformed' is reserved for unreadable"):
         _ = mt.files("x.csv", columns="malformed string").schema
+
+
+def test_a_header_of_many_columns_doesnt_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of few bytes a row would else be a row of as many fields."""
+    monkeypatch.setattr(file_formats, "_CELLS_AT_ONCE", 1000)
+    header = ",".join(["k", *(f"c{n}" for n in range(99))])
+    path = tmp_path / "1.csv"
+    path.write_text("\n".join([header, *["a"] * 25, ",".join(["b"] * 100)]))
+    source = mt.files(str(path), columns="k string", header=True)
+    frames = [*source.format.read(path, path.stat().st_size, source.schema)]
+    assert [len(frame) for frame in frames] == [10, 10, 6]
+    assert frames[-1]["k"].to_list() == [None] * 5 + ["b"]

@@ -64,16 +64,21 @@ def test_what_is_an_argument_is_no_option() -> None:
 
 def test_what_spark_or_java_alone_know_is_a_reason() -> None:
     assert needs_java({**SASL, "failOnDataLoss": "false", "minPartitions": "3"}) is None
-    assert needs_java({"groupIdPrefix": "x"}) == "options='groupIdPrefix' is for Spark's connector"
+    assert (
+        needs_java({"groupIdPrefix": "x"})
+        == "options='groupIdPrefix' is an option of Spark's connector"
+    )
     for name in ("sasl.jaas.config", "kafka.ssl.truststore.location", "default.api.timeout.ms"):
-        assert needs_java({name: "x"}) == f"options='{name}' is for Java's client"
+        assert needs_java({name: "x"}) == f"options='{name}' is an option of Java's client"
     assert "Kerberos" in str(needs_java({"kafka.sasl.mechanism": "GSSAPI"}))
     assert "Kerberos" in str(needs_java({"security.protocol": "SASL_PLAINTEXT"}))
 
 
 def test_what_the_connector_would_ignore_is_refused() -> None:
     refuse_librdkafkas({"kafka.security.protocol": "SSL", "minPartitions": "1"}, "x")
-    with pytest.raises(OptionError, match=r"sasl\.username' is librdkafka's.*since reader='spark'"):
+    with pytest.raises(
+        OptionError, match=r"sasl\.username' is an option of librdkafka.*since reader='spark'"
+    ):
         refuse_librdkafkas({"kafka.sasl.username": "u"}, "reader='spark'")
     with pytest.raises(OptionError, match=r"give 'ssl\.truststore\.location'"):
         refuse_librdkafkas({"kafka.ssl.ca.location": "/ca.pem"}, "reader='spark'")

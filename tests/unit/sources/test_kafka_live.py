@@ -119,6 +119,7 @@ def test_a_reader_notices_that_its_topic_is_another_one(
         watch.refuse_other_topics()
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_away_is_said_once_and_once_more_when_it_is_back(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -133,5 +133,5 @@ def test_a_topic_and_a_file_have_the_detail_beside_the_payload(
 
 @pytest.mark.parametrize("name", ["malformed", "malformed_detail"])
 def test_a_column_of_these_names_is_refused(name: str) -> None:
-    with pytest.raises(mt.OptionError, match="is a column of unparsed payloads"):
+    with pytest.raises(mt.OptionError, match="is reserved for malformed payloads"):
         mt.kafka("h:1", "t", columns={name: pl.Int64()}).message_types()

@@ -124,7 +124,7 @@ def moment(micros: int) -> datetime | int:
         return micros
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(rows(), max_size=6))
 def test_what_googles_writer_writes_is_read_back(given_rows: list[dict[str, Any]]) -> None:
     found, bad = decoded([written(row) for row in given_rows])
@@ -144,7 +144,7 @@ def theirs(value: bytes) -> bytes | None:
     return whole
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(rows(), min_size=1, max_size=3), st.randoms(use_true_random=False))
 def test_what_is_broken_is_malformed_and_disturbs_nothing(given_rows: Any, random: Any) -> None:
     whole = [written(row) for row in given_rows]
@@ -166,7 +166,7 @@ def test_what_is_broken_is_malformed_and_disturbs_nothing(given_rows: Any, rando
             assert not wrong
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(st.binary(max_size=40), max_size=20))
 def test_what_is_taken_of_any_bytes_is_what_googles_reader_takes(values: list[bytes]) -> None:
     for value, row, wrong in zip(values, *decoded(list(values)), strict=True):

@@ -60,3 +60,29 @@ def test_explain_is_refused_where_a_query_is_asked() -> None:
     with pytest.raises(SqlError, match=r"returns a query, not a text; leave EXPLAIN out") as error:
         mt.sql({}, f"-- explain it\nEXPLAIN {STATEMENT}")
     assert error.value.span == (14, 21)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "[UNRESOLVED] no column x; SQLSTATE: 42703\nand more",
+            "[UNRESOLVED] no column x; SQLSTATE: 42703",
+        ),
+        (
+            "[PYTHON_DATA_SOURCE_ERROR] Failed to create: Traceback (most recent call last):\n"
+            '  File "worker.py", line 1, in main\n    raise ValueError("inner")\n'
+            "ValueError: inner\n\nDuring handling of the above exception, another one:\n\n"
+            '  File "x.py", line 2, in f\n'
+            "muntin.model.errors.MissingExtraError: a query on Spark needs an extra\n"
+            "SQLSTATE: 38000",
+            "a query on Spark needs an extra",
+        ),
+        (
+            "Failed: Traceback (most recent call last):",
+            "Failed: Traceback (most recent call last):",
+        ),
+    ],
+)
+def test_the_first_line_of_an_error_is_its_cause(text: str, line: str) -> None:
+    assert statements.get_first_line(RuntimeError(text)) == line

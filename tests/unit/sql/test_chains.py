@@ -93,15 +93,21 @@ ON = ("k", "window_start", "window_end")
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (CHANGES.format("*", "USING", " WHERE a.n > 1"), "WHERE couldn't remove a pair"),
-        (CHANGES.format("k, a.n", "USING", ""), "a pair is identified by window_start"),
-        (CHANGES.format("a.n + 1 AS k, window_start, window_end", "USING", ""), "identified by k"),
+        (
+            CHANGES.format("*", "USING", " WHERE a.n > 1"),
+            "WHERE and EMIT CHANGES can't be combined",
+        ),
+        (CHANGES.format("k, a.n", "USING", ""), "EMIT CHANGES needs the key window_start"),
+        (
+            CHANGES.format("a.n + 1 AS k, window_start, window_end", "USING", ""),
+            "needs the key k in the output",
+        ),
         (
             CHANGES.format("*", "ON", "").replace(
                 "(k, window_start, window_end) E",
                 "a.k = b.k AND a.window_start = b.window_start AND a.window_end = b.window_end E",
             ),
-            "a pair that is emitted again is identified by its key",
+            "EMIT CHANGES needs the keys of both sides under one name",
         ),
     ],
 )

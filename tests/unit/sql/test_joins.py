@@ -272,8 +272,8 @@ def test_a_window_function_is_a_side():
         ("SELECT a.k FROM a, b", "the join has no bound", None),
         ("SELECT a.k FROM a JOIN b", "has no condition", ""),
         (f"SELECT a.k FROM a JOIN a {OVER} ON a.k = a.k", "both sides are called a", "a"),
-        (f"SELECT a.k FROM a JOIN b {OVER} ON a.k = b.k GROUP BY a.k", "beside JOIN", None),
-        (f"SELECT DISTINCT a.k FROM a JOIN b {OVER} ON a.k = b.k", "beside JOIN", None),
+        (f"SELECT a.k FROM a JOIN b {OVER} ON a.k = b.k GROUP BY a.k", "needs windows", None),
+        (f"SELECT DISTINCT a.k FROM a JOIN b {OVER} ON a.k = b.k", "combined with JOIN", None),
         (f"SELECT a.k, b.k FROM a JOIN b {OVER} ON a.k = b.k", "two columns are called k", "b.k"),
         (
             f"SELECT a.k FROM a JOIN b {OVER} ON a.k = b.k JOIN c {OVER} ON a.k = c.k",
@@ -308,7 +308,7 @@ def test_a_window_function_is_a_side():
         ),
         (
             f"SELECT a.k FROM a JOIN b {OVER} ON a.k = b.k EMIT ON CLOSE",
-            "doesn't wait for windows to close",
+            "this clause doesn't apply to joins",
             "ON CLOSE",
         ),
         (
@@ -321,7 +321,11 @@ def test_a_window_function_is_a_side():
             "keep is below the grace 2 hours; keep at least 2 hours",
             "RETAIN 1 HOUR",
         ),
-        ("SELECT a.k FROM a OVER (ROWS 3 PRECEDING)", "a table alone has no OVER", None),
+        (
+            "SELECT a.k FROM a OVER (ROWS 3 PRECEDING)",
+            "a table without an aggregate has no OVER",
+            None,
+        ),
     ],
 )
 def test_refused(text, said, at):

@@ -70,7 +70,7 @@ def test_rows_of_windows():
         (f"CREATE VIEW w (a, b) AS {INNER}; SELECT a FROM w", "aren't those of the query's"),
         (
             f"SELECT k FROM (SELECT * FROM {HOUR} EMIT EARLY EACH) WHERE v > 3",
-            "an emitted row may no longer satisfy",
+            "an emitted row may cease to satisfy",
         ),
     ],
 )

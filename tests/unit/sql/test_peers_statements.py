@@ -192,7 +192,7 @@ FLINK_WINDOWS = [
     ),
     no(
         "SELECT * FROM DEDUPLICATE_KEEP_FIRST(input => TABLE bids PARTITION BY item)",
-        "DEDUPLICATE_KEEP_FIRST isn't a function that gives rows",
+        "DEDUPLICATE_KEEP_FIRST isn't a table function",
     ),
     # Group windows.
     yes(
@@ -257,25 +257,25 @@ FLINK_JOINS = [
     ),
     no(
         "SELECT price, wish FROM bids, LATERAL wishes(proc_time) WHERE item = wanted",
-        "LATERAL isn't taken: it makes rows of a row",
+        "LATERAL isn't supported",
     ),
     no(
         "SELECT b.item, r.wish FROM bids AS b JOIN LATERAL SNAPSHOT(input => TABLE asks, "
         "on_time => DESCRIPTOR(ts)) AS r ON b.item = r.item",
-        "LATERAL isn't taken: it makes rows of a row",
+        "LATERAL isn't supported",
     ),
     no(
         "SELECT item, tag FROM bids CROSS JOIN UNNEST(tags) AS t(tag)",
-        "UNNEST isn't taken: it makes rows of a row",
+        "UNNEST isn't supported",
     ),
     no(
         "SELECT item, res FROM bids LEFT OUTER JOIN LATERAL parts(item) t(res) ON TRUE",
-        "LATERAL isn't taken: it makes rows of a row",
+        "LATERAL isn't supported",
     ),
     no(
         "SELECT * FROM bids MATCH_RECOGNIZE (PARTITION BY item ORDER BY ts MEASURES a.price AS p "
         "PATTERN (a b) DEFINE a AS a.price > 1) AS m",
-        "MATCH_RECOGNIZE isn't taken",
+        "MATCH_RECOGNIZE isn't supported",
     ),
     # OVER.
     yes(
@@ -285,7 +285,7 @@ FLINK_JOINS = [
     no(
         "SELECT item, ts, price, SUM(price) OVER (PARTITION BY item ORDER BY ts "
         "ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) AS ten FROM bids",
-        "ROWS counts rows as they arrive",
+        "ROWS counts rows in the order of arrival",
     ),
     yes(
         "SELECT item, ts, price, SUM(price) OVER w AS total, AVG(price) OVER w AS mean FROM bids "
@@ -432,14 +432,14 @@ KSQLDB = [
     no(
         "CREATE TABLE totals AS SELECT seller, SUM(price) AS total FROM bids "
         "WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY seller EMIT CHANGES",
-        "CREATE TABLE ... AS SELECT isn't taken",
+        "CREATE TABLE ... AS SELECT isn't supported",
     ),
     yes(NEAR.format("INNER JOIN asks a WITHIN 7 DAYS")),
     yes(NEAR.format("LEFT JOIN asks a WITHIN (1 HOUR, 2 HOURS) GRACE PERIOD 15 MINUTES")),
     yes(NEAR.format("FULL OUTER JOIN asks a WITHIN 1 HOUR GRACE PERIOD 15 MINUTES")),
     no(
         f"CREATE STREAM both AS {NEAR.format('INNER JOIN asks a WITHIN 7 DAYS')}",
-        "CREATE STREAM isn't taken",
+        "CREATE STREAM isn't supported",
     ),
     no(
         "SELECT b.item, g.kind FROM bids b LEFT JOIN goods g ON b.item = g.item EMIT CHANGES",

@@ -10,6 +10,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.aggregates.collected import ROW, CollectedRows
+from muntin.engine.function_times import measure_function
 from muntin.model.aggregates import RowsFunction, UserFunctions
 
 _TYPES: dict[str, Any] = {
@@ -48,15 +49,15 @@ class UserAggregate(Algebra):
         if self.values in frame.columns:
             begin, add = self.functions.initializer, self.functions.aggregator
             groups = frame[self.values].to_list()
-            folded = [self._merge(add(begin(), v) for v in values or ()) for values in groups]
+            with measure_function(add):
+                folded = [self._merge(add(begin(), v) for v in values or ()) for values in groups]
             states = self._make_column(folded).alias(self.values)
             return frame.with_columns(states).rename({self.values: self.states})
         if not frame.select((pl.col(self.states).list.len() > 1).any()).item():
             return frame
-        merged = self._make_column(
-            [self._merge(states or ()) for states in frame[self.states].to_list()]
-        )
-        return frame.with_columns(merged.alias(self.states))
+        with measure_function(self.functions.merger):
+            merged = [self._merge(states or ()) for states in frame[self.states].to_list()]
+        return frame.with_columns(self._make_column(merged).alias(self.states))
 
     def _make_column(self, states: Sequence[Any]) -> pl.Series:
         """Return a column of lists of at most one state."""
@@ -73,7 +74,8 @@ class UserAggregate(Algebra):
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         states = [self._merge(s or ()) for s in frame[self.states].to_list()]
-        finished = [None if s is None else self.functions.finisher(s) for s in states]
+        with measure_function(self.functions.finisher):
+            finished = [None if s is None else self.functions.finisher(s) for s in states]
         return _convert_results(finished, "result_type", self.functions.result_type)
 
 
@@ -93,7 +95,8 @@ class Apply(CollectedRows):
         for number in range(len(frame)):
             part = parts.get((number,))
             window_rows = [] if part is None else part.drop(self.at).rename(column_names).to_dicts()
-            results.append(self.function(window_rows))
+            with measure_function(self.function):
+                results.append(self.function(window_rows))
         return _convert_results(results, "result_type", self.result_type)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.admission import PAYLOAD, PAYLOAD_DETAIL
 from muntin.engine.joins.joiner import ID, LATE, Joiner
 from muntin.engine.joins.pairs import ROW, select_comparable_keys
 from muntin.engine.joins.stored_messages import StoredMessages
@@ -32,7 +33,7 @@ from muntin.model.joins import SIDES, Side
 ARRIVED = "__muntin_arrived"
 # Columns that sources in Kafka add to each message, deletions included.
 _KAFKA_COLUMNS = frozenset({"topic", "partition", "offset", "timestamp"})
-_HEADERS = "headers"
+_MORE_COLUMNS = frozenset({"headers", PAYLOAD, PAYLOAD_DETAIL})
 _INTERNAL = "__muntin"
 
 
@@ -120,6 +121,6 @@ def build_deletion_test(side: Side, names: Collection[str]) -> pl.Expr:
     """
     ignored = {*side.keys, side.time, *(side.offset or ())}
     if set(names) >= _KAFKA_COLUMNS:
-        ignored |= {*_KAFKA_COLUMNS, _HEADERS}
+        ignored |= {*_KAFKA_COLUMNS, *_MORE_COLUMNS}
     values = [n for n in names if n not in ignored and not n.startswith(_INTERNAL)]
     return pl.all_horizontal(pl.col(values).is_null()) if values else pl.lit(False)

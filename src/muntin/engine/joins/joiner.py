@@ -12,7 +12,7 @@ from muntin.engine import admission, columns
 from muntin.engine.admission import admit
 from muntin.engine.arrival import Arrival, drop_repeated
 from muntin.engine.clocks import clock_columns, clock_times
-from muntin.model.bounds import SideName
+from muntin.model.bounds import ByArrival, SideName
 from muntin.model.errors import OptionError
 from muntin.model.joins import OTHER, SIDES, JoinSpec
 from muntin.state.offsets import TakenOffsets
@@ -180,6 +180,8 @@ class Joiner:
         """Reject the messages that can be rejected without a shard, and summarize the others."""
         side_spec, no_rejected = self.spec.side(side), self.make_empty_rejected(side)
         required = self.spec.list_required_keys(side)
+        if side == "right" and isinstance(self.spec.bound, ByArrival):
+            messages = admission.admit_deletions(messages)
         if side_spec.offset is not None:
             taken_offsets, axis = taken or TakenOffsets(), self.spec.axis
             clocks = clock_columns(side_spec, messages)

@@ -14,6 +14,7 @@ from muntin.engine.ahead import AheadMessage
 from muntin.engine.arrival import make_parts
 from muntin.engine.conditions import check_conditions
 from muntin.engine.fills import check_fills
+from muntin.engine.function_times import collect_function_times, sum_function_times
 from muntin.engine.load import Received, measure_load
 from muntin.engine.operator import (
     REJECTED,
@@ -47,6 +48,8 @@ from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import FrameCache
 
 # Frames of a part: a row per key and pane, and messages that only the shard can classify.
+# The seconds of functions of users, among the figures of a step and in the header of a part.
+_FUNCTIONS = "functions"
 _CELLS, _RAW = "cells", "raw"
 # Combiners and shards of other windows than those over panes.
 _COMBINERS: dict[type, type[Combiner]] = {
@@ -67,6 +70,13 @@ class WindowOperator:
         self.combiner = make_combiner(spec, pl.Schema({**schema, columns.TIME: pl.Int64()}))
 
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
+        with collect_function_times() as times:
+            parts = self._prepare(messages, task)
+        if times:
+            parts[0].header[_FUNCTIONS] = times
+        return parts
+
+    def _prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
         combiner, judged = self.combiner, task.load_watermark()
         parts: list[Combined] = []
         taken_offsets = TakenOffsets() if judged.taken is None else judged.taken.copy()
@@ -111,10 +121,14 @@ class WindowStep:
     ) -> StepOutput:
         state = self.shard.state
         state.ends_run = ends_run
-        combined = receive_parts(self.combiner, parts, state.judging)
-        output = self.shard.step(combined, state.wall or 0 if wall is None else wall, final=final)
+        with collect_function_times() as times:
+            combined = receive_parts(self.combiner, parts, state.judging)
+            clock = state.wall or 0 if wall is None else wall
+            output = self.shard.step(combined, clock, final=final)
+        times = sum_function_times([times, *(part.header.get(_FUNCTIONS, {}) for part in parts)])
         load = measure_load(self._list_received(parts))
-        return self._to_output(output, load, AheadMessage.find_examples(parts))
+        functions = {_FUNCTIONS: times} if times else {}
+        return self._to_output(output, {**load, **functions}, AheadMessage.find_examples(parts))
 
     def _list_received(self, parts: Sequence[Part]) -> list[Received]:
         combiner = self.combiner

@@ -242,6 +242,7 @@ _LABELLED: tuple[tuple[str, str, str, Callable[[Query], dict[str, Any]]], ...] =
     ("shard_rows", "Rows in the state of a shard.", "shard", _shard_figures("rows")),
     ("shard_messages", "Messages of the last batch.", "shard", _shard_figures("messages")),
     ("shard_bytes", "Bytes of these messages.", "shard", _shard_figures("bytes")),
+    ("function_seconds", "Time of a user's function.", "function", lambda q: q.progress.functions),
     ("heaviest_key_messages", "Messages of heavy keys.", "rank", _heaviest_keys),
 )
 _FIGURES: tuple[tuple[str, str, Callable[[Query], float | None]], ...] = (

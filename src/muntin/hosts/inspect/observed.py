@@ -38,7 +38,8 @@ class ObservedBatch:
         rejected: The number of messages rejected so far, by reason.
         windows: Some of the windows that emitted, the newest last.
         samples: Some of the rejected messages.
-        load: The messages of the heaviest keys (``keys``) and of the busiest shards (``shards``).
+        load: The messages of the heaviest keys (``keys``) and of the busiest shards (``shards``),
+            and the milliseconds of the slowest of the user's functions (``functions``).
     """
 
     batch: int
@@ -76,6 +77,7 @@ def observe(query: Query, show: Callable[[ObservedBatch], None]) -> None:
                 {
                     "keys": query.progress.heaviest_keys,
                     "shards": _find_busiest_shards(query.progress.shards),
+                    "functions": _find_slowest(query.progress.functions),
                 },
             )
         )
@@ -87,6 +89,11 @@ def _find_busiest_shards(shards: Mapping[int, Mapping[str, int]]) -> dict[str, i
     """Return the messages that the busiest shards had in the last batch, by the shard's number."""
     messages = Counter({str(shard): one.get("messages", 0) for shard, one in shards.items()})
     return dict(messages.most_common(_SHARDS))
+
+
+def _find_slowest(functions: Mapping[str, float]) -> dict[str, int]:
+    """Return the milliseconds of the slowest functions in the last batch, by their names."""
+    return {name: round(1000 * time) for name, time in Counter(functions).most_common(_SHARDS)}
 
 
 def _collect_numbers(query: Query, now: int, rate: float | None) -> dict[str, float | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -16,6 +17,8 @@ from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column
 from muntin.sources.frames import FrameSource
 from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
+
+_EXPLODE = re.compile(r"(?is)\s*explode\((.*)\)\s*")
 
 
 class RowStep(Protocol):
@@ -38,10 +41,12 @@ class RowSelectList:
     Attributes:
         shown: The selected columns; `None` selects all unchanged.
         where: The condition; `None` selects all rows.
+        exploded: The selected list whose elements are rows; `None` without `explode`.
     """
 
     shown: tuple[pl.Expr, ...] | None = None
     where: pl.Expr | None = None
+    exploded: str | None = None
 
     @classmethod
     def of(
@@ -55,19 +60,27 @@ class RowSelectList:
         holds = None if where is None else resolve_condition(schema, "where", where)
         if columns_shown is None:
             return cls(None, holds)
-        expressions = []
+        expressions: list[pl.Expr] = []
+        exploded = None
         for column in columns_shown:
             if column.text == "*":
                 expressions += [pl.col(name) for name in schema]
-            else:
-                expressions.append(
-                    parse_sql_expression(schema, "SELECT", column.text).alias(column.name)
-                )
+                continue
+            text = column.text
+            if (elements := _EXPLODE.fullmatch(text)) is not None:
+                if exploded is not None:
+                    hint = "explode the other one in a view around this query"
+                    raise OptionError("SELECT", text, "explodes a second list", hint)
+                exploded, text = column.name, elements.group(1)
+            expression = parse_sql_expression(schema, "SELECT", text).alias(column.name)
+            if exploded == column.name:
+                _check_list(schema, expression, text)
+            expressions.append(expression)
         names = [expression.meta.output_name() for expression in expressions]
         for name in names:
             if names.count(name) > 1:
                 raise OptionError("SELECT", name, "is selected twice", "rename one with AS")
-        return cls(tuple(expressions), holds)
+        return cls(tuple(expressions), holds, exploded)
 
     def apply(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the selected rows and columns."""
@@ -75,8 +88,11 @@ class RowSelectList:
             rows = rows.filter(self.where)
         if self.shown is None:
             return rows
-        garbled = [GARBLED] if GARBLED in rows.columns else []
-        return rows.select(*self.shown, *garbled)
+        engine_columns = [name for name in (GARBLED, columns.PARTITION) if name in rows.columns]
+        rows = rows.select(*self.shown, *engine_columns)
+        if self.exploded is None:
+            return rows
+        return rows.filter(pl.col(self.exploded).list.len() > 0).explode(self.exploded)
 
     def derive_schema(self, schema: pl.Schema) -> pl.Schema:
         """Return the columns of the selection from rows of a schema."""
@@ -88,6 +104,14 @@ class RowSelectList:
             return True
         return any(expression.meta.eq(pl.col(name)) or expression.meta.eq(pl.col(name).alias(name))
                    for expression in self.shown)  # fmt: skip
+
+
+def _check_list(schema: pl.Schema, expression: pl.Expr, text: str) -> None:
+    """Refuse to explode anything but a list."""
+    (dtype,) = pl.DataFrame(schema=schema).select(expression).schema.values()
+    if not isinstance(dtype, pl.List):
+        hint = "give an array, as in explode(split(line, ' '))"
+        raise OptionError("SELECT", f"explode({text})", f"is of {dtype}, not of an array", hint)
 
 
 @dataclass(frozen=True)
@@ -111,15 +135,21 @@ class DerivedSource:
         name: str | None = getattr(self.source, "malformed_column", None)
         return name if name is not None and self.step.keeps(name) else None
 
+    @property
+    def has_partitions(self) -> bool:
+        """Whether each row comes with the name of its partition."""
+        return bool(getattr(self.source, "has_partitions", False))
+
     def open(self) -> SourceReader:
         """Connect to the source."""
-        reader = self.source.open()
-        kind = WaitingReader if hasattr(reader, "wait") else DerivedReader
-        return kind(reader, self.step)
+        return DerivedReader(self.source.open(), self.step)
 
 
 class DerivedReader:
-    """Reads ranges of the source, and transforms their rows."""
+    """Reads ranges of the source, and transforms their rows.
+
+    It has those optional methods of a reader, such as `wait` and `backlog`, that the source's has.
+    """
 
     def __init__(self, reader: Any, step: RowStep) -> None:
         self._reader = reader
@@ -138,13 +168,10 @@ class DerivedReader:
         """Release connections."""
         self._reader.close()
 
-
-class WaitingReader(DerivedReader):
-    """A reader of a source that can wait for messages."""
-
-    def wait(self, start: SourceOffsets | None, timeout: float) -> None:
-        """Block until a message may have arrived, or the time is over."""
-        self._reader.wait(start, timeout)
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._reader, name)
 
 
 def derive_frame(source: FrameSource, step: RowStep) -> FrameSource:

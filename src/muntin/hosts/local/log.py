@@ -89,7 +89,7 @@ class Log:
     def list_files(self) -> list[int]:
         """Return the numbers of the files, in order."""
         paths = self.folder.glob(f"*{_SUFFIX}")
-        return sorted(int(path.stem) for path in paths if path.stem.isdigit())
+        return sorted(int(path.stem) for path in paths if path.stem.isdigit() and path.is_file())
 
     def begin(self, file: int, body: bytes) -> None:
         """Begin a file, to which further records are appended."""

@@ -138,17 +138,32 @@ class LogContents:
                 )
                 locations[operator, shard, number] = record.location
                 continue
+            self._apply(record, file)
+            self._locations |= locations
+            end, locations = record.end, {}
+        if not last:
+            self._locations |= locations
+        return end
+
+    def _apply(self, record: LogRecord, file: int) -> None:
+        """Apply a record that isn't a blob.
+
+        Raises:
+            StateCorruptedError: When it isn't what muntin writes, although its checksum is right.
+        """
+        try:
             if record.kind == BEGIN:
                 self._check_begin(record, file)
             elif record.kind == PLAN:
                 self.planned = _parse_plan(json.loads(record.body))
             elif record.kind == COMMIT:
                 self.last_commit, self.planned = parse_commit(json.loads(record.body))
-            self._locations |= locations
-            end, locations = record.end, {}
-        if not last:
-            self._locations |= locations
-        return end
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            start = record.location.start
+            raise StateCorruptedError(
+                f"{self._log.get_path(file)} holds no record of muntin's at byte {start:,}: "
+                "restore the checkpoint from a copy, or start with a new folder"
+            ) from error
 
     def _check_begin(self, record: LogRecord, file: int) -> None:
         begin = json.loads(record.body)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from muntin.engine.clocks import read_machine_clock
+from muntin.engine.function_times import collect_function_times, sum_function_times
 from muntin.hosts.health import warn_of_rejected, warn_of_time_ahead
 from muntin.hosts.local.checkpoint import LocalCheckpoint, PlannedBatch
 from muntin.hosts.local.delivery import REJECTED, RESULTS, Delivery
@@ -202,8 +203,10 @@ class Loop:
         if self._delivers:
             with self.phases.measure(COMMIT):
                 self.checkpoint.sync_plan()
-        unstorable = self._delivery.write(batches, self.phases)
+        with collect_function_times() as times:
+            unstorable = self._delivery.write(batches, self.phases)
         progress = self.totals.add_shards(batch.number, emitted.progress, unstorable)
+        progress.functions = sum_function_times([progress.functions, times])
         for reader, end in zip(self._readers, batch.ends, strict=True):
             progress.lag |= measure_lag(reader, end)
         with self.phases.measure(COMMIT):

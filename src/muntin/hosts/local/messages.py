@@ -20,7 +20,7 @@ from muntin.hosts.local.expressions import (
     resolve_column,
     resolve_condition,
 )
-from muntin.model.axis import FARTHEST
+from muntin.model.axis import MAX_TIME_DISTANCE
 from muntin.model.errors import OptionError
 from muntin.sources.text_values import parse_times
 
@@ -133,7 +133,7 @@ class MessageReader:
 
     def _shift_to_local(self, now: int) -> int:
         """Return the clock of the machine on the axis of the times: local if they have no zone."""
-        if not has_zone(self.time_type) and abs(now) < FARTHEST:
+        if not has_zone(self.time_type) and abs(now) < MAX_TIME_DISTANCE:
             try:
                 shift = datetime.fromtimestamp(now / 1_000_000).astimezone().utcoffset()
             except (OverflowError, ValueError, OSError):
@@ -162,8 +162,12 @@ def to_microseconds(time: pl.Expr, kind: pl.DataType | None) -> pl.Expr:
         return parse_times(time)
     if isinstance(kind, pl.Datetime) and kind.time_unit == "ms":
         # A cast of times too large for microseconds would wrap around.
-        physical, most = time.to_physical(), FARTHEST // 1000
-        return pl.when(physical.is_between(-most, most)).then(physical * 1000).otherwise(FARTHEST)
+        physical, most = time.to_physical(), MAX_TIME_DISTANCE // 1000
+        return (
+            pl.when(physical.is_between(-most, most))
+            .then(physical * 1000)
+            .otherwise(MAX_TIME_DISTANCE)
+        )
     if isinstance(kind, pl.Datetime) and kind.time_unit == "us":
         return time.to_physical()
     return time.cast(pl.Datetime("us")).to_physical()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -18,11 +19,16 @@ from muntin.hosts.local.sql_values import (
     make_text_value,
     require_condition,
 )
+from muntin.hosts.local.time_patterns import format_times, parse_formatted_times
 from muntin.sources.text_values import parse_times
 
 Function = Callable[[Sequence[Value]], Value]
 _MICROS = 1_000_000
 _TIMES = ("timestamp", "timestamp_ntz", "date")
+# Regular expressions of dividers that mean the same in Java and Polars: one of some characters or
+# a run of them.
+_DIVIDERS = re.compile(r"(?:\[[^\]\[\\^&-]+\]|[^\\^$.|?*+()\[\]{}])\+|\[[^\]\[\\^&-]+\]")
+_NONCHARACTER = "\uffff"
 
 
 def call_function(name: str, values: Sequence[Value]) -> Value:
@@ -68,7 +74,7 @@ def _nullif(values: Sequence[Value]) -> Value:
     value, other = values
     equal = compare("=", value, other).expression
     chosen = pl.when(equal).then(None).otherwise(value.expression)
-    return replace(value, expression=chosen, literal=None)
+    return replace(value, expression=chosen, literal=None, never_zero=other.literal == 0)
 
 
 def _length(values: Sequence[Value]) -> Value:
@@ -148,9 +154,30 @@ def _part(name: str, compute: Callable[[pl.Expr], pl.Expr], of_dates: bool) -> F
 
 def _to_timestamp(values: Sequence[Value]) -> Value:
     """Return the moment of a text; NULL where it isn't one, so that its message is rejected."""
+    text, *patterns = values
     moment = pl.Datetime("us", "UTC")
-    micros = parse_times(_of_text(values[0], "to_timestamp"))
-    return Value(micros.cast(moment), moment, "timestamp")
+    plain = _of_text(text, "to_timestamp")
+    if patterns:
+        parsed = parse_formatted_times(plain, _read_pattern("to_timestamp", patterns[0]))
+        return Value(parsed.cast(moment), moment, "timestamp")
+    return Value(parse_times(plain).cast(moment), moment, "timestamp")
+
+
+def _read_pattern(name: str, value: Value) -> str:
+    if not isinstance(value.literal, str):
+        raise Unportable(f"{name}() with a pattern that isn't a text")
+    return value.literal
+
+
+def _date_format(values: Sequence[Value]) -> Value:
+    time, pattern = values
+    if time.family not in _TIMES:
+        raise Unportable(f"date_format() of {time.family}")
+    moment = time.expression
+    if time.family == "timestamp":
+        moment = moment.dt.convert_time_zone("UTC")
+    moment = moment.cast(pl.Datetime("us"))
+    return make_text_value(format_times(moment, _read_pattern("date_format", pattern)))
 
 
 def _array_join(values: Sequence[Value]) -> Value:
@@ -158,6 +185,22 @@ def _array_join(values: Sequence[Value]) -> Value:
     if texts.dtype != pl.List(pl.String()) or not isinstance(separator.literal, str):
         raise Unportable("array_join() of other than texts and a separator")
     return make_text_value(texts.expression.list.join(separator.literal, ignore_nulls=True))
+
+
+def _split(values: Sequence[Value]) -> Value:
+    text, pattern = values
+    dividers = pattern.literal
+    if not isinstance(dividers, str) or not dividers:
+        raise Unportable("split() by other than a text")
+    plain = _of_text(text, "split")
+    kind = pl.List(pl.String())
+    if _DIVIDERS.fullmatch(dividers):
+        # No text has this noncharacter, by which the places of all dividers are marked.
+        plain = plain.str.replace_all(dividers, _NONCHARACTER)
+        dividers = _NONCHARACTER
+    elif set(dividers) & set(r"\^$.|?*+()[]{}"):
+        raise Unportable(f"split() by the regular expression {dividers!r}")
+    return Value(plain.str.split(dividers), kind, "other")
 
 
 def _build_struct(values: Sequence[Value]) -> Value:
@@ -198,6 +241,7 @@ FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
     "array_join": (2, 2, _array_join),
     "coalesce": (1, 99, coalesce),
     "concat": (1, 99, join_texts),
+    "date_format": (2, 2, _date_format),
     "endswith": (2, 2, _starts("endswith", ends=True)),
     "if": (3, 3, _if),
     "ifnull": (2, 2, coalesce),
@@ -208,17 +252,19 @@ FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
     "nullif": (2, 2, _nullif),
     "nvl": (2, 2, coalesce),
     "rtrim": (1, 1, _texts("rtrim", lambda one: one.str.strip_chars_end(" "))),
+    "split": (2, 2, _split),
     "startswith": (2, 2, _starts("startswith", ends=False)),
     "substring": (2, 3, _substring),
     "timestamp_micros": (1, 1, _timestamp("timestamp_micros", _MICROS)),
     "timestamp_millis": (1, 1, _timestamp("timestamp_millis", 1000)),
     "timestamp_seconds": (1, 1, _timestamp("timestamp_seconds", 1)),
-    "to_timestamp": (1, 1, _to_timestamp),
+    "to_timestamp": (1, 2, _to_timestamp),
     "trim": (1, 1, _trim),
-    "try_to_timestamp": (1, 1, _to_timestamp),
+    "try_to_timestamp": (1, 2, _to_timestamp),
     "unix_micros": (1, 1, _unix("unix_micros", _MICROS)),
     "unix_millis": (1, 1, _unix("unix_millis", 1000)),
     "unix_seconds": (1, 1, _unix("unix_seconds", 1)),
+    "unix_timestamp": (1, 1, _unix("unix_timestamp", 1)),
     "upper": (1, 1, _texts("upper", lambda one: one.str.to_uppercase())),
 }
 """Functions by name, with the smallest and the largest number of their arguments."""

@@ -32,6 +32,8 @@ _UNITS = {"SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6}
 _CALLED_WITHOUT_PARENTHESES = (
     "CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIMESTAMP", "CURRENT_USER",
 )  # fmt: skip
+# The most characters of a number; Python refuses to convert thousands of digits.
+_MOST_DIGITS = 400
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 # Words that can't be the name of a column without quotes.
 _WORDS = frozenset({
@@ -352,6 +354,8 @@ def _unquote_name(token: str) -> str:
 
 
 def _parse_number(token: str) -> Value:
+    if len(token) > _MOST_DIGITS:
+        raise Unportable(f"a number of {len(token):,} characters")
     if token[-1] in "lL":
         number = values.make_integer_literal(int(token[:-1]))
         return Value(number.cast(pl.Int64()), pl.Int64(), "integer", number.bits, number.literal)
@@ -399,6 +403,12 @@ def _cast(value: Value, name: str) -> Value:
     if value.family == "float" and wanted in (pl.Int32(), pl.Int64()):
         # The fraction is cut off; NaN and what doesn't fit end the query, as on Spark.
         return values.make_column_value(value.expression.cast(wanted), wanted)
+    if value.family in ("timestamp", "timestamp_ntz") and wanted == pl.Date():
+        # A moment with a zone is a day of UTC here, as the parts of moments are.
+        day = value.cast(pl.Datetime("us")).dt.date()
+        return values.make_column_value(day, pl.Date())
+    if value.dtype == pl.Binary() and wanted == pl.String():
+        return values.make_text_value(value.expression.cast(pl.String(), strict=False))
     if value.family == "timestamp_ntz" and wanted == pl.String():
         return values.format_local_time(value)
     raise Unportable(f"CAST({value.family} AS {name.upper()})")

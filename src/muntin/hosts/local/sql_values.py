@@ -47,6 +47,7 @@ class Value:
         family: The family of that type.
         bits: The largest number of bits of an integer.
         literal: The number or text, if the value is a literal in the SQL text.
+        never_zero: Whether it is a number other than 0, or NULL.
     """
 
     expression: pl.Expr
@@ -54,6 +55,7 @@ class Value:
     family: str
     bits: int = 0
     literal: int | Decimal | str | None = None
+    never_zero: bool = False
 
     def finish(self) -> pl.Expr:
         """Return the expression in its own type; an integer that doesn't fit is an error."""
@@ -165,9 +167,10 @@ def format_local_time(value: Value) -> Value:
 
 
 def divide(left: Value, right: Value) -> Value:
-    """Compute a quotient in floating point; the divisor must be a literal."""
-    if right.literal in (None, 0) or left.family not in ("integer", "float"):
-        raise Unportable("/ by what may be 0: divide by a number")
+    """Compute a quotient in floating point; the divisor must be a literal, or never 0."""
+    safe = right.literal not in (None, 0) or (right.never_zero and right.family != "decimal")
+    if not safe or left.family not in ("integer", "float"):
+        raise Unportable("/ by what may be 0: divide by a number, or by nullif(x, 0)")
     if (right.family == "decimal" and left.family == "integer") or left.dtype == pl.Float32():
         raise Unportable("/ of these types")
     double = pl.Float64()
@@ -236,7 +239,7 @@ def choose(branches: Sequence[tuple[pl.Expr, Value]], rest: Value) -> Value:
     chosen = values[-1].expression
     for (holds, _), value in zip(reversed(branches), reversed(values[:-1]), strict=True):
         chosen = pl.when(holds).then(value.expression).otherwise(chosen)
-    return replace(values[0], expression=chosen)
+    return replace(values[0], expression=chosen, never_zero=False)
 
 
 def coalesce(values: Sequence[Value]) -> Value:

@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+from muntin.spark.host.internals.source_process import silence_lost_jvm
 from muntin.spark.host.internals.versions import SupportsTriggerAvailableNow
 
 TICK_SOURCE = "muntin_heartbeat"
@@ -40,6 +41,7 @@ class Heartbeat(DataSource):
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
         """Return the reader of the stream."""
+        silence_lost_jvm()
         return _Ticks(int(self.options["period"]), self.options.get(ENDS_RUN) == "true")
 
 

@@ -43,6 +43,7 @@ from muntin.sources.kafka_sizes import MessageSizes
 from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.jvm import is_connected
 from muntin.spark.host.internals.plans import reads, recall, remember
+from muntin.spark.host.internals.source_process import silence_lost_jvm
 from muntin.spark.host.internals.versions import (
     ReadAllAvailable,
     ReadLimit,
@@ -298,6 +299,7 @@ class KafkaRows:
                 return row_schema
 
             def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
+                silence_lost_jvm()
                 return _Stream(topics, packed, tasks, run)
 
             def reader(self, schema: Any) -> DataSourceReader:

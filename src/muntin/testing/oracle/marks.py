@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from muntin.model.axis import FARTHEST
+from muntin.model.axis import MAX_TIME_DISTANCE
 from muntin.model.inputs import BY_GREATEST
 from muntin.model.spec import WindowSpec
 from muntin.testing.oracle.window import Key, OracleMessage, Placed, Position
@@ -98,7 +98,7 @@ class Watermarks:
         assert spec.time is not None
         time = message[spec.time]
         ahead = spec.max_ahead is not None and time > wall + spec.max_ahead
-        if ahead or abs(time) >= FARTHEST:
+        if ahead or abs(time) >= MAX_TIME_DISTANCE:
             return False
         self._pass_message(message, time)
         return True

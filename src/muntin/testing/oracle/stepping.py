@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from muntin.model.axis import FARTHEST
+from muntin.model.axis import MAX_TIME_DISTANCE
 from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, PARTLY_LATE, UNDECIDED, WindowSpec
@@ -190,7 +190,7 @@ class Oracle:
             return "null_key"
         if spec.time is not None and spec.max_ahead is not None and time > wall + spec.max_ahead:
             return "future"
-        return "malformed" if abs(time) >= FARTHEST else None
+        return "malformed" if abs(time) >= MAX_TIME_DISTANCE else None
 
     def _make_rejected_row(self, message: OracleMessage, reason: str) -> dict[str, Any]:
         return {**message, "reason": reason, "watermark": self._watermarks.common_watermark}

@@ -115,6 +115,30 @@ def test_the_columns_of_kafka_are_no_values():
     assert rows.filter(build_deletion_test(side, ["key", "name", "topic"])).height == 0
 
 
+def test_a_message_without_a_payload_deletes_its_row():
+    kafka = {"topic": 0, "partition": 0, "offset": 0, "timestamp": 0}
+    texts = {"malformed": pl.Binary(), "malformed_detail": pl.String()}
+    numbers = dict.fromkeys(kafka, pl.Int64())
+    schema = pl.Schema({**SCHEMA, **numbers, **texts, columns.MALFORMED: pl.Boolean()})
+    joiner = Joiner(Run(how="left").spec, {"left": SCHEMA, "right": schema})
+
+    def arrive(number: int | None, payload: bytes | None) -> pl.DataFrame:
+        row = {**kafka, "key": "a", "id": number, columns.TIME: 0, "malformed": payload}
+        row |= {
+            columns.MALFORMED: payload is not None,
+            "malformed_detail": "no JSON" if payload else None,
+        }
+        return pl.DataFrame({name: [row[name]] for name in schema}, schema)
+
+    store, looked_up = MemoryBlobs(), []
+    for table in (arrive(7, None), arrive(None, b"{"), arrive(None, b"")):
+        left = pl.DataFrame([("a", 1, 0)], SCHEMA, orient="row")
+        arrived = {"left": [joiner.arrive("left", left)], "right": [joiner.arrive("right", table)]}
+        step = JoinShard(joiner, store, FrameCache()).step(arrived, 0)
+        looked_up.append((step.results["id_right"][0], arrived["right"][0].rejected.height))
+    assert looked_up == [(7, 0), (7, 1), (None, 0)]
+
+
 def test_the_definition_comes_back_from_a_checkpoint():
     spec = Run(keep=7, how="left").spec
     assert load_spec(spec.to_dict()) == spec

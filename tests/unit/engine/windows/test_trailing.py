@@ -11,7 +11,7 @@ from muntin.engine import columns
 from muntin.engine.windows import trailing
 from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model.aggregates import count
-from muntin.model.axis import FARTHEST, MINUTE
+from muntin.model.axis import MAX_TIME_DISTANCE, MINUTE
 from muntin.standalone import windowed
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.runs import FrameCache
@@ -83,10 +83,10 @@ def test_late_messages_wait_in_the_state_until_the_next_instant() -> None:
     assert open_trailing(blobs).late.rows == 0
 
 
-@pytest.mark.parametrize("start", [1 - FARTHEST, -MINUTE])
+@pytest.mark.parametrize("start", [1 - MAX_TIME_DISTANCE, -MINUTE])
 def test_a_jump_costs_as_much_as_the_messages(start: int) -> None:
     blobs = MemoryBlobs()
-    first, last = -(-start // MINUTE), FARTHEST // MINUTE - 1
+    first, last = -(-start // MINUTE), MAX_TIME_DISTANCE // MINUTE - 1
     step(blobs, ("a", first))
     rows = step(blobs, ("a", last), final=True)
     assert rows == [

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import polars as pl
 import pytest
 
 import muntin as mt
+from muntin.engine.function_times import name_function
 from muntin.hosts.inspect.metrics import Metrics
+from muntin.hosts.inspect.observed import observe
 from muntin.model.patience import AwayError, Patience
 from muntin.sources.source import Planned
 
@@ -105,3 +109,43 @@ def test_a_server_that_is_away_degrades_a_query(
     waiting.note_answer()
     assert query.progress.degradation is None
     assert ("muntin_waiting_retries", "Kafka at h:9092") not in collect(query)
+
+
+def deliver(rows: Any, batch: int) -> None:
+    time.sleep(0.05)
+
+
+def add_slowly(total: float, value: float) -> float:
+    time.sleep(0.01)
+    return total + value
+
+
+def test_the_time_of_functions_of_the_users_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    slow = mt.aggregate(
+        "v", initializer=lambda: 0.0, aggregator=add_slowly, merger=lambda a, b: a + b,
+        state_type="double",
+    )  # fmt: skip
+    rows = ROWS.head(2).with_columns(v=pl.Series([1.0, 2.0]))
+    windows = mt.windowed(rows, key="page", time="at").tumbling("1 minute").agg(total=slow)
+    batches: list[Any] = []
+    query = windows.start(checkpoint=None, results=deliver)
+    observe(query, batches.append)
+    query.await_end(60)
+    functions = query.progress.functions
+    # A lower bound is exact: a function that sleeps can't take less.
+    assert functions["deliver"] >= 0.05
+    assert functions["add_slowly"] >= 0.02
+    assert query.progress.seconds["sink results"] >= functions["deliver"]
+    lines = dict(query.progress.lines())
+    assert lines["time in deliver"] == f"{functions['deliver']:.3f} s"
+    assert collect(query)["muntin_function_seconds", "add_slowly"] == functions["add_slowly"]
+    assert "functions" not in query.progress.to_dict()
+    while not batches:
+        time.sleep(0.01)
+    assert batches[-1].load["functions"]["deliver"] == round(1000 * functions["deliver"])
+
+
+def test_a_function_is_named_as_its_author_knows_it() -> None:
+    assert name_function(partial(deliver, batch=1)) == "deliver"
+    assert name_function(Partitions().open) == "Partitions.open"
+    assert name_function(lambda rows: rows).startswith("<lambda> of line ")

@@ -52,6 +52,8 @@ def test_two_outputs_never_share_a_table(tmp_path: Path) -> None:
         _counted().start(checkpoint=None, results=sink, rejected=sink)
     with pytest.raises(OptionError, match="results=3 doesn't write; give a sink, or a function"):
         _counted().start(checkpoint=None, results=3)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"results='console' .*results=mt\.to_print\(\)$"):
+        _counted().start(checkpoint=None, results="console")  # type: ignore[arg-type]
     hint = r"rejected='out/x' doesn't write; give a sink, as in rejected=mt.to_parquet\('out/x'\)"
     with pytest.raises(OptionError, match=hint):
         _counted().start(checkpoint=None, rejected="out/x")  # type: ignore[arg-type]

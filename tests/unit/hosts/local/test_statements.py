@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import date, datetime
 
 import polars as pl
 import pytest
@@ -26,8 +26,8 @@ WINDOW = "GROUP BY page, TUMBLE(at, INTERVAL 1 MINUTE)"
             "current_timestamp, which needs Spark",
         ),
         (
-            f"SELECT page, count(*) AS n FROM clicks WHERE date_format(at, 'HH') > '06' {WINDOW}",
-            r"date_format\(\), which needs Spark",
+            f"SELECT page, count(*) AS n FROM clicks WHERE date_format(at, 'ww') > '06' {WINDOW}",
+            "the field 'ww' of a time pattern, which needs Spark",
         ),
         (
             "SELECT w.page, name FROM (SELECT page, count(*) AS n FROM clicks "
@@ -39,6 +39,21 @@ WINDOW = "GROUP BY page, TUMBLE(at, INTERVAL 1 MINUTE)"
 def test_what_only_spark_runs_is_named(statement: str, named: str) -> None:
     with pytest.raises(mt.SqlError, match=named):
         mt.sql(statement, clicks=CLICKS)
+
+
+def test_quotients_and_days_of_windows() -> None:
+    statement = f"""
+        SELECT page, sum(v) / nullif(count(*), 0) AS mean, CAST(window_start AS DATE) AS day
+        FROM clicks {WINDOW}
+    """
+    rows = mt.sql(statement, clicks=CLICKS).results.select("page", "mean", "day")
+    day = date(2026, 1, 1)
+    assert sorted(rows.rows()) == [("cart", 2.0, day), ("home", 1.0, day)]
+    with pytest.raises(mt.SqlError, match=r"divide by a number, or by nullif\(x, 0\)"):
+        mt.sql(f"SELECT page, sum(v) / count(*) AS m FROM clicks {WINDOW}", clicks=CLICKS)
+    again = "sum(v) / coalesce(nullif(count(*), 0), 0)"
+    with pytest.raises(mt.SqlError, match="what may be 0"):
+        mt.sql(f"SELECT page, {again} AS m FROM clicks {WINDOW}", clicks=CLICKS)
 
 
 def test_a_column_that_isnt_there_is_named_without_a_way_to_spark() -> None:
