@@ -1,6 +1,7 @@
 """Faults at random moments, all kinds mixed, under load: nothing is lost, nothing counts twice.
 
 ``MUNTIN_CHAOS_FAULTS`` says how many faults (4 where it isn't set), ``MUNTIN_CHAOS_SEED`` which.
+``MUNTIN_CHAOS_RECORD`` is the file that a record of the run is written to, for the simulator.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.chaos.recording import Recorder
 from tests.chaos.survivor import SIZE, SLIDE
 from tests.chaos.traffic import PARTITIONS, Traffic, reason
 from tests.services.kafka import Kafka
@@ -26,6 +28,7 @@ from tests.spark.drivers import Victims, batches, kill, members, start, strike
 from tests.spark.feed import MESSAGE, Feed
 
 FAULTS = int(os.environ.get("MUNTIN_CHAOS_FAULTS", "4"))
+RECORD = os.environ.get("MUNTIN_CHAOS_RECORD")
 SEED = int(os.environ.get("MUNTIN_CHAOS_SEED", "20260104"))
 SURVIVOR = Path(__file__).with_name("survivor.py")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + 120 * FAULTS)]
@@ -122,9 +125,10 @@ def test_faults_lose_nothing_and_double_nothing(
         for _ in range(1 + FAULTS // len(kinds))
         for name in chance.sample([*kinds], len(kinds))
     ]
+    recorder = Recorder(driver.checkpoint)
     for name in plan[:FAULTS]:
         time.sleep(chance.uniform(0, 1))
-        kinds[name]()
+        recorder.strike(name, kinds[name])
         driver.go_on()
     traffic.end()
     (tmp_path / "sent").touch()
@@ -146,6 +150,8 @@ def test_faults_lose_nothing_and_double_nothing(
     # It follows the windows that may still change, not the messages.
     assert 0 < progress["state_rows"] < len(messages) / 5
     assert {"late", "future", "malformed"} <= reasons.keys()
+    if RECORD:
+        recorder.write(Path(RECORD), progress["counts"])
     print(f"{FAULTS} faults, {len(messages)} messages, nothing lost: {Counter(plan[:FAULTS])}")
 
 

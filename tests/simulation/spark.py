@@ -151,11 +151,16 @@ def _join_stage(drawn: Query, shards: int, identity: str) -> Stage:
     return Stage(make, slots(shards), kinds, identity)
 
 
-def run_spark(case: Case) -> Outcome:
-    """Run a case to its end, through as many drivers as it takes."""
+def run_spark(case: Case, faults: Faults | None = None) -> Outcome:
+    """Run a case to its end, through as many drivers as it takes.
+
+    Args:
+        case: The case.
+        faults: Decide what fails; drawn from the case where they aren't passed.
+    """
     where = _MEMORY if _MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(dir=where) as folder:
-        return SparkRun(case, Path(folder)).run()
+        return SparkRun(case, Path(folder), faults).run()
 
 
 class SparkRun:
@@ -164,11 +169,12 @@ class SparkRun:
     Args:
         case: The case.
         folder: The folder of the executors' files.
+        faults: Decide what fails; drawn from the case where they aren't passed.
     """
 
-    def __init__(self, case: Case, folder: Path) -> None:
+    def __init__(self, case: Case, folder: Path, faults: Faults | None = None) -> None:
         self.case = case
-        self.faults = Faults(case.seed, case.rate, case.muted)
+        self.faults = faults or Faults(case.seed, case.rate, case.muted)
         self.outcome = Outcome(struck=self.faults.struck)
         self.context: Any = None
         self.executor: Executor
@@ -229,8 +235,9 @@ class SparkRun:
             raise KilledError(name)
 
     def _run_batch(self, batch: int) -> None:
-        self.outcome.steps += 1
         self._event = f"batch {batch}"
+        self._fail("begins")
+        self.outcome.steps += 1
         self._change_executors(batch)
         stage = self._begin_life()
         rows = self._shuffle(batch, stage)

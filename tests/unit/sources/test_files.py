@@ -116,7 +116,7 @@ def test_a_file_that_is_being_written_waits(tmp_path: Path) -> None:
 def test_records_are_read_by_the_rules_of_kafkas_payloads(tmp_path: Path) -> None:
     text = b'id,at,note\n1,2026-01-01T00:00:00Z,"a\nb"\nx,2026-01-01T00:00:00Z,\n2,2026-01-01,\n'
     write(tmp_path / "1.csv", text, 1)
-    write(tmp_path / "2.csv", b'note,id\n"open,1\nz,3\n', 2)
+    write(tmp_path / "2.csv", b'note,id\n"open,1\nz,3\n"shut",4\n', 2)
     source = mt.files(
         tmp_path / "*.csv", columns="id long, at timestamp, note string", header=True, zone="-01:00"
     )
@@ -127,6 +127,7 @@ def test_records_are_read_by_the_rules_of_kafkas_payloads(tmp_path: Path) -> Non
         (2, later, None, None),
         (None, None, None, b'"open,1'),
         (3, None, "z", None),
+        (4, None, "shut", None),
     ]
     lines = b'{"id": 1, "at": "2026-01-01T00:00:00Z"}\n{"id": "x"}\n{\n\n{"id": 2, "more": 1}\n'
     write(tmp_path / "1.jsonl", lines)

@@ -82,7 +82,7 @@ class SessionCombiner(Combiner):
             windows, order = windows.with_columns(exists), [_LIVES, *order, columns.LAST]
         return sort_rows(windows, order)
 
-    @property
+    @cached_property
     def no_windows(self) -> pl.DataFrame:
         """An empty frame of sessions, which have bounds instead of a window number."""
         return self.no_cells.drop(columns.PANE)

@@ -108,6 +108,8 @@ class Combiner:
                 algebra for algebra, own_part in pairs if own_part == part
             ]
             combiner.no_cells = combiner.lift(pl.DataFrame(schema=self.schema))
+            # The copied one has the columns of all aggregates.
+            vars(combiner).pop("no_windows", None)
             combiner.arrivals = part[0] - part[1] + 1
         return combiners
 
@@ -156,7 +158,7 @@ class Combiner:
         """Sort emitted windows by ``order``; by start, then key, if it is empty."""
         return sort_rows(windows, order or [columns.WINDOW, *self.keys])
 
-    @property
+    @cached_property
     def no_windows(self) -> pl.DataFrame:
         """An empty frame of windows' partials, with all columns and types."""
         return self.no_cells.rename({columns.PANE: columns.WINDOW})

@@ -137,7 +137,7 @@ class DerivedSource:
 
     @property
     def has_partitions(self) -> bool:
-        """Whether each row comes with the name of its partition."""
+        """True if each row has the name of its partition."""
         return bool(getattr(self.source, "has_partitions", False))
 
     def open(self) -> SourceReader:

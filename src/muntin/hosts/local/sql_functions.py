@@ -19,7 +19,7 @@ from muntin.hosts.local.sql_values import (
     make_text_value,
     require_condition,
 )
-from muntin.hosts.local.time_patterns import format_times, parse_formatted_times
+from muntin.hosts.local.time_patterns import format_by_pattern, parse_formatted_times
 from muntin.sources.text_values import parse_times
 
 Function = Callable[[Sequence[Value]], Value]
@@ -177,7 +177,7 @@ def _date_format(values: Sequence[Value]) -> Value:
     if time.family == "timestamp":
         moment = moment.dt.convert_time_zone("UTC")
     moment = moment.cast(pl.Datetime("us"))
-    return make_text_value(format_times(moment, _read_pattern("date_format", pattern)))
+    return make_text_value(format_by_pattern(moment, _read_pattern("date_format", pattern)))
 
 
 def _array_join(values: Sequence[Value]) -> Value:

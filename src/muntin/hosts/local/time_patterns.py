@@ -42,7 +42,7 @@ _REST = {"y": "1970", "M": "1", "d": "1", "H": "0", "m": "0", "s": "0"}
 
 
 @dataclass(frozen=True)
-class Field:
+class PatternPart:
     """One part of a pattern: a field, or a text that stands for itself.
 
     Attributes:
@@ -60,11 +60,11 @@ class Field:
 
     @property
     def is_number(self) -> bool:
-        """Whether the field consists of digits, one after the other."""
+        """True if the field consists of digits alone."""
         return self.letter == "S" or self.width <= _WIDTHS.get(self.letter, 0)
 
 
-def split_pattern(pattern: str) -> list[Field]:
+def split_pattern(pattern: str) -> list[PatternPart]:
     """Return the parts of a pattern.
 
     Raises:
@@ -74,25 +74,25 @@ def split_pattern(pattern: str) -> list[Field]:
         >>> [part.text for part in split_pattern("yyyy-MM'T'HH''")]
         ['yyyy', '-', 'MM', 'T', 'HH', "'"]
     """
-    parts: list[Field] = []
+    parts: list[PatternPart] = []
     for match in _PART.finditer(pattern):
         text = match.group()
         if match.group(1):
-            parts.append(Field(match.group(1), text))
+            parts.append(PatternPart(match.group(1), text))
         elif text == "''":
-            parts.append(Field("", "'"))
+            parts.append(PatternPart("", "'"))
         elif text.startswith("'"):
             if len(text) < 2 or not text.endswith("'"):
                 raise Unportable(f"the pattern {pattern!r}, whose quote isn't closed")
-            parts.append(Field("", text[1:-1].replace("''", "'")))
+            parts.append(PatternPart("", text[1:-1].replace("''", "'")))
         elif (reserved := set("[]{}#") & set(text)) != set():
             raise Unportable(f"a pattern with {min(reserved)}")
         else:
-            parts.append(Field("", text))
+            parts.append(PatternPart("", text))
     return parts
 
 
-def format_times(moment: pl.Expr, pattern: str) -> pl.Expr:
+def format_by_pattern(moment: pl.Expr, pattern: str) -> pl.Expr:
     """Return moments, whose zone is the one to show, as texts.
 
     Raises:
@@ -101,14 +101,14 @@ def format_times(moment: pl.Expr, pattern: str) -> pl.Expr:
     Example:
         >>> from datetime import datetime
         >>> at = pl.DataFrame({"at": [datetime(2026, 1, 2, 15, 4, 5)]})
-        >>> at.select(format_times(pl.col("at"), "EEE d MMM, h:mm a"))["at"].to_list()
+        >>> at.select(format_by_pattern(pl.col("at"), "EEE d MMM, h:mm a"))["at"].to_list()
         ['Fri 2 Jan, 3:04 PM']
     """
     parts = [_format_part(moment, part) for part in split_pattern(pattern)]
     return pl.when(moment.is_not_null()).then(pl.concat_str([pl.lit(""), *parts]))
 
 
-def _format_part(moment: pl.Expr, part: Field) -> pl.Expr:
+def _format_part(moment: pl.Expr, part: PatternPart) -> pl.Expr:
     letter, width, at = part.letter, part.width, moment.dt
     if not letter:
         return pl.lit(part.text)
@@ -138,7 +138,7 @@ def _format_year(year: pl.Expr, width: int) -> pl.Expr:
     if width == 2:
         return (year % 100).cast(pl.String()).str.zfill(2)
     if width > _WIDTHS["y"]:
-        raise _refuse(Field("y", "y" * width))
+        raise _refuse(PatternPart("y", "y" * width))
     digits = year.cast(pl.Int64).abs().cast(pl.String()).str.zfill(width)
     exceeds = pl.lit(width >= 4) & (digits.str.len_chars() > width)
     sign = pl.when(year < 0).then(pl.lit("-")).when(exceeds).then(pl.lit("+")).otherwise(pl.lit(""))
@@ -178,7 +178,7 @@ def parse_formatted_times(text: pl.Expr, pattern: str) -> pl.Expr:
     return _build_moment(values, {part.letter: part for part in parts})
 
 
-def _match_part(part: Field) -> str:
+def _match_part(part: PatternPart) -> str:
     """Return the regular expression of a part; a field is a group with the name of its letter."""
     letter, width = part.letter, part.width
     if not letter:
@@ -202,7 +202,7 @@ def _match_part(part: Field) -> str:
     return f"(?P<{letter}>{form})"
 
 
-def _build_moment(values: Mapping[str, pl.Expr], parts: Mapping[str, Field]) -> pl.Expr:
+def _build_moment(values: Mapping[str, pl.Expr], parts: Mapping[str, PatternPart]) -> pl.Expr:
     """Return moments from the texts of their fields."""
     if ("h" in values) != ("a" in values) or {"h", "H"} <= set(values):
         raise Unportable("a pattern with one of 'h' and 'a', or with 'h' beside 'H'")
@@ -237,5 +237,5 @@ def _pad(text: pl.Expr) -> pl.Expr:
     return text.cast(pl.Int32, strict=False).cast(pl.String()).str.zfill(2)
 
 
-def _refuse(part: Field) -> Unportable:
+def _refuse(part: PatternPart) -> Unportable:
     return Unportable(f"the field {part.text!r} of a time pattern")

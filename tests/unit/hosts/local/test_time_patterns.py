@@ -9,7 +9,7 @@ import pytest
 
 import muntin as mt
 from muntin.hosts.local.sql_values import Unportable
-from muntin.hosts.local.time_patterns import format_times, parse_formatted_times
+from muntin.hosts.local.time_patterns import format_by_pattern, parse_formatted_times
 
 MOMENTS = [
     datetime(2026, 1, 2, 15, 4, 5),
@@ -47,7 +47,7 @@ MOMENTS = [
 )  # fmt: skip
 def test_moments_are_formatted_as_on_spark(pattern: str, texts: list[str]) -> None:
     frame = pl.DataFrame({"at": MOMENTS}, schema={"at": pl.Datetime("us")})
-    shown = frame.select(format_times(pl.col("at"), pattern).alias("text"))["text"]
+    shown = frame.select(format_by_pattern(pl.col("at"), pattern).alias("text"))["text"]
     assert shown.to_list() == [*texts, None]
 
 
@@ -102,7 +102,7 @@ def test_texts_are_parsed_as_on_spark(pattern: str, texts: dict[str, str | None]
 )
 def test_another_field_is_refused_where_moments_are_formatted(pattern: str) -> None:
     with pytest.raises(Unportable, match="pattern"):
-        format_times(pl.col("at"), pattern)
+        format_by_pattern(pl.col("at"), pattern)
 
 
 @pytest.mark.parametrize(
