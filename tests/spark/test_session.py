@@ -40,7 +40,9 @@ def test_a_builder_takes_settings_and_keeps_its_time_zone() -> None:
         "found = mt.windowed(frame, key='k', time='at').tumbling('1 minute').agg(n=mt.count()); "
         f"print(found.results.count(), spark.conf.get('{zone}'))"
     )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    command = [sys.executable, "-c", script]
+    found = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert found.stdout.split() == ["3", "Asia/Tokyo"], found.stderr
 
 
