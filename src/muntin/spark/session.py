@@ -165,7 +165,7 @@ def session(
     if not chosen:
         # A session that already ran uses the first python3 on the PATH.
         use_python(spark, sys.executable)
-    if local:
+    if local and spark.sparkContext.pythonExec == sys.executable:
         start_daemon(spark)
     return spark
 
