@@ -86,6 +86,9 @@ TEXTS = [
     "dayofyear(t)", "dayofweek(t)", "weekday(day)", "hour(t)", "minute(w)", "second(t)",
     "EXTRACT(HOUR FROM w)", "extract(dow FROM t)", "EXTRACT(WEEK FROM day) = 1",
     "try_to_timestamp(s)", "to_timestamp('2026-01-01 09:00:00.5')",
+    "date_format(t, 'yyyy-MM-dd HH:mm:ss.SSSSSS')", "date_format(w, 'E d MMM y, h:mm a')",
+    "date_format(day, 'yy/M/d D Q')", "split(s, 'b')", "split(s, ' ')", "unix_timestamp(t)",
+    "to_timestamp(substring(CAST(w AS STRING), 1, 16), 'yyyy-MM-dd HH:mm')",
     "to_timestamp(CASE WHEN n > 0 THEN '2026-03-29T01:30:00+02:00' ELSE '2026-03-29' END)",
 ]  # fmt: skip
 # Parts that are refused, each by its name.
@@ -93,7 +96,7 @@ REFUSED = {
     "round(x)": "round()", "n / i": "/ by what may be 0", "s > 1": "> of", "s RLIKE 'a'": "'RLIKE'",
     "s LIKE s": "LIKE with a pattern", "s = 'a\\n'": "a backslash", "n + 1.5": "+ of",
     "f + i": "single precision", "d * 2": "* of", "CAST(s AS INT)": "CAST(string AS INT)",
-    "CAST(n AS INT)": "CAST(integer AS INT)", "date_format(t, 'H')": "date_format()",
+    "CAST(n AS INT)": "CAST(integer AS INT)", "date_format(t, 'G')": "'G' of a time pattern",
     "t > w": "> of", "EXTRACT(SECOND FROM t)": "EXTRACT(SECOND)",
     "CAST(t AS STRING)": "CAST(timestamp AS STRING)",
     "t > '2026-01-01'": "> of timestamp and string", "n; DROP": "';'",

@@ -116,13 +116,17 @@ def _timestamp(name: str, per_second: int) -> Function:
     return function
 
 
-def _unix(name: str, per_second: int) -> Function:
+def _unix(name: str, per_second: int, *, floors: bool = True) -> Function:
     def function(values: Sequence[Value]) -> Value:
         (value,) = values
         if value.family != "timestamp":
             raise Unportable(f"{name}() of {value.family}")
+        divisor = _MICROS // per_second
         micros = value.cast(pl.Datetime("us", "UTC")).to_physical()
-        return Value(micros.floordiv(_MICROS // per_second), pl.Int64(), "integer", 63)
+        if not floors:
+            # Spark rounds the fractions of a second before 1970 up in this function alone.
+            micros = pl.when(micros < 0).then(micros + divisor - 1).otherwise(micros)
+        return Value(micros.floordiv(divisor), pl.Int64(), "integer", 63)
 
     return function
 
@@ -264,7 +268,7 @@ FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
     "unix_micros": (1, 1, _unix("unix_micros", _MICROS)),
     "unix_millis": (1, 1, _unix("unix_millis", 1000)),
     "unix_seconds": (1, 1, _unix("unix_seconds", 1)),
-    "unix_timestamp": (1, 1, _unix("unix_timestamp", 1)),
+    "unix_timestamp": (1, 1, _unix("unix_timestamp", 1, floors=False)),
     "upper": (1, 1, _texts("upper", lambda one: one.str.to_uppercase())),
 }
 """Functions by name, with the smallest and the largest number of their arguments."""
