@@ -111,7 +111,7 @@ MUTANTS = [
            "self._write_commit()", "pass", "local", "counting"),
     Mutant("the checksum of a record isn't compared", "hosts.local.log:_parse_record",
            "or zlib.crc32(body) != checksum", "", "local", "counting"),
-    Mutant("a batch that was planned is forgotten", f"{_CONTENTS}._replay",
+    Mutant("a batch that was planned is forgotten", f"{_CONTENTS}._apply",
            "self.planned = _parse_plan(json.loads(record.body))", "pass", "local", "counting"),
     Mutant("a batch that was planned is planned anew", f"{_LOOP}.run_batches",
            "self.checkpoint.planned or self._plan()", "self._plan()", "local", "counting"),
