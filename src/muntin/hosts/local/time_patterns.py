@@ -101,7 +101,7 @@ def format_by_pattern(moment: pl.Expr, pattern: str) -> pl.Expr:
     Example:
         >>> from datetime import datetime
         >>> at = pl.DataFrame({"at": [datetime(2026, 1, 2, 15, 4, 5)]})
-        >>> at.select(format_by_pattern(pl.col("at"), "EEE d MMM, h:mm a"))["at"].to_list()
+        >>> at.select(format_by_pattern(pl.col("at"), "EEE d MMM, h:mm a")).to_series().to_list()
         ['Fri 2 Jan, 3:04 PM']
     """
     parts = [_format_part(moment, part) for part in split_pattern(pattern)]
