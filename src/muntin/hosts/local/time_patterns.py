@@ -162,7 +162,7 @@ def parse_formatted_times(text: pl.Expr, pattern: str) -> pl.Expr:
     Example:
         >>> texts = pl.DataFrame({"at": ["02/Jan/2026 03:04 PM", "31/Feb/2026 03:04 PM"]})
         >>> parsed = texts.select(parse_formatted_times(pl.col("at"), "dd/MMM/yyyy hh:mm a"))
-        >>> [str(at) for at in parsed["at"]]
+        >>> [str(at) for at in parsed.to_series()]
         ['2026-01-02 15:04:00+00:00', 'None']
     """
     parts = split_pattern(pattern)
