@@ -57,8 +57,8 @@ def _check_keys(spec: WindowSpec, nullable: Collection[str]) -> Iterator[str]:
 def _check_state(spec: WindowSpec) -> Iterator[str]:
     whole = [name for name, aggregate in spec.aggregates.items() if aggregate.entry.full_state]
     if whole:
-        names = ", ".join(whole)
-        yield f"large state: {names} keeps every message of every open window"
+        # Those of distinct values keep each value once, the others one for each message.
+        yield f"large state: the values of {', '.join(whole)} are kept for every open window"
     if spec.by_arrival:
         yield (
             "unbounded state: windows that count arrivals have no end in time, "

@@ -33,7 +33,8 @@ class FrameSource:
         self.malformed_column = malformed_column
 
     def __repr__(self) -> str:
-        return f"FrameSource({len(self.rows):,} rows)"
+        rows = "row" if len(self.rows) == 1 else "rows"
+        return f"a frame of {len(self.rows):,} {rows}"
 
     @property
     def schema(self) -> pl.Schema:

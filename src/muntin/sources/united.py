@@ -27,7 +27,7 @@ class UnitedSource:
         self.schema = schema
 
     def __repr__(self) -> str:
-        return f"UnitedSource({', '.join(map(repr, self._parts))})"
+        return " and ".join(map(repr, self._parts))
 
     @property
     def malformed_column(self) -> str | None:

@@ -106,7 +106,12 @@ def test_kinds(twin, said):
 @pytest.mark.parametrize(
     ("twin", "aggregate", "rates", "said"),
     [
-        (HOURS, mt.median("x"), None, "large state: v keeps every message"),
+        (
+            HOURS,
+            mt.median("x"),
+            None,
+            "large state: the values of v are kept for every open window",
+        ),
         (sentence(key="k").tumbling(mt.rows(3)), mt.count(), None, "unbounded state"),
         (AT.session("10 minutes"), mt.count(), None, "never silent for 10 minutes never ends"),
         (sentence(key="k", time="ts").tumbling("1 hour"), mt.count(), None, "neither lateness nor"),
