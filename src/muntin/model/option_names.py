@@ -27,6 +27,7 @@ _OTHER_NAMES = {
     **dict.fromkeys(("ts", "timestamp", "time_column", "index_column"), ("time",)),
     **dict.fromkeys(("watermark_delay", "delay", "delayThreshold"), ("lateness",)),
     "grace": ("lateness",),
+    "lateness": ("grace",),
     **dict.fromkeys(("tz", "timezone", "time_zone"), ("zone",)),
     **dict.fromkeys(("filter", "condition"), ("where",)),
     **dict.fromkeys(("start", "start_offset", "startingOffsets", "offset_reset"), ("starting",)),
@@ -42,6 +43,10 @@ _OTHER_NAMES = {
 # Options of other libraries that another call has here.
 _ELSEWHERE = {
     "grace": "write windowed(…, lateness=…), or .late(grace=…) behind it",
+    **dict.fromkeys(
+        ("time", "key", "lateness", "idle", "max_ahead"),
+        "it belongs to the input: mt.windowed(messages, key=…, time=…)",
+    ),
     **dict.fromkeys(("left_on", "right_on"), 'write on=[("user", "id")], the left name first'),
     "application_id": "name= names the query; mt.kafka(…, group=…) names its consumer group",
     "processing_guarantee": "leave it out: state, offsets and results are always one commit",

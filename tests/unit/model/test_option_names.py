@@ -24,6 +24,8 @@ WINDOWS = mt.windowed(CLICKS, key="page", time="at")
         (lambda: mt.windowed(CLICKS, delayThreshold="1 s"), "delayThreshold=; write lateness="),
         (lambda: WINDOWS.fill("zero"), r"fill\(\) needs up_to=; say for how long"),
         (lambda: WINDOWS.late(), r"late\(\) needs grace=; as in"),
+        (lambda: mt.join(WINDOWS, WINDOWS, on="id", time="at"), r"time=; it belongs to the input"),
+        (lambda: WINDOWS.late(lateness="1 s"), "lateness=; write grace="),
         (lambda: mt.join(WINDOWS, WINDOWS), r"join\(\) needs on="),
         (lambda: mt.kafka("host:9092", "t", group_id="g"), "group_id=; write group="),
         (
