@@ -129,7 +129,7 @@ def test_the_base_works_without_spark(built: Path, tmp_path: Path) -> None:
         "2",
         "[('a', 1, 0)]",
         "reading topics needs an extra: pip install 'muntin[kafka]'",
-        *["a query on Spark needs an extra: pip install 'muntin[spark]'"] * 2,
+        *["a query on Spark (pyspark isn't installed) needs an extra: pip install 'muntin[spark]'"] * 2,
     ]
     size = sum(path.stat().st_size for path in (tmp_path / "venv").rglob("*") if path.is_file())
     assert size < MOST_MEGABYTES << 20, f"{size >> 20} MB"
