@@ -123,13 +123,14 @@ def test_the_base_works_without_spark(built: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("*.whl")
     run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
     printed = run(python, "-c", USED, cwd=tmp_path).splitlines()
+    extra = "needs an extra: pip install 'muntin[spark]'"
     assert printed == [
         "[2]",
         "[1, 1]",
         "2",
         "[('a', 1, 0)]",
         "reading topics needs an extra: pip install 'muntin[kafka]'",
-        *["a query on Spark (pyspark isn't installed) needs an extra: pip install 'muntin[spark]'"] * 2,
+        *[f"a query on Spark (pyspark isn't installed) {extra}"] * 2,
     ]
     size = sum(path.stat().st_size for path in (tmp_path / "venv").rglob("*") if path.is_file())
     assert size < MOST_MEGABYTES << 20, f"{size >> 20} MB"
