@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from muntin.engine.function_times import collect_function_times, sum_function_times
+from muntin.engine.function_times import collect_function_times
 from muntin.hosts.phases import STEP, Phases, name_sink_phase
 from muntin.hosts.watchers import RefCounted
 from muntin.sinks.batch import Batch
@@ -125,34 +125,29 @@ class Writer:
         """Write a batch."""
         with self._report.writing(emitted, number):
             references, phases = RefCounted(partial(_release, emitted)), Phases()
-            functions: dict[str, float] = {}
             try:
                 with phases.measure(STEP), self._report_failures(number, "in a worker"):
                     lines, batches = self._fetch_and_cache(emitted, number)
-                for batch, output in zip(batches, self._outputs, strict=True):
-                    if output.target is not None:
-                        with (
-                            phases.measure(name_sink_phase(batch.kind)),
-                            self._report_failures(number, f"the sink of {batch.kind}"),
-                            collect_function_times() as times,
-                        ):
-                            output.target.write(batch)
-                        functions = sum_function_times([functions, times])
+                with collect_function_times() as functions:
+                    self._write_to_sinks(batches, number, phases)
                 unwritable = self._dead.keep(emitted.sparkSession, batches)
                 self._report.record_batch(
                     WrittenBatch(
-                        number,
-                        emitted,
-                        lines,
-                        batches,
-                        unwritable,
-                        references,
-                        phases.batch,
+                        number, emitted, lines, batches, unwritable, references, phases.batch,
                         functions,
                     )
-                )
+                )  # fmt: skip
             finally:
                 references.done()
+
+    def _write_to_sinks(self, batches: Sequence[Batch], number: int, phases: Phases) -> None:
+        for batch, output in zip(batches, self._outputs, strict=True):
+            if output.target is not None:
+                with (
+                    phases.measure(name_sink_phase(batch.kind)),
+                    self._report_failures(number, f"the sink of {batch.kind}"),
+                ):
+                    output.target.write(batch)
 
     def _fetch_and_cache(self, emitted: DataFrame, number: int) -> tuple[list[str], list[Batch]]:
         """Run a batch, and cache its output unless the last batches all had few rows.

@@ -48,9 +48,9 @@ from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import FrameCache
 
 # Frames of a part: a row per key and pane, and messages that only the shard can classify.
+_CELLS, _RAW = "cells", "raw"
 # The seconds of functions of users, among the figures of a step and in the header of a part.
 _FUNCTIONS = "functions"
-_CELLS, _RAW = "cells", "raw"
 # Combiners and shards of other windows than those over panes.
 _COMBINERS: dict[type, type[Combiner]] = {
     Sessions: SessionCombiner,
