@@ -26,10 +26,8 @@ FLAGS = (
     columns.COUNTS,
 )
 # The columns by which a topic's message is found again.
-POSITION = ("topic", "partition", "offset", "key", "malformed_detail")
+POSITION = ("topic", "partition", "offset", "key", columns.PAYLOAD_DETAIL)
 _MOST_CHARACTERS = 100
-# The columns with the bytes of a message that a source couldn't decode, and with what is wrong.
-PAYLOAD, PAYLOAD_DETAIL = "malformed", "malformed_detail"
 
 
 def admit(
@@ -99,9 +97,13 @@ def admit_deletions(messages: pl.DataFrame) -> pl.DataFrame:
 
     Sources in Kafka store the bytes that they can't decode, which are empty without a payload.
     """
-    if columns.MALFORMED not in messages.columns or messages.schema.get(PAYLOAD) != pl.Binary():
+    if (
+        columns.MALFORMED not in messages.columns
+        or messages.schema.get(columns.PAYLOAD) != pl.Binary()
+    ):
         return messages
-    has_payload = pl.col(PAYLOAD).is_null() | (pl.col(PAYLOAD).bin.size() > 0)
+    payload = pl.col(columns.PAYLOAD)
+    has_payload = payload.is_null() | (payload.bin.size() > 0)
     return messages.with_columns((pl.col(columns.MALFORMED) & has_payload).alias(columns.MALFORMED))
 
 

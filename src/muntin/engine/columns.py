@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from muntin.model.errors import OptionError
+from muntin.model.pipeline import EMISSION_COLUMNS
 from muntin.model.spec import WindowSpec
 
 # Internal columns of messages, beside the user's columns.
@@ -13,6 +14,8 @@ FUTURE = "__muntin_future"
 MALFORMED = "__muntin_malformed"
 KEEP = "__muntin_keep"
 CLOCK = "__muntin_clock"
+# The columns of a source with the bytes of a message that it couldn't decode, and what is wrong.
+PAYLOAD, PAYLOAD_DETAIL = "malformed", "malformed_detail"
 # The partition of the source that a message came from.
 PARTITION = "__muntin_partition"
 # The position up to which a message extends its session, if each message has its own gap.
@@ -42,8 +45,7 @@ END = "end"
 # In frames of results and of rejected messages.
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"
-EMISSION = "emission"
-REVISION = "revision"
+EMISSION, REVISION = EMISSION_COLUMNS
 REASON = "reason"
 WATERMARK = "watermark"
 

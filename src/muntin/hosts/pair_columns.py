@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from muntin.engine import columns
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
-from muntin.model.pipeline import SIDE_COLUMNS, Column, JoinRelation
+from muntin.model.pipeline import EMISSION_COLUMNS, SIDE_COLUMNS, Column, JoinRelation
 
 SUFFIX = "_right"
 """The suffix of columns of a join's right side whose names the left side has, too."""
-_OWN = (columns.EMISSION, columns.REVISION)
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class PairColumns:
         names_in_pairs = {c: f"{c}{SUFFIX}" if c in left else c for c in right}
         if spec.bound.revises:
             # Pairs have the key once, and emission columns of their own.
-            left, right = ([c for c in side if c not in _OWN] for side in (left, right))
+            left, right = ([c for c in side if c not in EMISSION_COLUMNS] for side in (left, right))
             names_in_pairs = {c: names_in_pairs[c] for c in right}
             names_in_pairs |= {right_key: left_key for left_key, right_key in key_pairs}
             identity = spec.left.keys
@@ -62,7 +60,7 @@ class PairColumns:
     @property
     def emission_columns(self) -> tuple[str, ...]:
         """The columns that each pair has after the selected ones."""
-        return _OWN if self.identity else _OWN[:1]
+        return EMISSION_COLUMNS if self.identity else EMISSION_COLUMNS[:1]
 
     def list_unqualified(
         self, columns_of_pairs: Collection[str]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from muntin.engine import columns
 from muntin.model.errors import OptionError
-from muntin.model.pipeline import Column, Ranking, quote_name
+from muntin.model.pipeline import EMISSION_COLUMNS, Column, Ranking, quote_name
 from muntin.model.ranking import list_identity_columns
 
 RANK = "rank"
@@ -14,7 +14,6 @@ RANK = "rank"
 SORT_KEY = "__muntin_by"
 """The prefix of the sort keys among the fields of a ranked row."""
 WINDOW_BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
-_OWN = (columns.EMISSION, columns.REVISION)
 Names = str | Sequence[str]
 Ascending = bool | Sequence[bool]
 
@@ -49,11 +48,11 @@ def list_ranked_columns(available: Sequence[str], ranking: Ranking) -> list[str]
     Rows that are windows have a window's own columns. A name that ranked rows get is refused.
     """
     added = {ranking.number, *list_identity_columns(ranking)}
-    added |= set() if ranking.chained else {*WINDOW_BOUNDS, *_OWN}
+    added |= set() if ranking.chained else {*WINDOW_BOUNDS, *EMISSION_COLUMNS}
     for name in available:
         if name in added:
             raise columns.make_clash_error("column", name, "the rows of windows")
-    return [name for name in available if name not in (*WINDOW_BOUNDS, *_OWN)]
+    return [name for name in available if name not in (*WINDOW_BOUNDS, *EMISSION_COLUMNS)]
 
 
 def expand_choice(
@@ -76,7 +75,7 @@ def expand_choice(
     first = {name: quote_name(name) for name in (*per, *WINDOW_BOUNDS) if name not in texts}
     last = (ranking.number, *list_identity_columns(ranking))
     texts = first | texts | {name: quote_name(name) for name in last if name not in texts}
-    return {name: text for name, text in texts.items() if name not in _OWN}
+    return {name: text for name, text in texts.items() if name not in EMISSION_COLUMNS}
 
 
 def check_bounds(n: int, available: Sequence[str]) -> None:

@@ -8,11 +8,10 @@ from typing import Any
 
 from muntin.model.aggregates import Aggregate, last_values
 from muntin.model.errors import OptionError
-from muntin.model.pipeline import NUMBER, ROWS
+from muntin.model.pipeline import EMISSION_COLUMNS, NUMBER, ROWS
 from muntin.model.spec import WindowSpec
 
 _BOUNDS = ("window_start", "window_end")
-_OWN = ("emission", "revision")
 
 
 def emits_messages(spec: WindowSpec) -> bool:
@@ -31,9 +30,9 @@ def message_columns(spec: WindowSpec, names: Sequence[str], *, chained: bool) ->
         raise OptionError("sets", str(spec.windows), "emit a row for each message", hint)
     added = {*spec.aggregates, NUMBER}
     if chained:
-        names = [name for name in names if name not in (*_BOUNDS, *_OWN, NUMBER)]
+        names = [name for name in names if name not in (*_BOUNDS, *EMISSION_COLUMNS, NUMBER)]
     else:
-        added |= {*_BOUNDS, *_OWN}
+        added |= {*_BOUNDS, *EMISSION_COLUMNS}
     for name in names:
         if name in added:
             option = "agg" if name in spec.aggregates else "column"

@@ -13,6 +13,7 @@ from muntin.model.axis import Length, parse_duration, rows
 from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlError
 from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import (
+    EMISSION_COLUMNS,
     Column,
     DeclaredTable,
     Derived,
@@ -53,7 +54,6 @@ _ENTRIES = {
     "trailing": {"every", "origin"},
     "session": {"closed", "longest", *CONDITION_OPTIONS},
 }
-_EMISSION_COLUMNS = ("emission", "revision")
 
 
 class PipelineFileError(MuntinError):
@@ -226,9 +226,9 @@ class _Reader:
         return Flow(name, windowing, query.into, query.rejected)
 
     def _select_all(self, spec: WindowSpec) -> tuple[Column, ...]:
-        names = (*spec.keys, "window_start", "window_end", *spec.aggregates, *_EMISSION_COLUMNS)
+        names = (*spec.keys, "window_start", "window_end", *spec.aggregates, *EMISSION_COLUMNS)
         return tuple(
-            Column(name, name if name in _EMISSION_COLUMNS else quote_name(name)) for name in names
+            Column(name, name if name in EMISSION_COLUMNS else quote_name(name)) for name in names
         )
 
     def _fill_placeholders(self, text: str) -> str:

@@ -37,19 +37,21 @@ from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
 
+from muntin.engine import columns
+
 SourceOffsets = Mapping[str, Any]
 """The position in a source up to which it was read, as plain JSON.
 
 Equal offsets mean equal positions, so hosts compare them with `==`.
 """
 
-MALFORMED_COLUMN = "malformed"
+MALFORMED_COLUMN = columns.PAYLOAD
 """The column (binary, NULL for good messages) with the bytes of a message that can't be decoded.
 
 Only the column of this name that a source lists in `malformed` has that meaning.
 """
 
-MALFORMED_DETAIL_COLUMN = "malformed_detail"
+MALFORMED_DETAIL_COLUMN = columns.PAYLOAD_DETAIL
 """The column (text, NULL for good messages) that says what is wrong with a malformed message."""
 
 MALFORMED_COLUMNS: Mapping[str, pl.DataType] = {

@@ -16,7 +16,14 @@ from muntin.model.aggregates import min as least
 from muntin.model.axis import MICROSECOND
 from muntin.model.close_names import find_close_name
 from muntin.model.grouping_sets import GROUPING_ID, number_set
-from muntin.model.pipeline import FIRST, Column, JoinRelation, WindowRelation, quote_name
+from muntin.model.pipeline import (
+    EMISSION_COLUMNS,
+    FIRST,
+    Column,
+    JoinRelation,
+    WindowRelation,
+    quote_name,
+)
 from muntin.model.policies import Firing
 from muntin.model.ranking import make_windows_by_end
 from muntin.model.spec import WindowSpec
@@ -26,7 +33,6 @@ from muntin.sql.catalog import ResolvedRelation, find_bound_column, resolve_boun
 from muntin.sql.cursor import WindowNode, window_call_of
 from muntin.sql.expressions import Scope, normalize, walk
 from muntin.sql.select_list import (
-    EMISSION_COLUMNS,
     END,
     FLINK_ROWTIME,
     START,

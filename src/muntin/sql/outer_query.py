@@ -7,10 +7,17 @@ from typing import NoReturn, Self
 
 from sqlglot import exp
 
-from muntin.model.pipeline import Choice, Column, Relation, WindowRelation, quote_name
+from muntin.model.pipeline import (
+    EMISSION_COLUMNS,
+    Choice,
+    Column,
+    Relation,
+    WindowRelation,
+    quote_name,
+)
 from muntin.sql import row_number
 from muntin.sql.expressions import Scope
-from muntin.sql.select_list import EMISSION_COLUMNS, END, ROW_NUMBER_COLUMN, START, complete_columns
+from muntin.sql.select_list import END, ROW_NUMBER_COLUMN, START, complete_columns
 from muntin.sql.syntax import Select, SelectItem, WindowCall
 
 

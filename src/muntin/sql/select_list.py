@@ -12,7 +12,7 @@ from muntin.model.aggregates import Aggregate, count
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.kinds import Kind
-from muntin.model.pipeline import NUMBER, ROW_INDEX, Column, quote_name
+from muntin.model.pipeline import EMISSION_COLUMNS, NUMBER, ROW_INDEX, Column, quote_name
 from muntin.model.policies import Firing
 from muntin.model.spec import WindowSpec
 from muntin.sql.cursor import Span
@@ -23,7 +23,6 @@ from muntin.sql.window_functions import WindowBinding
 START, END = "window_start", "window_end"
 FLINK_ROWTIME = f"({END} - INTERVAL '0.001' SECOND)"
 """The last moment of a window, as Flink's functions return it."""
-EMISSION_COLUMNS = ("emission", "revision")
 ROW_NUMBER_COLUMN = Column(NUMBER, f"{ROW_INDEX} + 1")
 
 

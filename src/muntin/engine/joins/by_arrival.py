@@ -14,7 +14,6 @@ from collections.abc import Collection, Sequence
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.admission import PAYLOAD, PAYLOAD_DETAIL
 from muntin.engine.joins.joiner import ID, LATE, Joiner
 from muntin.engine.joins.pairs import ROW, select_comparable_keys
 from muntin.engine.joins.stored_messages import StoredMessages
@@ -33,7 +32,7 @@ from muntin.model.joins import SIDES, Side
 ARRIVED = "__muntin_arrived"
 # Columns that sources in Kafka add to each message, deletions included.
 _KAFKA_COLUMNS = frozenset({"topic", "partition", "offset", "timestamp"})
-_MORE_COLUMNS = frozenset({"headers", PAYLOAD, PAYLOAD_DETAIL})
+_MORE_COLUMNS = frozenset({"headers", columns.PAYLOAD, columns.PAYLOAD_DETAIL})
 _INTERNAL = "__muntin"
 
 

@@ -29,6 +29,7 @@ from muntin.hosts.ranking import (
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.aggregates.ranked import rank_rows
 from muntin.model.pipeline import (
+    EMISSION_COLUMNS,
     FIRST,
     LAST,
     NUMBER,
@@ -52,7 +53,6 @@ from muntin.model.spec import WindowSpec
 
 SelectRows = Callable[[pl.DataFrame], pl.DataFrame]
 
-_OWN = (columns.EMISSION, columns.REVISION)
 _NUMBERS = pl.int_ranges(1, pl.col(ROWS).list.len() + 1, dtype=pl.Int32())
 # A field for structs of messages without columns, since a struct needs a field.
 _NOTHING = pl.lit(0, dtype=pl.Int8).alias("__muntin_none")
@@ -84,7 +84,8 @@ def plan_rolling_rows(
     selected = [
         *map(pl.col, (*own, *WINDOW_BOUNDS)),
         *_select_fields(name for name in names if name not in own),
-        *map(pl.col, (*(name for name in spec.aggregates if name != ROWS), *_OWN, NUMBER)),
+        *(pl.col(name) for name in spec.aggregates if name != ROWS),
+        *map(pl.col, (*EMISSION_COLUMNS, NUMBER)),
     ]
     return _show_rows(plan, NUMBER, selected, (*own, NUMBER), has_end=True)
 
@@ -182,7 +183,7 @@ def show_ranked(plan: LocalPlan, ranking: Ranking) -> LocalPlan:
     per = tuple(key for key in plan.keys or () if key not in (FIRST, LAST))
     explode = _explode(plan.results, ranking, per)
     schema = explode(pl.DataFrame(schema=plan.results)).schema
-    names = [name for name in schema if name not in (WINDOW_TIME, *_OWN)]
+    names = [name for name in schema if name not in (WINDOW_TIME, *EMISSION_COLUMNS)]
     steps: list[RowSelectList] = []
     for choice in ranking.choices:
         step, names = _choose(schema, choice, names, per, ranking)
@@ -193,7 +194,7 @@ def show_ranked(plan: LocalPlan, ranking: Ranking) -> LocalPlan:
         rows = explode(results)
         for step in steps:
             rows = step.apply(rows)
-        return rows.select(*names, *_OWN)
+        return rows.select(*names, *EMISSION_COLUMNS)
 
     return plan.select(apply, (*per, *list_identity_columns(ranking)), has_end=False)
 
@@ -219,7 +220,7 @@ def _explode(results: pl.Schema, ranking: Ranking, per: tuple[str, ...]) -> Sele
         *_select_fields(own),
         *map(pl.col, numbers),
         *([] if WINDOW_TIME in (*per, *own) else [last.alias(WINDOW_TIME)]),
-        *map(pl.col, _OWN),
+        *map(pl.col, EMISSION_COLUMNS),
     ]
     return lambda rows: _number_rows(rows, numbers).select(selected)
 
@@ -235,7 +236,7 @@ def _choose(
     if choice.columns is None:
         return RowSelectList.of(schema, None, choice.where), names
     texts = expand_choice(choice.columns, names, per, ranking)
-    selected = [Column(name, texts.get(name, name)) for name in (*texts, *_OWN)]
+    selected = [Column(name, texts.get(name, name)) for name in (*texts, *EMISSION_COLUMNS)]
     return RowSelectList.of(schema, selected, choice.where), [*texts]
 
 

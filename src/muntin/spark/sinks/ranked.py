@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from muntin.engine import columns
 from muntin.hosts.chain import WINDOW_TIME
 from muntin.hosts.ranking import (
     SORT_KEY,
@@ -20,6 +19,7 @@ from muntin.hosts.ranking import (
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.aggregates.ranked import DENSE_RANK
 from muntin.model.pipeline import (
+    EMISSION_COLUMNS,
     FIRST,
     LAST,
     NUMBER,
@@ -32,8 +32,6 @@ from muntin.model.pipeline import (
 )
 from muntin.model.ranking import list_identity_columns
 from muntin.spark.host.chain import filter_results
-
-_OWN = (columns.EMISSION, columns.REVISION)
 
 
 def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
@@ -80,7 +78,7 @@ class RankedShape:
         frame_in_order, shown = self._number_rows(frame, beside)
         for choice in self.ranking.choices:
             frame_in_order, shown = self._select(frame_in_order, shown, choice, beside)
-        return frame_in_order.selectExpr(*map(quote_name, shown), *_OWN, *beside)
+        return frame_in_order.selectExpr(*map(quote_name, shown), *EMISSION_COLUMNS, *beside)
 
     def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
         # The selected bounds may be those of other windows.
@@ -104,7 +102,7 @@ class RankedShape:
             whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.001' SECOND"
         texts = [f"{text} AS {quote_name(name)}" for name, text in whole.items()]
         rows = filter_results(exploded, f"{ROW} IS NOT NULL", beside)
-        return rows.selectExpr(*texts, *_OWN, *beside), names
+        return rows.selectExpr(*texts, *EMISSION_COLUMNS, *beside), names
 
     def _select(
         self, frame: DataFrame, shown: list[str], choice: Choice, beside: Sequence[str]
@@ -116,7 +114,7 @@ class RankedShape:
             return frame, shown
         texts = expand_choice(choice.columns, shown, self.per, self.ranking)
         shaped = [f"{text} AS {quote_name(name)}" for name, text in texts.items()]
-        return frame.selectExpr(*shaped, *_OWN, *beside), [*texts]
+        return frame.selectExpr(*shaped, *EMISSION_COLUMNS, *beside), [*texts]
 
 
 def _number(ranking: Ranking) -> str:
