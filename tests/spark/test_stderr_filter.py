@@ -87,6 +87,16 @@ def test_what_waits_is_passed_on_when_nothing_follows() -> None:
     assert passing.filter(b"half a li") + passing.flush() == b"half a li"
 
 
+def test_a_traceback_that_is_written_slowly_is_one_record() -> None:
+    first, *rest = NOT_NEEDED.splitlines(keepends=True)
+    passing = StderrFilter()
+    at_rest = passing.patience
+    passing.filter(first)
+    assert passing.patience > 10 * at_rest  # its writer reads source files before the next line
+    assert passing.filter(b"".join(rest)) + passing.flush() == b""
+    assert passing.patience == at_rest
+
+
 QUERY = """
 import sys
 import muntin as mt

@@ -40,6 +40,8 @@ _DEEP_PATTERN = re.compile(
 _CONTINUATION = re.compile(rb"\s|Caused by:|(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error)\b")
 # Longest time that a line waits for lines that continue its record, seconds.
 _PATIENCE = 0.2
+# A traceback is written line by line, and the source files of its frames are read in between.
+_PATIENCE_IN_TRACEBACK = 5.0
 
 
 class StderrFilter:
@@ -68,6 +70,11 @@ class StderrFilter:
         line, self._line = self._line, b""
         return b"".join(self._records([line] if line else [])) + self._finish_record()
 
+    @property
+    def patience(self) -> float:
+        """Longest time to wait for the next bytes before ``flush``, seconds."""
+        return _PATIENCE_IN_TRACEBACK if self._awaits_error() else _PATIENCE
+
     def _records(self, lines: list[bytes]) -> Iterator[bytes]:
         for line in lines:
             if self._is_dropping and line == b"\n":
@@ -86,11 +93,16 @@ class StderrFilter:
         """Return whether a line continues the present record."""
         if not (self._record and line.strip()):
             return False
+        return self._awaits_error() or _CONTINUATION.match(line) is not None
+
+    def _awaits_error(self) -> bool:
+        """Return whether the present record is a traceback without its last line, the error."""
         # The first line without indentation after the frames of a traceback is its error.
-        in_traceback = self._record[0].startswith(b"Traceback (") and (
-            len(self._record) == 1 or self._record[-1].startswith(b" ")
+        return (
+            bool(self._record)
+            and self._record[0].startswith(b"Traceback (")
+            and (len(self._record) == 1 or self._record[-1].startswith(b" "))
         )
-        return in_traceback or _CONTINUATION.match(line) is not None
 
     def _finish_record(self) -> bytes:
         record, self._record = b"".join(self._record), []
@@ -127,7 +139,7 @@ def _copy_filtered(reads: int, real: int) -> None:
     """Copy filtered records to stderr until all writers have closed the pipe."""
     passing = StderrFilter()
     while True:
-        ready, _, _ = select.select([reads], [], [], _PATIENCE)
+        ready, _, _ = select.select([reads], [], [], passing.patience)
         data = os.read(reads, 1 << 16) if ready else b""
         passed = passing.filter(data) if data else passing.flush()
         with suppress(OSError):  # stderr is closed; the JVM must not wait
