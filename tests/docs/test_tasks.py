@@ -51,7 +51,7 @@ def test_solution_gives_the_answer(
 
 def test_names_and_texts_are_the_tasks_own() -> None:
     assert len({task.name for task in TASKS}) == len({task.text for task in TASKS}) == len(TASKS)
-    assert len(TASKS) == 60
+    assert len(TASKS) == 70
 
 
 def test_each_task_has_a_solution() -> None:

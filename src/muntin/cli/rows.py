@@ -6,38 +6,37 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from muntin.cli.console import cell
+from muntin.model.axis import format_time
+from muntin.sinks.plain import to_plain_values
 
-IDENTITY = ("window_start", "window_end")
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from muntin.sinks.batch import Batch
+
+_BOUNDS = ("window_start", "window_end")
 # Far more than a terminal shows, so that a window that emits again is nearly always among them.
 ROW_LIMIT = 10_000
 
 
 class LiveRows:
-    """The newest rows of a query: the greatest revision of each window, without retracted rows.
+    """A sink of the newest rows: the greatest revision of each one, without retracted rows.
 
     Rows beyond ``limit`` are only counted, so that a query may run indefinitely.
 
     Args:
         columns: Names of the columns.
-        keys: Key columns; ``None`` if rows have no identity (joins).
         most: Number of rows to show.
-        kept: Number of rows to keep, so that a window that emits again replaces its row.
+        limit: Number of rows to keep, so that a window that emits again replaces its row.
     """
 
-    def __init__(
-        self,
-        columns: Sequence[str],
-        keys: Sequence[str] | None,
-        most: int = 30,
-        limit: int = ROW_LIMIT,
-    ) -> None:
+    def __init__(self, columns: Sequence[str], most: int = 30, limit: int = ROW_LIMIT) -> None:
         self.columns = list(columns)
-        self.keys = keys
         self.most = most
         self.limit = limit
         self.count = 0
@@ -45,12 +44,17 @@ class LiveRows:
         self._rows: OrderedDict[Any, dict[str, Any]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def take(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Add rows, the newest last."""
+    def write(self, batch: Batch) -> None:
+        """Add the rows of a batch of a stream."""
+        if not batch.empty:
+            self.take(list_table_rows(batch.table()), batch.identity)
+
+    def take(self, rows: Sequence[dict[str, Any]], identity: Sequence[str] | None) -> None:
+        """Add rows, the newest last; ``identity`` has the columns that identify one, if any do."""
         with self._lock:
             for row in rows:
                 self.count += 1
-                name = self._name(row)
+                name = self.count if identity is None else tuple(map(row.get, identity))
                 earlier = self._rows.get(name)
                 if earlier is not None and row.get("revision", 0) < earlier.get("revision", 0):
                     continue
@@ -60,11 +64,6 @@ class LiveRows:
                 while len(self._rows) > self.limit:
                     self._rows.popitem(last=False)
                     self.dropped += 1
-
-    def _name(self, row: dict[str, Any]) -> Any:
-        if self.keys is None:
-            return self.count
-        return tuple(row.get(column) for column in (*self.keys, *IDENTITY))
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -79,11 +78,17 @@ class LiveRows:
         left = self.dropped + len(rows) - len(shown)
         live_table = Table(header_style="bold", caption=f"… and {left:,} before" if left else None)
         for column in self.columns:
-            live_table.add_column(cell(column), no_wrap=column in IDENTITY)
+            live_table.add_column(cell(column), no_wrap=column in _BOUNDS)
         for row in shown:
             # Data may have brackets, which rich would read as markup.
             live_table.add_row(*(cell(format_cell(row.get(column))) for column in self.columns))
         return live_table
+
+
+def list_table_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows of a table, with text for times that Python can't hold."""
+    columns = [to_plain_values(column, format_time) for column in table.columns]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def format_cell(value: Any) -> str:

@@ -18,15 +18,14 @@ from rich.live import Live
 from muntin.cli.console import open_session, print_text, report_errors, show_error
 from muntin.cli.lines import Lines, RowFormat
 from muntin.cli.pipelines import HostOption
-from muntin.cli.rows import ROW_LIMIT, LiveRows
+from muntin.cli.rows import ROW_LIMIT, LiveRows, list_table_rows
 from muntin.dataframe.host import Host
 from muntin.engine.columns import REASON
 from muntin.explain.flows import describe_query
 from muntin.hosts.interrupts import Interruption, watch_signals
 from muntin.hosts.local.definition import LocalDefinition
-from muntin.model.axis import format_time
 from muntin.model.counts import format_rejections
-from muntin.model.pipeline import DeclaredTable, WindowRelation
+from muntin.model.pipeline import DeclaredTable
 
 if TYPE_CHECKING:
     from muntin.sql.script import CompiledQuery
@@ -137,38 +136,37 @@ class Shell:
                 self._answer(api.compile_input(statement, self.definitions))
 
     def _answer(self, question: CompiledQuery | None) -> None:
+        from muntin.dataframe.sql import choose_statement_host
+
         if question is None:
             return
         if question.explain:
-            print_text(self.console, describe_query(question.lowered.query, question.tables))
+            local = choose_statement_host(question, None, {}, self._host) == "local"
+            text = describe_query(question.lowered.query, question.tables, local=local)
+            print_text(self.console, text)
         else:
             self._run_select(question)
 
     def _run_select(self, question: CompiledQuery) -> None:
         definition, columns, is_stream = self._bind(question)
-        query = question.lowered.query
-        keys = [key.name for key in query.keys] if isinstance(query, WindowRelation) else None
         rows = None
         if self.form is RowFormat.TABLE:
-            rows = LiveRows(columns, keys, 30 if self.console.is_terminal else ROW_LIMIT)
+            rows = LiveRows(columns, 30 if self.console.is_terminal else ROW_LIMIT)
         lines = Lines(sys.stdout, self.form, columns)
-
-        def take(frame: Any, _: int = 0) -> None:
-            if rows is None:
-                lines.take(frame)
-            else:
-                rows.take(_list_rows(frame))
-
-        if not is_stream:
-            take(definition.results)
-            if rows is not None:
-                self.console.print(rows.table())
-            if isinstance(definition, LocalDefinition):
-                self._show_rejected(Counter(definition.rejected[REASON]))
+        if is_stream:
+            with tempfile.TemporaryDirectory(prefix="muntin-sql-") as folder:
+                self._watch(definition.start(checkpoint=folder, results=rows or lines.take), rows)
             return
-        with tempfile.TemporaryDirectory(prefix="muntin-sql-") as folder:
-            running = definition.start(checkpoint=folder, results=take)
-            self._watch(running, rows)
+        results = definition.results
+        if rows is None:
+            lines.take(results)
+        else:
+            # Each row of a whole input is emitted once.
+            table = results.toArrow() if hasattr(results, "toArrow") else results.to_arrow()
+            rows.take(list_table_rows(table), None)
+            self.console.print(rows.table())
+        if isinstance(definition, LocalDefinition):
+            self._show_rejected(Counter(definition.rejected[REASON]))
 
     def _bind(self, question: CompiledQuery) -> tuple[Any, list[str], bool]:
         """Return a query, the columns of its results, and whether it reads a stream."""
@@ -224,15 +222,6 @@ class Shell:
     def close(self) -> None:
         """Stop the session, if the shell started it."""
         self._stack.close()
-
-
-def _list_rows(frame: Any) -> list[dict[str, Any]]:
-    """Return the rows of a frame of either host, with text for times that Python can't hold."""
-    from muntin.sinks.plain import to_plain_values
-
-    table = frame.toArrow() if hasattr(frame, "toArrow") else frame.to_arrow()
-    columns = [to_plain_values(column, format_time) for column in table.columns]
-    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _list_columns(table: DeclaredTable) -> list[str]:

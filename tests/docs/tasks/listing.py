@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tests.docs.tasks import aggregates, joins, newcomers, operation, sources, sql, windows
+from tests.docs.tasks import (
+    aggregates,
+    first_hour,
+    joins,
+    newcomers,
+    operation,
+    sources,
+    sql,
+    windows,
+)
 
 TASKS = [
     *windows.TASKS,
@@ -12,6 +21,7 @@ TASKS = [
     *sql.TASKS,
     *operation.TASKS,
     *newcomers.TASKS,
+    *first_hour.TASKS,
 ]
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 
+import polars as pl
 import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
@@ -20,6 +21,7 @@ from muntin.cli.shell import Shell, converse
 
 TABLE = """CREATE TABLE clicks (page STRING, `user name` STRING, ts TIMESTAMP, day AS date(ts),
     WATERMARK FOR ts AS ts - 1 MINUTE) WITH (connector = 'json', path = 'a;b');"""
+WINDOW = ("k", "window_start", "window_end")
 QUERY = "SELECT page, count(*) AS n FROM clicks GROUP BY page, TUMBLE(ts, 1 HOUR);"
 
 
@@ -131,16 +133,16 @@ def row(key: str, start: int, n: int | None, revision: int, emission: str = "ear
 
 
 def test_of_a_window_its_greatest_revision_is_shown():
-    rows = LiveRows(["k", "n"], ["k"])
-    rows.take([row("a", 0, 1, 0), row("a", 0, 3, 2), row("a", 0, 2, 1), row("b", 0, 1, 0)])
+    rows = LiveRows(["k", "n"])
+    rows.take([row("a", 0, 1, 0), row("a", 0, 3, 2), row("a", 0, 2, 1), row("b", 0, 1, 0)], WINDOW)
     assert [(r["k"], r["n"]) for r in rows.rows] == [("a", 3), ("b", 1)]
-    rows.take([row("a", 0, None, 3, "retract"), row("b", 10, 4, 0)])
+    rows.take([row("a", 0, None, 3, "retract"), row("b", 10, 4, 0)], WINDOW)
     assert [(r["k"], r["n"]) for r in rows.rows] == [("b", 1), ("b", 4)]
 
 
 def test_pairs_have_no_versions_and_old_rows_leave_the_table():
-    rows = LiveRows(["x"], None, most=2, limit=3)
-    rows.take([{"x": 1}, {"x": 1}, {"x": None}, {"x": 2.5}])
+    rows = LiveRows(["x"], most=2, limit=3)
+    rows.take([{"x": 1}, {"x": 1}, {"x": None}, {"x": 2.5}], None)
     assert [row["x"] for row in rows.rows] == [1, None, 2.5]
     made = rows.table()
     assert made.row_count == 2
@@ -149,17 +151,17 @@ def test_pairs_have_no_versions_and_old_rows_leave_the_table():
 
 
 def test_the_oldest_windows_are_counted_and_not_kept():
-    rows = LiveRows(["k", "n"], ["k"], most=5)
-    rows.take([row("a", start, 1, 0) for start in range(ROW_LIMIT + 7)])
-    rows.take([row("a", ROW_LIMIT + 6, 2, 1)])
+    rows = LiveRows(["k", "n"], most=5)
+    rows.take([row("a", start, 1, 0) for start in range(ROW_LIMIT + 7)], WINDOW)
+    rows.take([row("a", ROW_LIMIT + 6, 2, 1)], WINDOW)
     assert len(rows.rows) == ROW_LIMIT
     assert rows.rows[0]["window_start"] == 7
     assert rows.table().caption == f"… and {ROW_LIMIT + 2:,} before"
 
 
 def test_data_is_shown_as_it_is_and_not_as_markup():
-    rows = LiveRows(["k", "[bold]n"], ["k"])
-    rows.take([row("[/home]", 0, 1, 0), row("[red]a", 0, 1, 0)])
+    rows = LiveRows(["k", "[bold]n"])
+    rows.take([row("[/home]", 0, 1, 0), row("[red]a", 0, 1, 0)], WINDOW)
     asked = shell()
     asked.console.print(rows.table())
     said = shown(asked)
@@ -197,3 +199,21 @@ def test_a_host_that_cant_read_a_table_is_refused():
     asked.run("CREATE TABLE m (at TIMESTAMP) WITH (connector = 'orc', path = 'in');")
     with pytest.raises(mt.SqlError, match="connector 'orc' needs Spark"):
         asked.run("SELECT count(*) AS n FROM m GROUP BY TUMBLE(at, 1 HOUR);")
+
+
+def test_each_of_the_first_rows_of_a_window_is_shown():
+    orders = pl.DataFrame(
+        {"shop": ["a", "b", "c"], "at": ["2026-01-01 09:00:00"] * 3, "price": [3, 9, 5]}
+    )
+    totals = mt.windowed(orders, key="shop", time="at").tumbling("1 hour")
+    best = totals.agg(total=mt.sum("price")).top(2, by="total")
+    rows = LiveRows(["rank", "shop"])
+    query = best.start(checkpoint=None, results=rows)
+    assert query.await_end(60)
+    assert [(row["rank"], row["shop"]) for row in rows.rows] == [(1, "b"), (2, "c")]
+
+
+def test_a_query_that_runs_here_is_explained_so():
+    asked = shell()
+    asked.run(TABLE.replace(", day AS date(ts)", "") + "EXPLAIN " + QUERY)
+    assert "in this process, without Spark" in shown(asked)
