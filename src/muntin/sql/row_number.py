@@ -109,7 +109,10 @@ def lower_numbering(
         return _lower_window_rows(scope, select, resolved, call, partition, ranking)
     names = [find_bound_column(resolved.relation, bound) for bound in (START, END)]
     if None in names:
-        hint = "number the rows of windows: all rows of a stream would be kept forever"
+        hint = (
+            "number the rows of windows, such as FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), "
+            "INTERVAL '1' HOUR)): all rows of a stream would be kept forever"
+        )
         scope.fail(scope.locate(window), "these rows aren't in windows of time", hint)
     try:
         refuse_delayed(_find_window_spec(resolved.relation))
