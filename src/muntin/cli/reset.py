@@ -24,7 +24,7 @@ def set_watermark_back(
 ) -> None:
     """Set back the watermark, after a message with a wrong time moved it too far.
 
-    Until then, messages with the right time are rejected as late. Windows that
+    Until it is set back, messages with the right time are rejected as late. Windows that
     had closed and began before the new watermark stay closed; all others accept
     messages again.
     """
