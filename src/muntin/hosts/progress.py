@@ -96,6 +96,8 @@ class Progress:
         hidden = ("batch", "watermark_micros", "examples", *_OF_BATCH)
         rest = (f.name for f in fields(self) if f.name not in hidden)
         shown |= {name: getattr(self, name) for name in rest if getattr(self, name)}
+        if self.clocks:
+            shown["clocks"] = repr({name: str(to_datetime(at)) for name, at in self.clocks.items()})
         if degradation := self.degradation:
             shown["degraded"] = repr(degradation)
         return f"Progress({', '.join(f'{name}={value}' for name, value in shown.items())})"

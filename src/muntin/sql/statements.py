@@ -22,7 +22,8 @@ from muntin.sql.syntax import (
 )
 
 _STATEMENTS_HINT = (
-    "the statements are SELECT, CREATE TABLE, CREATE VIEW, INSERT INTO, SET and EXPLAIN"
+    "the statements are SELECT, CREATE TABLE, CREATE VIEW, INSERT INTO, SET and EXPLAIN; "
+    "in the shell, tables lists what they have created"
 )
 _OWN_OPTIONS = ("connector", "mode")
 _CONSTRAINTS = ("PRIMARY", "UNIQUE", "CONSTRAINT", "FOREIGN", "CHECK", "REFERENCES")

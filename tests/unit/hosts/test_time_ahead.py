@@ -21,3 +21,8 @@ def test_a_watermark_ahead_of_the_clock_is_warned_of(caplog: pytest.LogCaptureFi
     (line,) = caplog.messages
     assert line.startswith("batch 7: the watermark is 3600 s ahead of this machine's clock")
     assert "max_ahead=" in line
+
+
+def test_the_clocks_of_a_progress_are_shown_as_times() -> None:
+    progress = Progress(1, 0, clocks={"clicks[0]": 0})
+    assert "clocks={'clicks[0]': '1970-01-01 00:00:00+00:00'}" in repr(progress)
