@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from muntin.model.axis import parse_duration
 from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlError
+from muntin.model.option_types import MOST_SHARDS, check_shards
 from muntin.model.pipeline import (
     Column,
     DeclaredTable,
@@ -129,9 +130,12 @@ class Definitions:
             self.checkpoint = setting.value
         elif name == "shards":
             value = cursor.fill_placeholders(setting.value, span)
-            if not (value.isdigit() and int(value)):
-                cursor.fail(span, "shards isn't a number", "give a whole number, 1 or more")
-            self.shards = int(value)
+            try:
+                self.shards = int(value)
+                check_shards(self.shards)
+            except ValueError:
+                hint = f"give a whole number from 1 to {MOST_SHARDS:,}"
+                cursor.fail(span, "shards isn't a number of shards", hint)
         elif name == "trigger":
             value = cursor.fill_placeholders(setting.value, span)
             self.available_now = value.lower() == "available now"
