@@ -8,6 +8,7 @@ with their caches and the files that they leave for the next batch.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -251,7 +252,9 @@ class SparkRun:
         self._fail("commit")
         del self._versions[batch + 1 :]
         self._versions.append(states)
-        self._totals.add(batch, [row.progress for row in emitted if row.kind == PROGRESS])
+        self._totals.add(
+            batch, [json.loads(row.progress) for row in emitted if row.kind == PROGRESS]
+        )
         for zombie in self._zombies:
             zombie()
         self._zombies.clear()
