@@ -295,10 +295,10 @@ class SparkRun:
         sent: list[dict[str, Any]] = []
         number = 0
         for name, (messages, time) in self._messages(batch).items():
-            size = -(-len(messages) // count)
+            size, table = -(-len(messages) // count), messages.to_arrow()
             shuffle = ShuffleTask(stage, name, read_frames, time, frozenset(), streams=True)
             for part in range(count):
-                mine = messages.slice(part * size, size)
+                mine = table.slice(part * size, size).to_batches()
                 work = partial(self._combine, shuffle, mine)
                 sent += self._attempts(batch, f"task {number}", number, work)
                 number += 1
@@ -312,10 +312,9 @@ class SparkRun:
         return rows
 
     def _combine(
-        self, shuffle: ShuffleTask, messages: pl.DataFrame, calls: int | None
+        self, shuffle: ShuffleTask, batches: Sequence[pa.RecordBatch], calls: int | None
     ) -> list[dict[str, Any]]:
         """One attempt of a task before the shuffle."""
-        batches = messages.to_arrow().to_batches()
 
         def arriving() -> Iterator[pa.RecordBatch]:
             yield from batches

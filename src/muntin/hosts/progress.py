@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -229,11 +230,8 @@ class Progress:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as a dictionary that JSON can hold."""
-        data = asdict(self)
-        for figures in _list_figures(data):
-            for name in _OF_BATCH:
-                del figures[name]
-        return data
+        figures = {name: copy(value) for name, value in vars(self).items() if name not in _OF_BATCH}
+        return {**figures, **{name: one.to_dict() for name, one in self.upstreams.items()}}
 
     def of_new_run(self) -> Progress:
         """Return the figures with which a query resumes, without those of the last run."""
@@ -314,11 +312,3 @@ def nest_figures(by_stage: Mapping[str, Progress], stage: str, batch: int) -> Pr
 
     parts: dict[str, Any] = {name: nest_upstream(name) for name in _BEFORE}
     return replace(own, **parts)
-
-
-def _list_figures(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the figures of an operator and of its upstream operators, as dictionaries."""
-    yield data
-    for name in _BEFORE:
-        if data[name]:
-            yield from _list_figures(data[name])

@@ -162,11 +162,9 @@ class OperatorRun:
         if not frames:
             return self._no_results
         rows = _concatenate(frames, self._no_results)
-        results = rows.select(
-            pl.col(name) if rows.schema[name] == kind else pl.col(name).cast(kind)
-            for name, kind in self.plan.results.items()
-        )
-        return results if self.plan.select_list is None else self.plan.select_list.apply(results)
+        if rows.schema != self.plan.results:
+            rows = rows.select(pl.col(name).cast(kind) for name, kind in self.plan.results.items())
+        return rows if self.plan.select_list is None else self.plan.select_list.apply(rows)
 
 
 def _concatenate(frames: Sequence[pl.DataFrame], nothing: pl.DataFrame) -> pl.DataFrame:
