@@ -46,7 +46,7 @@ def test_a_rule_asks_for_figures_that_are_served(rule: dict[str, Any]) -> None:
 
 
 def test_the_rules_are_those_of_the_docs() -> None:
-    page = (ROOT / "docs" / "operations.md").read_text()
+    page = (ROOT / "docs" / "monitoring.md").read_text()
     table = page.partition("| alert | rule |")[2].partition("\n\n")[0]
     for rule in RULES:
         for part in rule["expr"].split(" or "):

@@ -53,7 +53,8 @@ def test_fences_run(
     for code, output in CODE[page]:
         # The JVM has a working folder of its own.
         code = re.sub(r"await_end\(\d+\)", "await_end(3)", code)
-        code = re.sub(r'"(flights/|clicks/|checkpoints/|rejected/)', rf'"{tmp_path}/\1', code)
+        folders = "flights|clicks|checkpoints|rejected(?:_on_spark)?"
+        code = re.sub(rf'"((?:{folders})/)', rf'"{tmp_path}/\1', code)
         run_fence(page, code, output, namespace)
 
 

@@ -1,4 +1,4 @@
-"""docs/operations.md names the metrics that are served, and quotes texts that are printed."""
+"""The docs name the metrics that are served, and quote texts that are printed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ import pytest
 import muntin
 from muntin.hosts.inspect.metrics import Metrics
 
-PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
-TABLE = PAGE.partition("| you see | it is | do |")[2].partition("\n\n")[0]
+DOCS = Path(__file__).parents[2] / "docs"
+MONITORING = (DOCS / "monitoring.md").read_text()
+TROUBLES = (DOCS / "troubleshooting.md").read_text()
+TABLE = TROUBLES.partition("| you see | it is | do |")[2].partition("\n\n")[0]
 # The texts that a row quotes; what has no space is a name.
 QUOTED = [
     quoted
@@ -33,7 +35,7 @@ def test_the_page_names_the_metrics_that_are_served() -> None:
         f"{family.name}_total" if family.type == "counter" else family.name
         for family in Metrics(()).collect()
     }
-    assert set(re.findall(r"\bmuntin_\w+", PAGE)) == served
+    assert set(re.findall(r"\bmuntin_\w+", MONITORING)) == served
 
 
 @cache

@@ -1,8 +1,10 @@
-"""What docs/pipelines.md and docs/sql.md show of files, errors and rulers is so."""
+"""What the docs show of pipelines, errors, rulers and the shell is so."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,3 +58,18 @@ def test_the_statements_beside_those_of_a_peer_are_pipelines(page: str) -> None:
     read = api.compile_pipeline(sql)
     assert [flow.results for flow in read.flows] == ["views"]
     assert read.checkpoint == "checkpoints"
+
+
+def test_the_shell_prints_what_its_page_shows(tmp_path: Path) -> None:
+    example, *_ = fences("shell.md", "console")
+    blocks = dict(re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", example, re.MULTILINE))
+    for name in ("clicks.csv", "report.sql"):
+        (tmp_path / name).write_text(blocks[f"cat {name}"])
+    (command,) = [command for command in blocks if command.startswith("muntin ")]
+    *options, _, file = command.split()[1:]
+    with (tmp_path / file).open() as statements:
+        ran = subprocess.run(
+            [Path(sys.executable).with_name("muntin"), *options],
+            stdin=statements, cwd=tmp_path, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    assert ran.stdout == blocks[command]
