@@ -180,14 +180,14 @@ def _lower_side(
     frame = lower_frame(scope, over)
     kind, length = frame.kind, frame.length
     if not frame.includes_row:
-        cursor.fail(scope.locate(over), "the frame doesn't end with its row", OVER_HINT)
+        scope.fail(over, "the frame doesn't end with its row", OVER_HINT)
     order = find_order_column(scope, over)
     if kind == "RANGE" and order is None:
-        cursor.fail(scope.locate(over), "RANGE needs the column of event times", OVER_HINT)
+        scope.fail(over, "RANGE needs the column of event times", OVER_HINT)
     watermark_time = resolved.input_options.time
     if kind == "RANGE" and watermark_time is not None and order != watermark_time:
         problem = f"the watermark follows {watermark_time}, the window is ordered by {order}"
-        cursor.fail(scope.locate(over), problem, f"order by {watermark_time}")
+        scope.fail(over, problem, f"order by {watermark_time}")
     return JoinSide(resolved, source.name, kind, length, order or watermark_time)
 
 
@@ -351,10 +351,10 @@ def _lower_select_list(
             unqualified.append(node.parts[0].name)
             if renderer.version is not None:
                 hint = f"write {' or '.join(f'{side}.{node.name}' for side in sides)}"
-                scope.fail(scope.locate(node), f"{node.name} may be a column of either side", hint)
+                scope.fail(node, f"{node.name} may be a column of either side", hint)
         if isinstance(node, exp.Window):
             hint = "compute it from the pairs"
-            scope.fail(scope.locate(node), "OVER can't be combined with JOIN", hint)
+            scope.fail(node, "OVER can't be combined with JOIN", hint)
     for item in select.items:
         if item.qualifier is not None:
             refuse_side_star(scope, item)

@@ -182,9 +182,9 @@ def find_item_by_ordinal(scope: Scope, select: Select, node: exp.Expr) -> Select
     ordinal = int(node.name) if node.name.isdigit() else 0
     if not 1 <= ordinal <= len(select.items):
         hint = f"give a number from 1 to {len(select.items)}, or a column"
-        scope.fail(scope.locate(node), f"there is no column {node.name}", hint)
+        scope.fail(node, f"there is no column {node.name}", hint)
     if any(item.scalar is None for item in select.items):
-        scope.fail(scope.locate(node), "* isn't one column", "name the columns")
+        scope.fail(node, "* isn't one column", "name the columns")
     return select.items[ordinal - 1]
 
 
