@@ -90,9 +90,6 @@ class Source(Protocol):
     If its property `has_partitions` is true, it is read partition by partition: its frames have the
     additional column `__muntin_partition` with the name of each message's partition, and its
     readers have a method `backlog`.
-
-    Attributes:
-        schema: The columns of a message.
     """
 
     @property

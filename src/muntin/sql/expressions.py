@@ -25,7 +25,6 @@ class Scope:
     """Renders the expressions of a query.
 
     Attributes:
-        cursor: Cursor that parsed the text.
         qualifiers: Names that may qualify columns, in lower case.
         column_names: Names of columns by their qualifier and name, both in lower case, where a
             relation has them by another name.
@@ -109,9 +108,7 @@ class Scope:
     def rewrite(self, node: exp.Expr, render_part: Callable[[exp.Expr], str | None]) -> str:
         """Return the text of a node with some parts replaced.
 
-        Args:
-            node: The node.
-            render_part: Returns the text that replaces a part; ``None`` visits its children.
+        ``render_part`` returns the text that replaces a part; ``None`` visits its children.
         """
         replacements: Replacements = {}
 

@@ -69,7 +69,6 @@ class GroupedSelectList(SelectList):
     """The keys, aggregates and output columns of a query with ``GROUP BY``.
 
     Attributes:
-        window: Window function of the query.
         from_call: Whether it stands in ``FROM``, so that groups need the bounds of its windows.
     """
 

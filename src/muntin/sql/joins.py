@@ -48,11 +48,6 @@ def lower_join(
 ) -> tuple[JoinRelation, dict[str, Span]]:
     """Return a join and the spans of its clauses.
 
-    Args:
-        cursor: Cursor that parsed the text.
-        select: Query of the join.
-        resolve: Resolves a side.
-
     Raises:
         SqlError: When the join has no bound, no equal columns, or a clause that it can't have.
     """
@@ -212,12 +207,7 @@ def collect_conditions(select: Select, join: Join, *, where: bool = True) -> lis
     """Return the conditions of a pair, split at ``AND``.
 
     For ``FROM a, b`` these are the conditions in ``WHERE``. For an inner join they are those in
-    ``ON`` and ``WHERE``, which mean the same.
-
-    Args:
-        select: Query of the join.
-        join: One join of the query.
-        where: Whether to include ``WHERE``, unless it filters the rows that the join emits.
+    ``ON`` and ``WHERE``, which mean the same, unless ``where`` is false.
     """
     conditions = [select.where] if join.is_comma_join else [join.on]
     if where and _where_bounds_pairs(select, join):
@@ -297,7 +287,6 @@ class PairRenderer:
     """Renders expressions over the pairs of a join.
 
     Attributes:
-        cursor: Cursor that parsed the text.
         sides: Side of each qualifier of columns.
         row_windows: Sides with the rows of window functions, where Flink has ``window_time``.
         version: Condition that a left row's version fulfils; otherwise its columns are NULL.
@@ -381,7 +370,6 @@ class _JoinConditions:
     Attributes:
         sides: Both sides, with their own conditions where the join isn't an inner one.
         equal_columns: Equal columns, left and right.
-        filters: Conditions that filter pairs.
         version: Condition of a left join with versions; see ``PairRenderer``.
         groups_nulls: Whether NULL equals NULL, as with ``IS NOT DISTINCT FROM``.
     """

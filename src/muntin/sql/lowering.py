@@ -49,9 +49,8 @@ class LoweredQuery:
     """A windowed query or a join, and the spans of its parts.
 
     Attributes:
-        query: Lowered query.
         spans: Spans of the clauses, by the names of the Python options that they set.
-        places: Spans of the expressions that Spark is handed, by their text.
+        expression_spans: Spans of the expressions that Spark is handed, by their text.
         order: Order and limit of the rows, if the query has them.
     """
 

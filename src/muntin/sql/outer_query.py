@@ -26,7 +26,6 @@ class InnerColumns:
     """The columns that windows emit and that a query around them can use.
 
     Attributes:
-        columns: Emitted columns.
         columns_by_name: Columns by name in lower case, without those of joined tables.
         rows: Structs with the rows of joined tables, whose columns may be unknown.
         tables: Structs of the tables that this query joins, by their names.
