@@ -108,7 +108,6 @@ class KafkaTopics(Source):
 
     Attributes:
         columns: Names and types of a payload; `None` for bytes, or if a schema has them.
-        form: Format of payloads.
         reader_schema: Avro schema to read by, if there is one.
         starting: Position where a new query begins.
         per_batch: Maximum of messages in a batch.

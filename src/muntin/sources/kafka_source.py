@@ -76,14 +76,7 @@ class KafkaSource(Source):
 
 @dataclass(frozen=True)
 class BatchReading:
-    """A batch that is being read.
-
-    Attributes:
-        before: The offsets where it begins.
-        ends: The offsets where it ends.
-        frames: Its messages.
-        watch: Checks that its topics remain.
-    """
+    """A batch that is being read."""
 
     before: Offsets
     ends: Offsets

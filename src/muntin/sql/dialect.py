@@ -53,7 +53,6 @@ class StatementParser(Cursor):
     """The cursor over a whole text, which parses statement by statement.
 
     Attributes:
-        statement: Parses one statement.
         problems: Collects the errors of statements that can't be parsed; ``None`` raises the first.
     """
 
@@ -108,17 +107,10 @@ def parse_statements(
     placeholder_values: Mapping[str, str] | None = None,
     problems: list[SqlError] | None = None,
 ) -> tuple[list[Any], Cursor]:
-    """Parse all statements of a text.
+    """Return the statements of a text that aren't empty, and the cursor that read them.
 
-    Args:
-        text: Text of the statements.
-        statement: Parses one statement.
-        placeholder_values: Values of the placeholders ``${name}``.
-        problems: Collects the errors of statements that can't be parsed, which are left out;
-            ``None`` raises the first.
-
-    Returns:
-        The statements that aren't empty, and the cursor that read them.
+    ``statement`` parses one of them. ``problems`` collects the errors of statements that can't be
+    parsed, which are left out; ``None`` raises the first.
     """
     cursor = StatementParser(dialect=Dialect)
     cursor.statement, cursor.problems = statement, problems

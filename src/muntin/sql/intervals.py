@@ -32,7 +32,6 @@ class Interval:
     Attributes:
         value: Microseconds, or a number of rows or of calendar months.
         axis: Axis that it is measured on; ``number`` if it has no unit.
-        span: Span of the interval.
     """
 
     value: int
@@ -50,13 +49,7 @@ def starts_interval(cursor: Cursor) -> bool:
 
 
 def parse_interval(cursor: Cursor, *, months: bool = False, signed: bool = False) -> Interval:
-    """Parse an interval.
-
-    Args:
-        cursor: Cursor before the interval.
-        months: Whether to accept calendar months.
-        signed: Whether to accept a negative interval of time: ``INTERVAL '-8' HOUR``.
-    """
+    """Parse an interval, also of calendar ``months``, or ``signed``: ``INTERVAL '-8' HOUR``."""
     start = cursor.position
     if cursor.next_word in _ROWS:
         cursor.accept(cursor.next_word)

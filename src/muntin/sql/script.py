@@ -58,8 +58,6 @@ class CompiledQuery:
     """One query to run, with the tables that the statements before it define.
 
     Attributes:
-        text: Text of all statements.
-        lowered: Lowered query.
         tables: Declared tables by name.
         explain: Span of ``EXPLAIN`` before the query; ``None`` without it.
         earlier: Text and span of the expressions of earlier statements, by expression.
@@ -95,7 +93,6 @@ class Definitions:
     """Tables, views and settings that statements define for the statements after them.
 
     Attributes:
-        catalog: Defined tables and views.
         checkpoint: Folder of the queries' progress and state, with its placeholders.
         trigger: Least time between batches, in microseconds.
         available_now: Whether to read the messages available now and then stop.

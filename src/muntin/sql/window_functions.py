@@ -180,7 +180,6 @@ class WindowBinding:
     """The windows, table and columns that a window call names.
 
     Attributes:
-        windows: Windows of the call.
         table: Table that it reads, if it names one.
         time: Event-time column, if it names one.
         offset: Columns of partition and offset, for windows counted by offset.
@@ -199,12 +198,7 @@ class WindowBinding:
 def bind_window_call(
     text: str, call: WindowCall, qualifiers: Collection[str] = ()
 ) -> WindowBinding:
-    """Return the windows, table and columns that a call names.
-
-    Args:
-        text: Text of all statements.
-        call: Call to bind.
-        qualifiers: Names that may qualify the columns of the call.
+    """Return the windows, table and columns that a call names, maybe with a qualifier.
 
     Raises:
         SqlError: When an argument is missing, unknown, of the wrong kind, or refused by the model.
