@@ -65,7 +65,7 @@ def find_foreign_function(node: exp.Expr) -> tuple[str, str] | None:
     return f"{name.lower()} isn't a function here", f"write {REPLACEMENTS[name]}"
 
 
-def has_ignored_length(kind: exp.DataType) -> bool:
+def has_ignored_length(kind: exp.Expr) -> bool:
     """Return whether a type is a text of a length, which neither host compares texts with."""
     return kind.is_type("CHAR", "VARCHAR", "NCHAR", "NVARCHAR") and bool(kind.expressions)
 
