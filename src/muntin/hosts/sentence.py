@@ -72,8 +72,9 @@ class WindowSentence(Sentence, Generic[A]):
 
         Args:
             n: The largest number of messages to take.
-            by: The columns that messages are ordered by. Ties are ordered by all columns from left
-                to right, the least value first.
+            by: The columns that messages are ordered by. With `offset=`, messages of equal
+                times are ordered by arrival; other ties by all columns from left to right, the
+                least value first.
             ascending: Whether the least value is first, for all or for each of `by`.
 
         Raises:

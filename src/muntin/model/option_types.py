@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from os import PathLike
 
 from muntin.model.errors import OptionError
 
@@ -57,6 +58,17 @@ def parse_bytes(option: str, value: object) -> int | None:
     if size > MOST_COUNTED:
         raise OptionError(option, value, "is too great", hint)
     return size
+
+
+def parse_folder(option: str, value: object) -> str:
+    """Return the path of a folder as text; an empty one would be the current folder."""
+    hint = "give a folder, as in 'checkpoints/views'"
+    path = value.__fspath__() if isinstance(value, PathLike) else value
+    if not isinstance(path, str):
+        raise OptionError(option, value, "isn't a path", hint)
+    if not path.strip():
+        raise OptionError(option, path, "is empty", hint)
+    return path
 
 
 def check_text(option: str, value: object) -> None:

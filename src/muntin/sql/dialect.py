@@ -64,6 +64,21 @@ class StatementParser(Cursor):
     statement: Callable[[Cursor], Any]
     problems: list[SqlError] | None = None
 
+    def _parse_types(
+        self,
+        check_func: bool = False,
+        schema: bool = False,
+        allow_identifiers: bool = True,
+        with_collation: bool = False,
+    ) -> Any:
+        # Hive's parser drops the length of a text in a cast, which is refused here.
+        kind = super()._parse_types(check_func, True, allow_identifiers, with_collation)
+        if kind is not None and not schema:
+            for part in kind.find_all(exp.DataType):
+                if part.is_type("CHAR", "VARCHAR") and not part.expressions:
+                    part.set("this", exp.DType.TEXT)
+        return kind
+
     def _parse_window_spec(self) -> Any:
         self._match(TokenType.BETWEEN)
         if self.accept("UNBOUNDED"):

@@ -118,9 +118,12 @@ def parse_time_of_day(cursor: Cursor) -> Interval:
 
 def _parse_row_count(cursor: Cursor) -> int:
     token = cursor.accept_kind(TokenType.NUMBER)
-    if token is None or not token.text.isdigit() or not 0 < int(token.text) < _MAX_MICROSECONDS:
+    if token is None or not token.text.isdigit() or not int(token.text):
         cursor.fail(token, "a number of rows is 1 or more", "write for example 3 ROWS")
-    return int(token.text)
+    try:
+        return axis.rows(int(token.text)).count
+    except OptionError as error:
+        cursor.fail(token, f"a number of rows {error.problem}", error.hint)
 
 
 def _parse_part(cursor: Cursor, start: int, *, signed: bool) -> tuple[int, bool]:

@@ -29,7 +29,12 @@ from muntin.model.pipeline import (
     WindowRelation,
     quote_name,
 )
-from muntin.model.ranking import make_windows_by_end, refuse_delayed, refuse_unrankable
+from muntin.model.ranking import (
+    make_windows_by_end,
+    order_by_arrival,
+    refuse_delayed,
+    refuse_unrankable,
+)
 from muntin.model.spec import WindowSpec
 from muntin.sql.aggregates import find_aggregate_name
 from muntin.sql.catalog import ResolvedRelation, find_bound_column
@@ -156,18 +161,15 @@ def _lower_window_rows(
         hint = "measure the windows in time, or aggregate: top_k(...), collect_list(...)"
         scope.fail(call.span, "windows measured in rows can't be numbered", hint)
     keys = _collect_keys(scope, select, binding, partition, ranking)
-    offset = binding.offset or options.offset
-    if offset is not None:
-        ranking = _order_by_arrival(ranking, binding.time, offset[-1])
     try:
         spec = WindowSpec(
             keys=tuple(key.name for key in keys),
             time=binding.time,
             windows=binding.windows,
-            aggregates=_build_aggregates(ranking),
+            aggregates={},
             firing=lower_emit(scope.text, select.emit, axis),
             nulls="group",
-            **{**options.options, "offset": offset},
+            **{**options.options, "offset": binding.offset or options.offset},
         )
         refuse_unrankable(spec)
     except OptionError as error:
@@ -175,19 +177,12 @@ def _lower_window_rows(
             error
         )
     where = None if select.where is None else scope.render(select.where)
+    ranking = order_by_arrival(ranking, spec)
+    spec = replace(spec, aggregates=_build_aggregates(ranking))
     windowing = WindowRelation(
         resolved.relation, spec, tuple(keys), where, clock=options.clock, ranking=ranking
     )
     return windowing, binding
-
-
-def _order_by_arrival(ranking: Ranking, time: str | None, offset: str) -> Ranking:
-    """Return a numbering that orders rows of equal times by their arrival, as Flink does."""
-    last = ranking.by[-1].strip("`").lower() if ranking.by else None
-    if time is None or last != time.lower() or ranking.function != "ROW_NUMBER":
-        return ranking
-    by, ascending = (*ranking.by, quote_name(offset)), (*ranking.ascending, ranking.ascending[-1])
-    return replace(ranking, by=by, ascending=ascending)
 
 
 def _collect_keys(

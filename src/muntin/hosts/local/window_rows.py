@@ -46,6 +46,7 @@ from muntin.model.pipeline import (
 from muntin.model.ranking import (
     list_identity_columns,
     make_windows_by_end,
+    order_by_arrival,
     refuse_delayed,
     refuse_unrankable,
 )
@@ -95,7 +96,7 @@ def rank_messages(
         OptionError: When an option can't work; the error names it.
     """
     refuse_unrankable(spec)
-    ranking = _rank(query_input.schema, n, by, up, chained=False)
+    ranking = order_by_arrival(_rank(query_input.schema, n, by, up, chained=False), spec)
     rows = collect_rows(query_input.schema, ranking)
     return show_ranked(
         plan_windows(query_input, keys, replace(spec, aggregates={ROWS: rows})), ranking
