@@ -16,7 +16,7 @@ from tests.join_oracle import JoinStep
 from muntin.engine import columns
 from muntin.hosts.local.join_plan import plan_join
 from muntin.hosts.local.plan import LocalInput, LocalPlan
-from muntin.hosts.local.run import BatchOutput, OperatorRun
+from muntin.hosts.local.run import BatchOutput, OperatorRun, Remainder
 from muntin.hosts.local.window_plan import plan_windows
 from muntin.model.axis import parse_time
 from muntin.model.bounds import SideName
@@ -26,7 +26,6 @@ from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.sources.frames import FrameSource
-from muntin.sources.source import Remainder
 from muntin.state.blobs import MemoryBlobs
 from muntin.testing.oracle import OracleStep
 from muntin.testing.oracle.stepping import OUTCOMES

@@ -13,7 +13,7 @@ from muntin.hosts.phases import Phases
 from muntin.hosts.progress import Progress
 from muntin.hosts.watchers import RefCounted, Watcher, WatcherCall
 from muntin.model.errors import OptionError
-from muntin.model.option_types import check_count
+from muntin.model.option_types import check_shards
 from muntin.sinks.batch import Batch
 
 # Largest number of batches that wait for one watcher.
@@ -187,7 +187,7 @@ class Query(ABC):
         if not self.is_active:
             hint = "start it with shards=, or give its checkpoint to muntin rescale"
             raise OptionError("rescale", shards, "is of a query that has ended", hint)
-        check_count("shards", shards)
+        check_shards(shards)
         with self._changed:
             self._moving = True
         try:

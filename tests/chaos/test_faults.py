@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 from tests.chaos.recording import Recorder
 from tests.chaos.survivor import SIZE, SLIDE
-from tests.chaos.traffic import PARTITIONS, Traffic, reason
+from tests.chaos.traffic import BURST, BURST_SECONDS, PARTITIONS, Traffic, reason
 from tests.services.kafka import Kafka
 from tests.services.postgres import Postgres, rows
 from tests.spark.drivers import Victims, batches, kill, members, start, strike
@@ -96,9 +96,9 @@ def faults_of(
         server.start()
 
     def burst() -> None:
-        traffic.per_turn *= 10
-        time.sleep(5)
-        traffic.per_turn //= 10
+        traffic.per_turn *= BURST
+        time.sleep(BURST_SECONDS)
+        traffic.per_turn //= BURST
 
     return {
         "driver killed": lambda: kill(driver.process),

@@ -15,6 +15,8 @@ from tests.services.kafka import Kafka
 from tests.spark.feed import at
 
 PARTITIONS, IDLE = 4, 3
+# Messages a turn, turns a second, and how many times as many messages a burst has, for how long.
+PER_TURN, TURNS, BURST, BURST_SECONDS = 30, 20, 10, 5
 # Seconds of event time in a second: a run of a minute sees windows open and close for hours.
 PACE = 400
 KEYS = [f"k{number}" for number in range(20)]
@@ -29,13 +31,13 @@ class Traffic:
         kafka: The broker, which may go away and come back.
         topic: A topic of ``PARTITIONS`` partitions.
         chance: What decides.
-        per_turn: Messages sent at once, twenty times a second.
+        per_turn: Messages sent at once, ``TURNS`` times a second.
     """
 
     kafka: Kafka
     topic: str
     chance: random.Random
-    per_turn: int = 30
+    per_turn: int = PER_TURN
     sent: int = 0
     _over: threading.Event = field(default_factory=threading.Event)
 
@@ -58,7 +60,7 @@ class Traffic:
         assert self._producer.flush(120) == 0
 
     def _run(self) -> None:
-        while not self._over.wait(0.05):
+        while not self._over.wait(1 / TURNS):
             for _ in range(self.per_turn):
                 self._send(self._message())
             self._producer.poll(0)

@@ -29,6 +29,7 @@ from tests.contract.checkpoints import (
     windows_run,
 )
 
+from muntin.dataframe.state import explain_checkpoint, report_checkpoint
 from muntin.engine.windows.operator import open_shard
 from muntin.hosts.inspect.joins import OpenJoin
 from muntin.hosts.inspect.opening import read_spec
@@ -37,7 +38,6 @@ from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.joins import HOWS, SIDES, How, JoinSpec
 from muntin.model.policies import After, EveryRows, Firing
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.inspect.checkpoints import reasons, report_of
 from muntin.spark.inspect.tables import OpenTable
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.manifest import parse_manifest
@@ -70,7 +70,7 @@ def opened(kind: str, batch: int | None = None) -> OpenWindows:
 
 def said(checkpoint: Checkpoint, key: list[str], at: str, *table: str) -> str:
     """What ``why`` says, in one line."""
-    return " ".join(" ".join(reasons(checkpoint, key, at, *table)).split())
+    return " ".join(" ".join(explain_checkpoint(checkpoint, key, at, *table)).split())
 
 
 def rows(frame: pl.DataFrame) -> Counter[Any]:
@@ -99,7 +99,7 @@ def check_changes(then: OpenWindows, now: OpenWindows) -> pl.DataFrame:
 
 def inspected(checkpoint: MemoryCheckpoint, key: list[str] | None = None) -> dict[str, Any]:
     """What ``inspect`` says, whose sums are those of the state."""
-    report = report_of(checkpoint, key or ())
+    report = report_checkpoint(checkpoint, key or ())
     runs = [run for one in checkpoint.manifest_by_shard.values() for run in one.runs()]
     blobs = sum(len(mine) for mine in checkpoint.measure_blobs().values())
     assert sum(table["rows"] for table in report["tables"]) == sum(run.rows for run in runs)
@@ -143,13 +143,13 @@ class TestWindows:
     def test_a_key_is_looked_into(self, kind: str) -> None:
         checkpoint = opened(kind).checkpoint
         key = [str(part) for part in KEYS.get(kind, ["a"])]
-        assert report_of(checkpoint, key)["key"] or kind == "rows that slide"
+        assert report_checkpoint(checkpoint, key)["key"] or kind == "rows that slide"
         place = {"days": "1970-01-07"}.get(kind, AT) if kind in BY_TIME else "13"
         found = said(checkpoint, key, place)
         assert found.startswith(f"key {', '.join(key)} windows {WINDOWS[kind]}")
         if kind not in BY_TIME:
             with pytest.raises(OptionError, match="isn't an offset; give a whole number"):
-                reasons(checkpoint, key, AT)
+                explain_checkpoint(checkpoint, key, AT)
 
     def test_why_windows_of_rows_are_not_full(self) -> None:
         """Of ``a`` five messages came by arrival; row 47 of the partition is its last."""
@@ -541,7 +541,7 @@ class TestTables:
     @pytest.mark.parametrize("table", TABLES)
     def test_inspect_shows_a_key(self, images: list[Any], table: str) -> None:
         checkpoint = MemoryCheckpoint(images)
-        report = report_of(checkpoint, ["a"], table)
+        report = report_checkpoint(checkpoint, ["a"], table)
         runs = [run for one in checkpoint.manifest_by_shard.values() for run in one.runs()]
         assert report["kind"] == "tables"
         assert sum(one["rows"] for one in report["tables"]) == sum(run.rows for run in runs)
@@ -583,7 +583,7 @@ class TestTables:
         with pytest.raises(OptionError, match=r"holds tables; write muntin\.open_table"):
             read_spec(checkpoint)
         with pytest.raises(OptionError, match=r"may be in several tables; give one: --table"):
-            reasons(checkpoint, ["a"], AT)
+            explain_checkpoint(checkpoint, ["a"], AT)
 
 
 @pytest.mark.parametrize("kind", LIMITED)

@@ -15,9 +15,9 @@ from tests.migration.kept import (
     tables_images,
 )
 
+from muntin.dataframe.state import report_checkpoint
 from muntin.hosts.inspect.opening import read_spec
 from muntin.model.errors import OptionError
-from muntin.spark.inspect.checkpoints import report_of
 from muntin.spark.inspect.tables import OpenTable
 from muntin.state.manifest import MANIFEST_FORMAT
 
@@ -66,7 +66,7 @@ def test_tables_lie_in_other_partitions() -> None:
 @pytest.mark.parametrize(("form", "name"), KEPT)
 def test_it_is_read_from_outside(form: str, name: str) -> None:
     checkpoint = MemoryCheckpoint([STATES[form][name]])
-    report = report_of(checkpoint)
+    report = report_checkpoint(checkpoint)
     assert sum(table["rows"] for table in report["tables"]) > 0 or name == "windows rows that slide"
     if report["kind"] == "tables":
         now = MemoryCheckpoint(tables_images(CLICKS)[-1:])
@@ -82,7 +82,7 @@ def test_state_of_a_kind_that_is_gone_is_refused_by_name() -> None:
     assert images
     for image in images:
         checkpoint = MemoryCheckpoint([image])
-        for read in (read_spec, report_of):
+        for read in (read_spec, report_checkpoint):
             with pytest.raises(OptionError, match="state of another kind, 'windowing'; use the"):
                 read(checkpoint)
         with pytest.raises(OptionError, match="isn't a kind of state that this version divides"):

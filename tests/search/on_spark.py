@@ -26,6 +26,7 @@ from tests.spark.join_door import SparkJoinDoor
 from tests.transcripts.writing import join_transcript, transcript
 
 import muntin as mt
+from muntin.model.bounds import ByArrival
 
 LEAST, MOST = 4, 6
 """How many cases share a query."""
@@ -141,7 +142,26 @@ def _fit_join(query: Query, at_once: bool) -> Query:
         left = [message for step in steps for message in step.left]
         right = [message for step in steps for message in step.right]
         steps = [JoinBatch(left, right, steps[-1].wall, final=True)]
-    return replace(query, steps=steps[:STEPS])
+    return fill_deletions(replace(query, steps=steps[:STEPS]))
+
+
+def fill_deletions(query: Query) -> Query:
+    """The join with a value in each right row of NULLs that would delete the row of its key.
+
+    Through the door no row deletes another: the clock that it carries is a value.
+    """
+    if not isinstance(query.spec.bound, ByArrival):
+        return query
+    side = query.spec.right
+    ignored = {*side.keys, side.time, *(side.offset or ())}
+    values = [name for name in query.types["right"] if name not in ignored]
+    filler = dict.fromkeys(values[:1], 0)
+
+    def fill(message: dict[str, Any]) -> dict[str, Any]:
+        return message if any(message[name] is not None for name in values) else message | filler
+
+    steps = [replace(step, right=[fill(one) for one in step.right]) for step in query.steps]
+    return replace(query, steps=steps)
 
 
 def _readable(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ it from the strategies of the property tests, and makes it smaller.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -30,6 +31,12 @@ from muntin.state import runs
 
 FOLDED = st.sampled_from((2, runs.MAX_RUNS))
 """After how many runs the engine folds them; few steps would fold none otherwise."""
+
+
+def fold_after(count: int) -> AbstractContextManager[Any]:
+    """Have the engine fold after some runs and, if these are few, divide segments of few rows."""
+    rows = runs.UNDIVIDED_ROWS if count == runs.MAX_RUNS else 3 * count
+    return mock.patch.multiple(runs, MAX_RUNS=count, UNDIVIDED_ROWS=rows)
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ class Windows:
             return []
         said = OracleDoor().run(stream.spec, stream.steps)
         found = agreement.unaccounted(stream.steps, said)
-        with mock.patch.object(runs, "MAX_RUNS", case.runs):
+        with fold_after(case.runs):
             return found + agreement.differences(case.door, stream.spec, stream.steps)
 
     def transcript(self, name: str, case: Case) -> str:
@@ -128,7 +135,7 @@ class Twice:
 
     def differences(self, case: Case) -> list[str]:
         twins: Twins = case.drawn
-        with mock.patch.object(runs, "MAX_RUNS", case.runs):
+        with fold_after(case.runs):
             said = agreement.last_revisions(case.door, twins.spec, twins.one)
         other = agreement.last_revisions(self.reference, twins.spec, twins.other)
         found = agreement.revision_differences(said, other)
@@ -175,7 +182,7 @@ class Joins:
         query: Query = case.drawn
         if not case.door.runs(query.spec, query.steps):
             return []
-        with mock.patch.object(runs, "MAX_RUNS", case.runs):
+        with fold_after(case.runs):
             return agreement.join_differences(case.door, query.spec, query.types, query.steps)
 
     def transcript(self, name: str, case: Case) -> str:

@@ -12,9 +12,11 @@ import pytest
 from tests.doors import Batch, EngineDoor, OracleDoor
 from tests.join_doors import Columns, EngineJoinDoor, JoinBatch, OracleJoinDoor
 from tests.join_oracle import JoinStep
+from tests.property.joins import Query
 from tests.property.streams import Range
 from tests.search.__main__ import main
 from tests.search.finding import Finding, Looking, Subject
+from tests.search.on_spark import fill_deletions
 from tests.search.rounds import Search
 from tests.search.subjects import Joins, Twice, Windows
 from tests.transcripts.test_joins import differences as join_differences
@@ -112,6 +114,33 @@ def test_a_door_of_joins_that_drops_a_message_is_found_out() -> None:
     case = joins_read_back(finding.subject.transcript("pasted", finding.case))
     assert [len(step.right) for step in case.steps if step.right] == [2]
     assert join_differences(case, OracleJoinDoor()) == []
+
+
+_DELETION = """\
+- name: found by the search with seed 1631811895 in round 20, 1
+  spec:
+    on: key
+    how: inner
+    newest: "true"
+    left: {columns: "key:string time id:long lane:long offset:long", offset: lane offset}
+    right: {columns: "key:string time id:long lane:long offset:long", offset: lane offset}
+  steps:
+    - wall: 0.000033
+      left: ["a 0.000017 28 1 104"]
+      right: ["a 0.000002 null 0 9", "b 0.000003 5 0 10"]
+      final: true
+"""
+
+
+def test_no_row_deletes_another_through_a_door_whose_clock_is_a_value() -> None:
+    case = joins_read_back(_DELETION)
+    query = Query(case.spec, case.types, case.steps)
+    assert [one["id"] for one in query.steps[0].right] == [None, 5]
+    filled = fill_deletions(query)
+    assert [one["id"] for one in filled.steps[0].right] == [0, 5]
+    for one, pairs in ((query, 0), (filled, 1)):
+        (step,) = OracleJoinDoor().run(one.spec, one.types, one.steps)
+        assert len(step.rows) == pairs
 
 
 def test_a_search_goes_on_until_its_time_is_over_and_says_what_it_found() -> None:

@@ -44,7 +44,7 @@ LATE = pl.Schema({**MESSAGES, "reason": pl.String(), "watermark": pl.Int64()})
 _TABLE = "counts"
 _MOST_RUNS = 3
 _LATENESS = 6
-_NOTHING = pl.DataFrame(schema=LATE)
+_UNCHANGED, _NOTHING = pl.DataFrame(schema=COUNTED), pl.DataFrame(schema=LATE)
 
 Counts = dict[int, tuple[int, int, int]]
 """The messages of each key, the sum of their values, and how often it was emitted."""
@@ -80,7 +80,8 @@ class CountingOperator:
         rows: list[list[tuple[int, int]]] = [[] for _ in range(task.shards)]
         latest = None
         for frame in messages:
-            for key, value in frame.select("key", "value").iter_rows():
+            # Expressions are computed by a pool of threads, and cost more than all else here.
+            for key, value in zip(*(frame[name].to_list() for name in MESSAGES), strict=True):
                 latest = value if latest is None else max(latest, value)
                 rows[key % task.shards].append((key, value))
         mark = judged.watermark if judged.is_known else "unknown"
@@ -137,7 +138,7 @@ class CountingStep:
         manifest.counts = dict(figures)
         self.state.blobs.save(manifest.dumps())
         emitted = [(k, n, total, latest, again) for k, (n, total, again) in sorted(changed.items())]
-        results = pl.DataFrame(emitted, schema=COUNTED, orient="row")
+        results = pl.DataFrame(emitted, schema=COUNTED, orient="row") if emitted else _UNCHANGED
         rejected = pl.DataFrame(late, schema=LATE, orient="row") if late else _NOTHING
         progress = {
             "counts": manifest.counts, "watermark": latest, "pending": 0, "rows": 0, "fired": {}

@@ -23,6 +23,8 @@ from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.joins import SIDES
 from muntin.testing.oracle import OracleStep
 
+_NO_ROWS = pl.DataFrame()
+
 
 def outcome_differences(case: Case, outcome: Outcome) -> list[str]:
     """Where a run ended otherwise than the oracle says, in words."""
@@ -51,7 +53,7 @@ def _gaps(case: Case, outcome: Outcome) -> list[str]:
 def _held(outcome: Outcome, number: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The rows of a batch in the sinks: results and rejected messages."""
     results, rejected = (
-        outcome.tables[kind].batches.get(number, pl.DataFrame()) for kind in (RESULTS, REJECTED)
+        outcome.tables[kind].batches.get(number, _NO_ROWS) for kind in (RESULTS, REJECTED)
     )
     return results, rejected
 

@@ -27,7 +27,7 @@ from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.local.query import resume_plan
 from muntin.hosts.local.run import OperatorRun
 from muntin.hosts.progress import Progress
-from muntin.sources.source import Planned, SourceOffsets
+from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
 from muntin.state import blobs
 
 # After so many deaths nothing fails any more.
@@ -231,8 +231,10 @@ def plan_of(case: Case, shards: int) -> tuple[LocalPlan, list[list[pl.DataFrame]
     return plan, [*by_side.values()]
 
 
-class Feed:
-    """A source whose batches the simulation cuts; see `muntin.sources.source.Source`."""
+class Feed(Source, SourceReader):
+    """A source whose batches the simulation cuts."""
+
+    schema = pl.Schema()
 
     def __init__(self, frames: Sequence[pl.DataFrame], run: LocalRun) -> None:
         self.schema = frames[0].schema
@@ -255,9 +257,6 @@ class Feed:
         for step in range(first, int(end["step"]) + 1):
             self._run.fail("reading")
             yield self._frames[step]
-
-    def close(self) -> None:
-        """Nothing to release."""
 
 
 class FreeLease:

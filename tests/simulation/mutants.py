@@ -85,10 +85,10 @@ _LOG, _CONTENTS = "hosts.local.log:Log", "hosts.local.log_contents:LogContents"
 _CHECKPOINT, _LOOP = "hosts.local.checkpoint:LogCheckpoint", "hosts.local.loop:Loop"
 _SINKS_FIRST = """\
     unstorable = self._delivery.write(batches, self.phases)
-    progress = self.totals.add_shards(batch.number, emitted.progress, unstorable)
+    progress = self.totals.add(batch.number, emitted.progress, unstorable, times)
 """
 _COMMIT_FIRST = """\
-    progress = self.totals.add_shards(batch.number, emitted.progress, 0)
+    progress = self.totals.add(batch.number, emitted.progress, 0)
     self.checkpoint.commit(progress.to_dict(), self._shards)
     self._delivery.write(batches, self.phases)
     return progress, batches

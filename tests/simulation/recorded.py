@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.chaos.survivor import SIZE, SLIDE
+from tests.chaos.traffic import BURST, BURST_SECONDS, PER_TURN, TURNS
 from tests.doors import Batch
 from tests.property.streams import Stream
 from tests.simulation.cases import Case
@@ -33,6 +34,9 @@ _MESSAGES_PER_MESSAGE = 50
 _BATCHES_AFTER_FAULTS = 5
 _KEYS = ["hot"] * 5 + ["a", "b", "c", "d", "e"]
 _KILLS_OF_DRIVERS = {"driver killed", "JVM killed"}
+_OUTAGE_OF_SOURCES, _OUTAGE_OF_SINKS = "broker crashed", "database crashed"
+_BURST, _MESSAGES_OF_BURST = "ten times the load", PER_TURN * TURNS * BURST * BURST_SECONDS
+_TASKS = 3
 _KILLS_OF_WORKERS = {"Python worker killed", "Python daemon killed"}
 _SPEC = WindowSpec(
     ("key",),
@@ -67,9 +71,19 @@ class Record:
     counts: dict[str, int]
 
     @property
-    def repeated(self) -> int:
-        """How many batches had begun when their driver was killed."""
-        return sum(one["in_flight"] and one["fault"] in _KILLS_OF_DRIVERS for one in self.faults)
+    def bursts(self) -> list[range]:
+        """The numbers of the messages of bursts, which begin with the batch that was under way."""
+        starts = [
+            sum(map(sum, self.batches[: one["batch"]]))
+            for one in self.faults
+            if one["fault"] == _BURST
+        ]
+        return [range(start, start + _MESSAGES_OF_BURST) for start in starts]
+
+    def count_repeated(self, outage: str | None) -> int:
+        """Count the batches that had begun when their driver died; see `name_faults`."""
+        dying = _KILLS_OF_DRIVERS | ({_OUTAGE_OF_SINKS} if outage else set())
+        return sum(one["in_flight"] and one["fault"] in dying for one in self.faults)
 
 
 def read_record(path: Path = RECORD) -> Record:
@@ -83,27 +97,37 @@ class ReplayedFaults(ChosenFaults):
     """The faults of a record. Nothing else fails, and batches end where they ended."""
 
     def choose(self, name: str, values: Sequence[T]) -> T:
-        """One of some values; of a plan, the whole batch."""
+        """One of some values; of a plan, the whole batch, and as many tasks as there may be."""
+        if name.startswith("tasks of "):
+            return values[-1]
         return values[0] if name.startswith("plan ") else super().choose(name, values)
 
 
-def name_faults(record: Record, moment: str) -> Collection[str]:
+def name_faults(record: Record, moment: str, outage: str | None) -> Collection[str]:
     """Name the simulator's events for the faults of a record.
 
     Args:
         record: The record.
         moment: The event of a batch at which a driver is killed, since records don't say when.
+        outage: The event of a batch at which a database that is away ends the query; `None` where
+            the batch waits until it is back, so that nothing fails.
     """
-    return list(_name_events(record, moment))
+    return list(_name_events(record, moment, outage))
 
 
-def _name_events(record: Record, moment: str) -> Iterator[str]:
+def _name_events(record: Record, moment: str, outage: str | None) -> Iterator[str]:
     life = 0
     for one in record.faults:
         name, batch, in_flight = one["fault"], one["batch"], one["in_flight"]
-        if name in _KILLS_OF_DRIVERS:
-            yield f"life {life}, batch {batch} {moment if in_flight else 'begins'}"
+        dies_at = moment if name in _KILLS_OF_DRIVERS else None
+        if name == _OUTAGE_OF_SINKS:
+            dies_at = outage
+        if dies_at is not None:
+            yield f"life {life}, batch {batch} {dies_at if in_flight else 'begins'}"
             life += 1
+        elif name == _OUTAGE_OF_SOURCES and in_flight:
+            # What reads from the broker fails and is tried again.
+            yield from (f"life {life}, batch {batch}, task {task} dies" for task in range(_TASKS))
         elif name in _KILLS_OF_WORKERS:
             yield f"life {life}, batch {batch}, an executor is lost"
             yield f"life {life}, batch {batch}, task 0 dies"
@@ -115,9 +139,12 @@ def make_case(record: Record) -> Case:
     """Make a case whose steps are the batches of a record."""
     chance = random.Random(7)
     offsets: dict[int, int] = {}
-    steps, now = [], 0.0
+    steps, now, read = [], 0.0, 0
     for counts in record.batches:
-        now += sum(counts)
+        numbers = range(read, read := read + sum(counts))
+        in_bursts = sum(_count_common(numbers, burst) for burst in record.bursts)
+        # The messages of a burst have the times of fewer messages.
+        now += len(numbers) - in_bursts + in_bursts / BURST
         messages = []
         for partition, count in enumerate(counts):
             for _ in range(-(-count // _MESSAGES_PER_MESSAGE)):
@@ -127,6 +154,10 @@ def make_case(record: Record) -> Case:
         chance.shuffle(messages)
         steps.append(Batch(messages, int(now * SECOND)))
     return Case("spark", Stream(_SPEC, steps), (SHARDS,), 7, 0.0)
+
+
+def _count_common(one: range, other: range) -> int:
+    return len(range(max(one.start, other.start), min(one.stop, other.stop)))
 
 
 def _draw_message(now: float, chance: random.Random) -> dict[str, Any]:

@@ -8,6 +8,7 @@ with their caches and the files that they leave for the next batch.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -251,7 +252,9 @@ class SparkRun:
         self._fail("commit")
         del self._versions[batch + 1 :]
         self._versions.append(states)
-        self._totals.add(batch, [row.progress for row in emitted if row.kind == PROGRESS])
+        self._totals.add(
+            batch, [json.loads(row.progress) for row in emitted if row.kind == PROGRESS]
+        )
         for zombie in self._zombies:
             zombie()
         self._zombies.clear()
@@ -292,10 +295,10 @@ class SparkRun:
         sent: list[dict[str, Any]] = []
         number = 0
         for name, (messages, time) in self._messages(batch).items():
-            size = -(-len(messages) // count)
+            size, table = -(-len(messages) // count), messages.to_arrow()
             shuffle = ShuffleTask(stage, name, read_frames, time, frozenset(), streams=True)
             for part in range(count):
-                mine = messages.slice(part * size, size)
+                mine = table.slice(part * size, size).to_batches()
                 work = partial(self._combine, shuffle, mine)
                 sent += self._attempts(batch, f"task {number}", number, work)
                 number += 1
@@ -309,10 +312,9 @@ class SparkRun:
         return rows
 
     def _combine(
-        self, shuffle: ShuffleTask, messages: pl.DataFrame, calls: int | None
+        self, shuffle: ShuffleTask, batches: Sequence[pa.RecordBatch], calls: int | None
     ) -> list[dict[str, Any]]:
         """One attempt of a task before the shuffle."""
-        batches = messages.to_arrow().to_batches()
 
         def arriving() -> Iterator[pa.RecordBatch]:
             yield from batches

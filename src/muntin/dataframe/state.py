@@ -80,11 +80,11 @@ def report_checkpoint(
     opened: StateSnapshot, key: Sequence[str] = (), table: str | None = None
 ) -> StateReport:
     """Report the contents of a checkpoint of either host, as `report_state` describes them."""
-    if isinstance(opened, LogSnapshot):
-        return report_state(opened, key, table)
-    from muntin.spark.inspect.checkpoints import report_of
+    if opened.any_manifest.kind == "tables":
+        from muntin.spark.inspect.checkpoints import report_tables
 
-    return report_of(opened, key, table)  # type: ignore[arg-type]
+        return report_tables(opened, key, table)  # type: ignore[arg-type]
+    return report_state(opened, key, table)
 
 
 def explain_checkpoint(
@@ -94,8 +94,8 @@ def explain_checkpoint(
 
     See `explain_state`.
     """
-    if isinstance(opened, LogSnapshot):
-        return explain_state(opened, key, at, table)
-    from muntin.spark.inspect.checkpoints import reasons
+    if opened.any_manifest.kind == "tables":
+        from muntin.spark.inspect.checkpoints import explain_tables
 
-    return reasons(opened, key, at, table)  # type: ignore[arg-type]
+        return explain_tables(opened, key, at, table)  # type: ignore[arg-type]
+    return explain_state(opened, key, at, table)

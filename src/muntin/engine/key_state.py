@@ -124,22 +124,33 @@ def read_windows(
     blobs_by_table: Mapping[str, list[int]],
     blobs: BlobBytes,
     key: pl.DataFrame,
-    start: int | None,
-    end: int | None,
+    *,
+    at: int | None = None,
+    between: tuple[int | None, int | None] = (None, None),
 ) -> list[WindowSeen]:
-    """Return the windows of a key that overlap a range of time, oldest first.
+    """Return the windows of a key, oldest first.
 
-    If the range is open, only windows that are in the state are included.
+    Args:
+        spec: The query.
+        blobs_by_table: The result of ``find_blobs``.
+        blobs: These blobs.
+        key: The key's row.
+        at: Return the windows of a message at this position, even those without messages.
+        between: Without ``at``, return the windows in the state that overlap this range of time.
     """
     windows = spec.uniform_windows
     assert windows.is_numbered
-    low, high = _find_window_range(windows, start, end)
     rows = {
         table: _select_key([decode_frame(blobs[number]) for number in numbers], spec, key)
         for table, numbers in blobs_by_table.items()
     }
+    numbers = (
+        windows.windows_of([windows.pane_of(at)])
+        if at is not None
+        else _list_stored(windows, rows, *_find_window_range(windows, *between))
+    )
     windows_seen = []
-    for number in _list_numbers(windows, rows, low, high):
+    for number in sorted(numbers):
         first, last = windows.first_inside(number), windows.last_pane(number)
         rows_of_window = {
             n: _select_range(rows[n], columns.WINDOW, number, number) for n in rows if n != "cells"
@@ -186,19 +197,16 @@ def read_look_backs(
     return seen
 
 
-def _list_numbers(
+def _list_stored(
     windows: Numbered, rows: Mapping[str, pl.DataFrame], low: int | None, high: int | None
-) -> Sequence[int]:
-    """Return the windows to show: all of a closed range, or those in the state for an open one."""
-    if low is not None and high is not None:
-        return range(low, high + 1)
+) -> list[int]:
+    """Return the windows in the state that are in a range."""
     cells = rows["cells"]
     panes = cells[columns.PANE].unique().sort().to_list() if len(cells) else []
     numbers = set(windows.windows_of(panes))
     for name in ("marks", "early", "late"):
         numbers.update(rows[name][columns.WINDOW].unique() if len(rows[name]) else ())
-    in_range = (n for n in numbers if (low is None or n >= low) and (high is None or n <= high))
-    return sorted(in_range)
+    return [n for n in numbers if (low is None or n >= low) and (high is None or n <= high)]
 
 
 def read_sessions(
@@ -300,7 +308,7 @@ def list_key_windows(
             if seen.messages and is_inside:
                 rows.append((seen.start, seen.end, seen.messages, None, None, 0, "closed"))
     else:
-        for seen in read_windows(spec, blobs_by_table, blobs, key, start, end):
+        for seen in read_windows(spec, blobs_by_table, blobs, key, between=between):
             if seen.messages or seen.fired or seen.late:
                 stage = find_stage(seen.number)
                 rows.append((seen.start, seen.end, *_count_emissions(spec, seen, stage), stage))

@@ -95,10 +95,13 @@ class State:
         keys: Sequence[str] = (),
         complete: Complete | None = None,
         settle: Complete | None = None,
+        divided_by: Sequence[str] = (),
     ) -> Runs:
         """Open a table of ``Runs``, which is saved with the manifest."""
         stored = self.stored.get(name, ())
-        runs = Runs(axis, span, self.blobs, self.cache, merge, stored, keys, complete, settle)
+        runs = Runs(
+            axis, span, self.blobs, self.cache, merge, stored, keys, complete, settle, divided_by
+        )
         self.tables[name] = runs
         return runs
 

@@ -184,8 +184,7 @@ def explain_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
     assert kind.is_numbered
     yield f"windows    {spec.windows}, in the order in which messages arrive"
     yield f"messages   {arrived:,} of this key so far, numbered from 0"
-    pane = kind.pane_of(at)
-    for number in range(kind.first_window(pane), kind.last_window(pane) + 1):
+    for number in kind.windows_at(at):
         start, end = kind.start(number), kind.end(number)
         yield f"window     row {start} to row {end}"
         if end <= arrived:

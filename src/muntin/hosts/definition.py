@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from muntin.explain.glance import format_html_summary, format_summary
@@ -14,6 +14,7 @@ from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.option_names import suggest_options
+from muntin.model.option_types import parse_folder
 from muntin.model.other_words import missing_word
 from muntin.model.spec import WindowSpec
 from muntin.sinks.sink import SinkLike
@@ -120,7 +121,7 @@ class Definition(ABC, Generic[P, Q]):
             SpecChangedError: When the checkpoint was written by another query.
             StateCorruptedError: When the checkpoint is damaged.
         """
-        folder = None if checkpoint is None else fspath(checkpoint)
+        folder = None if checkpoint is None else parse_folder("checkpoint", checkpoint)
         options = (folder, results, rejected, name, every, available_now, durable)
         return self._start(StartOptions(*options))
 

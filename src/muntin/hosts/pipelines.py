@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from muntin.hosts.definition import Definition
 from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlError
+from muntin.model.option_types import parse_folder
 from muntin.model.pipeline import DeclaredTable, Flow, Pipeline
 from muntin.model.placeholders import fill, fill_available
 from muntin.sinks.declared import Surroundings, make_sink
@@ -76,7 +77,8 @@ class PipelineHost(ABC, Generic[D]):
         )
         if pipeline.checkpoint is None:
             raise OptionError("checkpoint", None, "isn't set", "write SET checkpoint = 'folder'")
-        folder = fill("checkpoint", pipeline.checkpoint, around.settings, around.environment)
+        text = fill("checkpoint", pipeline.checkpoint, around.settings, around.environment)
+        folder = parse_folder("checkpoint", text)
         queries = self._bind_all(pipeline, around)
         sinks = {flow.name: _make_sinks(flow, pipeline, around) for flow in pipeline.flows}
         every = None if pipeline.trigger is None else timedelta(microseconds=pipeline.trigger)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -25,6 +25,7 @@ _BEFORE = ("join", INNER, "left", "right")
 _OF_BATCH = ("shards", "heaviest_keys", "seconds", "functions")
 # The number of keys among the heaviest.
 _MOST_KEYS = 5
+_NO_TIMES: Mapping[str, float] = {}
 
 
 @dataclass(repr=False)
@@ -231,11 +232,8 @@ class Progress:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as a dictionary that JSON can hold."""
-        data = asdict(self)
-        for figures in _list_figures(data):
-            for name in _OF_BATCH:
-                del figures[name]
-        return data
+        figures = {name: copy(value) for name, value in vars(self).items() if name not in _OF_BATCH}
+        return {**figures, **{name: one.to_dict() for name, one in self.upstreams.items()}}
 
     def of_new_run(self) -> Progress:
         """Return the figures with which a query resumes, without those of the last run."""
@@ -263,14 +261,21 @@ class Totals:
         totals._unstorable = self._unstorable
         return totals
 
-    def add(self, batch: int, lines: Sequence[str], unstorable: int = 0) -> Progress:
-        """Add the figures that the shards emitted with a batch, and return those of the query."""
-        return self.add_shards(batch, [json.loads(line) for line in lines], unstorable)
-
-    def add_shards(
-        self, batch: int, emitted: Sequence[dict[str, Any]], unstorable: int = 0
+    def add(
+        self,
+        batch: int,
+        emitted: Sequence[dict[str, Any]],
+        unstorable: int = 0,
+        functions: Mapping[str, float] = _NO_TIMES,
     ) -> Progress:
-        """Add the figures of a batch as parsed JSON, and return those of the query."""
+        """Add the figures of a batch, and return those of the query.
+
+        Args:
+            batch: The batch's number.
+            emitted: The figures of each shard.
+            unstorable: The number of unwritable rows.
+            functions: The seconds of the user's functions outside of shards.
+        """
         for shard in emitted:
             self._shards.setdefault(shard.get(STAGE, ""), {})[shard["shard"]] = shard
         by_stage: dict[str, Progress] = {}
@@ -285,9 +290,9 @@ class Totals:
                 current = replace(current, held_since=before.held_since)
             by_stage[stage] = current
         self._unstorable += unstorable
-        functions = sum_function_times(shard.get("functions", {}) for shard in emitted)
+        times = sum_function_times([functions, *(one.get("functions", {}) for one in emitted)])
         nested = nest_figures(by_stage, "", batch)
-        self.progress = replace(nested, unstorable=self._unstorable, functions=functions)
+        self.progress = replace(nested, unstorable=self._unstorable, functions=times)
         return self.progress
 
     def _find_figures(self, stage: str) -> Progress | None:
@@ -309,11 +314,3 @@ def nest_figures(by_stage: Mapping[str, Progress], stage: str, batch: int) -> Pr
 
     parts: dict[str, Any] = {name: nest_upstream(name) for name in _BEFORE}
     return replace(own, **parts)
-
-
-def _list_figures(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the figures of an operator and of its upstream operators, as dictionaries."""
-    yield data
-    for name in _BEFORE:
-        if data[name]:
-            yield from _list_figures(data[name])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from muntin.engine import columns
+from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import EMISSION_COLUMNS, Column, Ranking, quote_name
 from muntin.model.ranking import list_identity_columns
@@ -53,6 +54,13 @@ def list_ranked_columns(available: Sequence[str], ranking: Ranking) -> list[str]
         if name in added:
             raise columns.make_clash_error("column", name, "the rows of windows")
     return [name for name in available if name not in (*WINDOW_BOUNDS, *EMISSION_COLUMNS)]
+
+
+def collect_ranked(row: object, ranking: Ranking) -> Aggregate:
+    """Return the aggregate that collects the rows of a window, as far as they are ranked."""
+    if ranking.most is None:
+        return collect_list(row)
+    return first_rows(row, ranking.most, ranking.ascending, ranking.function)
 
 
 def expand_choice(

@@ -16,7 +16,7 @@ from muntin.model.errors import OptionError
 from muntin.model.inputs import InputOptions
 from muntin.model.joins import JoinSpec, Side, make_pairs
 from muntin.model.kinds import require_one_axis
-from muntin.model.option_types import check_boolean, check_count
+from muntin.model.option_types import check_boolean, check_shards
 from muntin.model.pipeline import ROWS
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
@@ -72,8 +72,9 @@ class WindowSentence(Sentence, Generic[A]):
 
         Args:
             n: The largest number of messages to take.
-            by: The columns that messages are ordered by. Ties are ordered by all columns from left
-                to right, the least value first.
+            by: The columns that messages are ordered by. With `offset=`, messages of equal
+                times are ordered by arrival; other ties by all columns from left to right, the
+                least value first.
             ascending: Whether the least value is first, for all or for each of `by`.
 
         Raises:
@@ -131,11 +132,6 @@ def make_shared_parts(
     }
 
 
-def check_shards(shards: int | None) -> None:
-    """Refuse a number of shards below one."""
-    check_count("shards", shards)
-
-
 def list_keys(key: Any, expression: type, expressions: str) -> tuple[Any, ...]:
     """Return the key columns: names, or expressions of the host."""
     single = isinstance(key, str | expression) or not isinstance(key, Sequence)
@@ -171,6 +167,7 @@ def check_pair_columns(side: SideName, names: Sequence[str], keys: Sequence[str]
 
 def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
     """Return the join of two inputs, by the options of `join` apart from the windows' own."""
+    check_shards(options.get("shards"))
     pairs = make_pairs(options["on"])
     at_once = (left._input_options.time, right._input_options.time) in pairs
     bound = find_bound(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Literal
 
 from muntin.model.errors import OptionError
@@ -49,6 +50,8 @@ MIN_POSITION, MAX_POSITION = -(1 << 62), 1 << 62
 MAX_TIME_DISTANCE = 1 << 61
 # The longest duration, microseconds.
 MAX_DURATION = 1000 * 366 * DAY
+# The longest length in rows; the sum of a position and some of them fits in 64 bits.
+MAX_ROWS = 1 << 60
 # After 400 years the calendar repeats itself.
 _CYCLE = 146_097 * DAY
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -130,9 +133,8 @@ def check_length(option: str, value: object, length: int) -> None:
 def _parse(text: str) -> int | None:
     iso = _ISO.fullmatch(text.strip())
     if iso and any(iso.groups()):
-        weeks, days, hours, minutes = (int(part or 0) for part in iso.groups()[:4])
-        seconds = round(float(iso.group(5) or 0) * SECOND)
-        return weeks * WEEK + days * DAY + hours * HOUR + minutes * MINUTE + seconds
+        factors = (WEEK, DAY, HOUR, MINUTE, SECOND)
+        return sum(map(_multiply, (part or "0" for part in iso.groups()), factors))
     total, position = 0, 0
     lowered = _INTERVAL.sub(r"\1 \2", text.lower())
     while position < len(lowered):
@@ -143,10 +145,14 @@ def _parse(text: str) -> int | None:
         factor = UNITS.get(unit) or UNITS.get(unit.removesuffix("s"))
         if factor is None:
             return None
-        number = match.group(1)
-        total += int(number) * factor if number.isdigit() else round(float(number) * factor)
+        total += _multiply(match.group(1), factor)
         position = match.end()
     return total if lowered.strip() else None
+
+
+def _multiply(number: str, factor: int) -> int:
+    # A number of any length, which neither int() nor float() takes.
+    return round(Decimal(number) * factor)
 
 
 def format_duration(duration: int) -> str:
@@ -189,6 +195,8 @@ def rows(count: int) -> Rows:
     """
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise OptionError("rows", count, "isn't a number of rows", "give rows(1) or more")
+    if count > MAX_ROWS:
+        raise OptionError("rows", count, "is more than a source counts", "give less")
     return Rows(count)
 
 

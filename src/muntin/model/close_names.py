@@ -12,12 +12,8 @@ _SEPARATORS = re.compile(r"[^a-z0-9]+")
 def find_close_name(name: str, names: Iterable[str], likeness: float = 0.7) -> str | None:
     """Return the name that a mistyped one most likely stands for; ``None`` if none is like it.
 
-    Case and the separators of words are ignored, since names often differ in them.
-
-    Args:
-        name: The mistyped name.
-        names: The valid names.
-        likeness: Least similarity, from 0 to 1.
+    Case and the separators of words are ignored, since names often differ in them. ``likeness`` is
+    the least similarity, from 0 to 1.
 
     Example:
         >>> find_close_name("partiton-by", ["path", "partition_by", "files"])

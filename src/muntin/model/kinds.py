@@ -87,7 +87,7 @@ def _check_size(size: Length) -> None:
     if count is None:
         parse_duration("size", size)
     else:
-        check_length("size", size, count * 31 * DAY)
+        check_length("size", size, count * 366 * DAY // 12)
 
 
 def _check_overlap(windows: Paned, option: str, value: Length | None, overlap: int) -> None:

@@ -9,13 +9,14 @@ import re
 from calendar import monthrange
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import ClassVar, Self
 
 from muntin.model.axis import DAY, Length, Origin
 from muntin.model.days import Days, LocalTime, check_zone, find_local_origin
 from muntin.model.errors import OptionError
 
-_SIZE = re.compile(r"(?:interval\s+)?'?(\d{1,6})'?\s*(month|quarter|year)s?|p(\d{1,6})([my])")
+_SIZE = re.compile(r"(?:interval\s+)?'?(\d+)'?\s*(month|quarter|year)s?|p(\d+)([my])")
 _MONTHS = {"month": 1, "quarter": 3, "year": 12, "m": 1, "y": 12}
 _FIRST_DAY = date(1970, 1, 1)
 # The calendar repeats itself after this number of months, which is this number of days.
@@ -91,7 +92,9 @@ def count_months(size: Length) -> int | None:
         [1, 24, 3, None]
     """
     match = _SIZE.fullmatch(size.strip().lower()) if isinstance(size, str) else None
-    return None if match is None else int(match[1] or match[3]) * _MONTHS[match[2] or match[4]]
+    if match is None:
+        return None
+    return int(Decimal(match[1] or match[3])) * _MONTHS[match[2] or match[4]]
 
 
 def months(

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
+from os import PathLike
 
 from muntin.model.errors import OptionError
+
+# The greatest count that every host and file format can hold.
+MOST_COUNTED = (1 << 63) - 1
+MOST_SHARDS = 10_000
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
+_POWERS = {unit: 1024**power for power, unit in enumerate(("", "k", "m", "g", "t"))}
 
 
 def check_boolean(option: str, value: object) -> None:
@@ -13,18 +22,21 @@ def check_boolean(option: str, value: object) -> None:
         raise OptionError(option, value, "isn't True or False", "give one of them")
 
 
-def check_count(option: str, value: object, *, of: str = "") -> None:
-    """Refuse a value that is neither ``None`` nor a whole number of at least 1."""
+def check_count(option: str, value: object, *, of: str = "", most: int = MOST_COUNTED) -> None:
+    """Refuse a value that is neither ``None`` nor a whole number from 1 to ``most``."""
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int):
         raise OptionError(option, value, "isn't a whole number", "give 1 or more")
     if value < 1:
         raise OptionError(option, value, f"is less than one {of}".rstrip(), "give 1 or more")
+    if value > most:
+        raise OptionError(option, value, "is too great", f"give {most:,} or less")
 
 
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
-_POWERS = {unit: 1024**power for power, unit in enumerate(("", "k", "m", "g", "t"))}
+def check_shards(shards: object) -> None:
+    """Refuse what is no number of shards, or more than a query can have."""
+    check_count("shards", shards, most=MOST_SHARDS)
 
 
 def parse_bytes(option: str, value: object) -> int | None:
@@ -40,10 +52,23 @@ def parse_bytes(option: str, value: object) -> int | None:
     parts = _SIZE.fullmatch(str(value))
     if parts is None:
         raise OptionError(option, value, "isn't a number of bytes", hint)
-    size = int(float(parts[1]) * _POWERS[parts[2].lower()])
+    size = int(Decimal(parts[1]) * _POWERS[parts[2].lower()])
     if size < 1:
         raise OptionError(option, value, "is less than one byte", hint)
+    if size > MOST_COUNTED:
+        raise OptionError(option, value, "is too great", hint)
     return size
+
+
+def parse_folder(option: str, value: object) -> str:
+    """Return the path of a folder as text; an empty one would be the current folder."""
+    hint = "give a folder, as in 'checkpoints/views'"
+    path = value.__fspath__() if isinstance(value, PathLike) else value
+    if not isinstance(path, str):
+        raise OptionError(option, value, "isn't a path", hint)
+    if not path.strip():
+        raise OptionError(option, path, "is empty", hint)
+    return path
 
 
 def check_text(option: str, value: object) -> None:

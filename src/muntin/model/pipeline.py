@@ -290,6 +290,17 @@ class JoinRelation:
     clocks: tuple[str | None, str | None] = (None, None)
     shards: int | None = None
 
+    @property
+    def keeps_both_keys(self) -> bool:
+        """True if pairs have the key of each side."""
+        return self.spec.how not in ("semi", "anti") and not self.spec.bound.revises
+
+    @property
+    def shows_pairs_unchanged(self) -> bool:
+        """True if the results are the columns of pairs as the join emits them."""
+        is_merged = self.merged and self.keeps_both_keys
+        return self.columns is None and self.where is None and not is_merged
+
 
 QueryRelation = WindowRelation | JoinRelation
 Relation = TableRelation | Values | Derived | Lookup | Union | QueryRelation

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from muntin.model.axis import MICROSECOND
 from muntin.model.errors import OptionError
-from muntin.model.pipeline import NUMBER, Ranking
+from muntin.model.pipeline import NUMBER, Ranking, quote_name
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import tumbling
 
@@ -28,6 +30,16 @@ def make_windows_by_end(time: str) -> WindowSpec:
 def list_identity_columns(ranking: Ranking) -> tuple[str, ...]:
     """Return the columns that identify a row of a window, besides its keys and bounds."""
     return (NUMBER,) if ranking.has_ties else (ranking.number,)
+
+
+def order_by_arrival(ranking: Ranking, spec: WindowSpec) -> Ranking:
+    """Let messages of equal times be numbered by their arrival, if it is known; as Flink does."""
+    last = ranking.by[-1].strip("`").lower() if ranking.by else None
+    by_time = spec.time is not None and last == spec.time.lower()
+    if spec.offset is None or not by_time or ranking.function != "ROW_NUMBER":
+        return ranking
+    by = (*ranking.by, quote_name(spec.offset[-1]))
+    return replace(ranking, by=by, ascending=(*ranking.ascending, ranking.ascending[-1]))
 
 
 def refuse_unrankable(spec: WindowSpec) -> None:

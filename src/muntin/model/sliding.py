@@ -129,11 +129,6 @@ class Sliding(Moving, ByNumber):
     def pane_start(self, pane: int) -> int:
         return pane
 
-    def windows_at(self, position: int) -> range:
-        """Return the window that ends with a position; messages decide which others contain it."""
-        window = position - (self.span if self.rolls else self.size)
-        return range(window, window + 1)
-
     def windows_of(self, panes: Sequence[int]) -> Iterable[int]:
         """Return the windows that end with messages, and those that start right after one."""
         windows = [pane - self.span for pane in panes]

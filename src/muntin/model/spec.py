@@ -194,10 +194,10 @@ class WindowSpec(QuerySpec, InputSpec):
         if windows.retracts:
             if not firing.accumulate:
                 hint = "leave deltas() away"
-                raise OptionError("deltas", windows, "can't take back what they emitted", hint)
+                raise OptionError("deltas", str(windows), "can't take back what they emitted", hint)
             if self.by_arrival:
                 hint = 'give offset=("partition", "offset")'
-                raise OptionError("gap", windows, "counts messages of other keys too", hint)
+                raise OptionError("gap", str(windows), "counts messages of other keys too", hint)
         if self.by_arrival and firing.grace:
             hint = 'give no grace, or offset=("partition", "offset")'
             raise OptionError("grace", firing.grace, "means nothing: no arrival is late", hint)

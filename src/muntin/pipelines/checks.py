@@ -58,7 +58,6 @@ class Checked:
     """The result of a check without Spark.
 
     Attributes:
-        problems: Errors of the pipeline.
         flows: Names of queries without errors, which have parts that only Spark can check.
         cautions: Warnings about valid parts that may not be intended.
     """

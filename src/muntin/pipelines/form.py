@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from muntin.model.errors import MissingExtraError
 from muntin.model.fill import FillWord
 from muntin.model.inputs import WatermarkBy
+from muntin.model.option_types import MOST_SHARDS
 from muntin.model.sliding import ClosedSides
 from muntin.model.spec import Nulls
 
@@ -196,7 +197,9 @@ class PipelineForm(_Part):
     trigger: Text | None = Field(
         None, description='The time between batches, "5 seconds"; or "available now".'
     )
-    shards: int | None = Field(None, ge=1, description="The number of shards of the keys.")
+    shards: int | None = Field(
+        None, ge=1, le=MOST_SHARDS, description="The number of shards of the keys."
+    )
     tables: dict[Text, TableForm] = Field(min_length=1)
     queries: dict[Text, QueryForm] = Field(min_length=1)
 

@@ -184,8 +184,11 @@ def to_kafka(
     if find_spec("confluent_kafka") is None:
         raise MissingExtraError("writing topics", "kafka")
     client, _ = of_librdkafka(servers, options or {}, "write with a function of your own")
+    if "transactional.id" in client:
+        problem = "begins transactions, but messages are sent at least once"
+        raise OptionError("options", "transactional.id", problem, "leave it out")
     if options:
-        refuse_unknown({**DEFAULTS, **client}, sends=True)
+        refuse_unknown(client, sends=True, defaults=DEFAULTS)
     schema_registry = registry_at(registry)
     names = (key,) if isinstance(key, str) else key
     if names is not None:

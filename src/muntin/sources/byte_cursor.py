@@ -47,10 +47,7 @@ class MalformedError(ValueError):
 class ByteCursor:
     """Messages in one buffer, and the position of the next value in each of them.
 
-    Args:
-        data: Bytes, with `ROOM` before and after the messages.
-        at: Positions where the messages begin.
-        end: Positions where they end.
+    The bytes have `ROOM` before and after the messages.
 
     Attributes:
         bad: Marks the malformed messages.

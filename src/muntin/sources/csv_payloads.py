@@ -11,8 +11,8 @@ import polars as pl
 from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import decode_text
 from muntin.sources.byte_values import binary_column
-from muntin.sources.payloads import Decoded
-from muntin.sources.text_values import convert_texts, null_malformed
+from muntin.sources.payloads import Decoded, no_faults
+from muntin.sources.text_values import convert_texts, null_malformed, spread_rows
 
 # A field with the comma or end after it: quoted, or without a quote at its start.
 _FIELD = re.compile(r'(?:"((?:[^"\\]|\\.|"")*)"|([^",\r\n][^,\r\n]*|))(,|\r?\n?\Z)', re.DOTALL)
@@ -30,66 +30,93 @@ class CsvPayloads:
 
     Attributes:
         columns: Names and types of the columns, in the order of the fields.
+        fields: Names of all fields, where some of them are no columns.
     """
 
     columns: dict[str, pl.DataType]
     zone: SessionZone
+    fields: Sequence[str] | None = None
+
+    @property
+    def width(self) -> int:
+        """The number of fields of a record."""
+        return len(self.columns if self.fields is None else self.fields)
 
     @property
     def shape(self) -> str:
         """The format of a payload, for messages."""
-        return f"a CSV record of {len(self.columns)} fields"
+        return f"a CSV record of {self.width} fields"
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
-        """Decode payloads; a record must have exactly as many fields as there are columns."""
+        """Decode payloads; a record must have exactly as many fields as it has names.
+
+        What has another number of fields isn't split, so that short payloads cost little, however
+        many fields a record has.
+        """
         texts = decode_text(binary_column(values))
-        odd = texts.str.contains('["\r\n]').fill_null(False)
-        plain = texts.set(odd, None)
-        fields, bad = self._split(plain)
-        if odd.any():
-            fields, bad = self._replace_quoted(fields, bad, texts, odd)
+        is_quoted = texts.str.contains('["\r\n]').fill_null(False)
+        commas = texts.str.count_matches(",", literal=True)
+        is_plain = (~is_quoted & (commas == self.width - 1) & (texts != "")).fill_null(False)
+        fields = self._split(texts.filter(is_plain))
+        bad = ~is_plain
+        if is_quoted.any():
+            positions, quoted = self._parse_quoted(texts, is_quoted.arg_true())
+            order = pl.concat([is_plain.arg_true(), positions]).arg_sort()
+            fields = pl.concat([fields, quoted]).select(pl.all().gather(order))
+            bad = bad.scatter(positions, False)
         rows, untyped, faults = convert_texts(fields, self.columns, self.zone)
-        bad |= untyped
-        return Decoded(null_malformed(rows, bad), bad, faults)
+        if not bad.any():
+            return Decoded(null_malformed(rows, untyped), untyped, faults)
+        good = (~bad).arg_true()
+        all_faults = no_faults(len(texts))
+        all_faults[good] = faults
+        spread = spread_rows(null_malformed(rows, untyped), good, len(texts))
+        return Decoded(spread, bad.scatter(good, untyped), all_faults)
 
-    def _split(self, plain: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
-        """Split unquoted records into fields; return which have another number of fields."""
-        commas = len(self.columns) - 1
-        fields = pl.DataFrame({"": plain}).select(pl.col("").str.split_exact(",", commas))
-        columns = fields.to_series().struct.unnest()
-        columns.columns = list(self.columns)
-        columns = columns.with_columns(pl.all().replace("", None))
-        wrong = (plain.str.count_matches(",", literal=True) != commas) | (plain == "")
-        return columns, wrong.fill_null(True)
+    def _split(self, plain: pl.Series) -> pl.DataFrame:
+        """Split unquoted records into the texts of their columns."""
+        split = pl.DataFrame({"": plain}).select(pl.col("").str.split_exact(",", self.width - 1))
+        parts = split.to_series().struct
+        return pl.DataFrame(
+            [parts.field(f"field_{number}").alias(name) for number, name in self._list_numbers()]
+        ).with_columns(pl.all().replace("", None))
 
-    def _replace_quoted(
-        self, fields: pl.DataFrame, bad: pl.Series, texts: pl.Series, odd: pl.Series
-    ) -> tuple[pl.DataFrame, pl.Series]:
-        """Return the fields with those of quoted records, which are read one by one."""
-        rows, width = odd.arg_true(), len(self.columns)
+    def _list_numbers(self) -> list[tuple[int, str]]:
+        """Return the number of each column's field, and the column's name."""
+        names = enumerate(self.columns if self.fields is None else self.fields)
+        return [(number, name) for number, name in names if name in self.columns]
+
+    def _parse_quoted(
+        self, texts: pl.Series, positions: pl.Series
+    ) -> tuple[pl.Series, pl.DataFrame]:
+        """Read records one by one; return the positions and the columns' texts of the good ones."""
         # Records are checked first: reading a malformed one up to its error would be slow.
-        records = texts.gather(rows).str.contains(_RECORD)
-        bad, rows = bad.scatter(rows, True), rows.filter(records)
-        split = [_parse_fields(value) for value in texts.gather(rows)]
-        rows_of_fields = [
-            record if record and len(record) == width else [None] * width for record in split
+        positions = positions.filter(texts.gather(positions).str.contains(_RECORD))
+        records = [parse_fields(text) for text in texts.gather(positions)]
+        fits = pl.Series([len(record) == self.width for record in records], dtype=pl.Boolean)
+        numbers = self._list_numbers()
+        read = [
+            [record[number] for number, _ in numbers]
+            for record, fit in zip(records, fits, strict=True)
+            if fit
         ]
-        each = pl.DataFrame(rows_of_fields, dict.fromkeys(self.columns, pl.String), orient="row")
-        wrong = [record is None or len(record) != width for record in split]
-        put = [fields[name].scatter(rows, each[name]) for name in self.columns]
-        return pl.DataFrame(put), bad.scatter(rows, wrong)
+        schema = {name: pl.String for _, name in numbers}
+        return positions.filter(fits), pl.DataFrame(read, schema, orient="row")
 
 
-def _parse_fields(record: str | None) -> list[str | None] | None:
-    """Return the fields of a record; ``None`` if it is malformed."""
-    if not record:
-        return None
+def parse_fields(record: str) -> list[str | None]:
+    r"""Return the fields of a record; none if it is malformed.
+
+    Example:
+        >>> parse_fields('1,"a, b",'), parse_fields('"a"b')
+        (['1', 'a, b', None], [])
+    """
     fields: list[str | None] = []
     position, separator = 0, ","
     while separator == ",":
         field = _FIELD.match(record, position)
         if field is None:
-            return None
+            return []
         quoted, plain, separator = field.groups()
         if quoted is None:
             fields.append(plain or None)

@@ -100,9 +100,6 @@ class Fetched(NamedTuple):
 class Fetcher:
     """Fetches from one cluster; keeps its connections and the leaders of partitions.
 
-    Args:
-        client: Settings of librdkafka.
-
     Raises:
         FetchError: When a setting isn't supported here.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 import time
@@ -19,7 +18,7 @@ import pyarrow.parquet as pq
 from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import GARBLED, frame_from_arrow
 from muntin.model.errors import OptionError, SourceError
-from muntin.sources.csv_payloads import CsvPayloads
+from muntin.sources.csv_payloads import CsvPayloads, parse_fields
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.sources.payloads import Payloads, describe_faults
 from muntin.sources.source import (
@@ -180,9 +179,8 @@ class CsvFiles:
         for records in read_text_records(path, size, quotes=True):
             if decoder is None and records:
                 names, records = _header(records), records[1:]
-                # Columns that aren't requested are read as text, which any field is.
-                held = {name: columns.get(name, pl.String()) for name in names}
-                decoder = CsvPayloads(held, self.zone)
+                held = {name: columns[name] for name in names if name in columns}
+                decoder = CsvPayloads(held, self.zone, tuple(dict.fromkeys(names)))
             if decoder is not None:
                 yield from _decode(decoder, records, schema)
 
@@ -227,8 +225,8 @@ def _sample(path: Path, *, quotes: bool) -> list[bytes]:
 
 def _header(records: Sequence[bytes]) -> list[str]:
     """Return the names in the first record of a file."""
-    names = next(csv.reader([records[0].decode("utf-8-sig", "replace").strip()]), [])
-    return [name.strip() for name in names]
+    record = records[0].decode("utf-8-sig", "replace").strip()
+    return [(name or "").strip() for name in parse_fields(record) or record.split(",")]
 
 
 def _learn(column: pl.Series, zone: SessionZone) -> pl.DataType:

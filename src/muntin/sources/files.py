@@ -23,7 +23,14 @@ from muntin.sources.ddl import plain_columns
 from muntin.sources.file_formats import FileFormat, format_of
 from muntin.sources.frames import FrameSource
 from muntin.sources.listing import ListedFile, list_files
-from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_COLUMNS, Planned, SourceOffsets
+from muntin.sources.source import (
+    MALFORMED_COLUMN,
+    MALFORMED_COLUMNS,
+    Planned,
+    Source,
+    SourceOffsets,
+    SourceReader,
+)
 
 BadFiles = Literal["fail", "skip"]
 FormatName = Literal["parquet", "csv", "jsonl"]
@@ -43,7 +50,7 @@ _PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
-class FileSource:
+class FileSource(Source):
     """The files of a folder or a pattern; see ``files``."""
 
     pattern: str
@@ -110,7 +117,7 @@ class FileSource:
                 reader.wait(offset, _PAUSE)
 
 
-class FileReader:
+class FileReader(SourceReader):
     """Plans and reads batches of files; see ``SourceReader``."""
 
     def __init__(self, source: FileSource) -> None:
@@ -188,12 +195,10 @@ class FileReader:
                     raise _failure(path, error) from error
                 _LOG.warning("%s is skipped: %s", escape_line(path), escape_line(error))
 
-    def wait(self, start: SourceOffsets | None, timeout: float) -> None:
+    def wait(self, start: SourceOffsets | None, timeout: float) -> bool:
         """Pause before the next listing; longer if listings take long."""
         time.sleep(min(timeout, max(_PAUSE, 5 * self._took)))
-
-    def close(self) -> None:
-        """Do nothing, since there is nothing to release."""
+        return True
 
 
 def _failure(path: str, error: Exception) -> SourceError:

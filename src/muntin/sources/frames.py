@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from muntin.engine.utf8 import GARBLED, frame_from_arrow, from_pandas
 from muntin.model.errors import OptionError, SourceError
-from muntin.sources.source import Planned, SourceOffsets
+from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
 
 _ROWS_AT_ONCE = 500_000
 _ROW = "row"
 
 
-class FrameSource:
+class FrameSource(Source):
     """The rows of a frame, in their order.
 
     Args:
@@ -24,6 +24,8 @@ class FrameSource:
         origin: Library of the original frame: `polars`, `pandas` or `arrow`.
         malformed_column: Column with the bytes of undecodable records, if there is one.
     """
+
+    malformed_column: str | None = None
 
     def __init__(
         self, rows: pl.DataFrame, origin: str = "polars", malformed_column: str | None = None
@@ -52,7 +54,7 @@ class FrameSource:
         return rows.to_arrow() if self.origin == "arrow" else rows
 
 
-class FrameReader:
+class FrameReader(SourceReader):
     """Reads ranges of a frame; see `SourceReader`."""
 
     def __init__(self, rows: pl.DataFrame) -> None:
@@ -84,9 +86,6 @@ class FrameReader:
                 f"{row:,} rows of this frame were read, and it has {len(self._rows):,} rows. Give "
                 "the frame that the query was started with, or a new checkpoint folder"
             )
-
-    def close(self) -> None:
-        """Do nothing, since there is nothing to release."""
 
 
 def frame_source(frame: object) -> FrameSource | None:

@@ -33,7 +33,7 @@ from muntin.sources.payloads import Payloads, UnreadableError
 from muntin.sources.protobuf_payloads import ProtobufPayloads
 from muntin.sources.protobuf_schema import ProtoMessage
 from muntin.sources.schema_registry import Registry
-from muntin.sources.source import MALFORMED_COLUMNS
+from muntin.sources.source import MALFORMED_COLUMNS, Source
 from muntin.sources.text_values import is_readable
 
 # The formats whose columns are described by a schema.
@@ -101,14 +101,13 @@ _LIBRARIES = ("confluent_kafka", "cramjam", "google_crc32c")
 
 
 @dataclass(frozen=True)
-class KafkaTopics:
+class KafkaTopics(Source):
     """A description of Kafka's topics and of the columns of their payloads.
 
     It is a `Source` of the local host. Spark reads the same description.
 
     Attributes:
         columns: Names and types of a payload; `None` for bytes, or if a schema has them.
-        form: Format of payloads.
         reader_schema: Avro schema to read by, if there is one.
         starting: Position where a new query begins.
         per_batch: Maximum of messages in a batch.

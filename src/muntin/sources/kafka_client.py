@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from muntin.model.errors import OptionError
@@ -23,6 +26,7 @@ from muntin.sources.kafka_options import (
 _PROTOCOL = "security.protocol"
 _PROTOCOLS = ("plaintext", "sasl_plaintext", "ssl", "sasl_ssl")
 _MECHANISMS = {"sasl.mechanism", "sasl.mechanisms"}
+_IGNORED = re.compile(r"property (\S+) is a (producer|consumer) property and will be ignored")
 _TRUTH = {"true": True, "false": False}
 
 
@@ -127,11 +131,9 @@ def refuse_librdkafkas(options: Mapping[str, str], reason: str) -> None:
 def refuse_owned(options: Mapping[str, str]) -> None:
     """Refuse options that a reader of ranges sets itself."""
     for name in options:
-        plain = name.removeprefix("kafka.")
-        if plain in MANAGED_OPTIONS:
-            raise OptionError(
-                "options", name, "is set by the reader itself", MANAGED_OPTIONS[plain]
-            )
+        hint = MANAGED_OPTIONS.get(name.removeprefix("kafka."))
+        if hint is not None:
+            raise OptionError("options", name, "is set by the reader itself", hint)
 
 
 def refuse_idle_credentials(options: Mapping[str, str]) -> None:
@@ -189,21 +191,52 @@ def _refuse_unknown_protocol(options: Mapping[str, str]) -> None:
         raise OptionError(_PROTOCOL, options[_PROTOCOL], "isn't a protocol of Kafka", hint)
 
 
-def refuse_unknown(client: Mapping[str, str], *, sends: bool = False) -> None:
-    """Let librdkafka check the settings of a consumer or producer, without a connection."""
+def refuse_unknown(
+    client: Mapping[str, str],
+    *,
+    sends: bool = False,
+    defaults: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Let librdkafka check the settings of a consumer or producer, without a connection.
+
+    Raises:
+        OptionError: When it doesn't have a setting, or not with this value, or would ignore it.
+    """
     from confluent_kafka import Consumer, KafkaException, Producer
 
-    settings: dict[str, Any] = {"log_level": "2", **_resolve_if_possible(client)}
+    settings = _resolve_if_possible(client)
     del settings["bootstrap.servers"]
+    warnings = _Warnings()
+    logger = logging.Logger("muntin.kafka.options")
+    logger.addHandler(warnings)
+    # Its level decides whether librdkafka says what it ignores.
+    arguments: dict[str, Any] = {**defaults, **settings, "log_level": "4", "logger": logger}
+    hint = "leave out what it names" + ("" if sends else ", or read with reader='spark'")
     try:
         if sends:
-            Producer(settings)
+            Producer(arguments).poll(0)
         else:
-            Consumer({"group.id": "muntin", **settings}).close()
+            consumer = Consumer({"group.id": "muntin", **arguments})
+            consumer.poll(0)
+            consumer.close()
     except KafkaException as error:
-        hint = "leave out what it names" + ("" if sends else ", or read with reader='spark'")
-        problem = f"aren't librdkafka's: {error.args[0].str()}"
+        problem = f"aren't accepted by librdkafka: {error.args[0].str()}"
         raise OptionError("options", sorted(settings), problem, hint) from error
+    for text in warnings.ignored:
+        raise OptionError("options", sorted(settings), f"have no effect: {text}", "leave it out")
+
+
+class _Warnings(logging.Handler):
+    """Collects what librdkafka says of settings that it ignores."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ignored: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        ignored = _IGNORED.search(record.getMessage())
+        if ignored is not None:
+            self.ignored.append(f"{ignored[1]} is of {ignored[2]}s")
 
 
 def _is_lossy(options: Mapping[str, str]) -> bool:

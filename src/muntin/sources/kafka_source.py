@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -27,7 +27,13 @@ from muntin.sources.kafka_ranges import (
 )
 from muntin.sources.kafka_sizes import MessageSizes
 from muntin.sources.kafka_watch import TopicWatch
-from muntin.sources.source import MALFORMED_COLUMN, Planned, SourceOffsets
+from muntin.sources.source import (
+    MALFORMED_COLUMN,
+    Planned,
+    Source,
+    SourceOffsets,
+    SourceReader,
+)
 
 # The bytes of a batch by default.
 _BATCH_BYTES = 256 << 20
@@ -36,7 +42,7 @@ _DESCRIBING = 5.0
 
 
 @dataclass(frozen=True)
-class KafkaSource:
+class KafkaSource(Source):
     """The topics of Kafka as a source; see `Source`.
 
     Attributes:
@@ -47,7 +53,7 @@ class KafkaSource:
 
     topics: Topics
     columns: KafkaReader = field(repr=False)
-    has_partitions: bool = True
+    has_partitions: ClassVar[bool] = True
 
     @property
     def schema(self) -> pl.Schema:
@@ -70,14 +76,7 @@ class KafkaSource:
 
 @dataclass(frozen=True)
 class BatchReading:
-    """A batch that is being read.
-
-    Attributes:
-        before: The offsets where it begins.
-        ends: The offsets where it ends.
-        frames: Its messages.
-        watch: Checks that its topics remain.
-    """
+    """A batch that is being read."""
 
     before: Offsets
     ends: Offsets
@@ -85,7 +84,7 @@ class BatchReading:
     watch: TopicWatch
 
 
-class KafkaSourceReader:
+class KafkaSourceReader(SourceReader):
     """Reads ranges of topics; see `SourceReader`."""
 
     def __init__(self, source: KafkaSource) -> None:

@@ -1,4 +1,4 @@
-"""The protocol of a source: a stream of messages in columns, read in ranges that can be repeated.
+"""The interface of a source: a stream of messages in columns, read in ranges that can be repeated.
 
 A source keeps no progress. A host asks a reader how far it may read (`SourceReader.plan`), writes
 that down, and reads exactly that range (`SourceReader.read`). A batch that is repeated after a
@@ -7,7 +7,7 @@ crash therefore has the same rows.
 Example:
     A source of one batch of two rows:
 
-    >>> class Pair:
+    >>> class Pair(Source, SourceReader):
     ...     schema = pl.Schema({"n": pl.Int64()})
     ...
     ...     def open(self):
@@ -20,9 +20,6 @@ Example:
     ...     def read(self, start, end):
     ...         first = 0 if start is None else start["row"]
     ...         yield pl.DataFrame({"n": [10, 20]})[first : end["row"]]
-    ...
-    ...     def close(self):
-    ...         pass
     >>> reader = Pair().open()
     >>> planned = reader.plan(None, None)
     >>> [frame["n"].to_list() for frame in reader.read(None, planned.end)]
@@ -31,9 +28,10 @@ Example:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -78,27 +76,35 @@ class Planned:
     finished: bool = False
 
 
-@runtime_checkable
-class Source(Protocol):
+class Source(ABC):
     """A stream of messages, in columns.
 
     A source is a description: cheap to create, without connections.
-
-    It may have a property `malformed_column`: the name of the binary column with the bytes of
-    messages that can't be decoded, whose other columns are NULL. Without it, none is malformed.
-
-    If its property `has_partitions` is true, it is read partition by partition: its frames have the
-    additional column `__muntin_partition` with the name of each message's partition, and its
-    readers have a method `backlog`.
-
-    Attributes:
-        schema: The columns of a message.
     """
 
     @property
+    @abstractmethod
     def schema(self) -> pl.Schema:
         """The columns of a message, with their types."""
 
+    @property
+    def malformed_column(self) -> str | None:
+        """The binary column with the bytes of messages that can't be decoded, if there is one.
+
+        The other columns of such a message are NULL.
+        """
+        return None
+
+    @property
+    def has_partitions(self) -> bool:
+        """True if it is read partition by partition.
+
+        Its frames then have the additional column `__muntin_partition` with the name of each
+        message's partition, and its readers know the `backlog` of each.
+        """
+        return False
+
+    @abstractmethod
     def open(self) -> SourceReader:
         """Connect to the source.
 
@@ -108,20 +114,10 @@ class Source(Protocol):
         """
 
 
-class SourceReader(Protocol):
-    """A connection to a source. One thread uses it at a time.
+class SourceReader(ABC):
+    """A connection to a source. One thread uses it at a time."""
 
-    A reader may also have a method `wait(start, timeout)`, which blocks until there may be messages
-    after `start`, at most `timeout` seconds. A host calls it when a plan has nothing new; without
-    it, the host plans again every few milliseconds.
-
-    The reader of a source with partitions has a method `backlog(end)`, which returns for each
-    partition whether it had more messages than the plan that ended at `end`. The result depends on
-    `end` alone, so that a repeated batch has the same one. It may have a method `lag(end)` with the
-    number of these messages. The reader of a finite source has a
-    method `is_finished(end)`, which returns whether no message can follow `end`.
-    """
-
+    @abstractmethod
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
         """Choose the range of the next batch, and return at once, even if nothing is new.
 
@@ -135,6 +131,7 @@ class SourceReader(Protocol):
             SourceError: When the source can't be reached, or no longer has what follows `start`.
         """
 
+    @abstractmethod
     def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
         """Read the messages of a range, in frames of a bounded number of rows.
 
@@ -147,33 +144,32 @@ class SourceReader(Protocol):
             SourceError: When a part of the range no longer exists.
         """
 
+    def wait(self, start: SourceOffsets | None, timeout: float) -> bool:
+        """Block until there may be messages after `start`, at most `timeout` seconds.
+
+        A host calls it when a plan has nothing new.
+
+        Returns:
+            Whether the reader can wait. If it can't, the host plans again every few milliseconds.
+        """
+        return False
+
+    def backlog(self, end: SourceOffsets) -> Mapping[str, bool]:
+        """Return whether each partition had more messages than the plan that ended at `end`.
+
+        The result depends on `end` alone, so that a repeated batch has the same one. It is empty
+        for a source without partitions.
+        """
+        return {}
+
+    def lag(self, end: SourceOffsets) -> Mapping[str, int]:
+        """Return how many messages each partition had after `end`, as far as they are counted."""
+        return {}
+
+    def is_finished(self, end: SourceOffsets) -> bool:
+        """Return whether the source is finite, and no message can follow `end`."""
+        return False
+
     def close(self) -> None:
         """Release connections. Closing twice is allowed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Remainder:
-    """The rest of a source after a range.
-
-    Attributes:
-        backlog: Whether each partition has more; empty for a source without partitions.
-        finished: Whether no message can come after the range.
-    """
-
-    backlog: Mapping[str, bool] = field(default_factory=dict)
-    finished: bool = False
-
-
-def remainder_of(reader: SourceReader, end: SourceOffsets) -> Remainder:
-    """Return the rest of a source after an end, as far as its reader knows it."""
-    backlog, is_finished = (getattr(reader, name, None) for name in ("backlog", "is_finished"))
-    return Remainder(
-        {} if backlog is None else backlog(end), is_finished is not None and is_finished(end)
-    )
-
-
-def measure_lag(reader: SourceReader, end: SourceOffsets) -> Mapping[str, int]:
-    """Return how many messages each partition had after an end, as far as its reader counts."""
-    lag = getattr(reader, "lag", None)
-    counts: Mapping[str, int] = {} if lag is None else lag(end)
-    return counts
+        return

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 import polars as pl
 
 from muntin.model.errors import OptionError
-from muntin.sources.source import Planned, SourceOffsets
+from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
 
 _START, _VALUE = "start", "value"
 _ROWS_AT_ONCE = 500_000
 _SECOND = 1_000_000
 
 
-class TickSource:
+class TickSource(Source):
     """Messages at a constant rate; see `ticks`."""
 
     schema = pl.Schema({"timestamp": pl.Datetime("us", "UTC"), "value": pl.Int64()})
@@ -32,7 +32,7 @@ class TickSource:
         return TickReader(self.rate, self._clock)
 
 
-class TickReader:
+class TickReader(SourceReader):
     """Reads ranges of ticks; see `SourceReader`."""
 
     def __init__(self, rate: float, clock: Callable[[], float]) -> None:
@@ -66,15 +66,13 @@ class TickReader:
             moments = micros.cast(pl.Datetime("us", "UTC")).alias("timestamp")
             yield pl.DataFrame([moments, values])
 
-    def wait(self, start: SourceOffsets | None, timeout: float) -> None:
+    def wait(self, start: SourceOffsets | None, timeout: float) -> bool:
         """Sleep until the next tick is due."""
         if start is None:
-            return
+            return False
         due = (int(start[_START]) + int(start[_VALUE]) / self._rate * _SECOND) / _SECOND
         time.sleep(max(0.0, min(timeout, due - self._clock())))
-
-    def close(self) -> None:
-        """Do nothing, since there is nothing to release."""
+        return True
 
 
 def ticks(rate: float = 1.0) -> TickSource:

@@ -10,12 +10,12 @@ import polars as pl
 from muntin.engine.utf8 import GARBLED
 from muntin.model.errors import OptionError
 from muntin.sources.frames import FrameSource
-from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader, measure_lag
+from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
 
 _WIDTHS: Mapping[pl.DataType, int] = {pl.Int8(): 8, pl.Int16(): 16, pl.Int32(): 32, pl.Int64(): 64}
 
 
-class UnitedSource:
+class UnitedSource(Source):
     """The rows of several sources, whose columns are matched by position.
 
     The columns have the names of the first source. Rows are read source by source within a batch,
@@ -24,16 +24,21 @@ class UnitedSource:
 
     def __init__(self, parts: Sequence[Source], schema: pl.Schema) -> None:
         self._parts = tuple(parts)
-        self.schema = schema
+        self._schema = schema
 
     def __repr__(self) -> str:
         return " and ".join(map(repr, self._parts))
 
     @property
+    def schema(self) -> pl.Schema:
+        """The columns of the first source, with types that hold the values of all."""
+        return self._schema
+
+    @property
     def malformed_column(self) -> str | None:
         """The column of bytes that couldn't be decoded, if all sources have the same one."""
-        names = {getattr(part, "malformed_column", None) for part in self._parts}
-        name: str | None = names.pop() if len(names) == 1 else None
+        names = {part.malformed_column for part in self._parts}
+        name = names.pop() if len(names) == 1 else None
         return name if name in self.schema else None
 
     def open(self) -> UnitedReader:
@@ -41,7 +46,7 @@ class UnitedSource:
         return UnitedReader([(part.open(), part.schema) for part in self._parts], self.schema)
 
 
-class UnitedReader:
+class UnitedReader(SourceReader):
     """Reads a range of each source; see `SourceReader`."""
 
     def __init__(
@@ -72,15 +77,14 @@ class UnitedReader:
 
     def is_finished(self, end: SourceOffsets) -> bool:
         """Return whether no row can follow an end in any source."""
-        checks = [getattr(reader, "is_finished", None) for reader, _ in self._readers]
         return all(
-            check is not None and check(end[str(number)]) for number, check in enumerate(checks)
+            reader.is_finished(end[str(number)]) for number, (reader, _) in enumerate(self._readers)
         )
 
     def lag(self, end: SourceOffsets) -> Mapping[str, int]:
         """Return how many messages each partition of the sources had after an end."""
         pairs = ((reader, end[str(number)]) for number, (reader, _) in enumerate(self._readers))
-        return {name: n for reader, its in pairs for name, n in measure_lag(reader, its).items()}
+        return {name: n for reader, its in pairs for name, n in reader.lag(its).items()}
 
     def close(self) -> None:
         """Release the connections of all sources."""

@@ -21,7 +21,6 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from muntin.engine.function_times import sum_function_times
 from muntin.engine.operator import REJECTED
 from muntin.hosts.health import warn_of_rejected, warn_of_time_ahead
 from muntin.hosts.interrupts import register_query
@@ -339,10 +338,8 @@ class WindowedQuery(Query):
 
     def _add_figures(self, batch: WrittenBatch) -> None:
         """Add the figures that the shards emitted with a batch."""
-        progress = self._totals.add(batch.number, batch.lines, batch.unstorable)
-        functions = sum_function_times([progress.functions, batch.functions])
-        lag = self._lag(batch.number)
-        self._take(replace(progress, lag=lag, seconds=batch.seconds, functions=functions))
+        progress = self._totals.add(batch.number, batch.figures, batch.unstorable, batch.functions)
+        self._take(replace(progress, lag=self._lag(batch.number), seconds=batch.seconds))
         if not any(o.kind == REJECTED and o.target is not None for o in self.outputs):
             self._warned |= warn_of_rejected(self.progress, self._warned)
         if not self._is_ahead:

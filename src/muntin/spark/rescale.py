@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from muntin.engine.joins.division import JoinDivision
 from muntin.engine.windows.division import WindowDivision
 from muntin.model.errors import MuntinError, OptionError
-from muntin.model.option_types import check_count
+from muntin.model.option_types import check_shards
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.internals.checkpoints import next_home, path_exists, renumber, replace_home
 from muntin.spark.host.internals.hadoop_path import HadoopPath
@@ -128,7 +128,7 @@ def _open_chain(opened: Checkpoint) -> list[Checkpoint]:
 
 def _write(chain: Sequence[Checkpoint], to: str, shards: int) -> Checkpoint:
     """Write a batch's state as a new checkpoint, and read it back."""
-    check_count("shards", shards)
+    check_shards(shards)
     opened, spark = chain[0], chain[0].spark
     # From an older batch on, the following batches are planned again, not repeated.
     repeated_batches = [opened.batch + 1] if opened.batch == opened.newest else []

@@ -222,9 +222,8 @@ def _bind_join(joining: JoinRelation, find: Find) -> Joined:
         inputs[side] = Input(
             frame, side_spec.time, None, clock, side_spec.max_ahead, side_spec.offset, upstream
         )
-    both = spec.how not in ("semi", "anti") and not newest
-    plan = build_join(inputs, spec, SUFFIX, joining.shards, both_keys=both)
-    if joining.columns is None and joining.where is None and not (both and joining.merged):
+    plan = build_join(inputs, spec, SUFFIX, joining.shards, both_keys=joining.keeps_both_keys)
+    if joining.shows_pairs_unchanged:
         return Joined(plan)
     shape = PairShape.of(joining, spec, frames["left"].columns, frames["right"].columns)
     join = Joined(plan.feeding() if shape.computes else plan, shape)

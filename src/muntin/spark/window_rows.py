@@ -18,7 +18,12 @@ from muntin.hosts.ranking import (
 )
 from muntin.model.pipeline import FIRST, LAST, NUMBER, ROW, ROW_INDEX, ROWS, Ranking, quote_name
 from muntin.model.pipeline import Column as Selected
-from muntin.model.ranking import make_windows_by_end, refuse_delayed, refuse_unrankable
+from muntin.model.ranking import (
+    make_windows_by_end,
+    order_by_arrival,
+    refuse_delayed,
+    refuse_unrankable,
+)
 from muntin.model.rolling import add_messages, message_columns
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import find_upstream
@@ -65,7 +70,7 @@ def top_messages(
 ) -> tuple[Plan, RankedShape]:
     """Plan a query for the first messages of each window, with a spec without aggregates."""
     require(input_.frame.sparkSession)
-    ranking = _rank(input_.frame, n, by, up, chained=False)
+    ranking = order_by_arrival(_rank(input_.frame, n, by, up, chained=False), spec)
     refuse_unrankable(spec)
     return _select_rows(input_, keys, spec, ranking)
 

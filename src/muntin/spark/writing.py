@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -71,7 +72,7 @@ class WrittenBatch:
     Attributes:
         number: Its number.
         emitted: The output of the shards.
-        lines: The figures of the shards.
+        figures: The figures of the shards.
         batches: The rows of each kind.
         unstorable: The number of rows that sinks couldn't store.
         references: Releases the output when nobody reads it any more.
@@ -81,7 +82,7 @@ class WrittenBatch:
 
     number: int
     emitted: DataFrame
-    lines: Sequence[str]
+    figures: Sequence[dict[str, Any]]
     batches: list[Batch]
     unstorable: int
     references: RefCounted
@@ -127,13 +128,13 @@ class Writer:
             references, phases = RefCounted(partial(_release, emitted)), Phases()
             try:
                 with phases.measure(STEP), self._report_failures(number, "in a worker"):
-                    lines, batches = self._fetch_and_cache(emitted, number)
+                    figures, batches = self._fetch_and_cache(emitted, number)
                 with collect_function_times() as functions:
                     self._write_to_sinks(batches, number, phases)
                 unwritable = self._dead.keep(emitted.sparkSession, batches)
                 self._report.record_batch(
                     WrittenBatch(
-                        number, emitted, lines, batches, unwritable, references, phases.batch,
+                        number, emitted, figures, batches, unwritable, references, phases.batch,
                         functions,
                     )
                 )  # fmt: skip
@@ -149,7 +150,9 @@ class Writer:
                 ):
                     output.target.write(batch)
 
-    def _fetch_and_cache(self, emitted: DataFrame, number: int) -> tuple[list[str], list[Batch]]:
+    def _fetch_and_cache(
+        self, emitted: DataFrame, number: int
+    ) -> tuple[list[dict[str, Any]], list[Batch]]:
         """Run a batch, and cache its output unless the last batches all had few rows.
 
         Without the cache, each sink of a large batch would run the whole batch again. The cache
@@ -159,14 +162,14 @@ class Writer:
         keeps = self._few_in_a_row < _IN_A_ROW
         if keeps:
             emitted.persist()
-        lines, batches = fetch_batch(*arguments, few=self._few)
+        figures, batches = fetch_batch(*arguments, few=self._few)
         few = all(_are_few(batch) for batch in batches)
         if not few and not keeps:
             self._few_in_a_row = -_WARY
             emitted.persist()
             return fetch_batch(*arguments, few=self._few)
         self._few_in_a_row = self._few_in_a_row + 1 if few else min(self._few_in_a_row, 0)
-        return lines, batches
+        return figures, batches
 
     @contextmanager
     def _report_failures(self, number: int, part: str) -> Iterator[None]:
@@ -196,7 +199,7 @@ def fetch_batch(
     outputs: Sequence[Destination],
     checkpoint: str = "",
     few: int = _FEW,
-) -> tuple[list[str], list[Batch]]:
+) -> tuple[list[dict[str, Any]], list[Batch]]:
     """Return the progress of a batch's shards, and the batch of each output."""
     small = f"CASE WHEN length(blob) <= {few} THEN blob END AS blob"
     rows = emitted.selectExpr("kind", "progress", small).collect()
@@ -207,7 +210,7 @@ def fetch_batch(
         emitted_rows = EmittedRows(emitted, o.kind, o.schema, held, checkpoint)
         of = (number, o.kind, o.columns, o.keys, emitted_rows, not blobs)
         batches.append(Batch(*of, UnwritableRows(o.kind), o.by_window))
-    return [row.progress for row in rows if row.kind == PROGRESS], batches
+    return [json.loads(row.progress) for row in rows if row.kind == PROGRESS], batches
 
 
 class DeadLetters:

@@ -85,7 +85,7 @@ def lower_aggregate(scope: Scope, node: exp.Expr) -> Aggregate:
         scope.fail(span, f"{name.lower()} isn't computed in windows", hint)
     for inner in filter(find_aggregate_name, walk(*node.expressions)):
         hint = "compute the inner one in a query of its own"
-        scope.fail(scope.locate(inner), "an aggregate within an aggregate", hint)
+        scope.fail(inner, "an aggregate within an aggregate", hint)
     try:
         arguments = list(node.expressions)
         if arguments and isinstance(arguments[0], exp.IgnoreNulls | exp.RespectNulls):

@@ -108,7 +108,6 @@ class ResolvedRelation:
     """A relation that a query reads.
 
     Attributes:
-        relation: Rows that the query reads.
         input_options: Event time, watermark and offset of the rows.
         qualifiers: Names that may qualify its columns, in lower case.
         column_names: Names of columns by their qualifier and name, both in lower case, where they

@@ -53,7 +53,6 @@ class Cursor(SparkParser):
     ``expect`` methods refuse the statement if it doesn't match.
 
     Attributes:
-        placeholder_values: Values of the placeholders ``${name}``.
         used_placeholders: Names of the placeholders that were replaced.
         expression_spans: Spans of the expressions that Spark is handed, by their text.
         depth: Number of expressions or queries that contain the next token.

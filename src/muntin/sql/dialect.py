@@ -53,7 +53,6 @@ class StatementParser(Cursor):
     """The cursor over a whole text, which parses statement by statement.
 
     Attributes:
-        statement: Parses one statement.
         problems: Collects the errors of statements that can't be parsed; ``None`` raises the first.
     """
 
@@ -64,6 +63,21 @@ class StatementParser(Cursor):
     }
     statement: Callable[[Cursor], Any]
     problems: list[SqlError] | None = None
+
+    def _parse_types(
+        self,
+        check_func: bool = False,
+        schema: bool = False,
+        allow_identifiers: bool = True,
+        with_collation: bool = False,
+    ) -> Any:
+        # Hive's parser drops the length of a text in a cast, which is refused here.
+        kind = super()._parse_types(check_func, True, allow_identifiers, with_collation)
+        if kind is not None and not schema:
+            for part in kind.find_all(exp.DataType):
+                if part.is_type("CHAR", "VARCHAR") and not part.expressions:
+                    part.set("this", exp.DType.TEXT)
+        return kind
 
     def _parse_window_spec(self) -> Any:
         self._match(TokenType.BETWEEN)
@@ -108,17 +122,10 @@ def parse_statements(
     placeholder_values: Mapping[str, str] | None = None,
     problems: list[SqlError] | None = None,
 ) -> tuple[list[Any], Cursor]:
-    """Parse all statements of a text.
+    """Return the statements of a text that aren't empty, and the cursor that read them.
 
-    Args:
-        text: Text of the statements.
-        statement: Parses one statement.
-        placeholder_values: Values of the placeholders ``${name}``.
-        problems: Collects the errors of statements that can't be parsed, which are left out;
-            ``None`` raises the first.
-
-    Returns:
-        The statements that aren't empty, and the cursor that read them.
+    ``statement`` parses one of them. ``problems`` collects the errors of statements that can't be
+    parsed, which are left out; ``None`` raises the first.
     """
     cursor = StatementParser(dialect=Dialect)
     cursor.statement, cursor.problems = statement, problems

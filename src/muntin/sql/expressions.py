@@ -25,7 +25,6 @@ class Scope:
     """Renders the expressions of a query.
 
     Attributes:
-        cursor: Cursor that parsed the text.
         qualifiers: Names that may qualify columns, in lower case.
         column_names: Names of columns by their qualifier and name, both in lower case, where a
             relation has them by another name.
@@ -40,9 +39,9 @@ class Scope:
         """The text of all statements."""
         return self.cursor.sql
 
-    def fail(self, span: Span, problem: str, hint: str) -> NoReturn:
-        """Raise an ``SqlError`` at a span of the text."""
-        self.cursor.fail(span, problem, hint)
+    def fail(self, at: Span | exp.Expr, problem: str, hint: str) -> NoReturn:
+        """Raise an ``SqlError`` at a span of the text, or at that of a node."""
+        self.cursor.fail(self.locate(at) if isinstance(at, exp.Expr) else at, problem, hint)
 
     def locate(self, node: exp.Expr) -> Span:
         """Return the span of a node; refuse a node without one."""
@@ -98,7 +97,7 @@ class Scope:
         def render_part(part: exp.Expr) -> str | None:
             if isinstance(part, exp.Window):
                 hint = "compute OVER (...) in the select list, on its own"
-                self.fail(self.locate(part), "OVER isn't supported here", hint)
+                self.fail(part, "OVER isn't supported here", hint)
             if not isinstance(part, exp.Column):
                 return None
             names = self.strip_qualifier(part)
@@ -109,16 +108,14 @@ class Scope:
     def rewrite(self, node: exp.Expr, render_part: Callable[[exp.Expr], str | None]) -> str:
         """Return the text of a node with some parts replaced.
 
-        Args:
-            node: The node.
-            render_part: Returns the text that replaces a part; ``None`` visits its children.
+        ``render_part`` returns the text that replaces a part; ``None`` visits its children.
         """
         replacements: Replacements = {}
 
         def visit(part: exp.Expr) -> None:
             problem = find_foreign_function(part)
             if problem is not None:
-                self.fail(self.locate(part), *problem)
+                self.fail(part, *problem)
             text = render_part(part)
             if text is None:
                 text = self._render_epoch(part, render_part)
@@ -141,7 +138,7 @@ class Scope:
         arguments = node.expressions
         if len(arguments) == 1 and isinstance(arguments[0], exp.Literal) and arguments[0].is_int:
             hint = "write TO_TIMESTAMP_LTZ(x, 3) for milliseconds, (x, 0) for seconds"
-            self.fail(self.locate(node), "this number has no unit", hint)
+            self.fail(node, "this number has no unit", hint)
         if (
             len(arguments) != 2
             or not isinstance(arguments[1], exp.Literal)
@@ -151,9 +148,7 @@ class Scope:
         function = _EPOCHS.get(arguments[1].name)
         if function is None:
             hint = "write 3 for milliseconds, or 0 for seconds"
-            self.fail(
-                self.locate(node), f"TO_TIMESTAMP_LTZ has no precision {arguments[1].name}", hint
-            )
+            self.fail(node, f"TO_TIMESTAMP_LTZ has no precision {arguments[1].name}", hint)
         return f"{function}({self.rewrite(arguments[0], render_part)})"
 
     def render_with(self, node: exp.Expr, replacements: Replacements) -> str:

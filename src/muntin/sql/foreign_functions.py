@@ -50,6 +50,9 @@ def find_foreign_function(node: exp.Expr) -> tuple[str, str] | None:
     ):
         hint = "write regexp_extract(...) <> '', or text RLIKE 'pattern'"
         return "regexp_extract is '' and not NULL where nothing matches", hint
+    if isinstance(node, exp.Cast) and has_ignored_length(node.to):
+        hint = "write STRING, or left(text, n) for its first n characters"
+        return f"{node.to.sql()} has a length, which nothing is cut to", hint
     if not isinstance(node, exp.Anonymous):
         return None
     name = node.name.upper()
@@ -60,6 +63,11 @@ def find_foreign_function(node: exp.Expr) -> tuple[str, str] | None:
     if name not in REPLACEMENTS:
         return None
     return f"{name.lower()} isn't a function here", f"write {REPLACEMENTS[name]}"
+
+
+def has_ignored_length(kind: exp.Expr) -> bool:
+    """Return whether a type is a text of a length, which neither host compares texts with."""
+    return kind.is_type("CHAR", "VARCHAR", "NCHAR", "NVARCHAR") and bool(kind.expressions)
 
 
 def is_processing_time(time: exp.Expr) -> bool:

@@ -23,10 +23,7 @@ class GroupBy:
     """``GROUP BY``, with all of its expressions.
 
     Attributes:
-        keys: All expressions.
-        sets: Grouping sets; ``None`` without them.
         names: Expressions with a name of their own, as in ``upper(page) AS page``.
-        span: Span of the clause.
     """
 
     keys: GroupKeys

@@ -28,7 +28,6 @@ class GroupedJoin:
 
     Attributes:
         join: Query of the join, which shows the columns that the grouping query needs.
-        grouping: Query over the pairs.
         call: Window function around the left side, which the grouping query applies to the pairs.
         time: Time column of that window function.
         qualifiers: Names of both sides, in lower case.

@@ -69,7 +69,6 @@ class GroupedSelectList(SelectList):
     """The keys, aggregates and output columns of a query with ``GROUP BY``.
 
     Attributes:
-        window: Window function of the query.
         from_call: Whether it stands in ``FROM``, so that groups need the bounds of its windows.
     """
 
@@ -197,9 +196,7 @@ class GroupedSelectList(SelectList):
         for node in partition:
             if self.find_key(node) is None:
                 hint = "add it to GROUP BY"
-                self.scope.fail(
-                    self.scope.locate(node), "this key of the sessions isn't in GROUP BY", hint
-                )
+                self.scope.fail(node, "this key of the sessions isn't in GROUP BY", hint)
         if self.window.name != "SESSION":
             return
         # A session belongs to one group. Another key would make sessions shorter than the call's.
@@ -279,7 +276,7 @@ class GroupedSelectList(SelectList):
             return self._render_set_bits(node)
         if isinstance(node, exp.Window):
             hint = "compute it from the table that you write to"
-            self.scope.fail(self.scope.locate(node), "OVER can't be combined with GROUP BY", hint)
+            self.scope.fail(node, "OVER can't be combined with GROUP BY", hint)
         if find_aggregate_name(node):
             aggregate = lower_aggregate(self.scope, node)
             return quote_name(self.add_aggregate(aggregate, self.scope.locate_separable(node)))
@@ -289,13 +286,13 @@ class GroupedSelectList(SelectList):
         """Return the text of ``GROUPING(a)`` or ``GROUPING_ID(a, b)``: a bit for each column."""
         if self.select.grouping_sets is None:
             hint = "group by ROLLUP, CUBE or GROUPING SETS, or leave it out"
-            self.scope.fail(self.scope.locate(node), "there are no grouping sets", hint)
+            self.scope.fail(node, "there are no grouping sets", hint)
         names = [key.name for key in self.keys]
         columns = [self.find_key(self._dereference(one)) for one in node.expressions] or list(names)
         indexes = [names.index(name) for name in columns if name is not None]
         if len(indexes) < len(columns):
             hint = f"give some of {', '.join(names)}"
-            self.scope.fail(self.scope.locate(node), "this isn't a key of the grouping sets", hint)
+            self.scope.fail(node, "this isn't a key of the grouping sets", hint)
         if self.grouping_sets is None:
             return "0L"
         if columns == names:

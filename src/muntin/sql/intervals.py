@@ -32,7 +32,6 @@ class Interval:
     Attributes:
         value: Microseconds, or a number of rows or of calendar months.
         axis: Axis that it is measured on; ``number`` if it has no unit.
-        span: Span of the interval.
     """
 
     value: int
@@ -50,13 +49,7 @@ def starts_interval(cursor: Cursor) -> bool:
 
 
 def parse_interval(cursor: Cursor, *, months: bool = False, signed: bool = False) -> Interval:
-    """Parse an interval.
-
-    Args:
-        cursor: Cursor before the interval.
-        months: Whether to accept calendar months.
-        signed: Whether to accept a negative interval of time: ``INTERVAL '-8' HOUR``.
-    """
+    """Parse an interval, also of calendar ``months``, or ``signed``: ``INTERVAL '-8' HOUR``."""
     start = cursor.position
     if cursor.next_word in _ROWS:
         cursor.accept(cursor.next_word)
@@ -125,9 +118,12 @@ def parse_time_of_day(cursor: Cursor) -> Interval:
 
 def _parse_row_count(cursor: Cursor) -> int:
     token = cursor.accept_kind(TokenType.NUMBER)
-    if token is None or not token.text.isdigit() or not 0 < int(token.text) < _MAX_MICROSECONDS:
+    if token is None or not token.text.isdigit() or not int(token.text):
         cursor.fail(token, "a number of rows is 1 or more", "write for example 3 ROWS")
-    return int(token.text)
+    try:
+        return axis.rows(int(token.text)).count
+    except OptionError as error:
+        cursor.fail(token, f"a number of rows {error.problem}", error.hint)
 
 
 def _parse_part(cursor: Cursor, start: int, *, signed: bool) -> tuple[int, bool]:

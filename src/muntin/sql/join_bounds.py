@@ -45,7 +45,6 @@ class JoinSide:
     """One side of a join.
 
     Attributes:
-        resolved: Relation of the side.
         name: Qualifier of its columns.
         kind: ``ROWS`` or ``RANGE``; ``None`` without a window.
         length: Length of its window, which ends at the row; ``None`` without a window.
@@ -68,7 +67,6 @@ class PairBound:
     """The bound of a pair, and the conditions that aren't part of it.
 
     Attributes:
-        bound: Bound of the pair.
         times: Event-time columns, left and right.
         rest: Other conditions, including the equal columns.
     """
@@ -184,11 +182,7 @@ def refuse_unbounded_join(
 ) -> NoReturn:
     """Refuse a join of two streams that would keep all of their messages.
 
-    Args:
-        cursor: Cursor that parsed the text.
-        join: The join.
-        left: Name of the left side.
-        conditions: Conditions of a pair. One of several equal columns may be the event time.
+    If its ``conditions`` have several equal columns, the last one may be the event time.
     """
     right, hint = join.source.name, _DISTANCE_HINT
     sides = {left.lower(): 0, right.lower(): 1}

@@ -33,7 +33,6 @@ class JoinCondition:
 
     Attributes:
         node: The condition, without ``NOT`` around it.
-        is_negated: Whether ``NOT`` stands around it.
     """
 
     node: exp.Expr
@@ -64,12 +63,8 @@ def apply_side_conditions(
 ) -> tuple[BothSides, bool]:
     """Return the sides of an outer or semi join with their own conditions.
 
-    Args:
-        cursor: Cursor that parsed the text.
-        select: Query of the join.
-        conditions: Conditions beside the equal columns and the bound.
-        sides: Both sides of the join.
-        without_nulls: Equal columns, left and right, in which NULL has no partner.
+    ``conditions`` are those beside the equal columns and the bound, and ``without_nulls`` the equal
+    columns, left and right, in which NULL has no partner.
 
     Returns:
         The sides, and whether they have the further key ``JOIN_KEY``.

@@ -48,11 +48,6 @@ def lower_join(
 ) -> tuple[JoinRelation, dict[str, Span]]:
     """Return a join and the spans of its clauses.
 
-    Args:
-        cursor: Cursor that parsed the text.
-        select: Query of the join.
-        resolve: Resolves a side.
-
     Raises:
         SqlError: When the join has no bound, no equal columns, or a clause that it can't have.
     """
@@ -180,14 +175,14 @@ def _lower_side(
     frame = lower_frame(scope, over)
     kind, length = frame.kind, frame.length
     if not frame.includes_row:
-        cursor.fail(scope.locate(over), "the frame doesn't end with its row", OVER_HINT)
+        scope.fail(over, "the frame doesn't end with its row", OVER_HINT)
     order = find_order_column(scope, over)
     if kind == "RANGE" and order is None:
-        cursor.fail(scope.locate(over), "RANGE needs the column of event times", OVER_HINT)
+        scope.fail(over, "RANGE needs the column of event times", OVER_HINT)
     watermark_time = resolved.input_options.time
     if kind == "RANGE" and watermark_time is not None and order != watermark_time:
         problem = f"the watermark follows {watermark_time}, the window is ordered by {order}"
-        cursor.fail(scope.locate(over), problem, f"order by {watermark_time}")
+        scope.fail(over, problem, f"order by {watermark_time}")
     return JoinSide(resolved, source.name, kind, length, order or watermark_time)
 
 
@@ -212,12 +207,7 @@ def collect_conditions(select: Select, join: Join, *, where: bool = True) -> lis
     """Return the conditions of a pair, split at ``AND``.
 
     For ``FROM a, b`` these are the conditions in ``WHERE``. For an inner join they are those in
-    ``ON`` and ``WHERE``, which mean the same.
-
-    Args:
-        select: Query of the join.
-        join: One join of the query.
-        where: Whether to include ``WHERE``, unless it filters the rows that the join emits.
+    ``ON`` and ``WHERE``, which mean the same, unless ``where`` is false.
     """
     conditions = [select.where] if join.is_comma_join else [join.on]
     if where and _where_bounds_pairs(select, join):
@@ -297,7 +287,6 @@ class PairRenderer:
     """Renders expressions over the pairs of a join.
 
     Attributes:
-        cursor: Cursor that parsed the text.
         sides: Side of each qualifier of columns.
         row_windows: Sides with the rows of window functions, where Flink has ``window_time``.
         version: Condition that a left row's version fulfils; otherwise its columns are NULL.
@@ -351,10 +340,10 @@ def _lower_select_list(
             unqualified.append(node.parts[0].name)
             if renderer.version is not None:
                 hint = f"write {' or '.join(f'{side}.{node.name}' for side in sides)}"
-                scope.fail(scope.locate(node), f"{node.name} may be a column of either side", hint)
+                scope.fail(node, f"{node.name} may be a column of either side", hint)
         if isinstance(node, exp.Window):
             hint = "compute it from the pairs"
-            scope.fail(scope.locate(node), "OVER can't be combined with JOIN", hint)
+            scope.fail(node, "OVER can't be combined with JOIN", hint)
     for item in select.items:
         if item.qualifier is not None:
             refuse_side_star(scope, item)
@@ -381,7 +370,6 @@ class _JoinConditions:
     Attributes:
         sides: Both sides, with their own conditions where the join isn't an inner one.
         equal_columns: Equal columns, left and right.
-        filters: Conditions that filter pairs.
         version: Condition of a left join with versions; see ``PairRenderer``.
         groups_nulls: Whether NULL equals NULL, as with ``IS NOT DISTINCT FROM``.
     """

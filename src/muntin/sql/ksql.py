@@ -59,11 +59,7 @@ def add_intervals(
 ) -> Emit:
     """Return ``EMIT`` with the intervals of another clause; refuse an interval that both have.
 
-    Args:
-        cursor: Cursor that parsed the text.
-        emit: ``EMIT``, if the query has it.
-        word: Name of the other clause.
-        **intervals: Its intervals, by the attribute of ``Emit``.
+    ``word`` names the other clause, and ``intervals`` are by the attributes of ``Emit``.
     """
     emit = emit or Emit()
     present = {name: interval for name, interval in intervals.items() if interval is not None}

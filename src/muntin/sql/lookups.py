@@ -193,7 +193,7 @@ def _look_up_windows(
         pair = find_equated_columns(part, sides)
         if pair is None:
             hint = "write ON w.k = t.k AND ..., and put other conditions into WHERE"
-            scope.fail(scope.locate(part), "windows are joined by equal columns only", hint)
+            scope.fail(part, "windows are joined by equal columns only", hint)
         left = part.this if sides[part.this.parts[0].name.lower()] == 0 else part.expression
         pairs.append((left, pair[1]))
     row = f"__muntin_table{len(windowing.lookups)}"

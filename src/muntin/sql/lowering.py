@@ -49,9 +49,8 @@ class LoweredQuery:
     """A windowed query or a join, and the spans of its parts.
 
     Attributes:
-        query: Lowered query.
         spans: Spans of the clauses, by the names of the Python options that they set.
-        places: Spans of the expressions that Spark is handed, by their text.
+        expression_spans: Spans of the expressions that Spark is handed, by their text.
         order: Order and limit of the rows, if the query has them.
     """
 
@@ -155,7 +154,7 @@ def _lower_over_relation(
     numbering = row_number.find_numbering(scope, select)
     if select.qualify is not None and numbering is None:
         hint = "write HAVING, or QUALIFY ROW_NUMBER() OVER (...) <= 3"
-        scope.fail(scope.locate(select.qualify), "QUALIFY needs row_number or rank", hint)
+        scope.fail(select.qualify, "QUALIFY needs row_number or rank", hint)
     if numbering is not None:
         return _lower_numbering(scope, select, resolved, call, numbering)
     if select.window is not None:
@@ -207,7 +206,7 @@ def _lower_numbering(
     if select.group or select.window or select.having or select.distinct:
         hint = "number the rows of the grouped query, in a query around it"
         problem = f"{numbering.function.lower()} can't be combined with GROUP BY or DISTINCT"
-        scope.fail(scope.locate(numbering.node), problem, hint)
+        scope.fail(numbering.node, problem, hint)
     windowing, binding = row_number.lower_numbering(scope, select, resolved, call, numbering)
     choice = row_number.lower_select_list(scope, select, windowing, numbering)
     if select.qualify is not None:
@@ -362,14 +361,12 @@ def _lower_projection(scope: Scope, select: Select, resolved: ResolvedRelation) 
     rounded = find_rounded_time([node.unnest() for node in select.group])
     if rounded is not None:
         node, hint = rounded
-        scope.fail(
-            scope.locate(node), "this rounds a time, but a stream is grouped by windows", hint
-        )
+        scope.fail(node, "this rounds a time, but a stream is grouped by windows", hint)
     for node in walk(*select.scalars):
         if find_aggregate_name(node):
             if select.where is not None and any(map(is_now, walk(select.where))):
-                scope.fail(scope.locate(select.where), *LOOK_BACK_ERROR)
-            scope.fail(scope.locate(node), "a stream doesn't end, so this needs windows", _WINDOWS)
+                scope.fail(select.where, *LOOK_BACK_ERROR)
+            scope.fail(node, "a stream doesn't end, so this needs windows", _WINDOWS)
     for part, clause in ((select.having, "HAVING"), (select.group or None, "GROUP BY")):
         if part is not None:
             scope.fail(select.group_span, f"{clause} needs windows here", _WINDOWS)
@@ -437,7 +434,7 @@ def _check_where_order(
     for column in columns:
         if (scope.find_column_name(column) or "").lower() in (START, END):
             hint = "put this condition into HAVING"
-            scope.fail(scope.locate(column), "WHERE filters messages, which have no window", hint)
+            scope.fail(column, "WHERE filters messages, which have no window", hint)
     counts_arrivals = (
         binding.windows.axis == "rows" and (binding.offset or resolved.input_options.offset) is None
     )
@@ -448,7 +445,7 @@ def _check_where_order(
         problem = f"{subject} in FROM, before WHERE, and would change by it"
         name = binding.table if isinstance(binding.table, str) else "t"
         hint = f"filter before: WITH v AS (SELECT * FROM {name} WHERE ...), and TABLE v in the call"
-        scope.fail(scope.locate(select.where), problem, hint)
+        scope.fail(select.where, problem, hint)
 
 
 def _build_windowing(

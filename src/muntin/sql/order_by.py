@@ -71,7 +71,7 @@ def _lower_sort_key(scope: Scope, select: Select, sort_key: SortKey) -> SortOrde
         return SortOrder(scope.render(node), sort_key.is_descending, sort_key.nulls)
     if item.alias is None and not isinstance(item.scalar, exp.Column):
         hint = "name it with AS, and order by the name"
-        scope.fail(scope.locate(node), "this column has no name to order by", hint)
+        scope.fail(node, "this column has no name to order by", hint)
     assert item.scalar is not None
     return SortOrder(
         quote_name(item.alias or item.scalar.name), sort_key.is_descending, sort_key.nulls

@@ -26,7 +26,6 @@ class InnerColumns:
     """The columns that windows emit and that a query around them can use.
 
     Attributes:
-        columns: Emitted columns.
         columns_by_name: Columns by name in lower case, without those of joined tables.
         rows: Structs with the rows of joined tables, whose columns may be unknown.
         tables: Structs of the tables that this query joins, by their names.
@@ -70,7 +69,7 @@ class InnerColumns:
         hint = f"give some of {', '.join(one.name for one in self.columns_by_name.values())}"
         if self.rows:
             problem, hint = "several tables may have this", "qualify it, as in t.name"
-        scope.fail(scope.locate(node), problem, hint)
+        scope.fail(node, problem, hint)
 
     def expand_star(self, item: SelectItem) -> tuple[Column, ...]:
         """Return the columns of ``*`` or ``w.*``, without the emission and revision."""
@@ -174,9 +173,7 @@ def _check_emits_once(scope: Scope, select: Select, windowing: WindowRelation) -
     firing = windowing.spec.firing
     if select.where is not None and (firing.early is not None or firing.grace):
         hint = "let windows emit once"
-        scope.fail(
-            scope.locate(select.where), "an emitted row may cease to satisfy this condition", hint
-        )
+        scope.fail(select.where, "an emitted row may cease to satisfy this condition", hint)
 
 
 def _lower_over_rows(scope: Scope, select: Select, windowing: WindowRelation) -> WindowRelation:

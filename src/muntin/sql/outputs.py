@@ -24,7 +24,6 @@ class TableOutput:
     Attributes:
         query: Index of the query.
         part: Whether the output has the results or the rejected messages.
-        table: Name of the table.
     """
 
     query: int

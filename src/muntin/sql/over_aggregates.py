@@ -123,7 +123,7 @@ def find_order_column(scope: Scope, window: exp.Window) -> str | None:
     column_name = scope.find_column_name(one)
     if column_name is None:
         hint = "order by the event-time column alone, ascending"
-        scope.fail(scope.locate(order), "OVER isn't ordered by the event time", hint)
+        scope.fail(order, "OVER isn't ordered by the event time", hint)
     return column_name
 
 
@@ -139,7 +139,7 @@ def lower_over_aggregates(
     for other in overs[1:]:
         if not _have_same_order(scope, window, other):
             hint = "let them differ only in their length, or write two queries"
-            scope.fail(scope.locate(other), "a query has one kind of frames", hint)
+            scope.fail(other, "a query has one kind of frames", hint)
     frames = [lower_frame(scope, one) for one in overs]
     # The longest frame contains the messages of all others.
     longest = max(frames, key=lambda frame: frame.size)
@@ -164,17 +164,15 @@ def _check_rows(
 ) -> None:
     if resolved.input_options.offset is not None:
         hint = "read the table without OFFSET FOR, or use RANGE"
-        scope.fail(
-            scope.locate(window), "ROWS counts rows in the order of arrival, not by offset", hint
-        )
+        scope.fail(window, "ROWS counts rows in the order of arrival, not by offset", hint)
     if order is not None:
         hint = "leave out ORDER BY, or use RANGE INTERVAL ... PRECEDING"
-        scope.fail(scope.locate(window), "ROWS counts rows in the order of arrival", hint)
+        scope.fail(window, "ROWS counts rows in the order of arrival", hint)
 
 
 def _check_range(scope: Scope, window: exp.Window, order: str | None) -> str:
     if order is None:
-        scope.fail(scope.locate(window), "RANGE needs the column of event times", _FRAMES)
+        scope.fail(window, "RANGE needs the column of event times", _FRAMES)
     return order
 
 
@@ -186,7 +184,7 @@ def _resolve_window(scope: Scope, select: Select, window: exp.Window) -> exp.Win
     definition = select.named_windows.get(alias.name.lower())
     if definition is None or window.args.get("spec"):
         hint = f"add WINDOW {alias.name} AS (...), and write OVER {alias.name}"
-        scope.fail(scope.locate(window), f"there is no window {alias.name}", hint)
+        scope.fail(window, f"there is no window {alias.name}", hint)
     return definition
 
 
@@ -297,7 +295,7 @@ class OverSelectList(SelectList):
                 return f"{ROW}.{_name_field(self._fields.index(text))}"
             hint = "leave it out, or write an aggregate of it OVER the same frame"
             problem = "rows with the same key and time may differ in this"
-            self.scope.fail(self.scope.locate(node), problem, hint)
+            self.scope.fail(node, problem, hint)
         column: Any = (
             column_name if column_name is not None else Expression(self.scope.render(node))
         )

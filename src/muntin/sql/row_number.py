@@ -29,7 +29,12 @@ from muntin.model.pipeline import (
     WindowRelation,
     quote_name,
 )
-from muntin.model.ranking import make_windows_by_end, refuse_delayed, refuse_unrankable
+from muntin.model.ranking import (
+    make_windows_by_end,
+    order_by_arrival,
+    refuse_delayed,
+    refuse_unrankable,
+)
 from muntin.model.spec import WindowSpec
 from muntin.sql.aggregates import find_aggregate_name
 from muntin.sql.catalog import ResolvedRelation, find_bound_column
@@ -44,6 +49,10 @@ NUMBERING_FUNCTIONS = ("ROW_NUMBER", "RANK", "DENSE_RANK")
 """The functions that number the rows of windows."""
 UNLIMITED = -1
 """The limit of a ranking until the query around it, which has the limit, is lowered."""
+_WINDOWS_HINT = (
+    "number the rows of windows, such as FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), "
+    "INTERVAL '1' HOUR)): all rows of a stream would be kept forever"
+)
 _USAGE = "write ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY price DESC)"
 _LIMIT_HINT = "write WHERE {name} <= 3 around it, or QUALIFY {name} <= 3"
 
@@ -70,7 +79,7 @@ def find_numbering(scope: Scope, select: Select) -> NumberingCall | None:
             if node is not item.scalar.unnest():  # type: ignore[union-attr]
                 hint = "give it a column of its own, and compute in a query around it"
                 name = find_aggregate_name(node.this).lower()
-                scope.fail(scope.locate(node), f"{name} can't be part of an expression", hint)
+                scope.fail(node, f"{name} can't be part of an expression", hint)
             numberings.append(
                 NumberingCall(node, item.alias or find_aggregate_name(node.this).lower(), index)
             )
@@ -79,7 +88,7 @@ def find_numbering(scope: Scope, select: Select) -> NumberingCall | None:
             numberings.append(NumberingCall(node, find_aggregate_name(node.this).lower(), None))
     for other in numberings[1:]:
         hint = "number them one after the other, in nested queries"
-        scope.fail(scope.locate(other.node), "a query can number its rows only once", hint)
+        scope.fail(other.node, "a query can number its rows only once", hint)
     return numberings[0] if numberings else None
 
 
@@ -100,7 +109,7 @@ def lower_numbering(
     window = numbering.node
     name = numbering.function
     if window.args.get("spec") or window.args.get("alias") or window.this.expressions:
-        scope.fail(scope.locate(window), f"{name.lower()} takes no frame and no argument", _USAGE)
+        scope.fail(window, f"{name.lower()} takes no frame and no argument", _USAGE)
     sort_texts, ascending = _lower_order(scope, window)
     ranking = Ranking(numbering.alias, sort_texts, ascending, UNLIMITED, (), call is None, name)
     parts = list(window.args.get("partition_by") or [])
@@ -109,15 +118,11 @@ def lower_numbering(
         return _lower_window_rows(scope, select, resolved, call, partition, ranking)
     names = [find_bound_column(resolved.relation, bound) for bound in (START, END)]
     if None in names:
-        hint = (
-            "number the rows of windows, such as FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), "
-            "INTERVAL '1' HOUR)): all rows of a stream would be kept forever"
-        )
-        scope.fail(scope.locate(window), "these rows aren't in windows of time", hint)
+        scope.fail(window, "these rows aren't in windows of time", _WINDOWS_HINT)
     try:
         refuse_delayed(_find_window_spec(resolved.relation))
     except OptionError as error:
-        scope.fail(scope.locate(window), f"{error.option} {error.problem}", error.hint)
+        scope.fail(window, f"{error.option} {error.problem}", error.hint)
     start, end = str(names[0]), str(names[1])
     partition = _remove_bounds(scope, window, parts, {start, end})
     if select.emit is not None:
@@ -159,18 +164,15 @@ def _lower_window_rows(
         hint = "measure the windows in time, or aggregate: top_k(...), collect_list(...)"
         scope.fail(call.span, "windows measured in rows can't be numbered", hint)
     keys = _collect_keys(scope, select, binding, partition, ranking)
-    offset = binding.offset or options.offset
-    if offset is not None:
-        ranking = _order_by_arrival(ranking, binding.time, offset[-1])
     try:
         spec = WindowSpec(
             keys=tuple(key.name for key in keys),
             time=binding.time,
             windows=binding.windows,
-            aggregates=_build_aggregates(ranking),
+            aggregates={},
             firing=lower_emit(scope.text, select.emit, axis),
             nulls="group",
-            **{**options.options, "offset": offset},
+            **{**options.options, "offset": binding.offset or options.offset},
         )
         refuse_unrankable(spec)
     except OptionError as error:
@@ -178,19 +180,12 @@ def _lower_window_rows(
             error
         )
     where = None if select.where is None else scope.render(select.where)
+    ranking = order_by_arrival(ranking, spec)
+    spec = replace(spec, aggregates=_build_aggregates(ranking))
     windowing = WindowRelation(
         resolved.relation, spec, tuple(keys), where, clock=options.clock, ranking=ranking
     )
     return windowing, binding
-
-
-def _order_by_arrival(ranking: Ranking, time: str | None, offset: str) -> Ranking:
-    """Return a numbering that orders rows of equal times by their arrival, as Flink does."""
-    last = ranking.by[-1].strip("`").lower() if ranking.by else None
-    if time is None or last != time.lower() or ranking.function != "ROW_NUMBER":
-        return ranking
-    by, ascending = (*ranking.by, quote_name(offset)), (*ranking.ascending, ranking.ascending[-1])
-    return replace(ranking, by=by, ascending=ascending)
 
 
 def _collect_keys(
@@ -204,7 +199,7 @@ def _collect_keys(
     if select.where is not None and binding.windows.retracts:
         hint = "filter before: WITH v AS (SELECT * FROM t WHERE ...), and TABLE v in the call"
         problem = "sessions are formed in FROM, before WHERE, and would change by it"
-        scope.fail(scope.locate(select.where), problem, hint)
+        scope.fail(select.where, problem, hint)
     keys = list(partition)
     for node in binding.partition:
         column_name = scope.find_column_name(node)
@@ -213,7 +208,7 @@ def _collect_keys(
         }:
             if ranking.by:
                 hint = f"add it to the PARTITION BY of {ranking.function}"
-                scope.fail(scope.locate(node), "this key of the sessions isn't in GROUP BY", hint)
+                scope.fail(node, "this key of the sessions isn't in GROUP BY", hint)
             keys.append(_lower_key(scope, node))
     return keys
 
@@ -247,13 +242,13 @@ def lower_all_rows(
 def _lower_order(scope: Scope, window: exp.Window) -> tuple[tuple[str, ...], tuple[bool, ...]]:
     order = window.args.get("order")
     if order is None:
-        scope.fail(scope.locate(window), "ORDER BY is missing", _USAGE)
+        scope.fail(window, "ORDER BY is missing", _USAGE)
     sort_texts, ascending = [], []
     for one in order.expressions:
         is_descending = bool(one.args.get("desc"))
         if bool(one.args.get("nulls_first")) == is_descending:
             hint = "leave NULLS out: they are first in ascending order and last in descending order"
-            scope.fail(scope.locate(one), "this order of nulls isn't supported", hint)
+            scope.fail(one, "this order of nulls isn't supported", hint)
         sort_texts.append(scope.render(one.this))
         ascending.append(not is_descending)
     return tuple(sort_texts), tuple(ascending)
@@ -263,7 +258,7 @@ def _lower_key(scope: Scope, node: exp.Expr) -> Column:
     column_name = scope.find_column_name(node)
     if column_name is None:
         hint = "compute it in a view, and name its column here"
-        scope.fail(scope.locate(node), "PARTITION BY needs columns", hint)
+        scope.fail(node, "PARTITION BY needs columns", hint)
     return Column(column_name, quote_name(column_name))
 
 
@@ -275,7 +270,7 @@ def _remove_bounds(
     low = {bound.lower() for bound in bounds}
     if not low <= {key.name.lower() for key in keys}:
         hint = f"add {' and '.join(sorted(bounds, reverse=True))} to PARTITION BY"
-        scope.fail(scope.locate(window), "rows aren't numbered by window", hint)
+        scope.fail(window, "rows aren't numbered by window", hint)
     return tuple(key for key in keys if key.name.lower() not in low)
 
 
@@ -325,9 +320,7 @@ def limit_rows(scope: Scope, windowing: WindowRelation, condition: exp.Expr) -> 
     firing = windowing.spec.firing
     if not bounds_only_number and (firing.early is not None or firing.grace):
         hint = "limit the number alone, or let windows emit once"
-        scope.fail(
-            scope.locate(condition), "an emitted row may cease to satisfy this condition", hint
-        )
+        scope.fail(condition, "an emitted row may cease to satisfy this condition", hint)
     if not bounds_only_number:
         text = scope.render_with(condition, _find_replacements(scope, condition, ranking.number))
         choices = (*choices, Choice(None, text))

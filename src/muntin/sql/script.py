@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from muntin.model.axis import parse_duration
 from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlError
+from muntin.model.option_types import MOST_SHARDS, check_shards
 from muntin.model.pipeline import (
     Column,
     DeclaredTable,
@@ -57,8 +58,6 @@ class CompiledQuery:
     """One query to run, with the tables that the statements before it define.
 
     Attributes:
-        text: Text of all statements.
-        lowered: Lowered query.
         tables: Declared tables by name.
         explain: Span of ``EXPLAIN`` before the query; ``None`` without it.
         earlier: Text and span of the expressions of earlier statements, by expression.
@@ -94,7 +93,6 @@ class Definitions:
     """Tables, views and settings that statements define for the statements after them.
 
     Attributes:
-        catalog: Defined tables and views.
         checkpoint: Folder of the queries' progress and state, with its placeholders.
         trigger: Least time between batches, in microseconds.
         available_now: Whether to read the messages available now and then stop.
@@ -129,9 +127,12 @@ class Definitions:
             self.checkpoint = setting.value
         elif name == "shards":
             value = cursor.fill_placeholders(setting.value, span)
-            if not (value.isdigit() and int(value)):
-                cursor.fail(span, "shards isn't a number", "give a whole number, 1 or more")
-            self.shards = int(value)
+            try:
+                self.shards = int(value)
+                check_shards(self.shards)
+            except ValueError:
+                hint = f"give a whole number from 1 to {MOST_SHARDS:,}"
+                cursor.fail(span, "shards isn't a number of shards", hint)
         elif name == "trigger":
             value = cursor.fill_placeholders(setting.value, span)
             self.available_now = value.lower() == "available now"

@@ -30,10 +30,6 @@ class SelectList(ABC):
     """The keys, aggregates and output columns of a windowed query, collected while it is lowered.
 
     Attributes:
-        scope: Scope of the query's expressions.
-        select: Query.
-        keys: Key columns.
-        aggregates: Aggregates by name.
         outputs: Output columns in the order of the select list.
         having: Condition over results; ``None`` without one.
         spans: Spans of keys and aggregates, by the names that the model's errors use.
@@ -182,9 +178,9 @@ def find_item_by_ordinal(scope: Scope, select: Select, node: exp.Expr) -> Select
     ordinal = int(node.name) if node.name.isdigit() else 0
     if not 1 <= ordinal <= len(select.items):
         hint = f"give a number from 1 to {len(select.items)}, or a column"
-        scope.fail(scope.locate(node), f"there is no column {node.name}", hint)
+        scope.fail(node, f"there is no column {node.name}", hint)
     if any(item.scalar is None for item in select.items):
-        scope.fail(scope.locate(node), "* isn't one column", "name the columns")
+        scope.fail(node, "* isn't one column", "name the columns")
     return select.items[ordinal - 1]
 
 
@@ -193,12 +189,8 @@ def complete_columns(
 ) -> tuple[Column, ...]:
     """Return the selected columns, with those that identify a window and its emission.
 
-    Missing columns of the identity follow the leading ones that are selected.
-
-    Args:
-        outputs: Selected columns.
-        identity: Names of the columns that identify a window.
-        each: Whether each row of a window is a result, identified by its number.
+    Missing columns of the identity follow the leading ones that are selected. With ``each``, every
+    row of a window is a result, identified by its number.
     """
     selected = {column.name for column in outputs}
     missing = [Column(name, quote_name(name)) for name in identity if name not in selected]

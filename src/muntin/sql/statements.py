@@ -10,6 +10,7 @@ from sqlglot.tokens import TokenType
 from muntin.model.inputs import InputOptions
 from muntin.sql import stream_clauses
 from muntin.sql.cursor import Cursor, Span
+from muntin.sql.foreign_functions import has_ignored_length
 from muntin.sql.queries import parse_column_names, parse_query, rename_columns
 from muntin.sql.syntax import (
     CreateTable,
@@ -173,7 +174,7 @@ def _parse_column(cursor: Cursor, parts: _TableParts, start: int) -> None:
     if kind is None:
         hint = f"write for example {name} STRING, {name} BIGINT or {name} AS expression"
         cursor.fail(None, f"{cursor.next_text} isn't a type", hint)
-    if kind.is_type("CHAR", "VARCHAR", "NCHAR", "NVARCHAR") and kind.expressions:
+    if has_ignored_length(kind):
         hint = f"write {name} STRING, and WHERE length({name}) <= … if it matters"
         cursor.fail(
             cursor.span_from(start), f"{kind.sql()} has a length, which isn't checked", hint

@@ -23,8 +23,6 @@ class Argument:
 
     Attributes:
         kind: ``table``, ``columns`` (a descriptor), ``interval``, ``text`` or ``scalar``.
-        value: Value of the argument.
-        span: Span of the argument.
         label: Its name in capitals, if it was passed by name.
         partition: Columns of ``TABLE t PARTITION BY ...``.
     """
@@ -62,7 +60,6 @@ class WithinClause:
         before: How much earlier the right partner may be, in microseconds.
         after: How much later the right partner may be, in microseconds.
         grace: How long late messages are accepted; ``None`` if the clause has no grace.
-        span: Span of the clause.
     """
 
     before: int
@@ -85,7 +82,6 @@ class FromItem:
 
     Attributes:
         table: Table's name, query or rows in parentheses, or window table function.
-        alias: Alias; ``None`` without one.
         watermark: Watermark that the query declares for it.
         span: Span of the relation and its clauses.
         offset: Columns of ``OFFSET FOR (partition, offset)``.
@@ -114,13 +110,8 @@ class Join:
         source: Right side.
         over: Window of the right side; ``None`` without one.
         left_over: Window of the left side; ``None`` without one.
-        on: Join condition.
-        using: Columns of ``USING``.
-        span: Span of the join.
         is_comma_join: Whether it is ``FROM a, b``, with its condition in ``WHERE``.
-        within: The ``WITHIN`` clause of ksqlDB.
         is_not_in: Whether it is ``NOT IN``, whose first equality also holds for NULL.
-        is_asof: Whether it is ``ASOF JOIN``.
     """
 
     how: str
@@ -142,8 +133,6 @@ class SelectItem:
 
     Attributes:
         scalar: Expression; ``None`` for ``*``.
-        alias: Alias; ``None`` without one.
-        span: Span of the item.
         qualifier: Qualifier of ``*``, such as ``w`` in ``w.*``; ``None`` without one.
     """
 

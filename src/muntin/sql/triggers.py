@@ -39,13 +39,8 @@ def lower_emit(
 ) -> Firing:
     """Return the trigger policies that ``EMIT`` asks for.
 
-    Args:
-        text: Text of all statements.
-        emit: The clause; ``None`` if there is none.
-        axis: Axis of the windows.
-        render_over_results: Returns the text of an expression over results; ``None`` if the query
-            has no aggregates.
-        is_join: Whether the query is a join.
+    ``render_over_results`` returns the text of an expression over results; ``None`` if the query
+    has no aggregates.
 
     Raises:
         SqlError: When clauses exclude each other or the query can't have them.

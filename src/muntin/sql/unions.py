@@ -17,14 +17,7 @@ from muntin.sql.syntax import Select
 def lower_union(
     cursor: Cursor, select: Select, lower_part: Callable[[Select], Any], is_outermost: bool
 ) -> ResolvedRelation:
-    """Return the union of queries, each of which only selects and computes rows.
-
-    Args:
-        cursor: Cursor that parsed the text.
-        select: First query, which has the others.
-        lower_part: Lowers one of the queries.
-        is_outermost: Whether no other query reads the union.
-    """
+    """Return the union of queries, each of which only selects and computes rows."""
     parts = (replace(select, unions=(), views=()), *select.unions)
     if is_outermost:
         hint = "unite rows in FROM (SELECT ... UNION ALL SELECT ...), or write two queries"

@@ -123,7 +123,7 @@ def _parse_value(
         return "table", table
     if cursor.peek("DESCRIPTOR", "("):
         return "columns", _parse_descriptor(cursor)
-    is_timestamp = label == "ORIGIN" and cursor.accept("TIMESTAMP")
+    is_timestamp = label == "ORIGIN" and (cursor.accept("TIMESTAMP") or cursor.accept("DATE"))
     if is_timestamp or (
         cursor.peek_kind(TokenType.STRING) and label in ("ZONE", "CLOSED", "ORIGIN")
     ):
@@ -180,7 +180,6 @@ class WindowBinding:
     """The windows, table and columns that a window call names.
 
     Attributes:
-        windows: Windows of the call.
         table: Table that it reads, if it names one.
         time: Event-time column, if it names one.
         offset: Columns of partition and offset, for windows counted by offset.
@@ -199,12 +198,7 @@ class WindowBinding:
 def bind_window_call(
     text: str, call: WindowCall, qualifiers: Collection[str] = ()
 ) -> WindowBinding:
-    """Return the windows, table and columns that a call names.
-
-    Args:
-        text: Text of all statements.
-        call: Call to bind.
-        qualifiers: Names that may qualify the columns of the call.
+    """Return the windows, table and columns that a call names, maybe with a qualifier.
 
     Raises:
         SqlError: When an argument is missing, unknown, of the wrong kind, or refused by the model.
@@ -356,16 +350,19 @@ class _BoundArguments:
             return None
         return self.text[slice(*argument.span)].partition("=>")[2].strip()
 
-    def read_origin(self) -> tuple[int | None, int]:
-        """Return the origin, and the offset from the epoch or local midnight in microseconds."""
+    def read_origin(self) -> tuple[str | None, int]:
+        """Return the origin as text, and the offset from the epoch or local midnight."""
         origin, offset = self.by_label.get("ORIGIN"), self.by_label.get("OFFSET")
         if origin is not None and offset is not None:
             self.refuse("OFFSET", "and ORIGIN can't be combined", "write one of them")
         if origin is not None:
             try:
-                return parse_time("origin", str(origin.value)), 0
+                _ = parse_time("origin", str(origin.value))
             except OptionError as error:
-                self._fail(origin.span, error.problem, "write ORIGIN => '2026-01-01T00:00:00'")
+                hint = "write ORIGIN => '2026-01-01T00:00:00'"
+                self._fail(origin.span, f"the origin {error.problem}", hint)
+            # A plain date is a day of the zone; a time is in UTC, or in the zone of each key.
+            return str(origin.value), 0
         if offset is not None:
             assert isinstance(offset.value, Interval)
             return None, offset.value.value
@@ -387,9 +384,6 @@ class _BoundArguments:
             )
         size, (origin, offset) = self.read_length("SIZE"), self.read_origin()
         zones: dict[str, Any] = {**self._read_zone(), "origin": origin, "offset": offset}
-        if "zone_column" in zones and origin is not None:
-            # In a zone per key the origin is a local time.
-            zones["origin"] = str(self.by_label["ORIGIN"].value)
         if self.name == "CUMULATE":
             return cumulating_in(size, self.read_length("STEP"), **zones)
         slide = (

@@ -35,10 +35,10 @@ class MessageWatermarks:
     """The watermarks of single messages, on the time axis.
 
     Attributes:
-        moves: True for messages that may advance the watermark.
+        can_advance: True for messages that may advance the watermark.
         times: The event time of each message.
-        reached: The watermark that follows from each message alone; ``ALWAYS`` if it advances none.
-        before: The watermark before each message; ``ALWAYS`` if there is none yet.
+        own: The watermark that follows from each message alone; ``MIN_POSITION`` if none does.
+        before: The watermark before each message; ``MIN_POSITION`` if there is none yet.
     """
 
     can_advance: NDArray[np.bool_]
@@ -48,13 +48,17 @@ class MessageWatermarks:
 
     @classmethod
     def from_messages(
-        cls, messages: pl.DataFrame, lateness: int, start: int | None, moves: NDArray[np.bool_]
+        cls,
+        messages: pl.DataFrame,
+        lateness: int,
+        start: int | None,
+        can_advance: NDArray[np.bool_],
     ) -> MessageWatermarks:
         """Compute the watermarks of consecutive messages, starting from ``start``."""
         times = messages[columns.TIME].fill_null(0).to_numpy()
-        reached = np.where(moves, times - lateness, MIN_POSITION)
-        before = find_watermarks_before(reached)
-        return cls(moves, times, reached, before if start is None else np.maximum(before, start))
+        own = np.where(can_advance, times - lateness, MIN_POSITION)
+        before = find_watermarks_before(own)
+        return cls(can_advance, times, own, before if start is None else np.maximum(before, start))
 
     @property
     def is_behind(self) -> NDArray[np.bool_]:

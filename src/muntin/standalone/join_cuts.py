@@ -41,12 +41,8 @@ def split_join_steps(
 ) -> list[SideFrames]:
     """Split messages that arrived one by one into steps.
 
-    Args:
-        messages: The messages as frames, by side.
-        order: The number of each message's side, in the order of arrival.
-        spec: The join.
-        starts: The watermark of each side; the rows axis has none.
-        taken: The offsets taken so far, by side.
+    ``order`` has the number of each message's side in the order of arrival, ``starts`` the
+    watermark of each side (the rows axis has none), and ``taken`` the offsets taken so far.
     """
     sides = np.frombuffer(order, dtype=np.uint8)
     own_step = np.zeros(len(sides), dtype=np.bool_)

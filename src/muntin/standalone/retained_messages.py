@@ -32,14 +32,13 @@ class _PartitionMessages:
     """The messages of a partition.
 
     Attributes:
-        runs: The stored runs.
         counter: Counts messages by position, for a retention by rows.
-        first: The first retained position.
+        first: The first retained position; ``None`` if nothing was dropped.
     """
 
     runs: Runs
     counter: RetentionCounter
-    apply_limit: int | None
+    first: int | None
 
 
 class RetainedMessages:
@@ -64,7 +63,7 @@ class RetainedMessages:
             parts = messages.partition_by(self.partition, as_dict=True)
         for (value,), part in parts.items():
             table = self._tables.setdefault(value, self._create_table([], None, None))
-            table.counter.count_stored(table.runs.read, table.apply_limit)
+            table.counter.count_stored(table.runs.read, table.first)
             table.runs.append(part)
             table.counter.add(part)
 
@@ -79,10 +78,8 @@ class RetainedMessages:
                 continue
             partition_edges = edges(value)
             if partition_edges is not None:
-                table.apply_limit = table.counter.apply_limit(
-                    partition_edges[1], partition_edges[0]
-                )
-                table.runs.drop_before(table.apply_limit)
+                table.first = table.counter.apply_limit(partition_edges[1], partition_edges[0])
+                table.runs.drop_before(table.first)
 
     def _may_expire(self, table: _PartitionMessages, reached: int | None) -> bool:
         low = table.runs.low
@@ -99,7 +96,7 @@ class RetainedMessages:
     def save(self) -> None:
         """Write the manifest; the store isn't flushed yet."""
         tables = list(self._tables.items())
-        parts = [[value, table.counter.entries(), table.apply_limit] for value, table in tables]
+        parts = [[value, table.counter.entries(), table.first] for value, table in tables]
         runs = {str(number): table.runs.entries() for number, (_, table) in enumerate(tables)}
         self.blobs.save(Manifest("messages", tables=runs, extra={_PARTS: parts}).dumps())
 
@@ -110,7 +107,7 @@ class RetainedMessages:
         frames = [nothing]
         at = pl.col(columns.TIME)
         for table in self._tables.values():
-            low = max((p for p in (start, table.apply_limit) if p is not None), default=None)
+            low = max((p for p in (start, table.first) if p is not None), default=None)
             for frame in table.runs.read(low, end):
                 conditions = [at >= low] if low is not None else []
                 conditions += [at <= end] if end is not None else []

@@ -19,11 +19,7 @@ from muntin.state.runs import FrameCache, Runs
 
 
 class SegmentedRows:
-    """The rows of a table, with their time in ``columns.TIME``.
-
-    Args:
-        blobs: The store.
-        span: The length of a segment, microseconds.
+    """The rows of a table, with their time in ``columns.TIME``; ``span`` is a segment's length.
 
     Attributes:
         floor: The time of the newest deleted row. Rows before it must not be added.

@@ -29,7 +29,6 @@ class PendingMessages:
     """Messages that wait to be processed.
 
     Attributes:
-        messages: The messages by side.
         order: The side number of each message in order of arrival, if they arrived one by one.
         final: True if the input ends with them.
     """
@@ -40,14 +39,7 @@ class PendingMessages:
 
 
 class StoredJoin(StoredWindows):
-    """The windows of one join.
-
-    Args:
-        spec: The join.
-        suffix: Appended to the right side's column names that the left has too.
-        blobs: The store of the state.
-        outputs: The sides for which steps also return the outputs of their own windows.
-    """
+    """The windows of one join; steps also return those of the sides in ``outputs``."""
 
     def __init__(
         self, spec: JoinSpec, suffix: str, blobs: Blobs, outputs: Sequence[SideName] = ()

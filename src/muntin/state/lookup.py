@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from muntin.state.hashing import hash_rows
+from muntin.state.hashing import Hashes, hash_rows
 
 HASH_COLUMN = "__hash"
+# Large tables are divided by the leading bits of the hash, shards by its remainder.
+_RANGE_BITS = 4
 # Fewer rows are grouped as fast as they are searched for repeated identities.
 _MANY_ROWS = 50_000
 # Of hashes that are multiples of this number, the share of repeated ones is estimated.
@@ -22,6 +24,41 @@ def sort_by_hash(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """Sort rows by the hash of their keys, which is added as a column; the sort is stable."""
     hashes = pl.Series(HASH_COLUMN, hash_rows([frame[k] for k in keys]))
     return frame.with_columns(hashes).sort(HASH_COLUMN, maintain_order=True)
+
+
+def divide_by_hash(
+    frame: pl.DataFrame, keys: Sequence[str], *, sort: bool
+) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Divide rows by ranges of their keys' hashes; yield each range that has rows, in order.
+
+    With ``sort``, the rows of each range are sorted by hash, as by ``sort_by_hash``.
+    """
+    if sort:
+        frame = sort_by_hash(frame, keys)
+        ranges = _find_ranges(frame[HASH_COLUMN].to_numpy())
+    else:
+        ranges = _find_ranges(hash_rows([frame[k] for k in keys]))
+        order = np.argsort(ranges, kind="stable")
+        frame, ranges = frame[order], ranges[order]
+    numbers = np.arange(1 << _RANGE_BITS)
+    starts = np.searchsorted(ranges, numbers, side="left").tolist()
+    for number, start, end in zip(numbers.tolist(), starts, [*starts[1:], len(frame)], strict=True):
+        if start < end:
+            yield number, frame[start:end]
+
+
+def hash_keys(only: pl.DataFrame, keys: Sequence[str]) -> Hashes:
+    """Return the distinct hashes of some keys, in order."""
+    return np.unique(hash_rows([only[k] for k in keys]))
+
+
+def list_hash_ranges(hashes: Hashes) -> set[int]:
+    """Return the ranges of some hashes, numbered as by ``divide_by_hash``."""
+    return set(_find_ranges(hashes).tolist())
+
+
+def _find_ranges(hashes: Hashes) -> NDArray[np.uint8]:
+    return (hashes >> np.uint64(64 - _RANGE_BITS)).astype(np.uint8)
 
 
 def join_null_safe(
@@ -72,27 +109,29 @@ def split_repeated(
     return rows.filter(~is_repeated), rows.filter(is_repeated)
 
 
-def select_keys(
-    frames: Iterable[pl.DataFrame], keys: Sequence[str], only: pl.DataFrame
-) -> list[pl.DataFrame | None]:
-    """Return the rows of each frame that have one of some keys; ``None`` if no hash matches."""
-    wanted = np.unique(hash_rows([only[k] for k in keys]))
-    only = only.select(keys)
-    selected: list[pl.DataFrame | None] = []
-    for frame in frames:
-        rows = _find_rows(frame[HASH_COLUMN].to_numpy(), wanted)
-        # Two keys may share a hash. Most runs have none of the keys of a small batch.
-        matching_rows = (
-            join_null_safe(frame[rows].drop(HASH_COLUMN), only, keys, "semi") if len(rows) else None
-        )
-        selected.append(matching_rows)
-    return selected
+def select_hashes(frame: pl.DataFrame, hashes: Hashes) -> pl.DataFrame | None:
+    """Return the rows of a frame that have one of some hashes.
+
+    Two keys may share a hash, so the rows may have other keys, too.
+
+    Args:
+        frame: A frame of ``sort_by_hash``.
+        hashes: The result of ``hash_keys``.
+
+    Returns:
+        The rows, in order, or ``None`` if there are none.
+    """
+    rows = _find_rows(frame[HASH_COLUMN].to_numpy(), hashes)
+    return frame[rows] if len(rows) else None
 
 
 def _find_rows(
     row_hashes: NDArray[np.uint64], wanted_hashes: NDArray[np.uint64]
 ) -> NDArray[np.int64]:
     """Return the indices of rows that have a wanted hash; both arrays are sorted."""
+    if len(row_hashes):  # they may be of a small range
+        first, last = np.searchsorted(wanted_hashes, row_hashes[[0, -1]])
+        wanted_hashes = wanted_hashes[first : last + 1]
     begin = np.searchsorted(row_hashes, wanted_hashes, side="left")
     lengths = np.searchsorted(row_hashes, wanted_hashes, side="right") - begin
     ahead = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)

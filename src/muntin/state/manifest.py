@@ -27,6 +27,7 @@ class Run(NamedTuple):
         low: The least position of a row on the table's axis.
         high: The greatest position of a row.
         of: The numbers of the runs that were merged into it, for traced tables.
+        hash_range: The range that the hashes of its keys are in; ``None`` if it isn't divided.
     """
 
     number: int
@@ -34,6 +35,7 @@ class Run(NamedTuple):
     low: int
     high: int
     of: tuple[int, ...] = ()
+    hash_range: int | None = None
 
     @property
     def blobs(self) -> range:
@@ -85,9 +87,7 @@ class Manifest:
         """Write the manifest as text."""
         written = {one.name: getattr(self, one.name) for one in fields(self)}
         written["tables"] = {
-            # Only traced tables record merged runs.
-            name: [run if run.of else run[:4] for run in runs]
-            for name, runs in self.tables.items()
+            name: [_shorten_run(run) for run in runs] for name, runs in self.tables.items()
         }
         return json.dumps(
             {"format": MANIFEST_FORMAT} | {k: v for k, v in written.items() if v is not None}
@@ -131,9 +131,17 @@ def load_manifest(blobs: Blobs, kind: StateKind) -> Manifest | None:
     return None if text is None else parse_manifest(text, kind)
 
 
+def _shorten_run(run: Run) -> tuple[Any, ...]:
+    """Return a run without trailing defaults; most have no more than numbers."""
+    if run.hash_range is not None:
+        return run
+    return run[:5] if run.of else run[:4]
+
+
 def _parse_run(stored: Sequence[Any]) -> Run:
-    number, rows, low, high, *of = stored
-    return Run(number, rows, low, high, tuple(of[0]) if of else ())
+    number, rows, low, high, *more = stored
+    of, hash_range = [*more, None][:2] if more else ((), None)
+    return Run(number, rows, low, high, tuple(of), hash_range)
 
 
 def list_overlapping_blobs(

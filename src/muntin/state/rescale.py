@@ -91,7 +91,7 @@ def _merge_manifests(
         counts=dict(counts),
         tables={
             name: [
-                Run(*part, run.low, run.high)
+                Run(*part, run.low, run.high, hash_range=run.hash_range)
                 for manifest in manifests
                 for run in manifest.tables.get(name, ())
                 for blob in run.blobs

@@ -5,18 +5,31 @@ adds one small blob, a **run**, to each segment that it changes. When a segment 
 runs of similar size, they are merged into one, so that a row is rewritten a few times in its life,
 and only because of its own segment. Expired rows are dropped with whole runs, or else when their
 run is merged. This is a log-structured merge tree in columns.
+
+A batch may not take long because the state is large. So once the runs of a segment have a million
+rows, they are divided by ranges of their keys' hashes. From then on each range has runs of its own,
+and a batch merges those of a few ranges; other ranges wait for the next batches.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from typing import Any
 
 import polars as pl
 
 from muntin.state.blobs import Blobs, draw_number, list_blobs
 from muntin.state.frames import decode_blobs, encode_blobs
-from muntin.state.lookup import HASH_COLUMN, select_keys, sort_by_hash
+from muntin.state.lookup import (
+    HASH_COLUMN,
+    divide_by_hash,
+    hash_keys,
+    join_null_safe,
+    list_hash_ranges,
+    select_hashes,
+    sort_by_hash,
+)
 from muntin.state.manifest import Run, select_overlapping
 
 Merge = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
@@ -24,6 +37,11 @@ Complete = Callable[[pl.DataFrame], pl.DataFrame]
 
 # Number of runs in a segment before those of similar size are merged.
 MAX_RUNS = 8
+# Number of rows in a segment's undivided runs before they are divided by ranges of hashes.
+UNDIVIDED_ROWS = 1 << 20
+# A batch merges runs of further ranges until it has rewritten this many times its own rows. A row
+# is rewritten about twice, so that merging keeps up with the batches.
+_MERGED_PER_ROW = 3
 # Number of segments that the retained positions are divided into.
 _SEGMENTS = 8
 
@@ -142,6 +160,8 @@ class Runs:
         complete: Completes a frame that was read; see ``Frames``.
         settle: Drops rows of a merge that begins with the oldest run, such as deletions, which hide
             nothing any more.
+        divided_by: The key columns by whose hash large segments are divided, if not ``keys``; a
+            part of each row's identity.
     """
 
     traced = False
@@ -157,8 +177,10 @@ class Runs:
         keys: Sequence[str] = (),
         complete: Complete | None = None,
         settle: Complete | None = None,
+        divided_by: Sequence[str] = (),
     ) -> None:
         self.keys = list(keys)
+        self.divided_by = [] if self.traced else list(keys or divided_by)
         self.settle = settle
         self.axis = axis
         self.span = span
@@ -171,8 +193,9 @@ class Runs:
     def put(self, stored: Sequence[Run]) -> None:
         """Replace the runs with stored ones."""
         self._segments = {}
-        # The retention, and so the length of segments, may have changed since it was written.
-        for run in stored:
+        # The retention, and so the length of segments, may have changed since it was written, and
+        # runs of other shards may have come. Within a segment, divided runs are the older ones.
+        for run in sorted(stored, key=lambda run: run.hash_range is None):
             self._segments.setdefault(self._find_segment(run.low), []).append(run)
 
     def _find_segment(self, position: int) -> int:
@@ -223,33 +246,86 @@ class Runs:
 
     def _add_run(self, segment: int, frame: pl.DataFrame, low: int, high: int) -> None:
         runs = self._segments.setdefault(segment, [])
-        runs.append(self._write_run(frame, low, high))
+        undivided = [run for run in runs if run.hash_range is None]
+        rows = len(frame) + sum(run.rows for run in undivided)
+        if self.divided_by and rows > UNDIVIDED_ROWS:
+            self._divide(segment, undivided, (frame, low, high))
+        else:
+            runs.append(self._write_run(frame, low, high))
+            self._fold(segment, [*undivided, runs[-1]])
+        self._fold_ranges(segment, _MERGED_PER_ROW * len(frame))
+
+    def _divide(self, segment: int, undivided: Sequence[Run], new: RangedFrame) -> None:
+        """Replace the undivided runs of a segment, and new rows, with a run for each hash range."""
+        frame, divided = new[0], self._segments[segment][: -len(undivided) or None]
+        if undivided:
+            stored = [(self._read_without_hash(run), run.low, run.high) for run in undivided]
+            frame = self._merge_frames([*stored, new], not divided)
+            self._remove(undivided)
+        for hash_range, part in divide_by_hash(frame, self.divided_by, sort=bool(self.keys)):
+            number = self.frames.write(part)
+            low, high = find_extent(part[self.axis])
+            divided.append(Run(number, len(part), low, high, hash_range=hash_range))
+        self._segments[segment] = divided
+
+    def _fold_ranges(self, segment: int, enough: int) -> None:
+        """Merge runs of the hash ranges with the most, until ``enough`` rows are merged."""
+        runs = self._segments[segment]
+        counts = Counter(run.hash_range for run in runs if run.hash_range is not None)
+        merged = 0
+        for hash_range, count in counts.most_common():
+            if count <= MAX_RUNS or 0 < enough <= merged:
+                return
+            merged += self._fold(segment, [run for run in runs if run.hash_range == hash_range])
+
+    def _fold(self, segment: int, runs: Sequence[Run]) -> int:
+        """Merge the newest of some runs, if too many are of similar size; return the rows read.
+
+        The runs are all undivided ones of a segment, or all of a hash range, oldest first.
+        """
         start = find_merge_start(runs)
         if start is None:
-            return
-        replaced = runs[start:]
-        merged = self._merge_runs(replaced, start == 0)
-        for run in replaced:
-            self.frames.remove(run.number)
+            return 0
+        replaced, others = runs[start:], self._segments[segment]
+        has_older = start > 0 or (runs[0].hash_range is None and others[0].hash_range is not None)
+        merged = self._merge_runs(replaced, not has_older)
+        self._remove(replaced)
         if self._first is not None and min(r.low for r in replaced) < self._first:
             merged = merged.filter(pl.col(self.axis) >= self._first)
         of = tuple(run.number for run in replaced) if self.traced else ()
-        runs[start:] = (
-            [self._write_run(merged, *find_extent(merged[self.axis]), of)] if len(merged) else []
-        )
+        index = others.index(replaced[0])
+        others[index:] = [run for run in others[index:] if run not in replaced]
+        if len(merged):
+            extent = find_extent(merged[self.axis])
+            others.insert(index, self._write_run(merged, *extent, of, replaced[0].hash_range))
+        return sum(run.rows for run in replaced)
 
     def _merge_runs(self, runs: Sequence[Run], oldest: bool) -> pl.DataFrame:
         """Merge runs; ``oldest`` is true if nothing is stored before them."""
-        if self.span is None:
-            merged = self.merge([self._read_without_hash(run) for run in runs])
-            return merged if self.settle is None or not oldest else self.settle(merged)
         frames = [(self._read_without_hash(run), run.low, run.high) for run in runs]
+        return self._merge_frames(frames, oldest)
+
+    def _merge_frames(self, frames: Sequence[RangedFrame], oldest: bool) -> pl.DataFrame:
+        if self.span is None:
+            merged = self.merge([frame for frame, _, _ in frames])
+            return merged if self.settle is None or not oldest else self.settle(merged)
         return join_runs(frames, self.axis, self.merge)
 
-    def _write_run(self, frame: pl.DataFrame, low: int, high: int, of: tuple[int, ...] = ()) -> Run:
+    def _remove(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            self.frames.remove(run.number)
+
+    def _write_run(
+        self,
+        frame: pl.DataFrame,
+        low: int,
+        high: int,
+        of: tuple[int, ...] = (),
+        hash_range: int | None = None,
+    ) -> Run:
         if self.keys:
             frame = sort_by_hash(frame, self.keys)
-        return Run(self.frames.write(frame), len(frame), low, high, of)
+        return Run(self.frames.write(frame), len(frame), low, high, of, hash_range)
 
     def _read_without_hash(self, run: Run) -> pl.DataFrame:
         # The frame may have been written with or without the hash of the key.
@@ -272,16 +348,37 @@ class Runs:
     def read_with_ranges(
         self, low: int | None = None, high: int | None = None, only: pl.DataFrame | None = None
     ) -> list[RangedFrame]:
-        """Return the rows of each run that overlaps the range, and the run's own range."""
+        """Return the rows of each run that overlaps the range, and the run's own range.
+
+        Runs of the same age, of different ranges of hashes, are returned as one.
+        """
         runs = self._select_runs(low, high)
         if only is None:
-            return [(self._read_without_hash(run), run.low, run.high) for run in runs]
-        selected = select_keys(map(self._read_by_hash, runs), self.keys, only) if runs else []
-        return [
-            (frame, run.low, run.high)
-            for frame, run in zip(selected, runs, strict=True)
-            if frame is not None and len(frame)
-        ]
+            return self._stack((run, self._read_without_hash(run)) for run in runs)
+        hashes, only = hash_keys(only, self.keys), only.select(self.keys)
+        ranges = list_hash_ranges(hashes)
+        candidates = self._stack(
+            (run, frame)
+            for run in runs
+            if run.hash_range is None or run.hash_range in ranges
+            if (frame := select_hashes(self._read_by_hash(run), hashes)) is not None
+        )
+        selected = (
+            (join_null_safe(frame.drop(HASH_COLUMN), only, self.keys, "semi"), low, high)
+            for frame, low, high in candidates
+        )
+        return [ranged for ranged in selected if len(ranged[0])]
+
+    def _stack(self, frames: Iterable[tuple[Run, pl.DataFrame]]) -> list[RangedFrame]:
+        """Concatenate frames of the same age and columns, of different ranges of hashes."""
+        layers: dict[Any, list[RangedFrame]] = {}
+        ages: Counter[Any] = Counter()
+        for run, frame in frames:
+            segment, undivided = self._find_segment(run.low), run.hash_range is None
+            ages[segment, run.hash_range] += 1
+            layer = segment, undivided, ages[segment, run.hash_range], tuple(frame.columns)
+            layers.setdefault(layer, []).append((frame, run.low, run.high))
+        return [_concat(layers[layer]) for layer in sorted(layers)]
 
     def _select_runs(self, low: int | None, high: int | None) -> list[Run]:
         return [
@@ -297,8 +394,7 @@ class Runs:
 
     def drop_segment(self, segment: int) -> None:
         """Drop a segment without reading it."""
-        for run in self._segments.pop(segment, ()):
-            self.frames.remove(run.number)
+        self._remove(self._segments.pop(segment, ()))
 
     def drop_before(self, position: int | None) -> None:
         """Drop every run that is entirely before a position; all runs for ``None``.
@@ -319,6 +415,14 @@ class Runs:
 
     def _may_have_rows_before(self, segment: int, position: int | None) -> bool:
         return position is None or self.span is None or segment * self.span < position
+
+
+def _concat(frames: Sequence[RangedFrame]) -> RangedFrame:
+    """Concatenate frames of the same columns, of which there is at least one."""
+    if len(frames) == 1:
+        return frames[0]
+    rows = pl.concat([frame for frame, _, _ in frames])
+    return rows, min(low for _, low, _ in frames), max(high for _, _, high in frames)
 
 
 def deduplicate(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -101,9 +101,7 @@ class AgentRun:
     """One run of an agent: its inboxes and its results.
 
     Attributes:
-        agent: The agent.
         inboxes: The inboxes that it has opened.
-        task: The running function.
         has_opened: Set once the agent has opened an inbox.
     """
 

@@ -166,10 +166,7 @@ def derive_partition_key(key: Any, partitionings: Iterable[Partitioning]) -> Any
 def find_partition(table: str, key: Any, shards: Sequence[TableShard]) -> int:
     """Find the partition of a key; if no partition has it, the one where it would be looked for.
 
-    Args:
-        table: The table's name.
-        key: The key.
-        shards: The table's shard of each partition.
+    ``shards`` are those of the table, one of each partition.
 
     Raises:
         PartitionError: When several partitions have the key.

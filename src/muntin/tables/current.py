@@ -48,11 +48,8 @@ class EventCursor:
     """The position of an agent in its stream; its attributes move from event to event.
 
     Attributes:
-        agent: The agent's name.
         topic: The name of the topic that defines its clock.
         part: The current partition; ``None`` between batches.
-        value: The event's value.
-        key: The event's key.
         time: The event's time, microseconds.
         watermark: The topic's watermark when the event arrived.
         offset: The event's number in the source.
@@ -130,10 +127,7 @@ class EventCursor:
 class TimerCursor(EventCursor):
     """The cursor of a timer: it has no event and no partition, but can send messages.
 
-    Args:
-        timer: The timer's name.
-        now: The wall clock, which becomes the time of sent messages.
-        sent: The list that collects sent messages.
+    The wall clock becomes the time of the messages, which ``sent`` collects.
     """
 
     __slots__ = ("_sent",)
@@ -160,10 +154,7 @@ def find_cursor() -> EventCursor | None:
 
 
 def require_cursor(what: str) -> EventCursor:
-    """Return the cursor of the running agent.
-
-    Args:
-        what: The attempted action, for the error message.
+    """Return the cursor of the running agent; an error says ``what`` was attempted.
 
     Raises:
         OutsideStreamError: Outside of a stream.

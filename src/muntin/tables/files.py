@@ -42,12 +42,7 @@ _RECORD = re.compile(_FIELD + rb"(?:," + _FIELD + rb")*+\r?\n?")
 
 
 class UnreadableRow(NamedTuple):
-    """A row that can't be read.
-
-    Attributes:
-        row: The raw row.
-        why: The reason.
-    """
+    """A row that can't be read."""
 
     row: Any
     why: str

@@ -18,11 +18,7 @@ _S = TypeVar("_S", bound=TableShard)
 
 
 class Handle(Generic[_S]):
-    """A table in the hands of a user, which locates its entries.
-
-    Args:
-        app: The app that the table belongs to.
-        name: The table's name.
+    """A table of an app in the hands of a user, which locates its entries.
 
     Attributes:
         kind: The class of the table's shards.

@@ -27,14 +27,9 @@ Fetch = Callable[[RunNumbers], Mapping[int, Mapping[int, bytes]]]
 
 
 class StoredTable:
-    """The partitions of one table as of a commit.
+    """The partitions of one table as of a commit, from the manifest of each.
 
-    Args:
-        table: The table's name.
-        manifests: The manifest of each partition, in order.
-        fetch: Fetches blobs.
-        default: Creates the value of a key that has none, if the state doesn't define it.
-        value_type: The type of the values, unless it is a plain one.
+    ``default`` and ``value_type`` are those of ``TableSpec.from_manifest``.
     """
 
     def __init__(

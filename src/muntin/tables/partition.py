@@ -77,7 +77,6 @@ class Rules:
     """The definitions and options that all partitions of an app share.
 
     Attributes:
-        tables: The tables, by name.
         lateness: How far the watermark of a topic trails its greatest time, by topic.
         clocks: The clocks that follow times in values.
         idle: How long a clock may rest until tables stop waiting for it; ``None`` for forever.
@@ -139,11 +138,7 @@ class Partition:
         self._zones = dict(rules.zones)
 
     def begin(self, blobs: Blobs | None, wall: int) -> None:
-        """Start a batch from the last commit.
-
-        Args:
-            blobs: The blobs of the commit; ``None`` keeps everything in memory only.
-            wall: The wall clock, microseconds.
+        """Start a batch from the last commit; without ``blobs`` everything is kept in memory only.
 
         Raises:
             SpecChangedError: When the commit has another definition of a table.
@@ -225,15 +220,7 @@ class Partition:
         detail: str | None,
         watermark: int | None = None,
     ) -> None:
-        """Reject an event.
-
-        Args:
-            cursor: The event.
-            reason: The reason (``Rejected``).
-            table: The table that rejects it.
-            detail: The exact problem.
-            watermark: The watermark that it was judged by, if not that of its topic.
-        """
+        """Reject an event; the watermark is that by which it was judged, if not its topic's."""
         watermark = cursor.watermark if watermark is None else watermark
         reported_watermark = None if watermark == MIN_POSITION else watermark
         event = (cursor.value, cursor.key, cursor.time, cursor.offset, cursor.agent)
@@ -258,12 +245,7 @@ class Partition:
         emit: frozenset[str] = frozenset(),
         final: bool = False,
     ) -> dict[str, list[TableEntry]]:
-        """End a batch: close expired windows and write the changes.
-
-        Args:
-            watermarks: The watermark of each clock.
-            emit: The tables whose changes to return.
-            final: Whether the input has ended, so that all windows close.
+        """End a batch: close expired windows (all if it is the final one) and write the changes.
 
         Returns:
             The changes of each table in ``emit``, with its closed windows.

@@ -30,10 +30,7 @@ def open_partition_blobs(store: KeyValue, app: str, number: int) -> BufferedBlob
 class PartitionStore:
     """The state of an app that a store keeps between runs.
 
-    Args:
-        store: The store; ``None`` keeps nothing.
-        app: The app; several apps may share a store.
-        partitions: The number of partitions.
+    Several apps may share a store. Without one, nothing is kept.
 
     Attributes:
         blobs: The blobs of each partition.

@@ -84,12 +84,7 @@ class Keying:
 
 
 def parse_keying(option: str, by: Any, name: str | None = None) -> Keying:
-    """Parse ``Withdrawal.country``, ``"country"`` or a function.
-
-    Args:
-        option: The option's name, for errors.
-        by: A field, its name, or a function of the value.
-        name: A name for the function.
+    """Parse ``Withdrawal.country``, ``"country"`` or a function of the value, which may get a name.
 
     Raises:
         OptionError: When ``by`` is none of these.

@@ -78,7 +78,6 @@ class AgentStage:
     """The description of an app that both sides of the shuffle use; it is sent to the workers.
 
     Attributes:
-        app: The app.
         routes: The partitionings that its agents ask for.
         formats: The topics that they read.
         wanted: The kinds of rows that are emitted.

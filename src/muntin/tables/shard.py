@@ -34,7 +34,6 @@ class TableEntry(NamedTuple):
     """An entry of a table after a batch.
 
     Attributes:
-        key: The entry's key.
         window: Start and end, microseconds; ``None`` without windows.
         value: The entry's value; ``GONE`` if it was deleted.
         closed: True if the window has expired, so that this is its final value.
@@ -83,12 +82,7 @@ class TableShard(Lender):
         return make_codec(self.spec.value_type)
 
     def begin(self, blobs: Blobs | None, stored: Mapping[str, Any] | None) -> None:
-        """Start a batch.
-
-        Args:
-            blobs: The blobs of the journals.
-            stored: The table's manifest entry; ``None`` if memory is the last commit.
-        """
+        """Start a batch from a manifest entry; ``None`` if memory is the last commit."""
         self.last_writer = None
         self.forget_events()
         if stored is not None:
@@ -248,11 +242,7 @@ class TableShard(Lender):
         self.watermark = max(self.watermark, upto + part.silence if is_silent else upto)
 
     def close(self, *, emit: bool, final: bool) -> list[TableEntry]:
-        """Drop the windows that have expired.
-
-        Args:
-            emit: Whether to return their values.
-            final: Whether the input has ended, so that all windows close.
+        """Drop the windows that have expired, or all windows if the input has ended (``final``).
 
         Returns:
             Their values by start, then key; empty without ``emit``.

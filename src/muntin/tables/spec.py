@@ -53,7 +53,6 @@ class TableSpec:
         value_type: A dataclass, pydantic model or plain type of the values, if declared.
         key_type: A plain type of the keys, if declared.
         sets: True if a value is a set, stored member by member.
-        windows: The windows, if any.
         expires: How long after its end a window is kept, microseconds; ``None`` for forever.
         merge: Merges the values of sessions that grow together.
         key_index: True if all keys may be iterated over.
@@ -116,13 +115,10 @@ class TableSpec:
         default: Callable[[], Any] | None = None,
         value_type: Any = None,
     ) -> Self:
-        """Create a definition from a table's manifest entry.
+        """Create a definition from an entry of ``read_tables``.
 
-        Args:
-            name: The table's name.
-            stored: An entry of ``read_tables``.
-            default: Creates the value of a key that has none, if the state doesn't define it.
-            value_type: The type of the values, unless it is a plain one.
+        ``default`` creates the value of a key that has none, if the state doesn't define it, and
+        ``value_type`` is the type of the values, unless it is a plain one.
 
         Raises:
             StateCorruptedError: When the entry can't be read.

@@ -57,12 +57,7 @@ class Timer:
 
 
 class TimerQueue:
-    """The timers of an open app.
-
-    Args:
-        timers: The timers, by name.
-        since: When each timer last ran, as of the last commit.
-        now: The wall clock, from which a new timer counts.
+    """The timers of an open app; a new one counts from the wall clock.
 
     Attributes:
         since: When each timer last ran, or was first seen, microseconds.

@@ -32,8 +32,6 @@ class PaneWindows:
     """The windows that contain the times of one pane.
 
     Attributes:
-        first: The earliest window.
-        last: The latest window.
         limit: The watermark from which some of the windows are closed.
         sums: The pane's sums, if the table has any.
         windows: The values of each window; loaded on demand.

@@ -97,6 +97,15 @@ def write_inputs(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("suffix", "text"), [("sql", SQL), ("toml", TOML)])
+def test_an_empty_checkpoint_isnt_the_root(tmp_path: Path, suffix: str, text: str) -> None:
+    file = tmp_path / f"views.{suffix}"
+    file.write_text(text.replace("${out}/checkpoints", "${folder}"))
+    done = invoke("run", str(file), *write_inputs(tmp_path), "--set", "folder=")
+    assert done.exit_code
+    assert "checkpoint='' is empty; give a folder" in flat(done.output)
+
+
+@pytest.mark.parametrize(("suffix", "text"), [("sql", SQL), ("toml", TOML)])
 def test_a_file_runs_where_spark_cant_be_imported(tmp_path: Path, suffix: str, text: str) -> None:
     file = tmp_path / f"views.{suffix}"
     file.write_text(text)

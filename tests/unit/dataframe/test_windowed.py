@@ -114,6 +114,15 @@ def test_the_first_rows_of_windows() -> None:
     assert busiest.select("k", "n", "rank").rows() == [("a", 2, 1), ("a", 1, 1)]
 
 
+@pytest.mark.parametrize(("ascending", "value"), [(False, 2), (True, 3)])
+def test_messages_of_equal_times_are_ranked_by_arrival(ascending: bool, value: int) -> None:
+    frame = pl.DataFrame({"v": [3, 1, 2], "partition": [0] * 3, "offset": [0, 1, 2]})
+    frame = frame.with_columns(at=pl.lit(datetime(2026, 1, 1)))
+    messages = mt.windowed(frame, time="at", offset=("partition", "offset"))
+    first = messages.tumbling("1 minute").top(1, by="at", ascending=ascending).results
+    assert first["v"].to_list() == [value]
+
+
 def test_a_join_and_windows_over_it() -> None:
     left = mt.windowed(CLICKS, time="at")
     right = mt.windowed(CLICKS.rename({"v": "w"}), time="at")

@@ -38,16 +38,20 @@ def test_the_shard_of_a_key() -> None:
         )
 
 
-def known(query: Combiner, *batches: list[tuple[object, ...]]) -> pl.DataFrame:
-    """What is known of key a after some batches."""
+def known(
+    query: Combiner,
+    *batches: list[tuple[object, ...]],
+    between: tuple[int | None, int | None] = (None, None),
+) -> pl.DataFrame:
+    """Return the windows of key a after some batches."""
     facts, store = query.spec, CountingBlobs()
     one = open_shard(query, store, FrameCache())
     for rows in batches:
         one.step(batch(query, one.state.watermark, *rows), 0)
     manifest = parse_manifest(store.load() or "")
-    named = key_state.find_blobs(facts, manifest.tables, None, None)
+    named = key_state.find_blobs(facts, manifest.tables, *between)
     key = key_state.parse_key(facts.keys, facts.types, ["a"])
-    return key_state.list_key_windows(facts, named, store.blobs, key, (None, None), manifest)
+    return key_state.list_key_windows(facts, named, store.blobs, key, between, manifest)
 
 
 def test_null_is_given_as_a_text_that_no_key_has_by_chance() -> None:
@@ -126,3 +130,11 @@ def test_windows_that_move_are_those_of_their_messages(
     found = known(query, [("a", 1, 1), ("a", 5, 1)])
     shown = found.select("window_start", "window_end", "messages").sort("window_end").rows()
     assert sorted(shown) == sorted(emitted)
+
+
+def test_of_windows_that_move_a_range_has_those_of_its_messages() -> None:
+    query = combiner(Sliding(100), lateness=900, types={"key": "String"}, shards=1)
+    rows = [("a", position, 1) for position in (1, 400, 430, 900)]
+    found = known(query, rows, between=(400, 440))
+    shown = found.select("window_start", "window_end", "messages").sort("window_end").rows()
+    assert shown == [(300, 400, 1), (330, 430, 2), (401, 501, 1)]

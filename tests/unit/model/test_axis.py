@@ -51,7 +51,10 @@ def test_durations(text: str | timedelta, expected: int) -> None:
     assert parse_duration("size", text) == expected
 
 
-@pytest.mark.parametrize("value", ["1000000000 days", "P53000W", timedelta(days=400_000)])
+@pytest.mark.parametrize(
+    "value",
+    ["1000000000 days", "P53000W", timedelta(days=400_000), "9" * 5000 + " s", "9" * 400 + ".5 h"],
+)
 def test_durations_that_no_calendar_has_are_refused(value: str | timedelta) -> None:
     with pytest.raises(OptionError, match=r"gap=.* is longer than calendars are; give 1000 years"):
         parse_duration("gap", value)
@@ -145,6 +148,12 @@ def test_what_is_no_instant(value: object) -> None:
 def test_what_is_no_number_of_rows(count: object) -> None:
     with pytest.raises(OptionError, match="isn't a number of rows"):
         rows(count)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("count", [2**61, 10**30])
+def test_more_rows_than_a_source_counts(count: int) -> None:
+    with pytest.raises(OptionError, match="is more than a source counts"):
+        rows(count)
 
 
 def test_a_length_knows_its_axis() -> None:

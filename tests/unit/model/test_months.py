@@ -4,6 +4,7 @@ import pytest
 
 from muntin.model.axis import DAY, HOUR, format_time, parse_duration, parse_time
 from muntin.model.errors import OptionError
+from muntin.model.kinds import of_size
 from muntin.model.months import Months, count_months, months
 from muntin.model.windows import Windows
 
@@ -102,3 +103,10 @@ def test_what_is_no_window_of_months(size: str, zone: str, slide: str, problem: 
 def test_a_month_is_no_duration() -> None:
     with pytest.raises(OptionError, match="lateness='1 month' has no fixed length; give days"):
         parse_duration("lateness", "1 month")
+
+
+@pytest.mark.parametrize("size", ["1001 years", "9999999 years", "99999999 quarters", "P12001M"])
+def test_more_months_than_calendars_have_are_refused_for_that(size: str) -> None:
+    assert str(of_size("1000 years")) == "tumbling 12000 months in UTC"
+    with pytest.raises(OptionError, match="is longer than calendars are; give 1000 years or less"):
+        of_size(size)

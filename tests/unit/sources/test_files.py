@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import muntin as mt
-from muntin.sources import file_formats
+from muntin.sources import csv_payloads, file_formats
 from muntin.sources import files as module
 from muntin.sources.files import FileReader
 from muntin.sources.source import Source
@@ -277,10 +277,47 @@ def test_a_header_of_many_columns_doesnt_fill_the_memory(
 ) -> None:
     """Each of few bytes a row would else be a row of as many fields."""
     monkeypatch.setattr(file_formats, "_CELLS_AT_ONCE", 1000)
-    header = ",".join(["k", *(f"c{n}" for n in range(99))])
+    names = ["k", *(f"c{n}" for n in range(99))]
     path = tmp_path / "1.csv"
-    path.write_text("\n".join([header, *["a"] * 25, ",".join(["b"] * 100)]))
-    source = mt.files(str(path), columns="k string", header=True)
+    path.write_text("\n".join([",".join(names), *["a"] * 25, ",".join(["b"] * 100)]))
+    columns = ", ".join(f"{name} string" for name in names)
+    source = mt.files(str(path), columns=columns, header=True)
     frames = [*source.format.read(path, path.stat().st_size, source.schema)]
     assert [len(frame) for frame in frames] == [10, 10, 6]
     assert frames[-1]["k"].to_list() == [None] * 5 + ["b"]
+
+
+def test_short_lines_below_a_long_header_cost_their_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells, convert = [], csv_payloads.convert_texts
+
+    def count(texts: pl.DataFrame, *options: Any) -> Any:
+        cells.append(texts.height * texts.width)
+        return convert(texts, *options)
+
+    monkeypatch.setattr(csv_payloads, "convert_texts", count)
+    header = ",".join(["k", *(f"c{n}" for n in range(999))])
+    path = tmp_path / "1.csv"
+    good = ",".join(["b"] * 1000)
+    path.write_text("\n".join([header, "a", '"a"', good, "a", '"b"' + good[1:], "a"]))
+    source = mt.files(str(path), columns="k string", header=True)
+    (frame,) = source.format.read(path, path.stat().st_size, source.schema)
+    assert frame["k"].to_list() == [None, None, "b", None, "b", None]
+    details = frame["malformed_detail"].to_list()
+    assert details[2::2] == [None, None]
+    assert {details[n] for n in (0, 1, 3, 5)} == {"not a CSV record of 1000 fields"}
+    assert sum(cells) == 2
+
+
+@pytest.mark.parametrize(
+    "header", [",".join(f"c{n}" for n in range(40_000)) + ",n", '"' + "x" * 200_000 + '",n']
+)
+def test_no_header_ends_a_query(header: str, tmp_path: Path) -> None:
+    """Neither by more columns than a short number counts, nor by a name beyond Python's limit."""
+    width = header.count(",")
+    path = tmp_path / "1.csv"
+    path.write_text("\n".join([header, "," * width + "1", "," * width + "x"]))
+    source = mt.files(str(path), columns="n long", header=True)
+    (frame,) = source.format.read(path, path.stat().st_size, source.schema)
+    assert frame["malformed_detail"].to_list()[1] is not None

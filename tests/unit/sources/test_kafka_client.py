@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from muntin.model.errors import OptionError
+from muntin.sinks.kafka import to_kafka
 from muntin.sources.kafka_client import (
     needs_java,
     of_connector,
@@ -147,6 +148,23 @@ def test_librdkafka_says_which_settings_it_takes() -> None:
     refuse_unknown({"bootstrap.servers": "h:1", "isolation.level": "read_committed"})
     with pytest.raises(OptionError, match=r"SASL_SLL"):
         refuse_unknown({"bootstrap.servers": "h:1", "security.protocol": "SASL_SLL"})
+
+
+@pytest.mark.parametrize("name", ["transactional.id", "compression.type", "linger.ms", "acks"])
+def test_what_a_consumer_would_ignore_is_refused(name: str) -> None:
+    pytest.importorskip("confluent_kafka")
+    client = {"bootstrap.servers": "h:1", "client.id": "me", name: "1"}
+    client |= {"compression.type": "lz4"} if name == "compression.type" else {}
+    with pytest.raises(OptionError, match=rf"'{name}'.* have no effect: \S+ is of producers"):
+        refuse_unknown(client)
+
+
+@pytest.mark.parametrize("name", ["fetch.min.bytes", "session.timeout.ms", "transactional.id"])
+def test_what_a_producer_would_ignore_is_refused(name: str) -> None:
+    pytest.importorskip("confluent_kafka")
+    to_kafka("h:1", "t", options={"linger.ms": "5", "client.id": "me"})
+    with pytest.raises(OptionError, match=rf"'{name}'\]? (have no effect|begins transactions)"):
+        to_kafka("h:1", "t", options={name: "10"})
 
 
 @pytest.mark.parametrize(

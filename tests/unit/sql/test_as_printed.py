@@ -217,6 +217,24 @@ def test_a_length_of_a_column_is_refused_at_the_column():
     assert at == "b VARCHAR(100)"
 
 
+@pytest.mark.parametrize("cast", ["CAST(k AS VARCHAR(9))", "k::CHAR(9)", "TRY_CAST(k AS NCHAR(9))"])
+@pytest.mark.parametrize("view", [True, False])
+def test_a_length_of_a_cast_is_refused_at_the_cast(cast, view):
+    rows = f"(SELECT *, {cast} AS c FROM t)" if view else "t"
+    shown = "c" if view else cast
+    said, at = refused(
+        f"SELECT {shown} AS c, count(*) AS n FROM {rows} GROUP BY {shown}, TUMBLE(ts, 1 HOUR)"
+    )
+    assert "CHAR(9) has a length, which nothing is cut to; write STRING, or left(text, n)" in said
+    assert at == cast
+
+
+def test_more_rows_than_a_source_counts_are_refused_for_that():
+    said, at = refused(f"SELECT count(*) AS n FROM t GROUP BY TUMBLE(ts, {10**20} ROWS)")
+    assert "a number of rows is more than a source counts; give less" in said
+    assert at == str(10**20)
+
+
 @pytest.mark.parametrize("name", ["RANK", "DENSE_RANK"])
 def test_ranks_are_bounded_like_row_numbers(name):
     ranked = (

@@ -50,6 +50,21 @@ WINDOWS = [
         AT.tumbling("1 hour", origin="2026-01-01T00:15:00"),
     ),
     (
+        "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 WEEK, ZONE => 'America/Los_Angeles', "
+        "ORIGIN => '2026-03-02'))",
+        AT.tumbling("1 week", zone="America/Los_Angeles", origin="2026-03-02"),
+    ),
+    (
+        "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 12 MONTHS, ZONE => 'Pacific/Honolulu', "
+        "ORIGIN => DATE '2025-07-01'))",
+        AT.tumbling("1 year", zone="Pacific/Honolulu", origin="2025-07-01"),
+    ),
+    (
+        "TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), 6 HOURS, 1 DAY, ZONE => 'Europe/Paris', "
+        "ORIGIN => TIMESTAMP '2023-03-25 05:00:00'))",
+        AT.cumulating("1 day", "6 hours", zone="Europe/Paris", origin="2023-03-25T05:00:00"),
+    ),
+    (
         "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' DAY, ZONE => 'Europe/Berlin'))",
         AT.tumbling("1 day", zone="Europe/Berlin"),
     ),

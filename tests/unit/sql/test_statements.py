@@ -135,3 +135,10 @@ def test_a_setting_of_flinks_is_answered_by_what_it_is_here(name, hint):
 def test_a_mistyped_key_is_answered_by_the_key():
     with pytest.raises(mt.SqlError, match="isn't one value in a group; write shop; or add it"):
         compile_query(f"{FIRST} SELECT shp, count(*) AS n FROM t GROUP BY shop, TUMBLE(ts, 1 HOUR)")
+
+
+@pytest.mark.parametrize("shards", ["0", "-1", "²", "2.5", "10001"])
+def test_what_is_no_number_of_shards(shards: str) -> None:
+    text = f"SET shards = '{shards}'; {FIRST}{OUT} INSERT INTO out {QUERY.format('t')}"
+    with pytest.raises(mt.SqlError, match="isn't a number of shards; give a whole number from 1"):
+        compile_pipeline(text)

@@ -11,8 +11,11 @@ from muntin.state import lookup
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.lookup import (
     HASH_COLUMN,
+    divide_by_hash,
+    hash_keys,
     join_null_safe,
-    select_keys,
+    list_hash_ranges,
+    select_hashes,
     sort_by_hash,
     split_repeated,
 )
@@ -31,13 +34,13 @@ def table(rows: list[Row]) -> pl.DataFrame:
 @given(ROWS, ROWS)
 def test_rows_of_keys_in_their_order(rows: list[Row], asked: list[Row]) -> None:
     keys = ["k0", "k1"]
-    frames = [sort_by_hash(part, keys) for part in (table(rows), table(rows).clear())]
-    found, nothing = select_keys(frames, keys, table(asked).select(keys).unique())
-    assert nothing is None
+    hashes = hash_keys(table(asked), keys)
+    assert select_hashes(sort_by_hash(table(rows).clear(), keys), hashes) is None
+    found = select_hashes(sort_by_hash(table(rows), keys), hashes)
     if found is None:
         assert not set(rows) & set(asked)
         return
-    assert HASH_COLUMN not in found.columns
+    found = found.drop(HASH_COLUMN)
     expected = [(n, *row) for n, row in enumerate(rows) if row in asked]
     assert sorted(found.rows()) == expected
     for key in set(rows):
@@ -45,15 +48,19 @@ def test_rows_of_keys_in_their_order(rows: list[Row], asked: list[Row]) -> None:
         assert places == sorted(places)
 
 
-def test_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = lookup.hash_rows
-    monkeypatch.setattr(lookup, "hash_rows", lambda columns: honest(columns) % 2)
-    rows: list[Row] = [(n, "a") for n in range(8)]
-    (found,) = select_keys(
-        [sort_by_hash(table(rows), ["k0"])], ["k0"], pl.DataFrame({"k0": [3, 5]})
-    )
-    assert found is not None
-    assert sorted(found["k0"]) == [3, 5]
+@given(ROWS, st.booleans())
+def test_rows_are_divided_by_ranges_of_their_hashes(rows: list[Row], sort: bool) -> None:
+    keys = ["k0", "k1"]
+    divided = dict(divide_by_hash(table(rows), keys, sort=sort))
+    assert list(divided) == sorted(divided)
+    assert sorted(row for part in divided.values() for row in part["at"]) == [*range(len(rows))]
+    for number, part in divided.items():
+        assert len(part)
+        assert list_hash_ranges(hash_keys(part, keys)) == {number}
+        if sort:
+            assert part[HASH_COLUMN].is_sorted()
+        else:
+            assert part["at"].is_sorted()
 
 
 def test_a_table_made_for_it_is_asked_by_key_and_stretch() -> None:

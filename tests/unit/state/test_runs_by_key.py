@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from unittest import mock
 
 import polars as pl
 import pytest
@@ -8,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.engine.queries import CountingBlobs
 
+from muntin.state import lookup
+from muntin.state import runs as runs_module
 from muntin.state.lookup import HASH_COLUMN
 from muntin.state.runs import MAX_RUNS, FrameCache, Runs
 
@@ -67,6 +71,15 @@ def test_rows_of_keys_oldest_run_first() -> None:
     assert all(HASH_COLUMN not in frame.columns for frame in runs.read())
 
 
+def test_keys_with_the_same_hash_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = lookup.hash_rows
+    monkeypatch.setattr(lookup, "hash_rows", lambda columns: real(columns) % 2)
+    runs = table()
+    runs.append(rows(*((n, "a", n, "") for n in range(8))))
+    (selected,) = runs.read(only=asked((3, "a"), (5, "a")))
+    assert sorted(selected["k0"]) == [3, 5]
+
+
 APPENDED = st.lists(
     st.lists(
         st.tuples(st.integers(-2, 3), st.sampled_from("ab"), st.integers(-9, 9)),
@@ -77,14 +90,15 @@ APPENDED = st.lists(
 )
 
 
-@given(APPENDED, st.sampled_from([0, 1 << 20]))
+@given(APPENDED, st.sampled_from([0, 1 << 20]), st.sampled_from([8, runs_module.UNDIVIDED_ROWS]))
 def test_the_newest_row_of_a_key_is_found_however_runs_were_folded(
-    batches: list[list[tuple[int, str, int]]], cached: int
+    batches: list[list[tuple[int, str, int]]], cached: int, undivided: int
 ) -> None:
     runs, wanted = table(cached=cached), {}
     for number, batch in enumerate(batches):
         emitted = [(*row, str(number)) for row in batch]
-        runs.append(rows(*emitted))
+        with mock.patch.multiple(runs_module, MAX_RUNS=2, UNDIVIDED_ROWS=undivided):
+            runs.append(rows(*emitted))
         wanted |= {row[:2]: row[2:] for row in emitted}
     assert content(runs) == content(reopened(runs)) == wanted
     for key, row in wanted.items():
@@ -92,6 +106,46 @@ def test_the_newest_row_of_a_key_is_found_however_runs_were_folded(
         assert found.rows() == [(*key, *row)]
     assert runs.rows == sum(len(frame) for frame in runs.read())
     assert {run[0] for run in runs.entries()} == set(runs.frames.blobs.blobs)  # type: ignore[attr-defined]
+
+
+def test_a_batch_merges_a_few_ranges_of_a_large_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No batch pays for the whole table, and no range has too many runs for long."""
+    monkeypatch.setattr(runs_module, "UNDIVIDED_ROWS", 1000)
+    store, runs = CountingBlobs(), table(merge=newest)
+    runs.frames.blobs = store
+    read, per_batch = [0], 400
+    merge = runs.merge
+
+    def count_rows(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        read[0] += sum(map(len, frames))
+        return merge(frames)
+
+    runs.merge = count_rows
+    merged = []
+    for number in range(100):
+        before = read[0]
+        runs.append(rows(*((number * per_batch + n, "a", n, "") for n in range(per_batch))))
+        merged.append(read[0] - before)
+    total = 100 * per_batch
+    assert runs.rows == total
+    # At most the undivided rows, three times the batch's own, and one range more.
+    assert max(merged) <= 1000 + per_batch + 3 * per_batch + total / 8
+    assert sum(merged) < 5 * total
+    counts = Counter(run.hash_range for run in runs.entries())
+    assert len(counts) in (16, 17)
+    assert max(counts.values()) <= 3 * MAX_RUNS
+
+
+def test_a_look_up_in_a_large_table_reads_one_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs_module, "UNDIVIDED_ROWS", 1000)
+    store = CountingBlobs()
+    runs = table(store)
+    runs.append(rows(*((n, "a", n, "") for n in range(2000))))
+    assert len(runs.entries()) == 16
+    again, store = reopened(runs), runs.frames.blobs  # type: ignore[assignment]
+    store.calls.clear()
+    assert [frame.rows() for frame in again.read(only=asked((7, "a")))] == [[(7, "a", 7, "")]]
+    assert store.calls == {"get": 1}
 
 
 def test_a_restart_finds_the_rows_as_they_were_when_the_manifest_was_written() -> None:

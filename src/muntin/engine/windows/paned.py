@@ -55,9 +55,17 @@ class PanedShard(WindowShard):
         self._by_key = firing.early is not None or firing.grace > 0
         keys = self.keys if self._by_key else ()
         self.cells = table(
-            "cells", columns.PANE, span, combiner.merge, keys, self.combiner.complete
+            "cells",
+            columns.PANE,
+            span,
+            combiner.merge,
+            keys,
+            combiner.complete,
+            divided_by=self.keys,
         )
-        self.marks = table("marks", columns.WINDOW, wide, self._add_marks, keys)
+        self.marks = table(
+            "marks", columns.WINDOW, wide, self._add_marks, keys, divided_by=self.keys
+        )
         self.early = self._waiting("early", firing.early, wide)
         self.late = self._waiting("late", firing.late, wide)
         self._retain(columns.PANE, span)
@@ -66,7 +74,9 @@ class PanedShard(WindowShard):
         """Open the table of the windows that wait for a policy."""
         limit = self.spec.firing.over if name == "early" else None
         state, keys = self.state, self.keys if by_change(policy) or limit is not None else ()
-        table = state.table(name, columns.WINDOW, span, self._merge_changes, keys)
+        table = state.table(
+            name, columns.WINDOW, span, self._merge_changes, keys, divided_by=self.keys
+        )
         # The stored number of waiting windows is only valid for the same policies.
         same_policies = state.written_by == self.spec.to_dict()
         counted = state.extra.get(_WAITS, {}).get(name) if same_policies else None

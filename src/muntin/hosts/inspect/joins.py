@@ -19,7 +19,7 @@ from muntin.engine.state_reader import (
     parse_types,
     read_side_messages,
 )
-from muntin.hosts.inspect.snapshot import StateSnapshot, StateView
+from muntin.hosts.inspect.snapshot import OpenState, StateSnapshot, StateView
 from muntin.hosts.inspect.windows import StatePosition
 from muntin.model.axis import read_position, to_datetime
 from muntin.model.bounds import SideName
@@ -30,23 +30,12 @@ from muntin.state.lookup import join_null_safe
 from muntin.state.manifest import parse_manifest
 
 
-class OpenJoin:
-    """The stored messages of a join as of one batch, as `open_state` returns them.
-
-    Attributes:
-        checkpoint: The snapshot that is read.
-        batch: The number of the batch.
-        spec: The join, as it is stored in the checkpoint.
-    """
+class OpenJoin(OpenState[JoinSpec]):
+    """The stored messages of a join as of one batch, as `open_state` returns them."""
 
     def __init__(self, snapshot: StateSnapshot, spec: JoinSpec) -> None:
-        self.checkpoint = snapshot
-        self.batch = snapshot.batch
-        self.spec = spec
+        super().__init__(snapshot, spec)
         self._types = {side: parse_types(spec.side(side).types) for side in SIDES}
-
-    def __repr__(self) -> str:
-        return f"<{self.spec.title} at batch {self.batch}>"
 
     @property
     def watermarks(self) -> dict[SideName, datetime | None]:
@@ -59,11 +48,6 @@ class OpenJoin:
             present = [mark[side] for mark in by_shard if mark.get(side) is not None]
             watermarks[side] = to_datetime(max(present)) if present else None
         return watermarks
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """The number of messages since the checkpoint began, by outcome."""
-        return self.checkpoint.counts
 
     def fetch(
         self,

@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import polars as pl
 
 from muntin.engine.state_reader import CHANGE, StateReader, compare_rows
 from muntin.model.errors import OptionError
+from muntin.model.joins import JoinSpec
+from muntin.model.spec import WindowSpec
 from muntin.state.manifest import Manifest, parse_manifest
 
 ShardBlobs = dict[int, dict[int, bytes]]
@@ -49,6 +51,32 @@ class StateView:
     shard: int | None = None
     restrict: Callable[[StateView, Sequence[bytes]], StateView | None] = lambda view, written: view
     set_clock: Callable[[str, str], str] = lambda then, now: then
+
+
+_Spec = TypeVar("_Spec", WindowSpec, JoinSpec)
+
+
+class OpenState(Generic[_Spec]):
+    """The state of a query as of one batch, as `open_state` returns it.
+
+    Attributes:
+        checkpoint: The snapshot that is read.
+        batch: The number of the batch.
+        spec: The query, as it is stored in the checkpoint.
+    """
+
+    def __init__(self, snapshot: StateSnapshot, spec: _Spec) -> None:
+        self.checkpoint = snapshot
+        self.batch = snapshot.batch
+        self.spec: _Spec = spec
+
+    def __repr__(self) -> str:
+        return f"<{self.spec.title} at batch {self.batch}>"
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of messages since the checkpoint began, by outcome."""
+        return self.checkpoint.counts
 
 
 class StateSnapshot(ABC):

@@ -121,7 +121,7 @@ def _explain_windows(
         windows = key_state.read_look_backs(spec, numbers, blobs, key_row, own_manifest.watermark)
         yield from explain_look_backs(spec, clocks, windows, at)
     else:
-        windows = key_state.read_windows(own, numbers, blobs, key_row, at, at)
+        windows = key_state.read_windows(own, numbers, blobs, key_row, at=at)
         yield from (
             explain_ended_input(own, windows)
             if ended

@@ -15,7 +15,7 @@ import polars as pl
 
 from muntin.engine import columns, key_state
 from muntin.engine.state_reader import StateReader
-from muntin.hosts.inspect.snapshot import StateSnapshot, StateView
+from muntin.hosts.inspect.snapshot import OpenState, StateSnapshot, StateView
 from muntin.model.axis import read_position, to_datetime
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
@@ -25,23 +25,12 @@ StatePosition = datetime | str | int | None
 """A time, as a datetime (a naive one is UTC) or ISO 8601; on the rows axis an offset."""
 
 
-class OpenWindows:
-    """The windows or sessions of a query at one batch, as `open_state` returns them.
+class OpenWindows(OpenState[WindowSpec]):
+    """The windows or sessions of a query at one batch, as `open_state` returns them."""
 
-    Attributes:
-        checkpoint: The snapshot that is read.
-        batch: The number of the batch.
-        spec: The query, as it is stored in the checkpoint.
-    """
-
-    def __init__(self, opened: StateSnapshot, spec: WindowSpec) -> None:
-        self.checkpoint = opened
-        self.batch = opened.batch
-        self.spec = spec
-        self._reader = StateReader(self.spec)
-
-    def __repr__(self) -> str:
-        return f"<{self.spec.title} at batch {self.batch}>"
+    def __init__(self, snapshot: StateSnapshot, spec: WindowSpec) -> None:
+        super().__init__(snapshot, spec)
+        self._reader = StateReader(spec)
 
     @cached_property
     def schema(self) -> Any:
@@ -53,11 +42,6 @@ class OpenWindows:
         """The watermark in force; `None` before the first message, and on the rows axis."""
         watermark = self.checkpoint.watermark
         return None if watermark is None else to_datetime(watermark)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """The number of messages since the checkpoint began, by outcome."""
-        return self.checkpoint.counts
 
     def fetch(
         self, key: Any = None, *, start: StatePosition = None, end: StatePosition = None

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -220,7 +220,7 @@ class LogCheckpoint:
         """Write a batch's plan before it runs."""
         self.planned = batch
         with self._report_failures():
-            self._log.append(PLAN, json.dumps(asdict(batch)).encode())
+            self._log.append(PLAN, json.dumps(vars(batch)).encode())
             self._log.flush(disk=False)
         if ahead and self._sync_every == 0:
             self._syncing = self._syncer.submit(self._log.flush, disk=True)

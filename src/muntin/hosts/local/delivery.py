@@ -59,7 +59,7 @@ class LocalDestination:
     @property
     def columns(self) -> pa.Schema:
         """The columns in Arrow's types."""
-        return pl.DataFrame(schema=self.schema).to_arrow().schema
+        return self.schema.to_arrow(compat_level=pl.CompatLevel.oldest())
 
     @property
     def outlasts_process(self) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import polars as pl
 
@@ -115,7 +115,7 @@ def _check_list(schema: pl.Schema, expression: pl.Expr, text: str) -> None:
 
 
 @dataclass(frozen=True)
-class DerivedSource:
+class DerivedSource(Source):
     """A source with the transformed rows of another source."""
 
     source: Source
@@ -132,33 +132,29 @@ class DerivedSource:
     @property
     def malformed_column(self) -> str | None:
         """The column of bytes that couldn't be decoded, if it stays."""
-        name: str | None = getattr(self.source, "malformed_column", None)
+        name = self.source.malformed_column
         return name if name is not None and self.step.keeps(name) else None
 
     @property
     def has_partitions(self) -> bool:
         """True if each row has the name of its partition."""
-        return bool(getattr(self.source, "has_partitions", False))
+        return self.source.has_partitions
 
     def open(self) -> SourceReader:
         """Connect to the source."""
         return DerivedReader(self.source.open(), self.step)
 
 
-class DerivedReader:
-    """Reads ranges of the source, and transforms their rows.
+class DerivedReader(SourceReader):
+    """Reads ranges of the source, and transforms their rows."""
 
-    It has those optional methods of a reader, such as `wait` and `backlog`, that the source's has.
-    """
-
-    def __init__(self, reader: Any, step: RowStep) -> None:
+    def __init__(self, reader: SourceReader, step: RowStep) -> None:
         self._reader = reader
         self._step = step
 
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
         """Choose the range of the next batch."""
-        planned: Planned = self._reader.plan(start, limit)
-        return planned
+        return self._reader.plan(start, limit)
 
     def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
         """Read the rows of a range."""
@@ -168,10 +164,21 @@ class DerivedReader:
         """Release connections."""
         self._reader.close()
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._reader, name)
+    def wait(self, start: SourceOffsets | None, timeout: float) -> bool:
+        """Wait for messages, if the source's reader can."""
+        return self._reader.wait(start, timeout)
+
+    def backlog(self, end: SourceOffsets) -> Mapping[str, bool]:
+        """Return whether each partition has more messages."""
+        return self._reader.backlog(end)
+
+    def lag(self, end: SourceOffsets) -> Mapping[str, int]:
+        """Return how many messages each partition has after an end."""
+        return self._reader.lag(end)
+
+    def is_finished(self, end: SourceOffsets) -> bool:
+        """Return whether no message can follow an end."""
+        return self._reader.is_finished(end)
 
 
 def derive_frame(source: FrameSource, step: RowStep) -> FrameSource:

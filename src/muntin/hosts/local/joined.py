@@ -12,7 +12,6 @@ from muntin.hosts.local.windowed import LocalWindowed, find_rows
 from muntin.hosts.sentence import (
     SentenceOptions,
     check_pair_columns,
-    check_shards,
     join_sides,
     make_side_error,
     windows_as_messages,
@@ -30,7 +29,6 @@ def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJo
     Raises:
         OptionError: When an option can't work; the error names it.
     """
-    check_shards(options["shards"])
     each_change = options["each_change"]
     left_side = _make_side("left", left, each_change=each_change)
     right_side = _make_side(

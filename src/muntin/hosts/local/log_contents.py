@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from muntin.hosts.local.log import BEGIN, BLOB, COMMIT, PLAN, Location, Log, LogRecord
@@ -188,8 +188,8 @@ def format_blob(key: BlobKey, blob: bytes) -> bytes:
 def format_commit(commit: Commit, planned: PlannedBatch | None) -> dict[str, Any]:
     """Return a commit, and the batch that was planned after it, as plain JSON."""
     manifests = [[*shard, text] for shard, text in commit.manifests.items()]
-    plan = None if planned is None else asdict(planned)
-    return {**asdict(replace(commit, manifests={})), "manifests": manifests, "planned": plan}
+    plan = None if planned is None else vars(planned)
+    return {**vars(commit), "manifests": manifests, "planned": plan}
 
 
 def parse_commit(stored: Mapping[str, Any]) -> tuple[Commit, PlannedBatch | None]:

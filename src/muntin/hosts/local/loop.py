@@ -10,22 +10,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from muntin.engine.clocks import read_machine_clock
-from muntin.engine.function_times import collect_function_times, sum_function_times
+from muntin.engine.function_times import collect_function_times
 from muntin.hosts.health import warn_of_rejected, warn_of_time_ahead
 from muntin.hosts.local.checkpoint import LocalCheckpoint, PlannedBatch
 from muntin.hosts.local.delivery import REJECTED, RESULTS, Delivery
 from muntin.hosts.local.plan import LocalPlan
-from muntin.hosts.local.run import OperatorRun
+from muntin.hosts.local.run import OperatorRun, Remainder
 from muntin.hosts.phases import COMMIT, PLAN, READ, STEP, Phases
 from muntin.hosts.progress import Progress, Totals
 from muntin.sinks.batch import Batch
-from muntin.sources.source import (
-    Planned,
-    SourceOffsets,
-    SourceReader,
-    measure_lag,
-    remainder_of,
-)
+from muntin.sources.source import Planned, SourceOffsets, SourceReader
 
 # Largest number of rows that a batch reads of a source.
 BATCH_ROWS = 1_000_000
@@ -192,7 +186,7 @@ class Loop:
             wall = batch.now if batch.wall is None else batch.wall
             self._last_tick = wall // self._period
         pairs = zip(self._readers, batch.ends, strict=True)
-        rest = (remainder_of(reader, end) for reader, end in pairs)
+        rest = (Remainder(reader.backlog(end), reader.is_finished(end)) for reader, end in pairs)
         with self.phases.measure(STEP):
             emitted = self._run.step(
                 read, batch.now, wall, final=batch.final, ends_run=batch.ends_run, rest=rest
@@ -205,10 +199,9 @@ class Loop:
                 self.checkpoint.sync_plan()
         with collect_function_times() as times:
             unstorable = self._delivery.write(batches, self.phases)
-        progress = self.totals.add_shards(batch.number, emitted.progress, unstorable)
-        progress.functions = sum_function_times([progress.functions, times])
+        progress = self.totals.add(batch.number, emitted.progress, unstorable, times)
         for reader, end in zip(self._readers, batch.ends, strict=True):
-            progress.lag |= measure_lag(reader, end)
+            progress.lag |= reader.lag(end)
         with self.phases.measure(COMMIT):
             self.checkpoint.commit(progress.to_dict(), self._shards)
         progress.seconds = dict(self.phases.batch)
@@ -232,9 +225,7 @@ class Loop:
         limit = _SOURCE_WAIT
         if self._period is not None:
             limit = min(limit, (self._period - self._clock() % self._period) / 1_000_000)
-        wait = getattr(self._readers[0], "wait", None) if len(self._readers) == 1 else None
-        if wait is not None:
-            wait(self.ends[0], limit)
+        if len(self._readers) == 1 and self._readers[0].wait(self.ends[0], limit):
             return
         self.stopping.wait(min(self._wait, limit))
         self._wait = min(self._wait * 2, _LONGEST_WAIT)

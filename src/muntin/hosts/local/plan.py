@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import polars as pl
 
@@ -51,6 +52,9 @@ class LocalUpstream(UpstreamOperator):
         newest: Whether the next operator replaces a row by any later one, so that retractions are
             filtered out, since the row of the merged session follows them.
     """
+
+    has_partitions: ClassVar[bool] = False
+    malformed_column: ClassVar[None] = None
 
     plan: LocalPlan
     full: bool = False
@@ -153,7 +157,7 @@ class LocalInput:
             clock=self.clock,
             max_ahead=self.max_ahead,
             offset=self.offset,
-            malformed=getattr(self.rows, "malformed_column", None),
+            malformed=self.rows.malformed_column,
         )
         # The end of an early result's window lies ahead of the watermark.
         return replace(
@@ -318,7 +322,7 @@ def has_clocks(source: LocalInput, spec: InputSpec) -> bool:
     """
     by_results = source.upstream is not None
     check_clocks(spec, source.schema, results=by_results)
-    partitioned = bool(getattr(source.rows, "has_partitions", False))
+    partitioned = source.rows.has_partitions
     if spec.watermark == BY_SOURCE and not partitioned:
         hint = 'leave it out, or give a list of columns, as in watermark=["device"]'
         raise OptionError("watermark", BY_SOURCE, "needs a source with partitions", hint)

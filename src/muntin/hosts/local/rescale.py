@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from muntin.engine.joins.division import JoinDivision
 from muntin.engine.windows.division import WindowDivision
 from muntin.hosts.local.checkpoint import LogCheckpoint
-from muntin.model.option_types import check_count
+from muntin.model.option_types import check_shards
 from muntin.state.blobs import draw_number
 from muntin.state.manifest import Manifest, parse_manifest
 from muntin.state.rescale import Division, build_manifests, split_blob
@@ -34,7 +34,7 @@ def rescale_folder(folder: str, shards: int) -> None:
         OptionError: When the query runs, or the number is less than one.
         StateCorruptedError: When the checkpoint is damaged.
     """
-    check_count("shards", shards)
+    check_shards(shards)
     checkpoint = LogCheckpoint(folder)
     try:
         rescale_operators(checkpoint, (shards,) * len(checkpoint.last_commit.shards))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,12 +14,24 @@ from muntin.hosts.local.plan import LocalOperatorInput, LocalPlan
 from muntin.hosts.local.rejected import fit_own, fit_upstream
 from muntin.hosts.local.shards import OperatorShards
 from muntin.hosts.progress import INNER, STAGE
-from muntin.sources.source import Remainder
 from muntin.state.blobs import Blobs
 
 FrameStream = Iterable[pl.DataFrame]
 Stores = Callable[[int, int], Blobs]
 """A function that opens the store of an operator's shard, by their numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """The rest of a source after a batch.
+
+    Attributes:
+        backlog: Whether each partition has more; empty for a source without partitions.
+        finished: Whether no message can come after the batch.
+    """
+
+    backlog: Mapping[str, bool] = field(default_factory=dict)
+    finished: bool = False
 
 
 @dataclass
@@ -150,11 +162,9 @@ class OperatorRun:
         if not frames:
             return self._no_results
         rows = _concatenate(frames, self._no_results)
-        results = rows.select(
-            pl.col(name) if rows.schema[name] == kind else pl.col(name).cast(kind)
-            for name, kind in self.plan.results.items()
-        )
-        return results if self.plan.select_list is None else self.plan.select_list.apply(results)
+        if rows.schema != self.plan.results:
+            rows = rows.select(pl.col(name).cast(kind) for name, kind in self.plan.results.items())
+        return rows if self.plan.select_list is None else self.plan.select_list.apply(rows)
 
 
 def _concatenate(frames: Sequence[pl.DataFrame], nothing: pl.DataFrame) -> pl.DataFrame:

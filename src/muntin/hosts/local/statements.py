@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import NoReturn
 
 import polars as pl
 
@@ -83,7 +82,7 @@ def hint_at_spark() -> Iterator[None]:
 
 def _bind_windows(windowing: WindowRelation, find: FindRows) -> LocalWindowedAggregate:
     if windowing.lookups:
-        _refuse("a table looked up for windows")
+        raise UnportableError("SELECT", "a table looked up for windows", "needs Spark", ON_SPARK)
     rows, spec = _bind_rows(windowing.source, find), windowing.spec
     schema, ranking = rows.schema, windowing.ranking
     if ranking is not None:
@@ -138,9 +137,8 @@ def _bind_join(joining: JoinRelation, find: FindRows) -> LocalJoined:
         inputs[side] = LocalInput(
             rows, side_spec.time, None, clock, side_spec.max_ahead, side_spec.offset, hidden
         )
-    both = spec.how not in ("semi", "anti") and not is_newest
-    plan = plan_join(inputs, spec, SUFFIX, joining.shards, both_keys=both)
-    if joining.columns is None and joining.where is None and not (both and joining.merged):
+    plan = plan_join(inputs, spec, SUFFIX, joining.shards, both_keys=joining.keeps_both_keys)
+    if joining.shows_pairs_unchanged:
         return LocalJoined(plan)
     left, right = ([*inputs[side].schema] for side in SIDES)
     return LocalJoined(show_pairs(plan, joining, PairColumns.of(joining, spec, left, right)))
@@ -175,10 +173,6 @@ def _bind_source(relation: Relation, find: FindRows) -> Source:
         hint = "unite or look up messages before their windows, or run it on Spark"
         raise UnportableError("SELECT", "results of windows", "are taken here on Spark alone", hint)
     return rows
-
-
-def _refuse(part: str) -> NoReturn:
-    raise UnportableError("SELECT", part, "needs Spark", ON_SPARK)
 
 
 def _make_resolver(schema: pl.Schema) -> Resolver:

@@ -59,7 +59,7 @@ def run_definition(
         now = clocks[min(number, len(clocks) - 1)] if clocks else read_machine_clock()
         wall = None if plan.tick_period is None else now
         emitted = run.step(_read_frames(frames), now, wall, final=final and number == count - 1)
-        totals.add_shards(number, emitted.progress)
+        totals.add(number, emitted.progress)
         batch = pl.lit(number, dtype=pl.Int64).alias("batch")
         emissions.append(emitted.results.with_columns(batch))
         rejected.append(emitted.rejected.with_columns(batch))

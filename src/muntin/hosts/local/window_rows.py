@@ -23,10 +23,11 @@ from muntin.hosts.ranking import (
     check_bounds,
     check_column_names,
     check_order,
+    collect_ranked,
     expand_choice,
     list_ranked_columns,
 )
-from muntin.model.aggregates import Aggregate, collect_list, first_rows
+from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.ranked import rank_rows
 from muntin.model.pipeline import (
     EMISSION_COLUMNS,
@@ -45,6 +46,7 @@ from muntin.model.pipeline import (
 from muntin.model.ranking import (
     list_identity_columns,
     make_windows_by_end,
+    order_by_arrival,
     refuse_delayed,
     refuse_unrankable,
 )
@@ -61,17 +63,7 @@ _NOTHING = pl.lit(0, dtype=pl.Int8).alias("__muntin_none")
 def plan_rolling_rows(
     query_input: LocalInput, keys: tuple[Any, ...], spec: WindowSpec, shards: int | None = None
 ) -> LocalPlan:
-    """Plan a query that emits each message as a row.
-
-    Args:
-        query_input: The input.
-        keys: Key columns, by name or as expressions.
-        spec: The query, without keys and columns, which are added here.
-        shards: The number of shards; `None` is the default.
-
-    Raises:
-        OptionError: When a column, a type or a policy can't work; the error names it.
-    """
+    """Plan a query that emits each message as a row; `plan_windows` describes the rest."""
     names = message_columns(
         spec, list(query_input.schema), chained=query_input.upstream is not None
     )
@@ -104,7 +96,7 @@ def rank_messages(
         OptionError: When an option can't work; the error names it.
     """
     refuse_unrankable(spec)
-    ranking = _rank(query_input.schema, n, by, up, chained=False)
+    ranking = order_by_arrival(_rank(query_input.schema, n, by, up, chained=False), spec)
     rows = collect_rows(query_input.schema, ranking)
     return show_ranked(
         plan_windows(query_input, keys, replace(spec, aggregates={ROWS: rows})), ranking
@@ -148,10 +140,7 @@ def collect_rows(schema: pl.Schema, ranking: Ranking) -> Aggregate:
         parse_sql_expression(schema, "ORDER BY", text).alias(f"{SORT_KEY}{number}")
         for number, text in enumerate(ranking.by)
     ]
-    row = pl.struct(*keys, *map(pl.col, shown))
-    if ranking.most is None:
-        return collect_list(row)
-    return first_rows(row, ranking.most, ranking.ascending, ranking.function)
+    return collect_ranked(pl.struct(*keys, *map(pl.col, shown)), ranking)
 
 
 def show_each(plan: LocalPlan, windowing: WindowRelation) -> LocalPlan:

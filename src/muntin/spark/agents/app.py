@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from muntin.engine.operator import REJECTED
 from muntin.model.axis import SECOND, Duration, format_duration
 from muntin.model.errors import OptionError
+from muntin.model.option_types import parse_folder
 from muntin.spark.agents.schemas import (
     make_agent_schema,
     make_agent_table_schema,
@@ -258,7 +259,7 @@ class AgentsOnSpark:
             Destination(kind, self._schema_of(kind), keys, sink)
             for kind, (sink, keys) in wanted.items()
         ]
-        folder, kinds = fspath(checkpoint), frozenset(wanted)
+        folder, kinds = parse_folder("checkpoint", checkpoint), frozenset(wanted)
 
         def run(handle: WindowedQuery | None) -> WindowedQuery:
             emitted, shards = self._prepare_start(folder, kinds)

@@ -1,7 +1,4 @@
-"""Implements `muntin inspect` and `muntin why` for checkpoints of Spark.
-
-Windows and joins are read as on every host. Tables of agents only exist on Spark.
-"""
+"""Implements `muntin inspect` and `muntin why` for tables of agents, which only Spark has."""
 
 from __future__ import annotations
 
@@ -15,31 +12,29 @@ from muntin.hosts.inspect.report import (
     assemble_report,
     collect_runs,
     list_tables,
-    report_state,
     to_plain_rows,
 )
-from muntin.hosts.inspect.why import describe_key, explain_state, parse_position
+from muntin.hosts.inspect.why import describe_key, parse_position
 from muntin.model.axis import MIN_POSITION, format_time
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.inspect.tables import OpenTable, one_table
 from muntin.tables.spec import list_facts
 
 
-def report_of(opened: Checkpoint, key: Sequence[str] = (), table: str | None = None) -> StateReport:
-    """Return the report on a checkpoint of any kind; `report_state` describes its contents."""
-    if opened.any_manifest.kind == "tables":
-        sizes = opened.measure_blobs()
-        rows = _find_table_rows(opened, table, key) if key else None
-        return assemble_report(opened, _report_tables(opened, sizes), sizes, rows)
-    return report_state(opened, key, table)
+def report_tables(opened: Checkpoint, key: Sequence[str], table: str | None) -> StateReport:
+    """Report the contents of a checkpoint of tables, as `report_state` does for windows."""
+    sizes = opened.measure_blobs()
+    rows = None
+    if key:
+        state = OpenTable(opened, one_table(opened, key, table), None, None)
+        rows = to_plain_rows(state.to_frame(state.find_entries(key)[1]))
+    return assemble_report(opened, _describe_tables(opened, sizes), sizes, rows)
 
 
-def reasons(
-    opened: Checkpoint, key: Sequence[str], at: str | None, table: str | None = None
+def explain_tables(
+    opened: Checkpoint, key: Sequence[str], at: str | None, table: str | None
 ) -> list[str]:
-    """Return the lines that `muntin why` prints, for any checkpoint; see `explain_state`."""
-    if opened.any_manifest.kind != "tables":
-        return explain_state(opened, key, at, table)
+    """Explain why a key has a value or a write is rejected, as `explain_state` does for windows."""
     state = OpenTable(opened, one_table(opened, key, table), None, None)
     mark, entries = state.find_entries(key)
     words = [(one.window, repr(one.value)) for one in entries]
@@ -48,7 +43,7 @@ def reasons(
     return [describe_key(key), *explain_table(seen, parse_position(at, "time"))]
 
 
-def _report_tables(opened: Checkpoint, sizes: Sizes) -> StateReport:
+def _describe_tables(opened: Checkpoint, sizes: Sizes) -> StateReport:
     spec = opened.any_manifest.spec
     tables = [manifest.extra["tables"] for manifest in opened.manifest_by_shard.values()]
     marks = {name: max(one[name]["watermark"] for one in tables) for name in spec}
@@ -64,10 +59,3 @@ def _report_tables(opened: Checkpoint, sizes: Sizes) -> StateReport:
 
 def _describe_table(table: Mapping[str, Any]) -> str:
     return ", ".join(one.words for one in list_facts(table).values())
-
-
-def _find_table_rows(
-    opened: Checkpoint, table: str | None, key: Sequence[str]
-) -> list[StateReport]:
-    state = OpenTable(opened, one_table(opened, key, table), None, None)
-    return to_plain_rows(state.to_frame(state.find_entries(key)[1]))

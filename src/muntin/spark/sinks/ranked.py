@@ -13,10 +13,11 @@ from muntin.hosts.chain import WINDOW_TIME
 from muntin.hosts.ranking import (
     SORT_KEY,
     WINDOW_BOUNDS,
+    collect_ranked,
     expand_choice,
     list_ranked_columns,
 )
-from muntin.model.aggregates import Aggregate, collect_list, first_rows
+from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.ranked import DENSE_RANK
 from muntin.model.pipeline import (
     EMISSION_COLUMNS,
@@ -39,10 +40,7 @@ def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
     names = list_ranked_columns(frame.columns, ranking)
     shown = [F.col(quote_name(name)) for name in names]
     by = [F.expr(text).alias(f"{SORT_KEY}{index}") for index, text in enumerate(ranking.by)]
-    row = F.struct(*by, *shown)
-    if ranking.most is None:
-        return collect_list(row)
-    return first_rows(row, ranking.most, ranking.ascending, ranking.function)
+    return collect_ranked(F.struct(*by, *shown), ranking)
 
 
 def one_by_one(frame: DataFrame) -> DataFrame:

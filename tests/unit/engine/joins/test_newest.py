@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from tests.contract.checkpoints import MemoryCheckpoint, image_of, rescaled
 
+from muntin.dataframe.state import explain_checkpoint
 from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.reading import AxisRange, read_join_messages
@@ -21,7 +22,6 @@ from muntin.model.joins import SIDES, JoinSpec, Side
 from muntin.model.policies import Each, Every, Firing
 from muntin.model.recall import load_spec
 from muntin.model.windows import tumbling
-from muntin.spark.inspect.checkpoints import reasons
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.hashing import split_by_shard
 from muntin.state.manifest import parse_manifest
@@ -101,7 +101,7 @@ def test_why_a_window_has_a_pair_or_none():
 
     def said(key: str, place: int) -> str:
         at = f"1970-01-01 00:00:00.{place:06}"
-        lines = reasons(MemoryCheckpoint([image_of(run.stores)]), [key, str(place)], at)
+        lines = explain_checkpoint(MemoryCheckpoint([image_of(run.stores)]), [key, str(place)], at)
         return " ".join(" ".join(lines).split())
 
     gone = said("a", 10)

@@ -15,14 +15,14 @@ from muntin.engine.function_times import name_function
 from muntin.hosts.inspect.metrics import Metrics
 from muntin.hosts.inspect.observed import observe
 from muntin.model.patience import AwayError, Patience
-from muntin.sources.source import Planned
+from muntin.sources.source import Planned, Source, SourceReader
 
 ROWS = pl.DataFrame(
     {"page": ["home"] * 3000 + ["help"] * 1500, "at": ["2026-01-01 09:00:00"] * 4500}
 ).with_columns(pl.col("at").str.to_datetime())
 
 
-class Partitions:
+class Partitions(Source, SourceReader):
     """A source that knows how many messages of each partition it hasn't read."""
 
     schema = ROWS.schema
@@ -39,9 +39,6 @@ class Partitions:
 
     def lag(self, end: Any) -> dict[str, int]:
         return {"orders[0]": 40, "orders[1]": 2}
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from muntin.hosts.local.derived import DerivedSource, RowSelectList
 from muntin.hosts.local.plan import LocalInput
 from muntin.hosts.local.window_plan import plan_windows
 from muntin.model.pipeline import Column
+from muntin.sources.source import Source, SourceReader
 
 START = datetime(2026, 1, 1, 9)
 LINES = pl.DataFrame(
@@ -71,7 +72,7 @@ def test_rows_of_one_message_arent_repeats_of_it() -> None:
         mt.sql(text, lines=lines)
 
 
-class PartitionedSource:
+class PartitionedSource(Source, SourceReader):
     """Two partitions, of which the first has more messages than the batch."""
 
     schema = pl.Schema({"at": pl.Datetime("us")})
@@ -89,9 +90,6 @@ class PartitionedSource:
     def backlog(self, end: Any) -> Mapping[str, bool]:
         return {"p0": True}
 
-    def close(self) -> None:
-        pass
-
 
 def test_a_view_keeps_the_clocks_of_partitions() -> None:
     source = PartitionedSource()
@@ -100,8 +98,8 @@ def test_a_view_keeps_the_clocks_of_partitions() -> None:
     spec = mt.windowed(LINES, time="at").tumbling("1 hour").agg(n=mt.count()).plan.spec
     plan = plan_windows(LocalInput(derived, "at"), (), spec, 1)
     assert plan.inputs[0].reader.partitions
-    reader: Any = derived.open()
+    reader = derived.open()
     (rows,) = reader.read(None, {})
     assert rows[columns.PARTITION].to_list() == ["p0"]
     assert reader.backlog({}) == {"p0": True}
-    assert not hasattr(reader, "is_finished")
+    assert not reader.is_finished({})

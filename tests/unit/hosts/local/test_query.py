@@ -193,6 +193,12 @@ def test_a_checkpoint_of_spark_is_refused(tmp_path: Path) -> None:
         _counted(_frame(20)).start(checkpoint=tmp_path)
 
 
+@pytest.mark.parametrize("checkpoint", ["", " ", 5, b"there"])
+def test_what_names_no_folder_is_refused(checkpoint: object) -> None:
+    with pytest.raises(OptionError, match=r"checkpoint=.*; give a folder, as in 'checkpoints/"):
+        _counted(_frame(20)).start(checkpoint=checkpoint)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("durable", [0, "soon", "0 seconds"])
 def test_durable_is_a_truth_or_a_duration(durable: object, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="durable="):
