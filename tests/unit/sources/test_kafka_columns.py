@@ -1,13 +1,17 @@
-"""Items are computed while the ones before them are in use, in order, and to the same end."""
+"""Items are computed while the ones before them are in use; Kafka's own columns of messages."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 
+import numpy as np
+import polars as pl
 import pytest
 
-from muntin.sources.kafka_columns import ReadAhead
+from muntin.sources.flags import Flags
+from muntin.sources.kafka_columns import KafkaReader, ReadAhead
+from muntin.sources.kafka_consumer import Columns
 
 
 def test_items_come_in_order() -> None:
@@ -53,3 +57,14 @@ def test_a_caller_that_stops_early_closes_the_items() -> None:
     next(ahead)
     ahead.close()
     assert closed.is_set()
+
+
+@pytest.mark.parametrize("in_columns", [True, False])
+def test_a_message_without_a_timestamp_has_none(in_columns: bool) -> None:
+    kind = pl.Datetime("us", "UTC")
+    # Pairs of the type, of which 0 is "no timestamp", and milliseconds, of which -1 is none.
+    times = [(1, 1000), (1, -1), (2, -1), (0, 5)]
+    lists = {"timestamp": np.array(times) if in_columns else times}
+    reader = KafkaReader({}, None, {"timestamp": kind}, Flags("timestamp", None, None))
+    frame = reader.frame([Columns("t", 0, lists, 4)])
+    assert frame["timestamp"].dt.epoch("ms").to_list() == [1000, None, None, None]
