@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from muntin.dataframe.host import Host, choose_host
 from muntin.hosts.local.plan import InputRows
-from muntin.hosts.local.statements import bind_query, index_by_name
+from muntin.hosts.local.statements import bind_query
 from muntin.hosts.local.tables import make_source, needs_spark
 from muntin.hosts.local.windowed import find_rows
 from muntin.model.errors import OptionError, SqlError
@@ -141,7 +141,7 @@ def bind_locally(question: CompiledQuery, tables: Mapping[str, Any]) -> LocalDef
     Raises:
         SqlError: When it can't run here; the error has the place, the problem and a hint.
     """
-    rows_by_name = index_by_name({name: find_rows(name, table) for name, table in tables.items()})
+    rows_by_name = {name.lower(): find_rows(name, table) for name, table in tables.items()}
     surroundings = Surroundings({}, os.environ, keeps_secrets=True)
 
     def find(name: str) -> InputRows:

@@ -31,8 +31,27 @@ _FLOOR = "floor"
 SINCE = {"first": "__muntin_since_first", "last": "__muntin_since_last"}
 
 
-@dataclass(frozen=True, slots=True)
-class BatchClock:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WallClock:
+    """The wall clock before and after a batch.
+
+    Attributes:
+        ends_run: Whether the run ends, so that everything that waits for the wall clock is due.
+    """
+
+    wall: int
+    last_wall: int | None
+    ends_run: bool = False
+
+    def has_passed(self, period: int) -> bool:
+        """Return whether the wall clock has passed a multiple of a period since the last batch."""
+        if self.ends_run:
+            return True
+        return self.last_wall is not None and self.wall // period > self.last_wall // period
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchClock(WallClock):
     """The watermark, as window numbers, and the wall clock before and after a batch.
 
     Attributes:
@@ -40,16 +59,12 @@ class BatchClock:
         after: The latest window that has ended now.
         closed_before: The latest window that was closed when the batch began.
         closed_after: The latest window that is closed now.
-        ends_run: Whether the run ends, so that windows that wait for the wall clock emit now.
     """
 
     before: int
     after: int
     closed_before: int
     closed_after: int
-    wall: int
-    last_wall: int | None
-    ends_run: bool = False
 
     @classmethod
     def of(
@@ -81,12 +96,6 @@ class BatchClock:
             ends_run=ends_run,
         )
 
-    def has_passed(self, period: int) -> bool:
-        """Return whether the wall clock has passed a multiple of a period since the last batch."""
-        if self.ends_run:
-            return True
-        return self.last_wall is not None and self.wall // period > self.last_wall // period
-
 
 def since_columns(*policies: Policy | None) -> list[str]:
     """Return the columns of ``SINCE`` that some policies need."""
@@ -98,7 +107,7 @@ def may_be_due(policy: Policy, clock: BatchClock) -> bool:
     return by_message(policy) or is_due_by_clock(policy, clock)
 
 
-def is_due_by_clock(policy: Policy | None, clock: BatchClock) -> bool:
+def is_due_by_clock(policy: Policy | None, clock: WallClock) -> bool:
     """Return whether a policy makes windows due by the wall clock, without new messages."""
     return any(part.period is not None and clock.has_passed(part.period) for part in parts(policy))
 

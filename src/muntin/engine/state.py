@@ -205,7 +205,7 @@ class State:
         active: dict[str, int] = self.extra.get(_ACTIVE, {})
         return idle is not None and name in active and wall >= active[name] + idle
 
-    def is_caught_up(self, name: str = "") -> bool:
+    def is_caught_up(self, name: str) -> bool:
         """Return whether all partitions of an input's source are known to be read to their end."""
         return name in self.extra.get(_CLOCKS, {}) and self.clocks(name).are_caught_up
 

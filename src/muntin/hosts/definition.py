@@ -23,15 +23,19 @@ if TYPE_CHECKING:
     from muntin.query import Query
 
 
-class HasSpec(Protocol):
+class HostPlan(Protocol):
     """A plan that a host runs."""
 
     @property
     def spec(self) -> WindowSpec | JoinSpec:
         """The query of the last operator."""
 
+    @property
+    def reads_streams(self) -> bool:
+        """True if at least one source is a stream."""
 
-P = TypeVar("P", bound=HasSpec)
+
+P = TypeVar("P", bound=HostPlan)
 Q = TypeVar("Q", bound="Query")
 
 
@@ -72,6 +76,12 @@ class Definition(ABC, Generic[P, Q]):
     @abstractmethod
     def _columns(self) -> list[tuple[str, str]]:
         """Return the columns of the results, with their types in the host's words."""
+
+    def _require_finite(self) -> None:
+        """Refuse to sort the results of a stream."""
+        if self.plan.reads_streams:
+            problem = "never ends on a stream"
+            raise OptionError("ORDER BY", "a stream", problem, "order the table that you write to")
 
     @abstractmethod
     def _start(self, options: StartOptions) -> Q:

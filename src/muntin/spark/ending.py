@@ -100,7 +100,7 @@ def describe_changed_chain(written: int, now: int) -> SpecChangedError:
     )
 
 
-def error_of_muntin(error: Exception, batch: int = -1) -> MuntinError | None:
+def error_of_muntin(error: Exception, batch: int) -> MuntinError | None:
     """Return the error of muntin that an error of Spark, or of its JVM, contains or is equal to.
 
     ``batch`` is the last finished one. ``None`` where Spark's own error is the right one.

@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.hosts.definition import Definition, StartOptions
-from muntin.model.errors import OptionError
 from muntin.model.pipeline import Order, SortOrder
 from muntin.spark.host.chain import SparkUpstream, mark_results
 from muntin.spark.host.plan import Plan
@@ -46,9 +45,7 @@ class QueryDefinition(Definition[Plan, "WindowedQuery"]):
         Raises:
             OptionError: When the input is a stream, whose results can't be sorted.
         """
-        if self.plan.reads_streams:
-            problem = "never ends on a stream"
-            raise OptionError("ORDER BY", "a stream", problem, "order the table that you write to")
+        self._require_finite()
         self._order = order
         self.__dict__.pop("results", None)
         _ = self.results.schema  # Have Spark check the order now, not when the results are read.

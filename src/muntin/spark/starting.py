@@ -144,7 +144,7 @@ def launch(
     name: str | None,
     every: Duration | None,
     available_now: bool,
-    handle: WindowedQuery | None = None,
+    handle: WindowedQuery | None,
     specs: Sequence[CheckedSpec] = (),
 ) -> WindowedQuery:
     """Start a query over the output of its shards, or resume the query of a handle.

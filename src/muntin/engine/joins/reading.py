@@ -55,7 +55,7 @@ def read_join_windows(
     shard: JoinShard | PartitionedJoinShard,
     side: SideName,
     between: AxisRange,
-    only: pl.DataFrame | None = None,
+    only: pl.DataFrame | None,
 ) -> pl.DataFrame:
     """Return the windows of a side that overlap a range and contain stored messages, by start.
 

@@ -73,9 +73,16 @@ class JoinShard:
         after: SidePositions = dict.fromkeys(SIDES, MAX_WINDOW)
         if not final:
             after = self.strategy.find_first_stored(self.watermarks)
-        caught_up = frozenset(side for side in SIDES if self.state.is_caught_up(side))
-        times = (wall, self.state.wall, final, self.state.ends_run, caught_up)
-        clock = JoinClock(self.watermarks, before, after, *times)
+        clock = JoinClock(
+            watermarks=self.watermarks,
+            before=before,
+            after=after,
+            wall=wall,
+            last_wall=self.state.wall,
+            final=final,
+            ends_run=self.state.ends_run,
+            caught_up=frozenset(side for side in SIDES if self.state.is_caught_up(side)),
+        )
         entering = self.strategy.select_entering(accepted, clock)
         emitted = self.strategy.join_messages(entering, clock)
         self.strategy.drop_before(after)

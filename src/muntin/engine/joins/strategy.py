@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.firing import MAX_WINDOW
+from muntin.engine.firing import MAX_WINDOW, WallClock
 from muntin.engine.joins.joiner import Joiner
 from muntin.model.bounds import SideName
 from muntin.model.joins import SIDES
@@ -20,31 +20,21 @@ SideFrames = Mapping[SideName, pl.DataFrame]
 SidePositions = Mapping[SideName, int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class JoinClock:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinClock(WallClock):
     """The watermarks and clocks of a join in a step.
 
     Attributes:
         before: The first position of stored messages on each side when the step began.
         after: The first position of stored messages on each side after the step.
-        ends_run: Whether the run ends, so that messages that wait for the wall clock enter now.
         caught_up: The sides whose source has reported that this batch reads its last messages.
     """
 
     watermarks: SideWatermarks
     before: SidePositions
     after: SidePositions
-    wall: int
-    last_wall: int | None
     final: bool
-    ends_run: bool = False
     caught_up: frozenset[SideName] = frozenset()
-
-    def has_passed(self, period: int) -> bool:
-        """Return whether the wall clock has passed a multiple of a period since the last step."""
-        if self.ends_run:
-            return True
-        return self.last_wall is not None and self.wall // period > self.last_wall // period
 
 
 class StoredSide(Protocol):

@@ -271,11 +271,10 @@ class ArrivalShard(WindowShard):
             row_keys = rows.select(self.keys).unique()
             newer_keys = row_keys if newer_keys is None else pl.concat([newer_keys, row_keys])
         if not newest:
-            return self._no_versions() if nothing is None else nothing
+            if nothing is not None:
+                return nothing
+            return self.combiner.no_cells.with_columns(_ZERO.alias(HEAD), _ZERO.alias(_POSITION))
         return pl.concat(newest[::-1], how="diagonal")
-
-    def _no_versions(self) -> pl.DataFrame:
-        return self.combiner.no_cells.with_columns(_ZERO.alias(HEAD), _ZERO.alias(_POSITION))
 
     def _no_changes(self) -> pl.DataFrame:
         return self.combiner.no_windows.with_columns(_ZERO.alias(FIRED))

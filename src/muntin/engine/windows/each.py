@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.firing import BatchClock, is_due_by_clock
+from muntin.engine.firing import BatchClock, WallClock, is_due_by_clock
 from muntin.engine.order import find_group_starts, sort_rows
 from muntin.engine.output import ShardOutput
 from muntin.engine.windows.combine import Combined
@@ -91,7 +91,7 @@ class EachShard(PanedShard):
         if isinstance(policy, Each):
             # Windows that another policy left waiting emit with the next message.
             return waiting.table.low is None
-        is_due = is_due_by_clock(policy, BatchClock(0, 0, 0, 0, wall, self.state.wall))
+        is_due = is_due_by_clock(policy, WallClock(wall=wall, last_wall=self.state.wall))
         # Waiting partial results can't be subtracted again.
         return not is_due and (self.spec.firing.accumulate or waiting.rows is None)
 
@@ -139,7 +139,8 @@ class EachShard(PanedShard):
             )
         stored = self._read_stored(emission, before)
         records, line, due = self._arrange_records(messages, stored, waiting.rows)
-        partials = [pl.Series(columns.MESSAGES, line.add_integers(_array(records)))]
+        counts = records[columns.MESSAGES].to_numpy()
+        partials = [pl.Series(columns.MESSAGES, line.add_integers(counts))]
         if self.spec.firing.accumulate:
             partials += [s for a in self.combiner.algebras for s in a.slide(records, line)]
             whole = pl.concat(
@@ -189,10 +190,6 @@ class EachShard(PanedShard):
             first = np.maximum(1, rows - records[BEFORE].to_numpy())
             due &= (ordinal >= first) & ((ordinal - first) % rows == 0)
         return records, line, due
-
-
-def _array(records: pl.DataFrame) -> np.ndarray:
-    return records[columns.MESSAGES].to_numpy()
 
 
 def _ordinals(due: np.ndarray, line: Prefixes) -> np.ndarray:

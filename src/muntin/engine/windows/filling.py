@@ -51,7 +51,8 @@ class FillingShard(PanedShard):
     def _empty(self, context: StepContext, *changed: Any) -> list[pl.DataFrame]:
         """Return the empty windows after late messages, and those that have just ended."""
         new_cells, late_windows, full_windows, silent_windows, marks = changed
-        before, after = context.clock.before, self._last_ended(context)
+        before = context.clock.before
+        after = self._limit(before, context.clock.after)
         sources, behind_late = self._list_gaps_behind(late_windows, new_cells, before)
         if len(behind_late):
             behind_late = join_null_safe(
@@ -101,10 +102,6 @@ class FillingShard(PanedShard):
         marks.append(repeated.select(self._identity).with_columns(firing))
         corrected = self._empty_rows(repeated, "late", pl.col(FIRED))
         return pl.concat([emitted, corrected], how="diagonal")
-
-    def _last_ended(self, context: StepContext) -> int:
-        """Return the last ended window; at the end of the input the one of the greatest time."""
-        return self._limit(context.clock.before, context.clock.after)
 
     def _limit(self, before: int, after: int) -> int:
         """Return a window that a clock has reached, which at the end holds the greatest time."""

@@ -226,18 +226,20 @@ class PanedShard(WindowShard):
         marks: list[pl.DataFrame],
     ) -> pl.DataFrame:
         """Return the changed windows that are due, early or late; the others wait."""
-        waiting = self.late if emission == "late" else self.early
         add_columns = partial(self._add_policy_columns, emission, new_cells, marks[0])
-        emitting = waiting.take(changes, clock, add_columns)
+        emitting = self._waiting_for(emission).take(changes, clock, add_columns)
         if not len(emitting):
             return self._no_windows()
         return self._emit(emission, emitting, new_cells, marks)
+
+    def _waiting_for(self, emission: str) -> Waiting:
+        return self.late if emission == "late" else self.early
 
     def _add_policy_columns(
         self, emission: str, new_cells: list[RangedFrame], late: pl.DataFrame, windows: pl.DataFrame
     ) -> pl.DataFrame:
         """Add the columns that the windows' policy needs, for ``Waiting.take``."""
-        policy = getattr(self, emission).policy
+        policy = self._waiting_for(emission).policy
         if isinstance(policy, FirstThen):
             windows = self._with_first(emission, late, windows)
         condition_names = conditions.list_condition_columns(policy)

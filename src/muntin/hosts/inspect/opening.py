@@ -15,7 +15,7 @@ from muntin.model.spec import WindowSpec
 
 
 def open_snapshot(
-    snapshot: StateSnapshot, aggregates: Mapping[str, Aggregate] | None = None
+    snapshot: StateSnapshot, aggregates: Mapping[str, Aggregate] | None
 ) -> OpenWindows | OpenJoin:
     """Return the windows or the join of a snapshot, for `muntin.open_state`."""
     spec = read_spec(snapshot)

@@ -79,9 +79,7 @@ class LocalDefinition(Definition[LocalPlan, "LocalQuery"]):
             OptionError: When the input is a stream, whose results can't be sorted, or a sort key
                 can't be computed in this process.
         """
-        if self.plan.reads_streams:
-            problem = "never ends on a stream"
-            raise OptionError("ORDER BY", "a stream", problem, "order the table that you write to")
+        self._require_finite()
         schema = self.plan.output_schema
         keys = [parse_sql_expression(schema, "ORDER BY", one.text) for one in order.by]
         down = [one.descends for one in order.by]

@@ -62,7 +62,7 @@ def resolve_condition(schema: pl.Schema, option: str, value: object) -> pl.Expr:
     kind = find_type(schema, option, expression, value)
     if kind not in (pl.Boolean(), pl.Null()):
         problem = f"has type {kind}, and a condition is true or false"
-        raise OptionError(option, _to_text(value), problem, "compare it with something")
+        raise OptionError(option, str(value), problem, "compare it with something")
     return expression
 
 
@@ -147,12 +147,13 @@ def find_type(schema: pl.Schema, option: str, expression: pl.Expr, shown_as: obj
     try:
         selected = pl.LazyFrame(schema=schema).select(expression).collect_schema()
     except (pl.exceptions.PolarsError, TypeError) as error:
-        problem = f"can't be computed ({_get_first_line(error)})"
+        first_line = str(error).strip().partition("\n")[0]
+        problem = f"can't be computed ({first_line})"
         hint = f"give an expression over {', '.join(schema)}"
-        raise OptionError(option, _to_text(shown_as), problem, hint) from error
+        raise OptionError(option, str(shown_as), problem, hint) from error
     if len(selected) != 1:
         hint = "give an expression for each"
-        raise OptionError(option, _to_text(shown_as), "is several columns", hint)
+        raise OptionError(option, str(shown_as), "is several columns", hint)
     return next(iter(selected.values()))
 
 
@@ -166,14 +167,6 @@ def find_output_name(option: str, expression: pl.Expr) -> str:
         hint = "give an expression for each"
         raise OptionError(option, str(expression), "is several columns", hint)
     return expression.meta.output_name()
-
-
-def _to_text(value: object) -> str:
-    return str(value)
-
-
-def _get_first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
 
 
 def _instantiate(dtype: object) -> pl.DataType:

@@ -288,14 +288,7 @@ class LocalPlan:
         by_window: bool = False,
         has_end: bool = False,
     ) -> LocalPlan:
-        """Return the plan with a select list over the operator's results.
-
-        Args:
-            apply: Computes the selected rows.
-            keys: The columns that identify a row together with its window.
-            by_window: Whether each row still has the keys and bounds of one window.
-            has_end: Whether `window_end` is unchanged.
-        """
+        """Return the plan with a select list over the results; see `CompiledSelectList`."""
         schema = apply(pl.DataFrame(schema=self.results)).schema
         return self._with_select_list(CompiledSelectList(schema, apply, keys, by_window, has_end))
 

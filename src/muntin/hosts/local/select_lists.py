@@ -29,7 +29,7 @@ def show_windows(plan: LocalPlan, windowing: WindowRelation) -> LocalPlan:
     """
     if windowing.columns is None:
         return plan
-    has_end = any(_is_bound(one, columns.WINDOW_END) for one in windowing.columns)
+    has_end = any(one.bare and one.name == columns.WINDOW_END for one in windowing.columns)
     apply = _make_window_select(plan.results, windowing)
     return plan.select(apply, plan.keys, by_window=True, has_end=has_end)
 
@@ -98,10 +98,6 @@ def _make_window_column(
     if column.text in _ALWAYS:
         return value
     return pl.when(alive).then(value).alias(column.name)
-
-
-def _is_bound(column: Column, bound: str) -> bool:
-    return column.name == bound and column.bare
 
 
 def _name_pairs(schema: pl.Schema, names: PairColumns) -> MakeRows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -188,8 +188,3 @@ def _resolve_key(schema: pl.Schema, key: Column) -> str | pl.Expr:
         hint = "give the key a name of its own with AS"
         raise OptionError("key", key.name, "is another column of the table", hint)
     return parse_sql_expression(schema, "key", key.text).alias(key.name)
-
-
-def index_by_name(tables: Mapping[str, InputRows]) -> Mapping[str, InputRows]:
-    """Return tables by their names in lower case."""
-    return {name.lower(): rows for name, rows in tables.items()}

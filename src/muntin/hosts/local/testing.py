@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -58,17 +58,14 @@ def run_definition(
         frames = batches[number] if number < len(batches) else nothing
         now = clocks[min(number, len(clocks) - 1)] if clocks else read_machine_clock()
         wall = None if plan.tick_period is None else now
-        emitted = run.step(_read_frames(frames), now, wall, final=final and number == count - 1)
+        emitted = run.step(
+            iter([[one] for one in frames]), now, wall, final=final and number == count - 1
+        )
         totals.add(number, emitted.progress)
         batch = pl.lit(number, dtype=pl.Int64).alias("batch")
         emissions.append(emitted.results.with_columns(batch))
         rejected.append(emitted.rejected.with_columns(batch))
     return TestRun(pl.concat(emissions), pl.concat(rejected), totals.progress)
-
-
-def _read_frames(frames: Sequence[pl.DataFrame]) -> Iterator[list[pl.DataFrame]]:
-    for frame in frames:
-        yield [frame]
 
 
 def _make_batches(sources: Sequence[Source], messages: Any) -> list[tuple[pl.DataFrame, ...]]:

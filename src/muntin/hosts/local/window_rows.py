@@ -79,7 +79,11 @@ def plan_rolling_rows(
         *(pl.col(name) for name in spec.aggregates if name != ROWS),
         *map(pl.col, (*EMISSION_COLUMNS, NUMBER)),
     ]
-    return _show_rows(plan, NUMBER, selected, (*own, NUMBER), has_end=True)
+
+    def explode(results: pl.DataFrame) -> pl.DataFrame:
+        return _number_rows(results, {NUMBER: _NUMBERS}).select(selected)
+
+    return plan.select(explode, (*own, NUMBER), has_end=True)
 
 
 def rank_messages(
@@ -231,25 +235,6 @@ def _choose(
 
 def _select_fields(names: Iterable[str]) -> list[pl.Expr]:
     return [pl.col(ROWS).struct.field(name).alias(name) for name in names]
-
-
-def _show_rows(
-    plan: LocalPlan, number: str, selected: list[pl.Expr], keys: tuple[str, ...], *, has_end: bool
-) -> LocalPlan:
-    """Return the plan with each row that a window has collected as a row of its own.
-
-    Args:
-        plan: The plan of the windows.
-        number: The column of a row's number, from 1.
-        selected: The selected columns.
-        keys: The columns that identify a row together with its window.
-        has_end: Whether `window_end` is unchanged.
-    """
-
-    def apply(results: pl.DataFrame) -> pl.DataFrame:
-        return _number_rows(results, {number: _NUMBERS}).select(selected)
-
-    return plan.select(apply, keys, has_end=has_end)
 
 
 def _number_rows(results: pl.DataFrame, numbers: Mapping[str, pl.Expr]) -> pl.DataFrame:

@@ -154,7 +154,7 @@ def to_batches(frame: pl.DataFrame, schema: T.StructType) -> list[pa.RecordBatch
     return frame.to_arrow().cast(target).combine_chunks().to_batches()
 
 
-def to_blob(frame: pl.DataFrame, schema: T.StructType, *, compressed: bool = False) -> bytes:
+def to_blob(frame: pl.DataFrame, schema: T.StructType, *, compressed: bool) -> bytes:
     """Return a frame as one Arrow IPC stream of Spark's types."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd" if compressed else None)

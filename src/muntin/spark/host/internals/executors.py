@@ -21,6 +21,8 @@ _SETTLE_MILLISECONDS = 5000
 _MAX_TASKS = 100_000
 # After this time without a new executor, all are assumed to have joined.
 _QUIET_SECONDS = 1.0
+# The longest time to wait for the first executor, seconds.
+_PATIENCE = 15.0
 
 
 @dataclass(frozen=True)
@@ -63,14 +65,11 @@ def list_executors(spark: SparkSession) -> list[Executor]:
     ]
 
 
-def await_cores(spark: SparkSession, patience: float = 15.0) -> int | None:
-    """Wait until no more executors join; return their cores together, ``None`` if none joins.
-
-    ``patience`` is the longest time to wait for the first executor, in seconds.
-    """
+def await_cores(spark: SparkSession) -> int | None:
+    """Wait until no more executors join; return their cores together, ``None`` if none joins."""
     started = last_change = time.monotonic()
     cores = 0
-    while time.monotonic() < (last_change + _QUIET_SECONDS if cores else started + patience):
+    while time.monotonic() < (last_change + _QUIET_SECONDS if cores else started + _PATIENCE):
         now = sum(executor.cores for executor in list_executors(spark))
         if now != cores:
             cores, last_change = now, time.monotonic()
