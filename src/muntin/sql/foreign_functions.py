@@ -62,7 +62,7 @@ def find_foreign_function(node: exp.Expr) -> tuple[str, str] | None:
     return f"{name.lower()} isn't a function here", f"write {REPLACEMENTS[name]}"
 
 
-def is_processing_time(time: exp.Expr) -> bool:
+def is_processing_time(time: object) -> bool:
     """Return whether an expression is Flink's ``PROCTIME()``."""
     return isinstance(time, exp.Anonymous) and time.name.upper() == "PROCTIME"
 

@@ -133,7 +133,7 @@ def lower_over_aggregates(
     """Return the windows and the select list of a query with aggregates per row."""
     if select.group or select.having is not None:
         scope.fail(select.group_span, "GROUP BY and OVER can't be combined", "write two queries")
-    nodes = [n for i in select.items if i.scalar for n in walk(i.scalar)]
+    nodes = walk(*select.scalars)
     overs = [_resolve_window(scope, select, n) for n in nodes if isinstance(n, exp.Window)]
     window = overs[0]
     for other in overs[1:]:

@@ -10,6 +10,7 @@ from sqlglot.tokens import TokenType
 from muntin.model.inputs import InputOptions
 from muntin.sql import stream_clauses
 from muntin.sql.cursor import Cursor, Span
+from muntin.sql.foreign_functions import is_processing_time
 from muntin.sql.queries import parse_column_names, parse_query, rename_columns
 from muntin.sql.syntax import (
     CreateTable,
@@ -159,7 +160,7 @@ def _parse_column(cursor: Cursor, parts: _TableParts, start: int) -> None:
         cursor.fail(span, f"{name} is defined twice", "give each column a name of its own")
     if cursor.accept("AS"):
         node = cursor.parse_scalar("an expression")
-        if isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME":
+        if is_processing_time(node):
             hint = (
                 f"write {name} AS current_timestamp(), the time of the batch that reads a row; "
                 "a join by arrival is FOR SYSTEM_TIME AS OF PROCTIME()"
@@ -187,11 +188,7 @@ def _parse_column(cursor: Cursor, parts: _TableParts, start: int) -> None:
     if cursor.accept("COMMENT"):
         cursor.parse_string("the comment")
     _refuse_constraint(cursor)
-    parts.columns.append((name, _render_type(kind)))
-
-
-def _render_type(kind: exp.Expr) -> str:
-    return kind.sql(dialect="spark")
+    parts.columns.append((name, kind.sql(dialect="spark")))
 
 
 def _parse_options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:

@@ -240,11 +240,6 @@ class AggregatingOperator(StandaloneOperator):
         self._catch_up()
         return self._windows.get_messages(*self._parse_range(start, end))
 
-    def _parse_range(self, start: TimeLike, end: TimeLike) -> tuple[int | None, int | None]:
-        return self._parse_axis_position("start, end", start), self._parse_axis_position(
-            "start, end", end
-        )
-
     def _is_due(self, time: Any) -> bool:
         first, last = self._quiet_range
         if time.__class__ is not int:

@@ -242,11 +242,6 @@ class JoiningOperator(StandaloneOperator):
             raise OptionError(f"{option}_offset", offset, text, f"give {option}_time alone")
         return self._parse_axis_position(f"{option}_time", time)
 
-    def _parse_range(self, start: Any, end: Any) -> AxisRange:
-        return AxisRange(
-            self._parse_axis_position("start", start), self._parse_axis_position("end", end)
-        )
-
     def _get_stream(self, side: SideName) -> InputStream:
         if side not in SIDES:
             raise OptionError("side", side, "isn't a side", 'give "left" or "right"')

@@ -172,7 +172,7 @@ class TableShard(Lender):
         even if the batch that closes it hasn't ended. So one batch shows the same as several would.
         """
         cursor = find_cursor()
-        if cursor is None or cursor.part is None:
+        if cursor is None:
             return EVERYTHING_VISIBLE
         if relative is None and len(self.feeds) == 1 and cursor.topic in self.feeds:
             return Visibility(cursor.watermark, cursor.topic)
