@@ -134,11 +134,8 @@ class _Reader:
             self._check_outputs(tuple(flows))
         is_available_now, every = (form.trigger or "").lower() == "available now", None
         with self._collect_problem("trigger"):
-            every = (
-                None
-                if is_available_now or form.trigger is None
-                else parse_duration("trigger", form.trigger)
-            )
+            if form.trigger is not None and not is_available_now:
+                every = parse_duration("trigger", form.trigger)
         placeholders = frozenset(placeholder_names(text))
         return Pipeline(
             self.tables, tuple(flows), form.checkpoint, every, is_available_now, placeholders

@@ -330,10 +330,8 @@ def _add_logical_type(plain: AvroType, schema: Mapping[str, Any]) -> AvroType:
 
 def _decimal(plain: AvroType, schema: Mapping[str, Any]) -> AvroType:
     """Return a decimal type; the plain type if its precision or scale is invalid."""
-    digits, scale = (
-        _as_whole_number(schema.get("precision")),
-        _as_whole_number(schema.get("scale", 0)),
-    )
+    digits = _as_whole_number(schema.get("precision"))
+    scale = _as_whole_number(schema.get("scale", 0))
     if plain.kind not in ("bytes", "fixed") or digits is None or scale is None:
         return plain
     if not 0 <= scale <= digits or digits == 0:

@@ -126,10 +126,8 @@ def _parse_table_part(cursor: Cursor, parts: _TableParts) -> None:
         cursor.accept("WATERMARK")
         if parts.input_options.time is not None:
             cursor.fail((start, cursor.position), "the table has two watermarks", "leave one out")
-        options, earlier = (
-            stream_clauses.parse_table_watermark(cursor).input_options,
-            parts.input_options,
-        )
+        options = stream_clauses.parse_table_watermark(cursor).input_options
+        earlier = parts.input_options
         parts.input_options = replace(options, offset=earlier.offset, clock=earlier.clock)
     elif cursor.peek("OFFSET", "FOR"):
         parts.input_options = replace(

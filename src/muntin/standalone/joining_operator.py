@@ -210,10 +210,8 @@ class JoiningOperator(StandaloneOperator):
         """Return the messages of a side between two positions, each a time and an offset."""
         self._catch_up()
         stream = self._get_stream(side)
-        low, high = (
-            self._parse_position("start", side, *start),
-            self._parse_position("end", side, *end),
-        )
+        low = self._parse_position("start", side, *start)
+        high = self._parse_position("end", side, *end)
         if not self._windows.is_open:
             return pl.DataFrame()
         names = self.spec.side(side).keys
