@@ -33,13 +33,7 @@ from muntin.model.rolling import emits_messages
 from muntin.model.sentence import Sentence
 from muntin.model.sessions import CONDITION_OPTIONS
 from muntin.model.spec import WindowSpec
-from muntin.pipelines.form import (
-    PipelineForm,
-    QueryForm,
-    TableForm,
-    ValidationError,
-    WindowsForm,
-)
+from muntin.pipelines.form import PipelineForm, QueryForm, TableForm, ValidationError, WindowsForm
 from muntin.sql.api import compile_aggregate
 from muntin.sql.outputs import OUTPUT_HINT, find_shared_table
 
@@ -61,9 +55,7 @@ class PipelineFileError(MuntinError):
 
 
 def parse_pipeline(
-    text: str,
-    variables: Mapping[str, str] | None = None,
-    problems: list[MuntinError] | None = None,
+    text: str, variables: Mapping[str, str] | None = None, problems: list[MuntinError] | None = None
 ) -> Pipeline:
     """Return the pipeline of a TOML text; ``variables`` are the values of its placeholders.
 

@@ -12,15 +12,7 @@ from muntin.sql import stream_clauses
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.foreign_functions import is_processing_time
 from muntin.sql.queries import parse_column_names, parse_query, rename_columns
-from muntin.sql.syntax import (
-    CreateTable,
-    CreateView,
-    Existing,
-    Explain,
-    Insert,
-    Setting,
-    Statement,
-)
+from muntin.sql.syntax import CreateTable, CreateView, Existing, Explain, Insert, Setting, Statement
 
 _STATEMENTS_HINT = (
     "the statements are SELECT, CREATE TABLE, CREATE VIEW, INSERT INTO, SET and EXPLAIN"

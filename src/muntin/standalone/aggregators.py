@@ -19,12 +19,7 @@ from muntin.model.spec import WindowSpec
 from muntin.standalone.fields import MAX_TIME, MIN_TIME
 from muntin.standalone.input_fields import InputFields
 from muntin.standalone.input_stream import MAX_BUFFERED, InputStream
-from muntin.standalone.operator import (
-    Receiver,
-    StandaloneOperator,
-    TimeLike,
-    to_key_frame,
-)
+from muntin.standalone.operator import Receiver, StandaloneOperator, TimeLike, to_key_frame
 from muntin.standalone.sentence import refuse_zones
 from muntin.standalone.stored_aggregation import StoredAggregation
 from muntin.stores import KeyValue, KeyValueBlobs

@@ -10,13 +10,7 @@ from muntin.model.axis import MIN_POSITION
 from muntin.model.errors import StateCorruptedError
 from muntin.state.blobs import Blobs
 from muntin.tables.cells import GONE, MISSING, sort_keys
-from muntin.tables.clocks import (
-    EVERYTHING_VISIBLE,
-    WALL_CLOCK,
-    FieldClock,
-    Relative,
-    Visibility,
-)
+from muntin.tables.clocks import EVERYTHING_VISIBLE, WALL_CLOCK, FieldClock, Relative, Visibility
 from muntin.tables.current import EventCursor, find_cursor
 from muntin.tables.entries import Entries, SetEntries
 from muntin.tables.lending import Lender

@@ -108,11 +108,7 @@ class Table(Handle[PlainTableShard]):
             self[key] = value
 
     def tumbling(
-        self,
-        size: Seconds,
-        expires: Seconds | None = None,
-        *,
-        key_index: bool = False,
+        self, size: Seconds, expires: Seconds | None = None, *, key_index: bool = False
     ) -> WindowedTable:
         """Keep a value per window; windows follow each other without overlap.
 
