@@ -434,11 +434,7 @@ def _check_newest(
 
 
 def _refuse_second_bound(
-    option: str,
-    value: bool | Duration,
-    within: Distance | None,
-    kinds: Sequence[Uniform],
-    why: str,
+    option: str, value: bool | Duration, within: Distance | None, kinds: Sequence[Uniform], why: str
 ) -> None:
     """Refuse a second option that bounds a pair."""
     if within is not None or kinds:

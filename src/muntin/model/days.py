@@ -291,12 +291,7 @@ def find_local_origin(origin: Origin, zone: str, offset: int = 0) -> LocalTime:
 
 
 def days(
-    size: Length,
-    zone: str,
-    *,
-    slide: Length | None = None,
-    origin: Origin = None,
-    offset: int = 0,
+    size: Length, zone: str, *, slide: Length | None = None, origin: Origin = None, offset: int = 0
 ) -> Days:
     """Return windows of local days or of parts of them, aligned by ``find_local_origin``.
 

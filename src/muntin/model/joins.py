@@ -22,12 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, get_args
 
 from muntin.model.axis import Axis
-from muntin.model.bounds import (
-    Bound,
-    ByArrival,
-    SideName,
-    format_windows,
-)
+from muntin.model.bounds import Bound, ByArrival, SideName, format_windows
 from muntin.model.errors import OptionError
 from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, make_fact, names_fact
 from muntin.model.inputs import InputSpec

@@ -79,8 +79,7 @@ class PolicyForm(OnePolicyForm):
     """When a window emits first, and when it emits after that."""
 
     then: OnePolicyForm | Literal["never"] | None = Field(
-        None,
-        description="The policy after the first emission: {every = '1 minute'}, or 'never'.",
+        None, description="The policy after the first emission: {every = '1 minute'}, or 'never'."
     )
 
 

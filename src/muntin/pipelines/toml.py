@@ -33,13 +33,7 @@ from muntin.model.rolling import emits_messages
 from muntin.model.sentence import Sentence
 from muntin.model.sessions import CONDITION_OPTIONS
 from muntin.model.spec import WindowSpec
-from muntin.pipelines.form import (
-    PipelineForm,
-    QueryForm,
-    TableForm,
-    ValidationError,
-    WindowsForm,
-)
+from muntin.pipelines.form import PipelineForm, QueryForm, TableForm, ValidationError, WindowsForm
 from muntin.sql.api import compile_aggregate
 from muntin.sql.outputs import OUTPUT_HINT, find_shared_table
 
@@ -61,9 +55,7 @@ class PipelineFileError(MuntinError):
 
 
 def parse_pipeline(
-    text: str,
-    variables: Mapping[str, str] | None = None,
-    problems: list[MuntinError] | None = None,
+    text: str, variables: Mapping[str, str] | None = None, problems: list[MuntinError] | None = None
 ) -> Pipeline:
     """Return the pipeline of a TOML text; ``variables`` are the values of its placeholders.
 
@@ -134,11 +126,8 @@ class _Reader:
             self._check_outputs(tuple(flows))
         is_available_now, every = (form.trigger or "").lower() == "available now", None
         with self._collect_problem("trigger"):
-            every = (
-                None
-                if is_available_now or form.trigger is None
-                else parse_duration("trigger", form.trigger)
-            )
+            if form.trigger is not None and not is_available_now:
+                every = parse_duration("trigger", form.trigger)
         placeholders = frozenset(placeholder_names(text))
         return Pipeline(
             self.tables, tuple(flows), form.checkpoint, every, is_available_now, placeholders

@@ -22,11 +22,7 @@ from muntin.sinks.sink import report_refused
 from muntin.sources.kafka_client import of_librdkafka, refuse_unknown
 from muntin.sources.kafka_columns import KAFKA_COLUMNS
 from muntin.sources.schema_registry import Registry, registry_at
-from muntin.sources.source import (
-    MALFORMED_COLUMN,
-    MALFORMED_COLUMNS,
-    MALFORMED_DETAIL_COLUMN,
-)
+from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_COLUMNS, MALFORMED_DETAIL_COLUMN
 
 # These columns become headers, so that the value of a dead letter is the original message.
 _REJECTED_HEADERS = (

@@ -14,6 +14,7 @@ from muntin.engine.utf8 import GARBLED, frame_from_arrow
 from muntin.sinks.json_text import format_objects, format_times
 from muntin.sinks.kafka_producer import Headers, Messages, send_messages
 from muntin.sinks.plain import format_json_rows
+from muntin.sinks.texts import format_text
 from muntin.sinks.unwritable import ROW_COLUMN, WHY_COLUMN
 
 # The value of each message, if Spark encoded it.
@@ -91,7 +92,7 @@ class Encoding:
 
     def _encode_headers(self, rows: pl.DataFrame) -> list[Headers]:
         texts = [
-            (name, _format_text(rows[name], self.zone).to_list()) for name in self.header_columns
+            (name, format_text(rows[name], self.zone).to_list()) for name in self.header_columns
         ]
         batch_header: tuple[str, Any] = ("batch", str(self.batch))
         names = [name for name, _ in texts]
@@ -120,14 +121,6 @@ class Encoding:
 
 def _to_pairs(headers: Sequence[Mapping[str, Any]] | None) -> Headers:
     return [(one["key"], one["value"]) for one in headers or ()]
-
-
-def _format_text(column: pl.Series, zone: str) -> pl.Series:
-    """Format values as text, as Spark casts them."""
-    if not isinstance(column.dtype, pl.Datetime):
-        return column.cast(pl.String)
-    text = format_times(column.to_frame("at"), "at", zone).str.replace("T", " ")
-    return text.str.replace(r"(Z|[+-]\d\d:\d\d)$", "").str.replace(r"\.?0+$", "")
 
 
 @dataclass(frozen=True)

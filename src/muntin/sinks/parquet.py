@@ -36,10 +36,7 @@ class ParquetSink(TableSink):
     """Parquet files; see ``to_parquet``."""
 
     def __init__(
-        self,
-        path: str | PathLike[str],
-        partition_by: Sequence[Any] = (),
-        files: int | None = None,
+        self, path: str | PathLike[str], partition_by: Sequence[Any] = (), files: int | None = None
     ) -> None:
         super().__init__(fspath(path).rstrip("/"), None, str)
         self.partition_by = tuple(partition_by)
@@ -147,10 +144,7 @@ def _replace_folder(staging: Path, target: Path) -> None:
 
 
 def to_parquet(
-    path: str | PathLike[str],
-    *,
-    partition_by: Any = (),
-    files: int | None = None,
+    path: str | PathLike[str], *, partition_by: Any = (), files: int | None = None
 ) -> ParquetSink:
     """Store every row in Parquet under ``path``, one folder per batch.
 

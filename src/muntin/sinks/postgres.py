@@ -171,7 +171,9 @@ class PostgresSink(TableSink):
         """Write to one table; return whether it was created, and what it refused."""
         is_new = self._lock_or_create(connection, target)
         if not target.identity:
-            self._delete_attempt(connection, target, number)
+            # An earlier attempt may have appended these rows.
+            statement = f"DELETE FROM {target.name} WHERE {BATCH_COLUMN} = {number}"
+            self._run_explained(connection, target, statement)
         return is_new, self._write_fitting(connection, target)
 
     def check_names(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
@@ -238,12 +240,6 @@ class PostgresSink(TableSink):
         )
         null = (pc.is_null(target.rows[name]) for name in target.nullable_identity)
         return dict.fromkeys(pc.indices_nonzero(reduce(pc.or_, null)).to_pylist(), why)
-
-    def _delete_attempt(self, connection: Connection[Any], target: _Target, number: int) -> None:
-        """Delete the rows that an earlier attempt appended."""
-        self._run_explained(
-            connection, target, f"DELETE FROM {target.name} WHERE {BATCH_COLUMN} = {number}"
-        )
 
     def _lock_or_create(self, connection: Connection[Any], target: _Target) -> bool:
         """Lock the table until the transaction ends; return whether it was created."""

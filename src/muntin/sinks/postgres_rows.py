@@ -68,10 +68,7 @@ END
 
 
 def write_separately(
-    connection: Connection[Any],
-    table: str,
-    rows: pa.Table,
-    write: Callable[[str], Sequence[str]],
+    connection: Connection[Any], table: str, rows: pa.Table, write: Callable[[str], Sequence[str]]
 ) -> dict[int, str]:
     """Write the rows that a table (as SQL names it) accepts, in order, within a transaction.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from muntin.engine.utf8 import decode_with_escapes
 from muntin.sinks.json_text import format_objects, format_times, format_values
 
 
@@ -31,9 +32,14 @@ def list_texts(frame: pl.DataFrame) -> list[tuple[str | None, ...]]:
 
 def _format_column(frame: pl.DataFrame, name: str) -> pl.Series:
     kind, column = frame.schema[name], frame[name]
-    if isinstance(kind, pl.Datetime):
-        text = format_times(frame, name, "UTC").str.replace("T", " ", literal=True)
-        return text.str.strip_suffix("Z").str.replace(r"\.?0+$", "")
     if isinstance(kind, pl.Binary):
-        return column.cast(pl.String, strict=False)
-    return format_values(frame, name, "UTC") if kind.is_nested() else column.cast(pl.String)
+        return decode_with_escapes(column)[0]
+    return format_values(frame, name, "UTC") if kind.is_nested() else format_text(column, "UTC")
+
+
+def format_text(column: pl.Series, zone: str) -> pl.Series:
+    """Format values without parts as text, as Spark casts them."""
+    if not isinstance(column.dtype, pl.Datetime):
+        return column.cast(pl.String)
+    text = format_times(column.to_frame("at"), "at", zone).str.replace("T", " ")
+    return text.str.replace(r"(Z|[+-]\d\d:\d\d)$", "").str.replace(r"\.?0+$", "")

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from muntin.engine.utf8 import decode_with_escapes
 from muntin.sources.avro_schema import REQUIRED, AvroField, AvroType
-from muntin.sources.lists import items_of, list_of
+from muntin.sources.lists import items_of, list_of, mark_lists, struct_of
 from muntin.sources.payloads import UnreadableError
 
 _PROMOTIONS = {
@@ -60,8 +59,7 @@ def _convert_column(
         raise UnreadableError(f"has another kind of {writer.kind} than the reader's schema")
     if writer.kind == "record":
         parts, bad = convert_records(column.struct.unnest(), writer, reader)
-        whole = pl.DataFrame({"": parts.to_struct(), "missing": missing})
-        converted = whole.select(pl.when(~pl.col("missing")).then(pl.col(""))).to_series()
+        converted = struct_of(parts.get_columns(), missing)
     elif writer.items is not None and reader.items is not None:
         converted, bad = _convert_items(column, writer, reader, dtype)
     elif (writer.kind, reader.kind) == ("bytes", "string"):
@@ -91,8 +89,7 @@ def _convert_items(
         converted = pl.DataFrame({"key": keys, "value": values}).to_struct()
     else:
         converted, wrong = _convert_column(items, writer.items, reader.items, dtype.inner)
-    owners = np.repeat(np.arange(len(sizes)), sizes)
-    bad = np.bincount(owners[wrong.to_numpy()], minlength=len(sizes)) > 0
+    bad = mark_lists(wrong.to_numpy(), sizes)
     return list_of(converted, sizes, column.is_null()), pl.Series(bad)
 
 

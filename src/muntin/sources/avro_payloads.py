@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine.utf8 import decode_with_escapes
-from muntin.sources.avro_scalar import AvroReader
+from muntin.sources.avro_scalar import MOST_MILLIS, TEXT, AvroReader
 from muntin.sources.avro_schema import AvroType
 from muntin.sources.byte_cursor import (
     ByteCursor,
@@ -26,9 +26,6 @@ from muntin.sources.text_values import spread_rows
 
 _EACH = slice(None)
 _FLOATS = {"float": "<f4", "double": "<f8"}
-_TEXT = AvroType("string", pl.String())
-# More milliseconds don't fit into microseconds of 64 bits.
-_MILLIS = (2**63 - 1) // 1000
 
 
 @dataclass(frozen=True)
@@ -142,7 +139,7 @@ def _read_item(cursor: ByteCursor, rows: NumberArray, kind: AvroType) -> pl.Seri
     assert kind.items is not None
     if kind.kind == "array":
         return _read(cursor, rows, kind.items).alias("")
-    keys = _read_bytes(cursor, rows, _TEXT)
+    keys = _read_bytes(cursor, rows, TEXT)
     return pl.DataFrame({"key": keys, "value": _read(cursor, rows, kind.items)}).to_struct()
 
 
@@ -152,7 +149,7 @@ def _read_number(cursor: ByteCursor, rows: RowSelection, kind: AvroType) -> pl.S
         cursor.mark(rows, (numbers < -(2**31)) | (numbers >= 2**31))
         return pl.Series(numbers.astype(np.int32))
     if kind.logical.endswith("millis"):
-        cursor.mark(rows, (numbers < -_MILLIS) | (numbers > _MILLIS))
+        cursor.mark(rows, (numbers < -MOST_MILLIS) | (numbers > MOST_MILLIS))
         numbers = numbers * 1000
     return pl.Series(numbers)
 

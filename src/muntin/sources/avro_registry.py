@@ -20,13 +20,7 @@ from muntin.sources.avro_evolution import convert_records
 from muntin.sources.avro_payloads import AvroPayloads
 from muntin.sources.avro_schema import AvroType, record
 from muntin.sources.byte_values import binary_column
-from muntin.sources.payloads import (
-    HEAD,
-    Decoded,
-    UnreadableError,
-    no_faults,
-    renumber_faults,
-)
+from muntin.sources.payloads import HEAD, Decoded, UnreadableError, no_faults, renumber_faults
 from muntin.sources.schema_registry import Registry
 from muntin.sources.text_values import null_malformed
 

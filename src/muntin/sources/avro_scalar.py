@@ -14,11 +14,13 @@ import numpy as np
 import polars as pl
 
 from muntin.sources.avro_schema import AvroType
-from muntin.sources.byte_cursor import ByteCursor, MalformedError, unzigzag
+from muntin.sources.byte_cursor import ByteCursor, MalformedError, read_varint, unzigzag
 from muntin.sources.payloads import MOST_ITEMS
 
 _FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
-_MILLIS = (2**63 - 1) // 1000
+# More milliseconds don't fit into microseconds of 64 bits.
+MOST_MILLIS = (2**63 - 1) // 1000
+TEXT = AvroType("string", pl.String())
 _LONG, _INT = (-(2**63), 2**63), (-(2**31), 2**31)
 
 
@@ -66,20 +68,8 @@ class AvroReader:
         return self._read_bytes(kind)
 
     def _read_zigzag(self) -> int:
-        word = shift = 0
-        data, at = self.data, self.at
-        while at < self.end:
-            byte = data[at]
-            at += 1
-            # Only one bit of the tenth byte belongs to a number of 64 bits.
-            if shift == 63 and byte > 1:
-                break
-            word |= (byte & 127) << shift
-            if byte < 128:
-                self.at = at
-                return (word >> 1) ^ -(word & 1)
-            shift += 7
-        raise MalformedError
+        word, self.at = read_varint(self.data, self.at, self.end)
+        return (word >> 1) ^ -(word & 1)
 
     def _take(self, size: int) -> bytes:
         at = self.at
@@ -115,7 +105,7 @@ class AvroReader:
             item_count += count
             if kind.kind == "map":
                 for _ in range(count):
-                    key = self._read_bytes(_TEXT)
+                    key = self._read_bytes(TEXT)
                     entries.pop(key, None)
                     entries[key] = self._read_value(kind.items)
             elif kind.items.kind in ("int", "long") and kind.items.null is None and count > 20:
@@ -153,21 +143,18 @@ class AvroReader:
         numbers = unzigzag(word)
         low, high = _INT if kind.kind == "int" else _LONG
         if kind.logical.endswith("millis"):
-            low, high = -_MILLIS, _MILLIS + 1
+            low, high = -MOST_MILLIS, MOST_MILLIS + 1
         if (numbers < low).any() or (numbers > high - 1).any():
             raise MalformedError
         scale = 1000 if kind.logical.endswith("millis") else 1
         return [number * scale for number in numbers.tolist()]
 
 
-_TEXT = AvroType("string", pl.String())
-
-
 def _check_number(number: int, kind: AvroType) -> int:
     """Return a number if it is valid for its type; times are converted to microseconds."""
     low, high = _INT if kind.kind == "int" else _LONG
     if kind.logical.endswith("millis"):
-        if not -_MILLIS <= number <= _MILLIS:
+        if not -MOST_MILLIS <= number <= MOST_MILLIS:
             raise MalformedError
         return number * 1000
     if not low <= number < high:

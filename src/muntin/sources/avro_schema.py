@@ -205,7 +205,7 @@ class _TypeNames:
     def _define_type(
         self, kind: str, schema: Mapping[str, Any], space: str, depth: int
     ) -> AvroType:
-        name = _require_text(schema, "name", f"a {kind}")
+        name = _require_name(schema, f"a {kind}")
         # A name with dots is a full name, and its namespace applies to the types inside.
         namespace = schema.get("namespace", space)
         space = name.rpartition(".")[0] if "." in name else namespace
@@ -251,7 +251,7 @@ class _TypeNames:
         )
 
     def _parse_field(self, part: Mapping[str, Any], space: str, depth: int) -> AvroField:
-        name = _require_text(part, "name", "a field")
+        name = _require_name(part, "a field")
         if "type" not in part:
             raise UnreadableError(f"has a field {_shorten(name)} without a type")
         aliases = part.get("aliases", [])
@@ -288,11 +288,11 @@ def _parse_symbols(symbols: Any) -> tuple[str, ...]:
     return tuple(symbols)
 
 
-def _require_text(schema: Mapping[str, Any], part: str, what: str) -> str:
-    text = schema.get(part)
-    if not isinstance(text, str) or not text:
-        raise UnreadableError(f"has {what} without a {part}")
-    return text
+def _require_name(schema: Mapping[str, Any], what: str) -> str:
+    name = schema.get("name")
+    if not isinstance(name, str) or not name:
+        raise UnreadableError(f"has {what} without a name")
+    return name
 
 
 def _as_whole_number(value: Any) -> int | None:
@@ -330,10 +330,8 @@ def _add_logical_type(plain: AvroType, schema: Mapping[str, Any]) -> AvroType:
 
 def _decimal(plain: AvroType, schema: Mapping[str, Any]) -> AvroType:
     """Return a decimal type; the plain type if its precision or scale is invalid."""
-    digits, scale = (
-        _as_whole_number(schema.get("precision")),
-        _as_whole_number(schema.get("scale", 0)),
-    )
+    digits = _as_whole_number(schema.get("precision"))
+    scale = _as_whole_number(schema.get("scale", 0))
     if plain.kind not in ("bytes", "fixed") or digits is None or scale is None:
         return plain
     if not 0 <= scale <= digits or digits == 0:

@@ -196,6 +196,24 @@ class ByteCursor:
         return pl.Series(pa.Array.from_buffers(pa.binary_view(), len(at), buffers))
 
 
+def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Read the next unsigned varint of one message; return it and its end."""
+    if at < end and data[at] < 128:
+        return data[at], at + 1
+    word = shift = 0
+    while at < end:
+        byte = data[at]
+        at += 1
+        # Only one bit of the tenth byte belongs to a number of 64 bits.
+        if shift == 63 and byte > 1:
+            break
+        word |= (byte & 127) << shift
+        if byte < 128:
+            return word, at
+        shift += 7
+    raise MalformedError
+
+
 def unzigzag(word: NumberArray) -> NumberArray:
     """Decode numbers whose lowest bit is the sign.
 

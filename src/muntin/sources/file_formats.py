@@ -21,11 +21,7 @@ from muntin.model.errors import OptionError, SourceError
 from muntin.sources.csv_payloads import CsvPayloads, parse_fields
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.sources.payloads import Payloads, describe_faults
-from muntin.sources.source import (
-    MALFORMED_COLUMN,
-    MALFORMED_COLUMNS,
-    MALFORMED_DETAIL_COLUMN,
-)
+from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_COLUMNS, MALFORMED_DETAIL_COLUMN
 from muntin.sources.text_values import WHOLE, convert_texts, is_readable
 
 _ROWS_AT_ONCE = 200_000

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from muntin.sources.json_nested_columns import (
     fit_column,
     instance_of,
     mark_doubtful,
-    mark_lists,
 )
 from muntin.sources.json_payloads import (
     SURROGATES,
@@ -34,7 +32,7 @@ from muntin.sources.json_payloads import (
     parse_lines,
     read_strictly,
 )
-from muntin.sources.lists import list_of
+from muntin.sources.lists import list_of, mark_lists, struct_of
 from muntin.sources.payloads import Decoded, Faults, renumber_faults
 from muntin.sources.text_values import (
     REAL,
@@ -68,21 +66,8 @@ def is_nested_json(dtype: Any) -> bool:
     return isinstance(dtype, pl.Decimal) or is_readable(dtype)
 
 
-@dataclass(frozen=True)
-class NestedJsonPayloads:
-    """Decodes JSON objects of any types.
-
-    Attributes:
-        columns: Names and types of the columns to return; other members are skipped.
-    """
-
-    columns: dict[str, pl.DataType]
-    zone: SessionZone
-
-    @property
-    def shape(self) -> str:
-        """The format of a payload, for messages."""
-        return "a JSON object"
+class NestedJsonPayloads(JsonPayloads):
+    """Decodes JSON objects of any types."""
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads; a message whose member isn't of its column's type is malformed."""
@@ -244,8 +229,7 @@ def _convert_structs(
         column, unlike = _convert_column(members, field.dtype, zone)
         wrong |= unlike
         parts.append(column.alias(field.name))
-    whole = pl.DataFrame({"": pl.DataFrame(parts).to_struct(), "there": pl.Series(is_object)})
-    return whole.select(pl.when("there").then(pl.col(""))).to_series(), wrong
+    return struct_of(parts, ~is_object), wrong
 
 
 def _convert_lists(
@@ -258,21 +242,15 @@ def _convert_lists(
     whole = [value if fits else () for value, fits in zip(values, is_list, strict=True)]
     sizes = np.fromiter(map(len, whole), np.int64, len(whole))
     items = [item for one in whole for item in (one.values() if isinstance(one, dict) else one)]
-    inner: Any = dtype.value if is_map else dtype.inner
-    columns, unlike = _convert_column(items, inner, zone)
+    kind: Any = dtype.value if is_map else dtype.inner
+    columns, unlike = _convert_column(items, kind, zone)
     if is_map:
         keys, odd = _convert_column([key for one in whole for key in one], pl.String(), zone)
         unlike = unlike | odd
         columns = pl.DataFrame({"key": keys, "value": columns}).to_struct()
+        kind = pl.Struct({"key": dtype.key, "value": kind})
     wrong = mark_lists(unlike, sizes)
-    return list_of(columns.cast(_item_type(dtype)), sizes, ~is_list), wrong | (~is_list & ~missing)
-
-
-def _item_type(dtype: Any) -> Any:
-    """Return the type of a list's items."""
-    if isinstance(dtype, pl.Map):
-        return pl.Struct({"key": dtype.key, "value": dtype.value})
-    return dtype.inner
+    return list_of(columns.cast(kind), sizes, ~is_list), wrong | (~is_list & ~missing)
 
 
 def _choose_converter(dtype: Any) -> Any:

@@ -15,8 +15,9 @@ import polars as pl
 from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import Mask
 from muntin.sources.decimals import convert_plain_decimals
-from muntin.sources.lists import items_of, list_of
-from muntin.sources.text_values import REAL, WHOLE, convert_texts
+from muntin.sources.json_payloads import as_read
+from muntin.sources.lists import items_of, list_of, mark_lists, struct_of
+from muntin.sources.text_values import convert_texts
 
 # The text of a member that may be a number, array or object, which Polars formats in its own way.
 # A short whole number has one form, with or without quotes.
@@ -33,13 +34,7 @@ def choose_read_type(dtype: pl.DataType) -> pl.DataType | None:
     if isinstance(dtype, pl.List):
         item = choose_read_type(instance_of(dtype.inner))
         return None if item is None else pl.List(item)
-    if isinstance(dtype, WHOLE):
-        return pl.Int64()
-    if isinstance(dtype, REAL):
-        return pl.Float64()
-    if isinstance(dtype, pl.Boolean):
-        return pl.Boolean()
-    return None if isinstance(dtype, pl.Map) else pl.String()
+    return None if isinstance(dtype, pl.Map) else as_read(dtype)
 
 
 def instance_of(dtype: Any) -> pl.DataType:
@@ -58,8 +53,7 @@ def fit_column(column: pl.Series, dtype: Any, zone: SessionZone) -> tuple[pl.Ser
             part, is_unsure = fit_column(column.struct.field(field.name), field.dtype, zone)
             unsure |= is_unsure
             parts.append(part.alias(field.name))
-        whole = pl.DataFrame({"": pl.DataFrame(parts).to_struct(), "null": column.is_null()})
-        return whole.select(pl.when(~pl.col("null")).then(pl.col(""))).to_series(), unsure
+        return struct_of(parts, column.is_null()), unsure
     if isinstance(dtype, pl.List):
         items, sizes = items_of(column)
         fitted, is_unsure = fit_column(items, dtype.inner, zone)
@@ -90,9 +84,3 @@ def mark_doubtful(column: pl.Series) -> Mask:
     elif isinstance(column.dtype, pl.List):
         doubtful |= column.list.len().fill_null(0).to_numpy() > 0
     return doubtful
-
-
-def mark_lists(mask: Mask, sizes: Any) -> Mask:
-    """Return which lists have a marked item, from the marks of all items and the lists' sizes."""
-    owners = np.repeat(np.arange(len(sizes)), sizes)
-    return np.bincount(owners[mask], minlength=len(sizes)) > 0

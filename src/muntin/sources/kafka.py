@@ -21,12 +21,7 @@ from muntin.sources.flags import Flags
 from muntin.sources.json_nested import NestedJsonPayloads, is_nested_json
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.sources.kafka_broker import PATIENCE, Topics, starting_of
-from muntin.sources.kafka_client import (
-    needs_java,
-    of_librdkafka,
-    refuse_owned,
-    refuse_unknown,
-)
+from muntin.sources.kafka_client import needs_java, of_librdkafka, refuse_owned, refuse_unknown
 from muntin.sources.kafka_columns import KAFKA_COLUMNS, KafkaReader, refuse_malformed
 from muntin.sources.kafka_source import KafkaSource, KafkaSourceReader
 from muntin.sources.payloads import Payloads, UnreadableError

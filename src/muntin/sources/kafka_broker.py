@@ -113,7 +113,7 @@ class Broker:
             self._is_reachable = True
         deadline = time.monotonic() + _LOADING
         while True:
-            described = self._run(lambda: self._describe(self.topics.names))
+            described = self._run(lambda: self.describe_now(self.topics.names))
             gone = [name for name in self.topics.names if name not in described.partitions]
             if not gone:
                 self._known_topics.update(self.topics.names)
@@ -178,13 +178,9 @@ class Broker:
             _LOG.warning("offsets of group %s aren't committed: %s",
                          self.topics.group, error.args[0].str())  # fmt: skip
 
-    def describe_now(self, topics: Collection[str]) -> Described:
-        """Return the partitions and ids of those topics that exist, without a retry."""
-        return self._describe(topics)
-
     def ids(self, topics: Collection[str]) -> TopicIds:
         """Return the ids of those topics that exist."""
-        return dict(self._run(lambda: self._describe(topics)).ids)
+        return dict(self._run(lambda: self.describe_now(topics)).ids)
 
     def _consumer(self) -> Any:
         from confluent_kafka import Consumer
@@ -240,7 +236,8 @@ class Broker:
                 "patience="
             ) from error
 
-    def _describe(self, topics: Collection[str]) -> Described:
+    def describe_now(self, topics: Collection[str]) -> Described:
+        """Return the partitions and ids of those topics that exist, without a retry."""
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
         asked = TopicCollection([*topics])

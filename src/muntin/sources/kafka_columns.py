@@ -21,11 +21,7 @@ from muntin.sources.kafka_broker import PATIENCE
 from muntin.sources.kafka_consumer import MOST_MESSAGES, Columns, Range, Watch
 from muntin.sources.kafka_reading import read
 from muntin.sources.payloads import Payloads, describe_faults
-from muntin.sources.source import (
-    MALFORMED_COLUMN,
-    MALFORMED_COLUMNS,
-    MALFORMED_DETAIL_COLUMN,
-)
+from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_COLUMNS, MALFORMED_DETAIL_COLUMN
 
 # Kafka's own columns, besides those of the payload.
 KAFKA_COLUMNS = ("key", "topic", "partition", "offset", "timestamp", "headers")

@@ -102,11 +102,8 @@ def reading_arguments(table: str, options: Mapping[str, str]) -> dict[str, Any]:
     arguments = _translate_names(table, remaining, _READING)
     if (starting := _parse_scan_options(remaining, arguments)) is not None:
         arguments["starting"] = starting
-    _take(
-        remaining,
-        arguments,
-        dict.fromkeys(_OURS, str) | {"headers": _parse_boolean, "per_batch": _parse_count},
-    )
+    parsers = {"headers": _parse_boolean, "per_batch": _parse_count}
+    _take(remaining, arguments, dict.fromkeys(_OURS, str) | parsers)
     ours = (*_OURS, "headers", "per_batch", *_SCAN)
     return arguments | {"options": _parse_client_options(remaining, ours)}
 

@@ -1,7 +1,8 @@
-"""Builds columns of lists from all of their items in a row, and back."""
+"""Builds columns of structs and lists from their parts, and back."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,23 @@ def list_of(items: pl.Series, sizes: Any, missing: Any = None) -> pl.Series:
     mask = None if missing is None else pa.array(np.asarray(missing))
     lists = pa.LargeListArray.from_arrays(offsets, items.rechunk().to_arrow(), mask=mask)
     return pl.Series(lists)
+
+
+def struct_of(fields: Iterable[pl.Series], missing: Any) -> pl.Series:
+    """Return structs of the given fields; missing structs are null.
+
+    Example:
+        >>> struct_of([pl.Series("n", [1, 2])], np.array([False, True])).to_list()
+        [{'n': 1}, None]
+    """
+    whole = pl.DataFrame({"": pl.DataFrame(fields).to_struct(), "missing": pl.Series(missing)})
+    return whole.select(pl.when(~pl.col("missing")).then(pl.col(""))).to_series()
+
+
+def mark_lists(mask: Any, sizes: Any) -> Any:
+    """Return which lists have a marked item, from the marks of all items and the lists' sizes."""
+    owners = np.repeat(np.arange(len(sizes)), sizes)
+    return np.bincount(owners[mask], minlength=len(sizes)) > 0
 
 
 def items_of(lists: pl.Series) -> tuple[pl.Series, Any]:

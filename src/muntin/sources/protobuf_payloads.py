@@ -19,7 +19,7 @@ from muntin.sources.byte_cursor import ByteCursor, NumberArray, decode_in_batche
 from muntin.sources.byte_values import ByteValues, binary_column
 from muntin.sources.lists import drop_repeated_keys, list_of
 from muntin.sources.payloads import HEAD, MOST_ITEMS, Decoded
-from muntin.sources.protobuf_scalar import read_message
+from muntin.sources.protobuf_scalar import MICROS, MOST_SECONDS, read_message
 from muntin.sources.protobuf_schema import ProtoField, ProtoMessage, ProtoType
 from muntin.sources.protobuf_values import (
     FIXED,
@@ -32,10 +32,6 @@ from muntin.sources.protobuf_values import (
     wire_of,
 )
 from muntin.sources.text_values import spread_rows
-
-_MICROS = 1_000_000
-# Times of more seconds don't fit into microseconds of 64 bits.
-_SECONDS = (2**63 - 1) // _MICROS - 1
 
 
 @dataclass(frozen=True)
@@ -238,8 +234,8 @@ def _read_nested(cursor: ByteCursor, kind: ProtoType) -> tuple[pl.Series, Number
     if not kind.well_known:
         return frame.to_struct(), wrong
     seconds, nanos = (frame[name].to_numpy() for name in ("seconds", "nanos"))
-    beyond = (seconds < -_SECONDS) | (seconds > _SECONDS)
-    return pl.Series(np.where(beyond, 0, seconds) * _MICROS + nanos // 1000), wrong | beyond
+    beyond = (seconds < -MOST_SECONDS) | (seconds > MOST_SECONDS)
+    return pl.Series(np.where(beyond, 0, seconds) * MICROS + nanos // 1000), wrong | beyond
 
 
 def _encode_indexes(indexes: Sequence[int]) -> bytes:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from muntin.sources.byte_cursor import MalformedError
+from muntin.sources.byte_cursor import MalformedError, read_varint
 from muntin.sources.payloads import MOST_ITEMS
 from muntin.sources.protobuf_schema import ProtoField, ProtoType
 from muntin.sources.protobuf_values import EIGHT, FIXED, FOUR, SIZED, VARINT, wire_of
 
-_MICROS = 1_000_000
-_SECONDS = (2**63 - 1) // _MICROS - 1
+MICROS = 1_000_000
+# Times of more seconds don't fit into microseconds of 64 bits.
+MOST_SECONDS = (2**63 - 1) // MICROS - 1
 _FORMS = {
     "double": "<d", "fixed64": "<Q", "sfixed64": "<q",
     "float": "<f", "fixed32": "<I", "sfixed32": "<i",
@@ -41,7 +42,7 @@ def _read_fields(data: bytes, at: int, end: int, kind: ProtoType) -> dict[str, A
         # A message of more fields is also malformed when many messages are read at once.
         if steps > MOST_ITEMS:
             raise MalformedError
-        tag, at = _read_varint(data, at, end)
+        tag, at = read_varint(data, at, end)
         field = tags.get(tag)
         if field is None:
             at = _skip_unknown(data, at, end, tag)
@@ -134,9 +135,9 @@ def _convert(data: bytes, raw: Any, kind: ProtoType) -> Any:
         return next(iter(values.values()))
     if not kind.well_known:
         return values
-    if not -_SECONDS <= values["seconds"] <= _SECONDS:
+    if not -MOST_SECONDS <= values["seconds"] <= MOST_SECONDS:
         raise MalformedError
-    return values["seconds"] * _MICROS + values["nanos"] // 1000
+    return values["seconds"] * MICROS + values["nanos"] // 1000
 
 
 def _read_number(data: bytes, at: int, end: int, kind: str) -> tuple[Any, int]:
@@ -146,7 +147,7 @@ def _read_number(data: bytes, at: int, end: int, kind: str) -> tuple[Any, int]:
         if end - at < size:
             raise MalformedError
         return struct.unpack_from(_FORMS[kind], data, at)[0], at + size
-    word, at = _read_varint(data, at, end)
+    word, at = read_varint(data, at, end)
     if kind == "bool":
         return word != 0, at
     # Bits beyond 32 are cut off, as in Protobuf.
@@ -171,7 +172,7 @@ def _skip_unknown(data: bytes, at: int, end: int, tag: int) -> int:
         raise MalformedError
     wire = tag & 7
     if wire == VARINT:
-        return _read_varint(data, at, end)[1]
+        return read_varint(data, at, end)[1]
     if wire == SIZED:
         return _read_bounds(data, at, end)[1]
     if wire not in (EIGHT, FOUR) or end - at < FIXED[wire]:
@@ -181,25 +182,7 @@ def _skip_unknown(data: bytes, at: int, end: int, tag: int) -> int:
 
 def _read_bounds(data: bytes, at: int, end: int) -> tuple[int, int]:
     """Read the size of the next bytes; return their start and end."""
-    size, at = _read_varint(data, at, end)
+    size, at = read_varint(data, at, end)
     if size > end - at:
         raise MalformedError
     return at, at + size
-
-
-def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Read the next unsigned varint; return it and its end."""
-    if at < end and data[at] < 128:
-        return data[at], at + 1
-    word = shift = 0
-    while at < end:
-        byte = data[at]
-        at += 1
-        # Only one bit of the tenth byte belongs to a number of 64 bits.
-        if shift == 63 and byte > 1:
-            break
-        word |= (byte & 127) << shift
-        if byte < 128:
-            return word, at
-        shift += 7
-    raise MalformedError

@@ -18,7 +18,7 @@ import numpy as np
 
 from muntin.sources.byte_cursor import ByteCursor
 from muntin.sources.byte_values import ROOM, Bytes, ByteValues, Integers
-from muntin.sources.record_chain import BrokenChainError, find_records, read_varint
+from muntin.sources.record_chain import BrokenChainError, find_records, read_zigzag
 
 # The header: base offset, length, leader epoch, magic, checksum, attributes, last offset delta,
 # base timestamp, greatest timestamp, producer, producer epoch, base sequence, number of records.
@@ -295,9 +295,9 @@ def _skip_headers(cursor: ByteCursor, counts: Integers) -> None:
 def _read_headers(data: bytes, at: int, count: int) -> list[tuple[str, bytes | None]]:
     headers = []
     for _ in range(count):
-        size, at = read_varint(data, at)
+        size, at = read_zigzag(data, at)
         name, at = data[at : at + size].decode(errors="replace"), at + size
-        size, at = read_varint(data, at)
+        size, at = read_zigzag(data, at)
         value = None if size < 0 else data[at : at + size]
         headers.append((name, value))
         at += max(size, 0)

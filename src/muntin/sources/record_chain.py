@@ -121,14 +121,14 @@ def _follow_one(data: bytes, at: int, end: int, count: int) -> list[int]:
         elif (high := data[at + 1]) < 128:
             at += 2 + ((low & 127 | high << 7) >> 1)
         else:
-            number, position = read_varint(data, at)
+            number, position = read_zigzag(data, at)
             at = position + number
         if not 0 < at <= end:
             raise BrokenChainError
     return starts
 
 
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
+def read_zigzag(data: bytes, at: int) -> tuple[int, int]:
     """Read a number (64 bits at most) whose lowest bit is its sign; return it and its end."""
     number = shift = 0
     while True:

@@ -186,7 +186,6 @@ class _AggregateCall:
             return float(node.name)
         except ValueError:
             self._fail("takes a plain number as its second", "write for example 0.95")
-            raise
 
     def _check_count(self, arguments: list[exp.Expr], count: int) -> None:
         if len(arguments) != count:

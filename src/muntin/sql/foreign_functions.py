@@ -70,7 +70,7 @@ def has_ignored_length(kind: exp.Expr) -> bool:
     return kind.is_type("CHAR", "VARCHAR", "NCHAR", "NVARCHAR") and bool(kind.expressions)
 
 
-def is_processing_time(time: exp.Expr) -> bool:
+def is_processing_time(time: object) -> bool:
     """Return whether an expression is Flink's ``PROCTIME()``."""
     return isinstance(time, exp.Anonymous) and time.name.upper() == "PROCTIME"
 

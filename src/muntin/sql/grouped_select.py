@@ -90,7 +90,8 @@ class GroupedSelectList(SelectList):
             {"window", "session_window"} if window.name in SPARK_FUNCTIONS else set()
         )
         for name, item in self._aliases.items():
-            if isinstance(item.scalar, WindowNode) and self._is_struct_call(item.scalar):
+            node = item.scalar
+            if isinstance(node, WindowNode) and window_call_of(node).name in SPARK_FUNCTIONS:
                 self._struct_names.add(name)
         self._lower_group_by()
         if partition:
@@ -208,18 +209,13 @@ class GroupedSelectList(SelectList):
                 span = self.scope.locate(expression)
                 self.scope.fail(span, "this key isn't in the PARTITION BY of the sessions", hint)
 
-    def _is_struct_call(self, node: WindowNode) -> bool:
-        return window_call_of(node).name in SPARK_FUNCTIONS
-
-    def _is_window_struct(self, arguments: Sequence[exp.Expr]) -> bool:
-        return len(arguments) == 1 and self._find_bound(arguments[0]) == _WINDOW_STRUCT
-
     def _find_bound(self, node: exp.Expr) -> str | None:
         """Return the text over results of a bound of windows; ``None`` for any other node."""
         if isinstance(node, WindowNode):
             return _render_window_function(window_call_of(node).name)
         if isinstance(node, exp.Anonymous) and node.name.lower() == "window_time":
-            return _WINDOW_TIME if self._is_window_struct(node.expressions) else None
+            bounds = [self._find_bound(argument) for argument in node.expressions]
+            return _WINDOW_TIME if bounds == [_WINDOW_STRUCT] else None
         if not isinstance(node, exp.Column):
             return None
         parts = [part.name.lower() for part in node.parts]

@@ -146,8 +146,7 @@ def _check_clauses(cursor: Cursor, select: Select) -> None:
         cursor.fail(select.joins[1].span, "three streams aren't joined at once", hint)
     if select.qualify is not None:
         hint = "join in a view, and number its windows"
-        span = Scope(cursor).locate(select.qualify)
-        cursor.fail(span, "QUALIFY can't be combined with JOIN", hint)
+        Scope(cursor).fail(select.qualify, "QUALIFY can't be combined with JOIN", hint)
     if select.distinct:
         cursor.fail(select.span, "DISTINCT can't be combined with JOIN", "leave it out")
 
@@ -188,19 +187,7 @@ def _lower_side(
 
 def _select_rows(source: FromItem) -> Select:
     """Return ``SELECT *`` over a window function."""
-    return Select(
-        items=(SelectItem(None, None, source.span),),
-        distinct=False,
-        source=source,
-        joins=(),
-        where=None,
-        group=(),
-        having=None,
-        named_windows={},
-        emit=None,
-        span=source.span,
-        group_span=source.span,
-    )
+    return Select((SelectItem(None, None, source.span),), source, source.span, source.span)
 
 
 def collect_conditions(select: Select, join: Join, *, where: bool = True) -> list[exp.Expr]:
@@ -234,9 +221,8 @@ def _check_identity(
         hint = "write USING (k, window_start, window_end): each row shows its key, once"
         cursor.fail(join.span, "EMIT CHANGES needs the keys of both sides under one name", hint)
     if filters:
-        span = Scope(cursor).locate(filters[0])
-        problem = "WHERE and EMIT CHANGES can't be combined"
-        cursor.fail(span, problem, "filter the rows of the table that you write to")
+        hint = "filter the rows of the table that you write to"
+        Scope(cursor).fail(filters[0], "WHERE and EMIT CHANGES can't be combined", hint)
     if shown is None:
         return
     shown_names = {

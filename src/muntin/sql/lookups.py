@@ -126,7 +126,7 @@ def _look_up_messages(
     shared = [left for left, right in pairs if left.lower() == right.lower()]
     if how == "left":
         _check_shared(cursor, select, table, shared)
-    scope = Scope(cursor, frozenset())
+    scope = Scope(cursor)
     sides_of_pairs = [
         [f"{s}.{quote_name(n)}" for s, n in zip(SIDE_COLUMNS, pair, strict=True)] for pair in pairs
     ]
@@ -227,8 +227,7 @@ def _check_shared(
 
     The joined row has only the message's column, which isn't NULL if no row matches.
     """
-    nodes = [item.scalar for item in select.items]
-    nodes += [select.where, select.having, select.qualify, *select.group]
+    nodes = [*select.scalars, select.where, select.having, select.qualify, *select.group]
     names = {name.lower() for name in shared}
     for column in (part for node in nodes if node is not None for part in walk(node)):
         if isinstance(column, exp.Column) and len(column.parts) > 1:
@@ -236,4 +235,4 @@ def _check_shared(
             if of_table and column.parts[1].name.lower() in names:
                 hint = "give it a name of its own: LEFT JOIN (SELECT id AS other_id, ... FROM t) t"
                 problem = "both sides have this column, and only one of them may be NULL"
-                cursor.fail(Scope(cursor, frozenset()).locate(column), problem, hint)
+                Scope(cursor).fail(column, problem, hint)

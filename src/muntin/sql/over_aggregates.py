@@ -133,7 +133,7 @@ def lower_over_aggregates(
     """Return the windows and the select list of a query with aggregates per row."""
     if select.group or select.having is not None:
         scope.fail(select.group_span, "GROUP BY and OVER can't be combined", "write two queries")
-    nodes = [n for i in select.items if i.scalar for n in walk(i.scalar)]
+    nodes = walk(*select.scalars)
     overs = [_resolve_window(scope, select, n) for n in nodes if isinstance(n, exp.Window)]
     window = overs[0]
     for other in overs[1:]:
@@ -282,12 +282,9 @@ class OverSelectList(SelectList):
         """Return the text of a column of the row at a window's end."""
         column_name = self.scope.find_column_name(node)
         if self.time is not None:
-            if column_name is not None and column_name == self.time:
-                return quote_name(
-                    self.add_aggregate(
-                        self._aggregate_last_row(self.time), self.scope.locate(node), _AT
-                    )
-                )
+            if column_name == self.time:
+                last = self._aggregate_last_row(self.time)
+                return quote_name(self.add_aggregate(last, self.scope.locate(node), _AT))
             if self.each:
                 text = self.scope.render(node)
                 if text not in self._fields:
@@ -296,12 +293,8 @@ class OverSelectList(SelectList):
             hint = "leave it out, or write an aggregate of it OVER the same frame"
             problem = "rows with the same key and time may differ in this"
             self.scope.fail(node, problem, hint)
-        column: Any = (
-            column_name if column_name is not None else Expression(self.scope.render(node))
-        )
-        return quote_name(
-            self.add_aggregate(self._aggregate_last_row(column), self.scope.locate(node))
-        )
+        last = self._aggregate_last_row(column_name or Expression(self.scope.render(node)))
+        return quote_name(self.add_aggregate(last, self.scope.locate(node)))
 
     def _aggregate_last_row(self, column: Any) -> Aggregate:
         """Return the aggregate for a column of the row at a window's end, even an excluded one."""

@@ -223,12 +223,8 @@ def _build_aggregates(ranking: Ranking) -> dict[str, Aggregate]:
 
 def selects_only_rows(select: Select) -> bool:
     """Return whether a query over a window function selects its rows and aggregates nothing."""
-    scalars = [item.scalar for item in select.items if item.scalar is not None]
-    computed = any(
-        find_aggregate_name(node) or isinstance(node, exp.Window)
-        for s in scalars
-        for node in walk(s)
-    )
+    nodes = walk(*select.scalars)
+    computed = any(find_aggregate_name(node) or isinstance(node, exp.Window) for node in nodes)
     return not (select.group or select.distinct or select.having or computed)
 
 
@@ -294,13 +290,10 @@ def lower_select_list(
                 problem = f"{column.name} is a column of the output already"
                 scope.fail(item.span, problem, hint)
             columns.append(column)
-    if all(column.text == "*" or column.name == _alias(numbering) for column in columns):
+    alias = None if numbering is None else numbering.alias
+    if all(column.text == "*" or column.name == alias for column in columns):
         return Choice()
     return Choice(tuple(columns))
-
-
-def _alias(numbering: NumberingCall | None) -> str | None:
-    return None if numbering is None else numbering.alias
 
 
 def limit_rows(scope: Scope, windowing: WindowRelation, condition: exp.Expr) -> WindowRelation:

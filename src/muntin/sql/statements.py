@@ -10,17 +10,9 @@ from sqlglot.tokens import TokenType
 from muntin.model.inputs import InputOptions
 from muntin.sql import stream_clauses
 from muntin.sql.cursor import Cursor, Span
-from muntin.sql.foreign_functions import has_ignored_length
+from muntin.sql.foreign_functions import has_ignored_length, is_processing_time
 from muntin.sql.queries import parse_column_names, parse_query, rename_columns
-from muntin.sql.syntax import (
-    CreateTable,
-    CreateView,
-    Existing,
-    Explain,
-    Insert,
-    Setting,
-    Statement,
-)
+from muntin.sql.syntax import CreateTable, CreateView, Existing, Explain, Insert, Setting, Statement
 
 _STATEMENTS_HINT = (
     "the statements are SELECT, CREATE TABLE, CREATE VIEW, INSERT INTO, SET and EXPLAIN; "
@@ -127,10 +119,8 @@ def _parse_table_part(cursor: Cursor, parts: _TableParts) -> None:
         cursor.accept("WATERMARK")
         if parts.input_options.time is not None:
             cursor.fail((start, cursor.position), "the table has two watermarks", "leave one out")
-        options, earlier = (
-            stream_clauses.parse_table_watermark(cursor).input_options,
-            parts.input_options,
-        )
+        options = stream_clauses.parse_table_watermark(cursor).input_options
+        earlier = parts.input_options
         parts.input_options = replace(options, offset=earlier.offset, clock=earlier.clock)
     elif cursor.peek("OFFSET", "FOR"):
         parts.input_options = replace(
@@ -161,7 +151,7 @@ def _parse_column(cursor: Cursor, parts: _TableParts, start: int) -> None:
         cursor.fail(span, f"{name} is defined twice", "give each column a name of its own")
     if cursor.accept("AS"):
         node = cursor.parse_scalar("an expression")
-        if isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME":
+        if is_processing_time(node):
             hint = (
                 f"write {name} AS current_timestamp(), the time of the batch that reads a row; "
                 "a join by arrival is FOR SYSTEM_TIME AS OF PROCTIME()"
@@ -189,11 +179,7 @@ def _parse_column(cursor: Cursor, parts: _TableParts, start: int) -> None:
     if cursor.accept("COMMENT"):
         cursor.parse_string("the comment")
     _refuse_constraint(cursor)
-    parts.columns.append((name, _render_type(kind)))
-
-
-def _render_type(kind: exp.Expr) -> str:
-    return kind.sql(dialect="spark")
+    parts.columns.append((name, kind.sql(dialect="spark")))
 
 
 def _parse_options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:

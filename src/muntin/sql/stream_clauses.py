@@ -311,8 +311,6 @@ def _parse_clocks(cursor: Cursor) -> tuple[WatermarkBy | None, tuple[str, ...]]:
         if cursor.accept(word.upper()):
             return word, ()
     cursor.expect("(", hint="write BY SOURCE, BY GREATEST, or BY (device)")
-    columns = [cursor.parse_name("a column")[0]]
-    while cursor.accept_kind(TokenType.COMMA):
-        columns.append(cursor.parse_name("a column")[0])
+    columns = cursor.parse_list(lambda: cursor.parse_name("a column")[0])
     cursor.expect_close("BY")
     return None, tuple(columns)

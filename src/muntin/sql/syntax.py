@@ -210,16 +210,16 @@ class Select:
     """
 
     items: tuple[SelectItem, ...]
-    distinct: bool
     source: FromItem
-    joins: tuple[Join, ...]
-    where: exp.Expr | None
-    group: tuple[exp.Expr, ...]
-    having: exp.Expr | None
-    named_windows: dict[str, exp.Window] = field(hash=False)
-    emit: Emit | None
     span: Span
     group_span: Span
+    distinct: bool = False
+    joins: tuple[Join, ...] = ()
+    where: exp.Expr | None = None
+    group: tuple[exp.Expr, ...] = ()
+    having: exp.Expr | None = None
+    named_windows: dict[str, exp.Window] = field(default_factory=dict, hash=False)
+    emit: Emit | None = None
     views: tuple[CreateView, ...] = ()
     window: WindowClause | None = None
     qualify: exp.Expr | None = None

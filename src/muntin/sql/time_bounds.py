@@ -24,7 +24,7 @@ _LEAST, _MOST = (exp.GTE, exp.GT), (exp.LTE, exp.LT)
 _HINT = "write AND a.ts BETWEEN b.ts - INTERVAL '4' HOUR AND b.ts + INTERVAL '1' HOUR"
 
 
-def find_side_column(node: exp.Expr, sides: Sides) -> tuple[int, str] | None:
+def _find_side_column(node: exp.Expr, sides: Sides) -> tuple[int, str] | None:
     """Return the side and name of a qualified column; ``None`` for anything else."""
     parts = [part.name for part in node.parts] if isinstance(node, exp.Column) else []
     if len(parts) != 2 or parts[0].lower() not in sides:
@@ -41,7 +41,7 @@ def find_equated_columns(
     """
     if not isinstance(node, kind):
         return None
-    columns = find_side_column(node.this, sides), find_side_column(node.expression, sides)
+    columns = _find_side_column(node.this, sides), _find_side_column(node.expression, sides)
     by_side = dict(one for one in columns if one is not None)
     return (by_side[0], by_side[1]) if len(by_side) == 2 else None
 
@@ -150,7 +150,7 @@ def _compare(
 
 def _read_time(cursor: Cursor, node: exp.Expr, sides: Sides) -> _TimeExpression | None:
     node = node.unnest()
-    column = find_side_column(node, sides)
+    column = _find_side_column(node, sides)
     if column is not None:
         return _TimeExpression(*column)
     if not isinstance(node, exp.Add | exp.Sub):

@@ -15,7 +15,7 @@ from muntin.model.kinds import Kind, cumulating_in, of_size
 from muntin.model.pipeline import Expression
 from muntin.model.sessions import CONDITION_OPTIONS, make_sessions
 from muntin.sql.cursor import Cursor, Span, find_span
-from muntin.sql.foreign_functions import PROCTIME_ERROR
+from muntin.sql.foreign_functions import PROCTIME_ERROR, is_processing_time
 from muntin.sql.intervals import (
     INTERVAL_HINT,
     Interval,
@@ -311,7 +311,7 @@ class _BoundArguments:
     def _read_column(self, label: str, argument: Argument) -> str | tuple[str, ...]:
         """Return the name of the table, or of the time column, that an argument names."""
         node = argument.value
-        if isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME":
+        if is_processing_time(node):
             self._fail(argument.span, *PROCTIME_ERROR)
         if not isinstance(node, exp.Column):
             hint = "compute it first: WITH v AS (SELECT *, ... AS at FROM t), and name at here"

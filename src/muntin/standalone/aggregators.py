@@ -19,12 +19,7 @@ from muntin.model.spec import WindowSpec
 from muntin.standalone.fields import MAX_TIME, MIN_TIME
 from muntin.standalone.input_fields import InputFields
 from muntin.standalone.input_stream import MAX_BUFFERED, InputStream
-from muntin.standalone.operator import (
-    Receiver,
-    StandaloneOperator,
-    TimeLike,
-    to_key_frame,
-)
+from muntin.standalone.operator import Receiver, StandaloneOperator, TimeLike, to_key_frame
 from muntin.standalone.sentence import refuse_zones
 from muntin.standalone.stored_aggregation import StoredAggregation
 from muntin.stores import KeyValue, KeyValueBlobs
@@ -239,11 +234,6 @@ class AggregatingOperator(StandaloneOperator):
         """Return the kept messages between two positions, both included."""
         self._catch_up()
         return self._windows.get_messages(*self._parse_range(start, end))
-
-    def _parse_range(self, start: TimeLike, end: TimeLike) -> tuple[int | None, int | None]:
-        return self._parse_axis_position("start, end", start), self._parse_axis_position(
-            "start, end", end
-        )
 
     def _is_due(self, time: Any) -> bool:
         first, last = self._quiet_range

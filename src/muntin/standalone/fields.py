@@ -53,6 +53,15 @@ def parse_micros(time: Any) -> int | str | None:
     return to_text(time) if micros is None or not MIN_TIME <= micros <= MAX_TIME else micros
 
 
+def parse_time_option(option: str, time: Any) -> int | None:
+    """Convert a time to microseconds, as ``parse_micros``; refuse one that can't be read."""
+    position = parse_micros(time)
+    if isinstance(position, str):
+        hint = "give microseconds since the epoch, a datetime or ISO 8601 text"
+        raise OptionError(option, time, "isn't a time", hint)
+    return position
+
+
 def infer_time_type(time: Any) -> pl.DataType:
     """Return the column type of such times: integers, or timestamps."""
     if isinstance(time, Integral):
@@ -159,18 +168,6 @@ def build_column(
             readable[row] = None
             unread.setdefault(row, []).append(f"{name}={to_text(value)}")
     return pl.Series(name, readable, dtype=dtype, strict=True)
-
-
-def build_time_column(
-    name: str, values: Sequence[int | str | None], unread: UnreadableCells
-) -> pl.Series:
-    """Build a column of times in microseconds; text, which couldn't be read, is reported."""
-    readable = list(values)
-    for row, value in enumerate(values):
-        if isinstance(value, str):
-            readable[row] = None
-            unread.setdefault(row, []).append(f"{name}={to_text(value)}")
-    return pl.Series(name, readable, dtype=pl.Int64)
 
 
 def build_schema(types: Mapping[str, Any]) -> pl.Schema:

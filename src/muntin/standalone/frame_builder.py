@@ -28,7 +28,6 @@ from muntin.standalone.fields import (
     UnreadableCells,
     build_column,
     build_schema,
-    build_time_column,
     infer_time_type,
     infer_type,
     parse_micros,
@@ -161,7 +160,7 @@ class FrameBuilder:
         if time is None:
             positions = _zero_positions(length)
         else:
-            positions = build_time_column(time, cells[time], unread)
+            positions = build_column(time, cells[time], pl.Int64(), unread)
             out_of_range = self._find_out_of_range(positions)
             if out_of_range is not None:
                 for row in out_of_range.arg_true():

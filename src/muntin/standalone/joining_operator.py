@@ -210,10 +210,8 @@ class JoiningOperator(StandaloneOperator):
         """Return the messages of a side between two positions, each a time and an offset."""
         self._catch_up()
         stream = self._get_stream(side)
-        low, high = (
-            self._parse_position("start", side, *start),
-            self._parse_position("end", side, *end),
-        )
+        low = self._parse_position("start", side, *start)
+        high = self._parse_position("end", side, *end)
         if not self._windows.is_open:
             return pl.DataFrame()
         names = self.spec.side(side).keys
@@ -241,11 +239,6 @@ class JoiningOperator(StandaloneOperator):
             text = f"belongs to a {option}_time, on a side with offsets"
             raise OptionError(f"{option}_offset", offset, text, f"give {option}_time alone")
         return self._parse_axis_position(f"{option}_time", time)
-
-    def _parse_range(self, start: Any, end: Any) -> AxisRange:
-        return AxisRange(
-            self._parse_axis_position("start", start), self._parse_axis_position("end", end)
-        )
 
     def _get_stream(self, side: SideName) -> InputStream:
         if side not in SIDES:

@@ -15,7 +15,7 @@ from muntin.model.axis import SECOND, Duration, parse_duration
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.option_types import check_count
 from muntin.sources.frames import frame_source
-from muntin.standalone.fields import parse_micros
+from muntin.standalone.fields import parse_time_option
 from muntin.standalone.operator import TimeLike
 from muntin.standalone.segmented_rows import SegmentedRows
 from muntin.stores import KeyValue, KeyValueBlobs
@@ -87,7 +87,9 @@ class MessageTable:
                 self._rows = SegmentedRows(blobs, stored["segment"])
                 self._rows.resume(stored["rows"])
             schema = self._rows.read_schema()
-        self._schema = None if schema is None else _without_time(schema)
+        if schema is not None:
+            schema = pl.Schema({name: kind for name, kind in schema.items() if name != TIME})
+        self._schema = schema
 
     def _describe_state(self) -> dict[str, Any]:
         return {
@@ -160,7 +162,7 @@ class MessageTable:
         Raises:
             OptionError: When it isn't a time.
         """
-        position = _parse_time("time", time)
+        position = parse_time_option("time", time)
         if position is not None and (self._observed is None or position > self._observed):
             self._observed = position
 
@@ -179,7 +181,7 @@ class MessageTable:
             OptionError: When the limit is below 1, or ``through`` isn't a time.
         """
         check_count("limit", limit, of="message")
-        last = _parse_time("through", through)
+        last = parse_time_option("through", through)
         surplus = self.backlog if last is None else self._rows.count_through(last)
         count = surplus if limit is None else min(limit, surplus)
         self._rows.delete_oldest(count)
@@ -192,7 +194,7 @@ class MessageTable:
         Raises:
             OptionError: When it isn't a time.
         """
-        position = _parse_time("time", time)
+        position = parse_time_option("time", time)
         return 0 if position is None else self._rows.count_through(position)
 
     def get_messages(self, start: TimeLike = None, end: TimeLike = None) -> pl.DataFrame:
@@ -203,7 +205,7 @@ class MessageTable:
         Raises:
             OptionError: When a bound isn't a time.
         """
-        low, high = _parse_time("start", start), _parse_time("end", end)
+        low, high = parse_time_option("start", start), parse_time_option("end", end)
         frames = [frame.drop(TIME) for frame in self._rows.read(low, high)]
         return pl.concat(frames, rechunk=False) if frames else pl.DataFrame(schema=self._schema)
 
@@ -233,18 +235,6 @@ def _check_stored(name: str, stored: Mapping[str, Any], options: Mapping[str, An
                 f"the table {name!r} was written with {option}={was!r}, not {now!r}: "
                 f"give {option}={was!r}, or another name"
             )
-
-
-def _without_time(schema: pl.Schema) -> pl.Schema:
-    return pl.Schema({name: kind for name, kind in schema.items() if name != TIME})
-
-
-def _parse_time(option: str, time: TimeLike) -> int | None:
-    position = parse_micros(time)
-    if position is not None and not isinstance(position, int):
-        hint = "give microseconds since the epoch, a datetime or ISO 8601 text"
-        raise OptionError(option, time, "isn't a time", hint)
-    return position
 
 
 def _parse_times(times: pl.Series) -> pl.Series:

@@ -16,13 +16,14 @@ from typing import Any, NamedTuple, NoReturn
 import polars as pl
 
 from muntin import stores
+from muntin.engine.joins.reading import AxisRange
 from muntin.engine.named_rows import iter_named_rows
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.closeable import Closeable
 from muntin.model.errors import MuntinError, OptionError, RefusedError, SelectorDisabledError
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
-from muntin.standalone.fields import parse_micros
+from muntin.standalone.fields import parse_micros, parse_time_option
 from muntin.standalone.stored_windows import StepRows, StoredWindows
 from muntin.stores import KeyValue
 
@@ -171,10 +172,9 @@ class StandaloneOperator(Closeable):
             OptionError: When ``now`` isn't a time.
         """
         self._require_usable()
-        wall = self._clock() if now is None else parse_micros(now)
-        if not isinstance(wall, int):
-            hint = "give microseconds since the epoch, a datetime or ISO 8601 text"
-            raise OptionError("now", now, "isn't a time", hint)
+        wall = parse_time_option("now", now)
+        if wall is None:
+            wall = self._clock()
         if self._has_pending and not self._deliver():  # step 1
             return False
         self._drain()
@@ -305,6 +305,10 @@ class StandaloneOperator(Closeable):
             return micros
         hint = "give a time, or on the rows axis an offset"
         raise OptionError(option, value, f"is no position on the {self.spec.axis} axis", hint)
+
+    def _parse_range(self, start: TimeLike, end: TimeLike) -> AxisRange:
+        low, high = (self._parse_axis_position(*one) for one in (("start", start), ("end", end)))
+        return AxisRange(low, high)
 
     def _run_steps(self, take: Callable[[], list[StepRows]]) -> None:
         """Run steps of the windows, and queue their outputs."""

@@ -98,11 +98,7 @@ def windowed(
     if marks.watermark == BY_SOURCE:
         hint = 'leave it out, or give a list of fields, as in watermark=["device"]'
         raise OptionError("watermark", watermark, "needs a source with partitions", hint)
-    return Windowed(
-        _keys=keys,
-        _input_options=marks,
-        _nulls=nulls,
-    )
+    return Windowed(_keys=keys, _input_options=marks, _nulls=nulls)
 
 
 def join(
@@ -168,14 +164,7 @@ def join(
             hint = "leave it out: a side of a join has one clock here"
             raise OptionError("watermark", list(side._input_options.clocks), "isn't taken", hint)
     options = {
-        "on": on,
-        "within": within,
-        "as_of": as_of,
-        "newest": newest,
-        "how": how,
-        "layout": layout,
-        "nulls": nulls,
-        "shared_time": shared_time,
-        "each_change": each_change,
-    }
+        "on": on, "within": within, "as_of": as_of, "newest": newest, "how": how, "layout": layout,
+        "nulls": nulls, "shared_time": shared_time, "each_change": each_change,
+    }  # fmt: skip
     return join_sides(left, right, options)

@@ -165,11 +165,8 @@ class StoredAggregation(StoredWindows):
 
     def _find_edges(self, partition: Any) -> tuple[int, int] | None:
         """Return the first positions that windows within retention, and within grace, depend on."""
-        past, windows, firing = (
-            self._find_retention_start(partition),
-            self.spec.uniform_windows,
-            self.spec.firing,
-        )
+        past = self._find_retention_start(partition)
+        windows, firing = self.spec.uniform_windows, self.spec.firing
         if past is None:
             return None
         open_from = past + firing.retention - firing.grace

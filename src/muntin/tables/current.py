@@ -59,16 +59,7 @@ class EventCursor:
     """
 
     __slots__ = (
-        "agent",
-        "arrival",
-        "gathered",
-        "key",
-        "offset",
-        "part",
-        "taken",
-        "time",
-        "topic",
-        "value",
+        "agent", "arrival", "gathered", "key", "offset", "part", "taken", "time", "topic", "value",
         "watermark",
     )  # fmt: skip
 

@@ -190,11 +190,7 @@ class RouteTask:
         return clock_times.set(clock_times > now + ahead, None)
 
     def _create_parts(
-        self,
-        events: pl.DataFrame,
-        rejected: list[pl.DataFrame],
-        seen: int,
-        header: dict[str, Any],
+        self, events: pl.DataFrame, rejected: list[pl.DataFrame], seen: int, header: dict[str, Any]
     ) -> list[Part]:
         counts = {"seen": seen, "taken": len(events)}
         parts_to_send = []

@@ -10,13 +10,7 @@ from muntin.model.axis import MIN_POSITION
 from muntin.model.errors import StateCorruptedError
 from muntin.state.blobs import Blobs
 from muntin.tables.cells import GONE, MISSING, sort_keys
-from muntin.tables.clocks import (
-    EVERYTHING_VISIBLE,
-    WALL_CLOCK,
-    FieldClock,
-    Relative,
-    Visibility,
-)
+from muntin.tables.clocks import EVERYTHING_VISIBLE, WALL_CLOCK, FieldClock, Relative, Visibility
 from muntin.tables.current import EventCursor, find_cursor
 from muntin.tables.entries import Entries, SetEntries
 from muntin.tables.lending import Lender
@@ -172,7 +166,7 @@ class TableShard(Lender):
         even if the batch that closes it hasn't ended. So one batch shows the same as several would.
         """
         cursor = find_cursor()
-        if cursor is None or cursor.part is None:
+        if cursor is None:
             return EVERYTHING_VISIBLE
         if relative is None and len(self.feeds) == 1 and cursor.topic in self.feeds:
             return Visibility(cursor.watermark, cursor.topic)

@@ -108,11 +108,7 @@ class Table(Handle[PlainTableShard]):
             self[key] = value
 
     def tumbling(
-        self,
-        size: Seconds,
-        expires: Seconds | None = None,
-        *,
-        key_index: bool = False,
+        self, size: Seconds, expires: Seconds | None = None, *, key_index: bool = False
     ) -> WindowedTable:
         """Keep a value per window; windows follow each other without overlap.
 
@@ -146,10 +142,8 @@ class Table(Handle[PlainTableShard]):
         Raises:
             OptionError: When the step is greater than the size: some times would have no window.
         """
-        size_micros, step_micros = (
-            parse_seconds("size", size, zero=False),
-            parse_seconds("step", step, zero=False),
-        )
+        size_micros = parse_seconds("size", size, zero=False)
+        step_micros = parse_seconds("step", step, zero=False)
         if step_micros > size_micros:
             problem = f"is greater than the size {format_duration(size_micros)}"
             raise OptionError("step", step, problem, f"give at most {format_duration(size_micros)}")
