@@ -119,13 +119,28 @@ class FileReader:
         self._took = 0.0
         self._warned: set[str] = set()
 
+    def _list(self) -> list[ListedFile]:
+        """List the files; warn of none that match, and once of each folder that can't be listed."""
+        errors: list[OSError] = []
+        listing = sorted(list_files(self._source.pattern, errors.append))
+        if self._seen is None:
+            errors = [one for one in errors if not isinstance(one, FileNotFoundError)]
+            if not listing and not errors:
+                _LOG.warning("%s matches no file yet", self._source.pattern)
+        for error in errors:
+            if (folder := str(error.filename)) not in self._warned:
+                self._warned.add(folder)
+                _LOG.warning(
+                    "%s can't be listed: %s. Restore it, or correct the rights: its files aren't "
+                    "read until then", escape_line(folder), error.strerror,
+                )  # fmt: skip
+        return listing
+
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
         """Plan the new files, oldest first."""
         began = time.monotonic()
-        listing = sorted(list_files(self._source.pattern))
+        listing = self._list()
         self._took = time.monotonic() - began
-        if self._seen is None and not listing:
-            _LOG.warning("%s matches no file yet", self._source.pattern)
         if self._seen is None or self._seen.offsets != start:
             self._seen = _Seen.read(start)
         seen = self._seen
