@@ -84,6 +84,16 @@ def test_a_file_that_nobody_completes_is_named(
     assert line.startswith(f"{path} isn't complete: it has no footer of Parquet.")
 
 
+def test_a_file_from_the_future_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """So are all files after this machine's clock was set back."""
+    put(tmp_path / "in", "1.jsonl", -5)
+    os.utime(tmp_path / "in" / "1.jsonl", (time.time() + 3600,) * 2)
+    reader = mt.files(f"{tmp_path}/in/*.jsonl", columns=COLUMNS).open()
+    assert not [reader.plan(None, None).has_new for _ in range(3)].count(True)
+    (line,) = caplog.messages
+    assert line.startswith(f"{tmp_path / 'in' / '1.jsonl'} is from the future: it was written 3")
+
+
 @pytest.mark.parametrize("pattern", ["in", "in/*.jsonl"])
 def test_a_folder_that_is_removed_is_named_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, pattern: str

@@ -126,7 +126,7 @@ class FileReader:
         if self._seen is None:
             errors = [one for one in errors if not isinstance(one, FileNotFoundError)]
             if not listing and not errors:
-                _LOG.warning("%s matches no file yet", self._source.pattern)
+                _LOG.warning("%s matches no file yet", escape_line(self._source.pattern))
         for error in errors:
             if (folder := str(error.filename)) not in self._warned:
                 self._warned.add(folder)
@@ -159,10 +159,18 @@ class FileReader:
         if len(new) == len(whole):
             return
         complete = {one.path for one in whole} | self._warned
-        before = time.time_ns() - round(_PATIENCE * 1e9)
+        now, patience = time.time_ns(), round(_PATIENCE * 1e9)
         for one in new:
-            if one.time < before and one.path not in complete:
-                self._warned.add(one.path)
+            if one.path in complete or abs(now - one.time) < patience:
+                continue
+            self._warned.add(one.path)
+            if one.time > now:
+                _LOG.warning(
+                    "%s is from the future: it was written %d s ahead of this machine's clock, and "
+                    "is read when the clock gets there. Correct the clock, or touch the file",
+                    escape_line(one.path), (one.time - now) // 1_000_000_000,
+                )  # fmt: skip
+            else:
                 _LOG.warning(
                     "%s isn't complete: it has no footer of %s. It is read when it has; until then "
                     "the query waits for it. Write it again, or remove it",
