@@ -164,7 +164,7 @@ class FileReader:
             if one.path in complete or abs(now - one.time) < patience:
                 continue
             self._warned.add(one.path)
-            if one.time > now:
+            if one.time > now and self._source.format.form != "parquet":
                 _LOG.warning(
                     "%s is from the future: it was written %d s ahead of this machine's clock, and "
                     "is read when the clock gets there. Correct the clock, or touch the file",
