@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
+import threading
 import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -79,6 +82,63 @@ def test_a_file_that_nobody_completes_is_named(
     assert not [reader.plan(None, None).has_new for _ in range(3)].count(True)
     (line,) = caplog.messages
     assert line.startswith(f"{path} isn't complete: it has no footer of Parquet.")
+
+
+def test_a_file_from_the_future_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """So are all files after this machine's clock was set back."""
+    put(tmp_path / "in", "1.jsonl", -5)
+    os.utime(tmp_path / "in" / "1.jsonl", (time.time() + 3600,) * 2)
+    reader = mt.files(f"{tmp_path}/in/*.jsonl", columns=COLUMNS).open()
+    assert not [reader.plan(None, None).has_new for _ in range(3)].count(True)
+    (line,) = caplog.messages
+    assert line.startswith(f"{tmp_path / 'in' / '1.jsonl'} is from the future: it was written 3")
+
+
+@pytest.mark.parametrize("pattern", ["in", "in/*.jsonl"])
+def test_a_folder_that_is_removed_is_named_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, pattern: str
+) -> None:
+    put(tmp_path / "in", "1.jsonl", -5)
+    reader = mt.files(f"{tmp_path}/{pattern}", columns=COLUMNS, format="jsonl").open()
+    end = reader.plan(None, None).end
+    (tmp_path / "in").rename(tmp_path / "away")
+    assert not [reader.plan(end, None).has_new for _ in range(3)].count(True)
+    (line,) = caplog.messages
+    assert line.startswith(f"{tmp_path / 'in'} can't be listed: No such file or directory. Restore")
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    put(tmp_path / "in", "1.jsonl", -5)
+    path = tmp_path / "views.duckdb"
+    path.write_bytes(b"a spreadsheet" * 100)
+    with pytest.raises(mt.SinkError) as caught:
+        run(tmp_path, mt.to_duckdb(path, "views"))
+    assert str(caught.value).startswith(f"DuckDB {path} can't be opened: The file ")
+
+
+def test_brokers_that_take_no_encryption_are_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client's last message, that none is reached, doesn't say why."""
+    pytest.importorskip("confluent_kafka")
+    monkeypatch.setattr("muntin.sources.kafka_broker._CONNECTING", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hang_up() -> None:
+            with suppress(OSError):
+                while True:
+                    server.accept()[0].close()
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        client = {"bootstrap.servers": address, "security.protocol": "SSL"}
+        broker = Broker(Topics(("clicks",), "earliest", None, client, patience=30.0))
+        with pytest.raises(mt.SourceError) as caught:
+            broker.describe()
+        server.shutdown(socket.SHUT_RDWR)
+    assert caplog.messages[0].startswith(f"Kafka at {address} refuses the encryption (ssl://")
+    assert "in state SSL_HANDSHAKE)); retrying for 2 s" in caplog.messages[0]
+    assert str(caught.value).endswith("Correct security.protocol, the port or the certificates")
 
 
 def test_the_message_that_moved_the_watermark_ahead_is_named(

@@ -10,6 +10,7 @@ from rich.console import Console
 from muntin.cli.checkpoints import CheckpointArgument, open_checkpoint
 from muntin.cli.console import print_text
 from muntin.cli.pipelines import Conf
+from muntin.model.printable import escape_line
 
 
 def why(
@@ -48,4 +49,4 @@ def why(
 
         lines = explain_checkpoint(opened, key or [], at, table)
     for line in lines:
-        print_text(console, line)
+        print_text(console, escape_line(line))

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
+from muntin.model.printable import escape_line
 
 # The number of messages from which on the heaviest keys are looked for.
 _FEW = 1000
@@ -86,4 +87,4 @@ def measure_load(frames: Sequence[Received]) -> dict[str, dict[str, int]]:
 
 
 def _format_value(value: Any) -> str:
-    return r"\N" if value is None else str(value)[:100]
+    return r"\N" if value is None else escape_line(str(value)[:100])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -37,6 +37,19 @@ from muntin.pipelines.form import PipelineForm, QueryForm, TableForm, Validation
 from muntin.sql.api import compile_aggregate
 from muntin.sql.outputs import OUTPUT_HINT, find_shared_table
 
+# What pydantic adds to the path of an entry for each of the forms that it may have.
+_CHOICE = re.compile(r"constrained-str|\w+Form|(list|literal)\[.*\]")
+_DICTIONARY = re.compile(r"Input should be a valid dictionary( or instance of \w+)?")
+_HINTS = {
+    "missing": "add it",
+    "extra_forbidden": "correct its name, or leave it out",
+    "string_type": "write it in quotes",
+    "int_type": "write it without quotes",
+    "bool_type": "write true or false, without quotes",
+    "dict_type": "write { name = value }",
+    "model_type": "write { name = value }",
+    "list_type": "write it in brackets",
+}
 _ROWS = re.compile(r"(\d+)\s+rows?")
 # The additional entries of each kind of windows.
 _ENTRIES = {
@@ -80,15 +93,25 @@ def parse_pipeline(
 
 def _format_errors(error: ValidationError) -> list[str]:
     """Return pydantic's errors, a line each: entry, problem, and the value if it isn't secret."""
-    lines = []
+    lines: dict[str, str] = {}
     for problem in error.errors(include_url=False):
-        entry = ".".join(str(part) for part in problem["loc"])
+        path = tuple(part for part in problem["loc"] if not _CHOICE.fullmatch(str(part)))
+        entry = ".".join(map(str, path))
+        kind = problem["type"]
         # The value of an unknown entry may be a misplaced secret.
-        is_about_entry = problem["type"] in ("missing", "extra_forbidden")
-        shown = not is_about_entry and _may_show(problem["loc"], problem["input"])
+        shown = kind not in ("missing", "extra_forbidden") and _may_show(path, problem["input"])
         value = f" (not {problem['input']!r})" if shown else ""
-        lines.append(f"{entry}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{value}")
-    return lines
+        text = _DICTIONARY.sub("input should be a table", problem["msg"])
+        said = f"{text[:1].lower()}{text[1:]}{value}"
+        hint = _HINTS.get(kind)
+        lines.setdefault(entry, f"{entry}: {said}" + (f"; {hint}" if hint else ""))
+    # Of an entry that may be a text or a list, the item is to blame, not the whole.
+    return [line for entry, line in lines.items() if not _has_blamed_item(entry, lines)]
+
+
+def _has_blamed_item(entry: str, entries: Iterable[str]) -> bool:
+    item = re.compile(rf"{re.escape(entry)}\.\d+")
+    return any(item.fullmatch(other) for other in entries)
 
 
 def _may_show(path: tuple[int | str, ...], value: object) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.engine import columns
-from muntin.model.errors import MissingExtraError, OptionError
+from muntin.model.errors import MissingExtraError, OptionError, SinkError
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import (
     BATCH_COLUMN,
@@ -57,13 +57,24 @@ class DuckDBSink(TableSink):
         path = Path(self.path).resolve()
         with _LOCKS[path]:
             self._create_file(path)
-            with _import_duckdb().connect(self.path) as connection:
+            with self._open() as connection:
                 connection.execute("SET TimeZone = 'UTC'")
                 missing = self._list_missing_tables(connection, batch)
                 refused = self._write_rows(connection, batch, rows)
         report_refused(batch, rows, refused, self._location)
         for table in missing:
             warn_of_new_table(f"DuckDB {self.path}, table {table}", batch.number)
+
+    def _open(self) -> Any:
+        duckdb = _import_duckdb()
+        try:
+            return duckdb.connect(self.path)
+        except duckdb.IOException as error:
+            problem = str(error).removeprefix("IO Error: ").partition("\n")[0]
+            raise SinkError(
+                f"DuckDB {self.path} can't be opened: {problem}. Close it in other programs, or "
+                "give another path, and start the query again: the batch is repeated"
+            ) from error
 
     def _list_missing_tables(self, connection: Any, batch: Batch) -> list[str]:
         """Return the tables that this batch will create."""

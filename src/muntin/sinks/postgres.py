@@ -289,8 +289,10 @@ class PostgresSink(TableSink):
             raise SinkError(f"the table {target.full_name} isn't there; {hint}") from None
         except errors.UndefinedColumn as error:
             message = error.diag.message_primary
-            hint = f"it needs {', '.join(target.rows.column_names)}"
-            raise SinkError(f"the table {target.full_name} lacks one: {message}; {hint}") from None
+            hint = f"add it, or give another table: it needs {', '.join(target.rows.column_names)}"
+            raise SinkError(
+                f"the table {target.full_name} lacks a column: {message}; {hint}"
+            ) from None
         except errors.InvalidColumnReference:
             key = ", ".join(target.identity)
             raise SinkError(

@@ -46,7 +46,8 @@ class PostgresLink:
         self._dsn, self._password = dsn, password
         parameters = self._find_parameters()
         self.location = "{}:{}/{}".format(
-            parameters.get("host") or "localhost",
+            # An `@` in a password that isn't escaped leaves the rest of it before the host.
+            (parameters.get("host") or "localhost").rpartition("@")[2],
             parameters.get("port") or 5432,
             parameters.get("dbname") or "",
         )

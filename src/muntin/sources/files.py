@@ -126,13 +126,28 @@ class FileReader(SourceReader):
         self._took = 0.0
         self._warned: set[str] = set()
 
+    def _list(self) -> list[ListedFile]:
+        """List the files; warn of none that match, and once of each folder that can't be listed."""
+        errors: list[OSError] = []
+        listing = sorted(list_files(self._source.pattern, errors.append))
+        if self._seen is None:
+            errors = [one for one in errors if not isinstance(one, FileNotFoundError)]
+            if not listing and not errors:
+                _LOG.warning("%s matches no file yet", escape_line(self._source.pattern))
+        for error in errors:
+            if (folder := str(error.filename)) not in self._warned:
+                self._warned.add(folder)
+                _LOG.warning(
+                    "%s can't be listed: %s. Restore it, or correct the rights: its files aren't "
+                    "read until then", escape_line(folder), error.strerror,
+                )  # fmt: skip
+        return listing
+
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
         """Plan the new files, oldest first."""
         began = time.monotonic()
-        listing = sorted(list_files(self._source.pattern))
+        listing = self._list()
         self._took = time.monotonic() - began
-        if self._seen is None and not listing:
-            _LOG.warning("%s matches no file yet", self._source.pattern)
         if self._seen is None or self._seen.offsets != start:
             self._seen = _Seen.read(start)
         seen = self._seen
@@ -151,10 +166,18 @@ class FileReader(SourceReader):
         if len(new) == len(whole):
             return
         complete = {one.path for one in whole} | self._warned
-        before = time.time_ns() - round(_PATIENCE * 1e9)
+        now, patience = time.time_ns(), round(_PATIENCE * 1e9)
         for one in new:
-            if one.time < before and one.path not in complete:
-                self._warned.add(one.path)
+            if one.path in complete or abs(now - one.time) < patience:
+                continue
+            self._warned.add(one.path)
+            if one.time > now and self._source.format.form != "parquet":
+                _LOG.warning(
+                    "%s is from the future: it was written %d s ahead of this machine's clock, and "
+                    "is read when the clock gets there. Correct the clock, or touch the file",
+                    escape_line(one.path), (one.time - now) // 1_000_000_000,
+                )  # fmt: skip
+            else:
                 _LOG.warning(
                     "%s isn't complete: it has no footer of %s. It is read when it has; until then "
                     "the query waits for it. Write it again, or remove it",

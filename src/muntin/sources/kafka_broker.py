@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from muntin.model.errors import OptionError, SourceError
 from muntin.model.patience import AwayError, Patience
@@ -45,6 +45,24 @@ class MissingTopicError(AwayError):
     def __init__(self, problem: str, topic: str) -> None:
         super().__init__(problem, f"has no topic {topic!r} now")
         self.topic = topic
+
+
+class Refusal(NamedTuple):
+    """Brokers that answer, but refuse a connection.
+
+    Attributes:
+        symptom: What they do, in a sentence about them.
+        hint: What to do.
+    """
+
+    symptom: str
+    hint: str
+
+
+_LOGIN = Refusal("refuses the login", "Correct the login")
+_ENCRYPTION = Refusal(
+    "refuses the encryption", "Correct security.protocol, the port or the certificates"
+)
 
 
 @dataclass(frozen=True)
@@ -92,7 +110,7 @@ class Broker:
         self.servers = topics.client["bootstrap.servers"]
         self.waiting = Patience(f"Kafka at {self.servers}", topics.patience)
         self._problem = ""
-        self._refuses_login = False
+        self._refusal: Refusal | None = None
         self._is_reachable = False
         self._known_topics: set[str] = set()
         self._committer: Any = None
@@ -213,16 +231,18 @@ class Broker:
             try:
                 return attempt()
             except AwayError as error:
-                if self._refuses_login and self.waiting.downtime() > _REFUSING:
+                if (refusal := self._refusal) is None:
+                    raise
+                if self.waiting.downtime() > _REFUSING:
                     raise SourceError(
-                        f"servers={self.servers!r}: {error}. Correct the login"
+                        f"servers={self.servers!r}: {error}. {refusal.hint}"
                     ) from None
-                if self._refuses_login:
-                    raise AwayError(str(error), "refuses the login", _REFUSING) from error
-                raise
+                raise AwayError(str(error), refusal.symptom, _REFUSING) from error
 
         try:
-            return self.waiting.run(ask)
+            answer = self.waiting.run(ask)
+            self._problem, self._refusal = "", None
+            return answer
         except MissingTopicError as error:
             raise SourceError(
                 f"topic {error.topic!r} isn't on {self.servers} any more, for "
@@ -242,8 +262,10 @@ class Broker:
 
         asked = TopicCollection([*topics])
         described = Described({}, {})
+        # A wrong setting is said soon.
+        timeout = _REQUEST if self._known_topics else _CONNECTING
         for name, answer in self._ask(lambda: self._admin.describe_topics(
-            asked, request_timeout=_REQUEST
+            asked, request_timeout=timeout
         )).items():  # fmt: skip
             try:
                 topic = answer.result(timeout=2 * _REQUEST)
@@ -319,8 +341,15 @@ class Broker:
         """Keep librdkafka's message about its connections; requests only report a timeout."""
         from confluent_kafka import KafkaError
 
-        self._refuses_login = error.code() == KafkaError._AUTHENTICATION
-        self._problem = error.str()
+        # That no broker is reached follows the message that says why.
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and self._problem:
+            return
+        self._problem, self._refusal = error.str(), None
+        if error.code() == KafkaError._AUTHENTICATION:
+            self._refusal = _LOGIN
+        # A broker that stops may break off a handshake, too.
+        elif "SSL_HANDSHAKE" in self._problem and not self._known_topics:
+            self._refusal = _ENCRYPTION
 
     def _describe_error(self, error: Exception) -> str:
         self._admin.poll(0)

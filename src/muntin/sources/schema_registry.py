@@ -96,7 +96,8 @@ class Registry:
             return patience.run(lambda: _run_with_timeout(_TIMEOUT, lambda: _ask(request)))
         except AwayError as error:
             problem = f"hasn't answered for {self.patience:.0f} s: {error}"
-            raise SourceError(f"the schema registry {problem} ({address})") from None
+            hint = "Correct registry=, or bring the registry back"
+            raise SourceError(f"the schema registry {problem} ({address}). {hint}") from None
         except _RefusedError as error:
             raise SourceError(f"the schema registry {error} ({address})") from None
 

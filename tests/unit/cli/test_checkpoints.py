@@ -71,6 +71,20 @@ def test_windows_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "1970" not in said
 
 
+def test_a_key_forges_no_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = "a\x1b[31m\nERROR b\u2028c"
+    rows = pl.DataFrame({"k": [key], "at": [_START]})
+    rows.write_parquet(tmp_path / "messages.parquet")
+    feed, folder = mt.files(f"{tmp_path}/messages.parquet"), tmp_path / "checkpoint"
+    _run(folder, mt.windowed(feed, key="k", time="at").tumbling("10 seconds").agg(n=mt.count()))
+    for at in ("2026-01-01 00:00:02", None):
+        why(folder, at, [key], None)
+    inspect(folder, key=[key], table=None, batch=None)
+    lines = capsys.readouterr().out
+    assert not {"\x1b", "\u2028"} & {*lines}
+    assert "\nERROR" not in lines
+
+
 def test_joins_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "checkpoint"
     left, right = (_feed(tmp_path, at, name) for at, name in (([1, 2], "left"), ([3], "right")))

@@ -18,6 +18,12 @@ def test_heavy_keys_of_messages_and_of_cells_add_up() -> None:
     assert load["heaviest"] == {"home": 8000, "help": 2500, r"\N": 500}
 
 
+def test_a_heavy_key_forges_no_line_and_no_colour() -> None:
+    keys = pl.DataFrame({"k": ["a\x1b[31m\nERROR b\u202e"] * 2000})
+    heaviest = measure_load([Received(keys, ["k"])])["heaviest"]
+    assert list(heaviest) == [r"a\x1b[31m\nERROR b\u202e"]
+
+
 def test_a_sample_of_many_messages_is_scaled() -> None:
     many = pl.DataFrame({"k": (pl.int_range(100_000, eager=True) % 4).cast(pl.String)})
     heaviest = measure_load([Received(many.filter(pl.col("k") != "3"), ["k"])])["heaviest"]

@@ -231,7 +231,22 @@ def test_what_cannot_be_run_is_named(windows, more, said):
         ('"count(*)"', '"corr(a, b)"', "corr isn't computed in windows"),
         ('trigger = "5 seconds"', 'trigger = "often"', "trigger: trigger='often' isn't a duration"),
         ('checkpoint = "c"', 'checkpoint = "', "this isn't TOML"),
-        ('into = "out"', "", "queries.out.into: field required"),
+        ('into = "out"', "", "queries.out.into: field required; add it"),
+        (
+            'key = "k"',
+            "key = 3",
+            "queries.out.key: input should be a valid string (not 3); write it in quotes",
+        ),
+        (
+            'key = "k"',
+            'key = ["k", 3]',
+            "queries.out.key.1: input should be a valid string (not 3); write it in quotes",
+        ),
+        (
+            'windows = { tumbling = "1 hour" }',
+            'windows = "1 hour"',
+            "queries.out.windows: input should be a table (not '1 hour'); write { name = value }",
+        ),
     ],
 )
 def test_mistakes_are_named_by_their_place(old, new, said):
@@ -240,6 +255,7 @@ def test_mistakes_are_named_by_their_place(old, new, said):
     with pytest.raises(PipelineFileError) as caught:
         parse_pipeline(text.replace(old, new), GIVEN)
     assert said in str(caught.value)
+    assert str(caught.value).count("queries.out") <= 1
 
 
 TWO = """
@@ -303,8 +319,8 @@ def test_tables_that_differ_in_case_alone_are_refused():
         ('password = "hunter2"', "tables.out.password: extra inputs are not permitted"),
         ('pass = "hunter2"', "tables.out.pass: extra inputs are not permitted"),
         ('options = { password = ["hunter2"] }', "tables.out.options.password"),
-        ('options = "password=hunter2"', "tables.out.options: input should be a valid dict"),
-        ('options = [{ dsn = "hunter2" }]', "tables.out.options: input should be a valid dict"),
+        ('options = "password=hunter2"', "tables.out.options: input should be a table"),
+        ('options = [{ dsn = "hunter2" }]', "tables.out.options: input should be a table"),
     ],
 )
 def test_a_secret_at_the_wrong_place_is_not_shown(more, said):

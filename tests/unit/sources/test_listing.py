@@ -67,3 +67,25 @@ def test_a_pattern_takes_folders_at_any_depth(tmp_path: Path) -> None:
     assert list_names(tmp_path, "in/**/b/*") == ["in/a/b/3.csv", "in/a/b/3.txt"]
     assert list_names(tmp_path, "in/*/*.csv") == ["in/a/2.csv"]
     assert list_names(tmp_path, "**/b/**/*.csv") == ["in/a/b/3.csv"]
+
+
+@pytest.mark.parametrize("pattern", ["in", "in/*.csv", "in/**/*.csv"])
+def test_a_folder_that_cant_be_listed_is_reported(
+    tmp_path: Path, pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "in" / "1.csv")
+    errors: list[OSError] = []
+    assert len(list(list_files(f"{tmp_path}/{pattern}", errors.append))) == 1
+    assert not errors
+
+    def refuse(path: str) -> None:
+        raise PermissionError(13, os.strerror(13), path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.scandir", refuse)
+        assert not list(list_files(f"{tmp_path}/{pattern}", errors.append))
+    assert {one.filename for one in errors} == {str(tmp_path / "in")}
+    (tmp_path / "in").rename(tmp_path / "away")
+    errors.clear()
+    assert not list(list_files(f"{tmp_path}/{pattern}", errors.append))
+    assert [type(one) for one in errors] == [FileNotFoundError]
