@@ -19,6 +19,7 @@ def check(door: Door, chain: Chain) -> None:
     # An operator of one's own gets messages and nothing else.
     follows = door in ENGINES
     below, wanted = chains.run(OracleDoor(), chain, follows=follows)
+    assume(door.runs(chain.outer, chains.between(chain, below, follows=follows)))
     full = [f for step in below for f in step.firings if f["emission"] == "full"]
     # A window of the last microsecond of 9999 ends in 10000, which no datetime can say:
     # Standalone, it is malformed as a message.

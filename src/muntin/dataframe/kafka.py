@@ -175,7 +175,7 @@ def kafka(
     if reader not in (None, *get_args(Reader)):
         raise OptionError("reader", reader, "isn't a reader", "give 'columns' or 'spark'")
     connector_options = of_connector(options or {})
-    starting_text = starting_text_of(starting)
+    starting_text = starting_text_of(starting, topics)
     _check_group(group, starting_text)
     waits = parse_duration("patience", patience) / 1_000_000
     message = None

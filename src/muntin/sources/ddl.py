@@ -23,6 +23,7 @@ _PLAIN: dict[str, pl.DataType] = {
     **dict.fromkeys(("timestamp", "timestamp_ltz"), pl.Datetime("us", "UTC")),
     "timestamp_ntz": pl.Datetime("us"),
 }
+_MOST_DIGITS = 38
 _DECIMAL = ("decimal", "dec", "numeric")
 _SIGNS = "<>(),:"
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|\w+|[<>(),:])")
@@ -90,6 +91,10 @@ class _Parser:
             self._expect(">")
         elif word in _DECIMAL:
             precision, scale = (*self._numbers(), 10, 0)[:2] if self._peek() == "(" else (10, 0)
+            if not scale <= precision <= _MOST_DIGITS or not precision:
+                size = f"{word}({precision}, {scale})"
+                hint = f"give up to {_MOST_DIGITS} digits, as in decimal(38, 6)"
+                raise OptionError(self.option, size, "isn't a type", hint)
             kind = pl.Decimal(precision, scale)
         elif word in _PLAIN:
             kind = _PLAIN[word]

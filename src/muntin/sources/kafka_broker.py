@@ -6,7 +6,7 @@ import json
 import logging
 import socket
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -387,23 +387,27 @@ def refuse_unreachable(servers: str) -> None:
     )
 
 
-def starting_text_of(starting: str | datetime) -> str:
-    """Return the starting position as text; refuse any other form.
+def starting_text_of(starting: str | datetime, topics: Sequence[str]) -> str:
+    """Return the starting position as text; refuse any other form, and offsets of other topics.
 
     Example:
         >>> from datetime import UTC
-        >>> starting_text_of(datetime(2026, 1, 31, tzinfo=UTC))
+        >>> starting_text_of(datetime(2026, 1, 31, tzinfo=UTC), ["orders"])
         '2026-01-31T00:00:00+00:00'
     """
     text = starting.isoformat() if isinstance(starting, datetime) else starting
     try:
-        starting_of(text)
+        parsed = starting_of(text)
     except (ValueError, TypeError, AttributeError):
         hint = (
             "give 'earliest', 'latest', 'group', a time with its zone ('2026-01-31T00:00Z'), or "
             'offsets as JSON: {"topic": {"0": 17}}'
         )
         raise OptionError("starting", starting, "isn't a starting position", hint) from None
+    others = [topic for topic in parsed if topic not in topics] if isinstance(parsed, dict) else []
+    if others:
+        problem = f"has offsets of the topic {others[0]!r}, which isn't read"
+        raise OptionError("starting", starting, problem, f"give those of {' and '.join(topics)}")
     return text
 
 

@@ -31,6 +31,8 @@ def test_types_in_sparks_words() -> None:
         (" ", "names no columns; write names and types"),
         ("id", "can't be read near 'the end'"),
         ("id lng", "columns='lng' isn't a type; give boolean, int"),
+        ("id decimal(39, 1)", r"columns='decimal\(39, 1\)' isn't a type; give up to 38 digits"),
+        ("id decimal(4, 5)", r"columns='decimal\(4, 5\)' isn't a type"),
         ("id long,, b int", "near"),
         ("a int, A int", "columns='A' appears twice"),
         ("a decimal(x)", "near"),

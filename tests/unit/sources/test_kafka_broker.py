@@ -17,7 +17,7 @@ def test_where_to_begin() -> None:
     assert starting_of("group") == "group"
     assert starting_of('{"t": {"0": 5, "1": -1}}') == {"t": {"0": 5, "1": -1}}
     assert starting_of("1970-01-01T01:00:01+01:00") == 1000
-    assert starting_of(starting_text_of(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC))) == 1000
+    assert starting_of(starting_text_of(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), ["t"])) == 1000
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,14 @@ def test_where_to_begin() -> None:
 )  # fmt: skip
 def test_what_says_no_beginning_is_refused(wrong: str | datetime) -> None:
     with pytest.raises(OptionError, match=r"starting=.* isn't a starting position"):
-        starting_text_of(wrong)
+        starting_text_of(wrong, ["orders"])
+
+
+def test_offsets_of_a_topic_that_is_not_read_are_refused() -> None:
+    starting = '{"orders": {"0": 1}, "clicks": {"0": 2}}'
+    assert starting_text_of(starting, ["clicks", "orders"]) == starting
+    with pytest.raises(OptionError, match="offsets of the topic 'clicks', which isn't read; give"):
+        starting_text_of(starting, ["orders"])
 
 
 def test_a_server_that_isnt_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
