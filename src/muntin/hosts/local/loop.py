@@ -138,14 +138,20 @@ class Loop:
             else:
                 self.phases.batch.clear()
                 yield None
-            # `planned` is empty after a repeated batch, which was planned before the crash.
-            if self._pace.available_now and self.planned:
-                if all(one.caught_up for one in self.planned):
-                    return
-            elif batch is None:
+            if self._pace.available_now and self.is_caught_up:
+                return
+            if batch is None:
                 self._wait_for_messages()
-            else:
+            elif not self._pace.available_now:
                 self._pause()
+
+    @property
+    def is_caught_up(self) -> bool:
+        """True if the last plan reaches the end of all sources.
+
+        It is false after a repeated batch, which was planned before the crash.
+        """
+        return bool(self.planned) and all(one.caught_up for one in self.planned)
 
     def _plan(self) -> PlannedBatch | None:
         """Plan the next batch; return `None` if there is no work."""
@@ -165,7 +171,7 @@ class Loop:
     def _ends_run(self) -> bool:
         """Return whether the planned batch is the run's last, and clock policies may be waiting."""
         ends = self._pace.available_now and self._period is not None
-        return ends and all(one.caught_up for one in self.planned)
+        return ends and self.is_caught_up
 
     def _has_ticked(self, now: int) -> bool:
         """Return whether the clock has passed a multiple of the period since the last batch."""

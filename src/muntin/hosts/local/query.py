@@ -183,7 +183,8 @@ class LocalQuery(Query):
                     self.progress = done[0]
                     self.show(self.progress.batch, done[1])
                 with self._changed:
-                    self._idle_rounds += done is None
+                    # Files that are still being written count as input.
+                    self._idle_rounds += done is None and loop.is_caught_up
                     self._changed.notify_all()
         except BaseException as error:
             self._error = error

@@ -113,6 +113,19 @@ def test_await_idle_returns_when_all_is_read() -> None:
     query.stop()
 
 
+def test_await_idle_waits_for_a_file_that_was_just_written(tmp_path: Path) -> None:
+    """Its writer may go on for a moment, so it isn't read at once."""
+    clicks = mt.files(f"{tmp_path}/*.jsonl", columns="k string, at timestamp")
+    query = mt.windowed(clicks, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
+    running = query.start(checkpoint=None)
+    for number in (1, 2):
+        line = '{"k": "a", "at": "2026-01-01T00:00:00Z"}\n'
+        (tmp_path / f"{number}.jsonl").write_text(line)
+        assert running.await_idle(60)
+        assert running.progress.seen == number
+    running.stop()
+
+
 def test_a_policy_by_the_clock_emits_without_messages() -> None:
     once = mt.windowed(mt.ticks(0.001), time="timestamp").tumbling("1 hour")
     query = once.early(every="50 milliseconds").agg(n=mt.count()).start(checkpoint=None)
