@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 
 import polars as pl
 
@@ -55,13 +56,14 @@ class LocalPipelines(PipelineHost[LocalDefinition]):
     def bind(self, flow: Flow, pipeline: Pipeline, around: Surroundings) -> LocalDefinition:
         """Return a query over the tables of its pipeline, whose results fit its sink."""
 
-        def find(name: str) -> InputRows:
+        @cache  # all uses of a table share a source, which is read once
+        def create_source(name: str) -> InputRows:
             table = pipeline.tables.get(name.lower())
             if table is None:
                 raise OptionError("FROM", name, "isn't known", "write CREATE TABLE for it")
             return make_source(table, around)
 
-        query = bind_query(flow.query, find)
+        query = bind_query(flow.query, create_source)
         if flow.results is not None:
             schema = query.plan.output_schema
             types = {name: _find_sql_shape(dtype) for name, dtype in schema.items()}

@@ -20,6 +20,7 @@ from muntin.hosts.local.loop import Loop, Pace
 from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.local.rescale import rescale_folder, rescale_operators
 from muntin.hosts.local.run import OperatorRun
+from muntin.hosts.local.shared_reader import open_readers
 from muntin.model.axis import Duration, parse_duration
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.query import BatchTimes, Query
@@ -61,10 +62,9 @@ class Job:
             if pool is not None:
                 undo.callback(pool.shutdown)
             run = OperatorRun(plan, checkpoint.open_store, pool)
-            readers = []
-            for source in plan.sources:
-                readers.append(source.open())
-                undo.callback(readers[-1].close)
+            readers = open_readers(plan.sources)
+            for reader in readers:
+                undo.callback(reader.close)
             delivery = Delivery(self.outputs, checkpoint.identity, self.folder)
             using = plan, run, readers, checkpoint, delivery, self.pace
             totals, phases = None, None
