@@ -72,8 +72,9 @@ class DuckDBSink(TableSink):
         except duckdb.IOException as error:
             problem = str(error).removeprefix("IO Error: ").partition("\n")[0]
             raise SinkError(
-                f"DuckDB {self.path} can't be opened: {problem}. Close it in other programs, or "
-                "give another path, and start the query again: the batch is repeated"
+                f"DuckDB {self.path} can't be opened: {problem}. Close it in other programs, "
+                "free its disk, or give another path; then start the query again, which repeats "
+                "the batch"
             ) from error
 
     def _list_missing_tables(self, connection: Any, batch: Batch) -> list[str]:
