@@ -33,8 +33,8 @@ from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.standalone import SessionAggregator, WindowedAggregator
 from muntin.state.blobs import MemoryBlobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.hashing import split_by_shard
-from muntin.state.runs import FrameCache
 from muntin.stores import Image, KeyValue, memory, rocks
 from muntin.testing.oracle import Oracle, OracleStep
 from muntin.testing.oracle.emitting import nulls_first

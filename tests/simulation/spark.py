@@ -51,7 +51,7 @@ from muntin.spark.host.shards import slots
 from muntin.spark.host.task import ShuffleTask, Stage
 from muntin.spark.sources.inputs import WALL
 from muntin.state import blobs
-from muntin.state.runs import FrameCache
+from muntin.state.frame_cache import FrameCache
 
 _LIVES = 8
 _MEMORY = Path("/dev/shm")

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import polars as pl
 
 from muntin.state.blobs import Blobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.offsets import TakenOffsets
-from muntin.state.runs import FrameCache
 
 # The kinds of rows that most operators emit.
 RESULTS, REJECTED = "results", "rejected"

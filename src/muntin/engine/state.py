@@ -11,10 +11,11 @@ from muntin.model.axis import MAX_TIME_DISTANCE
 from muntin.model.counts import add_counts
 from muntin.model.inputs import BY_GREATEST, InputSpec
 from muntin.state.blobs import Blobs, PartBlobs
+from muntin.state.frame_cache import Complete, FrameCache
 from muntin.state.manifest import Manifest, StateKind, load_manifest
 from muntin.state.offsets import TakenOffsets
 from muntin.state.reopened import judge
-from muntin.state.runs import Complete, FrameCache, Merge, Runs
+from muntin.state.runs import Merge, Runs
 
 _ACTIVE, _CLOCKS = "active", "clocks"
 

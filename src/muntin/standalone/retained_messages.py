@@ -17,8 +17,9 @@ from muntin.engine import columns
 from muntin.engine.retention import RetentionCounter
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import Blobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.manifest import Manifest, Run, load_manifest
-from muntin.state.runs import FrameCache, Runs, segment_length
+from muntin.state.runs import Runs, segment_length
 
 FindEdges = Callable[[Any], tuple[int, int] | None]
 """By partition, the first positions that windows within retention, and windows that still accept

@@ -15,8 +15,8 @@ from muntin.model.errors import OptionError, StateCorruptedError
 from muntin.model.policies import Each, Firing
 from muntin.model.windows import Windows
 from muntin.state.blobs import MemoryBlobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.manifest import parse_manifest
-from muntin.state.runs import FrameCache
 
 HOPPING = Windows(10, 5)
 FIRING = Firing(early=Each(), grace=20, retention=1000)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from muntin.state import lookup
 from muntin.state.blobs import MemoryBlobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.lookup import (
     HASH_COLUMN,
     divide_by_hash,
@@ -19,7 +20,7 @@ from muntin.state.lookup import (
     sort_by_hash,
     split_repeated,
 )
-from muntin.state.runs import FrameCache, Runs
+from muntin.state.runs import Runs
 
 Row = tuple[int | None, str | None]
 NUMBERS, WORDS = st.none() | st.integers(-3, 3), st.sampled_from([None, "a", "null", ""])

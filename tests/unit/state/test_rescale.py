@@ -20,10 +20,10 @@ from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
 from muntin.spark.rescale import choose_division
 from muntin.state.blobs import MemoryBlobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.hashing import assign_shards
 from muntin.state.manifest import Manifest, parse_manifest
 from muntin.state.rescale import build_manifests
-from muntin.state.runs import FrameCache
 
 FIRING = Firing(early=EveryRows(2), late=Each(), grace=30, retention=60)
 BATCHES = [

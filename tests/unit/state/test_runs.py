@@ -12,9 +12,10 @@ from tests.unit.engine.queries import CountingBlobs
 from muntin.engine.state import State
 from muntin.model.errors import StateCorruptedError
 from muntin.state.blobs import PartBlobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.frames import encode_frame
 from muntin.state.manifest import Manifest, Run
-from muntin.state.runs import MAX_RUNS, FrameCache, Runs, join_runs
+from muntin.state.runs import MAX_RUNS, Runs, join_runs
 
 
 def added(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

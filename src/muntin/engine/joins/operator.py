@@ -24,9 +24,9 @@ from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.kinds import Paned, is_paned
 from muntin.model.policies import Every
 from muntin.state.blobs import Blobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.hashing import split_by_shard
 from muntin.state.offsets import TakenOffsets
-from muntin.state.runs import FrameCache
 
 _MESSAGES = "messages"
 _BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)

@@ -25,8 +25,8 @@ from muntin.model.bounds import SideName
 from muntin.model.counts import add_counts
 from muntin.model.joins import SIDES
 from muntin.state.blobs import Blobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.offsets import OffsetRange
-from muntin.state.runs import FrameCache
 
 Starts = dict[SideName, dict[Any, int]]
 

@@ -32,7 +32,7 @@ from muntin.engine.state import State
 from muntin.model.bounds import AsOf, ByArrival, Newest, SessionBound, SideName
 from muntin.model.joins import SIDES
 from muntin.state.blobs import Blobs
-from muntin.state.runs import FrameCache
+from muntin.state.frame_cache import FrameCache
 
 _STRATEGIES: dict[type, Callable[..., JoinStrategy]] = {
     AsOf: AsOfJoin,

@@ -10,8 +10,8 @@ from muntin.engine import columns
 from muntin.engine.joins.joiner import ID, LATE, Joiner
 from muntin.engine.state import State
 from muntin.model.bounds import SideName
+from muntin.state.frame_cache import Complete
 from muntin.state.lookup import join_null_safe
-from muntin.state.runs import Complete
 
 
 class StoredMessages:

@@ -34,8 +34,9 @@ from muntin.engine.sessions.shard import (
 from muntin.engine.windows.combine import Combined
 from muntin.model.spec import UNDECIDED
 from muntin.state.blobs import Blobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.lookup import join_null_safe
-from muntin.state.runs import FrameCache, segment_length
+from muntin.state.runs import segment_length
 
 _IS_NEW, _OLD, _NUMBER = "__muntin_is_new", "__muntin_old", "__muntin_number"
 _OPENED, _MESSAGE, _RETRACTED = "__muntin_opened", "message", "__muntin_retracted"

@@ -42,8 +42,9 @@ from muntin.model.axis import HOUR
 from muntin.model.policies import FirstThen
 from muntin.model.sessions import Sessions
 from muntin.state.blobs import Blobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.lookup import join_null_safe
-from muntin.state.runs import FrameCache, deduplicate, segment_length
+from muntin.state.runs import deduplicate, segment_length
 
 FIRED, UNEMITTED = "fired", "unemitted"
 # The number of a session's late emissions; only stored if the late policy needs it.

@@ -25,8 +25,9 @@ from muntin.engine.windows.shard import WindowShard
 from muntin.model.kinds import Paned
 from muntin.model.policies import by_clock
 from muntin.state.blobs import Blobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.lookup import join_null_safe
-from muntin.state.runs import FrameCache, deduplicate
+from muntin.state.runs import deduplicate
 
 FIRED = "fired"
 # The numbers of a key's messages: so far, before the batch, and new. The last two must not clash

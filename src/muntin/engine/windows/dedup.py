@@ -23,7 +23,7 @@ from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.each import EachShard
 from muntin.state.blobs import Blobs
-from muntin.state.runs import FrameCache
+from muntin.state.frame_cache import FrameCache
 
 MakeShard = Callable[[Combiner, Blobs, FrameCache], Shard]
 """A function that opens an inner shard."""

@@ -24,8 +24,9 @@ from muntin.engine.windows.panes import last_ended_window, window_end, window_st
 from muntin.engine.windows.shard import StepContext
 from muntin.model.fill import LINEAR, Fill
 from muntin.state.blobs import Blobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.lookup import join_null_safe
-from muntin.state.runs import FrameCache, RangedFrame, find_extent
+from muntin.state.runs import RangedFrame, find_extent
 
 # The last window with messages before filled ones, the last one to fill after it, and the last one
 # of a gap.

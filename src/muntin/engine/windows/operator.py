@@ -43,9 +43,9 @@ from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
 from muntin.model.zones import ZonedWindows
 from muntin.state.blobs import Blobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.hashing import split_by_shard
 from muntin.state.offsets import TakenOffsets
-from muntin.state.runs import FrameCache
 
 # Frames of a part: a row per key and pane, and messages that only the shard can classify.
 _CELLS, _RAW = "cells", "raw"

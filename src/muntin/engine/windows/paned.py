@@ -24,15 +24,9 @@ from muntin.engine.windows.waiting import IS_FIRST, Waiting
 from muntin.model.kinds import Numbered
 from muntin.model.policies import FirstThen, Policy, by_change
 from muntin.state.blobs import Blobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.lookup import join_null_safe
-from muntin.state.runs import (
-    FrameCache,
-    RangedFrame,
-    add_range,
-    find_extent,
-    join_runs,
-    segment_length,
-)
+from muntin.state.runs import RangedFrame, add_range, find_extent, join_runs, segment_length
 
 _WAITS = "waits"
 FIRED, LATE = "fired", "late"

@@ -22,15 +22,9 @@ from muntin.engine.windows.shard import StepContext, WindowShard
 from muntin.engine.windows.sliding import SortedCells, compute_part, find_spans_of
 from muntin.model.trailing import Trailing
 from muntin.state.blobs import Blobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.lookup import join_null_safe
-from muntin.state.runs import (
-    FrameCache,
-    RangedFrame,
-    add_range,
-    find_extent,
-    join_runs,
-    segment_length,
-)
+from muntin.state.runs import RangedFrame, add_range, find_extent, join_runs, segment_length
 
 # The number of the instant at which a window changes.
 _INSTANT = "instant"

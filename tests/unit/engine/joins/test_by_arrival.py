@@ -24,8 +24,8 @@ from muntin.model.recall import load_spec
 from muntin.standalone import JoinWindow, join, windowed
 from muntin.state import runs
 from muntin.state.blobs import MemoryBlobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.manifest import parse_manifest
-from muntin.state.runs import FrameCache
 
 Rows = list[tuple[Any, ...]]
 SCHEMA = pl.Schema({"key": pl.String, "id": pl.Int64, columns.TIME: pl.Int64})

@@ -18,9 +18,9 @@ from muntin.model.joins import SIDES, How, JoinSpec, Side
 from muntin.model.policies import Each, Firing
 from muntin.model.sessions import Sessions
 from muntin.state.blobs import MemoryBlobs
+from muntin.state.frame_cache import FrameCache
 from muntin.state.frames import decode_frame, encode_frame
 from muntin.state.manifest import parse_manifest
-from muntin.state.runs import FrameCache
 
 # What the engine itself calls places, rows and sessions, or did.
 ORDINARY = ["last", "first", "new", "at", "row", "group", "part", "grows", "met", "place", "n"]
