@@ -226,47 +226,16 @@ def test_two_tables_of_one_store_draw_different_numbers() -> None:
     assert all(0 <= number < 2**62 for number in store.blobs)
 
 
-class TestFrameCache:
-    frame = rows(*((n, "a", n) for n in range(100)))
-    size = int(frame.estimated_size())
-
-    def test_it_stays_within_its_bound(self) -> None:
-        cache = FrameCache(most_bytes=3 * self.size)
-        for number in range(10):
-            cache.put(number, self.frame)
-            assert cache.bytes <= 3 * self.size
-        assert [cache.get(number) is not None for number in range(10)] == [False] * 7 + [True] * 3
-
-    def test_the_least_recently_used_goes_first(self) -> None:
-        cache = FrameCache(most_bytes=2 * self.size)
-        cache.put(1, self.frame)
-        cache.put(2, self.frame)
-        cache.get(1)
-        cache.put(3, self.frame)
-        assert [cache.get(number) is not None for number in (1, 2, 3)] == [True, False, True]
-
-    def test_what_is_too_great_is_not_kept(self) -> None:
-        cache = FrameCache(most_bytes=self.size - 1)
-        cache.put(1, self.frame)
-        assert (cache.get(1), cache.bytes) == (None, 0)
-
-    def test_a_dropped_frame_is_gone_and_its_bytes_too(self) -> None:
-        cache = FrameCache()
-        cache.put(1, self.frame)
-        cache.drop(1)
-        cache.drop(1)
-        assert (cache.get(1), cache.bytes) == (None, 0)
-
-    def test_a_removed_number_is_never_served(self) -> None:
-        cache, store = FrameCache(), CountingBlobs()
-        runs = table(store, cache=cache)
-        seen: set[int] = set()
-        for number in range(60):
-            runs.append(rows((number, "a", 1)))
-            runs.drop_before(number - 15)
-            seen |= set(store.blobs)
-            assert all(cache.get(gone) is None for gone in seen - set(store.blobs))
-        assert len(seen) > len(store.blobs)
+def test_a_removed_number_is_never_served() -> None:
+    cache, store = FrameCache(), CountingBlobs()
+    runs = table(store, cache=cache)
+    seen: set[int] = set()
+    for number in range(60):
+        runs.append(rows((number, "a", 1)))
+        runs.drop_before(number - 15)
+        seen |= set(store.blobs)
+        assert all(cache.get(gone) is None for gone in seen - set(store.blobs))
+    assert len(seen) > len(store.blobs)
 
 
 class TestJoiningRuns:
@@ -330,22 +299,6 @@ def test_frames_are_stored_by_the_codec() -> None:
     frame = rows((1, "a", 1))
     table(store).append(frame)
     assert list(store.blobs.values()) == [encode_frame(frame)]
-
-
-def test_frames_that_another_process_has_dropped_are_forgotten() -> None:
-    cache, frame = FrameCache(), rows((1, "a", 1))
-    for owner, numbers in (("one", (1, 2, 3)), ("another", (4, 5))):
-        cache.set_owner(owner)
-        for number in numbers:
-            cache.put(number, frame)
-    cache.set_owner("one")
-    cache.drop(1)
-    cache.retain({2, 7})
-    assert [number for number in range(9) if cache.get(number) is not None] == [2, 4, 5]
-    assert cache.bytes == 3 * int(frame.estimated_size())
-    cache.set_owner("another")
-    cache.retain({4})
-    assert [number for number in range(9) if cache.get(number) is not None] == [2, 4]
 
 
 def test_a_manifest_names_its_blobs_also_those_of_manifests_within() -> None:
