@@ -87,6 +87,7 @@ def find_rows(option: str, value: object, *, each_change: bool = False) -> Input
     Raises:
         OptionError: When the input is neither a frame, a source nor a query, or may emit a window
             more than once.
+        MissingExtraError: When a library that reads the source isn't installed.
     """
     if isinstance(value, LocalDefinition):
         upstream = replace(value.upstream, each_change=each_change)
@@ -97,6 +98,9 @@ def find_rows(option: str, value: object, *, each_change: bool = False) -> Input
     if source is not None:
         return source
     if isinstance(value, Source):
+        # A source finds out with its columns whether this process can read it.
+        if not value.schema:
+            raise OptionError(option, value, "has no columns", "give a source with columns")
         return value
     hint = "give a Polars, pandas or Arrow frame, a source such as mt.kafka(…), windows or a join"
     raise OptionError(option, type(value), "isn't a frame or a source", hint)
