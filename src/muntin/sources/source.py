@@ -173,3 +173,38 @@ class SourceReader(ABC):
     def close(self) -> None:
         """Release connections. Closing twice is allowed."""
         return
+
+
+class ForwardingReader(SourceReader):
+    """A reader that forwards each call to another one; subclasses change some of them."""
+
+    def __init__(self, reader: SourceReader) -> None:
+        self._reader = reader
+
+    def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
+        """Choose the range of the next batch."""
+        return self._reader.plan(start, limit)
+
+    def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
+        """Read the messages of a range."""
+        return self._reader.read(start, end)
+
+    def wait(self, start: SourceOffsets | None, timeout: float) -> bool:
+        """Wait for messages, if the reader can."""
+        return self._reader.wait(start, timeout)
+
+    def backlog(self, end: SourceOffsets) -> Mapping[str, bool]:
+        """Return whether each partition has more messages."""
+        return self._reader.backlog(end)
+
+    def lag(self, end: SourceOffsets) -> Mapping[str, int]:
+        """Return how many messages each partition has after an end."""
+        return self._reader.lag(end)
+
+    def is_finished(self, end: SourceOffsets) -> bool:
+        """Return whether no message can follow an end."""
+        return self._reader.is_finished(end)
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._reader.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -16,7 +16,7 @@ from muntin.hosts.local.plan import InputRows, LocalPlan, LocalUpstream
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column
 from muntin.sources.frames import FrameSource
-from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
+from muntin.sources.source import ForwardingReader, Source, SourceOffsets, SourceReader
 
 _EXPLODE = re.compile(r"(?is)\s*explode\((.*)\)\s*")
 
@@ -145,40 +145,16 @@ class DerivedSource(Source):
         return DerivedReader(self.source.open(), self.step)
 
 
-class DerivedReader(SourceReader):
+class DerivedReader(ForwardingReader):
     """Reads ranges of the source, and transforms their rows."""
 
     def __init__(self, reader: SourceReader, step: RowStep) -> None:
-        self._reader = reader
+        super().__init__(reader)
         self._step = step
-
-    def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
-        """Choose the range of the next batch."""
-        return self._reader.plan(start, limit)
 
     def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
         """Read the rows of a range."""
-        return map(self._step.apply, self._reader.read(start, end))
-
-    def close(self) -> None:
-        """Release connections."""
-        self._reader.close()
-
-    def wait(self, start: SourceOffsets | None, timeout: float) -> bool:
-        """Wait for messages, if the source's reader can."""
-        return self._reader.wait(start, timeout)
-
-    def backlog(self, end: SourceOffsets) -> Mapping[str, bool]:
-        """Return whether each partition has more messages."""
-        return self._reader.backlog(end)
-
-    def lag(self, end: SourceOffsets) -> Mapping[str, int]:
-        """Return how many messages each partition has after an end."""
-        return self._reader.lag(end)
-
-    def is_finished(self, end: SourceOffsets) -> bool:
-        """Return whether no message can follow an end."""
-        return self._reader.is_finished(end)
+        return map(self._step.apply, super().read(start, end))
 
 
 def derive_frame(source: FrameSource, step: RowStep) -> FrameSource:

@@ -9,7 +9,13 @@ from contextlib import ExitStack
 import polars as pl
 
 from muntin.hosts.local.derived import DerivedReader, DerivedSource
-from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
+from muntin.sources.source import (
+    ForwardingReader,
+    Planned,
+    Source,
+    SourceOffsets,
+    SourceReader,
+)
 
 
 def open_readers(sources: Sequence[Source]) -> list[SourceReader]:
@@ -46,7 +52,7 @@ def _open(
     return shared[id(source)]
 
 
-class SharedReader(SourceReader):
+class SharedReader(ForwardingReader):
     """Plans and reads ranges of a source for several users, one after the other.
 
     Users at the same offsets get the same plan. Its range is read when the first of them reads it,
@@ -58,7 +64,7 @@ class SharedReader(SourceReader):
     """
 
     def __init__(self, reader: SourceReader, users: int) -> None:
-        self._reader = reader
+        super().__init__(reader)
         self._users = users
         self._start: SourceOffsets | None = None
         self._planned: Planned | None = None
@@ -88,23 +94,3 @@ class SharedReader(SourceReader):
         self._reads_left -= 1
         if self._reads_left == 0:
             self._range, self._frames = None, []
-
-    def wait(self, start: SourceOffsets | None, timeout: float) -> bool:
-        """Wait for messages, if the source's reader can."""
-        return self._reader.wait(start, timeout)
-
-    def backlog(self, end: SourceOffsets) -> Mapping[str, bool]:
-        """Return whether each partition has more messages."""
-        return self._reader.backlog(end)
-
-    def lag(self, end: SourceOffsets) -> Mapping[str, int]:
-        """Return how many messages each partition has after an end."""
-        return self._reader.lag(end)
-
-    def is_finished(self, end: SourceOffsets) -> bool:
-        """Return whether no message can follow an end."""
-        return self._reader.is_finished(end)
-
-    def close(self) -> None:
-        """Release the connections, for all users."""
-        self._reader.close()
