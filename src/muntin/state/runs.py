@@ -170,8 +170,7 @@ class Runs:
         """Replace the undivided runs of a segment, and new rows, with a run for each hash range."""
         frame, divided = new[0], self._segments[segment][: -len(undivided) or None]
         if undivided:
-            stored = [(self._read_without_hash(run), run.low, run.high) for run in undivided]
-            frame = self._merge_frames([*stored, new], not divided)
+            frame = self._merge_frames([*self._read_ranged(undivided), new], not divided)
             self._remove(undivided)
         for hash_range, part in divide_by_hash(frame, self.divided_by, sort=bool(self.keys)):
             number = self.frames.write(part)
@@ -213,8 +212,7 @@ class Runs:
 
     def _merge_runs(self, runs: Sequence[Run], oldest: bool) -> pl.DataFrame:
         """Merge runs; ``oldest`` is true if nothing is stored before them."""
-        frames = [(self._read_without_hash(run), run.low, run.high) for run in runs]
-        return self._merge_frames(frames, oldest)
+        return self._merge_frames(self._read_ranged(runs), oldest)
 
     def _merge_frames(self, frames: Sequence[RangedFrame], oldest: bool) -> pl.DataFrame:
         if self.span is None:
@@ -241,6 +239,9 @@ class Runs:
     def _read_without_hash(self, run: Run) -> pl.DataFrame:
         # The frame may have been written with or without the hash of the key.
         return self.frames.read(run.number).drop(HASH_COLUMN, strict=False)
+
+    def _read_ranged(self, runs: Sequence[Run]) -> list[RangedFrame]:
+        return [(self._read_without_hash(run), run.low, run.high) for run in runs]
 
     def _read_by_hash(self, run: Run) -> pl.DataFrame:
         frame = self.frames.read(run.number)
