@@ -102,9 +102,9 @@ def _format_errors(error: ValidationError) -> list[str]:
         shown = kind not in ("missing", "extra_forbidden") and _may_show(path, problem["input"])
         value = f" (not {problem['input']!r})" if shown else ""
         text = _DICTIONARY.sub("input should be a table", problem["msg"])
-        said = f"{text[:1].lower()}{text[1:]}{value}"
+        problem_text = f"{text[:1].lower()}{text[1:]}{value}"
         hint = _HINTS.get(kind)
-        lines.setdefault(entry, f"{entry}: {said}" + (f"; {hint}" if hint else ""))
+        lines.setdefault(entry, f"{entry}: {problem_text}" + (f"; {hint}" if hint else ""))
     # Of an entry that may be a text or a list, the item is to blame, not the whole.
     return [line for entry, line in lines.items() if not _has_blamed_item(entry, lines)]
 
