@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from muntin.sources.byte_values import ROOM, ByteValues
 from muntin.sources.payloads import Decoded, no_faults
-from muntin.sources.text_values import null_malformed
+from muntin.sources.text_values import null_malformed, replace_rows
 
 NumberArray = np.ndarray[Any, Any]
 RowSelection = slice | NumberArray
@@ -24,10 +24,14 @@ RowSelection = slice | NumberArray
 _MESSAGES, _BYTES = 20_000, 1 << 26
 # A text of at most this many bytes is stored in its column's view itself.
 _INLINE_BYTES = 12
+_WORD, _BITS = 8, np.uint64(64)
 _ALL = np.uint64(2**64 - 1)
 _ONE, _HALF, _BYTE, _TOP = np.uint64(1), np.uint64(32), np.uint64(56), np.uint64(63)
 # The bit of each byte that says that its number continues, and the other bits.
 _HIGH_BITS, _LOW_BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
+# The same of the first byte, of the first two, and of the second.
+_HIGH_BIT, _TWO_BYTES = np.uint64(0x80), np.uint64(0x8080)
+_LOW_BYTE, _SECOND_BYTE, _SEVEN = np.uint64(0x7F), np.uint64(0x7F00), np.uint64(7)
 # How seven bits of each byte are joined: the bits that stay, the bits that move, and how far.
 _GAPS = [
     (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint64(1)),
@@ -67,6 +71,9 @@ class ByteCursor:
         self.faults = no_faults(len(at))
         self.deferred = np.zeros(len(at), bool)
         self.steps = 0
+        # The sixteen bytes that follow each position, and how many of them were read at most.
+        self._following: tuple[NumberArray, NumberArray] | None = None
+        self._read = 0
 
     @classmethod
     def over(cls, values: Sequence[bytes], sizes: NumberArray, skip: int = 0) -> ByteCursor:
@@ -95,6 +102,8 @@ class ByteCursor:
         # buffer.
         at = np.minimum(self.at[rows], len(self.data) - ROOM)
         self.at[rows] += width
+        if self._following is not None:
+            self._shift(rows, width)
         return at
 
     def mark(self, rows: RowSelection, wrong: NumberArray) -> None:
@@ -133,28 +142,62 @@ class ByteCursor:
 
     def varint(self, rows: RowSelection) -> NumberArray:
         """Read the next unsigned varint of some messages: seven bits a byte, the lowest first."""
-        word, width, beyond = self.varints(self.move(rows, 0))
+        at = np.minimum(self.at[rows], len(self.data) - ROOM)
+        # A slice has all messages.
+        words = self._look() if isinstance(rows, slice) else self.words(at, "<u8")
+        number, width, beyond = self._decode_words(words, at)
         self.mark(rows, beyond)
         self.move(rows, width)
-        return word
+        return number
 
     def varints(self, at: NumberArray) -> tuple[NumberArray, NumberArray, NumberArray]:
         """Return the varints at some positions, their sizes, and which have more than 64 bits."""
         low = self.bytes[at]
         if (low < 128).all():
             return low.astype(np.uint64), np.ones(len(at), np.int64), np.zeros(len(at), bool)
-        word = self.words(at, "<u8")
+        return self._decode_words(self.words(at, "<u8"), at)
+
+    def _look(self) -> NumberArray:
+        """Return the next eight bytes of all messages; the buffer isn't read for each number."""
+        if self._following is None:
+            at = np.minimum(self.at, len(self.data) - ROOM)
+            shape = (len(self.data) - 2 * _WORD + 1,)
+            pairs = np.ndarray(shape, "V16", self.data, strides=(1,))[at].view("<u8")
+            self._following, self._read = (pairs[::2].copy(), pairs[1::2]), 0
+        return self._following[0]
+
+    def _shift(self, rows: RowSelection, width: Any) -> None:
+        """Drop the bytes that all messages were advanced by, or all of them."""
+        most = int(np.max(width, initial=0))
+        if self._following is None or not isinstance(rows, slice) or self._read + most > _WORD:
+            self._following = None
+            return
+        low, high = self._following
+        bits = np.multiply(width, 8, dtype=np.int64).astype(np.uint64)
+        self._following = (low >> bits) | (high << (_BITS - bits)), high >> bits
+        self._read += most
+
+    def _decode_words(
+        self, word: NumberArray, at: NumberArray
+    ) -> tuple[NumberArray, NumberArray, NumberArray]:
+        """Return the varints with which words begin, as ``varints`` does."""
+        beyond = np.zeros(len(word), bool)
+        goes_on = (word & _HIGH_BIT) >> _SEVEN
+        if not goes_on.any():
+            return word & _LOW_BYTE, np.ones(len(word), np.int64), beyond
+        if ((word & _TWO_BYTES) != _TWO_BYTES).all():
+            second = ((word & _SECOND_BYTE) >> _ONE) * goes_on
+            return word & _LOW_BYTE | second, (goes_on + _ONE).view(np.int64), beyond
         stops = ~word & _HIGH_BITS
         # All bits up to the first byte that ends its number, or all bits if none does.
         mask = (stops & -stops) ^ ((stops & -stops) - _ONE)
         width = (np.bitwise_count(mask) >> 3).astype(np.int64)
-        word &= mask & _LOW_BITS
+        number = word & mask & _LOW_BITS
         for stays, moved, far in _GAPS:
-            word = (word & stays) | ((word & moved) >> far)
-        beyond = np.zeros(len(at), bool)
+            number = (number & stays) | ((number & moved) >> far)
         if not stops.all():
-            self._complete_long(at, np.flatnonzero(stops == 0), word, width, beyond)
-        return word, width, beyond
+            self._complete_long(at, np.flatnonzero(stops == 0), number, width, beyond)
+        return number, width, beyond
 
     def _complete_long(
         self,
@@ -183,8 +226,13 @@ class ByteCursor:
         sizes = np.where(wrong, 0, sizes)
         return self.move(rows, sizes), sizes
 
-    def views(self, at: NumberArray, sizes: NumberArray) -> pl.Series:
-        """Return the bytes at some positions as a column, without copying them."""
+    def views(
+        self, at: NumberArray, sizes: NumberArray, kind: pa.DataType | None = None
+    ) -> pl.Series:
+        """Return the bytes at some positions as a column of views, without copying them.
+
+        A ``kind`` of texts requires valid UTF-8; without one, the column is binary.
+        """
         # Twelve bytes fit into the view itself; a longer view has the first four and a reference.
         inside = _mask_lowest(self.words(at + 4, "<u8"), sizes - 4)
         elsewhere = at.astype(np.uint64) << _HALF
@@ -193,7 +241,8 @@ class ByteCursor:
         views[:, 0] = sizes.astype(np.uint64) | first
         views[:, 1] = np.where(sizes <= _INLINE_BYTES, inside, elsewhere)
         buffers = [None, pa.py_buffer(views), pa.py_buffer(self.data)]
-        return pl.Series(pa.Array.from_buffers(pa.binary_view(), len(at), buffers))
+        kind = pa.binary_view() if kind is None else kind
+        return pl.Series(pa.Array.from_buffers(kind, len(at), buffers))
 
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
@@ -266,7 +315,7 @@ def decode_in_batches(
         frame, faulty = read(cursor).cast(pl.Schema(columns)), cursor.wrong()
         if cursor.deferred.any():
             late = np.flatnonzero(cursor.deferred).tolist()
-            frame = _replace_rows(frame, late, _decode_one_by_one(
+            frame = replace_rows(frame, late, _decode_one_by_one(
                 [messages[first + row] or b"" for row in late], columns, read_one, late, faulty
             ))  # fmt: skip
         wrong.append(pl.Series(faulty))
@@ -296,13 +345,6 @@ def _decode_one_by_one(
         for i, (name, dtype) in enumerate(columns.items())
     ]
     return pl.DataFrame(series).cast(pl.Schema(columns))
-
-
-def _replace_rows(frame: pl.DataFrame, rows: Sequence[int], others: pl.DataFrame) -> pl.DataFrame:
-    """Return a frame with other values in some of its rows."""
-    order = np.arange(len(frame))
-    order[rows] = len(frame) + np.arange(len(rows))
-    return pl.concat([frame, others]).select(pl.all().gather(pl.Series(order)))
 
 
 def _scalar_type(dtype: Any) -> Any:

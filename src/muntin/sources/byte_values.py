@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 
-# Room before and after the values, so that a reader may read whole words around each.
-ROOM = 16
+# Room before and after the values, so that a reader may read many bytes around each.
+ROOM = 64
 
 
 @dataclass(frozen=True, eq=False)

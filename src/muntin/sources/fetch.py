@@ -65,7 +65,7 @@ class FetchProgress:
         """True if a part of the range isn't fetched yet."""
         return self.start < self.end
 
-    def add(self, data: bytes, aborted: Sequence[Aborted]) -> None:
+    def add(self, data: memoryview, aborted: Sequence[Aborted]) -> None:
         """Add the batches of the range that a broker sent."""
         batches, size = [], 0
         for batch in split_batches(data):
@@ -94,7 +94,7 @@ class Fetched(NamedTuple):
     partition: int
     error: int
     aborted: list[Aborted]
-    data: bytes
+    data: memoryview
 
 
 class Fetcher:
@@ -212,14 +212,14 @@ def _encode(ranges: Sequence[FetchProgress], *, committed: bool) -> bytes:
     return b"".join([*parts, struct.pack(">ih", 0, 0)])
 
 
-def _decode(answer: bytes) -> Iterator[Fetched]:
+def _decode(answer: memoryview) -> Iterator[Fetched]:
     _, error, _, topics = struct.unpack_from(">ihii", answer, 0)
     if error:
         raise FetchError(f"the broker answers with error {error}")
     at = 14
     for _ in range(topics):
         (size,) = struct.unpack_from(">h", answer, at)
-        topic, at = answer[at + 2 : at + 2 + size].decode(), at + 2 + size
+        topic, at = str(answer[at + 2 : at + 2 + size], "utf-8"), at + 2 + size
         (partitions,) = struct.unpack_from(">i", answer, at)
         at += 4
         for _ in range(partitions):

@@ -19,9 +19,17 @@ from polars.exceptions import ComputeError, PolarsError
 from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import decode_text
 from muntin.sources.byte_values import ByteValues
+from muntin.sources.json_patterns import read_alike
 from muntin.sources.json_syntax import find_objects, has_half_pairs
 from muntin.sources.payloads import Decoded, Faults, no_faults
-from muntin.sources.text_values import REAL, WHOLE, convert_texts, null_malformed, spread_rows
+from muntin.sources.text_values import (
+    REAL,
+    WHOLE,
+    convert_texts,
+    null_malformed,
+    replace_rows,
+    spread_rows,
+)
 
 _BAD = "__muntin_bad"
 # Half a surrogate pair isn't valid text; Polars reads it as a character of its own choice.
@@ -46,6 +54,19 @@ class JsonPayloads:
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads; a message whose member isn't of its column's type is malformed."""
+        alike = read_alike(values, self.columns) if isinstance(values, ByteValues) else None
+        if alike is None:
+            return self._decode_any(values)
+        decoded, bad, faults = convert_texts(alike.rows, self.columns, self.zone)
+        others = np.flatnonzero(~alike.agrees)
+        if len(others):
+            rest = self._decode_any([values[row] for row in others.tolist()])
+            decoded = replace_rows(decoded, others, rest.rows)
+            bad, faults[others] = bad.scatter(others, rest.bad), rest.faults
+        return Decoded(null_malformed(decoded, bad), bad, faults)
+
+    def _decode_any(self, values: Sequence[bytes | None]) -> Decoded:
+        """Decode payloads that are written in any way."""
         schema = make_schema({name: as_read(dtype) for name, dtype in self.columns.items()})
         frame, lines, rows = read_strictly(values, schema)
         faults = no_faults(len(values))

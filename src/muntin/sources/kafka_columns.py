@@ -19,7 +19,7 @@ from muntin.sources.byte_values import ByteValues, binary_column, join_values
 from muntin.sources.flags import Flags
 from muntin.sources.kafka_broker import PATIENCE
 from muntin.sources.kafka_consumer import MOST_MESSAGES, Columns, Range, Watch
-from muntin.sources.kafka_reading import read
+from muntin.sources.kafka_reading import Part, decode_parts, read
 from muntin.sources.payloads import Payloads, describe_faults
 from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_COLUMNS, MALFORMED_DETAIL_COLUMN
 
@@ -74,13 +74,22 @@ class KafkaReader:
     ) -> Generator[pl.DataFrame, None, None] | ReadAhead[pl.DataFrame]:
         """Read ranges in frames of a bounded size, without flags.
 
-        The next messages are fetched and decoded while a frame is in use.
+        The next messages are fetched, taken out of their record batches, and decoded while a frame
+        is in use, each on a thread of its own.
         """
-        messages = read(self.client, self.lossy, ranges, self.fields, watch)
+        parts = read(self.client, self.lossy, ranges, self.fields, watch)
         if sum(one.size for one in ranges) <= MOST_MESSAGES:
             # They make a single frame, unless they are large, and a thread would only add latency.
-            return self._frames(messages)
-        return ReadAhead(self._frames(ReadAhead(messages)))
+            return self._frames(self._decode(parts))
+        return ReadAhead(self._frames(ReadAhead(self._decode(ReadAhead(parts)))))
+
+    def _decode(
+        self, parts: Generator[list[Part], None, None] | ReadAhead[list[Part]]
+    ) -> Generator[list[Columns], None, None]:
+        with closing(parts):
+            for some in parts:
+                if columns := decode_parts(some, self.fields):
+                    yield columns
 
     def _frames(
         self, messages: Generator[list[Columns], None, None] | ReadAhead[list[Columns]]

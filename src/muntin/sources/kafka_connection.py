@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+import numpy as np
+
 _TIMEOUT = 30.0
 # The size limit of an answer, in bytes. Servers of other protocols seem to announce gigabytes.
 _LARGEST = 256 << 20
@@ -123,8 +125,11 @@ class Connection:
         if not lowest <= version <= highest:
             raise FetchError(f"the broker takes no request {request} of version {version}")
 
-    def ask(self, request: int, version: int, body: bytes) -> bytes:
-        """Send a request and return its answer, without the correlation number."""
+    def ask(self, request: int, version: int, body: bytes) -> memoryview:
+        """Send a request and return its answer, without the correlation number.
+
+        The answer isn't copied, and can only be read.
+        """
         number = next(self._numbers) & 0x7FFFFFFF
         head = struct.pack(">hhih", request, version, number, len(_CLIENT)) + _CLIENT
         self._socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
@@ -140,15 +145,15 @@ class Connection:
         """Close the connection."""
         self._socket.close()
 
-    def _receive(self, size: int) -> bytes:
-        data = bytearray(size)
-        view, received = memoryview(data), 0
+    def _receive(self, size: int) -> memoryview:
+        # Zeros needn't be written before the bytes.
+        view, received = np.empty(size, np.uint8).data, 0
         while received < size:
             count = self._socket.recv_into(view[received:])
             if not count:
                 raise ConnectionResetError("the broker closed the connection")
             received += count
-        return bytes(data)
+        return view.toreadonly()
 
     def _find_versions(self) -> dict[int, tuple[int, int]]:
         answer = self.ask(_VERSIONS, 0, b"")
@@ -175,7 +180,7 @@ class Connection:
         error, size = struct.unpack_from(">hh", answer)
         if error:
             raise FetchError("the broker refuses the login")
-        return answer[8 + max(size, 0) :]
+        return bytes(answer[8 + max(size, 0) :])
 
     def _challenge(self, digest: str, user: str, password: str) -> None:
         """Log in by SCRAM (RFC 5802), and check that the broker knows the password too."""

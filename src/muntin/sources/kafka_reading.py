@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,12 +19,48 @@ from muntin.sources.kafka_consumer import (
     consume,
     group_ranges,
 )
-from muntin.sources.record_batches import DamagedBatchError, Records, read_records
+from muntin.sources.record_batches import (
+    DamagedBatchError,
+    RecordBatch,
+    Records,
+    read_records,
+)
 
 # confluent_kafka's numbers for the producer's timestamp and the broker's.
 _CREATE_TIME, _APPEND_TIME = 1, 2
 # When several ranges together hold more than this many bytes, each is read alone.
 MOST_HELD = 512 << 20
+
+
+@dataclass(frozen=True)
+class FetchedMessages:
+    """Messages of one partition as record batches.
+
+    Attributes:
+        first_offset: Offset of the first message of the range.
+        end: Offset after its last one; batches may have others before and after them.
+    """
+
+    topic: str
+    partition: int
+    batches: Sequence[RecordBatch]
+    first_offset: int
+    end: int
+
+    def decode(self, fields: Collection[str]) -> Columns:
+        """Decode the messages' fields, or raise ``SourceError`` if one is damaged."""
+        try:
+            records = read_records(self.batches)
+        except DamagedBatchError as error:
+            raise _report_damage(error, self) from error
+        is_in_range = (records.offsets >= self.first_offset) & (records.offsets < self.end)
+        if not is_in_range.all():
+            records = records.select(np.flatnonzero(is_in_range))
+        lists = {name: _select_field(records, name) for name in fields}
+        return Columns(self.topic, self.partition, lists, len(records))
+
+
+Part = Columns | FetchedMessages
 
 
 def read(
@@ -32,26 +69,33 @@ def read(
     ranges: Sequence[Range],
     fields: Collection[str],
     watch: Watch | None = None,
-) -> Generator[list[Columns], None, None]:
+) -> Generator[list[Part], None, None]:
     """Yield the messages of ranges, by partition, in the order of ranges and offsets.
 
-    There is at most one range per partition. Each yielded list has enough messages for a frame.
-    ``fields`` are any of ``value``, ``key``, ``offset``, ``timestamp`` and ``headers``. Raises
-    ``SourceError`` when messages are gone or damaged, or don't arrive in the time that ``watch``
-    allows.
+    There is at most one range per partition. Each yielded list has enough messages for a frame;
+    ``decode_parts`` decodes those that are still record batches. ``fields`` are any of ``value``,
+    ``key``, ``offset``, ``timestamp`` and ``headers``. Raises ``SourceError`` when messages are
+    gone or damaged, or don't arrive in the time that ``watch`` allows.
     """
     with lend_fetcher(client) as fetcher:
         for group in group_ranges(ranges):
             remaining: Sequence[Range] = group
             if fetcher is not None:
-                remaining = yield from _fetch(fetcher, group, fields)
+                remaining = yield from _fetch(fetcher, group)
             if remaining:
-                yield from consume(client, lossy, remaining, fields, watch)
+                for columns in consume(client, lossy, remaining, fields, watch):
+                    yield [*columns]
+
+
+def decode_parts(parts: Sequence[Part], fields: Collection[str]) -> list[Columns]:
+    """Decode messages that were read; parts without messages are left out."""
+    decoded = [part.decode(fields) if isinstance(part, FetchedMessages) else part for part in parts]
+    return [columns for columns in decoded if columns.count]
 
 
 def _fetch(
-    fetcher: Fetcher, ranges: Sequence[Range], fields: Collection[str]
-) -> Generator[list[Columns], None, Sequence[Range]]:
+    fetcher: Fetcher, ranges: Sequence[Range]
+) -> Generator[list[Part], None, Sequence[Range]]:
     """Fetch ranges as record batches; return the ranges that librdkafka has to read."""
     progress = [FetchProgress(*one) for one in ranges]
     # A single range is yielded in parts; several are yielded in their order, when all are read.
@@ -63,23 +107,28 @@ def _fetch(
             if not is_single and sum(map(_measure_size, progress)) > MOST_HELD:
                 left: list[Range] = []
                 for one in ranges:
-                    left += yield from _fetch(fetcher, [one], fields)
+                    left += yield from _fetch(fetcher, [one])
                 return left
             if is_single and _is_full(progress[0]):
-                yield [_take_messages(progress[0], first_offset, fields)]
+                yield [_take_messages(progress[0], first_offset)]
                 first_offset = progress[0].start
     except FetchError:
         return [ranges[0]._replace(start=first_offset)] if is_single else ranges
     except DamagedBatchError as error:
-        where = ", ".join(f"{one.topic}[{one.partition}]" for one in ranges)
-        raise SourceError(f"a message of {where} can't be read: {error}") from error
-    taken = [
-        _take_messages(one, start.start, fields)
+        raise _report_damage(error, *ranges) from error
+    taken: list[Part] = [
+        _take_messages(one, start.start)
         for one, start in zip(progress, ranges, strict=True)
+        if one.batches
     ]
-    if rest := [columns for columns in taken if columns.count]:
-        yield rest
+    if taken:
+        yield taken
     return []
+
+
+def _report_damage(error: DamagedBatchError, *ranges: Range | FetchedMessages) -> SourceError:
+    where = ", ".join(f"{one.topic}[{one.partition}]" for one in ranges)
+    return SourceError(f"a message of {where} can't be read: {error}")
 
 
 def _is_full(progress: FetchProgress) -> bool:
@@ -92,15 +141,11 @@ def _measure_size(progress: FetchProgress) -> int:
     return sum(len(batch.body) for batch in progress.batches)
 
 
-def _take_messages(progress: FetchProgress, first_offset: int, fields: Collection[str]) -> Columns:
+def _take_messages(progress: FetchProgress, first_offset: int) -> FetchedMessages:
     """Return the fetched messages from an offset on, and drop them from the progress."""
     batches, progress.batches = progress.batches, []
-    records = read_records(batches)
-    is_in_range = (records.offsets >= first_offset) & (records.offsets < progress.end)
-    if not is_in_range.all():
-        records = records.select(np.flatnonzero(is_in_range))
-    lists = {name: _select_field(records, name) for name in fields}
-    return Columns(progress.topic, progress.partition, lists, len(records))
+    topic, partition = progress.topic, progress.partition
+    return FetchedMessages(topic, partition, batches, first_offset, progress.end)
 
 
 def _select_field(records: Records, name: str) -> object:

@@ -125,7 +125,7 @@ class Records:
         return [_read_headers(data, start, count) for start, count in positions]
 
 
-def split_batches(data: bytes) -> Iterator[RecordBatch]:
+def split_batches(data: bytes | memoryview) -> Iterator[RecordBatch]:
     """Split the bytes that a broker sent into batches; an incomplete last one is left out.
 
     Raises ``DamagedBatchError`` or ``UnknownFormatError`` (an older format, an unknown codec).
@@ -144,7 +144,7 @@ def split_batches(data: bytes) -> Iterator[RecordBatch]:
             return
         (base, _, _, _, crc, attributes, delta, first_time, greatest_time, producer, _, _,
          count) = _HEADER.unpack_from(view, at)  # fmt: skip
-        if checksum(data[at + _BEFORE_CHECKED : end]) != crc:
+        if checksum(bytes(view[at + _BEFORE_CHECKED : end])) != crc:
             raise DamagedBatchError(f"the batch at offset {base} isn't what its checksum says")
         if count < 0 or delta < 0 or base < 0:
             raise DamagedBatchError(f"the batch at offset {base} has {count} records")

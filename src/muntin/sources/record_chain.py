@@ -43,7 +43,9 @@ def _guess_records(
     if not total:
         return np.empty(0, np.int64)
     first, end = int(begins[0]), int(ends[-1])
-    at = np.flatnonzero(data[first - 1 : end - 1] == 0) + first
+    zero = data[first - 1 : end + 2] == 0
+    # The zero before a record, and its attributes after a length of one or two bytes.
+    at = np.flatnonzero(zero[:-3] & (zero[2:-1] | zero[3:])) + first
     low, high = data[at].astype(np.int64), data[at + 1].astype(np.int64)
     long = low > 127
     length = np.where(long, low & 127 | high << 7, low) >> 1

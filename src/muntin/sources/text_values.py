@@ -58,7 +58,16 @@ def spread_rows(frame: pl.DataFrame, rows: Any, count: int) -> pl.DataFrame:
     return frame.select(pl.all().gather(positions.set(positions < 0, None)))
 
 
+def replace_rows(frame: pl.DataFrame, rows: Any, others: pl.DataFrame) -> pl.DataFrame:
+    """Return a frame with other values in some of its rows."""
+    order = np.arange(len(frame))
+    order[rows] = len(frame) + np.arange(len(rows))
+    return pl.concat([frame, others]).select(pl.all().gather(pl.Series(order)))
+
+
 def _convert(column: pl.Series, dtype: pl.DataType, zone: SessionZone) -> pl.Series:
+    if column.dtype == dtype:
+        return column
     if isinstance(dtype, pl.Decimal):
         return convert_decimals(column, dtype)
     if isinstance(dtype, pl.Date):

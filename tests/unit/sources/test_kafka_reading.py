@@ -14,8 +14,8 @@ from muntin.model.errors import SourceError
 from muntin.sources import fetch, kafka_reading
 from muntin.sources.fetch import Fetcher, FetchProgress, lend_fetcher
 from muntin.sources.kafka_connection import FetchError
-from muntin.sources.kafka_consumer import Columns, Range, consume
-from muntin.sources.kafka_reading import read
+from muntin.sources.kafka_consumer import Range, consume
+from muntin.sources.kafka_reading import Part, decode_parts, read
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
@@ -35,12 +35,12 @@ def produce(broker: Kafka, topic: str, codec: str, size: int, count: int = 400) 
     assert producer.flush(60) == 0
 
 
-def messages(parts: Sequence[Sequence[Columns]]) -> list[tuple[Any, ...]]:
+def messages(parts: Sequence[Sequence[Part]]) -> list[tuple[Any, ...]]:
     """Messages as an object each, by partition; nobody promises an order between partitions."""
     rows = [
         (part.topic, part.partition, *(_plain(row) for row in rows))
         for some in parts
-        for part in some
+        for part in decode_parts(some, FIELDS)
         for rows in zip(*(part.lists[name] for name in FIELDS), strict=True)
     ]
     return sorted(rows, key=lambda row: row[:2])

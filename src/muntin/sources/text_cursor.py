@@ -1,0 +1,254 @@
+"""Reads numbers and texts of many messages at once, eight bytes a step.
+
+A word of eight bytes is one number of 64 bits, the first byte the lowest. Arithmetic on words
+classifies or converts all their bytes together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muntin.sources.byte_values import ROOM, Bytes, Integers
+
+Words = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+
+_WORD = 8
+# A text of more words is left to another reader, and so is one of the few longest.
+_MOST_WORDS, _FEW = 16, 16
+# 10**18 and less fit into 64 bits; a double holds 15 digits exactly.
+_MOST_DIGITS, _EXACT_DIGITS = 18, 15
+_POWERS = 10 ** np.arange(_MOST_DIGITS + 1, dtype=np.uint64)
+_LOWEST = np.uint64(255)
+# The number of characters of times.
+_SECONDS, _MILLISECONDS = 19, 23
+
+
+def _repeat(byte: int) -> np.uint64:
+    return np.uint64(byte * 0x0101010101010101)
+
+
+_ONES, _TOPS, _ZEROS = _repeat(1), _repeat(0x80), _repeat(ord("0"))
+_TO_TOP = _repeat(0x80 - 10)
+_BLANKS, _QUOTES, _ESCAPES = _repeat(0x20), _repeat(ord('"')), _repeat(ord("\\"))
+# Two digits become a number below 100, two of these one below 10 000, and so on.
+_MERGES = [
+    (np.uint64(10), np.uint64(8), np.uint64(0x00FF00FF00FF00FF)),
+    (np.uint64(100), np.uint64(16), np.uint64(0x0000FFFF0000FFFF)),
+    (np.uint64(10_000), np.uint64(32), np.uint64(0x00000000FFFFFFFF)),
+]
+
+
+class TextCursor:
+    """Messages in one buffer, and the position of the next byte in each of them.
+
+    The buffer has `ROOM` bytes after the messages. Reading beyond a message's end isn't noticed
+    here: its position is then greater than its end.
+
+    Attributes:
+        agrees: Marks the messages that were written as expected so far.
+    """
+
+    def __init__(self, data: Bytes, at: Integers) -> None:
+        self.data = data
+        self.agrees = np.ones(len(at), bool)
+        self._at = at.copy()
+        # The bytes that follow each position, and how many of them were read.
+        self._window: Any = None
+        self._read = 0
+
+    @property
+    def at(self) -> Integers:
+        """The positions."""
+        return self._at + self._read
+
+    def skip(self, expected: bytes) -> None:
+        """Read bytes that are the same in all messages."""
+        difference = np.zeros(len(self._at), np.uint64)
+        for first in range(0, len(expected), _WORD):
+            part = expected[first : first + _WORD]
+            word = self._look() ^ np.uint64(int.from_bytes(part, "little"))
+            # A shift drops the bytes after the expected ones.
+            difference |= word << np.uint64(8 * (_WORD - len(part)))
+            self._read += len(part)
+        self.agrees &= difference == 0
+
+    def read_whole(self) -> Integers:
+        """Read whole numbers as JSON writes them."""
+        negative, number, _ = self._read_digits()
+        whole = number.view(np.int64)
+        if negative is None:
+            return whole
+        self.agrees &= ~(negative & (whole == 0))
+        return np.where(negative, -whole, whole)
+
+    def read_real(self) -> NDArray[np.float64]:
+        """Read numbers that may have a fraction, but no exponent."""
+        negative, number, digits = self._read_digits()
+        real = number.astype(np.float64)
+        rows = np.flatnonzero((self._look() & _LOWEST) == ord("."))
+        if len(rows):
+            fraction, count = self._parse_digits(self.at[rows] + 1)
+            whole = number[rows] * _POWERS[np.minimum(count, _MOST_DIGITS)] + fraction
+            # Both are exact, so that the quotient is rounded once.
+            real[rows] = whole.astype(np.float64) / _POWERS[np.minimum(count, _MOST_DIGITS)]
+            digits[rows] += count
+            self.agrees[rows[count == 0]] = False
+            width = np.zeros(len(self._at), np.int64)
+            width[rows] = count + 1
+            self._move(width)
+        self.agrees &= digits <= _EXACT_DIGITS
+        return real if negative is None else np.where(negative, -real, real)
+
+    def read_boolean(self) -> Mask:
+        """Read ``true`` or ``false``."""
+        word = self._look()
+        four, five = word & np.uint64(2**32 - 1), word & np.uint64(2**40 - 1)
+        true = four == int.from_bytes(b"true", "little")
+        self.agrees &= true | (five == int.from_bytes(b"false", "little"))
+        self._move(np.where(true, 4, 5))
+        return true
+
+    def read_text(self) -> tuple[Integers, Integers]:
+        """Read ASCII without escapes up to a quote; return its positions and sizes."""
+        starts = self.at
+        sizes = np.zeros(len(starts), np.int64)
+        is_open = np.ones(len(starts), bool)
+        for _ in range(_MOST_WORDS):
+            stops = _find_stops(self._look())
+            sizes += _count_before(stops) * is_open
+            self._read += _WORD
+            is_open &= stops == 0
+            if np.count_nonzero(is_open) * _FEW < len(starts):
+                break
+        self.agrees &= ~is_open
+        self._at, self._window, self._read = starts + sizes, None, 0
+        return starts, sizes
+
+    def read_time(self, form: bytes) -> Integers:
+        """Read times as microseconds since 1970, without a zone.
+
+        ``form`` is ``0000-00-00T00:00:00``, with any byte in place of the ``T``, and with a
+        fraction of three or six zeros or none.
+        """
+        pairs = []
+        wrong = np.zeros(len(self._at), np.uint64)
+        for first in range(0, len(form), _WORD):
+            part = form[first : first + _WORD]
+            digits = self._look() ^ np.uint64(int.from_bytes(part, "little"))
+            if len(part) < _WORD:
+                digits &= np.uint64(2 ** (_WORD * len(part)) - 1)
+            # A digit may be up to nine, and any other byte has to be the same.
+            limits = bytes(0x80 - 10 if byte == ord("0") else 0x7F for byte in part)
+            wrong |= (digits + np.uint64(int.from_bytes(limits, "little"))) | digits
+            pairs.append(digits * np.uint64(10) + (digits >> np.uint64(_WORD)))
+            self._read += len(part)
+        self.agrees &= (wrong & _TOPS) == 0
+
+        def pair(position: int) -> Integers:
+            word, byte = divmod(position, _WORD)
+            return (pairs[word] >> np.uint64(_WORD * byte) & _LOWEST).view(np.int64)
+
+        days, is_day = _count_days(100 * pair(0) + pair(2), pair(5), pair(8))
+        hour, minute, second = pair(11), pair(14), pair(17)
+        self.agrees &= is_day & (hour < 24) & (minute < 60) & (second < 60)
+        seconds = (days * 24 + hour) * 3600 + minute * 60 + second
+        if len(form) == _SECONDS:
+            return seconds * 1_000_000
+        fraction = pair(20) * 10_000
+        if len(form) == _MILLISECONDS:
+            # The pair has the digit and the zero byte after it.
+            return seconds * 1_000_000 + fraction + pair(22) * 100
+        return seconds * 1_000_000 + fraction + pair(22) * 100 + pair(24)
+
+    def _look(self) -> Words:
+        """Return the next eight bytes of each message."""
+        if self._window is None or self._read + _WORD > ROOM:
+            self._move(np.int64(0))
+            shape = (len(self.data) - ROOM + 1,)
+            starts = np.minimum(self._at, len(self.data) - ROOM)
+            # Bytes of one element are copied together, whatever their number.
+            self._window = np.ndarray(shape, f"V{ROOM}", self.data, strides=(1,))[starts]
+        return np.ndarray(len(self._at), "<u8", self._window, self._read, (ROOM,))
+
+    def _move(self, width: Any) -> None:
+        """Advance each message by a width of its own."""
+        self._at = self._at + (width + self._read)
+        self._window, self._read = None, 0
+
+    def _read_digits(self) -> tuple[Mask | None, Words, Integers]:
+        """Read a number's sign (``None`` if all are positive) and digits before a fraction."""
+        negative = (self._look() & _LOWEST) == ord("-")
+        has_negative = bool(negative.any())
+        if has_negative:
+            self._move(negative)
+        word = self._look()
+        number, count = _parse_word(word)
+        full = np.flatnonzero(count == _WORD)
+        if len(full):
+            more, digits = self._parse_digits(self.at[full] + _WORD, _MOST_DIGITS - _WORD)
+            number[full] = number[full] * _POWERS[digits] + more
+            count[full] += digits
+        starts_with_zero = (word & _LOWEST) == ord("0")
+        self.agrees &= (count > 0) & ~(starts_with_zero & (count > 1))
+        self._move(count)
+        return negative if has_negative else None, number, count
+
+    def _parse_digits(self, at: Integers, most: int = 2 * _WORD) -> tuple[Words, Integers]:
+        """Return the digits at some positions, as numbers and their counts."""
+        number, count = _parse_word(self._words(at))
+        full = np.flatnonzero(count == _WORD)
+        if len(full):
+            more, digits = _parse_word(self._words(at[full] + _WORD))
+            number[full] = number[full] * _POWERS[digits] + more
+            count[full] += digits
+        # A number of more digits is followed by one of them, which nothing expects.
+        return number, np.minimum(count, most)
+
+    def _words(self, at: Integers) -> Words:
+        shape = (len(self.data) - _WORD + 1,)
+        words = np.ndarray(shape, "<u8", self.data, strides=(1,))
+        selected: Words = words[np.minimum(at, len(self.data) - _WORD)]
+        return selected
+
+
+def _parse_word(word: Words) -> tuple[Words, Integers]:
+    """Return the digits with which each word begins, as a number and their count."""
+    digits = word ^ _ZEROS
+    count = _count_before(((digits + _TO_TOP) | digits) & _TOPS)
+    # The last digit moves to the last byte; before the first one are zeros.
+    number = digits << (_WORD * (_WORD - count)).astype(np.uint64)
+    for ten, width, stays in _MERGES:
+        number = (number * ten + (number >> width)) & stays
+    return number, count
+
+
+def _find_stops(word: Words) -> Words:
+    """Mark quotes, escapes, control characters and bytes beyond ASCII by their top bits.
+
+    Bytes after a marked one may be marked, too.
+    """
+    quotes, escapes = word ^ _QUOTES, word ^ _ESCAPES
+    stops = (quotes - _ONES) & ~quotes
+    stops |= (escapes - _ONES) & ~escapes
+    stops |= (word - _BLANKS) & ~word
+    return (stops | word) & _TOPS
+
+
+def _count_before(marks: Words) -> Integers:
+    """Return the number of bytes before the first one whose top bit is set; 8 for none."""
+    below = (marks & -marks) - np.uint64(1)
+    return (np.bitwise_count(below) >> 3).astype(np.int64)
+
+
+def _count_days(year: Integers, month: Integers, day: Integers) -> tuple[Integers, Mask]:
+    """Return the days since 1970, and whether each date exists; one of each if all are equal."""
+    if all((part == part[:1]).all() for part in (year, month, day)):
+        year, month, day = year[:1], month[:1], day[:1]
+    months = (year - 1970) * 12 + month - 1
+    first, end = (m.astype("M8[M]").astype("M8[D]").astype(np.int64) for m in (months, months + 1))
+    is_day = (month >= 1) & (month <= 12) & (day >= 1) & (day <= end - first)
+    return first + day - 1, is_day

@@ -1,0 +1,175 @@
+"""Messages that are written alike are read as they are one by one, whatever else is among them."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.sources.damage import damage
+
+from muntin.engine.session_zone import SessionZone
+from muntin.sources import json_patterns
+from muntin.sources.byte_values import ROOM, ByteValues
+from muntin.sources.json_patterns import find_pattern, read_alike
+from muntin.sources.json_payloads import JsonPayloads
+
+COLUMNS: dict[str, pl.DataType] = {
+    "small": pl.Int8(),
+    "id": pl.Int64(),
+    "price": pl.Float64(),
+    "half": pl.Float32(),
+    "name": pl.String(),
+    "paid": pl.Boolean(),
+    "at": pl.Datetime("us", "UTC"),
+    "local": pl.Datetime("us"),
+    "day": pl.Date(),
+    "missing": pl.String(),
+}
+IS_COMMON = json_patterns._is_common
+BERLIN = SessionZone("Europe/Berlin")
+PAYLOADS = JsonPayloads(COLUMNS, BERLIN)
+INTEGERS = st.integers(-(2**63) - 1, 2**63)
+REALS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.decimals(-(10**9), 10**9, places=6).map(str),
+    st.integers(-(10**16), 10**16).map(str),
+    st.sampled_from(["-0", "-0.0", "0.1", "00.5", "1.", ".5", "1e5", "+1", "NaN", "1.5.5"]),
+)
+TEXTS = st.one_of(st.text(max_size=20), st.text("abc \x7f", max_size=200)).map(json.dumps)
+TIMES = st.one_of(
+    st.datetimes().map(lambda t: f'"{t.isoformat(timespec="milliseconds")}Z"'),
+    st.datetimes().map(lambda t: f'"{t.isoformat(timespec="milliseconds")}"'),
+    st.datetimes().map(lambda t: f'"{t.isoformat(sep=" ", timespec="microseconds")}Z"'),
+    st.datetimes().map(lambda t: f'"{t.isoformat(sep=" ", timespec="seconds")}"'),
+    st.sampled_from([
+        '"2026-02-29T00:00:00.000Z"', '"2024-02-29T23:59:59.999Z"', '"2026-13-01T00:00:00.000Z"',
+        '"2026-01-00T00:00:00.000Z"', '"2026-01-01T24:00:00.000Z"', '"2026-01-01T00:60:00.000Z"',
+        '"2026-01-01T00:00:60.000Z"', '"0000-01-01T00:00:00.000Z"', '"2026-0a-01T00:00:00.000Z"',
+        '"2026-01-01T00:00:00.000+02:00"', '"2026-01-01T00:00:0\u00e9.000Z"',
+    ]),
+)  # fmt: skip
+VALUES = {
+    "small": INTEGERS.map(str),
+    "id": INTEGERS.map(str),
+    "price": REALS,
+    "half": REALS,
+    "name": TEXTS,
+    "paid": st.sampled_from(["true", "false", "truf", "fals", "1"]),
+    "at": TIMES,
+    "local": TIMES,
+    "day": st.one_of(st.dates().map(lambda d: f'"{d}"'), st.just('"2026-02-30"')),
+    "unknown": st.one_of(TEXTS, REALS, st.sampled_from(["true", "null", '{"id":1}', "[1]"])),
+}
+SEPARATORS = st.tuples(st.sampled_from(["", " ", "\t \r"]), st.sampled_from([":", ": ", " :"]))
+
+
+def place(values: list[bytes | None], gap: bytes = b"\x00\x81") -> ByteValues:
+    """Put values into one buffer, with some bytes between them."""
+    sizes = np.array([-1 if value is None else len(value) for value in values], np.int64)
+    parts = np.maximum(sizes, 0) + len(gap)
+    starts = ROOM + np.cumsum(parts) - parts
+    data = bytes(ROOM) + b"".join((value or b"") + gap for value in values) + bytes(ROOM)
+    return ByteValues(np.frombuffer(data, np.uint8), starts, sizes)
+
+
+@st.composite
+def alike(draw: st.DrawFn) -> list[bytes | None]:
+    """Draw messages that one producer writes, some of them damaged or missing."""
+    names = draw(st.lists(st.sampled_from([*VALUES]), min_size=1, unique=True))
+    blank, colon = draw(SEPARATORS)
+    rows = draw(st.lists(st.tuples(*(VALUES[name] for name in names)), min_size=1, max_size=20))
+    messages: list[bytes | None] = []
+    dice = Random(draw(st.integers(0, 2**32)))
+    for row in rows:
+        members = [f'{blank}"{n}"{colon}{v}' for n, v in zip(names, row, strict=True)]
+        message = ("{" + ",".join(members) + blank + "}").encode()
+        match dice.randrange(12):
+            case 0:
+                messages.append(damage(message, dice))
+            case 1:
+                messages.append(dice.choice([None, b"", message[: len(message) // 2]]))
+            case _:
+                messages.append(message)
+    return messages
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _always() -> Any:
+    """Read by a pattern however few the messages are, and however many differ."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_patterns, "FEWEST", 1)
+        patch.setattr(json_patterns, "_is_common", lambda agrees: True)
+        patch.setattr(json_patterns, "_AT_ONCE", 7)
+        yield
+
+
+@settings(max_examples=300)
+@given(alike())
+def test_alike_messages_are_read_as_any_others(values: list[bytes | None]) -> None:
+    expected, decoded = PAYLOADS.decode(values), PAYLOADS.decode(place(values))
+    # As texts, since -0.0 equals 0.0.
+    assert repr(decoded.rows.rows()) == repr(expected.rows.rows())
+    assert decoded.bad.to_list() == expected.bad.to_list()
+    assert decoded.faults.tolist() == expected.faults.tolist()
+
+
+def test_what_producers_write_is_read_by_its_pattern() -> None:
+    values = [
+        json.dumps({
+            "id": n * -(10**12), "unknown": n / 8, "name": "x" * (n % 100), "paid": n % 2 == 0,
+            "at": f"2026-{1 + n % 12:02}-{1 + n % 28:02}T{n % 24:02}:00:00.{n:06}Z", "price": n / 7,
+        }).encode()
+        for n in range(1, 100)
+    ]  # fmt: skip
+    alike = read_alike(place([*values]), COLUMNS)
+    assert alike is not None
+    # A double's seventeen digits are left to the other reader, and so is a text that is far longer.
+    exact = [len(f"{n / 7!r}") <= 16 for n in range(1, 100)]
+    assert alike.agrees.tolist() == exact
+    rows = alike.rows.filter(pl.Series(exact)).to_dicts()
+    expected = PAYLOADS.decode(values).rows.filter(pl.Series(exact)).to_dicts()
+    assert rows == expected
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"{}",
+        b"[1]",
+        b'{"id":1',
+        b'{"id":1}x',
+        b'{"id":1,"id":2}',
+        b'{"id":1{"name":"x"}',
+        b'{"id":null}',
+        b'{"id":"1"}',
+        b'{"id":1.5}',
+        b'{"id":true}',
+        b'{"name":1}',
+        b'{"name":true}',
+        b'{"paid":1}',
+        b'{"price":"1"}',
+        b'{"name":"\\n"}',
+        '{"name":"é"}'.encode(),
+        b'{"other":{"id":1}}',
+    ],
+)
+def test_a_message_without_a_pattern(message: bytes) -> None:
+    assert find_pattern(message, COLUMNS) is None
+
+
+def test_messages_of_many_kinds_have_no_pattern() -> None:
+    kinds = [b'{"id":%d}', b'{"id":%d,"name":"x"}', b'{"name":"x","id":%d}']
+    values = [kinds[n % 3] % n for n in range(600)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_patterns, "_is_common", IS_COMMON)
+        assert read_alike(place([*values]), COLUMNS) is None
+        alike = read_alike(place([kinds[n % 30 == 7] % n for n in range(600)]), COLUMNS)
+    assert alike is not None
+    assert np.flatnonzero(~alike.agrees).tolist() == [*range(7, 600, 30)]
