@@ -16,9 +16,10 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from muntin.engine.utf8 import Mask
 from muntin.sources.byte_cursor import ByteCursor
 from muntin.sources.byte_values import ByteValues
-from muntin.sources.text_cursor import Mask, TextCursor
+from muntin.sources.text_cursor import TextCursor
 from muntin.sources.text_values import REAL, WHOLE
 
 # The arrays of more messages don't fit into a core's cache.
@@ -38,7 +39,7 @@ _CLOSE = re.compile(rb"[ \t\r]*\}[ \t\r]*")
 _TIME = re.compile(
     rb"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{3}|\.[0-9]{6})?(Z?)"
 )
-Kind = Literal["text", "time", "whole", "real", "boolean"]
+ValueKind = Literal["text", "time", "whole", "real", "boolean"]
 
 
 class Member(NamedTuple):
@@ -53,7 +54,7 @@ class Member(NamedTuple):
 
     before: bytes
     name: str
-    kind: Kind
+    kind: ValueKind
     form: bytes = b""
     after: bytes = b""
 

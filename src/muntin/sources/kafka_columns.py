@@ -19,7 +19,7 @@ from muntin.sources.byte_values import ByteValues, binary_column, join_values
 from muntin.sources.flags import Flags
 from muntin.sources.kafka_broker import PATIENCE
 from muntin.sources.kafka_consumer import MOST_MESSAGES, Columns, Range, Watch
-from muntin.sources.kafka_reading import Part, decode_parts, read
+from muntin.sources.kafka_reading import MessagePart, decode_parts, read
 from muntin.sources.payloads import Payloads, describe_faults
 from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_COLUMNS, MALFORMED_DETAIL_COLUMN
 
@@ -84,7 +84,7 @@ class KafkaReader:
         return ReadAhead(self._frames(ReadAhead(self._decode(ReadAhead(parts)))))
 
     def _decode(
-        self, parts: Generator[list[Part], None, None] | ReadAhead[list[Part]]
+        self, parts: Generator[list[MessagePart], None, None] | ReadAhead[list[MessagePart]]
     ) -> Generator[list[Columns], None, None]:
         with closing(parts):
             for some in parts:

@@ -60,7 +60,7 @@ class FetchedMessages:
         return Columns(self.topic, self.partition, lists, len(records))
 
 
-Part = Columns | FetchedMessages
+MessagePart = Columns | FetchedMessages
 
 
 def read(
@@ -69,7 +69,7 @@ def read(
     ranges: Sequence[Range],
     fields: Collection[str],
     watch: Watch | None = None,
-) -> Generator[list[Part], None, None]:
+) -> Generator[list[MessagePart], None, None]:
     """Yield the messages of ranges, by partition, in the order of ranges and offsets.
 
     There is at most one range per partition. Each yielded list has enough messages for a frame;
@@ -87,7 +87,7 @@ def read(
                     yield [*columns]
 
 
-def decode_parts(parts: Sequence[Part], fields: Collection[str]) -> list[Columns]:
+def decode_parts(parts: Sequence[MessagePart], fields: Collection[str]) -> list[Columns]:
     """Decode messages that were read; parts without messages are left out."""
     decoded = [part.decode(fields) if isinstance(part, FetchedMessages) else part for part in parts]
     return [columns for columns in decoded if columns.count]
@@ -95,7 +95,7 @@ def decode_parts(parts: Sequence[Part], fields: Collection[str]) -> list[Columns
 
 def _fetch(
     fetcher: Fetcher, ranges: Sequence[Range]
-) -> Generator[list[Part], None, Sequence[Range]]:
+) -> Generator[list[MessagePart], None, Sequence[Range]]:
     """Fetch ranges as record batches; return the ranges that librdkafka has to read."""
     progress = [FetchProgress(*one) for one in ranges]
     # A single range is yielded in parts; several are yielded in their order, when all are read.
@@ -116,7 +116,7 @@ def _fetch(
         return [ranges[0]._replace(start=first_offset)] if is_single else ranges
     except DamagedBatchError as error:
         raise _report_damage(error, *ranges) from error
-    taken: list[Part] = [
+    taken: list[MessagePart] = [
         _take_messages(one, start.start)
         for one, start in zip(progress, ranges, strict=True)
         if one.batches

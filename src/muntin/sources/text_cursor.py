@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from muntin.engine.utf8 import Mask
 from muntin.sources.byte_values import ROOM, Bytes, Integers
 
 Words = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
 
 _WORD = 8
 # A text of more words is left to another reader, and so is one of the few longest.
@@ -80,10 +80,7 @@ class TextCursor:
         """Read whole numbers as JSON writes them."""
         negative, number, _ = self._read_digits()
         whole = number.view(np.int64)
-        if negative is None:
-            return whole
-        self.agrees &= ~(negative & (whole == 0))
-        return np.where(negative, -whole, whole)
+        return whole if negative is None else np.where(negative, -whole, whole)
 
     def read_real(self) -> NDArray[np.float64]:
         """Read numbers that may have a fraction, but no exponent."""

@@ -138,6 +138,38 @@ def test_what_producers_write_is_read_by_its_pattern() -> None:
 
 
 @pytest.mark.parametrize(
+    ("pattern", "others"),
+    [
+        (b'{"id":7}', [
+            b'{"ie":7}', b'{"id";7}', b'("id":7}', b'{"id":7)', b'{"id":7 }', b'{"id":7}}',
+            b'{"id":07}', b'{"id":-0}', b'{"id":+7}', b'{"id":}', b'{"id":7e0}',
+            b'{"id":9223372036854775808}',
+        ]),
+        (b'{"price":1.5}', [b'{"price":00.5}', b'{"price":1.}', b'{"price":.5}', b'{"price":-.5}',
+                            b'{"price":9007199254740993.5}', b'{"price":1.5e3}']),
+        (b'{"name":"abc"}', [b'{"name":"a\xffc"}', b'{"name":"\xc3("}', b'{"name":"a\nb"}',
+                             b'{"name":"a"b"}', b'{"name":"\\"}', b'{"name":"\\u00e9"}',
+                             b'{"name":"' + b"x" * 300 + b'"}', b'{"name":"abc', b'{"name":"ab"}']),
+        (b'{"paid":true}', [b'{"paid":truE}', b'{"paid":fals}', b'{"paid":false}']),
+        (b'{"at":"2026-01-31T23:59:59.999Z"}', [
+            b'{"at":"2026-02-29T00:00:00.000Z"}', b'{"at":"2024-02-29T00:00:00.000Z"}',
+            b'{"at":"2026-00-01T00:00:00.000Z"}', b'{"at":"2026-13-01T00:00:00.000Z"}',
+            b'{"at":"2026-01-00T00:00:00.000Z"}', b'{"at":"2026-01-32T00:00:00.000Z"}',
+            b'{"at":"2026-01-01T24:00:00.000Z"}', b'{"at":"2026-01-01T00:60:00.000Z"}',
+            b'{"at":"2026-01-01T00:00:60.000Z"}', b'{"at":"2026-01-01T00:00:00.00aZ"}',
+            b'{"at":"2026/01/01T00:00:00.000Z"}', b'{"at":"9999-12-31T00:00:00.001Z"}',
+        ]),
+    ],
+)  # fmt: skip
+def test_values_near_a_patterns_rules(pattern: bytes, others: list[bytes]) -> None:
+    values = [part for other in others for part in (pattern, other)]
+    expected, decoded = PAYLOADS.decode([*values]), PAYLOADS.decode(place([*values]))
+    assert repr(decoded.rows.rows()) == repr(expected.rows.rows())
+    assert decoded.bad.to_list() == expected.bad.to_list()
+    assert decoded.faults.tolist() == expected.faults.tolist()
+
+
+@pytest.mark.parametrize(
     "message",
     [
         b"",

@@ -15,7 +15,7 @@ from muntin.sources import fetch, kafka_reading
 from muntin.sources.fetch import Fetcher, FetchProgress, lend_fetcher
 from muntin.sources.kafka_connection import FetchError
 from muntin.sources.kafka_consumer import Range, consume
-from muntin.sources.kafka_reading import Part, decode_parts, read
+from muntin.sources.kafka_reading import MessagePart, decode_parts, read
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
@@ -35,7 +35,7 @@ def produce(broker: Kafka, topic: str, codec: str, size: int, count: int = 400) 
     assert producer.flush(60) == 0
 
 
-def messages(parts: Sequence[Sequence[Part]]) -> list[tuple[Any, ...]]:
+def messages(parts: Sequence[Sequence[MessagePart]]) -> list[tuple[Any, ...]]:
     """Messages as an object each, by partition; nobody promises an order between partitions."""
     rows = [
         (part.topic, part.partition, *(_plain(row) for row in rows))
