@@ -39,6 +39,10 @@ CHECKPOINT_DELETED = (
     "the checkpoint was deleted while the query ran. Restore its folder from a copy, "
     "or start with a new one"
 )
+CHECKPOINT_REPLACED = (
+    "files of the checkpoint were deleted or replaced while the query ran. Restore the folder from "
+    "a copy, or start with a new one"
+)
 
 
 class LeaseFile(Protocol):
