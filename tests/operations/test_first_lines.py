@@ -19,6 +19,7 @@ import pytest
 from tests.services.postgres import Postgres
 
 import muntin as mt
+from muntin.hosts.leases import LocalLeaseFile, acquire_lease
 from muntin.hosts.local import log
 from muntin.model.errors import LeaseLostError
 from muntin.sources.kafka_broker import Broker, Topics
@@ -102,6 +103,17 @@ def test_a_file_in_place_of_the_checkpoint_is_named(tmp_path: Path, path: str) -
     with pytest.raises(mt.OptionError, match="give a folder that this user can write") as caught:
         run(tmp_path, checkpoint=str(tmp_path / path))
     assert str(caught.value).startswith(f"checkpoint={str(tmp_path / path)!r} can't be written: ")
+
+
+def test_a_lease_that_cant_be_written_is_named_on_either_host(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    path.write_text("a note")
+    with pytest.raises(mt.OptionError) as caught:
+        acquire_lease(LocalLeaseFile(path), str(path))
+    assert str(caught.value) == (
+        f"checkpoint={str(path)!r} can't be written: File exists; give a folder that this user "
+        "can write"
+    )
 
 
 def start(folder: Path, results: Any = None) -> Any:

@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from muntin.hosts.leases import CHECKPOINT_REPLACED, LocalLeaseFile, acquire_lease
+from muntin.hosts.leases import CHECKPOINT_REPLACED, WRITABLE_HINT, LocalLeaseFile, acquire_lease
 from muntin.hosts.local.log import BLOB, COMMIT, PLAN, Location, Log
 from muntin.hosts.local.log_contents import (
     NUMBER_BYTES,
@@ -175,9 +175,9 @@ class LogCheckpoint:
                 f"{folder} is a checkpoint of a query on Spark: give the local query a folder of "
                 "its own, or move it with muntin move"
             )
-        with self._report_failures("give a folder that this user can write"):
+        with self._report_failures(WRITABLE_HINT):
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._lease = acquire_lease(LocalLeaseFile(self.folder), folder)
+        self._lease = acquire_lease(LocalLeaseFile(self.folder), folder)
         self.identity = ""
         self.last_commit = Commit()
         self.planned: PlannedBatch | None = None
