@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import socket
 import threading
@@ -103,6 +104,37 @@ def test_a_file_in_place_of_the_checkpoint_is_named(tmp_path: Path, path: str) -
     with pytest.raises(mt.OptionError, match="give a folder that this user can write") as caught:
         run(tmp_path, checkpoint=str(tmp_path / path))
     assert str(caught.value).startswith(f"checkpoint={str(tmp_path / path)!r} can't be written: ")
+
+
+def test_what_waits_for_a_clock_that_was_set_back_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a restart, a window whose first message came before it doesn't wait for ten minutes."""
+    put(tmp_path / "in", "1.jsonl", -5)
+    results = mt.to_memory()
+
+    def begin() -> Any:
+        clicks = mt.files(f"{tmp_path}/in/*.jsonl", columns=COLUMNS)
+        windows = mt.windowed(clicks, key="k", time="at").tumbling("1 day").early(after="2 s")
+        return windows.agg(n=mt.count()).start(checkpoint=tmp_path / "c", results=results)
+
+    query = begin()
+    while query.progress.batch < 0:
+        time.sleep(0.01)
+    query.stop()
+    assert results.frame().is_empty()
+    clock = time.time_ns
+    monkeypatch.setattr("muntin.engine.clocks.time_ns", lambda: clock() - 600 * 10**9)
+    query = begin()
+    deadline = time.monotonic() + 60
+    while results.frame().is_empty() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    query.stop()
+    assert results.frame()["n"].to_list() == [1]
+    (line,) = [line for line in caplog.messages if "clock is" in line and "behind" in line]
+    assert re.match(
+        r"this machine's clock is (59\d|600) s behind the last batch\. What waits", line
+    )
 
 
 def test_a_lease_that_cant_be_written_is_named_on_either_host(tmp_path: Path) -> None:

@@ -169,7 +169,9 @@ class LocalRun:
         run = OperatorRun(plan, checkpoint.open_store)
         delivery = Delivery(outputs, checkpoint.identity, str(self._folder))
         readers = [source.open() for source in plan.sources]
-        loop = Loop(plan, run, readers, checkpoint, delivery, Pace(), self.clock)
+        loop = Loop(
+            plan, run, readers, checkpoint, delivery, Pace(), self.clock, elapsed=self.clock
+        )
         commit = checkpoint.commit
 
         def watch(progress: dict[str, Any], shards: Sequence[int]) -> None:
