@@ -27,6 +27,7 @@ from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.local.query import resume_plan
 from muntin.hosts.local.run import OperatorRun
 from muntin.hosts.progress import Progress
+from muntin.model.errors import OptionError
 from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
 from muntin.state import blobs
 
@@ -210,8 +211,9 @@ class LocalRun:
                 checkpoint.close()
         except KilledError as killed:
             self._die(checkpoint, killed)
-        except OSError:
-            pass
+        except OptionError as full:
+            if not isinstance(full.__cause__, OSError):
+                raise
         return False
 
 
