@@ -164,7 +164,7 @@ class Run:
 
 def rescaled(old: Sequence[MemoryBlobs], shards: int) -> list[MemoryBlobs]:
     """What stores hold, in another number of them."""
-    moved: dict[int, dict[int, tuple[int, int]]] = {}
+    moved: dict[int, dict[int, tuple[int, int, int]]] = {}
     stores = [MemoryBlobs() for _ in range(shards)]
     manifests = [parse_manifest(store.load() or "") for store in old]
     division = choose_division(manifests)
@@ -173,7 +173,7 @@ def rescaled(old: Sequence[MemoryBlobs], shards: int) -> list[MemoryBlobs]:
             for owner, count, part in split_blob(number, blob, division, shards):
                 mine = secrets.randbits(62)
                 stores[owner].put(mine, part)
-                moved.setdefault(number, {})[owner] = (mine, count)
+                moved.setdefault(number, {})[owner] = (mine, count, len(part))
     for store, text in zip(
         stores, build_manifests(manifests, moved, shards, division), strict=True
     ):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import shutil
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +20,9 @@ import pytest
 from tests.services.postgres import Postgres
 
 import muntin as mt
+from muntin.hosts.leases import LocalLeaseFile, acquire_lease
 from muntin.hosts.local import log
+from muntin.model.errors import LeaseLostError
 from muntin.sources.kafka_broker import Broker, Topics
 
 COLUMNS = "k string, at timestamp"
@@ -60,6 +65,132 @@ def test_a_full_disk_of_the_checkpoint_is_named(
         f"checkpoint={str(tmp_path / 'checkpoint')!r} can't be written: No space left on device; "
         "make room, and start the query again: the batch is repeated"
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (errno.EROFS, "mount the disk for writing"),
+        (errno.EIO, "correct the rights or the disk"),
+        (errno.EDQUOT, "make room"),
+    ],
+)
+@pytest.mark.parametrize("call", ["write", "sync"])
+def test_a_disk_that_takes_nothing_any_more_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, remedy: str, call: str
+) -> None:
+    """Such as one that the kernel has made read-only after errors."""
+    put(tmp_path / "in", "1.jsonl", -5)
+    attempts = iter([getattr(log, call)] * 2)
+
+    def refuse(*_: Any) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(log, call, lambda *data: next(attempts, refuse)(*data))
+    with pytest.raises(mt.OptionError) as caught:
+        run(tmp_path)
+    assert str(caught.value) == (
+        f"checkpoint={str(tmp_path / 'checkpoint')!r} can't be written: {os.strerror(code)}; "
+        f"{remedy}, and start the query again: the batch is repeated"
+    )
+    monkeypatch.undo()
+    assert run(tmp_path).progress.counts["counted"] == 1
+
+
+@pytest.mark.parametrize("path", ["checkpoint", "checkpoint/of/clicks"])
+def test_a_file_in_place_of_the_checkpoint_is_named(tmp_path: Path, path: str) -> None:
+    put(tmp_path / "in", "1.jsonl", -5)
+    (tmp_path / "checkpoint").write_text("a note")
+    with pytest.raises(mt.OptionError, match="give a folder that this user can write") as caught:
+        run(tmp_path, checkpoint=str(tmp_path / path))
+    assert str(caught.value).startswith(f"checkpoint={str(tmp_path / path)!r} can't be written: ")
+
+
+def test_what_waits_for_a_clock_that_was_set_back_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a restart, a window whose first message came before it doesn't wait for ten minutes."""
+    put(tmp_path / "in", "1.jsonl", -5)
+    results = mt.to_memory()
+
+    def begin() -> Any:
+        clicks = mt.files(f"{tmp_path}/in/*.jsonl", columns=COLUMNS)
+        windows = mt.windowed(clicks, key="k", time="at").tumbling("1 day").early(after="2 s")
+        return windows.agg(n=mt.count()).start(checkpoint=tmp_path / "c", results=results)
+
+    query = begin()
+    while query.progress.batch < 0:
+        time.sleep(0.01)
+    query.stop()
+    assert results.frame().is_empty()
+    clock = time.time_ns
+    monkeypatch.setattr("muntin.engine.clocks.time_ns", lambda: clock() - 600 * 10**9)
+    query = begin()
+    deadline = time.monotonic() + 60
+    while results.frame().is_empty() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    query.stop()
+    assert results.frame()["n"].to_list() == [1]
+    (line,) = [line for line in caplog.messages if "clock is" in line and "behind" in line]
+    assert re.match(
+        r"this machine's clock is (59\d|600) s behind the last batch\. What waits", line
+    )
+
+
+def test_a_lease_that_cant_be_written_is_named_on_either_host(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    path.write_text("a note")
+    with pytest.raises(mt.OptionError) as caught:
+        acquire_lease(LocalLeaseFile(path), str(path))
+    assert str(caught.value) == (
+        f"checkpoint={str(path)!r} can't be written: File exists; give a folder that this user "
+        "can write"
+    )
+
+
+def start(folder: Path, results: Any = None) -> Any:
+    """Start a query, and return its handle when it has read the first file."""
+    put(folder / "in", "1.jsonl", -5)
+    clicks = mt.files(f"{folder}/in/*.jsonl", columns=COLUMNS)
+    windows = mt.windowed(clicks, key="k", time="at").tumbling("1 minute").early(each=True)
+    query = windows.agg(n=mt.count()).start(checkpoint=folder / "checkpoint", results=results)
+    query.await_idle(60)
+    return query
+
+
+def delete_log(checkpoint: Path) -> None:
+    for path in checkpoint.glob("*.log"):
+        path.unlink()
+
+
+def put_copy_back(checkpoint: Path) -> None:
+    checkpoint.rename(checkpoint.with_name("away"))
+    shutil.copytree(checkpoint.with_name("away"), checkpoint)
+
+
+@pytest.mark.parametrize("strike", [delete_log, put_copy_back])
+def test_files_of_the_checkpoint_that_are_replaced_are_noticed(
+    tmp_path: Path, strike: Callable[[Path], None]
+) -> None:
+    """Else what the query commits is in files that no restart will read."""
+    query = start(tmp_path)
+    strike(tmp_path / "checkpoint")
+    put(tmp_path / "in", "2.jsonl", -4)
+    with pytest.raises(LeaseLostError, match="files of the checkpoint were deleted or replaced"):
+        query.await_end(60)
+
+
+def test_a_sinks_folder_that_is_removed_is_named_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = start(tmp_path, mt.to_parquet(tmp_path / "out"))
+    shutil.rmtree(tmp_path / "out")
+    for number, minutes in ((2, -4), (3, -3)):
+        put(tmp_path / "in", f"{number}.jsonl", minutes)
+        query.await_idle(60)
+    query.stop()
+    (line,) = [line for line in caplog.messages if "Parquet" in line]
+    assert line.startswith(f"Parquet {tmp_path / 'out'} doesn't exist at batch 1: it is created")
 
 
 def test_a_full_disk_of_a_sink_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

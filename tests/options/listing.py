@@ -27,6 +27,7 @@ which has to change the query, and with the one that is refused.
 
 """
 _KINDS = {"parse_boolean": "`true` or `false`", "parse_whole": "a whole number",
+          "parse_count": "a whole number from 1",
           "parse_number": "a number", "parse_bytes": "bytes, such as `64 MB`", "accept_any": "text",
           "check_choice": "one of a few words"}  # fmt: skip
 _WHEN = {"always": "", "stream": "streams", "batch": "tables read once",

@@ -43,6 +43,7 @@ NEEDED = {
 VALUES = {
     "parse_boolean": ("true", "yes"),
     "parse_whole": ("3", "three"),
+    "parse_count": ("3", "0"),
     "parse_number": ("0.5", "half"),
     "parse_bytes": ("4096", "64 megs"),
     "accept_any": ("x", ANY),

@@ -27,6 +27,7 @@ from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.local.query import resume_plan
 from muntin.hosts.local.run import OperatorRun
 from muntin.hosts.progress import Progress
+from muntin.model.errors import OptionError
 from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
 from muntin.state import blobs
 
@@ -169,7 +170,9 @@ class LocalRun:
         run = OperatorRun(plan, checkpoint.open_store)
         delivery = Delivery(outputs, checkpoint.identity, str(self._folder))
         readers = [source.open() for source in plan.sources]
-        loop = Loop(plan, run, readers, checkpoint, delivery, Pace(), self.clock)
+        loop = Loop(
+            plan, run, readers, checkpoint, delivery, Pace(), self.clock, elapsed=self.clock
+        )
         commit = checkpoint.commit
 
         def watch(progress: dict[str, Any], shards: Sequence[int]) -> None:
@@ -208,8 +211,9 @@ class LocalRun:
                 checkpoint.close()
         except KilledError as killed:
             self._die(checkpoint, killed)
-        except OSError:
-            pass
+        except OptionError as full:
+            if not isinstance(full.__cause__, OSError):
+                raise
         return False
 
 

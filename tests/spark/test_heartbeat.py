@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from muntin.engine import clocks
 from muntin.model.axis import SECOND
 from muntin.spark.host import heartbeat
 from muntin.spark.host.heartbeat import Heartbeat, parse_tick
@@ -13,7 +14,7 @@ from muntin.spark.host.heartbeat import Heartbeat, parse_tick
 
 @pytest.mark.parametrize("period", [SECOND, 250_000])
 def test_ticks_never_go_back(period: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Backwards they wait until the clock is there again; forwards they skip."""
+    """Backwards they go on from the last one; forwards they skip."""
     moments = [100.0, 101.0, 40.0, 100.5, 102.0, 90_000.0, 103.0, 90_001.0]
     reader: Any = Heartbeat({"period": str(period)}).streamReader(None)
     offset, seen = reader.initialOffset(), []
@@ -24,6 +25,22 @@ def test_ticks_never_go_back(period: int, monkeypatch: pytest.MonkeyPatch) -> No
     assert seen == [100.0, 101.0, 101.0, 101.0, 102.0, 90_000.0, 90_000.0, 90_001.0]
     before = {"tick": 5}
     assert [p.value for p in reader.partitions(before, offset)] == [offset["tick"]]
+
+
+def test_ticks_go_on_after_a_start_with_a_clock_that_was_set_back(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader: Any = Heartbeat({"period": str(SECOND)}).streamReader(None)
+    ticks, offset, monotonic = [], {"tick": 1_000 * SECOND}, clocks.read_elapsed_time()
+    for passed in (0.0, 0.5, 1.5, 3.0):
+        now, elapsed = int((400 + passed) * 1e9), int(monotonic * 1e3 + passed * 1e9)
+        monkeypatch.setattr(heartbeat.time, "time_ns", lambda now=now: now)
+        monkeypatch.setattr(clocks, "monotonic_ns", lambda elapsed=elapsed: elapsed)
+        offset = reader.latestOffset(offset)
+        ticks.append(offset["tick"] // SECOND)
+    assert ticks == [1_000, 1_000, 1_001, 1_003]
+    (line,) = caplog.messages
+    assert line.startswith("this machine's clock is 600 s behind the last batch.")
 
 
 def test_a_change_of_the_period_doesnt_stop_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,10 @@ def test_windows(spark: SparkSession, tmp_path: Path) -> None:
     assert (cells["table"], cells["rows"]) == ("cells", 5)
     assert (cells["oldest"], cells["newest"]) == ("2026-01-01 00:00:00", "2026-01-01 00:01:40")
     assert report["windows"]["newest"] == ["2026-01-01 00:01:40", "2026-01-01 00:01:50"]
-    assert sum(shard["bytes"] for shard in report["shards"]) > cells["bytes"] > 0
+    assert sum(shard["bytes"] for shard in report["shards"]) >= cells["bytes"] > 0
+    assert query.progress.shards.keys() == {shard["shard"] for shard in report["shards"]}
+    for shard in report["shards"]:
+        assert query.progress.shards[shard["shard"]]["state_bytes"] == shard["bytes"]
     assert [(row["messages"], row["stage"]) for row in report["key"]] == [
         (3, "past"),
         (1, "current"),

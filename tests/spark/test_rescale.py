@@ -20,6 +20,7 @@ from muntin.spark import rescale as rescaling
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.internals.checkpoints import find_home
 from muntin.spark.rescale import rescale
+from muntin.state.manifest import sum_sizes
 
 AGGREGATES = {"n": mt.count(), "total": mt.sum("value"), "most": mt.max("value")}
 SECONDS = [[1, 4, 2, 9, 12], [8, 31, 7, 29], [33, 30, 64, 35], [36, 62, 70]]
@@ -47,12 +48,20 @@ def test_windows_go_on_in_other_shards(spark: SparkSession, tmp_path: Path) -> N
     def add(numbers: list[int]) -> None:
         feed.add(*((f"key {s % 5}", at(s), s) for s in numbers))
 
+    def measure(folder: Path) -> list[int | None]:
+        opened = Checkpoint(spark, str(folder))
+        sizes = {slot: sum(blobs.values()) for slot, blobs in opened.measure_blobs().items()}
+        listed = {slot: sum_sizes(one.runs()) for slot, one in opened.manifest_by_shard.items()}
+        assert listed == sizes
+        return [*listed.values()]
+
     for numbers in SECONDS[:2]:
         add(numbers)
     old, new = tmp_path / "old", tmp_path / "new"
     assert query(feed, spark, old, 2, out) == 1
     made = rescale(spark, str(old), shards=3, to=str(new))
     assert (made.batch, len(made.manifests)) == (1, 3)
+    assert (len(measure(old)), len(measure(new))) == (2, 3)
     before, after = (mt.open_state(str(path)) for path in (old, new))
     assert before.fetch().equals(after.fetch())  # type: ignore[call-arg]
     for numbers in SECONDS[2:]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -148,7 +149,9 @@ def test_no_files_are_refused() -> None:
         mt.to_parquet("out", files=0)
 
 
-def test_parquet_of_a_repeated_batch_is_replaced(spark: SparkSession, tmp_path: Path) -> None:
+def test_parquet_of_a_repeated_batch_is_replaced(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The commit of the last batch is lost, so the restart runs that batch again."""
     feed = Feed(tmp_path / "source")
     feed.add(("a", at(1), 1))
@@ -175,10 +178,19 @@ def test_parquet_of_a_repeated_batch_is_replaced(spark: SparkSession, tmp_path: 
     once = sorted(spark.read.parquet(f"{tmp_path}/parquet").collect())
     history = rows(tmp_path / "out.duckdb", "SELECT * FROM history ORDER BY ALL")
     assert len(once) == len(history) == 4
-    for name in ("1", ".1.crc"):
-        (tmp_path / "checkpoint/commits" / name).unlink(missing_ok=True)
-    run()
+
+    def run_again() -> None:
+        for name in ("1", ".1.crc"):
+            (tmp_path / "checkpoint/commits" / name).unlink(missing_ok=True)
+        run()
+
+    run_again()
     assert sorted(spark.read.parquet(f"{tmp_path}/parquet").collect()) == once
+    assert "doesn't exist" not in caplog.text
+    shutil.rmtree(tmp_path / "parquet")
+    run_again()
+    (line,) = [line for line in caplog.messages if "Parquet" in line]
+    assert line.startswith(f"Parquet {tmp_path}/parquet doesn't exist at batch 1: it is created")
     assert rows(tmp_path / "out.duckdb", "SELECT * FROM history ORDER BY ALL") == history
     assert emitted(tmp_path / "out.duckdb") == feed.windows(10, 10)
 

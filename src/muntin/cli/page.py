@@ -60,7 +60,9 @@ def open_page(
 
     feed = Feed()
     with Server(feed, address["address"], address["port"], address["token"]) as server:
-        print_text(console, f"page     {server.address}")
+        # Logs are read by more people than the file of a token.
+        is_own = address["token"] in (None, "new")
+        print_text(console, f"page     {server.address if is_own else server.url('/?token=…')}")
         yield feed, server
 
 

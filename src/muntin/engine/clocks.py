@@ -8,21 +8,25 @@ clock of a value of columns is active until it had no messages for the idle time
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from time import time_ns
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from time import monotonic_ns, time_ns
 from typing import Any, NamedTuple
 
 import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.admission import moves_watermark
-from muntin.model.axis import MAX_TIME_DISTANCE
+from muntin.model.axis import MAX_TIME_DISTANCE, SECOND
 from muntin.model.inputs import BY_GREATEST, InputSpec
 
+_LOG = logging.getLogger(__name__)
 # Greatest number of clocks per input; beyond it the one that is silent for longest is dropped.
 MOST_CLOCKS = 4096
 # Greatest number of clocks that are shown, the slowest first.
 _MOST_SHOWN = 64
+# How far the machine's clock may be behind without a warning, microseconds.
+_MOST_BEHIND = 10 * SECOND
 # Greatest number of runs of messages of one partition that are processed one by one.
 _MOST_RUNS = 256
 
@@ -30,6 +34,45 @@ _MOST_RUNS = 256
 def read_machine_clock() -> int:
     """Return the wall clock of this machine, microseconds since the epoch."""
     return time_ns() // 1_000
+
+
+def read_elapsed_time() -> int:
+    """Return the microseconds since some moment, which no change of the clock affects."""
+    return monotonic_ns() // 1_000
+
+
+class SteadyClock:
+    """A wall clock that never goes back.
+
+    If the machine's clock was set back, also between two runs, it goes on from the last time that
+    it returned. So nothing that waits for the clock has to wait until the machine's is there again.
+
+    Args:
+        last: The time of the last run's last batch, microseconds; ``None`` if there is none.
+        elapsed: Reads the elapsed time.
+    """
+
+    def __init__(
+        self, last: int | None = None, elapsed: Callable[[], int] = read_elapsed_time
+    ) -> None:
+        self._last = last
+        self._elapsed = elapsed
+        self._read_at = elapsed()
+        self._is_behind = False
+
+    def read(self, now: int) -> int:
+        """Return the time, where the machine's clock is at ``now``; warn if that is far behind."""
+        read_at = self._elapsed()
+        steady = now if self._last is None else self._last + max(0, read_at - self._read_at)
+        if steady - now > _MOST_BEHIND and not self._is_behind:
+            _LOG.warning(
+                "this machine's clock is %.0f s behind the last batch. What waits for the clock "
+                "goes on from that batch's time; set the clock right",
+                (steady - now) / SECOND,
+            )
+        self._is_behind = steady - now > _MOST_BEHIND
+        self._last, self._read_at = max(now, steady), read_at
+        return self._last
 
 
 class ClockTime(NamedTuple):

@@ -20,6 +20,8 @@ from muntin.state.offsets import TakenOffsets
 
 # The kinds of rows that most operators emit.
 RESULTS, REJECTED = "results", "rejected"
+# The figure of a step with the bytes of all blobs of its shard; ``None`` if they aren't known.
+STATE_SIZE = "state_bytes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,16 @@ from muntin.engine.clocks import ClockTime, InputClocks, merge_times
 from muntin.model.axis import MAX_TIME_DISTANCE
 from muntin.model.counts import add_counts
 from muntin.model.inputs import BY_GREATEST, InputSpec
-from muntin.state.blobs import Blobs, PartBlobs
+from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import Complete, FrameCache
-from muntin.state.manifest import Manifest, StateKind, load_manifest
+from muntin.state.manifest import (
+    Manifest,
+    PartBlobs,
+    StateKind,
+    add_sizes,
+    load_manifest,
+    sum_sizes,
+)
 from muntin.state.offsets import TakenOffsets
 from muntin.state.reopened import judge
 from muntin.state.runs import Merge, Runs
@@ -115,6 +122,12 @@ class State:
         """Return the numbers of all blobs that the manifest listed when it was read."""
         read = Manifest(self.kind, tables=self.stored, parts=self._parts())
         return {run.number for run in read.runs()}
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of all blobs; ``None`` if an earlier build wrote some and didn't record theirs."""
+        tables = [sum_sizes(table.entries()) for table in self.tables.values()]
+        return add_sizes([*tables, *(part.measure() for part in self.partitions.values())])
 
     def partition(self, name: Any) -> PartBlobs:
         """Return the store of a partition, which may be new."""

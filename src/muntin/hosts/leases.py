@@ -39,6 +39,11 @@ CHECKPOINT_DELETED = (
     "the checkpoint was deleted while the query ran. Restore its folder from a copy, "
     "or start with a new one"
 )
+WRITABLE_HINT = "give a folder that this user can write"
+CHECKPOINT_REPLACED = (
+    "files of the checkpoint were deleted or replaced while the query ran. Restore the folder from "
+    "a copy, or start with a new one"
+)
 
 
 class LeaseFile(Protocol):
@@ -253,7 +258,15 @@ def acquire_lease(file: LeaseFile, checkpoint: str, *, checks_file: bool = True)
     ``checks_file`` says whether each batch may read the file.
     """
     holder = Holder.create()
-    while not file.create(holder.to_text()):
+
+    def create() -> bool:
+        try:
+            return file.create(holder.to_text())
+        except OSError as error:
+            problem = f"can't be written: {error.strerror}"
+            raise OptionError("checkpoint", checkpoint, problem, WRITABLE_HINT) from error
+
+    while not create():
         text = file.read()
         if text is None:
             continue

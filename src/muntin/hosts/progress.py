@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from muntin.engine.function_times import sum_function_times
+from muntin.engine.operator import STATE_SIZE
 from muntin.explain.glance import format_html_table
 from muntin.hosts.health import describe_degradation
 from muntin.model.axis import to_datetime
@@ -60,8 +61,9 @@ class Progress:
         held_since: The batch since which it holds it back.
         examples: The position and the key of one message of the last batch for each reason for
             which messages were rejected.
-        shards: The figures of each shard of the last operator, by its number: ``rows`` in the
-            state, ``messages`` of its last step, and the ``bytes`` of these as it got them.
+        shards: The figures of each shard of the last operator, by its number: ``rows`` and
+            ``state_bytes`` of its state as it is stored, ``messages`` of its last step, and the
+            ``bytes`` of these as it got them.
         heaviest_keys: About how many messages of the last batch the heaviest keys had, if it had
             some thousands: those with at least a hundredth of a shard's.
         seconds: The time of the parts of the last batch: ``plan``, ``read``, ``step``, and each
@@ -123,7 +125,8 @@ class Progress:
             yield f"clock of {name}", str(to_datetime(time))
         fired = {f"{emission} firings": number for emission, number in self.fired.items()}
         reserved = {
-            "rows in the state": self.state_rows, "unstorable": self.unstorable,
+            "rows in the state": self.state_rows, "bytes in the state": self.state_bytes,
+            "unstorable": self.unstorable,
             "messages behind": self.messages_behind,
         }  # fmt: skip
         figures = {**self.counts, **fired, "waiting": self.pending, **reserved}
@@ -173,6 +176,16 @@ class Progress:
             42
         """
         return sum(self.lag.values())
+
+    @property
+    def state_bytes(self) -> int:
+        """The bytes of the state of all shards as they are stored; 0 before the first batch.
+
+        Example:
+            >>> Progress(3, shards={0: {"state_bytes": 900}, 1: {"state_bytes": 80}}).state_bytes
+            980
+        """
+        return sum(shard.get(STATE_SIZE, 0) for shard in self.shards.values())
 
     @property
     def upstreams(self) -> dict[str, Progress]:
@@ -226,7 +239,7 @@ class Progress:
             batch, max(marks, default=None), counts, pending, rows, fired,
             clocks=clocks, held_by=held, held_since=None if held is None else batch,
             examples={k: v for s in shards for k, v in s.get("examples", {}).items()},
-            shards={s["shard"]: {"rows": s["rows"], **s.get("load", {})} for s in shards},
+            shards={s["shard"]: _describe_shard(s) for s in shards},
             heaviest_keys=dict(heaviest.most_common(_MOST_KEYS)),
         )  # fmt: skip
 
@@ -245,6 +258,12 @@ class Progress:
         """Rebuild the figures from the dictionary that ``to_dict`` returns."""
         before = {name: data[name] and cls.from_dict(data[name]) for name in _BEFORE}
         return cls(**{**data, **before})
+
+
+def _describe_shard(figures: Mapping[str, Any]) -> dict[str, int]:
+    size = figures.get(STATE_SIZE)
+    stored = {} if size is None else {STATE_SIZE: size}
+    return {"rows": figures["rows"], **stored, **figures.get("load", {})}
 
 
 class Totals:

@@ -19,6 +19,7 @@ from muntin.model.table_options import (
     accept_any,
     make_caseless_choice,
     parse_boolean,
+    parse_count,
     parse_number,
     parse_whole,
     refuse_option,
@@ -48,7 +49,7 @@ _FILES = [
     *_options("pathGlobFilter"),
     *_options("recursiveFileLookup ignoreCorruptFiles ignoreMissingFiles", parse_boolean),
     *_options("modifiedBefore modifiedAfter", when="batch"),
-    *_options("maxFilesPerTrigger", parse_whole, "stream"),
+    *_options("maxFilesPerTrigger", parse_count, "stream"),
     *_options("maxBytesPerTrigger", parse_bytes, "stream"),
     *_options("maxFileAge sourceArchiveDir", when="stream"),
     *_options("latestFirst fileNameOnly", parse_boolean, "stream"),
@@ -157,18 +158,23 @@ def translate_options(table: DeclaredTable) -> tuple[str, dict[str, str]]:
             hint = f"add 'format' = 'json' (or csv, parquet, orc) to the table {table.name}"
             raise OptionError("format", None, "is missing for filesystem", hint)
         connector = options.pop("format")
-    names = _FILE_NAMES if connector in _FILE_CONNECTORS else {}
-    for name, ours in {**names, **_TRANSLATED.get(connector, {})}.items():
+    for name, ours in _list_other_names(connector).items():
         if name in options:
             value = options.pop(name)
             if ours in options:
                 hint = "leave one of them out"
-                raise OptionError(name, table.name, f"sets {ours} a second time", hint)
+                raise OptionError(name, value, f"sets {ours} a second time", hint)
             options[ours] = _convert_size(name, value) if name == "bytes_per_batch" else value
-    for name in options if names else ():
+    for name in options if connector in _FILE_CONNECTORS else ():
         if name.lower() == "maxbytespertrigger":
             options[name] = _convert_size(name, options[name])
     return connector, options
+
+
+def _list_other_names(connector: str) -> dict[str, str]:
+    """Return the names of options that Spark has under another name, with Spark's name."""
+    names = _FILE_NAMES if connector in _FILE_CONNECTORS else {}
+    return {**names, **_TRANSLATED.get(connector, {})}
 
 
 def _convert_size(name: str, text: str) -> str:
@@ -204,11 +210,13 @@ def reader_problems(table: DeclaredTable) -> Iterator[OptionError]:
         return
     # Spark's names of options are case-insensitive.
     options_by_name = {option.name.lower(): option for option in READERS[connector]}
-    for name, value in options.items():
-        option = options_by_name.get(name.lower())
+    others = _list_other_names(connector)
+    written = {spark_name: other for other, spark_name in others.items() if other in table.options}
+    for spark_name, value in options.items():
+        name, option = written.get(spark_name, spark_name), options_by_name.get(spark_name.lower())
         if option is None:
             names = [known_option.name for known_option in options_by_name.values()]
-            yield refuse_option(name, table.name, [*names, *_TRANSLATED.get(connector, {})])
+            yield refuse_option(name, table.name, [*names, *others])
             continue
         is_unused = (
             (option.when == "stream" and not table.stream)

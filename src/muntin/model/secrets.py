@@ -13,9 +13,11 @@ from collections.abc import Iterable
 REFERENCE = re.compile(r"\$\{(env|file):([^{}]+)\}")
 # Names of options that suggest a secret. Java reads this pattern, too.
 SECRET_NAMES = (
-    r"password|passwd|passphrase|pwd(?![a-z])|(?<![a-z])pass(?![a-z])|secret|token|credential|jaas"
+    r"password|passwd|passphrase|pwd(?![a-z])|(?<![a-z])pw(?![a-z])|secret|token|credential|jaas"
+    r"|(?:(?<![a-z])|user|db|admin|root|login|store|sql|redis)pass(?![a-z])|(?<![a-z])sas(?![a-z])"
     r"|private.?key|key\.pem|keystore\.key|key\.?store\.key|encryption[\w.\-]{0,40}key|access.?key"
-    r"|account.?key|api.?key|user\.?info|authorization"
+    r"|account.?key|api.?key|user\.?info|authorization|shared.?access|sign(?:ing|ature).?key"
+    r"|hmac.?key|license.?key"
 )
 # The user of an address, and the password between it and the host. A port isn't a password; in the
 # address of a database, everything before the last @ is one.
@@ -28,15 +30,19 @@ _ADDRESSES = (
     # The password ends at the last @ before the path; if there is none, at one after a slash.
     rf"{_USER}([^/?#\s'\"]+)@",
     rf"{_USER}(?!\d{{1,5}}[/?#])([^\s'\"]+)@",
+    r"\bjdbc:oracle:\w+:[^/\s'\"]*/([^@\s'\"]+)@",
     # In web addresses, a user without a password is a token.
     r"\bhttps?://([^/?#:@\s'\"$]+):?@",
 )
 _ADDRESS = "|".join(_ADDRESSES)
 _PARAMETER = r"(?<![a-z])(?:pass|password|passwd|pwd|token|sig|signature)\s*=\s*'?([^\s'&]+)"
-_PEM = r"-----BEGIN [A-Z ]*PRIVATE KEY-----"
-_PEM_WHOLE = rf"({_PEM}.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z))"
+_PEM = r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----"
+_PEM_WHOLE = rf"({_PEM}.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z))"
 # The authentication scheme before the secret in a header.
-_SCHEME = r"(?:(?:Bearer|Basic|Digest|Token|ApiKey)\s+)?"
+_SCHEME = (
+    r"(?:(?:Bearer|Basic|Digest|Token|ApiKey|Negotiate|NTLM|OAuth|SharedKey|SharedAccessSignature"
+    r"|AWS4-HMAC-SHA256)\s+)?"
+)
 
 # The value of ``spark.sql.redaction.options.regex``, which Spark matches with names and values.
 FOR_SPARK = rf"(?i)url|{SECRET_NAMES}|{_PEM}|{_ADDRESS}|{_PARAMETER}"
@@ -47,14 +53,21 @@ _KEY = re.compile(_PEM_WHOLE, re.DOTALL)
 # name = 'value', name: value, "name"="value", as statements, files and plans have them.
 _WORD = r"[\w.\-]{0,100}"
 _PAIR = re.compile(
-    rf"(?:{_WORD}(?:{SECRET_NAMES}){_WORD}(?:['\"`]?\s*=>?|['\"`]\s*:)"
+    rf"(?:{_WORD}(?:{SECRET_NAMES}){_WORD}(?:['\"`]?\s*:?=>?|['\"`]\s*:)"
     # After a slash it is the user of an address.
-    rf"|(?<![\w.\-/]){_WORD}(?:{SECRET_NAMES}){_WORD}\s*:(?!//))\s*{_SCHEME}"
-    r"(?:'((?:[^'\\]|\\.)+)'?|\"((?:[^\"\\]|\\.)+)\"?"
+    rf"|(?<![\w.\-/]){_WORD}(?:{SECRET_NAMES}){_WORD}\s*:(?!//)"
+    # CREATE USER … PASSWORD 'secret'
+    r"|\b(?:password|identified\s+by)\s+(?='))\s*(?:[bru]{1,2}(?=['\"]))?"
+    # Quotes are doubled where a statement is itself a value.
+    rf"{_SCHEME}(?:''(?![\s,;)'])((?:[^'\\]|\\.)+)''"
+    r"|'((?:[^'\\]|\\.|'')+)'?|\"((?:[^\"\\]|\\.|\"\")+)\"?"
     r"|([^\s,;)\]}'\"&]+(?:&(?![\w.\-]+=)[^\s,;)\]}'\"&]*)*))",
     re.IGNORECASE,
 )
-_BEARER = re.compile(r"\bBearer\s+([\w\-.~+/=]{6,})", re.IGNORECASE)
+# Tokens of JSON (JWT) all begin alike.
+_BEARER = re.compile(
+    r"\bBearer\s+([\w\-.~+/=]{6,})|\b(eyJ[\w\-]{5,}\.[\w\-]+\.[\w\-]*)", re.IGNORECASE
+)
 
 
 def names_secret(option: str) -> bool:

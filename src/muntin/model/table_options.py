@@ -109,6 +109,13 @@ def parse_whole(name: str, text: str) -> int:
     return int(text)
 
 
+def parse_count(name: str, text: str) -> int:
+    """Convert the text of an option to a positive integer."""
+    if (count := parse_whole(name, text)) < 1:
+        raise OptionError(name, text, "is less than one", "write for example '4'")
+    return count
+
+
 def parse_number(name: str, text: str) -> str:
     """Return the text of an option; refuse it if it isn't a number."""
     try:

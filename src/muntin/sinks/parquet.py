@@ -16,7 +16,7 @@ from muntin.engine.utf8 import frame_from_arrow
 from muntin.model.errors import OptionError
 from muntin.model.option_types import check_count
 from muntin.sinks.batch import Batch
-from muntin.sinks.sink import BATCH_COLUMN, TableSink, report_refused
+from muntin.sinks.sink import BATCH_COLUMN, TableSink, report_refused, warn_of_new_table
 from muntin.state.disk import sync_path
 
 # The maximum length of a folder's name in bytes, on nearly all file systems.
@@ -87,6 +87,8 @@ class ParquetSink(TableSink):
         target = root / f"{BATCH_COLUMN}={batch.number}"
         # Readers of the folder ignore hidden names.
         staging = root / f".{target.name}.writing"
+        if not root.exists():
+            warn_of_new_table(f"Parquet {self.table}", batch.number)
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(parents=True)
         refused = self._write_files(rows, staging)

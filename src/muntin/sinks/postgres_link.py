@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,6 +35,11 @@ _CHOICES = {
     "channel_binding": ("disable", "prefer", "require"),
     "gssencmode": ("disable", "prefer", "require"),
 }
+_PLAIN_MODES = ("disable", "allow", "prefer")
+_CERTIFICATES = ("sslrootcert", "sslcert", "sslkey", "sslcrl", "sslcrldir")
+# The names of parameters in a query of an address, and in keywords with values.
+_QUERY_PAIR = re.compile(r"(?:^|&)(\w+)=")
+_PAIR = re.compile(r"(\w+)\s*=\s*(?:'(?:[^'\\]|\\.)*'|(?:[^\s'\\]|\\.)*)")
 
 
 class PostgresLink:
@@ -132,10 +139,7 @@ class PostgresLink:
             parameters = resolve_all(parameters)
         if self._password is not None:
             parameters["password"] = resolve("password", self._password)
-        for option, values in _CHOICES.items():
-            if parameters.get(option, values[0]) not in values:
-                hint = f"give one of {', '.join(values)}"
-                raise OptionError(option, parameters[option], "isn't a choice", hint)
+        _check_security(dsn, parameters)
         return {"connect_timeout": 10, **parameters}
 
     def _open(self) -> Connection[Any]:
@@ -164,6 +168,30 @@ class PostgresLink:
         waited = f"for {self.patience:g} seconds"
         hint = "bring the server back and start the query again: it goes on where it was"
         return f"PostgreSQL at {self.location} couldn't be written to {waited}: {message}; {hint}"
+
+
+def _check_security(dsn: str, parameters: Mapping[str, str]) -> None:
+    """Refuse parameters of which libpq would ignore one, and perhaps connect in plain text.
+
+    Raises:
+        OptionError: For a mistyped choice, a repeated name, and certificates without encryption.
+    """
+    for option, values in _CHOICES.items():
+        if parameters.get(option, values[0]) not in values:
+            hint = f"give one of {', '.join(values)}"
+            raise OptionError(option, parameters[option], "isn't a choice", hint)
+    pairs = _QUERY_PAIR.findall(dsn.partition("?")[2]) if "://" in dsn else _PAIR.findall(dsn)
+    name, times = Counter(pairs).most_common(1)[0] if pairs else ("", 0)
+    if times > 1:
+        hint = "leave one out: libpq takes the last one"
+        raise OptionError("dsn", name, f"is given {times} times", hint)
+    mode = parameters.get("sslmode") or os.environ.get("PGSSLMODE") or "prefer"
+    if mode in _PLAIN_MODES and not {"service", "PGSERVICE"} & {*parameters, *os.environ}:
+        for name in _CERTIFICATES:
+            # With `system` libpq encrypts and verifies by itself.
+            if parameters.get(name, "system") != "system":
+                problem = f"has no effect with sslmode={mode}, which may connect in plain text"
+                raise OptionError(name, parameters[name], problem, "add sslmode=verify-full")
 
 
 def _is_temporary(error: Error) -> bool:

@@ -170,13 +170,13 @@ def _ask(request: Request) -> Any:
     except HTTPError as error:
         if error.code == 404 and not _is_page(error):
             return None
-        said = f"answers {error.code} {error.reason}"
+        said = f"answers {error.code} {_to_line(error.reason)}"
         if error.code >= 500 or error.code in _PASSING or error.code == 404:
             raise AwayError(said) from error
         raise _RefusedError(said) from error
     except (URLError, OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
-        raise AwayError(f"{getattr(reason, 'strerror', None) or reason}") from error
+        raise AwayError(_to_line(getattr(reason, "strerror", None) or reason)) from error
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -194,8 +194,13 @@ def _is_page(error: HTTPError) -> bool:
     """Return whether an answer is an HTML page, which comes from a proxy, not from the registry."""
     try:
         return error.read(1000).lstrip().startswith(b"<")
-    except OSError:
+    except (OSError, HTTPException):
         return True
+
+
+def _to_line(said: object) -> str:
+    """Return what a server said as a part of one line."""
+    return " ".join(str(said).split())
 
 
 def _run_with_timeout(seconds: float, call: Callable[[], Any]) -> Any:

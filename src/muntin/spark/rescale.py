@@ -42,7 +42,7 @@ _DIVISIONS: dict[str, Callable[[Sequence[Manifest]], Division]] = {
     "tables": TableDivision,
 }
 _LOG = logging.getLogger(__name__)
-_SPLIT_SCHEMA = "old long, shard int, number long, rows long, blob binary"
+_SPLIT_SCHEMA = "old long, shard int, number long, rows long, size long, blob binary"
 _LOAD_SCHEMA = "operator int, slot int, number long, blob binary"
 
 
@@ -223,15 +223,16 @@ def _split_state(
             rows = zip(batch["number"].to_pylist(), batch["blob"].to_pylist(), strict=True)
             for old, blob in rows:
                 for shard, count, part in split_blob(old, blob, division, shards):
-                    yield _to_batch(old, shard, secrets.randbits(62), count, part)
+                    yield _to_batch(old, shard, secrets.randbits(62), count, len(part), part)
 
     runs = opened.state().where(F.col("number") != MANIFEST).select("number", "blob")
     blobs = f"{staging}/parts-{opened.operator}"
     runs.mapInArrow(by_shard, _SPLIT_SCHEMA).write.parquet(blobs)
-    parts_by_blob: dict[int, dict[int, tuple[int, int]]] = {}
+    parts_by_blob: dict[int, dict[int, tuple[int, int, int]]] = {}
     parts_of = spark.read.schema(_SPLIT_SCHEMA).parquet(blobs)
     for row in parts_of.drop("blob").collect():
-        parts_by_blob.setdefault(row["old"], {})[row["shard"]] = (row["number"], row["rows"])
+        part = row["number"], row["rows"], row["size"]
+        parts_by_blob.setdefault(row["old"], {})[row["shard"]] = part
     texts = dict(
         zip(slots(shards), build_manifests(manifests, parts_by_blob, shards, division), strict=True)
     )
@@ -246,9 +247,11 @@ def _split_state(
 
 def _to_batch(*values: Any) -> pa.RecordBatch:
     """Return a batch with one row of ``_SPLIT_SCHEMA``."""
-    types = (pa.int64(), pa.int32(), pa.int64(), pa.int64(), pa.binary())
+    types = (pa.int64(), pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.binary())
     arrays = [pa.array([value], kind) for value, kind in zip(values, types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=["old", "shard", "number", "rows", "blob"])
+    return pa.RecordBatch.from_arrays(
+        arrays, names=["old", "shard", "number", "rows", "size", "blob"]
+    )
 
 
 def _run_load(spark: SparkSession, staging: str, folder: str, shards: int, operators: int) -> None:

@@ -204,10 +204,17 @@ class Cursor(SparkParser):
 
     def parse_string(self, what: str) -> tuple[str, Span]:
         """Parse a string literal; return it, with its placeholders, and its span."""
-        token = self.accept_kind(TokenType.STRING)
-        if token is None:
+        token = first = self.accept_kind(TokenType.STRING)
+        if token is None or first is None:
             self.fail(None, f"{what} is missing", "write it in quotes: '...'")
-        return token.text, (token.start, token.end + 1)
+        text = token.text
+        # The tokenizer of Spark's dialect takes a doubled quote for the end of one string and the
+        # start of the next.
+        while self.next_span[0] == token.end + 1 and (
+            next_token := self.accept_kind(TokenType.STRING)
+        ):
+            text, token = f"{text}{self.sql[token.end]}{next_token.text}", next_token
+        return text, (first.start, token.end + 1)
 
     def fill_placeholders(self, text: str, span: Span) -> str:
         """Return a string whose placeholders are replaced by their values."""

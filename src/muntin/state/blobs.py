@@ -88,23 +88,6 @@ class MemoryBlobs:
         del self.blobs[number]
 
 
-class PartBlobs(MemoryBlobs):
-    """A part of a store, with the store's blobs and a manifest of its own; see ``Blobs``."""
-
-    def __init__(self, store: Blobs, manifest: str | None = None) -> None:
-        super().__init__(manifest)
-        self.store = store
-
-    def get(self, number: int) -> bytes:
-        return self.store.get(number)
-
-    def put(self, number: int, blob: bytes) -> None:
-        self.store.put(number, blob)
-
-    def remove(self, number: int) -> None:
-        self.store.remove(number)
-
-
 class ReadBlobs(MemoryBlobs):
     """A store as of a commit, for reading from outside; see ``Blobs``."""
 

@@ -77,14 +77,14 @@ class Frames:
         self.cache = cache
         self.complete = complete
 
-    def write(self, frame: pl.DataFrame) -> int:
-        """Write a frame under a new number."""
+    def write(self, frame: pl.DataFrame) -> tuple[int, int]:
+        """Write a frame under a new number; return the number and the bytes of its blobs."""
         blobs = encode_blobs(frame)
         number = draw_number(len(blobs))
         for one, blob in zip(list_blobs(number), blobs, strict=True):
             self.blobs.put(one, blob)
         self.cache.put(number, frame)
-        return number
+        return number, sum(map(len, blobs))
 
     def read(self, number: int) -> pl.DataFrame:
         """Read a stored frame."""

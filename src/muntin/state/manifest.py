@@ -7,12 +7,12 @@ continue. It carries its format number, and reading state starts with it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple
 
 from muntin.model.errors import SpecChangedError, StateCorruptedError
-from muntin.state.blobs import Blobs, list_blobs
+from muntin.state.blobs import Blobs, MemoryBlobs, list_blobs
 
 # Format 1 described the query in prose; format 2 differed by kind of query.
 MANIFEST_FORMAT = 3
@@ -28,6 +28,7 @@ class Run(NamedTuple):
         high: The greatest position of a row.
         of: The numbers of the runs that were merged into it, for traced tables.
         hash_range: The range that the hashes of its keys are in; ``None`` if it isn't divided.
+        size: Bytes of its blobs; ``None`` in state of builds that didn't record it.
     """
 
     number: int
@@ -36,6 +37,7 @@ class Run(NamedTuple):
     high: int
     of: tuple[int, ...] = ()
     hash_range: int | None = None
+    size: int | None = None
 
     @property
     def blobs(self) -> range:
@@ -125,6 +127,34 @@ def parse_manifest(text: str, kind: StateKind | None = None) -> Manifest:
     return manifest
 
 
+class PartBlobs(MemoryBlobs):
+    """A part of a store, with the store's blobs and a manifest of its own; see ``Blobs``."""
+
+    def __init__(self, store: Blobs, manifest: str | None = None) -> None:
+        super().__init__(manifest)
+        self.store = store
+        self._measured: tuple[str | None, int | None] = (None, 0)
+
+    def get(self, number: int) -> bytes:
+        """Return a blob of the store."""
+        return self.store.get(number)
+
+    def put(self, number: int, blob: bytes) -> None:
+        """Write a new blob into the store."""
+        self.store.put(number, blob)
+
+    def remove(self, number: int) -> None:
+        """Remove a blob from the store."""
+        self.store.remove(number)
+
+    def measure(self) -> int | None:
+        """Return the bytes of the part's blobs as of its manifest; ``None`` if not known."""
+        if self.manifest is not None and self._measured[0] is not self.manifest:
+            size = sum_sizes(parse_manifest(self.manifest).runs())
+            self._measured = self.manifest, size
+        return self._measured[1]
+
+
 def load_manifest(blobs: Blobs, kind: StateKind) -> Manifest | None:
     """Read the manifest of the last commit, or return ``None``."""
     text = blobs.load()
@@ -133,15 +163,32 @@ def load_manifest(blobs: Blobs, kind: StateKind) -> Manifest | None:
 
 def _shorten_run(run: Run) -> tuple[Any, ...]:
     """Return a run without trailing defaults; most have no more than numbers."""
-    if run.hash_range is not None:
+    if run.size is not None:
         return run
+    if run.hash_range is not None:
+        return run[:6]
     return run[:5] if run.of else run[:4]
 
 
 def _parse_run(stored: Sequence[Any]) -> Run:
     number, rows, low, high, *more = stored
-    of, hash_range = [*more, None][:2] if more else ((), None)
-    return Run(number, rows, low, high, tuple(of), hash_range)
+    of, hash_range, size = [*more, None, None][:3] if more else ((), None, None)
+    return Run(number, rows, low, high, tuple(of), hash_range, size)
+
+
+def sum_sizes(runs: Iterable[Run]) -> int | None:
+    """Return the bytes of runs; ``None`` if those of one aren't known."""
+    return add_sizes(run.size for run in runs)
+
+
+def add_sizes(sizes: Iterable[int | None]) -> int | None:
+    """Return the sum of sizes; ``None`` if one isn't known."""
+    total = 0
+    for size in sizes:
+        if size is None:
+            return None
+        total += size
+    return total
 
 
 def list_overlapping_blobs(

@@ -19,8 +19,8 @@ from muntin.model.facts import STORED_SHARDS
 from muntin.state.frames import decode_frame, encode_frame
 from muntin.state.manifest import Manifest, Run, parse_manifest
 
-MovedBlobs = Mapping[int, Mapping[int, tuple[int, int]]]
-"""By blob number: the number and row count of its part, by new shard."""
+MovedBlobs = Mapping[int, Mapping[int, tuple[int, int, int]]]
+"""By blob number: the number, row count and bytes of its part, by new shard."""
 
 
 class Division(Protocol):
@@ -91,11 +91,12 @@ def _merge_manifests(
         counts=dict(counts),
         tables={
             name: [
-                Run(*part, run.low, run.high, hash_range=run.hash_range)
+                Run(number, rows, run.low, run.high, hash_range=run.hash_range, size=size)
                 for manifest in manifests
                 for run in manifest.tables.get(name, ())
                 for blob in run.blobs
                 if (part := moved.get(blob, {}).get(shard)) is not None
+                for number, rows, size in (part,)
             ]
             for name in names
         },

@@ -173,9 +173,9 @@ class Runs:
             frame = self._merge_frames([*self._read_ranged(undivided), new], not divided)
             self._remove(undivided)
         for hash_range, part in divide_by_hash(frame, self.divided_by, sort=bool(self.keys)):
-            number = self.frames.write(part)
-            low, high = find_extent(part[self.axis])
-            divided.append(Run(number, len(part), low, high, hash_range=hash_range))
+            number, size = self.frames.write(part)
+            extent = find_extent(part[self.axis])
+            divided.append(Run(number, len(part), *extent, hash_range=hash_range, size=size))
         self._segments[segment] = divided
 
     def _fold_ranges(self, segment: int, enough: int) -> None:
@@ -234,7 +234,8 @@ class Runs:
     ) -> Run:
         if self.keys:
             frame = sort_by_hash(frame, self.keys)
-        return Run(self.frames.write(frame), len(frame), low, high, of, hash_range)
+        number, size = self.frames.write(frame)
+        return Run(number, len(frame), low, high, of, hash_range, size)
 
     def _read_without_hash(self, run: Run) -> pl.DataFrame:
         # The frame may have been written with or without the hash of the key.

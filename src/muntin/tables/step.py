@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from muntin.engine import columns
 from muntin.engine.named_rows import list_values
-from muntin.engine.operator import REJECTED, Part, ShardState, StepOutput, Task
+from muntin.engine.operator import REJECTED, STATE_SIZE, Part, ShardState, StepOutput, Task
 from muntin.sinks.plain import to_plain_values
+from muntin.state.manifest import add_sizes, sum_sizes
 from muntin.tables.agent import AgentRun
 from muntin.tables.cells import read_keys
 from muntin.tables.clocks import NO_ARRIVAL, EventArrival
@@ -235,14 +236,15 @@ def _build_frames(
 
 def _create_progress(part: Partition, emitted: dict[str, list[TableEntry]]) -> dict[str, Any]:
     fired = Counter("full" if one.closed else "early" for rows in emitted.values() for one in rows)
-    stored = sum(
-        entries.journal.rows for shard in part.shards.values() for entries in shard.entries.values()
-    )
+    journals = [
+        entries.journal for shard in part.shards.values() for entries in shard.entries.values()
+    ]
     return {
         "watermark": part.watermark,
         "counts": part.counts,
         "pending": 0,
-        "rows": stored,
+        "rows": sum(journal.rows for journal in journals),
+        STATE_SIZE: add_sizes(sum_sizes(journal.entries()) for journal in journals),
         "fired": fired,
     }
 

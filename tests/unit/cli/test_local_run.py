@@ -248,6 +248,11 @@ def test_a_page_of_local_queries_is_served_with_the_figures(tmp_path: Path) -> N
     assert ran.exit_code == 0, ran.output
     assert "page     http://127.0.0.1:" in ran.stdout
     assert "Figures at http://127.0.0.1:" in ran.stdout
+    token = tmp_path / "token"
+    token.write_text("sesame\n")
+    ran = invoke("run", str(file), *inputs, "--page", "0.0.0.0:0", "--token-file", str(token))
+    assert re.search(r"page     http://\S+:\d+/\?token=…", ran.stdout)
+    assert "sesame" not in ran.output
     ran = invoke("run", str(file), *inputs, "--page", "0.0.0.0:0")
     assert "--page='0.0.0.0:0' lets others look without a token" in ran.output
 

@@ -40,11 +40,22 @@ def test_what_was_saved_is_there_again() -> None:
     state.wall = 99
     state.count({"seen": 3})
     state.extra = {"rows": 7}
-    state.tables = {"cells": Names(Run(1, 2, 3, 4)), "marks": Names()}  # type: ignore[dict-item]
+    run = Run(1, 2, 3, 4, size=50)
+    state.tables = {"cells": Names(run), "marks": Names()}  # type: ignore[dict-item]
     state.save()
     again = State(store, FrameCache(), QUERY.spec)
     assert (again.watermark, again.wall, again.counts) == (7, 99, {"seen": 3})
-    assert (again.stored, again.extra) == ({"cells": [Run(1, 2, 3, 4)], "marks": []}, {"rows": 7})
+    assert (again.stored, again.extra) == ({"cells": [run], "marks": []}, {"rows": 7})
+    assert state.size == 50
+
+
+def test_the_bytes_of_runs_of_an_earlier_build_arent_guessed() -> None:
+    state = State(CountingBlobs(), FrameCache(), QUERY.spec)
+    state.tables = {"cells": Names(Run(1, 2, 3, 4, size=50), Run(5, 6, 7, 8))}  # type: ignore[dict-item]
+    state.save()
+    stored = State(state.blobs, FrameCache(), QUERY.spec).stored
+    assert stored == {"cells": [Run(1, 2, 3, 4, size=50), Run(5, 6, 7, 8)]}
+    assert state.size is None
 
 
 def test_the_watermark_trails_the_greatest_time_and_never_goes_back() -> None:

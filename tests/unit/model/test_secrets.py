@@ -43,6 +43,21 @@ from muntin.model.secrets import FOR_SPARK, names_secret, redact, reveals_secret
         ("--token PW", "--token PW"),
         ("password=a&b", "password=***"),
         ('sasl.jaas.config="x PW"', 'sasl.jaas.config="****"'),
+        ("jdbc:oracle:thin:u/PW@//h:1521/x", "jdbc:oracle:thin:u/**@//h:1521/x"),
+        ("Authorization: Negotiate PW", "Authorization: Negotiate **"),
+        ("SharedAccessSignature=PW", "SharedAccessSignature=**"),
+        ("fs.azure.sas.c.acc=PW", "fs.azure.sas.c.acc=**"),
+        ("userpass=PW DBPASS=PW pw: PW", "userpass=** DBPASS=** pw: **"),
+        ("signing_key=PW license.key: PW", "signing_key=** license.key: **"),
+        ("password := 'PW'", "password := '**'"),
+        ("CREATE USER u PASSWORD 'PW'", "CREATE USER u PASSWORD '**'"),
+        ("IDENTIFIED BY 'PW'", "IDENTIFIED BY '**'"),
+        ("{'password': b'PW', 'x': 1}", "{'password': b'**', 'x': 1}"),
+        ("'password=''PW'', x=1'", "'password=''**'', x=1'"),
+        ("password = 'it''PW', topic = 't'", "password = '******', topic = 't'"),
+        ("password = '', topic = 't'", "password = '', topic = 't'"),
+        ("sent eyJhbGciOi.eyJzdWIi.PW", f"sent {'*' * 22}"),
+        ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nPW\n", f"{'*' * 37}\n**\n"),
     ],
 )
 def test_secrets_are_hidden_and_all_else_stays(text: str, shown: str) -> None:
@@ -52,6 +67,7 @@ def test_secrets_are_hidden_and_all_else_stays(text: str, shown: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "the password isn't right", "a pwm = 3", "sassy: yes", "rsas = 1",
         "http://host:8080/path@x", "https://host/a@b", "http://host:9092", "bypass=1",
         "compass: north", "key = 'id'", "topic: orders", "mail me@host", "passes = 3",
         "postgresql://reports@localhost:5432/shop", "kafka://h:1", "token://x",

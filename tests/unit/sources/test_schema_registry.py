@@ -84,6 +84,40 @@ def test_what_isnt_its_own_answer_is_named_by_status(
     assert f"{registry.url}/subjects" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 404 None\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n", "answers 404"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n", "IncompleteRead"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"a" * 70_000 + b"\r\n\r\n{}", "got more than 65536 bytes"),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: a\r\n" * 200 + b"\r\n{}", "got more than 100 headers"),
+        (b"SSH-2.0-OpenSSH\r\n", "hasn't answered for 0 s: SSH-2.0-OpenSSH (http"),
+        (b"HTTP/1.1 302 F\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n", "an infinite loop. The"),
+        (b"HTTP/1.1 302 F\r\nLocation: http://h:99999/\r\n\r\n", "Port out of range"),
+        (b"", "closed connection without response"),
+    ],
+)
+def test_an_answer_that_is_no_http_is_an_error_in_one_line(answer: bytes, said: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def reply() -> None:
+            with suppress(OSError):
+                while True:
+                    client, _ = server.accept()
+                    with client:
+                        client.recv(65_536)
+                        client.sendall(answer)
+
+        threading.Thread(target=reply, daemon=True).start()
+        url = f"http://me:sesame@127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(SourceError) as error:
+            Registry(url, 0.0).latest("a")
+        server.shutdown(socket.SHUT_RDWR)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+    assert "sesame" not in str(error.value)
+
+
 @pytest.mark.parametrize("answer", [[1, 2], 5, {}, {"schema": 5}, "x", None])
 def test_json_of_another_kind_is_no_schema(registry: SchemaRegistry, answer: Any) -> None:
     registry.page = 200, json.dumps(answer).encode(), {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import muntin as mt
+from muntin.model.reader_options import check_reader
 from muntin.sql.api import Definitions, compile_input, compile_pipeline, compile_query
 
 FIRST = "CREATE TABLE t (k STRING, ts TIMESTAMP) WITH (connector = 'json', path = 'first');"
@@ -40,6 +41,27 @@ def test_our_options_are_known_in_any_case(options, stream):
 def test_options_of_the_connector_stay_as_they_were_written():
     text = "CREATE TABLE t WITH (connector = 'json', multiLine = true, 'kafka.Group' = 'g')"
     assert catalog(text).tables["t"].options == {"multiLine": "true", "kafka.Group": "g"}
+
+
+@pytest.mark.parametrize(
+    ("options", "value"),
+    [
+        ("path = 'it''s'", "it's"),
+        ("path = '''a'''", "'a'"),
+        ("path = ''''", "'"),
+        ("'path' = 'a''b''''c', multiLine = true", "a'b''c"),
+        ('path = "say ""no"""', 'say "no"'),
+        ("path = ''", ""),
+    ],
+)
+def test_a_doubled_quote_is_a_quote(options: str, value: str) -> None:
+    text = f"CREATE TABLE t (k STRING) WITH (connector = 'json', {options})"
+    assert catalog(text).tables["t"].options["path"] == value
+
+
+def test_two_strings_are_no_doubled_quote() -> None:
+    with pytest.raises(mt.SqlError, match="the options aren't closed"):
+        catalog("CREATE TABLE t (k STRING) WITH (connector = 'json', path = 'a' 'b')")
 
 
 @pytest.mark.parametrize(
@@ -142,3 +164,22 @@ def test_what_is_no_number_of_shards(shards: str) -> None:
     text = f"SET shards = '{shards}'; {FIRST}{OUT} INSERT INTO out {QUERY.format('t')}"
     with pytest.raises(mt.SqlError, match="isn't a number of shards; give a whole number from 1"):
         compile_pipeline(text)
+
+
+@pytest.mark.parametrize(
+    ("option", "problem"),
+    [
+        ("files_per_batch = 'two'", "files_per_batch='two' isn't a whole number"),
+        ("files_per_batch = 0", "files_per_batch='0' is less than one"),
+        ("maxFilesPerTrigger = 0", "maxFilesPerTrigger='0' is less than one"),
+        ("files_per_batch = 1, maxFilesPerTrigger = 2", "files_per_batch='1' sets maxFilesPerTrig"),
+        ("bytes_per_batch = 'much'", "bytes_per_batch='much' "),
+        ("files_per_bach = 1", "option='files_per_bach' isn't one of the table t; write files_per"),
+        ("mode = 'batch', files_per_batch = 1", "files_per_batch='1' has no effect on a table"),
+    ],
+)
+def test_an_option_of_ours_is_refused_by_our_name(option: str, problem: str) -> None:
+    text = f"CREATE TABLE t (k STRING) WITH (connector = 'json', path = 'p', {option})"
+    with pytest.raises(mt.OptionError) as caught:
+        check_reader(catalog(text).tables["t"])
+    assert str(caught.value).startswith(problem)

@@ -25,8 +25,9 @@ def frame(rows: int, first: int = 0) -> pl.DataFrame:
 @pytest.mark.parametrize("rows", [1, 25, 26, 100, 1001])
 def test_a_frame_is_read_as_it_was_written_and_removed_whole(rows: int) -> None:
     blobs = MemoryBlobs()
-    number = Frames(blobs, FrameCache()).write(frame(rows))
+    number, size = Frames(blobs, FrameCache()).write(frame(rows))
     assert [*blobs.blobs] == [*list_blobs(number)]
+    assert size == sum(map(len, blobs.blobs.values()))
     assert len(blobs.blobs) == -(-16 * rows // 400)
     parts = [decode_frame(blobs.get(one)) for one in list_blobs(number)]
     assert pl.concat(parts).equals(frame(rows))

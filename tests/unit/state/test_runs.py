@@ -11,10 +11,9 @@ from tests.unit.engine.queries import CountingBlobs
 
 from muntin.engine.state import State
 from muntin.model.errors import StateCorruptedError
-from muntin.state.blobs import PartBlobs
 from muntin.state.frame_cache import FrameCache
 from muntin.state.frames import encode_frame
-from muntin.state.manifest import Manifest, Run
+from muntin.state.manifest import Manifest, PartBlobs, Run
 from muntin.state.runs import MAX_RUNS, Runs, join_runs
 
 

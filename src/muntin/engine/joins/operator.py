@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 import polars as pl
 
@@ -16,7 +16,7 @@ from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.reading import get_side_windows
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.load import Received, measure_load
-from muntin.engine.operator import REJECTED, RESULTS, Part, ShardState, StepOutput, Task
+from muntin.engine.operator import REJECTED, RESULTS, STATE_SIZE, Part, ShardState, StepOutput, Task
 from muntin.engine.output import EnteringMessages
 from muntin.engine.windows.panes import in_columns, pane_of, window_end, window_start
 from muntin.model.bounds import SideName
@@ -116,7 +116,8 @@ class JoinStep:
             for messages in those
         ]
         examples.update(AheadMessage.find_examples(parts))
-        shown = {"examples": examples} if examples else {}
+        shown: dict[str, Any] = {"examples": examples} if examples else {}
+        shown[STATE_SIZE] = self.shard.state.size
         return StepOutput(rows, output.progress | shown | measure_load(received))
 
 

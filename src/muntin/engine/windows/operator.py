@@ -19,6 +19,7 @@ from muntin.engine.load import Received, measure_load
 from muntin.engine.operator import (
     REJECTED,
     RESULTS,
+    STATE_SIZE,
     Part,
     ShardState,
     StepOutput,
@@ -161,7 +162,8 @@ class WindowStep:
         examples = find_examples(output.rejected, list_example_columns(self.combiner.spec))
         examples.update(ahead)
         shown = {"examples": examples} if examples else {}
-        return StepOutput(rows, {**output.progress, **shown, **load})
+        stored = {STATE_SIZE: self.shard.state.size}
+        return StepOutput(rows, {**output.progress, **stored, **shown, **load})
 
 
 def list_example_columns(spec: WindowSpec) -> tuple[str, ...]:

@@ -240,6 +240,7 @@ _LABELLED: tuple[tuple[str, str, str, Callable[[Query], dict[str, Any]]], ...] =
     ("degraded", "Whether the query doesn't do what it should.", "reason", _degradation),
     ("waiting_retries", "Failed attempts to reach a server.", "server", _retries),
     ("shard_rows", "Rows in the state of a shard.", "shard", _shard_figures("rows")),
+    ("shard_state_bytes", "Bytes of it as stored.", "shard", _shard_figures("state_bytes")),
     ("shard_messages", "Messages of the last batch.", "shard", _shard_figures("messages")),
     ("shard_bytes", "Bytes of these messages.", "shard", _shard_figures("bytes")),
     ("function_seconds", "Time of a user's function.", "function", lambda q: q.progress.functions),

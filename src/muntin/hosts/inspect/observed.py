@@ -76,7 +76,8 @@ def observe(query: Query, show: Callable[[ObservedBatch], None]) -> None:
                 list_newest(rows[REJECTED], _SAMPLES) if REJECTED in rows else [],
                 {
                     "keys": query.progress.heaviest_keys,
-                    "shards": _find_busiest_shards(query.progress.shards),
+                    "shards": _find_greatest(query.progress.shards, "messages"),
+                    "state": _find_greatest(query.progress.shards, "state_bytes"),
                     "functions": _find_slowest(query.progress.functions),
                 },
             )
@@ -85,10 +86,10 @@ def observe(query: Query, show: Callable[[ObservedBatch], None]) -> None:
     query.watchers.append(watch)
 
 
-def _find_busiest_shards(shards: Mapping[int, Mapping[str, int]]) -> dict[str, int]:
-    """Return the messages that the busiest shards had in the last batch, by the shard's number."""
-    messages = Counter({str(shard): one.get("messages", 0) for shard, one in shards.items()})
-    return dict(messages.most_common(_SHARDS))
+def _find_greatest(shards: Mapping[int, Mapping[str, int]], figure: str) -> dict[str, int]:
+    """Return a figure of the shards for which it is greatest, by the shard's number."""
+    figures = Counter({str(shard): one.get(figure, 0) for shard, one in shards.items()})
+    return dict(figures.most_common(_SHARDS))
 
 
 def _find_slowest(functions: Mapping[str, float]) -> dict[str, int]:

@@ -71,8 +71,8 @@ def assemble_report(
         "counts": snapshot.counts,
         **facts,
         "shards": [
-            {"shard": shard, "bytes": sum(blob_sizes.values()), "blobs": len(blob_sizes)}
-            for shard, blob_sizes in sorted(sizes.items())
+            {"shard": shard, "bytes": sum(sizes[slot].values()), "blobs": len(sizes[slot])}
+            for shard, slot in enumerate(snapshot.number_shards(len(snapshot.manifest_by_shard)))
         ],
     }
     return report if rows is None else report | {"key": rows}

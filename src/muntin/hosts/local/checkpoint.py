@@ -11,6 +11,7 @@ use, its live blobs are copied first.
 
 from __future__ import annotations
 
+import errno
 import json
 import secrets
 import time
@@ -22,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from muntin.hosts.leases import LocalLeaseFile, acquire_lease
+from muntin.hosts.leases import CHECKPOINT_REPLACED, WRITABLE_HINT, LocalLeaseFile, acquire_lease
 from muntin.hosts.local.log import BLOB, COMMIT, PLAN, Location, Log
 from muntin.hosts.local.log_contents import (
     NUMBER_BYTES,
@@ -36,13 +37,18 @@ from muntin.hosts.local.log_contents import (
     format_commit,
 )
 from muntin.hosts.seed import is_spark_checkpoint
-from muntin.model.errors import OptionError, SpecChangedError
+from muntin.model.errors import LeaseLostError, OptionError, SpecChangedError
 from muntin.state.blobs import Blobs, MemoryBlobs, missing_blob_error
 
 FILE_BYTES = 64 << 20
 """Size of a log file at which the next one begins, bytes."""
 # The least share of a log file in use; below it, live blobs are copied and the file is deleted.
 _MIN_USED_SHARE = 0.5
+_REMEDIES = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room",
+    errno.EROFS: "mount the disk for writing",
+}
 
 
 class LocalCheckpoint(Protocol):
@@ -169,9 +175,9 @@ class LogCheckpoint:
                 f"{folder} is a checkpoint of a query on Spark: give the local query a folder of "
                 "its own, or move it with muntin move"
             )
-        with self._report_failures("give a folder that this user can write"):
+        with self._report_failures(WRITABLE_HINT):
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._lease = acquire_lease(LocalLeaseFile(self.folder), folder)
+        self._lease = acquire_lease(LocalLeaseFile(self.folder), folder)
         self.identity = ""
         self.last_commit = Commit()
         self.planned: PlannedBatch | None = None
@@ -234,14 +240,14 @@ class LogCheckpoint:
                 self._log.flush(disk=True)
 
     @contextmanager
-    def _report_failures(
-        self, hint: str = "make room, and start the query again: the batch is repeated"
-    ) -> Iterator[None]:
+    def _report_failures(self, hint: str | None = None) -> Iterator[None]:
         """Raise an error that names the checkpoint if it can't be written in the context."""
         try:
             yield
         except OSError as error:
             problem = f"can't be written: {error.strerror}"
+            remedy = _REMEDIES.get(error.errno or 0, "correct the rights or the disk")
+            hint = hint or f"{remedy}, and start the query again: the batch is repeated"
             raise OptionError("checkpoint", str(self.folder), problem, hint) from error
 
     def _await_sync(self) -> None:
@@ -254,11 +260,14 @@ class LogCheckpoint:
         """Commit the batch that was planned.
 
         Raises:
-            LeaseLostError: When another query has taken over the checkpoint.
+            LeaseLostError: When another query has taken over the checkpoint, or its files were
+                deleted or replaced.
             OptionError: When it can't be written.
         """
         assert self.planned is not None
         self._lease.check()
+        if not self._log.is_in_folder():
+            raise LeaseLostError(CHECKPOINT_REPLACED)
         with self._report_failures():
             self._commit(progress, shards, self.planned)
 
@@ -323,10 +332,13 @@ class LogCheckpoint:
     def close(self) -> None:
         """Release the checkpoint."""
         self._syncer.shutdown()
-        if self._is_open:
-            self._log.end()
-        self._log.close()
-        self._lease.release()
+        try:
+            if self._is_open:
+                with self._report_failures():
+                    self._log.end()
+        finally:
+            self._log.close()
+            self._lease.release()
 
     def _write_blob(self, key: BlobKey, blob: bytes) -> None:
         location = self._log.append(BLOB, format_blob(key, blob))

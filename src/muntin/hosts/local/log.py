@@ -183,6 +183,16 @@ class Log:
                 reading.close()
             self.get_path(file).unlink()
 
+    def is_in_folder(self) -> bool:
+        """Return whether the file that is written is still the one in the folder."""
+        assert self._writing is not None
+        try:
+            return os.path.samestat(
+                os.fstat(self._writing.fileno()), os.stat(self.get_path(self.current))
+            )
+        except FileNotFoundError:
+            return False
+
     def end(self) -> None:
         """Append `END` once everything before it is synced, unless a call has failed."""
         if self._has_failed:

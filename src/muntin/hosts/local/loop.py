@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
-from muntin.engine.clocks import read_machine_clock
+from muntin.engine.clocks import SteadyClock, read_elapsed_time, read_machine_clock
 from muntin.engine.function_times import collect_function_times
 from muntin.hosts.health import warn_of_rejected, warn_of_time_ahead
 from muntin.hosts.local.checkpoint import LocalCheckpoint, PlannedBatch
@@ -20,6 +20,7 @@ from muntin.hosts.phases import COMMIT, PLAN, READ, STEP, Phases
 from muntin.hosts.progress import Progress, Totals
 from muntin.sinks.batch import Batch
 from muntin.sources.source import Planned, SourceOffsets, SourceReader
+from muntin.state.manifest import parse_manifest
 
 # Largest number of rows that a batch reads of a source.
 BATCH_ROWS = 1_000_000
@@ -57,6 +58,7 @@ class Loop:
         delivery: Writes rows to the sinks.
         pace: The timing and size of batches.
         clock: The wall clock, microseconds.
+        elapsed: The elapsed time, microseconds since any moment.
         totals: The figures so far; by default those of the checkpoint.
         pool: The pool in which shards run in parallel, if there is one.
         phases: The time of the parts of earlier batches; by default there were none.
@@ -79,6 +81,7 @@ class Loop:
         pace: Pace,
         clock: Clock = read_machine_clock,
         *,
+        elapsed: Clock = read_elapsed_time,
         totals: Totals | None = None,
         pool: ThreadPoolExecutor | None = None,
         phases: Phases | None = None,
@@ -96,6 +99,10 @@ class Loop:
         self._delivery = delivery
         self._pace = pace
         self._clock = clock
+        manifests = () if self._period is None else checkpoint.last_commit.manifests.values()
+        walls = (parse_manifest(text).wall for text in manifests)
+        last = max((wall for wall in walls if wall is not None), default=None)
+        self._steady = SteadyClock(last, elapsed)
         self._last_tick: int | None = None
         self._batch_start = 0.0
         self._is_ahead = False
@@ -159,12 +166,13 @@ class Loop:
         self.planned = [reader.plan(start, self._pace.rows) for reader, start in pairs]
         final = all(one.finished for one in self.planned)
         now, ends_run = self._clock(), self._ends_run()
+        wall = None if self._period is None else self._steady.read(now)
         has_new = final or any(one.has_new for one in self.planned)
-        if not (has_new or self._has_ticked(now) or (ends_run and self.progress.waits())):
+        if not (has_new or self._has_ticked(wall) or (ends_run and self.progress.waits())):
             return None
         ends = tuple(one.end for one in self.planned)
         number = self.checkpoint.last_commit.number + 1
-        batch = PlannedBatch(number, now, ends, final, ends_run)
+        batch = PlannedBatch(number, now, ends, final, ends_run, wall)
         self.checkpoint.plan(batch, ahead=self._delivers)
         return batch
 
@@ -173,11 +181,11 @@ class Loop:
         ends = self._pace.available_now and self._period is not None
         return ends and self.is_caught_up
 
-    def _has_ticked(self, now: int) -> bool:
+    def _has_ticked(self, wall: int | None) -> bool:
         """Return whether the clock has passed a multiple of the period since the last batch."""
-        if self._period is None or self.checkpoint.last_commit.number < 0:
+        if self._period is None or wall is None or self.checkpoint.last_commit.number < 0:
             return False
-        last, self._last_tick = self._last_tick, now // self._period
+        last, self._last_tick = self._last_tick, wall // self._period
         return last is None or self._last_tick > last
 
     def _step(self, batch: PlannedBatch) -> tuple[Progress, list[Batch]]:

@@ -56,14 +56,14 @@ def _rescale_operator(checkpoint: LogCheckpoint, operator: int, shards: int) -> 
     stored = checkpoint.last_commit.manifests
     manifests = [parse_manifest(stored[operator, shard]) for shard in before]
     division = _DIVISIONS[manifests[0].kind](manifests)
-    moved: dict[int, dict[int, tuple[int, int]]] = {}
+    moved: dict[int, dict[int, tuple[int, int, int]]] = {}
     blobs: dict[tuple[int, int], bytes] = {}
     for shard, manifest in zip(before, manifests, strict=True):
         for number in (number for run in manifest.runs() for number in run.blobs):
             blob = checkpoint.read_blob((operator, shard, number))
             for new, rows, part in split_blob(number, blob, division, shards):
                 drawn_number = draw_number(1)
-                moved.setdefault(number, {})[new] = (drawn_number, rows)
+                moved.setdefault(number, {})[new] = (drawn_number, rows, len(part))
                 blobs[new, drawn_number] = part
     checkpoint.replace_operator(
         operator, build_manifests(manifests, moved, shards, division), blobs

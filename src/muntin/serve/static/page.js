@@ -162,6 +162,7 @@
     meters("phases", last?.phases, " ms");
     meters("keys-load", last?.load.keys, "");
     meters("shards-load", last?.load.shards, "");
+    meters("state-load", last?.load.state, "");
     meters("functions-load", last?.load.functions, " ms");
     status(query);
     document.body.dataset.drawn = String(drawn);

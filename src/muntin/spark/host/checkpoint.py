@@ -154,10 +154,11 @@ class Checkpoint(StateSnapshot):
         return blobs_by_slot
 
     def measure_blobs(self) -> dict[int, dict[int, int]]:
-        sizes_by_slot: dict[int, dict[int, int]] = {}
+        sizes_by_slot: dict[int, dict[int, int]] = {slot: {} for slot in self.manifest_by_shard}
         size = F.length("blob").alias("size")
-        for row in self.state().select("slot", "number", size).collect():
-            sizes_by_slot.setdefault(row["slot"], {})[row["number"]] = row["size"]
+        written = self.state().where(F.col("number") != MANIFEST)
+        for row in written.select("slot", "number", size).collect():
+            sizes_by_slot[row["slot"]][row["number"]] = row["size"]
         return sizes_by_slot
 
     def read_written_since(self, since: int) -> dict[int, list[bytes]]:

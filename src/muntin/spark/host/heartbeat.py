@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+from muntin.engine.clocks import SteadyClock
 from muntin.spark.host.internals.source_process import silence_lost_jvm
 from muntin.spark.host.internals.versions import SupportsTriggerAvailableNow
 
@@ -72,17 +73,20 @@ class _Ticks(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.ends_run = ends_run
         self.last: int | None = None
         self.ending: dict[str, int] | None = None
+        self.clock: SteadyClock | None = None
 
-    def _now(self) -> int:
+    def _now(self, before: int) -> int:
         # Return a moment rather than a number of periods: the next start may have another period,
         # and a repeated batch must still have the same clock.
-        return time.time_ns() // 1000 // self.period * self.period
+        self.clock = self.clock or SteadyClock(before or None)
+        return self.clock.read(time.time_ns() // 1000) // self.period * self.period
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {_TICK: 0}
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
-        tick, before = self._now() if self.last is None else self.last, start or {_TICK: 0}
+        before = start or {_TICK: 0}
+        tick = self._now(before[_TICK]) if self.last is None else self.last
         if self.ends_run:
             # Exceed the last tick, since the run before may have ended at the same moment.
             self.ending = self.ending or {_TICK: max(tick, before[_TICK] + 1), _LAST: 1}
@@ -90,7 +94,7 @@ class _Ticks(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {_TICK: tick} if tick > before[_TICK] else dict(before)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self.last = self._now()
+        self.last = self._now(0)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         return [InputPartition(-end[_TICK] if _LAST in end else end[_TICK])]

@@ -13,8 +13,10 @@ from muntin.model.errors import OptionError
 from muntin.model.pipeline import quote_name
 from muntin.sinks.batch import Batch
 from muntin.sinks.parquet import HAS_NUL, MAX_NAME_BYTES, TOO_LONG, ParquetSink
-from muntin.sinks.sink import BATCH_COLUMN
+from muntin.sinks.sink import BATCH_COLUMN, warn_of_new_table
 from muntin.sinks.unwritable import WHY_COLUMN
+from muntin.spark.host.internals.hadoop_path import HadoopPath
+from muntin.spark.host.internals.jvm import is_connected
 from muntin.spark.sources.naming import name_expression
 
 # The characters that Spark writes as %XX in the name of a folder.
@@ -59,10 +61,16 @@ class ParquetWriter:
         frame = self._with_short_folders(batch, frame, names)
         if self.sink.files is not None:
             frame = frame.coalesce(self.sink.files)
+        if batch.number and not is_connected(frame.sparkSession):
+            self._warn_of_new_folder(frame.sparkSession, batch.number)
         writer = frame.write.mode("overwrite")
         writer = writer.partitionBy(*names) if names else writer
         writer.parquet(f"{self.sink.table}/{BATCH_COLUMN}={batch.number}")
         return True
+
+    def _warn_of_new_folder(self, spark: SparkSession, number: int) -> None:
+        if not HadoopPath(spark, self.sink.table).exists():
+            warn_of_new_table(f"Parquet {self.sink.table}", number)
 
     def _with_short_folders(
         self, batch: Batch, frame: DataFrame, names: Sequence[str]

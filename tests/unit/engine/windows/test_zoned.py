@@ -154,10 +154,10 @@ def test_divided_state_goes_on_in_each_zone(shards: int) -> None:
     manifests = [parse_manifest(held.store.load() or "")]
     division = WindowDivision(manifests)
     blobs: list[dict[int, bytes]] = [{} for _ in range(shards)]
-    moved: dict[int, dict[int, tuple[int, int]]] = {}
+    moved: dict[int, dict[int, tuple[int, int, int]]] = {}
     for number, blob in held.store.blobs.items():
         for shard, count_, part in split_blob(number, blob, division, shards):
-            moved.setdefault(number, {})[shard] = (number, count_)
+            moved.setdefault(number, {})[shard] = (number, count_, len(part))
             blobs[shard][number] = part
     texts = build_manifests(manifests, moved, shards, division)
     full, counted = [], 0

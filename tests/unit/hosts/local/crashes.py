@@ -110,7 +110,9 @@ def run(
             # The same for each batch, whichever process plans it.
             return 1_700_000_000_000_000 + 3_000_000 * checkpoint.last_commit.number
 
-        loop = Loop(sized, operators, readers, checkpoint, delivery, Pace(rows=rows), clock)
+        loop = Loop(
+            sized, operators, readers, checkpoint, delivery, Pace(rows=rows), clock, elapsed=clock
+        )
         for _ in loop.run_batches():
             pass
         checkpoint.close()

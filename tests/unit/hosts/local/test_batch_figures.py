@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
 import muntin as mt
+from muntin.dataframe.state import read_checkpoint, report_checkpoint
 from muntin.engine.function_times import name_function
 from muntin.hosts.inspect.metrics import Metrics
 from muntin.hosts.inspect.observed import observe
@@ -87,6 +90,53 @@ def test_the_metrics_of_a_batch(query: Any) -> None:
     assert metrics["muntin_shard_messages", "0"] + metrics["muntin_shard_messages", "1"] == 4500
     assert metrics["muntin_shard_bytes", "0"] > 0
     assert metrics["muntin_shard_rows", "0"] == 0
+    sizes = [metrics["muntin_shard_state_bytes", shard] for shard in ("0", "1")]
+    assert sizes == [one["state_bytes"] for one in query.progress.shards.values()]
+
+
+TICKS = pl.DataFrame(
+    {
+        "p": [0, 1, 2] * 300, "n": range(900), "tz": ["UTC", "Asia/Tokyo", "Europe/Rome"] * 300,
+        "at": [datetime(2026, 1, 1) + timedelta(minutes=number) for number in range(900)],
+    }
+)  # fmt: skip
+
+
+def of_windows(rows: Any) -> Any:
+    return mt.windowed(rows, key="p", time="at", shards=3).tumbling("1 day").agg(n=mt.count())
+
+
+def of_rows(rows: Any) -> Any:
+    windows = mt.windowed(rows, offset=("p", "n"), shards=2).tumbling(mt.rows(100))
+    return windows.keep(mt.rows(500)).agg(n=mt.count())
+
+
+def of_zones(rows: Any) -> Any:
+    windows = mt.windowed(rows, key="p", time="at", shards=2)
+    return windows.tumbling("1 day", zone_column="tz").agg(n=mt.count())
+
+
+def of_join(rows: Any) -> Any:
+    side = mt.windowed(rows, time="at")
+    return mt.join(side, side, on="p", within="1 minute", shards=2)
+
+
+@pytest.mark.parametrize("make", [of_windows, of_rows, of_zones, of_join])
+def test_the_bytes_of_shards_are_those_in_the_checkpoint(make: Any, tmp_path: Path) -> None:
+    folder, messages = tmp_path / "checkpoint", tmp_path / "messages"
+    messages.mkdir()
+    for number in range(3):
+        TICKS.slice(300 * number, 300).write_parquet(messages / f"{number}.parquet")
+        rows = mt.files(messages / "*.parquet", files_per_batch=1)
+        query = make(rows).start(checkpoint=folder)
+        query.await_idle(60)
+        progress = query.progress
+        query.stop()
+        shards = report_checkpoint(read_checkpoint(folder))["shards"]
+        measured = {one["shard"]: one["bytes"] for one in shards}
+        assert {n: one["state_bytes"] for n, one in progress.shards.items()} == measured
+        assert progress.state_bytes == sum(measured.values()) > 0
+        assert ("bytes in the state", f"{progress.state_bytes:,}") in progress.lines()
 
 
 def test_a_server_that_is_away_degrades_a_query(
