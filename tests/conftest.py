@@ -68,6 +68,14 @@ class FilesOfSpark(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         return scope(nodeid)
 
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """Forget a group that is done, since all that a process was assigned are counted anew."""
+        super().mark_test_complete(node, item_index, duration)
+        groups = self.assigned_work[node]
+        group = scope(self.registered_collections[node][item_index])
+        if all(groups[group].values()):
+            del groups[group]
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesOfSpark:
