@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 settings.register_profile(
-    "quick", max_examples=20, deadline=None, derandomize=True, suppress_health_check=_SLOW
+    "quick", max_examples=12, deadline=None, derandomize=True, suppress_health_check=_SLOW
 )
 settings.register_profile("thorough", max_examples=3000, deadline=None, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
