@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 settings.register_profile(
-    "quick", max_examples=20, deadline=None, derandomize=True, suppress_health_check=_SLOW
+    "quick", max_examples=12, deadline=None, derandomize=True, suppress_health_check=_SLOW
 )
 settings.register_profile("thorough", max_examples=3000, deadline=None, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
@@ -67,6 +67,14 @@ class FilesOfSpark(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return scope(nodeid)
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """Forget a group that is done, since all that a process was assigned are counted anew."""
+        super().mark_test_complete(node, item_index, duration)
+        groups = self.assigned_work[node]
+        group = scope(self.registered_collections[node][item_index])
+        if all(groups[group].values()):
+            del groups[group]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,10 @@ SERVICES = BUILD / "services"
 # A run is too short for the JVM's second compiler to pay off: without it, tests take half the time.
 # Hundreds of queries fill its own code cache of 48 MB, and then nothing more is compiled.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
+# Spark starts a `chmod` for each file of a checkpoint, each of which Java starts by way of another
+# process unless it is told to fork, which it can on Linux only.
+if sys.platform == "linux":
+    QUICK += " -Djdk.lang.Process.launchMechanism=VFORK"
 
 
 def find_archive() -> Path | None:

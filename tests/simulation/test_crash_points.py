@@ -21,6 +21,8 @@ from tests.simulation.local import run_local
 from tests.transcripts import test_joins, test_transcripts
 
 _SAMPLE, _POINTS = 37, 4
+# So many tests share the transcripts, since the processes of a run can share tests only.
+_PARTS = 8
 
 
 def transcripts() -> list[Any]:
@@ -67,8 +69,10 @@ def test_a_sample_of_crash_points(case: Case) -> None:
 
 
 @pytest.mark.slow
-def test_some_crash_points_of_all() -> None:
-    assert [text for case in ALL for text in crash_differences(case.values[0], _POINTS)] == []
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_some_crash_points_of_all(part: int) -> None:
+    mine = ALL[part::_PARTS]
+    assert [text for case in mine for text in crash_differences(case.values[0], _POINTS)] == []
 
 
 @pytest.mark.long

@@ -22,15 +22,19 @@ pytestmark = pytest.mark.slow
 # The times of two messages that close all windows before them; their own stay open.
 CLOSING = 36_000, 36_001
 FILES: list[list[tuple[str, float | None, int]]] = [
-    [("a", 1, 1), ("a", 7, 2), ("b", 3, 4)],
-    [("a", 12, 8), ("b", 25, 16), ("a", None, 32)],
+    [("a", 1, 1), ("a", 7, 2), ("b", 3, 4), ("a", 12, 8), ("b", 25, 16), ("a", None, 32)],
     # Spark judges by the watermark of the batch before, so that one more batch has to pass.
     [("b", 24, 32768)],
     # The watermark is at 20: for tumbling windows the first two and the last come too late.
     [("a", 8, 64), ("b", 19.999999, 128), ("a", 20, 256), ("a", 21, 512), ("b", -1, 1024)],
-    [("a", 21, 512), ("a", 31, 2048), ("b", 40, 4096)],
-    # Before 1970, and so late as can be.
-    [("c", 52, 8192), ("b", -2_000_000_000, 16384)],
+    # The last is before 1970, and so late as can be.
+    [
+        ("a", 21, 512),
+        ("a", 31, 2048),
+        ("b", 40, 4096),
+        ("c", 52, 8192),
+        ("b", -2_000_000_000, 16384),
+    ],
 ]
 
 

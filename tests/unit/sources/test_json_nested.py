@@ -129,7 +129,7 @@ def test_csv_has_decimals() -> None:
     assert decimal_of("1_0", TWO) is None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=4 * settings.default.max_examples, deadline=None)
 @given(
     st.lists(
         st.one_of(
@@ -171,7 +171,7 @@ _TEXTS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=5 * settings.default.max_examples, deadline=None)
 @given(_TYPES, st.lists(_TEXTS, min_size=1, max_size=8))
 def test_many_messages_are_read_as_each_alone(dtype: Any, texts: list[str]) -> None:
     payloads = NestedJsonPayloads({"id": pl.Int64(), "v": dtype}, SessionZone())

@@ -8,14 +8,17 @@ would import Polars and the engine for nothing if the object held the function i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from muntin.spark.host.state import SparkBlobs
+
+if TYPE_CHECKING:
+    # Importing it takes a third of the time of a process that only plans.
+    import pyarrow as pa
 
 Steps = Callable[[SparkBlobs, Any, Iterator[Any]], Iterator[Row]]
 _PICKLES = CloudPickleSerializer()

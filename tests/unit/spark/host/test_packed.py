@@ -1,4 +1,4 @@
-"""Processes that only plan import neither Polars nor the engine."""
+"""Processes that only plan import neither Polars nor Arrow nor the engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from muntin.spark.host.processor import ShardSteps
 _OPENED = """
 import pickle, sys
 made = pickle.loads(sys.stdin.buffer.read())
-print(type(made).__name__, sorted({"muntin.engine", "polars"} & sys.modules.keys()))
+print(type(made).__name__, sorted({"muntin.engine", "polars", "pyarrow"} & sys.modules.keys()))
 """
 
 
