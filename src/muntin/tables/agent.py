@@ -127,8 +127,8 @@ class AgentRun:
     async def process_events(self, errors: str) -> None:
         """Wait until the agent has processed every event in its inboxes.
 
-        An agent that leaves its loop, or whose error rejects an event, is started again. If the
-        inboxes are closed, wait until the function has ended.
+        An agent that wasn't started is. One that leaves its loop, or whose error rejects an event,
+        is started again. If the inboxes are closed, wait until the function has ended.
 
         Args:
             errors: How to handle an error of the agent (``App``).
@@ -137,6 +137,8 @@ class AgentRun:
             OptionError: When the agent ends again and again without reading its events.
         """
         restarts = 0
+        if not hasattr(self, "task"):
+            self.start()
         while not self.is_idle:
             idle = asyncio.create_task(self._wait_until_idle())
             waits = {self.task} if self._is_closed else {self.task, idle}

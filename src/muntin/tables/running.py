@@ -19,13 +19,13 @@ from muntin.model.errors import MuntinError, OptionError
 from muntin.model.option_types import check_count
 from muntin.stores import KeyValue
 from muntin.tables.agent import AgentRun
+from muntin.tables.batch import run_batch
 from muntin.tables.changes import TableChanges
-from muntin.tables.copartition import WHOLE, find_partition
+from muntin.tables.copartition import find_partition
 from muntin.tables.intake import Intake
 from muntin.tables.loop import EventLoop
 from muntin.tables.partition import Partition, SentMessage
 from muntin.tables.partition_store import PartitionStore
-from muntin.tables.shard import TableShard
 from muntin.tables.sources import Memory, NumberedMessage, Source, TopicMessage, source
 from muntin.tables.time_values import PointInTime
 from muntin.tables.timers import TimerQueue
@@ -253,16 +253,11 @@ class Running(Closeable):
                 for inbox in run.inboxes:
                     if inbox.topic == topic:
                         self._intake.fill(inbox, rows)
-        for run in self._runs:
-            await run.process_events(self._app.errors)
-        for part in self.parts:
-            part.return_all()
-        await self._timers.run(self.parts[0].wall, self.parts[0].sent)
-        share_partitionings(self.parts)
         followed_tables = frozenset(changes.table for changes in self._changes)
-        emitted = [
-            await part.finish(self._intake.watermarks, emit=followed_tables) for part in self.parts
-        ]
+        emitted = await run_batch(
+            self.parts, self._runs, self._intake.watermarks, errors=self._app.errors,
+            emit=followed_tables, timers=self._timers,
+        )  # fmt: skip
         self._commit(messages)
         for changes in self._changes:
             for part, changed in zip(self.parts, emitted, strict=True):
@@ -330,35 +325,6 @@ def _end_agents(loop: EventLoop, runs: list[AgentRun]) -> None:
 
     loop.complete(stop())
     loop.close()
-
-
-def share_partitionings(parts: Sequence[Partition]) -> None:
-    """Share among partitions the clocks and partitionings that each recorded for a table.
-
-    A partition sees only its own events, but these facts concern the table, and must not depend on
-    the number of partitions.
-
-    Raises:
-        PartitionError: When several partitions have a key.
-    """
-    if len(parts) == 1:
-        return
-    for name in parts[0].shards:
-        shards = [part.shards[name] for part in parts]
-        feeds = dict.fromkeys(feed for shard in shards for feed in shard.feeds)
-        partitionings = dict.fromkeys(one for shard in shards for one in shard.partitionings)
-        for shard in shards:
-            shard.feeds, shard.partitionings = dict(feeds), dict(partitionings)
-        if any(way != WHOLE for _, way in partitionings):
-            _check_single_owner(name, shards)
-
-
-def _check_single_owner(table: str, shards: Sequence[TableShard]) -> None:
-    """Refuse keys that this batch has written while another partition has them."""
-    if sum(any(entries.has_any() for entries in shard.entries.values()) for shard in shards) < 2:
-        return
-    for key in {emitted.key for shard in shards for emitted in shard.changes()}:
-        find_partition(table, key, shards)
 
 
 def _to_message(sent: SentMessage) -> NumberedMessage:
