@@ -27,14 +27,8 @@ async def run_batch(
 ) -> list[dict[str, list[TableEntry]]]:
     """Run agents, one after another, over the events in their inboxes, and end the batch.
 
-    Args:
-        parts: The partitions, in which the batch has begun.
-        runs: The agents.
-        watermarks: The watermarks after the batch, by clock.
-        errors: How to handle an error of an agent (``App``).
-        emit: The tables whose changes are returned.
-        timers: The timers, which run once the events are processed.
-        final: Whether the input has ended, so that all windows close.
+    Due timers run once the events are processed, and windows close by the ``watermarks`` after the
+    batch, or all of them if it is the final one.
 
     Returns:
         For each partition, the changes of the tables in ``emit``, with their closed windows.
