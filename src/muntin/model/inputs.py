@@ -121,23 +121,15 @@ def read_watermark(value: object) -> tuple[WatermarkBy | None, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class InputSpec(JsonDataclass):
-    """One input of a query, as its checkpoint stores it.
+    """One input of a query, as its checkpoint stores it; the rest are fields of `InputOptions`.
 
     Attributes:
         keys: The key columns, in order; in a join those that are compared for equality.
         firing: The trigger policies, with the grace for late messages and the retention.
-        lateness: How far the watermark trails the greatest event time, microseconds.
-        max_ahead: How far ahead of the wall clock a message may be, microseconds; ``None`` for no
-            limit.
         offset: The columns of a message's partition and of its offset in it, if messages have
             offsets. A message whose offset was accepted before changes nothing.
         types: The Arrow type of every column that is read, in words.
         zone: The session's time zone, if the messages depend on it.
-        idle: Time without messages after which the watermark follows the wall clock, microseconds;
-            ``None`` for never.
-        watermark: ``source`` if each partition of the source has a clock, ``greatest`` if the
-            input has one; ``None`` for ``source`` where the source reports partitions.
-        clocks: The columns whose values have a clock each, instead of the partitions.
     """
 
     keys: tuple[str, ...]
