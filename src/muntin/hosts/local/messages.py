@@ -172,13 +172,7 @@ def to_microseconds(time: pl.Expr, kind: pl.DataType | None) -> pl.Expr:
 
 
 def resolve_named(rows: pl.Schema, option: str, value: object) -> tuple[str, pl.Expr]:
-    """Return the name and the expression of one column.
-
-    Args:
-        rows: The columns.
-        option: The option, for the error.
-        value: The name of a column, a field of structs, or a Polars expression.
-    """
+    """Return the name and the expression of a column, a field of structs, or an expression."""
     if isinstance(value, str):
         expression = resolve_column(rows, option, value)
         return value if option in ("time", "clock") else find_output_name(
