@@ -18,7 +18,7 @@ export UV_VERSION
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup classes demo windowing test test-near test-long test-spark services check search simulate audit build bench docs format clean
+.PHONY: help setup classes demo windowing test test-near test-long test-spark services check search simulate audit build bench docs pages format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,10 @@ bench: $(STAMP) ## measure against the peers (ARGS=... goes to benches)
 
 docs: $(STAMP) ## build the documentation into build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo build/site/index.html
+
+pages: $(STAMP) ## write the pages that follow from the code: SQL's functions, all options, files in TOML
+	@$(BIN)/python -m tests.docs.functions && $(BIN)/python -m tests.options.listing
+	@$(BIN)/muntin schema > docs/pipeline.schema.json
 
 format: $(STAMP) ## fix what ruff can fix
 	$(BIN)/ruff check --fix

@@ -132,7 +132,7 @@ def window_plan(
     if partitioned:
         frames = [f.with_columns(pl.col("partition").alias(columns.PARTITION)) for f in frames]
     source = made(_frame(types, [], None))
-    given = LocalInput(source, spec.time, where, None, spec.max_ahead, spec.offset)
+    given = LocalInput(source, spec.time, where, None, spec.limits, spec.offset)
     bare = replace(spec, types={}, windows=_with_durations(spec.windows))
     return plan_windows(given, spec.key_columns, bare, shards), frames
 
@@ -269,7 +269,7 @@ def join_plan(
             partition = pl.lit(_PARTITION).alias(columns.PARTITION)
             frames[side] = [frame.with_columns(partition) for frame in frames[side]]
         source = made(_frame(kinds, [], None))
-        inputs[side] = LocalInput(source, given.time, None, None, given.max_ahead, given.offset)
+        inputs[side] = LocalInput(source, given.time, None, None, given.limits, given.offset)
         spec = spec.with_side(side, replace(given, types={}))
     return plan_join(inputs, spec, "_right", shards), frames
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
@@ -11,10 +12,12 @@ from typing import Any, Protocol
 import duckdb
 import psycopg
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable
 from psycopg import sql
 from pyspark.sql import SparkSession
-from tests.services.iceberg import iceberg_catalog
+from tests.services.delta import has_delta
+from tests.services.iceberg import has_iceberg, iceberg_catalog
 from tests.spark.batches import OnSpark
 from tests.spark.feed import DAY
 
@@ -192,6 +195,31 @@ class IcebergPlace:
 
     def _name(self, table: str) -> str:
         return f"{self.catalog}.db.{table}"
+
+
+def _open_delta(request: pytest.FixtureRequest, folder: Path) -> Place:
+    if not has_delta():
+        pytest.skip("this Spark has no Delta")
+    return DeltaPlace(request.getfixturevalue("spark"), folder)
+
+
+def _open_iceberg(request: pytest.FixtureRequest, folder: Path) -> Place:
+    if not has_iceberg():
+        pytest.skip("this Spark has no Iceberg")
+    return IcebergPlace(request.getfixturevalue("spark"), folder)
+
+
+PLACES: dict[str, Callable[[pytest.FixtureRequest, Path], Place]] = {
+    "memory": lambda request, folder: MemoryPlace(),
+    "duckdb": lambda request, folder: DuckDBPlace(folder / "new folder" / "out.duckdb"),
+    "delta": lambda request, folder: LocalDeltaPlace(folder),
+    "postgres": lambda request, folder: PostgresPlace(
+        request.getfixturevalue("postgres").database()
+    ),
+    "delta-spark": _open_delta,
+    "iceberg-spark": _open_iceberg,
+}
+"""The sinks that are held to the contract, by name."""
 
 
 def in_order(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

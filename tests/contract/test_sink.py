@@ -10,17 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contract.sinks import (
-    DeltaPlace,
+    PLACES,
     DuckDBPlace,
-    IcebergPlace,
-    LocalDeltaPlace,
     MemoryPlace,
     Place,
     PostgresPlace,
     in_order,
 )
-from tests.services.delta import has_delta
-from tests.services.iceberg import has_iceberg
 from tests.spark import feed
 
 import muntin as mt
@@ -31,23 +27,9 @@ from muntin.testing import check_sink
 TABLE = 'a "table"; --'
 
 
-@pytest.fixture(params=["memory", "duckdb", "delta", "postgres", "delta-spark", "iceberg-spark"])
+@pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    if request.param == "delta":
-        return LocalDeltaPlace(tmp_path)
-    if request.param == "delta-spark":
-        if not has_delta():
-            pytest.skip("this Spark has no Delta")
-        return DeltaPlace(request.getfixturevalue("spark"), tmp_path)
-    if request.param == "iceberg-spark":
-        if not has_iceberg():
-            pytest.skip("this Spark has no Iceberg")
-        return IcebergPlace(request.getfixturevalue("spark"), tmp_path)
-    if request.param == "memory":
-        return MemoryPlace()
-    if request.param == "duckdb":
-        return DuckDBPlace(tmp_path / "new folder" / "out.duckdb")
-    return PostgresPlace(request.getfixturevalue("postgres").database())
+    return PLACES[request.param](request, tmp_path)
 
 
 @pytest.fixture

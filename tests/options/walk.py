@@ -7,38 +7,33 @@ from __future__ import annotations
 
 from typing import Any
 
-ANY: Any = object()
-"""The option takes any text."""
+from tests.options.calls import ANY, CALLS
 
-SINKS: dict[str, dict[str, tuple[str, Any]]] = {
-    "delta": {"table": ("/lake/t", " "), "history": ("/lake/h", " ")},
-    "duckdb": {"path": ("out.duckdb", ANY), "table": ("t", ANY), "history": ("h", ANY)},
-    "iceberg": {"table": ("lake.db.t", "t"), "history": ("lake.db.h", "h")},
-    "parquet": {
-        "path": ("out", ANY),
-        "partition_by": ("key, page", ANY),
-        "files": ("2", "two"),
-    },
-    "print": {"rows": ("5", "0")},
+# The options whose values in text differ from those of Python.
+_IN_TEXT: dict[str, dict[str, tuple[str, Any]]] = {
+    "parquet": {"files": ("2", "two")},
     "postgres": {
-        "dsn": ("host=there", "no address"),
         "table": ("t", ""),
         "schema": ("s", ""),
         "history": ("h", "n" * 64),
-        "create": ("never", "false"),
         "patience": ("2 minutes", "a while"),
         "password": ("secret", ANY),
     },
 }
-"""Options of sinks in SQL and TOML; those of Kafka have tests of their own."""
-NEEDED = {
-    "delta": {"table": "/lake/t"},
-    "duckdb": {"path": "out.duckdb", "table": "t"},
-    "iceberg": {"table": "lake.db.t"},
-    "parquet": {"path": "out"},
-    "print": {},
-    "postgres": {"dsn": "host=there", "table": "t"},
-}
+
+
+def _list_sink_options(function: str) -> dict[str, tuple[str, Any]]:
+    rows = CALLS[function].options.items()
+    texts = {
+        name: (str(valid), str(bad) if bad not in ("", ANY) else ANY) for name, (valid, bad) in rows
+    }
+    return texts | _IN_TEXT.get(function.removeprefix("to_"), {})
+
+
+_SINKS = sorted({name for name in CALLS if name.startswith("to_")} - {"to_kafka", "to_memory"})
+SINKS = {name.removeprefix("to_"): _list_sink_options(name) for name in _SINKS}
+"""Options of sinks in SQL and TOML, as in Python; those of Kafka have tests of their own."""
+NEEDED = {name.removeprefix("to_"): CALLS[name].needed for name in _SINKS}
 
 VALUES = {
     "parse_boolean": ("true", "yes"),

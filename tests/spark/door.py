@@ -118,7 +118,7 @@ class SparkDoor:
 
     def _plan(self, spec: WindowSpec, frame: DataFrame) -> Plan:
         bare = replace(spec, types={}, windows=_with_intervals(spec.windows))
-        read = Input(frame, spec.time, _TAKE, _CLOCK, spec.max_ahead, spec.offset)
+        read = Input(frame, spec.time, _TAKE, _CLOCK, spec.limits, spec.offset)
         return build_windows(read, spec.key_columns, bare)
 
 

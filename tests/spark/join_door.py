@@ -92,7 +92,7 @@ class SparkJoinDoor:
         for side in SIDES:
             given = spec.side(side)
             inputs[side] = Input(
-                frames[side], given.time, _TAKE, _CLOCK, given.max_ahead, given.offset
+                frames[side], given.time, _TAKE, _CLOCK, given.limits, given.offset
             )
             spec = spec.with_side(side, replace(given, types={}))
         return build_join(inputs, spec, "_right", None)

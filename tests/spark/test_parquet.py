@@ -140,7 +140,7 @@ def test_only_plain_columns_of_local_files_are_read_so(
 
 
 def reader(root: Path | None = None, **schema: pl.DataType) -> ParquetReader:
-    return ParquetReader(dict(schema), root and str(root), Flags("at", None, None))
+    return ParquetReader(dict(schema), root and str(root), Flags("at", None))
 
 
 def one(reader: ParquetReader, path: Path, **columns: pa.Array) -> dict[str, Any]:

@@ -73,31 +73,18 @@ SPARK = {
 # Spark has no order of maps, and so nothing that says which of several is meant.
 UNORDERED = ("first", "last", "arg_min", "arg_max", "collect_list", "last_values")
 SQL = {
-    "count": "COUNT({v})",
-    "count_if": "COUNT_IF({v})",
-    "sum": "SUM({v})",
-    "min": "MIN({v})",
-    "max": "MAX({v})",
-    "mean": "AVG({v})",
-    "variance": "VARIANCE({v})",
-    "stddev": "STDDEV({v})",
-    "first": "FIRST({v})",
-    "last": "LAST({v})",
+    **{
+        kind: f"{one.entry.sql.names[0]}({{v}})"
+        for kind, one in AGGREGATES.items()
+        if one.entry.sql.names
+    },
     "arg_min": "MIN_BY({v}, w)",
     "arg_max": "MAX_BY({v}, w)",
     "arg_min_by": "MIN_BY(w, {v})",
     "arg_max_by": "MAX_BY(w, {v})",
-    "bool_and": "BOOL_AND({v})",
-    "bool_or": "BOOL_OR({v})",
-    "approx_distinct": "APPROX_COUNT_DISTINCT({v})",
     "quantile": "QUANTILE({v}, 0.5)",
-    "median": "MEDIAN({v})",
     "exact_quantile": "PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY {v})",
     "top_k": "TOP_K({v}, 3)",
-    "collect_list": "COLLECT_LIST({v})",
-    "last_values": "LAST_VALUES({v})",
-    "distinct": "COLLECT_SET({v})",
-    "mode": "MODE({v})",
     "count_distinct": "COUNT(DISTINCT {v})",
     "sum_distinct": "SUM(DISTINCT {v})",
 }

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.model.axis import MAX_TIME_DISTANCE, MIN_POSITION
+from muntin.model.inputs import TimeLimits
 
 FLAGS = (
     columns.KEEP,
@@ -30,13 +31,21 @@ POSITION = ("topic", "partition", "offset", "key", columns.PAYLOAD_DETAIL)
 _MOST_CHARACTERS = 100
 
 
+def flag_times(time: pl.Expr, clock: pl.Expr, limits: TimeLimits) -> list[pl.Expr]:
+    """Return flags of the times that are too far from the clock; a missing time or clock isn't."""
+    if limits.max_ahead is None:
+        return []
+    return [(time > clock + limits.max_ahead).fill_null(False).alias(columns.FUTURE)]
+
+
 def admit(
     messages: pl.DataFrame, keys: Sequence[str], edge: int | pl.Expr | None
 ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
     """Split messages into accepted ones and rejected ones, with a frame per reason.
 
     Messages have ``columns.TIME``, and may have the flags ``KEEP``, ``MALFORMED`` and ``FUTURE``.
-    Those with NULL in one of ``keys`` are rejected, and those before ``edge`` are late.
+    Those with NULL in one of ``keys`` are rejected, and those before ``edge`` are late. A flag that
+    is NULL rejects its message.
     """
     rejected: list[pl.DataFrame] = []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 from muntin.model.axis import MINUTE, Axis, Duration, format_duration, format_length, parse_duration
@@ -19,6 +19,23 @@ BY_SOURCE: WatermarkBy = "source"
 """Each partition of the source has a clock of its own."""
 BY_GREATEST: WatermarkBy = "greatest"
 """The input has one clock, which follows the greatest event time."""
+
+
+@dataclass(frozen=True)
+class TimeLimits:
+    """The bounds of a message's time, relative to the clock; false if any time is accepted.
+
+    Attributes:
+        max_ahead: How far ahead of the clock, microseconds; ``None`` for no limit.
+    """
+
+    max_ahead: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.max_ahead is not None
+
+
+NO_LIMITS = TimeLimits()
 
 
 @dataclass(frozen=True)
@@ -73,8 +90,13 @@ class InputOptions:
     @property
     def options(self) -> dict[str, Any]:
         """The marks as options of ``InputSpec``, except the time column."""
-        names = ("lateness", "max_ahead", "offset", "idle", "watermark", "clocks")
+        names = {one.name for one in fields(self)} - {"time", "clock"}
         return {name: getattr(self, name) for name in names}
+
+    @property
+    def limits(self) -> TimeLimits:
+        """The bounds of a message's time, relative to the clock."""
+        return TimeLimits(self.max_ahead)
 
 
 def read_watermark(value: object) -> tuple[WatermarkBy | None, tuple[str, ...]]:
@@ -99,23 +121,15 @@ def read_watermark(value: object) -> tuple[WatermarkBy | None, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class InputSpec(JsonDataclass):
-    """One input of a query, as its checkpoint stores it.
+    """One input of a query, as its checkpoint stores it; the rest are fields of `InputOptions`.
 
     Attributes:
         keys: The key columns, in order; in a join those that are compared for equality.
         firing: The trigger policies, with the grace for late messages and the retention.
-        lateness: How far the watermark trails the greatest event time, microseconds.
-        max_ahead: How far ahead of the wall clock a message may be, microseconds; ``None`` for no
-            limit.
         offset: The columns of a message's partition and of its offset in it, if messages have
             offsets. A message whose offset was accepted before changes nothing.
         types: The Arrow type of every column that is read, in words.
         zone: The session's time zone, if the messages depend on it.
-        idle: Time without messages after which the watermark follows the wall clock, microseconds;
-            ``None`` for never.
-        watermark: ``source`` if each partition of the source has a clock, ``greatest`` if the
-            input has one; ``None`` for ``source`` where the source reports partitions.
-        clocks: The columns whose values have a clock each, instead of the partitions.
     """
 
     keys: tuple[str, ...]
@@ -136,6 +150,11 @@ class InputSpec(JsonDataclass):
         """The columns that the query reads by name: keys, time, offset and clocks."""
         time = () if self.time is None else (self.time,)
         return frozenset((*self.keys, *(self.offset or ()), *time, *self.clocks))
+
+    @property
+    def limits(self) -> TimeLimits:
+        """The bounds of a message's time, relative to the clock."""
+        return TimeLimits(self.max_ahead)
 
     def follows_upstream(self, axis: Axis) -> bool:
         """Return whether the watermark may follow that of an upstream operator.

@@ -115,10 +115,6 @@ class FunctionSink:
 def to_sink(target: SinkLike | None, option: str = "sink") -> Sink | None:
     """Convert a plain function of a frame and a batch's number to a sink; return a sink unchanged.
 
-    Args:
-        target: The function or the sink.
-        option: The name of the option, for errors.
-
     Raises:
         OptionError: When it is neither a sink nor a function with these parameters.
     """

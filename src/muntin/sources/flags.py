@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.admission import flag_times
+from muntin.model.inputs import NO_LIMITS, TimeLimits
 
 # The column with the batch's wall clock in microseconds, if messages carry it. A repeated batch has
 # the same clock.
@@ -19,13 +21,13 @@ class Flags:
 
     Attributes:
         clock: Arrival-time column, if messages carry their own clock.
-        max_ahead: How far ahead of the clock a time may be, in microseconds.
+        limits: How far from the clock a time may be.
         stamped: Whether messages carry the batch's wall clock.
     """
 
     time: str | None
     clock: str | None
-    max_ahead: int | None
+    limits: TimeLimits = NO_LIMITS
     stamped: bool = False
 
     def add(self, messages: pl.DataFrame, now: int) -> pl.DataFrame:
@@ -36,7 +38,7 @@ class Flags:
         if self.clock is not None:
             clock = pl.col(self.clock).cast(pl.Int64)
             messages = messages.with_columns(pl.col(self.clock).alias(columns.CLOCK))
-        if self.max_ahead is None or self.time is None:
+        if self.time is None:
             return messages
-        ahead = pl.col(self.time).cast(pl.Int64) > clock + self.max_ahead
-        return messages.with_columns(ahead.fill_null(False).alias(columns.FUTURE))
+        time = pl.col(self.time).cast(pl.Int64)
+        return messages.with_columns(flag_times(time, clock, self.limits))

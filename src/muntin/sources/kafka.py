@@ -204,7 +204,7 @@ class KafkaTopics(Source):
         )  # fmt: skip
         types = self.payload_types()
         payload = None if types is None else self._payloads(types, zone, zone_option)
-        flags = Flags(None, None, None)
+        flags = Flags(None, None)
         wanted = self.message_types()
         reader = KafkaReader(client, payload, wanted, flags, lossy, patience=self.patience)
         return KafkaSource(topics, reader)

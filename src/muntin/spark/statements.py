@@ -179,7 +179,7 @@ def _bind_windows(windowing: WindowRelation, find: Find) -> WindowedAggregate:
         time,
         windowing.where,
         clock,
-        spec.max_ahead,
+        spec.limits,
         bare.offset,
         upstream,
         computed_time=computed,
@@ -220,7 +220,7 @@ def _bind_join(joining: JoinRelation, find: Find) -> Joined:
         spec = spec.with_side(side, side_spec)
         clock = resolver.resolve(joining.clocks[index])
         inputs[side] = Input(
-            frame, side_spec.time, None, clock, side_spec.max_ahead, side_spec.offset, upstream
+            frame, side_spec.time, None, clock, side_spec.limits, side_spec.offset, upstream
         )
     plan = build_join(inputs, spec, SUFFIX, joining.shards, both_keys=joining.keeps_both_keys)
     if joining.shows_pairs_unchanged:

@@ -63,7 +63,7 @@ class Windowed(WindowSentence["WindowedAggregate"]):
             self._input_options.time,
             self._where,
             self._input_options.clock,
-            self._input_options.max_ahead,
+            self._input_options.limits,
             self._input_options.offset,
             self._upstream,
             computed_time=self._computed,

@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine import columns
+from muntin.engine.admission import flag_times
 from muntin.engine.dtypes import instant_type
 from muntin.engine.sessions.combine import has_invalid_gap
 from muntin.engine.utf8 import GARBLED, frame_from_arrow, from_pandas
@@ -237,11 +238,12 @@ class FrameBuilder:
             malformed = [*malformed, frame.select(unfit).to_series()]
         if malformed and (bad := reduce(or_, malformed)).any():
             frame = frame.with_columns(bad.alias(columns.MALFORMED))
-        if future is None and self.fields.max_ahead is not None and self.fields.time is not None:
-            future = frame[columns.TIME] > self.clock() + self.fields.max_ahead
-        if future is not None and future.any():
-            frame = frame.with_columns(future.fill_null(False).alias(columns.FUTURE))
-        return frame
+        flags = [] if future is None else [future.fill_null(False).alias(columns.FUTURE)]
+        if future is None and self.fields.limits and self.fields.time is not None:
+            times, clock = pl.col(columns.TIME), pl.lit(self.clock(), pl.Int64)
+            flags = frame.select(flag_times(times, clock, self.fields.limits)).get_columns()
+        flags = [flag for flag in flags if flag.any()]
+        return frame.with_columns(flags) if flags else frame
 
     def _warn_of_unit(self, positions: pl.Series) -> None:
         """Warn once if integers look like present times in seconds or milliseconds."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from muntin.model.bounds import SideName
+from muntin.model.inputs import TimeLimits
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 
@@ -20,7 +21,7 @@ class InputFields:
         time: The field of the event time, if there is one.
         offset: The fields of the partition and of the offset in it, if there are any.
         needed: Every field that is read, with the option that names it.
-        max_ahead: How far ahead of the clock an event time may be; ``None`` for any.
+        limits: How far from the clock an event time may be.
         reach: How far from a message's position its windows and the watermark may be, on the axis.
         gap: The field of a message's own gap, if sessions have one.
     """
@@ -30,7 +31,7 @@ class InputFields:
     time: str | None
     offset: tuple[str, str] | None
     needed: tuple[tuple[str, str], ...]
-    max_ahead: int | None
+    limits: TimeLimits
     reach: int
     gap: str | None = None
 
@@ -59,7 +60,7 @@ class InputFields:
             spec.time,
             spec.offset,
             tuple(needed),
-            spec.max_ahead,
+            spec.limits,
             spec.lateness + reach,
             windows.own_gap,
         )
@@ -73,4 +74,4 @@ class InputFields:
         needed += [("offset", field) for field in side.offset or ()]
         reach = bound.reach + side.lateness + side.firing.grace
         keys, time, offset = side.keys, side.time, side.offset
-        return cls(keys, keys, time, offset, tuple(needed), side.max_ahead, reach)
+        return cls(keys, keys, time, offset, tuple(needed), side.limits, reach)

@@ -44,7 +44,7 @@ class InputStream:
         self.builder = FrameBuilder(read, clock, schema)
         self.future: list[int] = []
         self._clock = clock
-        self._latest_time = MAX_POSITION if read.max_ahead is None else MIN_POSITION
+        self._latest_time = MAX_POSITION if read.limits.max_ahead is None else MIN_POSITION
         self._time_type: pl.DataType | None = None
         placed = read.offset or ()
         self._key_fields = [key for key in read.keys if key not in placed]
@@ -185,9 +185,9 @@ class InputStream:
         return parse_micros(time)
 
     def _is_future(self, time: int) -> bool:
-        assert self.fields.max_ahead is not None
+        assert self.fields.limits.max_ahead is not None
         # The clock only advances, so the limit of an earlier reading stays valid.
-        self._latest_time = self._clock() + self.fields.max_ahead
+        self._latest_time = self._clock() + self.fields.limits.max_ahead
         return time > self._latest_time
 
     def _add_field(self, name: str) -> None:

@@ -1,11 +1,13 @@
-"""Agents (functions that consume a stream), and the runs of such functions."""
+"""Agents (functions that consume a stream), their runs, and the loop in which they run."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any, TypeVar
 
 from muntin.model.errors import MuntinError, OptionError
 from muntin.tables.current import EventCursor, require_cursor
@@ -17,6 +19,9 @@ from muntin.tables.topic import Topic
 
 AgentSink = Any
 """A function of a value, a topic or an agent."""
+
+
+_T = TypeVar("_T")
 
 
 class Agent:
@@ -127,8 +132,8 @@ class AgentRun:
     async def process_events(self, errors: str) -> None:
         """Wait until the agent has processed every event in its inboxes.
 
-        An agent that leaves its loop, or whose error rejects an event, is started again. If the
-        inboxes are closed, wait until the function has ended.
+        An agent that wasn't started is. One that leaves its loop, or whose error rejects an event,
+        is started again. If the inboxes are closed, wait until the function has ended.
 
         Args:
             errors: How to handle an error of the agent (``App``).
@@ -137,6 +142,8 @@ class AgentRun:
             OptionError: When the agent ends again and again without reading its events.
         """
         restarts = 0
+        if not hasattr(self, "task"):
+            self.start()
         while not self.is_idle:
             idle = asyncio.create_task(self._wait_until_idle())
             waits = {self.task} if self._is_closed else {self.task, idle}
@@ -232,6 +239,32 @@ class AgentRun:
 
     def _cursor(self) -> EventCursor:
         return require_cursor(f"a result of {self.agent.name} is delivered")
+
+
+class EventLoop:
+    """A private event loop that also works where another one is running, as in a notebook."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread: ThreadPoolExecutor | None = None
+
+    def complete(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine to its end, along with the other tasks of the loop."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._loop.run_until_complete(work)
+        # This thread's loop is busy with the caller, so another thread runs the coroutine.
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "muntin")
+        context = copy_context()
+        return self._thread.submit(context.run, self._loop.run_until_complete, work).result()
+
+    def close(self) -> None:
+        """Close the loop."""
+        if self._thread is not None:
+            self._thread.shutdown()
+        self._loop.close()
 
 
 class StreamOpened(BaseException):

@@ -7,25 +7,27 @@ of the messages in one flush. So after a crash at any moment the app continues f
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet, finalize
 
-from muntin.model.axis import SECOND
+from muntin.model.axis import SECOND, to_datetime
 from muntin.model.closeable import Closeable
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.option_types import check_count
 from muntin.stores import KeyValue
-from muntin.tables.agent import AgentRun
-from muntin.tables.changes import TableChanges
-from muntin.tables.copartition import WHOLE, find_partition
+from muntin.tables.agent import AgentRun, EventLoop
+from muntin.tables.batch import run_batch
+from muntin.tables.cells import GONE, MISSING
+from muntin.tables.copartition import find_partition
 from muntin.tables.intake import Intake
-from muntin.tables.loop import EventLoop
 from muntin.tables.partition import Partition, SentMessage
 from muntin.tables.partition_store import PartitionStore
-from muntin.tables.shard import TableShard
+from muntin.tables.shard import TableEntry, TableShard
 from muntin.tables.sources import Memory, NumberedMessage, Source, TopicMessage, source
 from muntin.tables.time_values import PointInTime
 from muntin.tables.timers import TimerQueue
@@ -36,6 +38,65 @@ if TYPE_CHECKING:
 _BATCH_SIZE = 1000
 # How long to wait for a task to open its stream, and for an agent to end, in seconds.
 _TIMEOUT_SECONDS = 5.0
+
+
+class Change(NamedTuple):
+    """A change of a key, or of one of its windows, in a batch.
+
+    Attributes:
+        key: The key.
+        window_start: The start of the window; ``None`` without windows.
+        window_end: The end of the window.
+        value: The new value; for ``gone``, the last value.
+        change: ``new``, ``changed`` or ``gone`` (deleted, or merged into another session).
+        batch: The number of the batch.
+    """
+
+    key: Any
+    window_start: datetime | None
+    window_end: datetime | None
+    value: Any
+    change: str
+    batch: int
+
+
+class TableChanges:
+    """The changes of a table, created by ``Running.changes``.
+
+    Iterating yields the changes committed since the last iteration, and then ends. Changes that
+    nobody reads accumulate. A copy of the table's values is held, to compare new values with.
+
+    Args:
+        table: The table's name.
+        shards: The table's shard of each partition, between two batches.
+    """
+
+    def __init__(self, table: str, shards: Iterable[TableShard]) -> None:
+        self.table = table
+        entries = (entry for shard in shards for entry in shard.snapshot())
+        self._values_before = {
+            (entry.key, entry.window): deepcopy(entry.value) for entry in entries
+        }
+        self._unread: deque[Change] = deque()
+
+    def __iter__(self) -> Iterator[Change]:
+        while self._unread:
+            yield self._unread.popleft()
+
+    def add_batch(self, batch: int, shard: TableShard, emitted: Iterable[TableEntry]) -> None:
+        """Add the changes of a batch; a window that only expired isn't a change."""
+        for key, window, value, closed in emitted:
+            before = self._values_before.pop((key, window), MISSING)
+            if closed or (window is not None and shard.is_expired_session(window)):
+                continue
+            if value is GONE:
+                change, shown = "gone", before
+            else:
+                change, shown = "new" if before is MISSING else "changed", deepcopy(value)
+                self._values_before[key, window] = deepcopy(value)
+            if shown is not MISSING and (change != "changed" or before != value):
+                start, end = [to_datetime(position) for position in window or ()] or (None, None)
+                self._unread.append(Change(key, start, end, shown, change, batch))
 
 
 class Running(Closeable):
@@ -253,16 +314,11 @@ class Running(Closeable):
                 for inbox in run.inboxes:
                     if inbox.topic == topic:
                         self._intake.fill(inbox, rows)
-        for run in self._runs:
-            await run.process_events(self._app.errors)
-        for part in self.parts:
-            part.return_all()
-        await self._timers.run(self.parts[0].wall, self.parts[0].sent)
-        share_partitionings(self.parts)
         followed_tables = frozenset(changes.table for changes in self._changes)
-        emitted = [
-            await part.finish(self._intake.watermarks, emit=followed_tables) for part in self.parts
-        ]
+        emitted = await run_batch(
+            self.parts, self._runs, self._intake.watermarks, errors=self._app.errors,
+            emit=followed_tables, timers=self._timers,
+        )  # fmt: skip
         self._commit(messages)
         for changes in self._changes:
             for part, changed in zip(self.parts, emitted, strict=True):
@@ -330,35 +386,6 @@ def _end_agents(loop: EventLoop, runs: list[AgentRun]) -> None:
 
     loop.complete(stop())
     loop.close()
-
-
-def share_partitionings(parts: Sequence[Partition]) -> None:
-    """Share among partitions the clocks and partitionings that each recorded for a table.
-
-    A partition sees only its own events, but these facts concern the table, and must not depend on
-    the number of partitions.
-
-    Raises:
-        PartitionError: When several partitions have a key.
-    """
-    if len(parts) == 1:
-        return
-    for name in parts[0].shards:
-        shards = [part.shards[name] for part in parts]
-        feeds = dict.fromkeys(feed for shard in shards for feed in shard.feeds)
-        partitionings = dict.fromkeys(one for shard in shards for one in shard.partitionings)
-        for shard in shards:
-            shard.feeds, shard.partitionings = dict(feeds), dict(partitionings)
-        if any(way != WHOLE for _, way in partitionings):
-            _check_single_owner(name, shards)
-
-
-def _check_single_owner(table: str, shards: Sequence[TableShard]) -> None:
-    """Refuse keys that this batch has written while another partition has them."""
-    if sum(any(entries.has_any() for entries in shard.entries.values()) for shard in shards) < 2:
-        return
-    for key in {emitted.key for shard in shards for emitted in shard.changes()}:
-        find_partition(table, key, shards)
 
 
 def _to_message(sent: SentMessage) -> NumberedMessage:

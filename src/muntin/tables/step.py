@@ -21,7 +21,8 @@ from muntin.engine.named_rows import list_values
 from muntin.engine.operator import REJECTED, STATE_SIZE, Part, ShardState, StepOutput, Task
 from muntin.sinks.plain import to_plain_values
 from muntin.state.manifest import add_sizes, sum_sizes
-from muntin.tables.agent import AgentRun
+from muntin.tables.agent import AgentRun, EventLoop
+from muntin.tables.batch import run_batch
 from muntin.tables.cells import read_keys
 from muntin.tables.clocks import NO_ARRIVAL, EventArrival
 from muntin.tables.emitted import (
@@ -34,7 +35,6 @@ from muntin.tables.emitted import (
     to_rejected_frame,
     to_table_frame,
 )
-from muntin.tables.loop import EventLoop
 from muntin.tables.partition import Partition, Rejected
 from muntin.tables.route import (
     EVENTS,
@@ -93,7 +93,11 @@ class AgentStep:
             self._add_part(one)
         if self.watermarks_after:
             part.note_events()
-        emitted = _worker_loop().complete(self.work(final=final))
+        work = run_batch(
+            [part], self._open_agents(), self.watermarks_after, errors=self.stage.app.errors,
+            emit=self.stage.tables, final=final,
+        )  # fmt: skip
+        (emitted,) = _worker_loop().complete(work)
         rows = dict(_build_frames(self, emitted))
         progress = _create_progress(part, emitted)
         _shrink_tables(part)
@@ -111,26 +115,18 @@ class AgentStep:
         if header["route"] == NO_ROUTE:
             self.part.counts.update(header["counts"])
 
-    async def work(self, *, final: bool) -> dict[str, list[TableEntry]]:
-        """Run all agents, and end the batch."""
+    def _open_agents(self) -> list[AgentRun]:
+        """Return a run of each agent that has events, with its inbox filled."""
+        runs = []
         for number, route in enumerate(self.stage.routes):
             frames = self._frames.get(number, [])
-            for position, name in enumerate(route.agents):
-                await self._run_agent(name, route, frames, emits=route.first and position == 0)
-        return await self.part.finish(self.watermarks_after, emit=self.stage.tables, final=final)
-
-    async def _run_agent(
-        self, name: str, route: Route, frames: Sequence[pl.DataFrame], *, emits: bool
-    ) -> None:
-        count = sum(map(len, frames))
-        if not count:
-            return
-        run = AgentRun(self.stage.app.agents[name], keep_results=True)
-        inbox = run.open(route.topic, route.by)
-        inbox.put(self.part, self._read_events(route, frames, emits=emits), count)
-        run.close()
-        run.start()
-        await run.process_events(self.stage.app.errors)
+            for position, name in enumerate(route.agents if frames else ()):
+                run = AgentRun(self.stage.app.agents[name], keep_results=True)
+                events = self._read_events(route, frames, emits=route.first and position == 0)
+                run.open(route.topic, route.by).put(self.part, events, sum(map(len, frames)))
+                run.close()
+                runs.append(run)
+        return runs
 
     def _read_events(
         self, route: Route, frames: Sequence[pl.DataFrame], *, emits: bool

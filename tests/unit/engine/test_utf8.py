@@ -102,7 +102,7 @@ def test_a_file_of_such_text_is_read_like_others(tmp_path: Path) -> None:
     table = pa.table({"N": range(6), "K": texts(BYTES), "other": texts([b"\xfe"] * 6)})
     pq.write_table(table, path, row_group_size=2)
     schema: dict[str, pl.DataType] = {"k": pl.String(), "n": pl.Int64(), "none": pl.Int64()}
-    reader = ParquetReader(schema, None, Flags(None, None, None))
+    reader = ParquetReader(schema, None, Flags(None, None))
     frame = pl.concat(reader.read(path), how="diagonal")
     assert frame.select(*schema).to_dict(as_series=False) == {
         "k": SHOWN, "n": list(range(6)), "none": [None] * 6

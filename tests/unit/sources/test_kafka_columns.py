@@ -65,6 +65,6 @@ def test_a_message_without_a_timestamp_has_none(in_columns: bool) -> None:
     # Pairs of the type, of which 0 is "no timestamp", and milliseconds, of which -1 is none.
     times = [(1, 1000), (1, -1), (2, -1), (0, 5)]
     lists = {"timestamp": np.array(times) if in_columns else times}
-    reader = KafkaReader({}, None, {"timestamp": kind}, Flags("timestamp", None, None))
+    reader = KafkaReader({}, None, {"timestamp": kind}, Flags("timestamp", None))
     frame = reader.frame([Columns("t", 0, lists, 4)])
     assert frame["timestamp"].dt.epoch("ms").to_list() == [1000, None, None, None]

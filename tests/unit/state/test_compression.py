@@ -7,8 +7,8 @@ import zlib
 import pytest
 
 from muntin.model.errors import StateCorruptedError
-from muntin.state.compression import compress, decompress
 from muntin.state.envelope import ENVELOPE_FORMAT, seal, unseal
+from muntin.state.frames import compress, decompress
 
 MAGIC = b"TEST"
 LARGE = bytes(range(256)) * 100

@@ -134,7 +134,7 @@ def test_whoever_reads_such_a_key_is_told() -> None:
     two_ways(app)
     source = mt.source(ROWS, key="user", time="at")
     # As on Spark, where partitions can't ask each other.
-    with mock.patch("muntin.tables.running.share_partitionings"):
+    with mock.patch("muntin.tables.batch.share_partitionings"):
         app.run({"views": source}, store=memory(image), partitions=PARTITIONS).close()
     table = opened(image, "t").handle
     apart = [

@@ -64,9 +64,7 @@ class Loop:
         phases: The time of the parts of earlier batches; by default there were none.
 
     Attributes:
-        checkpoint: The storage of progress and state.
         stopping: An event that ends the loop after its batch.
-        totals: The figures so far.
         planned: The ranges of the batch that was planned last, by source.
         phases: The time of the parts of batches.
     """

@@ -10,18 +10,17 @@ from functools import cached_property
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.admission import FLAGS
+from muntin.engine.admission import FLAGS, flag_times
 from muntin.engine.utf8 import GARBLED
 from muntin.hosts.local.expressions import (
-    ColumnExpression,
     find_output_name,
     find_type,
     parse_sql_expression,
     resolve_column,
-    resolve_condition,
 )
 from muntin.model.axis import MAX_TIME_DISTANCE
 from muntin.model.errors import OptionError
+from muntin.model.inputs import NO_LIMITS, TimeLimits
 from muntin.sources.text_values import parse_times
 
 _PARSED = "__muntin_parsed"
@@ -42,7 +41,7 @@ class MessageReader:
         result_filter: The condition of an upstream operator's results that count; it may name
             columns that messages don't have. The others are filtered, and have no time.
         clock: The arrival time of a message; `None` is the clock of the machine.
-        max_ahead: How far ahead of the clock a time may be, microseconds; `None` is any.
+        limits: How far from the clock a time may be.
         malformed: The column with the bytes that couldn't be decoded, if the source has one.
         used: The columns that the operator computes with: a message with text in one of them that
             isn't UTF-8 is malformed.
@@ -56,7 +55,7 @@ class MessageReader:
     where: pl.Expr | None = None
     result_filter: pl.Expr | None = None
     clock: pl.Expr | None = None
-    max_ahead: int | None = None
+    limits: TimeLimits = NO_LIMITS
     malformed: str | None = None
     used: frozenset[str] = frozenset()
     partitions: bool = False
@@ -123,9 +122,8 @@ class MessageReader:
         if self.clock is not None:
             wall = to_microseconds(self.clock, self._clock_type)
             flags.append(wall.alias(columns.CLOCK))
-        if self.max_ahead is not None and self.time is not None:
-            ahead = (time > wall + self.max_ahead).fill_null(False)
-            flags.append(ahead.alias(columns.FUTURE))
+        if self.time is not None:
+            flags += flag_times(time, wall, self.limits)
         messages = rows.with_columns(flags)
         if len(messages.columns) == len(self._names):
             return messages
@@ -173,46 +171,8 @@ def to_microseconds(time: pl.Expr, kind: pl.DataType | None) -> pl.Expr:
     return time.cast(pl.Datetime("us")).to_physical()
 
 
-def make_message_reader(
-    rows: pl.Schema,
-    *,
-    time: ColumnExpression | None,
-    where: ColumnExpression | None,
-    clock: ColumnExpression | None,
-    max_ahead: int | None,
-    offset: tuple[str, str] | None,
-    malformed: str | None,
-) -> MessageReader:
-    """Check the options of an input, and build its reader.
-
-    Raises:
-        OptionError: When a column, a type or an expression can't work; the error names it.
-    """
-    _check_offset(rows, offset)
-    named_time = None if time is None else resolve_named(rows, "time", time)
-    reader = MessageReader(
-        rows,
-        time=None if named_time is None else named_time[1],
-        time_name=None if named_time is None else named_time[0],
-        where=None if where is None else resolve_condition(rows, "where", where),
-        clock=None if clock is None else resolve_named(rows, "clock", clock)[1],
-        max_ahead=max_ahead,
-        malformed=malformed,
-    )
-    for option, expression in (("time", reader.time), ("clock", reader.clock)):
-        if expression is not None:
-            _check_time(option, find_type(rows, option, expression, expression), expression)
-    return reader
-
-
 def resolve_named(rows: pl.Schema, option: str, value: object) -> tuple[str, pl.Expr]:
-    """Return the name and the expression of one column.
-
-    Args:
-        rows: The columns.
-        option: The option, for the error.
-        value: The name of a column, a field of structs, or a Polars expression.
-    """
+    """Return the name and the expression of a column, a field of structs, or an expression."""
     if isinstance(value, str):
         expression = resolve_column(rows, option, value)
         return value if option in ("time", "clock") else find_output_name(
@@ -237,7 +197,9 @@ def resolve_operand(rows: pl.Schema, option: str, value: object, shown_as: objec
     return value
 
 
-def _check_time(option: str, kind: pl.DataType, shown: pl.Expr) -> None:
+def check_time(option: str, rows: pl.Schema, shown: pl.Expr) -> None:
+    """Refuse an expression of rows that isn't a time."""
+    kind = find_type(rows, option, shown, shown)
     if isinstance(kind, pl.Datetime | pl.String) or (option == "time" and kind == pl.Date()):
         return
     name = shown.meta.output_name()
@@ -247,7 +209,8 @@ def _check_time(option: str, kind: pl.DataType, shown: pl.Expr) -> None:
     raise OptionError(option, name, f"has type {kind}, not a timestamp", hint)
 
 
-def _check_offset(rows: pl.Schema, offset: Sequence[str] | None) -> None:
+def check_offset(rows: pl.Schema, offset: Sequence[str] | None) -> None:
+    """Refuse columns of a partition and an offset that are missing, or of other types."""
     for position, name in enumerate(offset or ()):
         if name not in rows:
             raise OptionError("offset", name, "isn't a column", f"give two of {', '.join(rows)}")

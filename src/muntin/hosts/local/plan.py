@@ -11,12 +11,19 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.operator import Operator
 from muntin.hosts.chain import WINDOW_TIME, Spec, UpstreamOperator, end_ahead
-from muntin.hosts.local.expressions import ColumnExpression
-from muntin.hosts.local.messages import MessageReader, make_message_reader
+from muntin.hosts.local.expressions import ColumnExpression, resolve_condition
+from muntin.hosts.local.messages import MessageReader, check_offset, check_time, resolve_named
 from muntin.hosts.local.rejected import MARK_KINDS, LocalLayout
 from muntin.hosts.rejected import RejectedLayout, layout_upstream
 from muntin.model.errors import OptionError
-from muntin.model.inputs import BY_GREATEST, BY_SOURCE, InputSpec, check_clocks
+from muntin.model.inputs import (
+    BY_GREATEST,
+    BY_SOURCE,
+    NO_LIMITS,
+    InputSpec,
+    TimeLimits,
+    check_clocks,
+)
 from muntin.model.joins import JoinSpec
 from muntin.sources.frames import FrameSource
 from muntin.sources.source import Source
@@ -111,7 +118,7 @@ class LocalInput:
         time: The event time.
         where: The condition that a message must meet to be read.
         clock: The arrival time of a message, in place of the machine's clock.
-        max_ahead: How far ahead of the clock a time may be, microseconds.
+        limits: How far from the clock a time may be.
         offset: The columns of a message's partition and of its offset in it.
         hidden: Columns of the rows that messages don't have.
     """
@@ -120,7 +127,7 @@ class LocalInput:
     time: ColumnExpression | None = None
     where: ColumnExpression | None = None
     clock: ColumnExpression | None = None
-    max_ahead: int | None = None
+    limits: TimeLimits = NO_LIMITS
     offset: tuple[str, str] | None = None
     hidden: tuple[str, ...] = ()
 
@@ -141,7 +148,7 @@ class LocalInput:
         Raises:
             OptionError: When an option of the input can't work; the error names it.
         """
-        schema, where = self.schema, self.where
+        schema = self.schema
         at_end = isinstance(self.time, str) and self.time == WINDOW_TIME
         if (
             self.upstream is not None
@@ -150,18 +157,25 @@ class LocalInput:
         ):
             # `window_time` is a column only where the query names it as the time.
             schema = pl.Schema({n: kind for n, kind in schema.items() if n != WINDOW_TIME})
-        reader = make_message_reader(
-            schema,
-            time=self.time,
-            where=where,
-            clock=self.clock,
-            max_ahead=self.max_ahead,
-            offset=self.offset,
-            malformed=self.rows.malformed_column,
+        check_offset(schema, self.offset)
+        name, time = (
+            resolve_named(schema, "time", self.time) if self.time is not None else (None, None)
         )
-        # The end of an early result's window lies ahead of the watermark.
-        return replace(
-            reader, result_filter=None if self.upstream is None else self.upstream.result_filter
+        clock = None if self.clock is None else resolve_named(schema, "clock", self.clock)[1]
+        where = None if self.where is None else resolve_condition(schema, "where", self.where)
+        for option, expression in (("time", time), ("clock", clock)):
+            if expression is not None:
+                check_time(option, schema, expression)
+        return MessageReader(
+            schema,
+            time=time,
+            time_name=name,
+            where=where,
+            # The end of an early result's window lies ahead of the watermark.
+            result_filter=None if self.upstream is None else self.upstream.result_filter,
+            clock=clock,
+            limits=self.limits,
+            malformed=self.rows.malformed_column,
         )
 
 

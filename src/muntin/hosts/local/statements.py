@@ -93,7 +93,7 @@ def _bind_windows(windowing: WindowRelation, find: FindRows) -> LocalWindowedAgg
     resolver = _make_resolver(schema)
     bare = replace(resolver.resolve_spec(spec), lateness=lateness)
     clock = resolver.resolve(windowing.clock)
-    messages = LocalInput(rows, bare.time, windowing.where, clock, spec.max_ahead, bare.offset)
+    messages = LocalInput(rows, bare.time, windowing.where, clock, spec.limits, bare.offset)
     keys = tuple(_resolve_key(schema, key) for key in windowing.keys)
     if windowing.each and windowing.columns is None:
         return LocalWindowedAggregate(plan_rolling_rows(messages, keys, bare, windowing.shards))
@@ -135,7 +135,7 @@ def _bind_join(joining: JoinRelation, find: FindRows) -> LocalJoined:
         spec = spec.with_side(side, side_spec)
         clock = resolver.resolve(joining.clocks[number])
         inputs[side] = LocalInput(
-            rows, side_spec.time, None, clock, side_spec.max_ahead, side_spec.offset, hidden
+            rows, side_spec.time, None, clock, side_spec.limits, side_spec.offset, hidden
         )
     plan = plan_join(inputs, spec, SUFFIX, joining.shards, both_keys=joining.keeps_both_keys)
     if joining.shows_pairs_unchanged:

@@ -44,7 +44,7 @@ class LocalWindowed(WindowSentence[LocalWindowedAggregate]):
         """The input with its options."""
         options = self._input_options
         return LocalInput(
-            self._rows, self._time, self._where, self._clock, options.max_ahead, options.offset
+            self._rows, self._time, self._where, self._clock, options.limits, options.offset
         )
 
 

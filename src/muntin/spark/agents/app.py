@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from muntin.engine.operator import REJECTED
 from muntin.model.axis import SECOND, Duration, format_duration
 from muntin.model.errors import OptionError
+from muntin.model.inputs import TimeLimits
 from muntin.model.option_types import parse_folder
 from muntin.spark.agents.schemas import (
     make_agent_schema,
@@ -325,7 +326,7 @@ class AgentsOnSpark:
             or (several and self.app.idle is not None)
             or (self.app.clocked and not self._needs_ticks)
         )
-        return Input(frame, time, max_ahead=ahead, stamped=needs_clock)
+        return Input(frame, time, limits=TimeLimits(ahead), stamped=needs_clock)
 
     def _build(self, wanted: frozenset[str], shards: int) -> DataFrame:
         """Return the output of the shards for some kinds of rows: blobs and progress."""

@@ -19,7 +19,14 @@ from muntin.hosts.inspect.opening import read_spec
 from muntin.model.axis import SECOND
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
 from muntin.model.facts import QuerySpec, compare_facts
-from muntin.model.inputs import BY_GREATEST, BY_SOURCE, InputSpec, check_clocks
+from muntin.model.inputs import (
+    BY_GREATEST,
+    BY_SOURCE,
+    NO_LIMITS,
+    InputSpec,
+    TimeLimits,
+    check_clocks,
+)
 from muntin.sources.flags import NOW, Flags
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.heartbeat import ENDS_RUN, TICK_SOURCE, Heartbeat, parse_tick
@@ -64,7 +71,7 @@ class Input:
 
     Attributes:
         clock: The column of a message's arrival time, in place of the machine's clock.
-        max_ahead: How far ahead of the clock a message may be, microseconds; ``None`` is any.
+        limits: How far from the clock a time may be.
         offset: The columns of a message's partition and of its offset in it.
         upstream: The upstream operator whose results the frame has, if there is one.
         rows: The frame's rows, with rows among them that only pass through; ``None`` is the frame.
@@ -77,7 +84,7 @@ class Input:
     time: str | None
     where: Column | str | None = None
     clock: str | None = None
-    max_ahead: int | None = None
+    limits: TimeLimits = NO_LIMITS
     offset: tuple[str, str] | None = None
     upstream: SparkUpstream | None = None
     rows: DataFrame | None = None
@@ -176,8 +183,8 @@ class Input:
         wall = F.localtimestamp() if self.local else F.current_timestamp()
         if self.clock is not None:
             wall = self._arrival
-        if self.max_ahead is not None:
-            ahead = F.expr(f"make_dt_interval(0, 0, 0, {self.max_ahead / SECOND:.6f})")
+        if self.limits.max_ahead is not None:
+            ahead = F.expr(f"make_dt_interval(0, 0, 0, {self.limits.max_ahead / SECOND:.6f})")
             # A missing arrival time doesn't make a message one from the future.
             sent[columns.FUTURE] = F.coalesce(moment > wall + ahead, F.lit(False))
         return time if as_it_is else PARSED
@@ -260,10 +267,10 @@ class OperatorInput:
         derived = set(self.messages.columns) - {*names, columns.CLOCK, columns.FUTURE, NOW}
         # Spark writes a timestamp into the code that it generates, so it would compile that code
         # anew in every batch: ask for the clock only where something needs it.
-        needs_clock = input_.stamped or (input_.max_ahead is not None and input_.clock is None)
+        needs_clock = input_.stamped or (bool(input_.limits) and input_.clock is None)
         now = _batch_clock(zoneless=local) if needs_clock else F.lit(0).cast("long")
         wanted = {name: self.schema[name] for name in names}
-        flags = Flags(self.time, input_.clock, input_.max_ahead, input_.stamped)
+        flags = Flags(self.time, input_.clock, input_.limits, input_.stamped)
         # Offset ranges carry one clock, which is never the local one. Parts of a file would lose
         # the order of arrival.
         as_rows = self.ordered or input_.arrival_expression is not None

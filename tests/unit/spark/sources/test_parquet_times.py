@@ -26,7 +26,7 @@ def test_times_are_those_of_the_file(
     table = pa.table({held: pa.array(times, pa.timestamp("us")), "n": range(len(times))})
     pq.write_table(table, path, use_deprecated_int96_timestamps=True, store_schema=False)
     schema: dict[str, pl.DataType] = {"n": pl.Int64(), wanted: pl.Datetime("us", "UTC")}
-    reader = ParquetReader(schema, None, Flags(None, None, None))
+    reader = ParquetReader(schema, None, Flags(None, None))
     rows = pl.concat(reader.read(path))
     assert rows.schema == schema
     assert rows[wanted].cast(pl.Int64).to_list() == times

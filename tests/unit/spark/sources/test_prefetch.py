@@ -127,7 +127,7 @@ def test_frames_that_nobody_takes_are_deleted(folder: PrefetchFolder) -> None:
 class Columns:
     """Reads rows with the offsets of ranges, as a `KafkaReader` does."""
 
-    flags = Flags(None, None, None, stamped=True)
+    flags = Flags(None, None, stamped=True)
     client, patience, has_partition_names = {"bootstrap.servers": "h:1"}, 1.0, True
 
     def __init__(self) -> None:
