@@ -399,4 +399,6 @@ def declare_table(cursor: Cursor, statement: CreateTable) -> DeclaredTable:
         options,
         statement.input_options,
         mode == "stream",
+        statement.names,
+        statement.primary_key,
     )
