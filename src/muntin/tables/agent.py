@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from muntin.model.errors import MuntinError, OptionError
+from muntin.model.next_words import NextWords
 from muntin.tables.current import EventCursor, require_cursor
 from muntin.tables.partition import SentMessage
 from muntin.tables.record import Keying
@@ -19,7 +20,7 @@ AgentSink = Any
 """A function of a value, a topic or an agent."""
 
 
-class Agent:
+class Agent(NextWords):
     """A function over a stream, created by ``app.agent`` or ``app.task``.
 
     A coroutine function is called with the stream and loops over it. An asynchronous generator may
@@ -33,6 +34,8 @@ class Agent:
         result_type: The type of its results, for hosts that write them to typed columns.
         group_by: How the events of a plain function are partitioned.
     """
+
+    _kind_of_words = "agent"
 
     def __init__(
         self,
