@@ -191,8 +191,9 @@ def _parse_column(cursor: Cursor, parts: _TableParts, start: int) -> None:
         node = cursor.parse_scalar("an expression")
         if is_processing_time(node):
             hint = (
-                f"write {name} AS current_timestamp(), the time of the batch that reads a row; "
-                "a join by arrival is FOR SYSTEM_TIME AS OF PROCTIME()"
+                f"leave {name} out, and use the column timestamp of a Kafka table, the time of "
+                f"arrival, or on Spark {name} AS current_timestamp(), the time of the batch that "
+                "reads a row; a join by arrival is FOR SYSTEM_TIME AS OF PROCTIME()"
             )
             problem = "PROCTIME() depends on when the query runs"
             cursor.fail(cursor.span_from(start), problem, hint)
