@@ -52,6 +52,8 @@ def check_aggregates(aggregates: Mapping[str, object], unnamed: tuple[Any, ...])
             column, function = next(iter(unnamed[0].items()))
             call = translate_call(f"{function}({column})")
             hint = f"write .agg({column}={call})" if call else hint
+        elif (call := translate_call(str(unnamed[0]))) is not None:
+            hint = f"write .agg(name={call})"
         raise OptionError("agg", str(unnamed[0]), "has no name in the output", hint)
     for name, aggregate in aggregates.items():
         if not isinstance(aggregate, Aggregate):

@@ -157,7 +157,9 @@ def plain_columns(columns: str | Mapping[str, pl.DataType | str]) -> dict[str, p
             plain[name] = parse_type(kind)
             continue
         try:
-            plain.update(pl.Schema({name: kind}))
+            # A class such as pl.Datetime has defaults for its parameters.
+            is_class = isinstance(kind, type) and issubclass(kind, pl.DataType)
+            plain.update(pl.Schema({name: kind() if is_class else kind}))
         except TypeError as error:
             raise OptionError("columns", kind, f"isn't a type of {name!r}", _TYPES) from error
     return plain

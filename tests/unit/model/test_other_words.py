@@ -62,6 +62,8 @@ def test_agg_names_what_to_write() -> None:
         WINDOWS.agg(total=("v", "mean"))
     with pytest.raises(mt.OptionError, match=r'write \.agg\(v=muntin\.sum\("v"\)\)'):
         WINDOWS.agg({"v": "sum"})
+    with pytest.raises(mt.OptionError, match=r'write \.agg\(name=muntin\.sum\("v"\)\)'):
+        WINDOWS.agg(pl.col("v").sum())
 
 
 def test_the_next_word_of_a_query() -> None:
