@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
+
 from muntin.hosts.interrupts import watch_signals
 from muntin.hosts.phases import Phases
 from muntin.hosts.progress import Progress
@@ -124,6 +126,24 @@ class Query(WithoutRows, ABC):
     @abstractmethod
     def _resume(self) -> None:
         """Start the query again from its checkpoint, after its state was moved."""
+
+    def frame(self) -> pl.DataFrame:
+        """Return the newest revision of each window that this run of the query emitted.
+
+        For joins it returns all pairs. It works with `results=mt.to_memory()`, and on the local
+        host also without `results=`.
+
+        Raises:
+            OptionError: When the results go to another sink.
+        """
+        sink: Any = next((one.sink for one in self.outputs if one.kind == "results"), None)
+        sink = getattr(sink, "target", sink)  # behind a select list on Spark
+        if not hasattr(sink, "frame"):
+            hint = "read the sink, or start the query with results=mt.to_memory()"
+            name = None if sink is None else type(sink).__name__
+            raise OptionError("results", name, "isn't kept in memory", hint)
+        rows: pl.DataFrame = sink.frame()
+        return rows
 
     def stop(self, patience: float = 30.0) -> None:
         """Stop the query; it resumes from its checkpoint.

@@ -22,7 +22,7 @@ _SUPPRESS = (
 )
 _AGGREGATE_FIRST = "say what they compute first: .agg(n=muntin.count())"
 _RESULTS = ".results is the frame of a finite input; a stream runs by .start(checkpoint=…)"
-_FRAME = "without results=, or with results=muntin.to_memory(), a local query has .frame()"
+_FRAME = "without results= in one process, or with results=muntin.to_memory(), it has .frame()"
 _RESTART = "start the windows again with the same checkpoint: it resumes there"
 _READ = "a query reads it: muntin.windowed(source, key=…, time=…)"
 _IN_OPEN = "write with app.open() as running: running.send(…), or app.run(source)"

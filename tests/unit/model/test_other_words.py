@@ -138,7 +138,7 @@ def test_a_running_query_says_where_its_rows_are() -> None:
     for word in ("cancel", "restart", "collect"):
         with pytest.raises(AttributeError, match=f"a running query has no '{word}'; "):
             getattr(query, word)
-    with pytest.raises(TypeError, match=r"no length; .* has \.frame\(\)"):
+    with pytest.raises(TypeError, match=r"no length; .* it has \.frame\(\)"):
         len(query)
 
 
