@@ -6,13 +6,16 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
+
+import polars as pl
 
 from muntin.hosts.interrupts import watch_signals
 from muntin.hosts.phases import Phases
 from muntin.hosts.progress import Progress
 from muntin.hosts.watchers import RefCounted, Watcher, WatcherCall
 from muntin.model.errors import OptionError
+from muntin.model.next_words import WithoutRows
 from muntin.model.option_types import check_shards
 from muntin.sinks.batch import Batch
 
@@ -20,23 +23,6 @@ from muntin.sinks.batch import Batch
 _BATCHES = 2
 # Longest time that an ended query waits for its watchers to see all batches, seconds.
 _SETTLES = 5.0
-
-
-# Names of Spark's queries, and what they are here.
-_SPARK_NAMES = {
-    "awaitTermination": "write .await_end(), or .await_end(60) for a minute at most",
-    "isActive": "write .is_active",
-    "processAllAvailable": "write .await_idle()",
-    **dict.fromkeys(
-        ("lastProgress", "recentProgress", "status"),
-        ".progress has the figures; on Spark .query is Spark's own handle",
-    ),
-    "exception": ".await_end() raises it",
-    **dict.fromkeys(
-        ("show", "results", "head", "toPandas", "to_pandas"),
-        "without results=, or with results=muntin.to_memory(), a local query has .frame()",
-    ),
-}
 
 
 class BatchTimes:
@@ -59,7 +45,7 @@ class BatchTimes:
         """Stop measuring."""
 
 
-class Query(ABC):
+class Query(WithoutRows, ABC):
     """A handle on a started query, as `.start(…)` returns it on every host.
 
     Attributes:
@@ -73,6 +59,8 @@ class Query(ABC):
             among the rows if the query has a sink for them, or no sink at all.
     """
 
+    _kind_of_words = "running"
+
     def __init__(self) -> None:
         self.checkpoint: Any = None
         self.spark: Any = None
@@ -83,12 +71,6 @@ class Query(ABC):
         self._changed = threading.Condition()
         # Whether the state is being moved into other shards, after which the query resumes.
         self._moving = False
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            hint = f"; {_SPARK_NAMES[name]}" if name in _SPARK_NAMES else ""
-            raise AttributeError(f"a running query has no {name!r}{hint}")
 
     def __repr__(self) -> str:
         progress = self.progress
@@ -144,6 +126,24 @@ class Query(ABC):
     @abstractmethod
     def _resume(self) -> None:
         """Start the query again from its checkpoint, after its state was moved."""
+
+    def frame(self) -> pl.DataFrame:
+        """Return the newest revision of each window that this run of the query emitted.
+
+        For joins it returns all pairs. It works with `results=mt.to_memory()`, and on the local
+        host also without `results=`.
+
+        Raises:
+            OptionError: When the results go to another sink.
+        """
+        sink: Any = next((one.sink for one in self.outputs if one.kind == "results"), None)
+        sink = getattr(sink, "target", sink)  # behind a select list on Spark
+        if not hasattr(sink, "frame"):
+            hint = "read the sink, or start the query with results=mt.to_memory()"
+            name = None if sink is None else type(sink).__name__
+            raise OptionError("results", name, "isn't kept in memory", hint)
+        rows: pl.DataFrame = sink.frame()
+        return rows
 
     def stop(self, patience: float = 30.0) -> None:
         """Stop the query; it resumes from its checkpoint.

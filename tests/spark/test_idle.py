@@ -172,7 +172,7 @@ def test_the_last_step_of_a_run_emits_what_waits_for_the_clock(
         assert query.await_end(120)
         assert not query.is_active
         assert query.progress.pending == 0
-        return sink.frame().sort("window_start").select("n", "emission").rows()
+        return query.frame().sort("window_start").select("n", "emission").rows()
 
     feed.add(("a", at(1), 0), ("a", at(12), 0))
     assert run() == [(1, "full"), (1, "early")]

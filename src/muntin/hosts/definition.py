@@ -6,16 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from muntin.explain.glance import format_html_summary, format_summary
 from muntin.explain.size import Rates
 from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
+from muntin.model.next_words import WithoutRows
 from muntin.model.option_names import suggest_options
 from muntin.model.option_types import parse_folder
-from muntin.model.other_words import missing_word
 from muntin.model.spec import WindowSpec
 from muntin.sinks.sink import SinkLike
 
@@ -52,23 +52,20 @@ class StartOptions:
     durable: bool | Duration
 
 
-class Definition(ABC, Generic[P, Q]):
+class Definition(WithoutRows, ABC, Generic[P, Q]):
     """Complete windows or a complete join.
 
     Args:
         plan: The plan that the host runs.
     """
 
+    _kind_of_words = "query"
+
     def __init__(self, plan: P) -> None:
         self.plan = plan
 
     def __repr__(self) -> str:
         return format_summary(self.plan.spec, self._columns())
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(missing_word(name, complete=True))
 
     def _repr_html_(self) -> str:
         return format_html_summary(self.plan.spec, self._columns())

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
-from muntin.model.pipeline import EMISSION_COLUMNS, SIDE_COLUMNS, Column, JoinRelation
-
-SUFFIX = "_right"
-"""The suffix of columns of a join's right side whose names the left side has, too."""
+from muntin.model.pipeline import EMISSION_COLUMNS, SIDE_COLUMNS, SUFFIX, Column, JoinRelation
 
 
 @dataclass(frozen=True)

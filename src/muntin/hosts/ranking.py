@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from muntin.engine import columns
+from muntin.hosts.chain import WINDOW_TIME
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import EMISSION_COLUMNS, Column, Ranking, quote_name
@@ -63,6 +64,31 @@ def collect_ranked(row: object, ranking: Ranking) -> Aggregate:
     return first_rows(row, ranking.most, ranking.ascending, ranking.function)
 
 
+def list_star(fields: Sequence[str], per: Sequence[str], ranking: Ranking) -> list[str]:
+    """Return the columns that ``*`` stands for in the rows of windows.
+
+    Args:
+        fields: The columns of a row, in the order of its table.
+        per: The keys, without the bounds of the windows.
+        ranking: The ranking.
+    """
+    details = {columns.PAYLOAD, columns.PAYLOAD_DETAIL}
+    if details <= {*fields}:
+        # Counted messages aren't malformed, so these columns would be NULL.
+        fields = [name for name in fields if name not in details]
+    if ranking.star is None:
+        return list(dict.fromkeys((*per, *WINDOW_BOUNDS, *fields)))
+    return list(dict.fromkeys((*(ranking.star or fields), *WINDOW_BOUNDS, WINDOW_TIME)))
+
+
+def complete_names(shown: Iterable[str], per: Sequence[str], ranking: Ranking) -> list[str]:
+    """Return the columns of ranked rows with those that identify a row."""
+    names = dict.fromkeys(name for name in shown if name not in EMISSION_COLUMNS)
+    missing = [name for name in (*per, *WINDOW_BOUNDS) if name not in names]
+    numbers = (ranking.number, *list_identity_columns(ranking))
+    return list(dict.fromkeys((*missing, *names, *numbers)))
+
+
 def expand_choice(
     chosen: Iterable[Column], shown: Iterable[str], per: Sequence[str], ranking: Ranking
 ) -> dict[str, str]:
@@ -80,10 +106,8 @@ def expand_choice(
     for column in chosen:
         every = {name: quote_name(name) for name in shown} if column.text == "*" else {}
         texts |= every or {column.name: column.text}
-    first = {name: quote_name(name) for name in (*per, *WINDOW_BOUNDS) if name not in texts}
-    last = (ranking.number, *list_identity_columns(ranking))
-    texts = first | texts | {name: quote_name(name) for name in last if name not in texts}
-    return {name: text for name, text in texts.items() if name not in EMISSION_COLUMNS}
+    names = complete_names(texts, per, ranking)
+    return {name: texts.get(name, quote_name(name)) for name in names}
 
 
 def check_bounds(n: int, available: Sequence[str]) -> None:

@@ -86,6 +86,9 @@ _ISO = re.compile(
 # Intervals of SQL: INTERVAL '10' MINUTE, INTERVAL 10 MINUTES.
 _INTERVAL = re.compile(r"\s*interval\s+'?(\d+(?:\.\d+)?)'?\s+([a-z]+)\s*")
 _CALENDAR = re.compile(r"month|quarter|year")
+# Polars' units of the calendar, by their sizes here.
+_POLARS_CALENDAR = re.compile(r"(\d+)(mo|q|y)")
+_CALENDAR_UNITS = {"mo": "month", "q": "quarter", "y": "year"}
 _HINT = 'write for example "10 minutes", "1 hour 30 minutes", "PT10M", or a timedelta'
 
 
@@ -110,7 +113,11 @@ def parse_duration(option: str, value: Duration, *, zero: bool = True) -> int:
         if parsed is None and text.startswith("-") and _parse(text[1:]) is not None:
             parsed = -1
         if parsed is None:
-            raise OptionError(option, value, "isn't a duration", _HINT)
+            hint = _HINT
+            if (of_polars := _POLARS_CALENDAR.fullmatch(text)) is not None:
+                unit = _CALENDAR_UNITS[of_polars[2]]
+                hint = f'write "{of_polars[1]} {unit}{"" if of_polars[1] == "1" else "s"}"'
+            raise OptionError(option, value, "isn't a duration", hint)
         result = parsed
     else:
         hint = f'write "{value} seconds"' if isinstance(value, int | float) else _HINT

@@ -148,6 +148,9 @@ class DeclaredTable:
         options: The connector's options, with placeholders such as ``${name}``.
         marks: The options for event time and watermark.
         stream: Whether it is read as a stream.
+        names: The columns in the order of their declaration, with the computed ones; empty if they
+            aren't declared.
+        primary_key: The columns of ``PRIMARY KEY (…) NOT ENFORCED``.
     """
 
     name: str
@@ -157,6 +160,8 @@ class DeclaredTable:
     options: Mapping[str, str] = field(default_factory=dict)
     marks: InputOptions = InputOptions()
     stream: bool = True
+    names: tuple[str, ...] = ()
+    primary_key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +212,8 @@ class Ranking:
         chained: Whether the rows are results of other windows, whose bounds they have.
         function: ``ROW_NUMBER``, ``RANK`` or ``DENSE_RANK``. Rows of a tie share a rank, and have
             their row number besides.
+        star: The table's columns that ``*`` shows before the window's bounds and time, as in
+            Flink; empty for all of them. ``None`` shows the keys and the bounds first.
     """
 
     number: str
@@ -216,6 +223,7 @@ class Ranking:
     choices: tuple[Choice, ...] = ()
     chained: bool = False
     function: str = "ROW_NUMBER"
+    star: tuple[str, ...] | None = None
 
     @property
     def has_ties(self) -> bool:
@@ -264,6 +272,8 @@ class WindowRelation:
 
 SIDE_COLUMNS = "__muntin_left", "__muntin_right"
 """The names of the sides of a join in expressions over its pairs."""
+SUFFIX = "_right"
+"""The suffix of columns of a join's right side whose names the left side has, too."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import Any, Self
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, Duration, Length, Origin, parse_length
@@ -19,9 +19,10 @@ from muntin.model.grouping_sets import Sets, number_sets, read_sets
 from muntin.model.inputs import InputOptions
 from muntin.model.joins import Side, set_default_policies
 from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size, require_one_axis
+from muntin.model.next_words import WithoutRows
 from muntin.model.option_names import suggest_method_options
 from muntin.model.option_types import check_boolean, check_count, check_name
-from muntin.model.other_words import check_aggregates, describe_incomplete, missing_word
+from muntin.model.other_words import check_aggregates, describe_incomplete
 from muntin.model.policies import Firing, Never, Policy, Since, Then, limit_waiting, policy
 from muntin.model.sessions import Closed, make_sessions
 from muntin.model.sliding import ClosedSides, rolling, sliding
@@ -32,8 +33,10 @@ from muntin.model.windows import along
 
 @suggest_method_options
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Sentence:
+class Sentence(WithoutRows):
     """A query under construction, which starts with ``windowed``."""
+
+    _kind_of_words = "windows"
 
     _input_options: InputOptions
     _nulls: Nulls = "reject"
@@ -54,11 +57,6 @@ class Sentence:
 
     def __repr__(self) -> str:
         return describe_incomplete(self._windows, self._input_options.time)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(missing_word(name, complete=False))
 
     def sets(self, *sets: str | Sequence[str]) -> Self:
         """Group by several sets of key columns at once, as ``GROUPING SETS`` in SQL.

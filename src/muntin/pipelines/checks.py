@@ -13,6 +13,9 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.close_names import find_close_name
 from muntin.model.errors import MuntinError, OptionError, SqlError
 from muntin.model.pipeline import (
+    FIRST,
+    LAST,
+    NUMBER,
     Column,
     DeclaredTable,
     Derived,
@@ -27,8 +30,11 @@ from muntin.model.pipeline import (
     find_tables,
     quote_name,
 )
+from muntin.model.ranking import list_identity_columns
 from muntin.model.reader_options import reader_problems
+from muntin.model.rolling import emits_messages
 from muntin.model.shapes import Shape
+from muntin.sql.catalog import resolve_bound_alias
 from muntin.sql.expression_types import (
     Expr,
     find_unitless_times,
@@ -46,6 +52,8 @@ _KAFKA_COLUMNS: Shapes = {"key": _TEXT, "topic": _TEXT, "partition": _INTEGER, "
                     "timestamp": _TIMESTAMP, "headers": None}  # fmt: skip
 _RATE_COLUMNS: Shapes = {"timestamp": _TIMESTAMP, "value": _INTEGER}
 _EMISSION_COLUMNS: Shapes = {"emission": _TEXT, "revision": _INTEGER}
+# Sinks that append each revision of a row.
+_APPENDING = ("parquet", "console", "print", "json", "csv")
 _BOUNDS: Shapes = {"window_start": _TIMESTAMP, "window_end": _TIMESTAMP}
 
 
@@ -227,10 +235,11 @@ class _Checker:
     def check_sink(self, table: DeclaredTable, query: QueryRelation) -> None:
         """Check the columns that a query inserts against those that a sink declares."""
         inserted = list_inserted_columns(query)
-        if table.columns is None or inserted is None:
-            return
         try:
-            check_declared_columns(table, dict.fromkeys(inserted))
+            if table.primary_key:
+                check_primary_key(table, query)
+            if table.columns is not None and inserted is not None:
+                check_declared_columns(table, dict.fromkeys(inserted))
         except OptionError as error:
             self.problems.append(_build_error(table, error))
 
@@ -357,11 +366,42 @@ def list_inserted_columns(query: QueryRelation) -> list[str] | None:
     return [*(key.name for key in query.keys), *_BOUNDS, *query.spec.aggregates]
 
 
+def check_primary_key(table: DeclaredTable, query: QueryRelation) -> None:
+    """Refuse a sink's primary key that isn't what identifies the rows of a query."""
+    declared = ", ".join(table.primary_key)
+    if table.connector in _APPENDING or table.options.get("format") in _APPENDING:
+        problem = f"has no effect: {table.connector} keeps every row that it gets"
+        hint = "leave it out, or write to 'jdbc', 'duckdb', 'delta', 'iceberg' or 'kafka'"
+        raise OptionError("PRIMARY KEY", f"({declared})", problem, hint)
+    identity = _list_identity(query)
+    if identity is None:
+        problem = "has no effect: the pairs of this join are appended, each once"
+        raise OptionError("PRIMARY KEY", f"({declared})", problem, "leave it out")
+    names = {resolve_bound_alias(query, name).lower() for name in table.primary_key}
+    if names != {name.lower() for name in identity}:
+        hint = f"write PRIMARY KEY ({', '.join(identity)}) NOT ENFORCED"
+        problem = "isn't what identifies a row of this query"
+        raise OptionError("PRIMARY KEY", f"({declared})", problem, hint)
+
+
+def _list_identity(query: QueryRelation) -> tuple[str, ...] | None:
+    """Return the columns by which sinks replace the rows of a query; ``None`` if they append."""
+    if isinstance(query, JoinRelation):
+        return query.spec.left.keys if query.spec.bound.revises else None
+    keys = tuple(key for key in query.spec.key_columns if key not in (FIRST, LAST))
+    if query.spec.windows.result_key is not None:
+        return keys
+    numbers = () if query.ranking is None else list_identity_columns(query.ranking)
+    if query.each or emits_messages(query.spec):
+        numbers = (NUMBER,)
+    return (*keys, *_BOUNDS, *numbers)
+
+
 def check_declared_columns(table: DeclaredTable, inserted: Mapping[str, Shape | None]) -> None:
     """Refuse a sink whose declared columns differ from those that a query inserts.
 
-    Columns are matched by name. The bounds of a window, the emission and the revision are always
-    written, and needn't be declared.
+    Columns are matched by name. The bounds of a window, the emission, the revision and the number
+    of a window's row are always written, and needn't be declared.
 
     Args:
         table: The sink's table.
@@ -372,7 +412,8 @@ def check_declared_columns(table: DeclaredTable, inserted: Mapping[str, Shape | 
     declared = parse_ddl_columns(table.columns)
     types = {name.lower(): shape for name, shape in inserted.items()}
     names = {name.lower() for name in declared}
-    if (names ^ types.keys()) - {*_BOUNDS, *_EMISSION_COLUMNS}:
+    always_written = {*_BOUNDS, *_EMISSION_COLUMNS}
+    if names - types.keys() - always_written or types.keys() - names - always_written - {NUMBER}:
         hint = f"the query inserts ({', '.join(inserted)}); rename its columns with AS"
         problem = "differs from the columns that the query inserts"
         raise OptionError("columns", f"({', '.join(declared)})", problem, hint)

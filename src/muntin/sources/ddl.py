@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 
@@ -157,7 +158,10 @@ def plain_columns(columns: str | Mapping[str, pl.DataType | str]) -> dict[str, p
             plain[name] = parse_type(kind)
             continue
         try:
-            plain.update(pl.Schema({name: kind}))
+            # A class such as pl.Datetime has defaults for its parameters.
+            is_class = isinstance(kind, type) and issubclass(kind, pl.DataType)
+            default: Any = kind
+            plain.update(pl.Schema({name: default() if is_class else kind}))
         except TypeError as error:
             raise OptionError("columns", kind, f"isn't a type of {name!r}", _TYPES) from error
     return plain

@@ -250,7 +250,7 @@ def _decode(decoder: Payloads, records: list[bytes], schema: pl.Schema) -> Itera
         lacking = [name for name in schema if name not in present]
         rows = rows.with_columns(pl.lit(None, dtype=schema[name]).alias(name) for name in lacking)
         raw = pl.Series(MALFORMED_COLUMN, some, dtype=pl.Binary).set(~bad, None)
-        detail = describe_faults(decoder, bad, faults).alias(MALFORMED_DETAIL_COLUMN)
+        detail = describe_faults(decoder, some, bad, faults).alias(MALFORMED_DETAIL_COLUMN)
         yield rows.with_columns(raw, detail).select(schema.names())
 
 

@@ -16,6 +16,7 @@ import polars as pl
 
 from muntin.engine.session_zone import SessionZone, find_session_zone
 from muntin.model.errors import OptionError, SourceError
+from muntin.model.next_words import WithoutRows
 from muntin.model.option_names import suggest_options
 from muntin.model.option_types import check_boolean, check_count, parse_bytes
 from muntin.model.printable import escape_line
@@ -50,8 +51,10 @@ _PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
-class FileSource(Source):
+class FileSource(WithoutRows, Source):
     """The files of a folder or a pattern; see ``files``."""
+
+    _kind_of_words = "source"
 
     pattern: str
     format: FileFormat

@@ -12,6 +12,7 @@ import polars as pl
 
 from muntin.engine.session_zone import find_session_zone
 from muntin.model.errors import MissingExtraError, OptionError
+from muntin.model.next_words import WithoutRows
 from muntin.sources.avro_payloads import AvroPayloads
 from muntin.sources.avro_registry import RegisteredAvro
 from muntin.sources.avro_schema import record
@@ -96,7 +97,7 @@ _LIBRARIES = ("confluent_kafka", "cramjam", "google_crc32c")
 
 
 @dataclass(frozen=True)
-class KafkaTopics(Source):
+class KafkaTopics(WithoutRows, Source):
     """A description of Kafka's topics and of the columns of their payloads.
 
     It is a `Source` of the local host. Spark reads the same description.
@@ -112,6 +113,8 @@ class KafkaTopics(Source):
         patience: How long brokers may be away, in seconds.
         group: Consumer group to which offsets are committed.
     """
+
+    _kind_of_words = "source"
 
     servers: str
     topics: tuple[str, ...]

@@ -110,7 +110,8 @@ class KafkaReader:
             if MALFORMED_COLUMN in self.wanted:
                 columns[MALFORMED_COLUMN] = _keep_malformed(values, bad)
             if MALFORMED_DETAIL_COLUMN in self.wanted:
-                columns[MALFORMED_DETAIL_COLUMN] = describe_faults(self.payload, bad, faults)
+                detail = describe_faults(self.payload, values, bad, faults)
+                columns[MALFORMED_DETAIL_COLUMN] = detail
             if self.malformed_flag is not None:
                 columns[self.malformed_flag] = bad
         garbled = {}

@@ -55,15 +55,18 @@ def renumber_faults(faults: Faults, names: Iterable[str], columns: Iterable[str]
     return renumbered[faults]
 
 
-def describe_faults(payloads: Payloads, bad: pl.Series, faults: Faults) -> pl.Series:
+def describe_faults(
+    payloads: Payloads, values: Sequence[bytes | None], bad: pl.Series, faults: Faults
+) -> pl.Series:
     """Return what is wrong with each malformed payload; null for the others.
 
     Example:
         >>> from muntin.engine.session_zone import SessionZone
         >>> from muntin.sources.csv_payloads import CsvPayloads
         >>> records = CsvPayloads({"id": pl.Int64(), "at": pl.Date()}, SessionZone())
-        >>> _, bad, faults = records.decode([b"1,2026-01-01", b"1,yesterday", b"1", b"x,y"])
-        >>> describe_faults(records, bad, faults).to_list()
+        >>> values = [b"1,2026-01-01", b"1,yesterday", b"1", b"x,y"]
+        >>> _, bad, faults = records.decode(values)
+        >>> describe_faults(records, values, bad, faults).to_list()
         [None, 'at is not a date', 'not a CSV record of 2 fields', 'id is not a long']
     """
     none = pl.Series([None], dtype=pl.String).new_from_index(0, len(bad))
@@ -72,7 +75,36 @@ def describe_faults(payloads: Payloads, bad: pl.Series, faults: Faults) -> pl.Se
         return none
     columns = [f"{name} is not {_name_type(kind)}" for name, kind in payloads.columns.items()]
     texts = pl.Series([f"not {payloads.shape}", *columns])
-    return none.scatter(rows, texts.gather(pl.Series(faults[rows.to_numpy()].astype(np.int64) + 1)))
+    numbers = pl.Series(faults[rows.to_numpy()].astype(np.int64) + 1)
+    details = none.scatter(rows, texts.gather(numbers))
+    if "CSV" in payloads.shape:
+        headers = _find_headers(values, bad, [*payloads.columns])
+        details = details.scatter(headers, _HEADER) if headers else details
+    return details
+
+
+# The first field of a header is looked for among so many columns.
+_FIRST = 20
+_HEADER = "a header of column names, not a record; for files, give header=true"
+
+
+def _find_headers(
+    values: Sequence[bytes | None], bad: pl.Series, columns: Sequence[str]
+) -> list[int]:
+    """Return the CSV records, among malformed ones, that have names of columns as their fields."""
+    spelled = {name for one in columns[:_FIRST] for name in (one, one.lower(), one.upper())}
+    marks = ("", '"', "\ufeff", '\ufeff"')
+    begins = tuple(f"{mark}{name}".encode() for name in spelled for mark in marks)
+    names = {name.lower().encode() for name in columns}
+    headers = []
+    for row in bad.arg_true().to_list():
+        value = values[row]
+        if value is not None and value.startswith(begins):
+            record = value.removeprefix(b"\xef\xbb\xbf").lower()
+            fields = {field.strip(b'" \r\n') for field in record.split(b",")}
+            if fields <= names or names <= fields:
+                headers.append(row)
+    return headers
 
 
 _WORDS: dict[Any, str] = {

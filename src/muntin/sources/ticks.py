@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import polars as pl
 
 from muntin.model.errors import OptionError
+from muntin.model.next_words import WithoutRows
 from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
 
 _START, _VALUE = "start", "value"
@@ -15,9 +16,10 @@ _ROWS_AT_ONCE = 500_000
 _SECOND = 1_000_000
 
 
-class TickSource(Source):
+class TickSource(WithoutRows, Source):
     """Messages at a constant rate; see `ticks`."""
 
+    _kind_of_words = "source"
     schema = pl.Schema({"timestamp": pl.Datetime("us", "UTC"), "value": pl.Int64()})
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.time) -> None:

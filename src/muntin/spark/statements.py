@@ -15,13 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from muntin.engine.operator import RESULTS
-from muntin.hosts.pair_columns import SUFFIX
 from muntin.hosts.statements import Resolver, resolve_name
 from muntin.model.bounds import ByArrival
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import SIDES
 from muntin.model.pipeline import (
     ROWS,
+    SUFFIX,
     Column,
     Derived,
     Expression,

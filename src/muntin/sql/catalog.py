@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import (
     SIDE_COLUMNS,
+    Column,
     DeclaredTable,
     Derived,
     JoinRelation,
@@ -112,12 +113,24 @@ class ResolvedRelation:
         qualifiers: Names that may qualify its columns, in lower case.
         column_names: Names of columns by their qualifier and name, both in lower case, where they
             differ.
+        star: The declared columns that ``*`` stands for; empty if they aren't known.
+        primary_key: The declared primary key; empty without one.
     """
 
     relation: Relation
     input_options: InputOptions
     qualifiers: frozenset[str]
     column_names: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    star: tuple[str, ...] = ()
+    primary_key: tuple[str, ...] = ()
+
+    def derive(self, columns: tuple[Column, ...] | None, where: str | None) -> ResolvedRelation:
+        """Return the relation after a projection and a filter."""
+        star = self.star
+        if columns is not None:
+            parts = [star if column.text == "*" else (column.name,) for column in columns]
+            star = tuple(name for part in parts for name in part) if all(parts) else ()
+        return replace(self, relation=Derived(self.relation, columns, where), star=star)
 
 
 @dataclass
@@ -183,4 +196,10 @@ class Catalog:
         table = self.tables.get(name.lower())
         if table is None:
             return ResolvedRelation(TableRelation(name), InputOptions(), names)
-        return ResolvedRelation(TableRelation(table.name), table.marks, names)
+        return ResolvedRelation(
+            TableRelation(table.name),
+            table.marks,
+            names,
+            star=table.names,
+            primary_key=table.primary_key,
+        )

@@ -9,8 +9,8 @@ from sqlglot import exp
 
 PROCTIME_ERROR = (
     "windows by processing time depend on when they run",
-    "write SELECT *, current_timestamp() AS at FROM t in a view, the time of the batch that reads "
-    "a row, and window by at",
+    "window by the column timestamp of a Kafka table, the time of arrival; on Spark a view may be "
+    "SELECT *, current_timestamp() AS at FROM t, the time of the batch that reads a row",
 )
 LOOK_BACK_ERROR = (
     "SQL has no words for a look-back from now",

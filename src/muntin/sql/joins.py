@@ -16,7 +16,7 @@ from sqlglot import exp
 from muntin.model.bounds import AsOf, Bound, ByArrival
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import How, JoinNulls, JoinSpec, Side, set_default_policies
-from muntin.model.pipeline import SIDE_COLUMNS, Column, JoinRelation
+from muntin.model.pipeline import SIDE_COLUMNS, SUFFIX, Column, JoinRelation, quote_name
 from muntin.sql import ksql
 from muntin.sql.catalog import ResolvedRelation, find_bound_column, merge_input_options
 from muntin.sql.cursor import Cursor, Span
@@ -76,7 +76,7 @@ def lower_join(
     nulls = _choose_nulls(join, pair.bound, conditions)
     spec = _build_spec(cursor, left_spec, right_spec, pair.bound, join, nulls, spans)
     renderer, filters = _make_renderer(cursor, select, conditions), conditions.filters
-    outputs, unqualified = _lower_select_list(cursor, select, filters, renderer)
+    outputs, unqualified = _lower_select_list(cursor, select, conditions, renderer, pair.bound)
     if pair.bound.revises:
         _check_identity(cursor, select, filters, outputs)
     texts = [renderer.render(part) for part in filters]
@@ -93,6 +93,19 @@ def lower_join(
         clocks=(left.resolved.input_options.clock, right.resolved.input_options.clock),
     )
     return joining, spans
+
+
+def _check_primary_key(
+    cursor: Cursor, join: Join, side: JoinSide, bound: Bound, keys: Sequence[str]
+) -> None:
+    """Refuse a join with the versions of a table by other columns than its primary key."""
+    primary_key = side.resolved.primary_key if isinstance(bound, AsOf | ByArrival) else ()
+    if primary_key and {*map(str.lower, primary_key)} != {*map(str.lower, keys)}:
+        problem = (
+            f"a row is identified by ({', '.join(primary_key)}), the primary key of "
+            f"{join.source.name}, and ON compares ({', '.join(keys)})"
+        )
+        cursor.fail(join.span, problem, "compare the whole key, or correct PRIMARY KEY")
 
 
 def _build_spec(
@@ -316,12 +329,16 @@ def _make_renderer(cursor: Cursor, select: Select, conditions: _JoinConditions) 
 
 
 def _lower_select_list(
-    cursor: Cursor, select: Select, filters: Sequence[exp.Expr], renderer: PairRenderer
+    cursor: Cursor,
+    select: Select,
+    conditions: _JoinConditions,
+    renderer: PairRenderer,
+    bound: Bound,
 ) -> tuple[tuple[Column, ...] | None, tuple[str, ...]]:
     """Return the output columns, and the names of unqualified columns in them and in filters."""
     scope, sides = Scope(cursor), renderer.sides
     unqualified = []
-    for node in walk(*select.scalars, *filters):
+    for node in walk(*select.scalars, *conditions.filters):
         if isinstance(node, exp.Column) and renderer.is_unclear(node):
             unqualified.append(node.parts[0].name)
             if renderer.version is not None:
@@ -334,7 +351,8 @@ def _lower_select_list(
         if item.qualifier is not None:
             refuse_side_star(scope, item)
     if len(select.items) == 1 and select.items[0].scalar is None:
-        return None, tuple(unqualified)
+        stars = None if bound.revises else _expand_star(select, conditions)
+        return stars, tuple(unqualified)
     columns: list[Column] = []
     for item in select.items:
         if item.scalar is None:
@@ -347,6 +365,25 @@ def _lower_select_list(
             scope.fail(item.span, f"two columns are called {name}", hint)
         columns.append(Column(name, text))
     return tuple(columns), tuple(unqualified)
+
+
+def _expand_star(select: Select, conditions: _JoinConditions) -> tuple[Column, ...] | None:
+    """Return the declared columns of both sides; ``None`` if some aren't known."""
+    join = select.joins[0]
+    left, right = (side.resolved.star for side in conditions.sides)
+    if not (left and right) or conditions.version is not None:
+        return None
+    shared = {name.lower() for name in join.using}
+    taken = {name.lower() for name in left}
+    side = f"{SIDE_COLUMNS[0]}."
+    columns = [
+        Column(name, f"{'' if name.lower() in shared else side}{quote_name(name)}") for name in left
+    ]
+    for name in () if join.how in ("semi", "anti") else right:
+        if name.lower() not in shared:
+            shown = f"{name}{SUFFIX}" if name.lower() in taken else name
+            columns.append(Column(shown, f"{SIDE_COLUMNS[1]}.{quote_name(name)}"))
+    return tuple(columns)
 
 
 @dataclass(frozen=True)
@@ -375,9 +412,12 @@ def _split_conditions(
     has_all_conditions = join.is_comma_join or _where_bounds_pairs(select, join)
     filters = [] if select.where is None or has_all_conditions else [select.where]
     if join.using:
+        _check_primary_key(cursor, join, both_sides[1], pair.bound, join.using)
         return _JoinConditions(both_sides, [(name, name) for name in join.using], filters)
     sides = {side.name.lower(): index for index, side in enumerate(both_sides)}
     equal_columns, others, nulls = _find_equal_columns(pair, both_sides, sides)
+    right_keys = [name for _, name in equal_columns]
+    _check_primary_key(cursor, join, both_sides[1], pair.bound, right_keys)
     if not equal_columns:
         unclear = [part for part in others if isinstance(part, exp.EQ | exp.NullSafeEQ)]
         if unclear or join.source.as_of is not None:

@@ -149,7 +149,10 @@ def _look_up_messages(
         resolved.relation, table.relation, name, how, on, tuple(shared), tuple(pairs), rest
     )
     shown = frozenset() if how in ("semi", "anti") else table.qualifiers
-    return replace(resolved, relation=relation, qualifiers=resolved.qualifiers | shown)
+    star = resolved.star
+    if shown:
+        star = tuple(dict.fromkeys((*star, *table.star))) if star and table.star else ()
+    return replace(resolved, relation=relation, qualifiers=resolved.qualifiers | shown, star=star)
 
 
 def _join_with_and(texts: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.inputs import InputOptions
-from muntin.model.pipeline import Column, Derived, Order, QueryRelation, Values, WindowRelation
+from muntin.model.pipeline import Column, Order, QueryRelation, Values, WindowRelation
 from muntin.sql import ksql, over_aggregates, row_number
 from muntin.sql.aggregates import find_aggregate_name
 from muntin.sql.catalog import Catalog, ResolvedRelation, makes_rows, merge_input_options
@@ -220,6 +220,7 @@ def _lower_numbering(
         resolved,
         relation=row_number.add_choice(windowing, choice),
         input_options=InputOptions(max_ahead=None),
+        star=(),
     )
 
 
@@ -378,7 +379,7 @@ def _lower_projection(scope: Scope, select: Select, resolved: ResolvedRelation) 
     if len(select.items) == 1 and select.items[0].scalar is None:
         if where is None:
             return resolved
-        return replace(resolved, relation=Derived(resolved.relation, None, where))
+        return resolved.derive(None, where)
     columns = []
     for item in select.items:
         if item.scalar is None:
@@ -386,7 +387,7 @@ def _lower_projection(scope: Scope, select: Select, resolved: ResolvedRelation) 
             continue
         text = scope.render(item.scalar)
         columns.append(Column(item.alias or _name_column(scope, item.scalar) or text, text))
-    return replace(resolved, relation=Derived(resolved.relation, tuple(columns), where))
+    return resolved.derive(tuple(columns), where)
 
 
 def _name_column(scope: Scope, node: exp.Expr) -> str | None:

@@ -114,6 +114,7 @@ def lower_numbering(
     ranking = Ranking(numbering.alias, sort_texts, ascending, UNLIMITED, (), call is None, name)
     parts = list(window.args.get("partition_by") or [])
     if call is not None:
+        ranking = replace(ranking, star=resolved.star)
         partition = _remove_bounds(scope, window, parts, {START, END})
         return _lower_window_rows(scope, select, resolved, call, partition, ranking)
     names = [find_bound_column(resolved.relation, bound) for bound in (START, END)]
@@ -232,7 +233,8 @@ def lower_all_rows(
     scope: Scope, select: Select, resolved: ResolvedRelation, call: WindowCall
 ) -> tuple[WindowRelation, WindowBinding]:
     """Return all rows of windows, for ``SELECT * FROM TABLE(TUMBLE(...))``."""
-    return _lower_window_rows(scope, select, resolved, call, (), Ranking(NUMBER))
+    ranking = Ranking(NUMBER, star=resolved.star)
+    return _lower_window_rows(scope, select, resolved, call, (), ranking)
 
 
 def _lower_order(scope: Scope, window: exp.Window) -> tuple[tuple[str, ...], tuple[bool, ...]]:

@@ -151,7 +151,12 @@ class Definitions:
         """Lower a query over the definitions; refuse a query without windows or a join."""
         lowered = lower_query(cursor, select, self.catalog, is_outermost=True)
         if isinstance(lowered, ResolvedRelation):
-            hint = "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE)"
+            name = select.source.name or "t"
+            hint = (
+                "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE); rows with "
+                f"their windows are SELECT * FROM TABLE(TUMBLE(TABLE {name}, DESCRIPTOR(ts), "
+                "INTERVAL '10' MINUTE))"
+            )
             cursor.fail(select.span, "this query has no windows", hint)
         if self.shards is None:
             return lowered
@@ -399,4 +404,6 @@ def declare_table(cursor: Cursor, statement: CreateTable) -> DeclaredTable:
         options,
         statement.input_options,
         mode == "stream",
+        statement.names,
+        statement.primary_key,
     )

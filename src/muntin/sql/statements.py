@@ -19,7 +19,7 @@ _STATEMENTS_HINT = (
     "in the shell, tables lists what they have created"
 )
 _OWN_OPTIONS = ("connector", "mode")
-_CONSTRAINTS = ("PRIMARY", "UNIQUE", "CONSTRAINT", "FOREIGN", "CHECK", "REFERENCES")
+_CONSTRAINTS = ("UNIQUE", "FOREIGN", "CHECK", "REFERENCES")
 _OR_COMMA = "close its parenthesis, or write a comma"
 _TABLE_HINT = "write CREATE TABLE t (ts TIMESTAMP, ...) WITH (connector = 'parquet', path = '...')"
 
@@ -91,6 +91,8 @@ def _parse_create(cursor: Cursor) -> CreateTable | CreateView:
         spans,
         cursor.span_from(start),
         existing,
+        tuple(parts.names),
+        _check_primary_key(cursor, parts),
     )
 
 
@@ -111,6 +113,8 @@ class _TableParts:
     columns: list[tuple[str, str]] = field(default_factory=list)
     computed: list[tuple[str, exp.Expr]] = field(default_factory=list)
     input_options: InputOptions = field(default_factory=InputOptions)
+    names: list[str] = field(default_factory=list)
+    primary_key: list[tuple[str, Span]] = field(default_factory=list)
 
 
 def _parse_table_part(cursor: Cursor, parts: _TableParts) -> None:
@@ -128,19 +132,53 @@ def _parse_table_part(cursor: Cursor, parts: _TableParts) -> None:
         )
     elif cursor.accept("CLOCK", "FOR"):
         parts.input_options = replace(parts.input_options, clock=cursor.parse_name("a column")[0])
-    else:
+    elif not _parse_primary_key(cursor, parts):
         _refuse_constraint(cursor)
         _parse_column(cursor, parts, start)
 
 
-def _refuse_constraint(cursor: Cursor) -> None:
+def _parse_primary_key(
+    cursor: Cursor, parts: _TableParts, column: tuple[str, Span] | None = None
+) -> bool:
+    """Parse ``PRIMARY KEY (a, b) NOT ENFORCED``, or that of one column, if it comes next."""
+    start = cursor.position
+    if cursor.accept("CONSTRAINT"):
+        cursor.parse_name("a constraint")
     # PRIMARY KEY and FOREIGN KEY are one token each.
+    if not (cursor.accept("PRIMARY KEY") or cursor.accept("PRIMARY", "KEY")):
+        if cursor.position != start:
+            _refuse_constraint(cursor)
+            cursor.fail(None, "this isn't a constraint", "write PRIMARY KEY (a, b) NOT ENFORCED")
+        return False
+    if parts.primary_key:
+        cursor.fail(cursor.span_from(start), "the table has two primary keys", "leave one out")
+    if column is None:
+        cursor.expect("(", hint="write PRIMARY KEY (page, window_start, window_end) NOT ENFORCED")
+        parts.primary_key += cursor.parse_list(lambda: cursor.parse_name("a column"))
+        cursor.expect_close("PRIMARY KEY")
+    else:
+        parts.primary_key.append(column)
+    if not cursor.accept("NOT", "ENFORCED"):
+        span = cursor.span_from(start)
+        text = cursor.sql[slice(*span)]
+        problem = "a primary key isn't enforced: no table is searched for its rows"
+        cursor.fail(span, problem, f"write {text} NOT ENFORCED")
+    return True
+
+
+def _check_primary_key(cursor: Cursor, parts: _TableParts) -> tuple[str, ...]:
+    """Return the columns of the primary key, as they are declared."""
+    declared = {name.lower(): name for name in parts.names}
+    for name, span in parts.primary_key:
+        if name.lower() not in declared:
+            hint = f"the columns are {', '.join(parts.names)}"
+            cursor.fail(span, f"{name} isn't a column of the table", hint)
+    return tuple(declared[name.lower()] for name, _ in parts.primary_key)
+
+
+def _refuse_constraint(cursor: Cursor) -> None:
     if cursor.next_word.partition(" ")[0] in _CONSTRAINTS:
-        hint = (
-            "omit it, with NOT ENFORCED: a sink's rows are identified by the query's keys, "
-            "window_start and window_end, and OFFSET FOR (partition, offset) takes every message "
-            "of a source once"
-        )
+        hint = "leave it out; PRIMARY KEY (a, b) NOT ENFORCED names the columns that identify a row"
         cursor.fail(None, f"{cursor.next_word} isn't enforced", hint)
 
 
@@ -153,12 +191,14 @@ def _parse_column(cursor: Cursor, parts: _TableParts, start: int) -> None:
         node = cursor.parse_scalar("an expression")
         if is_processing_time(node):
             hint = (
-                f"write {name} AS current_timestamp(), the time of the batch that reads a row; "
-                "a join by arrival is FOR SYSTEM_TIME AS OF PROCTIME()"
+                f"leave {name} out, and use the column timestamp of a Kafka table, the time of "
+                f"arrival, or on Spark {name} AS current_timestamp(), the time of the batch that "
+                "reads a row; a join by arrival is FOR SYSTEM_TIME AS OF PROCTIME()"
             )
             problem = "PROCTIME() depends on when the query runs"
             cursor.fail(cursor.span_from(start), problem, hint)
         parts.computed.append((name, node))
+        parts.names.append(name)
         return
     kind = cursor.parse_type()
     if kind is None:
@@ -176,10 +216,12 @@ def _parse_column(cursor: Cursor, parts: _TableParts, start: int) -> None:
             "leave it out: Kafka's columns are read by their names",
         )
     cursor.accept("NOT", "NULL")
+    if not _parse_primary_key(cursor, parts, (name, span)):
+        _refuse_constraint(cursor)
     if cursor.accept("COMMENT"):
         cursor.parse_string("the comment")
-    _refuse_constraint(cursor)
     parts.columns.append((name, kind.sql(dialect="spark")))
+    parts.names.append(name)
 
 
 def _parse_options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:

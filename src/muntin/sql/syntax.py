@@ -260,6 +260,8 @@ class CreateTable:
     spans: dict[str, Span] = field(hash=False)
     span: Span
     existing: Existing = "refuse"
+    names: tuple[str, ...] = ()
+    primary_key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

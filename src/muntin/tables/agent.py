@@ -10,6 +10,7 @@ from contextvars import copy_context
 from typing import Any, TypeVar
 
 from muntin.model.errors import MuntinError, OptionError
+from muntin.model.next_words import NextWords
 from muntin.tables.current import EventCursor, require_cursor
 from muntin.tables.partition import SentMessage
 from muntin.tables.record import Keying
@@ -24,7 +25,7 @@ AgentSink = Any
 _T = TypeVar("_T")
 
 
-class Agent:
+class Agent(NextWords):
     """A function over a stream, created by ``app.agent`` or ``app.task``.
 
     A coroutine function is called with the stream and loops over it. An asynchronous generator may
@@ -38,6 +39,8 @@ class Agent:
         result_type: The type of its results, for hosts that write them to typed columns.
         group_by: How the events of a plain function are partitioned.
     """
+
+    _kind_of_words = "agent"
 
     def __init__(
         self,

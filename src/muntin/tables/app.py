@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from muntin.model.axis import Duration, parse_duration
 from muntin.model.errors import OptionError, OutsideStreamError
+from muntin.model.next_words import WithoutRows
 from muntin.tables.agent import Agent, AgentSink
 from muntin.tables.clocks import FieldClock, is_same_function
 from muntin.tables.crontab import Crontab
@@ -38,7 +39,7 @@ RESTING: Final = timedelta(minutes=10)
 """The default of ``App(idle=)``: with this very object, time stands still while no event comes."""
 
 
-class App:
+class App(WithoutRows):
     """A set of tables, and of agents that write them.
 
     Args:
@@ -68,6 +69,8 @@ class App:
         ...     views["home"].current(3.0)
         1
     """
+
+    _kind_of_words = "app"
 
     def __init__(
         self,

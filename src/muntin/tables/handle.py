@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from muntin.model.errors import OptionError
+from muntin.model.next_words import NextWords
 from muntin.tables.copartition import belongs_to
 from muntin.tables.current import EventCursor, find_cursor, require_cursor
 from muntin.tables.shard import TableShard
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
 _S = TypeVar("_S", bound=TableShard)
 
 
-class Handle(Generic[_S]):
+class Handle(NextWords, Generic[_S]):
     """A table of an app in the hands of a user, which locates its entries.
 
     Attributes:
         kind: The class of the table's shards.
     """
 
+    _kind_of_words = "table"
     kind: Any
 
     def __init__(self, app: App, name: str) -> None:

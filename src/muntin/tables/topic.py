@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muntin.model.errors import OptionError, OutsideStreamError
+from muntin.model.next_words import WithoutRows
 from muntin.tables.current import CURRENT, event_time
 from muntin.tables.partition import SentMessage
 from muntin.tables.stream import RUNNING, Stream
@@ -13,7 +14,7 @@ from muntin.tables.time_values import PointInTime
 
 
 @dataclass(frozen=True)
-class Topic:
+class Topic(WithoutRows):
     """A stream of values of one type, created by ``app.topic``.
 
     Attributes:
@@ -23,6 +24,8 @@ class Topic:
         key_type: The type of the keys, checked like ``value_type``.
         lateness: How far the watermark trails the greatest time, microseconds.
     """
+
+    _kind_of_words = "topic"
 
     name: str
     value_type: Any = None

@@ -164,3 +164,11 @@ def test_a_length_knows_its_axis() -> None:
         parse_length("size", "0 s")
     assert [format_length(n, "rows") for n in (1, 2)] == ["1 row", "2 rows"]
     assert format_length(3 * SECOND, "time") == "3 seconds"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"), [("1mo", "1 month"), ("3q", "3 quarters"), ("2y", "2 years")]
+)
+def test_lengths_of_polars_calendar_are_answered(text: str, hint: str) -> None:
+    with pytest.raises(OptionError, match=f'write "{hint}"'):
+        parse_duration("size", text)

@@ -62,6 +62,8 @@ def test_agg_names_what_to_write() -> None:
         WINDOWS.agg(total=("v", "mean"))
     with pytest.raises(mt.OptionError, match=r'write \.agg\(v=muntin\.sum\("v"\)\)'):
         WINDOWS.agg({"v": "sum"})
+    with pytest.raises(mt.OptionError, match=r'write \.agg\(name=muntin\.sum\("v"\)\)'):
+        WINDOWS.agg(pl.col("v").sum())
 
 
 def test_the_next_word_of_a_query() -> None:
@@ -81,6 +83,63 @@ def test_the_next_word_of_a_query() -> None:
     with pytest.raises(AttributeError, match=r"awaitTermination'; write \.await_end\(\)"):
         started.awaitTermination()
     assert started.await_end(30)
+
+
+FRAME = pl.DataFrame({"k": ["a"], "at": ["2026-01-01 09:00:00"]})
+COUNTS: Any = mt.windowed(FRAME, key="k", time="at").tumbling("1 s").agg(n=mt.count())
+SOURCES: list[Any] = [mt.kafka("host", "t", columns="k string"), mt.ticks(1), mt.files("in/*.csv")]
+APP: Any = mt.App("words")
+TOPIC: Any = APP.topic("clicks")
+TABLE: Any = APP.Table("views", default=int)
+WINDOWED: Any = APP.Table("windowed", default=int).tumbling("1 minute", expires="1 hour")
+
+
+@pytest.mark.parametrize(
+    ("subject", "word", "hint"),
+    [
+        (COUNTS, "withColumn", r"\.results is the frame"),
+        (COUNTS, "sink_parquet", r"muntin\.to_parquet\(…\)"),
+        (COUNTS, "awaitTermination", r"\.start\(checkpoint=…\) returns the query"),
+        (WINDOWS, "group_by_dynamic", r"write \.tumbling"),
+        (WINDOWS, "allowedLateness", r"write \.late\(grace=…\)"),
+        *((source, "filter", r"where=…") for source in SOURCES),
+        *((source, "group_by", r"key=…") for source in SOURCES),
+        *((source, "collect", r"a query reads it") for source in SOURCES),
+        (APP, "main", r"app\.open\(\)"),
+        (APP, "agnet", r"did you mean \.agent\?"),
+        (TOPIC, "publish", r"running\.send"),
+        (TABLE, "to_pandas", r"pandas\.DataFrame\(table\.items\(\)\)"),
+        (WINDOWED, "get", r"table\[key\]\.current\(\)"),
+    ],
+)
+def test_words_of_other_libraries_are_answered(subject: Any, word: str, hint: str) -> None:
+    with pytest.raises(AttributeError, match=f"no '{word}'; .*{hint}"):
+        getattr(subject, word)
+
+
+@pytest.mark.parametrize("subject", [WINDOWS, COUNTS, *SOURCES, APP, TOPIC], ids=repr)
+def test_what_isnt_a_frame_says_where_its_rows_are(subject: Any) -> None:
+    assert subject
+    hint = "; (say what they|write query.results|a query reads it|its tables are|write @app)"
+    for ask, problem in (
+        (len, "no length"),
+        (list, "no rows to iterate over"),
+        (lambda one: one["n"], "no item 'n'"),
+        (lambda one: "n" in one, "no rows to iterate over"),
+    ):
+        with pytest.raises(TypeError, match=f"{problem}{hint}"):
+            ask(subject)
+    assert copy.copy(subject) is not None
+
+
+def test_a_running_query_says_where_its_rows_are() -> None:
+    query: Any = COUNTS.start(checkpoint=None)
+    assert query.await_end(30)
+    for word in ("cancel", "restart", "collect"):
+        with pytest.raises(AttributeError, match=f"a running query has no '{word}'; "):
+            getattr(query, word)
+    with pytest.raises(TypeError, match=r"no length; .* it has \.frame\(\)"):
+        len(query)
 
 
 def test_an_incomplete_query_shows_what_to_add() -> None:

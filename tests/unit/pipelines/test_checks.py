@@ -96,6 +96,52 @@ def test_a_mistake_is_named(tmp_path: Path, wrong: str, right: str, said: str) -
     assert first.startswith(said)
 
 
+JDBC = """CREATE TABLE views (page STRING, n BIGINT, window_start TIMESTAMP, window_end TIMESTAMP,
+    PRIMARY KEY ({key}) NOT ENFORCED
+) WITH (connector = '{connector}', url = 'jdbc:postgresql://host/db', 'table-name' = 'views');
+"""
+WHOLE_KEY = "page, window_start, window_end"
+JOINED = """CREATE TABLE pays (page STRING, at TIMESTAMP, WATERMARK FOR at AS at) WITH (
+    connector = 'json', path = 'pays');
+INSERT INTO views SELECT c.page, p.at AS paid FROM clicks c JOIN pays p ON c.page = p.page
+    AND p.at BETWEEN c.ts AND c.ts + INTERVAL '1' MINUTE;
+"""
+
+
+def test_a_primary_key_that_identifies_the_rows_is_taken(tmp_path: Path) -> None:
+    for key in (WHOLE_KEY, "WINDOW_END, window_start, Page"):
+        views = JDBC.format(key=key, connector="jdbc")
+        assert mistakes(tmp_path, CLICKS + views + COUNT) == []
+    renamed = COUNT.replace("page, count", "page, window_start AS since, window_end, count")
+    views = JDBC.format(key="page, since, window_end", connector="jdbc")
+    views = views.replace("window_start TIMESTAMP", "since TIMESTAMP")
+    assert mistakes(tmp_path, CLICKS + views + renamed) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "connector", "insert", "said"),
+    [
+        ("page", "jdbc", COUNT, "table views: PRIMARY KEY='(page)' isn't what identifies a row of "
+         f"this query; write PRIMARY KEY ({WHOLE_KEY}) NOT ENFORCED"),
+        (f"{WHOLE_KEY}, n", "jdbc", COUNT, "table views: PRIMARY KEY="),
+        (WHOLE_KEY, "parquet", COUNT, f"table views: PRIMARY KEY='({WHOLE_KEY})' has no effect: "
+         "parquet keeps every row that it gets; leave it out, or write to 'jdbc'"),
+        ("page", "jdbc", JOINED, "table views: PRIMARY KEY='(page)' has no effect: the pairs of "
+         "this join are appended, each once; leave it out"),
+    ],
+)  # fmt: skip
+def test_a_primary_key_that_cant_be_honoured_is_named(
+    tmp_path: Path, key: str, connector: str, insert: str, said: str
+) -> None:
+    views = JDBC.format(key=key, connector=connector)
+    if connector == "parquet":
+        views = views.replace(
+            "url = 'jdbc:postgresql://host/db', 'table-name' = 'views'", "path=''"
+        )
+    problems = mistakes(tmp_path, CLICKS + views + insert)
+    assert any(problem.startswith(said) for problem in problems), problems
+
+
 def test_all_mistakes_of_a_file_are_there(tmp_path: Path) -> None:
     text = CLICKS.replace("path = 'in'", "pth = 'in'") + VIEWS.replace("parquet", "parqet")
     text += COUNT.replace("page", "pge") + "INSERT INTO views SELECT 1 +;"

@@ -71,3 +71,8 @@ def test_a_mapping_has_types_as_text_or_of_polars() -> None:
 def test_a_mapping_with_another_type_is_refused(kind: Any, words: str) -> None:
     with pytest.raises(mt.OptionError, match=words):
         plain_columns({"id": kind})
+
+
+def test_classes_of_polars_types_have_their_defaults() -> None:
+    columns = plain_columns({"page": pl.String, "at": pl.Datetime, "n": int})  # type: ignore[dict-item]
+    assert columns == {"page": pl.String(), "at": pl.Datetime("us"), "n": pl.Int64()}

@@ -30,8 +30,8 @@ UTC = SessionZone()
 
 def details(payloads: Payloads, *values: bytes | None) -> list[str | None]:
     """Return the detail of each payload, which is the same beside others and alone."""
-    together = describe_faults(payloads, *payloads.decode(values)[1:]).to_list()
-    alone = [describe_faults(payloads, *payloads.decode([one])[1:])[0] for one in values]
+    together = describe_faults(payloads, values, *payloads.decode(values)[1:]).to_list()
+    alone = [describe_faults(payloads, [one], *payloads.decode([one])[1:])[0] for one in values]
     assert together == alone
     return together
 
@@ -79,7 +79,18 @@ def test_csv() -> None:
         b"one,2026-01-01,home,0.5",
         b'1,2026-01-01,"home, sweet",half',
         b"1,2026-01-01",
-    ) == [None, "id is not a long", "x is not a double", "not a CSV record of 4 fields"]
+        b"id,at,page,x",
+        b'\xef\xbb\xbf"ID","AT","PAGE","X"\r\n',
+        b"page,at,id,x,more",
+        b"id,2026-01-01,home,0.5",
+    ) == [
+        None,
+        "id is not a long",
+        "x is not a double",
+        "not a CSV record of 4 fields",
+        *["a header of column names, not a record; for files, give header=true"] * 3,
+        "id is not a long",
+    ]
 
 
 def test_avro() -> None:

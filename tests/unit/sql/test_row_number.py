@@ -21,7 +21,7 @@ def number(by: str = "price DESC", more: str = "") -> str:
 def test_the_first_messages_of_each_window() -> None:
     text = f"SELECT * FROM (SELECT *, {number()} AS rn FROM {CALL}) WHERE rn <= 3"
     found = lowered(text)
-    assert found.ranking == Ranking("rn", ("price",), (False,), 3)
+    assert found.ranking == Ranking("rn", ("price",), (False,), 3, star=())
     assert (found.keys, str(found.spec.windows)) == ((), "tumbling 10 minutes")
     assert lowered(f"SELECT *, {number()} AS rn FROM {CALL} QUALIFY rn < 4") == found
     assert lowered(f"SELECT *, {number()} AS rn FROM {CALL} QUALIFY 4 > rn") == found
@@ -47,7 +47,7 @@ def test_the_first_of_windows_that_end_together() -> None:
 
 def test_all_rows_of_windows() -> None:
     found = lowered(f"SELECT * FROM {CALL} WHERE price > 1 EMIT EARLY EACH")
-    assert found.ranking == Ranking("row_number")
+    assert found.ranking == Ranking("row_number", star=())
     assert (found.where, found.spec.firing.early) == ("price > 1", Each())
     assert lowered(f"SELECT * FROM {CALL[6:-1]} WHERE price > 1 EMIT EARLY EACH") == found
 

@@ -7,15 +7,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
-
-import polars as pl
 
 from muntin.explain.glance import format_html_table
 from muntin.hosts.definition import StartOptions
 from muntin.hosts.interrupts import register_query
 from muntin.hosts.local.checkpoint import LocalCheckpoint, LogCheckpoint, MemoryCheckpoint
-from muntin.hosts.local.delivery import RESULTS, Delivery, LocalDestination, make_destinations
+from muntin.hosts.local.delivery import Delivery, LocalDestination, make_destinations
 from muntin.hosts.local.loop import Loop, Pace
 from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.local.rescale import rescale_folder, rescale_operators
@@ -113,21 +110,6 @@ class LocalQuery(Query):
     def time_batches(self) -> BatchTimes:
         """Return the time of the parts of this run's batches."""
         return BatchTimes(self._loop.phases)
-
-    def frame(self) -> pl.DataFrame:
-        """Return the newest revision of each window that this run of the query emitted.
-
-        For joins it returns all pairs. It works if `results=` is left out or is `mt.to_memory()`.
-
-        Raises:
-            OptionError: When the results go to another sink.
-        """
-        sink: Any = next(output.sink for output in self.outputs if output.kind == RESULTS)
-        if not hasattr(sink, "frame"):
-            hint = "read the sink, or start the query with results=mt.to_memory()"
-            raise OptionError("results", type(sink).__name__, "isn't kept in memory", hint)
-        rows: pl.DataFrame = sink.frame()
-        return rows
 
     def _halt(self, patience: float) -> None:
         self._loop.stopping.set()

@@ -25,13 +25,14 @@ from muntin.hosts.local.window_rows import (
     show_each,
     show_ranked,
 )
-from muntin.hosts.pair_columns import SUFFIX, PairColumns
+from muntin.hosts.pair_columns import PairColumns
 from muntin.hosts.statements import Resolver, resolve_name
 from muntin.model.bounds import ByArrival, SideName
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES
 from muntin.model.pipeline import (
     ROWS,
+    SUFFIX,
     Column,
     Derived,
     JoinRelation,

@@ -8,7 +8,7 @@ import muntin
 from muntin.hosts.local.derived import derive
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column, DeclaredTable
-from muntin.model.reader_options import check_reader, translate_options
+from muntin.model.reader_options import READERS, check_connector, check_reader, translate_options
 from muntin.model.table_options import parse_boolean
 from muntin.sinks.declared import Surroundings
 from muntin.sources.files import FileSource, files
@@ -30,6 +30,7 @@ def needs_spark(table: DeclaredTable) -> str | None:
     """
     try:
         connector, options = translate_options(table)
+        check_connector(connector, (*READERS, "kafka"))
     except OptionError:
         return None  # reading the table reports the error
     if connector not in (*_FILES, "kafka", "rate"):

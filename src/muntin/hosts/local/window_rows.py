@@ -24,8 +24,10 @@ from muntin.hosts.ranking import (
     check_column_names,
     check_order,
     collect_ranked,
+    complete_names,
     expand_choice,
     list_ranked_columns,
+    list_star,
 )
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.ranked import rank_rows
@@ -176,7 +178,7 @@ def show_ranked(plan: LocalPlan, ranking: Ranking) -> LocalPlan:
     per = tuple(key for key in plan.keys or () if key not in (FIRST, LAST))
     explode = _explode(plan.results, ranking, per)
     schema = explode(pl.DataFrame(schema=plan.results)).schema
-    names = [name for name in schema if name not in (WINDOW_TIME, *EMISSION_COLUMNS)]
+    names = list_star(_list_fields(plan.results), per, ranking)
     steps: list[RowSelectList] = []
     for choice in ranking.choices:
         step, names = _choose(schema, choice, names, per, ranking)
@@ -187,18 +189,14 @@ def show_ranked(plan: LocalPlan, ranking: Ranking) -> LocalPlan:
         rows = explode(results)
         for step in steps:
             rows = step.apply(rows)
-        return rows.select(*names, *EMISSION_COLUMNS)
+        return rows.select(*complete_names(names, per, ranking), *EMISSION_COLUMNS)
 
     return plan.select(apply, (*per, *list_identity_columns(ranking)), has_end=False)
 
 
 def _explode(results: pl.Schema, ranking: Ranking, per: tuple[str, ...]) -> SelectRows:
     """Return the function that emits each of a window's rows with all of its columns."""
-    kind = results[ROWS]
-    assert isinstance(kind, pl.List)
-    assert isinstance(kind.inner, pl.Struct)
-    fields = [field.name for field in kind.inner.fields]
-    own = [name for name in fields if not name.startswith(SORT_KEY) and name not in per]
+    own = [name for name in _list_fields(results) if name not in per]
     numbers = {ranking.number: _NUMBERS}
     if ranking.has_ties:
         ranks = rank_rows(pl.element(), len(ranking.by), ranking.function).cast(pl.Int32())
@@ -216,6 +214,15 @@ def _explode(results: pl.Schema, ranking: Ranking, per: tuple[str, ...]) -> Sele
         *map(pl.col, EMISSION_COLUMNS),
     ]
     return lambda rows: _number_rows(rows, numbers).select(selected)
+
+
+def _list_fields(results: pl.Schema) -> list[str]:
+    """Return the columns of the rows that windows have collected."""
+    kind = results[ROWS]
+    assert isinstance(kind, pl.List)
+    assert isinstance(kind.inner, pl.Struct)
+    names = (field.name for field in kind.inner.fields)
+    return [name for name in names if not name.startswith(SORT_KEY)]
 
 
 def _choose(

@@ -14,8 +14,10 @@ from muntin.hosts.ranking import (
     SORT_KEY,
     WINDOW_BOUNDS,
     collect_ranked,
+    complete_names,
     expand_choice,
     list_ranked_columns,
+    list_star,
 )
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.ranked import DENSE_RANK
@@ -76,7 +78,8 @@ class RankedShape:
         frame_in_order, shown = self._number_rows(frame, beside)
         for choice in self.ranking.choices:
             frame_in_order, shown = self._select(frame_in_order, shown, choice, beside)
-        return frame_in_order.selectExpr(*map(quote_name, shown), *EMISSION_COLUMNS, *beside)
+        names = complete_names(shown, self.per, self.ranking)
+        return frame_in_order.selectExpr(*map(quote_name, names), *EMISSION_COLUMNS, *beside)
 
     def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
         # The selected bounds may be those of other windows.
@@ -90,16 +93,15 @@ class RankedShape:
         exploded = one_by_one(frame)
         shown = {name: f"{bound}" for name, bound in zip(WINDOW_BOUNDS, bounds, strict=True)}
         rest = {name: f"{ROW}.{quote_name(name)}" for name in fields if name not in self.per}
-        # The columns of the row follow the keys and the window's bounds.
         whole = {key: quote_name(key) for key in self.per} | shown | rest
         whole[self.ranking.number] = _number(self.ranking)
         if self.ranking.has_ties:
             whole[NUMBER] = f"{ROW_INDEX} + 1"
-        names = list(whole)
         if WINDOW_TIME not in whole:
             whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.001' SECOND"
         texts = [f"{text} AS {quote_name(name)}" for name, text in whole.items()]
         rows = filter_results(exploded, f"{ROW} IS NOT NULL", beside)
+        names = list_star(fields, self.per, self.ranking)
         return rows.selectExpr(*texts, *EMISSION_COLUMNS, *beside), names
 
     def _select(

@@ -267,3 +267,17 @@ def test_every_row_of_a_window_is_shown() -> None:
     rows = _selected(text, "page", "v", "row_number")
     first, second = [("home", 3, 1), ("cart", 1, 2), ("home", 3, 3)], [("cart", None, 1)]
     assert rows == [*first, *second, ("home", 5, 2)]
+
+
+@pytest.mark.parametrize(
+    ("connector", "hint"),
+    [("datagen", "write 'rate', which makes rows of timestamp"), ("jsn", "write 'json'")],
+)
+def test_a_connector_that_nobody_has_isnt_said_to_need_spark(connector: str, hint: str) -> None:
+    statement = f"""
+        CREATE TABLE g (page STRING, at TIMESTAMP, WATERMARK FOR at AS at)
+        WITH (connector = '{connector}', path = 'in');
+        SELECT page, count(*) AS n FROM g {WINDOW}
+    """
+    with pytest.raises(mt.SqlError, match=f"'{connector}' isn't a connector; {hint}"):
+        mt.sql(statement, host="local")
