@@ -187,8 +187,10 @@ def _make_column(values: ByteValues, agrees: Mask, parts: list[Any]) -> pl.Serie
     """Join the values of a member into a column."""
     if not isinstance(parts[0], tuple):
         return pl.Series(np.concatenate(parts))
-    starts = np.concatenate([starts for starts, _ in parts])
-    sizes = np.where(agrees, np.concatenate([sizes for _, sizes in parts]), 0)
+    # A message of another pattern may have been read beyond the buffer's end.
+    starts, sizes = (
+        np.where(agrees, np.concatenate([part[i] for part in parts]), 0) for i in range(2)
+    )
     return ByteCursor(values.data, starts, starts).views(starts, sizes, pa.string_view())
 
 

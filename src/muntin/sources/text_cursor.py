@@ -98,7 +98,12 @@ class TextCursor:
             width[rows] = count + 1
             self._move(width)
         self.agrees &= digits <= _EXACT_DIGITS
-        return real if negative is None else np.where(negative, -real, real)
+        if negative is None:
+            return real
+        # Without a fraction, -0 is the whole number 0.
+        has_sign = negative & (real != 0)
+        has_sign[rows] = negative[rows]
+        return np.where(has_sign, -real, real)
 
     def read_boolean(self) -> Mask:
         """Read ``true`` or ``false``."""

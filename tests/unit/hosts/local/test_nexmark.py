@@ -41,7 +41,7 @@ def test_a_query_as_flink_prints_it(name: str) -> None:
             "CREATE VIEW B AS SELECT *, PROCTIME() AS p_time FROM bids; SELECT bidder, count(*) AS "
             "n FROM TABLE(TUMBLE(TABLE B, DESCRIPTOR(p_time), INTERVAL '10' SECOND)) "
             "GROUP BY bidder, window_start, window_end",
-            r"depend on when they run; write SELECT \*, current_timestamp\(\) AS at FROM t",
+            "depend on when they run; window by the column timestamp of a Kafka table",
         ),
         (
             "SELECT DATE_FORMAT(time, 'yyyy-MM-dd') AS `day`, count(*) AS n FROM bids "
