@@ -68,10 +68,10 @@ class Intake:
         except Exception as error:
             # Any error while reading a message means that its data is malformed.
             return self._reject(topic, number, message, "malformed", str(error))
-        if needs_key and key is None:
-            return self._reject(topic, number, message, "null_key", time=time_micros)
         if partition.is_future(time_micros):
             return self._reject(topic, number, message, "future", time=time_micros)
+        if needs_key and key is None:
+            return self._reject(topic, number, message, "null_key", time=time_micros)
         partition.counts["taken"] += 1
         watermark = self._advance_clock(topic.name, time_micros - topic.lateness)
         self._arrived += 1

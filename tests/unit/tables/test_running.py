@@ -117,6 +117,15 @@ def test_what_lacks_a_key_or_a_time_is_rejected() -> None:
         assert pages["a"] == 1
 
 
+def test_a_time_ahead_of_the_clock_counts_before_a_missing_key() -> None:
+    """As on Spark, where the time is judged where the message is read."""
+    app, _ = counting()
+    app.max_ahead = 60_000_000
+    rows = [{"page": "a", "by": None, "at": 4e9}, {"page": "a", "by": None, "at": 1.0}]
+    with app.run({"clicks": mt.source(rows, key="by", time="at")}) as running:
+        assert [row.reason for row in running.rejected] == ["future", "null_key"]
+
+
 def test_a_run_goes_on_where_the_last_one_was(tmp_path: Path) -> None:
     rows = [{"page": page} for page in "abacadabra"]
     topics = mt.memory()
