@@ -161,7 +161,7 @@ def _read_bytes(cursor: ByteCursor, rows: RowSelection, kind: AvroType) -> pl.Se
         sizes = cursor.zigzag(rows)
     if isinstance(kind.column, pl.Decimal):
         return _read_decimals(cursor, rows, sizes, kind.column)
-    values = cursor.views(*cursor.take(rows, sizes))
+    values = cursor.copy_values(*cursor.take(rows, sizes))
     if kind.kind != "string":
         return values
     texts, wrong = decode_with_escapes(values)

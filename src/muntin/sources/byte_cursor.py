@@ -1,7 +1,7 @@
 """Reads the next value of many messages in bytes at once.
 
 Each message has a position before its next value; reading a value of some messages advances their
-positions. Text isn't copied: a column of text refers to the bytes of the messages.
+positions.
 """
 
 from __future__ import annotations
@@ -226,12 +226,10 @@ class ByteCursor:
         sizes = np.where(wrong, 0, sizes)
         return self.move(rows, sizes), sizes
 
-    def views(
-        self, at: NumberArray, sizes: NumberArray, kind: pa.DataType | None = None
-    ) -> pl.Series:
-        """Return the bytes at some positions as a column of views, without copying them.
+    def copy_values(self, at: NumberArray, sizes: NumberArray, *, text: bool = False) -> pl.Series:
+        """Copy the bytes at some positions into a column, of text if they are valid UTF-8.
 
-        A ``kind`` of texts requires valid UTF-8; without one, the column is binary.
+        A column of references would keep all messages in memory for as long as one of its rows.
         """
         # Twelve bytes fit into the view itself; a longer view has the first four and a reference.
         inside = _mask_lowest(self.words(at + 4, "<u8"), sizes - 4)
@@ -241,8 +239,10 @@ class ByteCursor:
         views[:, 0] = sizes.astype(np.uint64) | first
         views[:, 1] = np.where(sizes <= _INLINE_BYTES, inside, elsewhere)
         buffers = [None, pa.py_buffer(views), pa.py_buffer(self.data)]
-        kind = pa.binary_view() if kind is None else kind
-        return pl.Series(pa.Array.from_buffers(kind, len(at), buffers))
+        view, copied = (
+            (pa.string_view(), pa.large_string()) if text else (pa.binary_view(), pa.large_binary())
+        )
+        return pl.Series(pa.Array.from_buffers(view, len(at), buffers).cast(copied))
 
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:

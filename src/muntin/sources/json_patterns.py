@@ -14,7 +14,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from muntin.engine.utf8 import Mask
 from muntin.sources.byte_cursor import ByteCursor
@@ -191,7 +190,7 @@ def _make_column(values: ByteValues, agrees: Mask, parts: list[Any]) -> pl.Serie
     starts, sizes = (
         np.where(agrees, np.concatenate([part[i] for part in parts]), 0) for i in range(2)
     )
-    return ByteCursor(values.data, starts, starts).views(starts, sizes, pa.string_view())
+    return ByteCursor(values.data, starts, starts).copy_values(starts, sizes, text=True)
 
 
 def _cast_time(column: pl.Series, dtype: pl.DataType) -> pl.Series:
