@@ -145,7 +145,7 @@ WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
         lambda f: over(f).agg(window_start=mt.count()), "agg", "'window_start'", "rename"
     ),
     "aggregate without a name": (
-        lambda f: over(f).agg(mt.count()), "agg", "'count()'", ".agg(n=muntin.count())"
+        lambda f: over(f).agg(mt.count()), "agg", "'count()'", ".agg(name=muntin.count())"
     ),
     "aggregate of Spark's": (
         lambda f: over(f).agg(n=F.count("*")), "agg", "n=Column", "n=muntin.count()"
