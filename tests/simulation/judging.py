@@ -20,6 +20,7 @@ from tests.simulation.local import Outcome
 
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.operator import REJECTED, RESULTS
+from muntin.hosts.local.log_contents import PlannedBatch
 from muntin.model.joins import SIDES
 from muntin.testing.oracle import OracleStep
 
@@ -58,13 +59,18 @@ def _held(outcome: Outcome, number: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     return results, rejected
 
 
+def _read_wall(batch: PlannedBatch) -> int:
+    """The clock of what waits for it, which doesn't go back with the machine's."""
+    return batch.now if batch.wall is None else batch.wall
+
+
 def _batches(drawn: Stream | Counting, outcome: Outcome) -> list[Batch]:
     """The messages of each batch that was committed."""
     batches, first = [], 0
     for batch in outcome.batches:
         end = batch.ends[0]["step"] + 1
         messages = [m for step in drawn.steps[first:end] for m in step.messages]
-        batches.append(Batch(messages, batch.now, batch.final))
+        batches.append(Batch(messages, _read_wall(batch), batch.final))
         first = end
     return batches
 
@@ -100,7 +106,7 @@ def _join_differences(drawn: Query, outcome: Outcome, *, on_spark: bool) -> list
     for batch in outcome.batches:
         end = batch.ends[0]["step"] + 1
         sides = [[m for s in drawn.steps[first:end] for m in s.side(side)] for side in SIDES]
-        steps.append(JoinBatch(*sides, batch.now, batch.final))
+        steps.append(JoinBatch(*sides, _read_wall(batch), batch.final))
         first = end
     read = partial(rejected_message, drawn.types)
     if on_spark:
