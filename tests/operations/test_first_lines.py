@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import psycopg.conninfo
 import pytest
 from tests.services.postgres import Postgres
 
@@ -307,7 +308,8 @@ def test_a_wrong_password_isnt_called_a_server_that_doesnt_answer(
     postgres: Postgres, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(tmp_path / "in", "1.jsonl", -5)
-    sink = mt.to_postgres(re.sub(r"password=\S+", "password=wrong", postgres.dsn()), "views")
+    dsn = psycopg.conninfo.make_conninfo(postgres.dsn(), password="wrong")
+    sink = mt.to_postgres(dsn, "views")
     with pytest.raises(mt.SinkError, match="refuses us"):
         run(tmp_path, sink)
     where = f"PostgreSQL at 127.0.0.1:{postgres.port}/postgres"
