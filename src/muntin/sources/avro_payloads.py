@@ -20,6 +20,7 @@ from muntin.sources.byte_cursor import (
     decode_in_batches,
     replace_nulls,
 )
+from muntin.sources.byte_values import ByteValues
 from muntin.sources.lists import drop_repeated_keys, list_of
 from muntin.sources.payloads import MOST_ITEMS, Decoded
 from muntin.sources.text_values import spread_rows
@@ -161,7 +162,7 @@ def _read_bytes(cursor: ByteCursor, rows: RowSelection, kind: AvroType) -> pl.Se
         sizes = cursor.zigzag(rows)
     if isinstance(kind.column, pl.Decimal):
         return _read_decimals(cursor, rows, sizes, kind.column)
-    values = cursor.copy_values(*cursor.take(rows, sizes))
+    values = ByteValues(cursor.data, *cursor.take(rows, sizes)).to_series()
     if kind.kind != "string":
         return values
     texts, wrong = decode_with_escapes(values)

@@ -11,9 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
-from muntin.sources.byte_values import ROOM, ByteValues
+from muntin.sources.byte_values import ROOM, ByteValues, gather
 from muntin.sources.payloads import Decoded, no_faults
 from muntin.sources.text_values import null_malformed, replace_rows
 
@@ -22,11 +21,8 @@ RowSelection = slice | NumberArray
 
 # The positions and numbers of this many messages fit into a core's cache.
 _MESSAGES, _BYTES = 20_000, 1 << 26
-# A text of at most this many bytes is stored in its column's view itself.
-_INLINE_BYTES = 12
 _WORD, _BITS = 8, np.uint64(64)
-_ALL = np.uint64(2**64 - 1)
-_ONE, _HALF, _BYTE, _TOP = np.uint64(1), np.uint64(32), np.uint64(56), np.uint64(63)
+_ONE, _BYTE, _TOP = np.uint64(1), np.uint64(56), np.uint64(63)
 # The bit of each byte that says that its number continues, and the other bits.
 _HIGH_BITS, _LOW_BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
 # The same of the first byte, of the first two, and of the second.
@@ -98,13 +94,16 @@ class ByteCursor:
 
     def move(self, rows: RowSelection, width: Any) -> NumberArray:
         """Return the positions of some messages, and advance them by ``width``."""
-        # A message that is read beyond its end is malformed; here, reads only mustn't exceed the
-        # buffer.
-        at = np.minimum(self.at[rows], len(self.data) - ROOM)
+        at = self._clamp(rows)
         self.at[rows] += width
         if self._following is not None:
             self._shift(rows, width)
         return at
+
+    def _clamp(self, rows: RowSelection) -> NumberArray:
+        # A message that is read beyond its end is malformed; here, reads only mustn't exceed the
+        # buffer.
+        return np.minimum(self.at[rows], len(self.data) - ROOM)
 
     def mark(self, rows: RowSelection, wrong: NumberArray) -> None:
         """Mark some messages as malformed, and read no more of them."""
@@ -135,16 +134,14 @@ class ByteCursor:
         return rows
 
     def words(self, at: NumberArray, kind: str) -> NumberArray:
-        """Return the words of eight or four bytes at some positions, aligned or not."""
-        width = np.dtype(kind).itemsize
-        shape = (len(self.data) - width + 1,)
-        return np.ndarray(shape, kind, self.data, strides=(1,))[at]
+        """Return the bytes at some positions, aligned or not, as values of a NumPy type."""
+        return gather(self.data, at, kind)
 
     def varint(self, rows: RowSelection) -> NumberArray:
         """Read the next unsigned varint of some messages: seven bits a byte, the lowest first."""
-        at = np.minimum(self.at[rows], len(self.data) - ROOM)
+        at = self._clamp(rows)
         # A slice has all messages.
-        words = self._look() if isinstance(rows, slice) else self.words(at, "<u8")
+        words = self._look(at) if isinstance(rows, slice) else self.words(at, "<u8")
         number, width, beyond = self._decode_words(words, at)
         self.mark(rows, beyond)
         self.move(rows, width)
@@ -157,12 +154,10 @@ class ByteCursor:
             return low.astype(np.uint64), np.ones(len(at), np.int64), np.zeros(len(at), bool)
         return self._decode_words(self.words(at, "<u8"), at)
 
-    def _look(self) -> NumberArray:
+    def _look(self, at: NumberArray) -> NumberArray:
         """Return the next eight bytes of all messages; the buffer isn't read for each number."""
         if self._following is None:
-            at = np.minimum(self.at, len(self.data) - ROOM)
-            shape = (len(self.data) - 2 * _WORD + 1,)
-            pairs = np.ndarray(shape, "V16", self.data, strides=(1,))[at].view("<u8")
+            pairs = self.words(at, "V16").view("<u8")
             self._following, self._read = (pairs[::2].copy(), pairs[1::2]), 0
         return self._following[0]
 
@@ -225,24 +220,6 @@ class ByteCursor:
         self.mark(rows, wrong)
         sizes = np.where(wrong, 0, sizes)
         return self.move(rows, sizes), sizes
-
-    def copy_values(self, at: NumberArray, sizes: NumberArray, *, text: bool = False) -> pl.Series:
-        """Copy the bytes at some positions into a column, of text if they are valid UTF-8.
-
-        A column of references would keep all messages in memory for as long as one of its rows.
-        """
-        # Twelve bytes fit into the view itself; a longer view has the first four and a reference.
-        inside = _mask_lowest(self.words(at + 4, "<u8"), sizes - 4)
-        elsewhere = at.astype(np.uint64) << _HALF
-        first = _mask_lowest(self.words(at, "<u8"), np.minimum(sizes, 4)) << _HALF
-        views = np.empty((len(at), 2), "<u8")
-        views[:, 0] = sizes.astype(np.uint64) | first
-        views[:, 1] = np.where(sizes <= _INLINE_BYTES, inside, elsewhere)
-        buffers = [None, pa.py_buffer(views), pa.py_buffer(self.data)]
-        view, copied = (
-            (pa.string_view(), pa.large_string()) if text else (pa.binary_view(), pa.large_binary())
-        )
-        return pl.Series(pa.Array.from_buffers(view, len(at), buffers).cast(copied))
 
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
@@ -372,9 +349,3 @@ def _split_ranges(sizes: NumberArray) -> Iterator[tuple[int, int]]:
         end = min(max(fit, first + 1), first + _MESSAGES)
         yield first, end
         first = end
-
-
-def _mask_lowest(words: NumberArray, count: NumberArray) -> NumberArray:
-    """Return the lowest bytes of each word, with the others set to zero."""
-    shift = (64 - 8 * np.clip(count, 1, 8)).astype(np.uint64)
-    return np.where(count > 0, words & (_ALL >> shift), np.uint64(0))

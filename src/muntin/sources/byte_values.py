@@ -18,6 +18,24 @@ Integers = NDArray[np.int64]
 ROOM = 64
 
 
+# A value of at most this many bytes is stored in its column's view itself.
+_INLINE_BYTES = 12
+_ALL, _HALF = np.uint64(2**64 - 1), np.uint64(32)
+
+
+def gather(data: Any, at: Integers, kind: str) -> NDArray[Any]:
+    """Return what begins at each position, aligned or not, as values of a NumPy type.
+
+    The bytes of a value are copied together, whatever their number. All have to be in the buffer.
+
+    Example:
+        >>> gather(b"abcdef", np.array([1, 3]), "V2").tolist()
+        [b'bc', b'de']
+    """
+    shape = (len(data) - np.dtype(kind).itemsize + 1,)
+    return np.ndarray(shape, kind, data, strides=(1,))[at]
+
+
 @dataclass(frozen=True, eq=False)
 class ByteValues(Sequence[bytes | None]):
     """A sequence of values, some of which may be null, over a buffer.
@@ -61,18 +79,25 @@ class ByteValues(Sequence[bytes | None]):
         """Select some of the values, without a copy of their bytes."""
         return ByteValues(self.data, self.starts[rows], self.sizes[rows])
 
-    def to_series(self) -> pl.Series:
-        """Copy the values into a binary column."""
-        sizes = np.maximum(self.sizes, 0)
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._pack_bytes(sizes, offsets))]
-        column = pl.Series(pa.Array.from_buffers(pa.large_binary(), len(self), buffers))
-        return column.set(pl.Series(self.nulls), None) if self.nulls.any() else column
+    def to_series(self, *, text: bool = False) -> pl.Series:
+        """Copy the values into a binary column, or a column of text if they are valid UTF-8.
 
-    def _pack_bytes(self, sizes: Integers, offsets: Integers) -> Bytes:
-        """Return the values' bytes without those between them."""
-        shifts = np.repeat(self.starts - offsets[:-1], sizes)
-        return self.data[shifts + np.arange(offsets[-1])]
+        A column of references would keep all messages in memory for as long as one of its rows.
+        """
+        sizes = np.maximum(self.sizes, 0)
+        # Twelve bytes fit into the view itself; a longer view has the first four and a reference.
+        inside = _mask_lowest(gather(self.data, self.starts + 4, "<u8"), sizes - 4)
+        elsewhere = self.starts.astype(np.uint64) << _HALF
+        first = _mask_lowest(gather(self.data, self.starts, "<u8"), np.minimum(sizes, 4)) << _HALF
+        views = np.empty((len(self), 2), "<u8")
+        views[:, 0] = sizes.astype(np.uint64) | first
+        views[:, 1] = np.where(sizes <= _INLINE_BYTES, inside, elsewhere)
+        buffers = [None, pa.py_buffer(views), pa.py_buffer(self.data)]
+        view, copied = (
+            (pa.string_view(), pa.large_string()) if text else (pa.binary_view(), pa.large_binary())
+        )
+        column = pl.Series(pa.Array.from_buffers(view, len(self), buffers).cast(copied))
+        return column.set(pl.Series(self.nulls), None) if self.nulls.any() else column
 
     def as_lines(self) -> Bytes | None:
         """Copy the values as lines, with blanks between them, in the form of the buffer.
@@ -129,3 +154,9 @@ def binary_column(values: Sequence[bytes | None]) -> pl.Series:
     if isinstance(values, ByteValues):
         return values.to_series()
     return pl.Series(values, dtype=pl.Binary)
+
+
+def _mask_lowest(words: NDArray[np.uint64], count: Integers) -> NDArray[np.uint64]:
+    """Return the lowest bytes of each word, with the others set to zero."""
+    shift = (64 - 8 * np.clip(count, 1, 8)).astype(np.uint64)
+    return np.where(count > 0, words & (_ALL >> shift), np.uint64(0))

@@ -16,7 +16,6 @@ import numpy as np
 import polars as pl
 
 from muntin.engine.utf8 import Mask
-from muntin.sources.byte_cursor import ByteCursor
 from muntin.sources.byte_values import ByteValues
 from muntin.sources.text_cursor import TextCursor
 from muntin.sources.text_values import REAL, WHOLE
@@ -190,7 +189,7 @@ def _make_column(values: ByteValues, agrees: Mask, parts: list[Any]) -> pl.Serie
     starts, sizes = (
         np.where(agrees, np.concatenate([part[i] for part in parts]), 0) for i in range(2)
     )
-    return ByteCursor(values.data, starts, starts).copy_values(starts, sizes, text=True)
+    return ByteValues(values.data, starts, sizes).to_series(text=True)
 
 
 def _cast_time(column: pl.Series, dtype: pl.DataType) -> pl.Series:

@@ -218,7 +218,7 @@ def _convert_values(
         structs, wrong = _read_nested(part, kind)
         cursor.steps = part.steps
         return structs, wrong, part.deferred
-    values = cursor.copy_values(*raw)
+    values = ByteValues(cursor.data, *raw).to_series()
     if kind.kind == "bytes":
         return values, none, none
     texts, garbled = decode_with_escapes(values)

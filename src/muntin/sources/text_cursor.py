@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muntin.engine.utf8 import Mask
-from muntin.sources.byte_values import ROOM, Bytes, Integers
+from muntin.sources.byte_values import ROOM, Bytes, Integers, gather
 
 Words = NDArray[np.uint64]
 
@@ -170,10 +170,8 @@ class TextCursor:
         """Return the next eight bytes of each message."""
         if self._window is None or self._read + _WORD > ROOM:
             self._move(np.int64(0))
-            shape = (len(self.data) - ROOM + 1,)
             starts = np.minimum(self._at, len(self.data) - ROOM)
-            # Bytes of one element are copied together, whatever their number.
-            self._window = np.ndarray(shape, f"V{ROOM}", self.data, strides=(1,))[starts]
+            self._window = gather(self.data, starts, f"V{ROOM}")
         return np.ndarray(len(self._at), "<u8", self._window, self._read, (ROOM,))
 
     def _move(self, width: Any) -> None:
@@ -211,10 +209,7 @@ class TextCursor:
         return number, np.minimum(count, most)
 
     def _words(self, at: Integers) -> Words:
-        shape = (len(self.data) - _WORD + 1,)
-        words = np.ndarray(shape, "<u8", self.data, strides=(1,))
-        selected: Words = words[np.minimum(at, len(self.data) - _WORD)]
-        return selected
+        return gather(self.data, np.minimum(at, len(self.data) - _WORD), "<u8")
 
 
 def _parse_word(word: Words) -> tuple[Words, Integers]:
