@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -36,6 +36,8 @@ class AvroPayloads:
     kind: AvroType
     columns: dict[str, pl.DataType]
     skip: int = 0
+
+    may_have_header: ClassVar[bool] = False
 
     @property
     def shape(self) -> str:

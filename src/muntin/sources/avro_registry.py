@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -77,6 +77,8 @@ class RegisteredAvro:
     registry: Registry
     kind: AvroType
     columns: dict[str, pl.DataType]
+
+    may_have_header: ClassVar[bool] = False
 
     @property
     def shape(self) -> str:

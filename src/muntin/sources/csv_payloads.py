@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -36,6 +37,8 @@ class CsvPayloads:
     columns: dict[str, pl.DataType]
     zone: SessionZone
     fields: Sequence[str] | None = None
+
+    may_have_header: ClassVar[bool] = True
 
     @property
     def width(self) -> int:

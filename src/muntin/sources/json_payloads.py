@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -46,6 +47,8 @@ class JsonPayloads:
 
     columns: dict[str, pl.DataType]
     zone: SessionZone
+
+    may_have_header: ClassVar[bool] = False
 
     @property
     def shape(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
@@ -77,7 +77,7 @@ def describe_faults(
     texts = pl.Series([f"not {payloads.shape}", *columns])
     numbers = pl.Series(faults[rows.to_numpy()].astype(np.int64) + 1)
     details = none.scatter(rows, texts.gather(numbers))
-    if "CSV" in payloads.shape:
+    if payloads.may_have_header:
         headers = _find_headers(values, bad, [*payloads.columns])
         details = details.scatter(headers, _HEADER) if headers else details
     return details
@@ -125,7 +125,13 @@ def _name_type(kind: Any) -> str:
 
 
 class Payloads(Protocol):
-    """A format of payloads that a worker decodes."""
+    """A format of payloads that a worker decodes.
+
+    Attributes:
+        may_have_header: Whether a payload may be a header of column names by mistake.
+    """
+
+    may_have_header: ClassVar[bool]
 
     @property
     def columns(self) -> dict[str, pl.DataType]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -45,6 +46,8 @@ class ProtobufPayloads:
     message: ProtoMessage
     columns: dict[str, pl.DataType]
     registered: bool = False
+
+    may_have_header: ClassVar[bool] = False
 
     @property
     def shape(self) -> str:

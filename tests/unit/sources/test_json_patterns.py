@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.sources.damage import damage
+from tests.unit.sources.test_json_payloads import SCHEMA
 
 from muntin.engine.session_zone import SessionZone
 from muntin.sources import json_patterns
@@ -20,18 +21,7 @@ from muntin.sources.json_patterns import find_pattern, read_alike
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.sources.payloads import Decoded
 
-COLUMNS: dict[str, pl.DataType] = {
-    "small": pl.Int8(),
-    "id": pl.Int64(),
-    "price": pl.Float64(),
-    "half": pl.Float32(),
-    "name": pl.String(),
-    "paid": pl.Boolean(),
-    "at": pl.Datetime("us", "UTC"),
-    "local": pl.Datetime("us"),
-    "day": pl.Date(),
-    "missing": pl.String(),
-}
+COLUMNS: dict[str, pl.DataType] = {**SCHEMA, "missing": pl.String()}
 IS_COMMON = json_patterns._is_common
 BERLIN = SessionZone("Europe/Berlin")
 PAYLOADS = JsonPayloads(COLUMNS, BERLIN)
