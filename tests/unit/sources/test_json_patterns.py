@@ -60,7 +60,7 @@ VALUES = {
 SEPARATORS = st.tuples(st.sampled_from(["", " ", "\t \r"]), st.sampled_from([":", ": ", " :"]))
 
 
-def place(values: list[bytes | None], gap: bytes = b"\x00\x81") -> ByteValues:
+def put_in_buffer(values: list[bytes | None], gap: bytes = b"\x00\x81") -> ByteValues:
     """Put values into one buffer, with some bytes between them."""
     sizes = np.array([-1 if value is None else len(value) for value in values], np.int64)
     parts = np.maximum(sizes, 0) + len(gap)
@@ -112,7 +112,7 @@ def _always() -> Any:
 @settings(max_examples=300)
 @given(alike())
 def test_alike_messages_are_read_as_any_others(values: list[bytes | None]) -> None:
-    expected, decoded = PAYLOADS.decode(values), PAYLOADS.decode(place(values))
+    expected, decoded = PAYLOADS.decode(values), PAYLOADS.decode(put_in_buffer(values))
     assert_equal(decoded, expected)
 
 
@@ -124,7 +124,7 @@ def test_what_producers_write_is_read_by_its_pattern() -> None:
         }).encode()
         for n in range(1, 100)
     ]  # fmt: skip
-    alike = read_alike(place([*values]), COLUMNS)
+    alike = read_alike(put_in_buffer([*values]), COLUMNS)
     assert alike is not None
     # A double's seventeen digits are left to the other reader, and so is a text that is far longer.
     exact = [len(f"{n / 7!r}") <= 16 for n in range(1, 100)]
@@ -160,7 +160,7 @@ def test_what_producers_write_is_read_by_its_pattern() -> None:
 )  # fmt: skip
 def test_values_near_a_patterns_rules(pattern: bytes, others: list[bytes]) -> None:
     values = [part for other in others for part in (pattern, other)]
-    expected, decoded = PAYLOADS.decode([*values]), PAYLOADS.decode(place([*values]))
+    expected, decoded = PAYLOADS.decode([*values]), PAYLOADS.decode(put_in_buffer([*values]))
     assert_equal(decoded, expected)
 
 
@@ -196,7 +196,7 @@ def test_messages_of_many_kinds_have_no_pattern() -> None:
     values = [kinds[n % 3] % n for n in range(600)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_patterns, "_is_common", IS_COMMON)
-        assert read_alike(place([*values]), COLUMNS) is None
-        alike = read_alike(place([kinds[n % 30 == 7] % n for n in range(600)]), COLUMNS)
+        assert read_alike(put_in_buffer([*values]), COLUMNS) is None
+        alike = read_alike(put_in_buffer([kinds[n % 30 == 7] % n for n in range(600)]), COLUMNS)
     assert alike is not None
     assert np.flatnonzero(~alike.agrees).tolist() == [*range(7, 600, 30)]
