@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import polars as pl
@@ -12,13 +13,28 @@ import polars as pl
 from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import decode_text
 from muntin.sources.byte_values import binary_column
+from muntin.sources.message_patterns import (
+    Member,
+    Pattern,
+    ValueKind,
+    decode_alike,
+    find_time_form,
+)
 from muntin.sources.payloads import Decoded, no_faults
-from muntin.sources.text_values import convert_texts, null_malformed, spread_rows
+from muntin.sources.text_values import REAL, WHOLE, convert_texts, null_malformed, spread_rows
 
 # A field with the comma or end after it: quoted, or without a quote at its start.
 _FIELD = re.compile(r'(?:"((?:[^"\\]|\\.|"")*)"|([^",\r\n][^,\r\n]*|))(,|\r?\n?\Z)', re.DOTALL)
 _PATTERN = r'(?:"(?:[^"\\]|\\.|"")*"|[^",\r\n][^,\r\n]*|)'
 _RECORD = rf"(?s)\A{_PATTERN}(?:,{_PATTERN})*(?:\r?\n)?\z"
+# A record that has no quotes, and nothing beyond ASCII.
+_UNQUOTED = re.compile(rb'(?P<fields>[^"\x00-\x1f\x7f-\xff]+)(?P<end>\r?\n|)')
+_KINDS: list[tuple[ValueKind, tuple[type[pl.DataType], ...], re.Pattern[bytes]]] = [
+    ("whole", WHOLE, re.compile(rb"-?[0-9]+")),
+    ("real", REAL, re.compile(rb"-?[0-9]+(\.[0-9]+)?")),
+    ("boolean", (pl.Boolean,), re.compile(rb"true|false")),
+]
+_PARSED = (*WHOLE, *REAL, pl.Boolean, pl.Datetime)
 _ESCAPED = re.compile(r'\\(["\\])|""')
 
 
@@ -56,6 +72,11 @@ class CsvPayloads:
         What has another number of fields isn't split, so that short payloads cost little, however
         many fields a record has.
         """
+        find_pattern = partial(find_record_pattern, names=self.fields or [*self.columns])
+        return decode_alike(values, self.columns, self.zone, find_pattern, self._decode_any)
+
+    def _decode_any(self, values: Sequence[bytes | None]) -> Decoded:
+        """Decode records that are written in any way."""
         texts = decode_text(binary_column(values))
         is_quoted = texts.str.contains('["\r\n]').fill_null(False)
         commas = texts.str.count_matches(",", literal=True)
@@ -105,6 +126,49 @@ class CsvPayloads:
         ]
         schema = {name: pl.String for _, name in numbers}
         return positions.filter(fits), pl.DataFrame(read, schema, orient="row")
+
+
+def find_record_pattern(
+    record: bytes, columns: Mapping[str, pl.DataType], names: Sequence[str]
+) -> Pattern | None:
+    """Return how a record is written; ``None`` if it is quoted, or not of the columns.
+
+    An empty field of a column that isn't text is a part of the pattern. ``names`` are those of all
+    fields.
+
+    Example:
+        >>> columns = {"k": pl.Int64(), "x": pl.String()}
+        >>> pattern = find_record_pattern(b"1,a", columns, ["k", "x"])
+        >>> [(member.before, member.kind) for member in pattern.members], pattern.close
+        ([(b'', 'whole'), (b',', 'field')], b'')
+    """
+    whole = _UNQUOTED.fullmatch(record)
+    fields = whole["fields"].split(b",") if whole else []
+    if whole is None or len(fields) != len(names):
+        return None
+    members: list[Member] = []
+    before = b""
+    for name, field in zip(names, fields, strict=True):
+        dtype = columns.get(name, pl.String())
+        if field or not isinstance(dtype, _PARSED):
+            member = _make_member(before, name, field, dtype)
+            if member is None:
+                return None
+            members.append(member)
+            before = b""
+        before += b","
+    return Pattern(tuple(members), before[:-1] + whole["end"])
+
+
+def _make_member(before: bytes, name: str, field: bytes, dtype: pl.DataType) -> Member | None:
+    """Return the member of a field; ``None`` if it isn't one of its column's type."""
+    if time := find_time_form(field, dtype):
+        form, zone = time
+        return Member(before, name, "time", form, zone)
+    for kind, types, values in _KINDS:
+        if isinstance(dtype, types):
+            return Member(before, name, kind) if values.fullmatch(field) else None
+    return Member(before, name, "field")
 
 
 def parse_fields(record: str) -> list[str | None]:

@@ -20,15 +20,15 @@ from polars.exceptions import ComputeError, PolarsError
 from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import decode_text
 from muntin.sources.byte_values import ByteValues
-from muntin.sources.json_patterns import read_alike
+from muntin.sources.json_patterns import find_pattern
 from muntin.sources.json_syntax import find_objects, has_half_pairs
+from muntin.sources.message_patterns import decode_alike
 from muntin.sources.payloads import Decoded, Faults, no_faults
 from muntin.sources.text_values import (
     REAL,
     WHOLE,
     convert_texts,
     null_malformed,
-    replace_rows,
     spread_rows,
 )
 
@@ -57,16 +57,7 @@ class JsonPayloads:
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads; a message whose member isn't of its column's type is malformed."""
-        alike = read_alike(values, self.columns) if isinstance(values, ByteValues) else None
-        if alike is None:
-            return self._decode_any(values)
-        decoded, bad, faults = convert_texts(alike.rows, self.columns, self.zone)
-        others = np.flatnonzero(~alike.agrees)
-        if len(others):
-            rest = self._decode_any([values[row] for row in others.tolist()])
-            decoded = replace_rows(decoded, others, rest.rows)
-            bad, faults[others] = bad.scatter(others, rest.bad), rest.faults
-        return Decoded(null_malformed(decoded, bad), bad, faults)
+        return decode_alike(values, self.columns, self.zone, find_pattern, self._decode_any)
 
     def _decode_any(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads that are written in any way."""

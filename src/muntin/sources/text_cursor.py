@@ -33,7 +33,7 @@ def _repeat(byte: int) -> np.uint64:
 
 _ONES, _TOPS, _ZEROS = _repeat(1), _repeat(0x80), _repeat(ord("0"))
 _TO_TOP = _repeat(0x80 - 10)
-_BLANKS, _QUOTES, _ESCAPES = _repeat(0x20), _repeat(ord('"')), _repeat(ord("\\"))
+_BLANKS = _repeat(0x20)
 # Two digits become a number below 100, two of these one below 10 000, and so on.
 _MERGES = [
     (np.uint64(10), np.uint64(8), np.uint64(0x00FF00FF00FF00FF)),
@@ -114,13 +114,14 @@ class TextCursor:
         self._move(np.where(true, 4, 5))
         return true
 
-    def read_text(self) -> tuple[Integers, Integers]:
-        """Read ASCII without escapes up to a quote; return its positions and sizes."""
+    def read_text(self, ends: bytes) -> tuple[Integers, Integers]:
+        """Read printable ASCII up to one of two bytes; return its positions and sizes."""
+        first, second = (_repeat(end) for end in ends)
         starts = self.at
         sizes = np.zeros(len(starts), np.int64)
         is_open = np.ones(len(starts), bool)
         for _ in range(_MOST_WORDS):
-            stops = _find_stops(self._look())
+            stops = _find_stops(self._look(), first, second)
             sizes += _count_before(stops) * is_open
             self._read += _WORD
             is_open &= stops == 0
@@ -223,14 +224,15 @@ def _parse_word(word: Words) -> tuple[Words, Integers]:
     return number, count
 
 
-def _find_stops(word: Words) -> Words:
-    """Mark quotes, escapes, control characters and bytes beyond ASCII by their top bits.
+def _find_stops(word: Words, first: np.uint64, second: np.uint64) -> Words:
+    """Mark two bytes, control characters and bytes beyond ASCII by their top bits.
 
     Bytes after a marked one may be marked, too.
     """
-    quotes, escapes = word ^ _QUOTES, word ^ _ESCAPES
-    stops = (quotes - _ONES) & ~quotes
-    stops |= (escapes - _ONES) & ~escapes
+    stops = np.zeros_like(word)
+    for end in (first, second):
+        difference = word ^ end
+        stops |= (difference - _ONES) & ~difference
     stops |= (word - _BLANKS) & ~word
     return (stops | word) & _TOPS
 

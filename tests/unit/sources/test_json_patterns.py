@@ -6,23 +6,22 @@ import json
 from random import Random
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.sources.buffers import assert_equal, put_in_buffer
 from tests.unit.sources.damage import damage
 from tests.unit.sources.test_json_payloads import SCHEMA
 
 from muntin.engine.session_zone import SessionZone
-from muntin.sources import json_patterns
-from muntin.sources.byte_values import ROOM, ByteValues
-from muntin.sources.json_patterns import find_pattern, read_alike
+from muntin.sources import message_patterns
+from muntin.sources.json_patterns import find_pattern
 from muntin.sources.json_payloads import JsonPayloads
-from muntin.sources.payloads import Decoded
+from muntin.sources.message_patterns import read_alike
 
-COLUMNS: dict[str, pl.DataType] = {**SCHEMA, "missing": pl.String()}
-IS_COMMON = json_patterns._is_common
+COLUMNS: dict[str, pl.DataType] = {**SCHEMA, "missing": pl.String(), "cost": pl.Decimal(9, 2)}
+FEWEST, SHARE = message_patterns.FEWEST, message_patterns._SHARE
 BERLIN = SessionZone("Europe/Berlin")
 PAYLOADS = JsonPayloads(COLUMNS, BERLIN)
 INTEGERS = st.integers(-(2**63) - 1, 2**63)
@@ -50,6 +49,7 @@ VALUES = {
     "id": INTEGERS.map(str),
     "price": REALS,
     "half": REALS,
+    "cost": REALS,
     "name": TEXTS,
     "paid": st.sampled_from(["true", "false", "truf", "fals", "1"]),
     "at": TIMES,
@@ -58,15 +58,6 @@ VALUES = {
     "unknown": st.one_of(TEXTS, REALS, st.sampled_from(["true", "null", '{"id":1}', "[1]"])),
 }
 SEPARATORS = st.tuples(st.sampled_from(["", " ", "\t \r"]), st.sampled_from([":", ": ", " :"]))
-
-
-def put_in_buffer(values: list[bytes | None], gap: bytes = b"\x00\x81") -> ByteValues:
-    """Put values into one buffer, with some bytes between them."""
-    sizes = np.array([-1 if value is None else len(value) for value in values], np.int64)
-    parts = np.maximum(sizes, 0) + len(gap)
-    starts = ROOM + np.cumsum(parts) - parts
-    data = bytes(ROOM) + b"".join((value or b"") + gap for value in values) + bytes(ROOM)
-    return ByteValues(np.frombuffer(data, np.uint8), starts, sizes)
 
 
 @st.composite
@@ -90,22 +81,13 @@ def alike(draw: st.DrawFn) -> list[bytes | None]:
     return messages
 
 
-def assert_equal(decoded: Decoded, expected: Decoded) -> None:
-    # As texts, since -0.0 equals 0.0; Python has no year 0.
-    rows, others = (some.rows.select(pl.all().to_physical()).rows() for some in (decoded, expected))
-    assert repr(rows) == repr(others)
-    assert decoded.rows.schema == expected.rows.schema
-    assert decoded.bad.to_list() == expected.bad.to_list()
-    assert decoded.faults.tolist() == expected.faults.tolist()
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _always() -> Any:
     """Read by a pattern however few the messages are, and however many differ."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_patterns, "FEWEST", 1)
-        patch.setattr(json_patterns, "_is_common", lambda agrees: True)
-        patch.setattr(json_patterns, "_AT_ONCE", 7)
+        patch.setattr(message_patterns, "FEWEST", 1)
+        patch.setattr(message_patterns, "_SHARE", 0)
+        patch.setattr(message_patterns, "_AT_ONCE", 7)
         yield
 
 
@@ -124,14 +106,12 @@ def test_what_producers_write_is_read_by_its_pattern() -> None:
         }).encode()
         for n in range(1, 100)
     ]  # fmt: skip
-    alike = read_alike(put_in_buffer([*values]), COLUMNS)
-    assert alike is not None
     # A double's seventeen digits are left to the other reader, and so is a text that is far longer.
-    exact = [len(f"{n / 7!r}") <= 16 for n in range(1, 100)]
-    assert alike.agrees.tolist() == exact
-    rows = alike.rows.filter(pl.Series(exact)).to_dicts()
-    expected = PAYLOADS.decode(values).rows.filter(pl.Series(exact)).to_dicts()
-    assert rows == expected
+    exact = [n - 1 for n in range(1, 100) if len(f"{n / 7!r}") <= 16]
+    (alike,) = [*read_alike(put_in_buffer([*values]), COLUMNS, find_pattern)][:1]
+    assert alike.positions.tolist() == exact
+    expected = PAYLOADS.decode(values).rows
+    assert alike.rows.to_dicts() == expected[exact].to_dicts()
 
 
 @pytest.mark.parametrize(
@@ -147,6 +127,11 @@ def test_what_producers_write_is_read_by_its_pattern() -> None:
         (b'{"name":"abc"}', [b'{"name":"a\xffc"}', b'{"name":"\xc3("}', b'{"name":"a\nb"}',
                              b'{"name":"a"b"}', b'{"name":"\\"}', b'{"name":"\\u00e9"}',
                              b'{"name":"' + b"x" * 300 + b'"}', b'{"name":"abc', b'{"name":"ab"}']),
+        (b'{"cost":1.5}', [b'{"cost":1.505}', b'{"cost":-0}', b'{"cost":12345678.9}',
+                           b'{"cost":1e3}', b'{"cost":"1.5"}', b'{"cost":null}',
+                           b'{"cost":true}']),
+        (b'{"id":null,"name":null}', [b'{"id":1,"name":null}', b'{"id":null,"name":"x"}',
+                                      b'{"id":nul,"name":null}', b'{"id":null,"name":null,}']),
         (b'{"paid":true}', [b'{"paid":truE}', b'{"paid":fals}', b'{"paid":false}']),
         (b'{"at":"2026-01-31T23:59:59.999Z"}', [
             b'{"at":"2026-02-29T00:00:00.000Z"}', b'{"at":"2024-02-29T00:00:00.000Z"}',
@@ -174,7 +159,6 @@ def test_values_near_a_patterns_rules(pattern: bytes, others: list[bytes]) -> No
         b'{"id":1}x',
         b'{"id":1,"id":2}',
         b'{"id":1{"name":"x"}',
-        b'{"id":null}',
         b'{"id":"1"}',
         b'{"id":1.5}',
         b'{"id":true}',
@@ -191,12 +175,32 @@ def test_a_message_without_a_pattern(message: bytes) -> None:
     assert find_pattern(message, COLUMNS) is None
 
 
+def read_groups(values: list[bytes | None]) -> list[list[int]]:
+    """Return the positions of the messages that each pattern reads, with the usual limits."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(message_patterns, "FEWEST", FEWEST)
+        patch.setattr(message_patterns, "_SHARE", SHARE)
+        groups = read_alike(put_in_buffer(values), COLUMNS, find_pattern)
+        return [group.positions.tolist() for group in groups]
+
+
 def test_messages_of_many_kinds_have_no_pattern() -> None:
     kinds = [b'{"id":%d}', b'{"id":%d,"name":"x"}', b'{"name":"x","id":%d}']
-    values = [kinds[n % 3] % n for n in range(600)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_patterns, "_is_common", IS_COMMON)
-        assert read_alike(put_in_buffer([*values]), COLUMNS) is None
-        alike = read_alike(put_in_buffer([kinds[n % 30 == 7] % n for n in range(600)]), COLUMNS)
-    assert alike is not None
-    assert np.flatnonzero(~alike.agrees).tolist() == [*range(7, 600, 30)]
+    assert read_groups([kinds[n % 3] % n for n in range(3 * FEWEST)]) == []
+
+
+def test_each_common_kind_of_message_has_a_pattern() -> None:
+    kinds = [b'{"id":%d,"name":"x"}', b'{"id":%d,"name":null}']
+    groups = read_groups([kinds[n % 4 == 1] % n for n in range(4 * FEWEST)])
+    assert groups == [[n for n in range(4 * FEWEST) if (n % 4 == 1) == second] for second in (0, 1)]
+
+
+def test_a_first_message_of_another_kind_costs_no_pattern() -> None:
+    (group,) = read_groups([b"broken", *(b'{"id":%d}' % n for n in range(FEWEST))])
+    assert group == [*range(1, FEWEST + 1)]
+
+
+def test_few_messages_of_a_kind_are_left_to_another_reader() -> None:
+    kinds = [b'{"id":%d}', b'{"name":"x","id":%d}']
+    (group,) = read_groups([kinds[n % 30 == 7] % n for n in range(2 * FEWEST)])
+    assert group == [n for n in range(2 * FEWEST) if n % 30 != 7]

@@ -1,0 +1,246 @@
+"""Reads messages that are written alike: with the same values in the same order.
+
+The messages of one producer mostly differ in their values alone. The bytes between the values come
+from one of the messages, and are compared for all messages at once; the values are read in the same
+way. Messages that are written in another way are tried with a pattern of their own, and what a few
+patterns don't cover is left to another reader.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from muntin.engine.session_zone import SessionZone
+from muntin.engine.utf8 import Mask
+from muntin.sources.byte_values import ByteValues, Integers
+from muntin.sources.payloads import Decoded
+from muntin.sources.text_cursor import TextCursor
+from muntin.sources.text_values import convert_texts, null_malformed
+
+# The arrays of more messages don't fit into a core's cache.
+_AT_ONCE = 20_000
+# The steps for fewer messages cost more than they save.
+FEWEST = 1_000
+# A pattern has to read two in five of the messages that are left, which the first ones show.
+_TRIED, _SHARE = 500, 0.4
+_MOST_PATTERNS = 4
+_TIME = re.compile(
+    rb"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{3}|\.[0-9]{6})?(Z?)"
+)
+
+ValueKind = Literal["text", "field", "time", "whole", "real", "decimal", "boolean"]
+
+
+class Member(NamedTuple):
+    """A value of a message.
+
+    Attributes:
+        before: Bytes between the value before and this one.
+        name: The value's column, or another name.
+        kind: How the value is written; a ``whole`` number has no fraction, a ``text`` ends at a
+            quote, and a ``field`` at a comma, and is null if it is empty.
+        form: A time with zeros for its digits, without its zone.
+        after: Bytes that end the value: a zone, a quote.
+    """
+
+    before: bytes
+    name: str
+    kind: ValueKind
+    form: bytes = b""
+    after: bytes = b""
+
+
+class Pattern(NamedTuple):
+    """Values in the order in which they are written, and the bytes after the last one."""
+
+    members: tuple[Member, ...]
+    close: bytes
+
+
+class Alike(NamedTuple):
+    """Messages that were read by one pattern.
+
+    Attributes:
+        positions: Their positions among all messages, in order.
+        rows: Numbers of 64 bits, times, booleans and texts; columns without a value are null.
+    """
+
+    positions: Integers
+    rows: pl.DataFrame
+
+
+FindPattern = Callable[[bytes, Mapping[str, pl.DataType]], Pattern | None]
+
+
+def find_time_form(text: bytes, dtype: pl.DataType | None) -> tuple[bytes, bytes] | None:
+    """Return the form and the zone of a time that a cursor can read; ``None`` for other texts.
+
+    Example:
+        >>> find_time_form(b"2026-01-31 10:00:00Z", pl.Datetime("us", "UTC"))
+        (b'0000-00-00 00:00:00', b'Z')
+    """
+    time = _TIME.fullmatch(text)
+    if time is None or not isinstance(dtype, pl.Datetime):
+        return None
+    if bool(time[1]) != bool(dtype.time_zone):
+        return None
+    return re.sub(rb"[0-9]", b"0", text[: time.start(1)]), time[1]
+
+
+def decode_alike(
+    values: Sequence[bytes | None],
+    columns: Mapping[str, pl.DataType],
+    zone: SessionZone,
+    find_pattern: FindPattern,
+    decode_others: Callable[[Sequence[bytes | None]], Decoded],
+) -> Decoded:
+    """Decode messages by their patterns, and those without one by another reader."""
+    if not isinstance(values, ByteValues) or len(values) < FEWEST:
+        return decode_others(values)
+    groups = [*read_alike(values, columns, find_pattern)]
+    if not groups:
+        return decode_others(values)
+    parts = [convert_texts(group.rows, columns, zone) for group in groups]
+    positions = [group.positions for group in groups]
+    others = _find_others(positions, len(values))
+    if len(others):
+        parts.append(decode_others(values.select(others)))
+        positions.append(others)
+    return _unite(parts, positions)
+
+
+def _find_others(positions: Sequence[Integers], count: int) -> Integers:
+    is_other = np.ones(count, bool)
+    for some in positions:
+        is_other[some] = False
+    return np.flatnonzero(is_other)
+
+
+def _unite(parts: Sequence[Decoded], positions: Sequence[Integers]) -> Decoded:
+    """Return the messages of several parts in the order of their positions."""
+    rows, bad, faults = parts[0]
+    if len(parts) > 1:
+        order = np.argsort(np.concatenate(positions))
+        rows = pl.concat([part.rows for part in parts]).select(pl.all().gather(pl.Series(order)))
+        bad = pl.concat([part.bad for part in parts]).gather(pl.Series(order))
+        faults = np.concatenate([part.faults for part in parts])[order]
+    return Decoded(null_malformed(rows, bad), bad, faults)
+
+
+def read_alike(
+    values: ByteValues, columns: Mapping[str, pl.DataType], find_pattern: FindPattern
+) -> Iterator[Alike]:
+    """Read messages by the patterns of some of them, as long as a pattern fits many.
+
+    Args:
+        values: The messages.
+        columns: Names and types of the columns to return; times have microseconds.
+        find_pattern: Returns how a message of the columns is written.
+    """
+    left = np.arange(len(values))
+    for _ in range(_MOST_PATTERNS):
+        if len(left) < FEWEST:
+            return
+        rest = values.select(left)
+        pattern = _find_common(rest, columns, find_pattern)
+        if pattern is None:
+            return
+        agrees, rows = _read_rows(rest, pattern, columns)
+        if agrees.all():
+            yield Alike(left, rows)
+            return
+        yield Alike(left[agrees], rows.filter(pl.Series(agrees)))
+        left = left[~agrees]
+
+
+def _find_common(
+    values: ByteValues, columns: Mapping[str, pl.DataType], find_pattern: FindPattern
+) -> Pattern | None:
+    """Return a pattern that fits many messages."""
+    first = values[:_TRIED]
+    for candidate in (values[0], values[len(values) // 2]):
+        pattern = find_pattern(candidate or b"", columns)
+        if pattern is not None and _is_common(_read_part(first, pattern, columns)[0]):
+            return pattern
+    return None
+
+
+def _is_common(agrees: Mask) -> bool:
+    return bool(np.count_nonzero(agrees) >= _SHARE * len(agrees))
+
+
+def _read_rows(
+    values: ByteValues, pattern: Pattern, columns: Mapping[str, pl.DataType]
+) -> tuple[Mask, pl.DataFrame]:
+    """Return which messages have a pattern, and a row of each; those of others are arbitrary."""
+    parts = [
+        _read_part(values[first : first + _AT_ONCE], pattern, columns)
+        for first in range(0, len(values), _AT_ONCE)
+    ]
+    agrees = np.concatenate([agrees for agrees, _ in parts])
+    kinds = {member.name: member.kind for member in pattern.members}
+    rows = [
+        _make_column(values, agrees, [part[name] for _, part in parts], kinds[name], dtype)
+        if name in parts[0][1]
+        else pl.Series([None], dtype=dtype).new_from_index(0, len(values))
+        for name, dtype in columns.items()
+    ]
+    return agrees, pl.DataFrame(dict(zip(columns, rows, strict=True)))
+
+
+def _read_part(
+    values: ByteValues, pattern: Pattern, columns: Mapping[str, pl.DataType]
+) -> tuple[Mask, dict[str, Any]]:
+    """Return which messages have a pattern, and the values of its members in the columns."""
+    cursor, read = TextCursor(values.data, values.starts), {}
+    for member in pattern.members:
+        cursor.skip(member.before)
+        value = _read_value(cursor, member)
+        cursor.skip(member.after)
+        if member.name in columns:
+            read[member.name] = value
+    cursor.skip(pattern.close)
+    is_whole = (cursor.at == values.starts + values.sizes) & (values.sizes > 0)
+    return cursor.agrees & is_whole, read
+
+
+def _read_value(cursor: TextCursor, member: Member) -> Any:
+    """Read the value of a member of all messages; texts are positions and sizes."""
+    match member.kind:
+        case "text":
+            return cursor.read_text(b'"\\')
+        case "field":
+            return cursor.read_text(b',"')
+        case "time":
+            return cursor.read_time(member.form)
+        case "whole":
+            return cursor.read_whole()
+        case "real":
+            return cursor.read_real()
+        case "decimal":
+            starts = cursor.at
+            cursor.read_real()
+            return starts, cursor.at - starts
+        case "boolean":
+            return cursor.read_boolean()
+
+
+def _make_column(
+    values: ByteValues, agrees: Mask, parts: list[Any], kind: ValueKind, dtype: pl.DataType
+) -> pl.Series:
+    """Join the values of a member into a column; texts and numbers keep a type of their own."""
+    if not isinstance(parts[0], tuple):
+        column = pl.Series(np.concatenate(parts))
+        return column.cast(dtype) if kind == "time" else column
+    # A message of another pattern may have been read beyond the buffer's end.
+    starts, sizes = (
+        np.where(agrees, np.concatenate([part[i] for part in parts]), 0) for i in range(2)
+    )
+    if kind == "field":
+        sizes = np.where(sizes == 0, -1, sizes)
+    return ByteValues(values.data, starts, sizes).to_series(text=True)
