@@ -20,6 +20,8 @@ from muntin.hosts.progress import Progress
 from muntin.spark.host.plan import Plan
 from muntin.spark.rescale import rescale
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[[DataFrame, DataFrame], Any]
 
 MESSAGES = 60

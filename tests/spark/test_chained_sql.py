@@ -12,6 +12,8 @@ from tests.spark.feed import Feed, at
 
 import muntin as mt
 
+pytestmark = pytest.mark.slow
+
 INNER = """
     SELECT key, window_start, window_end, window_time, sum(value) AS total
     FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '5' MINUTES))

@@ -13,6 +13,8 @@ import muntin as mt
 from muntin.sources import kafka
 from muntin.spark.sources import connector
 
+pytestmark = pytest.mark.slow
+
 
 def test_options_that_cant_work_are_refused() -> None:
     with pytest.raises(mt.OptionError, match="topic='' is empty"):

@@ -15,6 +15,8 @@ from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_DETAIL_COLUMN
 from muntin.spark.sources.kafka import parse_rows
 from muntin.spark.sources.tables import Surroundings, read_table
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = (
     "id string, amount decimal(20,4), nested struct<price: decimal(10,2), note: string>, "
     "many array<decimal(10,2)>, named map<string, decimal(10,2)>"

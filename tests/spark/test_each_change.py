@@ -13,6 +13,8 @@ from tests.spark.test_chained_joins import BOTH, Ran, by_duckdb, close, fill, me
 import muntin as mt
 from muntin.dataframe.state import explain_checkpoint, read_checkpoint
 
+pytestmark = pytest.mark.slow
+
 ON = ["key", "window_start", "window_end"]
 TABLE = """
     SELECT key, epoch_us(window_start) AS start, total, total_right FROM {}

@@ -18,6 +18,8 @@ from muntin.spark.host.handoff import (
     tag_of_batch,
 )
 
+pytestmark = pytest.mark.slow
+
 WHOLE = encode_watermark(5, [(0, 1, 2), ("p", -3, 4)])
 
 

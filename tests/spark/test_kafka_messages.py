@@ -15,6 +15,8 @@ from muntin.sinks.kafka import KafkaSink, to_kafka
 from muntin.sinks.kafka_messages import Encoding, Sender
 from muntin.sinks.kafka_producer import Messages
 
+pytestmark = pytest.mark.slow
+
 _MICROS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 _AS_SPARK = (
     f"map('ignoreNullFields', 'false', 'timestampFormat', \"{_MICROS}XXX\", "

@@ -17,6 +17,8 @@ from muntin.hosts.local.expressions import UnportableError, parse_sql_expression
 from muntin.hosts.local.sql_functions import FUNCTIONS
 from muntin.model.errors import OptionError
 
+pytestmark = pytest.mark.slow
+
 _MOST = 2**63 - 1
 _TYPES = (
     "n long, i int, x double, f float, s string, b boolean, d decimal(10, 2), t timestamp, "

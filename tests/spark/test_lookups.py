@@ -13,6 +13,8 @@ from tests.spark.feed import Feed, at, rows
 import muntin as mt
 from muntin.model.errors import OptionError, SqlError
 
+pytestmark = pytest.mark.slow
+
 KINDS = [("a", "first", 3), ("a", "more", 9), ("c", "third", 1)]
 COUNT = """SELECT kind, count(*) AS n, sum(value) AS total FROM t {} GROUP BY kind, {}"""
 

@@ -19,6 +19,8 @@ from pyspark.sql import functions as F
 
 import muntin as mt
 
+pytestmark = pytest.mark.slow
+
 EVENTS = Nexmark(per_second=1_000, seed=7)
 STOP = 60_000
 KINDS = ("persons", "auctions", "bids")

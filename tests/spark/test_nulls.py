@@ -18,6 +18,8 @@ from muntin.dataframe.state import explain_checkpoint, read_checkpoint, report_c
 from muntin.hosts.inspect.windows import OpenWindows
 from muntin.spark.rescale import rescale
 
+pytestmark = pytest.mark.slow
+
 AGGREGATES = {"n": mt.count(), "total": mt.sum("value"), "most": mt.max("value")}
 FILES = [
     [(None, 1, 1), ("null", 2, 2), ("", 3, 4), (None, 4, 8)],

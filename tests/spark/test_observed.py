@@ -22,6 +22,8 @@ from muntin.sinks.batch import Batch
 from muntin.spark.sinks.batch import EmittedRows
 from muntin.spark.starting import showing_rejected
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_query_is_shown_batch_by_batch(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "source")

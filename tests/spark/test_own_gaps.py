@@ -10,6 +10,8 @@ from pyspark.sql import functions as F
 
 import muntin as mt
 
+pytestmark = pytest.mark.slow
+
 VISITS = """
 SELECT user, timestamp(at) AS at, patience, INTERVAL 1 SECOND * secs AS wait, secs,
     named_struct('wait', patience) AS said

@@ -14,6 +14,8 @@ from tests.spark.feed import Feed, at, rows
 
 import muntin as mt
 
+pytestmark = pytest.mark.slow
+
 INTERVAL = StructType().add("since", TimestampType()).add("until", TimestampType())
 
 

@@ -12,6 +12,8 @@ from tests.unit.sql.test_peers_suites import read_suites, render_cell
 
 import muntin as mt
 
+pytestmark = pytest.mark.slow
+
 ON_SPARK = {
     "flink: rows of tumbling, with a negative offset",
     "flink: full join of windows, keys that may be NULL",

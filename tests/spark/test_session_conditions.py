@@ -10,6 +10,8 @@ from pyspark.sql import functions as F
 
 import muntin as mt
 
+pytestmark = pytest.mark.slow
+
 EVENTS = """
 SELECT user, timestamp('2026-01-01 09:' || minute || ':00') AS at, kind, kind = 'logout' AS leaves,
     named_struct('page', page) AS seen

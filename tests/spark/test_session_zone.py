@@ -14,6 +14,8 @@ from muntin.sources.csv_payloads import CsvPayloads
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.spark.host.zones import ZONE_SETTING
 
+pytestmark = pytest.mark.slow
+
 ZONES = [
     "+05:30", "-5", "GMT+1", "UTC+2", "UT-03:30", "Z", "PST", "EST", "EST5EDT", "MIT", "ACT",
     "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata",

@@ -15,6 +15,8 @@ from muntin.hosts.local.pipelines import LocalPipelines
 from muntin.spark.pipelines import SparkPipelines
 from muntin.sql.script import compile_pipeline
 
+pytestmark = pytest.mark.slow
+
 CLICKS = [
     {"page": "home", "n": 1, "ts": "2026-01-01 09:00:10"},
     {"page": "cart", "n": 2, "ts": "2026-01-01 09:00:20"},

@@ -14,6 +14,8 @@ from tests.spark.feed import Feed, rows
 
 import muntin as mt
 
+pytestmark = pytest.mark.slow
+
 MESSAGES = """
 SELECT id, k, s, to_date(s) AS day, timestamp_millis(id) AS at,
     named_struct('at', try_to_timestamp(s), 'k', k, 'v', id) AS event,

@@ -11,6 +11,8 @@ from tests.spark.feed import Feed, at, rows
 
 import muntin as mt
 
+pytestmark = pytest.mark.slow
+
 CALL = "TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '5' MINUTES))"
 NUMBER = "ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY {}) AS rank"
 SUMS = f"""

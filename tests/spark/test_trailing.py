@@ -9,9 +9,12 @@ from typing import Any
 
 import duckdb
 import polars as pl
+import pytest
 from pyspark.sql import SparkSession
 
 import muntin as mt
+
+pytestmark = pytest.mark.slow
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 SCHEMA = {"user": pl.String, "at": pl.Datetime("us", "UTC"), "amount": pl.Int64}

@@ -30,6 +30,8 @@ from muntin.spark.host.internals.versions import make_arrow_schema
 from muntin.testing.oracle.values import value as value_of
 from muntin.testing.oracle.window import Placed
 
+pytestmark = pytest.mark.slow
+
 # Beyond this scale a mean of 38 digits has another type than Spark's.
 _SPARKS_SCALE = 18
 CORE = [t for t in TYPES if t.name in ("double", "decimal(38,18)", "array of doubles", "map")]

@@ -15,6 +15,8 @@ from muntin.spark.agents import app as agents
 from muntin.spark.host.zones import zone_of
 from muntin.tables.route import AgentStage
 
+pytestmark = pytest.mark.slow
+
 ZONE = "spark.sql.session.timeZone"
 COLUMNS = "n long, at timestamp, local timestamp_ntz, day date, s string, timestamp long"
 
