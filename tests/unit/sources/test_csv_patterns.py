@@ -90,7 +90,7 @@ def _always() -> Any:
         yield
 
 
-@settings(max_examples=100)
+@settings(max_examples=8 * settings.default.max_examples)
 @given(records())
 def test_alike_records_are_read_as_any_others(values: list[bytes | None]) -> None:
     assert_equal(PAYLOADS.decode(put_in_buffer(values)), PAYLOADS.decode(values))

@@ -91,7 +91,7 @@ def _always() -> Any:
         yield
 
 
-@settings(max_examples=100)
+@settings(max_examples=8 * settings.default.max_examples)
 @given(alike())
 def test_alike_messages_are_read_as_any_others(values: list[bytes | None]) -> None:
     expected, decoded = PAYLOADS.decode(values), PAYLOADS.decode(put_in_buffer(values))
