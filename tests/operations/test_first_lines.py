@@ -297,7 +297,7 @@ def test_a_topic_that_is_gone_isnt_called_a_broker_that_doesnt_answer(
     gone = kafka.KafkaException(kafka.KafkaError(kafka.KafkaError.UNKNOWN_TOPIC_OR_PART))
 
     def ask() -> None:
-        raise broker._classify_error(gone, "clicks")
+        raise broker._classify_error(gone, "topic 'clicks'")
 
     with pytest.raises(mt.SourceError, match=r"^topic 'clicks' isn't on 127\.0\.0\.1:9 any more"):
         broker._run(ask)
