@@ -46,7 +46,7 @@ _WARNS = 15.0
 _CANNOT_RUN = re.compile(r'Cannot run program "[^"]+"')
 _VERSION = re.compile(r"PYTHON_VERSION_MISMATCH\] Python in worker has different version: (\S+)")
 _NO_MODULE = re.compile(r"No module named '?([\w.]+)'?")
-_LOST = re.compile(r"\(TID \d+\) \(([^ )]+) executor")
+LOST_TASK = re.compile(r"\(TID \d+\) \(([^ )]+) executor")
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ def explain_lost_tasks(error: str, python: str) -> SettingError | None:
     """Return the error of a query whose tasks an executor's Python couldn't run, else ``None``."""
     if "Error from python worker" not in error and "Cannot run program" not in error:
         return None
-    lost = _LOST.search(error)
+    lost = LOST_TASK.search(error)
     problem = explain_lost_python(python, lost[1] if lost else None, error)
     return None if problem is None else SettingError(problem)
 
