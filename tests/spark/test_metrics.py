@@ -19,6 +19,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType
 from tests.spark.feed import Feed, at
 
 import muntin as mt
@@ -42,7 +43,7 @@ def asked(url: str, token: str | None = None) -> dict[tuple[str, ...], float]:
     return found
 
 
-@F.udf("long")
+@F.udf(LongType())
 def wait(value: int) -> int:
     time.sleep(0.05)
     return value
