@@ -49,7 +49,7 @@ def run(*arguments: Any, **options: Any) -> Any:
 def test_rights_that_are_taken_away_during_a_run_are_named(
     kafka: Kafka, tmp_path: Path, left: AclOperation
 ) -> None:
-    """Those to read it, or also those to know of it; when they are back, the query goes on."""
+    """The query goes on when they are back."""
     topic = kafka.topic(1)
     send(kafka, topic, 0, 1)
     query = start(kafka.servers, topic, tmp_path)
@@ -78,7 +78,7 @@ def test_rights_that_lack_at_the_start_are_named(
 def test_rights_to_a_group_that_lack_are_named(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where the query begins with what it committed; else they aren't worth an end."""
+    """They end a query that begins with what the group committed; another one goes on."""
     topic = kafka.topic(1)
     send(kafka, topic, 0)
     kafka.allow(ResourceType.GROUP, "audit", AclOperation.ALTER_CONFIGS)
@@ -99,7 +99,7 @@ def test_rights_to_a_group_that_lack_are_named(
 def test_an_address_that_brokers_name_and_that_doesnt_answer_is_named(
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As where ``advertised.listeners`` has a name that only containers know."""
+    """``advertised.listeners`` often has a name that only containers know."""
     monkeypatch.setattr(kafka_broker, "_CONNECTING", 1.0)
     client = {"bootstrap.servers": kafka.misled}
     with pytest.raises(mt.SourceError) as caught:

@@ -66,7 +66,7 @@ def test_rights_that_are_revoked_are_named(admin: str, tmp_path: Path) -> None:
 def test_a_server_that_takes_no_writes_is_named_and_waited_for(
     admin: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As a standby, after a failover."""
+    """A standby takes none until it is promoted."""
     write(admin, tmp_path, 1)
     execute(admin, "ALTER ROLE writer SET default_transaction_read_only = on")
     with pytest.raises(mt.SinkError, match=r"for 0\.5 seconds: cannot execute .* in a read-only"):

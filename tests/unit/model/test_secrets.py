@@ -137,8 +137,8 @@ def test_spark_finds_the_same() -> None:
 
 
 def test_long_text_takes_no_longer_than_its_length() -> None:
-    assert redact("a" * 200_000) == "a" * 200_000
-    assert redact("a:" * 100_000 + "@") != ""
+    assert redact("a" * 20_000) == "a" * 20_000
+    assert redact("a:" * 20_000 + "@") != ""
     for part in ("password is ", "password: |\n ", "curl -u ", "cookie: ", "password%3D", '\\"',
                  "token=\\", "%3A%2F%2F%3A", "--password ", "  password:\n"):  # fmt: skip
         assert redact(part * 2_000) != ""
