@@ -199,16 +199,27 @@ class Broker:
         offsets = [
             TopicPartition(t, int(p), n) for t, some in ends.items() for p, n in some.items()
         ]
+        deadline = time.monotonic() + _LOADING
+        while (problem := self._try_to_commit(offsets)) is not None:
+            # A broker that just started loads its groups; other failures last longer.
+            lasts = not self._commits or time.monotonic() > deadline
+            if lasts or isinstance(problem, SourceError):
+                break
+            time.sleep(0.2)
+        if problem is not None and self._commits:
+            _LOG.warning(
+                "offsets of group %s aren't committed, and the query goes on without: %s",
+                self.topics.group, problem,
+            )  # fmt: skip
+        self._commits = problem is None
+
+    def _try_to_commit(self, offsets: Sequence[Any]) -> SourceError | AwayError | None:
+        """Commit offsets to the group, and return the error if that fails."""
         try:
             self._ask_about_group("alter_consumer_group_offsets", offsets)
-            self._commits = True
         except (SourceError, AwayError) as error:
-            if self._commits:
-                _LOG.warning(
-                    "offsets of group %s aren't committed, and the query goes on without: %s",
-                    self.topics.group, error,
-                )  # fmt: skip
-            self._commits = False
+            return error
+        return None
 
     def ids(self, topics: Collection[str]) -> TopicIds:
         """Return the ids of those topics that exist."""
@@ -237,7 +248,10 @@ class Broker:
         send = getattr(self._admin, request)
         answers = self._ask(lambda: send(asked, request_timeout=_REQUEST))
         try:
-            return list(answers[group].result(timeout=2 * _REQUEST).topic_partitions)
+            answer = list(answers[group].result(timeout=2 * _REQUEST).topic_partitions)
+            for error in filter(None, (one.error for one in answer)):
+                raise KafkaException(error)
+            return answer
         except KafkaException as error:
             raise self._classify_error(error, f"group {group!r}") from error
         except Exception as error:
