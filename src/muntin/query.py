@@ -164,9 +164,11 @@ class Query(WithoutRows, ABC):
         name = f"query {self.name!r}" if self.name else "the query"
         done = self.progress.batch
         last = f"batch {done} is its last" if done >= 0 else "no batch was finished"
+        # A batch that is abandoned may still be finished before the process ends.
+        how = "was cut off within a batch; before it," if self.is_active else "has stopped;"
         if self.checkpoint is None:
-            return f"{name} has stopped; {last}, and its state was in memory"
-        return f"{name} has stopped; {last}, and the next start resumes from {self.checkpoint}"
+            return f"{name} {how} {last}, and its state was in memory"
+        return f"{name} {how} {last}, and the next start resumes from {self.checkpoint}"
 
     def rescale(self, shards: int) -> None:
         """Resume with more or fewer shards from the next batch on.

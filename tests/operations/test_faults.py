@@ -19,6 +19,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 PIPELINE = """
 import muntin as mt
+from pyspark.sql import functions as F
+
+
+def check(key):
+    import os, pathlib, signal
+
+    if pathlib.Path("{folder}/kill").exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return key
 
 
 def deliver(rows, number):
@@ -31,6 +40,7 @@ def deliver(rows, number):
 
 def pipeline(spark, folder):
     rows = spark.readStream.schema("k string, at timestamp").json(folder + "/source")
+    rows = rows.withColumn("k", F.udf(check, "string")("k"))
     windows = mt.windowed(rows, key="k", time="at").tumbling("1 minute").early(every="1 second")
     return windows.agg(n=mt.count()).start(
         checkpoint=folder + "/checkpoint", results=deliver
@@ -54,6 +64,17 @@ def fail_in_the_function(driver: subprocess.Popen[bytes], folder: Path) -> None:
     (folder / "source" / "two.json").write_text('{"k": "b", "at": "2026-01-01T00:00:00Z"}\n')
 
 
+def kill_worker(driver: subprocess.Popen[bytes], folder: Path) -> None:
+    """Have a Python worker killed in the middle of a task, as by the kernel."""
+    (folder / "kill").touch()
+    (folder / "source" / "two.json").write_text('{"k": "b", "at": "2026-01-01T00:00:00Z"}\n')
+
+
+def delete_state(driver: subprocess.Popen[bytes], folder: Path) -> None:
+    shutil.rmtree(folder / "checkpoint" / "state")
+    (folder / "source" / "two.json").write_text('{"k": "b", "at": "2026-01-01T00:00:00Z"}\n')
+
+
 def delete_checkpoint(driver: subprocess.Popen[bytes], folder: Path) -> None:
     shutil.rmtree(folder / "checkpoint", ignore_errors=True)
 
@@ -68,9 +89,17 @@ FAULTS: dict[str, tuple[Callable[[subprocess.Popen[bytes], Path], None], str]] =
         fail_in_the_function,
         r"error ValueError: the database is away \(batch \d+, the sink of results, .*deliver\)",
     ),
+    "a Python worker is killed": (
+        kill_worker,
+        r"error a Python worker on \S+ died \(signal 9; out of memory\?\) after batch \d+\. Bound",
+    ),
+    "the state is deleted": (
+        delete_state,
+        r"error files of the checkpoint were deleted or replaced while the query ran\. Restore",
+    ),
     "the checkpoint is deleted": (
         delete_checkpoint,
-        r"error .*checkpoint was deleted while the query ran",
+        r"error .*checkpoint (was|were) deleted .*while the query ran",
     ),
 }
 

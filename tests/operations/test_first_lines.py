@@ -138,6 +138,44 @@ def test_what_waits_for_a_clock_that_was_set_back_goes_on(
     )
 
 
+@pytest.mark.parametrize(
+    ("seconds", "lines"),
+    [
+        (-600, [r"is (599|600) s behind the last batch\. What waits for the clock goes on"]),
+        (600, [r"was set forward by (599|600) s while the query ran\. max_ahead="]),
+    ],
+)
+def test_what_waits_for_a_clock_that_is_set_during_a_run_goes_on(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: int,
+    lines: list[str],
+) -> None:
+    put(tmp_path / "in", "1.jsonl", -5)
+    results = mt.to_memory()
+    clicks = mt.files(f"{tmp_path}/in/*.jsonl", columns=COLUMNS)
+    windows = mt.windowed(clicks, key="k", time="at").tumbling("1 day").early(after="200 ms")
+    query = windows.agg(n=mt.count()).start(checkpoint=tmp_path / "c", results=results)
+
+    def wait_for(count: int) -> None:
+        deadline = time.monotonic() + 60
+        while results.frame().is_empty() or results.frame()["n"].to_list() != [count]:
+            assert time.monotonic() < deadline, results.frame()
+            time.sleep(0.02)
+
+    wait_for(1)
+    clock = time.time_ns
+    monkeypatch.setattr("muntin.engine.clocks.time_ns", lambda: clock() + seconds * 10**9)
+    put(tmp_path / "in", "2.jsonl", -4)
+    wait_for(2)
+    query.stop()
+    logged = [line for line in caplog.messages if line.startswith("this machine")]
+    assert len(logged) == len(lines)
+    for line, expected in zip(logged, lines, strict=True):
+        assert re.match(f"this machine's clock {expected}", line)
+
+
 def test_a_lease_that_cant_be_written_is_named_on_either_host(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     path.write_text("a note")
@@ -297,7 +335,7 @@ def test_a_topic_that_is_gone_isnt_called_a_broker_that_doesnt_answer(
     gone = kafka.KafkaException(kafka.KafkaError(kafka.KafkaError.UNKNOWN_TOPIC_OR_PART))
 
     def ask() -> None:
-        raise broker._classify_error(gone, "clicks")
+        raise broker._classify_error(gone, "topic 'clicks'")
 
     with pytest.raises(mt.SourceError, match=r"^topic 'clicks' isn't on 127\.0\.0\.1:9 any more"):
         broker._run(ask)

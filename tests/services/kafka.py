@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 from tests.services.machine import SERVICES, free_port, listens, missing, wait_until
 
 BROKER, CONNECTOR = SERVICES / "kafka", SERVICES / "kafka-connector"
@@ -25,10 +34,13 @@ _SETTINGS = """
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},MISLED://127.0.0.1:{misled},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},MISLED://127.0.0.1:{nobody}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,MISLED:PLAINTEXT
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+allow.everyone.if.no.acl.found=true
+log.cleaner.backoff.ms=50
 log.dirs={folder}/data
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
@@ -44,6 +56,8 @@ class Kafka:
 
     Attributes:
         servers: Its address.
+        misled: Another address of its, where it names a port that nobody listens on.
+        nobody: That port.
     """
 
     def __init__(self) -> None:
@@ -54,7 +68,12 @@ class Kafka:
         self.servers = f"127.0.0.1:{self.port}"
         self.log = self.folder / "log"
         self._topics = 0
-        settings = _SETTINGS.format(port=self.port, controller=free_port(), folder=self.folder)
+        misled, self.nobody = free_port(), free_port()
+        self.misled = f"127.0.0.1:{misled}"
+        settings = _SETTINGS.format(
+            port=self.port, misled=misled, nobody=self.nobody, controller=free_port(),
+            folder=self.folder,
+        )  # fmt: skip
         (self.folder / "settings").write_text(settings)
         tool = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c"]
         subprocess.run(self._java(*tool, "settings"), check=True, capture_output=True,
@@ -87,14 +106,30 @@ class Kafka:
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def topic(self, partitions: int = 2, largest: int = LARGEST) -> str:
-        """Make a topic whose messages have so many bytes at most; returns its name."""
+    def topic(self, partitions: int = 2, largest: int = LARGEST, **config: str) -> str:
+        """Make a topic whose messages have so many bytes at most; returns its name.
+
+        The names in ``config`` have underscores for dots.
+        """
         self._topics += 1
         name = f"topic-{self._topics}"
-        new = NewTopic(name, partitions, 1, config={"max.message.bytes": str(largest)})
+        settings = {name.replace("_", "."): value for name, value in config.items()}
+        settings["max.message.bytes"] = str(largest)
+        new = NewTopic(name, partitions, 1, config=settings)
         for made in self.admin.create_topics([new]).values():
             made.result(timeout=60)
         return name
+
+    def allow(self, kind: ResourceType, name: str, *operations: AclOperation) -> None:
+        """Allow everybody these operations alone on a topic or a group; without any, all."""
+        at = kind, name, ResourcePatternType.LITERAL
+        of_all = AclBindingFilter(*at, None, None, AclOperation.ANY, AclPermissionType.ANY)
+        for done in self.admin.delete_acls([of_all]).values():
+            done.result(timeout=60)
+        user = "User:*", "*"
+        acls = [AclBinding(*at, *user, one, AclPermissionType.ALLOW) for one in operations]
+        for done in self.admin.create_acls(acls).values() if acls else ():
+            done.result(timeout=60)
 
     def start_later(self, seconds: float) -> None:
         """Start it after a while, in the background."""

@@ -18,6 +18,8 @@ from tests.guide import faust_tables
 from tests.spark.feed import DAY, STAMP, Feed, rows
 
 import muntin as mt
+from muntin.engine.clocks import read_machine_clock
+from muntin.spark import query as query_module
 from muntin.tables import App
 
 CLICK = pa.schema([("page", pa.string()), ("at", STAMP), ("n", pa.int64())])
@@ -177,6 +179,7 @@ def test_both_runtimes_say_the_same(
     counts = expected.pop("counts")
     assert query.progress.counts == counts
     assert query.progress.adds_up()
+    assert query.progress.functions["count"] > 0
     assert held(tmp_path) == expected
     history = rows(
         tmp_path / "out.duckdb",
@@ -267,8 +270,14 @@ def test_the_guides_changelogging(spark: SparkSession, tmp_path: Path, set_again
 
 @pytest.mark.slow
 def test_time_follows_the_wall_clock_in_silence_if_idle_is_given(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """The driver warns that its clock is behind the ticks, since it alone prints to a terminal."""
+    behind = 600_000_000
+    monkeypatch.setattr(query_module, "read_machine_clock", lambda: read_machine_clock() - behind)
     feed = Feed(tmp_path / "source", CLICK)
     feed.add_table(pa.table([["home"], [DAY], [1]], schema=CLICK))
     app = App("shop", max_ahead=None, idle="1 second")
@@ -302,6 +311,9 @@ def test_time_follows_the_wall_clock_in_silence_if_idle_is_given(
     finally:
         query.stop()
     assert emitted == [("home", 1)]
+    (line,) = [line for line in caplog.messages if "clock is" in line]
+    assert line.startswith("this machine's clock is ")
+    assert " s behind the last batch. What waits for the clock goes on" in line
 
 
 def test_what_cannot_be_taken_is_handed_back(spark: SparkSession) -> None:

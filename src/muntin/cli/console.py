@@ -31,6 +31,28 @@ class QueryFailedError(MuntinError):
     """A query failed; the message is that of its error."""
 
 
+class PipelineCodeError(MuntinError):
+    """The code of a pipeline in Python raised; the message begins with what it raised."""
+
+
+@contextmanager
+def name_code_errors(path: Path) -> Iterator[None]:
+    """Raise exceptions of a pipeline's code as errors that name the line of the file."""
+    try:
+        yield
+    except MuntinError:
+        raise
+    except Exception as error:
+        lines = [
+            one for one in traceback.extract_tb(error.__traceback__) if one.filename == str(path)
+        ]
+        location = f"{path}:{lines[-1].lineno}, in {lines[-1].name}" if lines else str(path)
+        problem = summarize_error(error)
+        kind = type(error).__name__
+        message = f"{kind}: {problem}" if problem else kind
+        raise PipelineCodeError(f"{message} ({location})") from error
+
+
 def summarize_error(error: BaseException) -> str:
     """Return the message of an error in few words, without traces and secrets."""
     text = redact(str(error).strip())
@@ -45,17 +67,18 @@ def summarize_error(error: BaseException) -> str:
 
 
 def write_details(error: BaseException) -> Path | None:
-    """Write Spark's details of an error into a file that only this user can read.
+    """Write the trace of an error of Spark or of a pipeline's code into a file of this user's.
 
     Returns:
-        The file; ``None`` if the error isn't Spark's, or the file can't be written.
+        The file; ``None`` if the error is another one, or the file can't be written.
     """
     chain: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None:
         chain.append(cause)
         cause = cause.__cause__ or cause.__context__
-    if not any(_is_of_spark(type(exception)) for exception in chain):
+    of_code = isinstance(error, PipelineCodeError)
+    if not (of_code or any(_is_of_spark(type(exception)) for exception in chain)):
         return None
     try:
         handle, path = tempfile.mkstemp(prefix="muntin-", suffix=".log")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from muntin.cli.console import print_text
+from muntin.cli.console import name_code_errors, print_text
 from muntin.dataframe.host import Host
 from muntin.model.errors import MuntinError, OptionError, ProblemsError
 from muntin.model.pipeline import Pipeline
@@ -70,7 +70,12 @@ def open_pipeline(
             raise OptionError("--host", requested_host, "isn't for a pipeline in Python", hint)
         function = load_function(path)
         check_settings(function, values)
-        return OpenedPipeline("spark", lambda spark: list_queries(function(spark, **values)))
+
+        def start_code(spark: Any) -> list[Any]:
+            with name_code_errors(path):
+                return list_queries(function(spark, **values))
+
+        return OpenedPipeline("spark", start_code)
     pipeline, checked = read_checked_pipeline(path, values)
     ProblemsError.raise_if_any(checked.problems)
     for caution in checked.cautions:
@@ -139,7 +144,8 @@ def load_function(path: Path) -> Callable[..., Any]:
         raise OptionError("PIPELINE", str(path), "isn't a file", hint)
     # Modules beside the file can be imported, as when Python runs the file itself.
     sys.path.insert(0, str(path.resolve().parent))
-    function = runpy.run_path(str(path), run_name="muntin_pipeline").get(_NAME)
+    with name_code_errors(path):
+        function = runpy.run_path(str(path), run_name="muntin_pipeline").get(_NAME)
     if not callable(function):
         hint = "write def pipeline(spark): ... that returns the queries of .start()"
         raise OptionError("PIPELINE", str(path), "has no function pipeline", hint)

@@ -8,7 +8,6 @@ clock of a value of columns is active until it had no messages for the idle time
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import monotonic_ns, time_ns
 from typing import Any, NamedTuple
@@ -17,16 +16,13 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.admission import moves_watermark
-from muntin.model.axis import MAX_TIME_DISTANCE, SECOND
+from muntin.model.axis import MAX_TIME_DISTANCE
 from muntin.model.inputs import BY_GREATEST, InputSpec
 
-_LOG = logging.getLogger(__name__)
 # Greatest number of clocks per input; beyond it the one that is silent for longest is dropped.
 MOST_CLOCKS = 4096
 # Greatest number of clocks that are shown, the slowest first.
 _MOST_SHOWN = 64
-# How far the machine's clock may be behind without a warning, microseconds.
-_MOST_BEHIND = 10 * SECOND
 # Greatest number of runs of messages of one partition that are processed one by one.
 _MOST_RUNS = 256
 
@@ -58,19 +54,11 @@ class SteadyClock:
         self._last = last
         self._elapsed = elapsed
         self._read_at = elapsed()
-        self._is_behind = False
 
     def read(self, now: int) -> int:
-        """Return the time, where the machine's clock is at ``now``; warn if that is far behind."""
+        """Return the time, where the machine's clock is at ``now``."""
         read_at = self._elapsed()
         steady = now if self._last is None else self._last + max(0, read_at - self._read_at)
-        if steady - now > _MOST_BEHIND and not self._is_behind:
-            _LOG.warning(
-                "this machine's clock is %.0f s behind the last batch. What waits for the clock "
-                "goes on from that batch's time; set the clock right",
-                (steady - now) / SECOND,
-            )
-        self._is_behind = steady - now > _MOST_BEHIND
         self._last, self._read_at = max(now, steady), read_at
         return self._last
 

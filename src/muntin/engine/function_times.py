@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+FUNCTION_TIMES = "functions"
+"""The seconds of functions of users, among the figures of a step and in the header of a part."""
 _LOCAL = threading.local()
 
 

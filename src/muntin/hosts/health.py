@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from muntin.engine.ahead import AHEAD_EXAMPLE, SKEW
+from muntin.engine.clocks import read_elapsed_time
 from muntin.model.axis import MAX_POSITION, SECOND
 from muntin.model.counts import select_rejections
 from muntin.model.patience import list_waits
@@ -18,6 +19,48 @@ if TYPE_CHECKING:
 # The reasons for which a query is degraded.
 DEGRADATIONS = ("watermark_ahead", "server_away")
 _LOG = logging.getLogger(__name__)
+# By how much the machine's clock may be off without a warning, microseconds.
+_TOLERANCE = 10 * SECOND
+
+
+class ClockWatch:
+    """Notices that the clock of this machine was set while a query ran, or before it started.
+
+    Args:
+        elapsed: Reads the elapsed time, microseconds.
+    """
+
+    def __init__(self, elapsed: Callable[[], int] = read_elapsed_time) -> None:
+        self._elapsed = elapsed
+        # The clock less the elapsed time, which only setting the clock changes.
+        self._offset: int | None = None
+        self._is_behind = False
+
+    def note_batch(self, now: int, wall: int | None) -> None:
+        """Warn if the clock was set since the last batch, or is behind the time of this one.
+
+        Args:
+            now: The clock, microseconds.
+            wall: The time by which policies on the clock emit in this batch, which never goes back;
+                ``None`` where there are none.
+        """
+        last, self._offset = self._offset, now - self._elapsed()
+        jump = 0 if last is None else self._offset - last
+        behind = 0 if wall is None else wall - now
+        was_behind, self._is_behind = self._is_behind, behind > _TOLERANCE
+        if self._is_behind:
+            if not was_behind:
+                _LOG.warning(
+                    "this machine's clock is %.0f s behind the last batch. What waits for the "
+                    "clock goes on from that batch's time; set the clock right",
+                    behind / SECOND,
+                )
+        elif abs(jump) > _TOLERANCE:
+            _LOG.warning(
+                "this machine's clock was set %s by %.0f s while the query ran. max_ahead= and "
+                "what waits for the clock follow it; set it right if it is wrong",
+                "forward" if jump > 0 else "back", abs(jump) / SECOND,
+            )  # fmt: skip
 
 
 def describe_degradation(progress: Progress) -> dict[str, str]:

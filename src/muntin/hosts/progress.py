@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
-from muntin.engine.function_times import sum_function_times
+from muntin.engine.function_times import FUNCTION_TIMES, sum_function_times
 from muntin.engine.operator import STATE_SIZE
 from muntin.explain.glance import format_html_table
 from muntin.hosts.health import describe_degradation
@@ -23,7 +23,7 @@ STAGE, INNER = "stage", "inner"
 # The inputs of a downstream operator that an operator may feed.
 _BEFORE = ("join", INNER, "left", "right")
 # Figures of the last batch alone, which aren't stored.
-_OF_BATCH = ("shards", "heaviest_keys", "seconds", "functions")
+_OF_BATCH = ("shards", "heaviest_keys", "seconds", FUNCTION_TIMES)
 # The number of keys among the heaviest.
 _MOST_KEYS = 5
 _NO_TIMES: Mapping[str, float] = {}
@@ -68,9 +68,9 @@ class Progress:
             some thousands: those with at least a hundredth of a shard's.
         seconds: The time of the parts of the last batch: ``plan``, ``read``, ``step``, and each
             sink. On Spark ``step`` includes reading, and Spark's own parts are in ``time_phases``.
-        functions: The time of each of the user's functions in the last batch, by its name: sinks
-            and the functions of aggregates. It is a part of ``seconds``; that of shards that run at
-            the same time is added up.
+        functions: The time of each of the user's functions in the last batch, by its name: sinks,
+            functions of aggregates, and agents. It is a part of ``seconds``; that of shards that
+            run at the same time is added up.
     """
 
     batch: int = -1
@@ -309,7 +309,7 @@ class Totals:
                 current = replace(current, held_since=before.held_since)
             by_stage[stage] = current
         self._unstorable += unstorable
-        times = sum_function_times([functions, *(one.get("functions", {}) for one in emitted)])
+        times = sum_function_times([functions, *(one.get(FUNCTION_TIMES, {}) for one in emitted)])
         nested = nest_figures(by_stage, "", batch)
         self.progress = replace(nested, unstorable=self._unstorable, functions=times)
         return self.progress

@@ -128,10 +128,18 @@ class Patience:
                 file.write_text(f"{self.retries} {self.server}")
 
     def _file(self) -> Path | None:
-        process, _, folder = os.environ.get(WAITS_VARIABLE, "").partition(":")
-        if not folder or process == str(os.getpid()):
-            return None
-        return Path(folder) / f"{os.getpid()}-{id(self)}"
+        folder = find_folder(of_driver=False)
+        return None if folder is None else folder / f"{os.getpid()}-{id(self)}"
+
+
+def find_folder(*, of_driver: bool) -> Path | None:
+    """Return the folder that the processes on the driver's machine write into.
+
+    ``None`` where there is none, and where this process is the driver and the caller asks for
+    another one, or the other way round.
+    """
+    process, _, folder = os.environ.get(WAITS_VARIABLE, "").partition(":")
+    return Path(folder) if folder and (process == str(os.getpid())) is of_driver else None
 
 
 def list_waits() -> dict[str, int]:
@@ -141,10 +149,8 @@ def list_waits() -> dict[str, int]:
         The failed attempts since each server's last answer, by its name.
     """
     waits = {one.server: one.retries for one in list(_WAITS.values()) if one.remaining_time() > 0}
-    process, _, folder = os.environ.get(WAITS_VARIABLE, "").partition(":")
-    if not folder or process != str(os.getpid()):
-        return waits
-    for file in sorted(Path(folder).glob("*-*")):
+    folder = find_folder(of_driver=True)
+    for file in () if folder is None else sorted(folder.glob("*-*")):
         with suppress(OSError, ValueError):
             # The file of a killed process stays behind.
             os.kill(int(file.name.partition("-")[0]), 0)

@@ -17,7 +17,7 @@ SECRET_NAMES = (
     r"|(?:(?<![a-z])|user|db|admin|root|login|store|sql|redis)pass(?![a-z])|(?<![a-z])sas(?![a-z])"
     r"|private.?key|key\.pem|keystore\.key|key\.?store\.key|encryption[\w.\-]{0,40}key|access.?key"
     r"|account.?key|api.?key|user\.?info|authorization|shared.?access|sign(?:ing|ature).?key"
-    r"|hmac.?key|license.?key"
+    r"|hmac.?key|license.?key|(?<![a-z])(?:bearer|jwt)(?![a-z])"
 )
 # The user of an address, and the password between it and the host. A port isn't a password; in the
 # address of a database, everything before the last @ is one.
@@ -35,7 +35,7 @@ _ADDRESSES = (
     r"\bhttps?://([^/?#:@\s'\"$]+):?@",
 )
 _ADDRESS = "|".join(_ADDRESSES)
-_PARAMETER = r"(?<![a-z])(?:pass|password|passwd|pwd|token|sig|signature)\s*=\s*'?([^\s'&]+)"
+_PARAMETER = r"(?<![a-z])(?:pass|password|passwd|pwd|token|sig|signature)\s*=(?!>)\s*'?([^\s'&]+)"
 _PEM = r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----"
 _PEM_WHOLE = rf"({_PEM}.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z))"
 # The authentication scheme before the secret in a header.
@@ -50,18 +50,51 @@ FOR_SPARK = rf"(?i)url|{SECRET_NAMES}|{_PEM}|{_ADDRESS}|{_PARAMETER}"
 _NAME = re.compile(SECRET_NAMES, re.IGNORECASE)
 _INSIDE = re.compile(rf"{_ADDRESS}|{_PARAMETER}|{_PEM_WHOLE}", re.IGNORECASE | re.DOTALL)
 _KEY = re.compile(_PEM_WHOLE, re.DOTALL)
-# name = 'value', name: value, "name"="value", as statements, files and plans have them.
+# name = 'value', name: value, "name"="value", as statements, files and plans have them. Where the
+# text is itself a string of JSON, a part of an address or of a page, its quotes are written
+# differently. Named groups aren't secrets.
 _WORD = r"[\w.\-]{0,100}"
+_ENTITY = r"&quot;|&#3[49];|%2[27]"
+_QUOTE = rf"(?:\\{{0,8}}['\"`]|{_ENTITY})"
 _PAIR = re.compile(
-    rf"(?:{_WORD}(?:{SECRET_NAMES}){_WORD}(?:['\"`]?\s*:?=>?|['\"`]\s*:)"
+    rf"(?:{_WORD}(?:{SECRET_NAMES}){_WORD}(?:{_QUOTE}?\s*(?::?=>?|%3D)|{_QUOTE}\s*(?::|%3A))"
     # After a slash it is the user of an address.
-    rf"|(?<![\w.\-/]){_WORD}(?:{SECRET_NAMES}){_WORD}\s*:(?!//)"
+    rf"|(?<![\w.\-/]){_WORD}(?:{SECRET_NAMES}){_WORD}\s*(?::(?!//)|%3A(?!%2F))"
     # CREATE USER … PASSWORD 'secret'
     r"|\b(?:password|identified\s+by)\s+(?='))\s*(?:[bru]{1,2}(?=['\"]))?"
     # Quotes are doubled where a statement is itself a value.
     rf"{_SCHEME}(?:''(?![\s,;)'])((?:[^'\\]|\\.)+)''"
+    r"|(?P<escape>\\{1,8})(?P<quote>['\"])((?:(?!(?<!\\)(?P=escape)(?P=quote)).)+)"
+    rf"|(?P<entity>{_ENTITY})((?:(?!(?P=entity)).)+)"
     r"|'((?:[^'\\]|\\.|'')+)'?|\"((?:[^\"\\]|\\.|\"\")+)\"?"
-    r"|([^\s,;)\]}'\"&]+(?:&(?![\w.\-]+=)[^\s,;)\]}'\"&]*)*))",
+    # After a bar the value is on the lines below.
+    r"|(?![|>][+\-\d]{0,2}(?:\s|\Z))([^\s,;)\]}'\"&]+(?:&(?![\w.\-]+=)[^\s,;)\]}'\"&]*)*))",
+    re.IGNORECASE,
+)
+# A value of YAML on the lines below its name, which are indented further.
+_BLOCK = re.compile(
+    rf"^(?P<indent>[ \t]{{0,100}})(?:- )?['\"]?{_WORD}(?:{SECRET_NAMES}){_WORD}['\"]?:"
+    r"(?:[ \t]*[|>][+\-\d]{0,2}[ \t]*\r?\n((?:[ \t]*\n)*(?P<deep>(?P=indent)[ \t]+)[^\n]*"
+    r"(?:\n(?:(?P=deep)[^\n]*|[ \t]*(?=\n)))*)"
+    r"|[ \t]*\r?\n(?P=indent)[ \t]+([^\s:#\-][^\n:]*)$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+# In prose and after the option of a program, a secret is what is quoted, or a word with digits.
+_SAID = (
+    r"(?:'([^'\n]+)'|\"([^\"\n]+)\"|`([^`\n]+)`"
+    r"|((?=[^\s\d]{0,100}\d)(?=[^\sa-z]{0,100}[a-z])[^\s'\"`]{6,}))"
+)
+_SPOKEN = r"(?:password|passwd|passphrase|pwd|secret|token|(?:api|access|secret)[ \-]key)"
+_PHRASE = re.compile(
+    rf"\b{_SPOKEN}s?\s+(?:(?:for|of)\s+\S{{1,60}}\s+)?(?:is|was|are)\s+"
+    rf"(?:now\s+|still\s+)?(?:(?:set|changed)\s+to\s+)?{_SAID}"
+    rf"|(?<!\S)--?[a-z\-]{{0,40}}{_SPOKEN}\s+{_SAID}"
+    # The user and the password of curl.
+    rf"|\bcurl\b[^\n]{{0,300}}?\s(?:-u\s*|--(?:proxy-)?user[\s=]\s*)['\"]?[^\s:'\"]+:([^\s'\"]+)"
+    # An address within another one.
+    r"|%3A%2F%2F[^\s%:@/]{0,200}%3A((?:(?!%40)[^\s@/]){1,200})%40"
+    # The cookies of a header.
+    r"|\bcookie\\{0,8}['\"]?\s*:\s*\\{0,8}['\"]?(?=[^\s=;]+=)([^\n'\"\\]+)",
     re.IGNORECASE,
 )
 # Tokens of JSON (JWT) all begin alike.
@@ -120,15 +153,18 @@ def redact(text: str) -> str:
         >>> redact("dsn 'postgresql://me:sesame@host/db', password = 'sesame', topic = 't'")
         "dsn 'postgresql://me:******@host/db', password = '******', topic = 't'"
     """
-    for pattern in (_KEY, _PAIR, _BEARER, _INSIDE):
+    for pattern in (_KEY, _BLOCK, _PAIR, _PHRASE, _BEARER, _INSIDE):
         text = pattern.sub(_mask, text)
     return text
 
 
 def _mask(match: re.Match[str]) -> str:
     text, start = match.group(), match.start()
+    named = match.re.groupindex.values()
     for number, secret in enumerate(match.groups(), 1):
-        if secret is not None and not REFERENCE.fullmatch(secret.strip()):
+        if number in named or secret is None:
+            continue
+        if not REFERENCE.fullmatch(secret.strip()):
             low, high = match.start(number) - start, match.end(number) - start
             text = text[:low] + re.sub(r"[^\n]", "*", secret) + text[high:]
     return text

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _FIRST_PAUSE = 0.1
+# How long a statement waits for a lock before that is logged, and it is tried again.
+_LOCK_TIMEOUT = "SET LOCAL lock_timeout = '5s'"
 # How long to retry while a reachable server refuses the connection.
 _REFUSED_SECONDS = 2.0
 # Classes of errors that may be temporary: lost connections, deadlocks, a full disk or memory,
@@ -90,14 +92,25 @@ class PostgresLink:
             AwayError: When it failed in a way that a retry may mend.
             SinkError: When the server refuses the connection or the work.
         """
-        from psycopg import InterfaceError, OperationalError
+        from psycopg import InterfaceError, OperationalError, errors
 
         try:
             connection = self._open()
             with connection.transaction():
+                # A table that another transaction has locked would be waited for without a word.
+                connection.execute(_LOCK_TIMEOUT)
                 return work(connection)
+        except errors.ReadOnlySqlTransaction as error:
+            # After a failover another server may be there.
+            self.close()
+            raise AwayError(_to_line(error), "takes no writes") from None
+        except errors.LockNotAvailable as error:
+            raise AwayError(_to_line(error), "has the table locked by another session") from None
+        except errors.InsufficientPrivilege as error:
+            self.close()
+            raise SinkError(self._explain(_to_line(error), True)) from None
         except (OperationalError, InterfaceError) as error:
-            connected, problem = self._connection is not None, " ".join(str(error).split())
+            connected, problem = self._connection is not None, _to_line(error)
             self.close()
             if connected and not _is_temporary(error):
                 raise SinkError(self._explain(problem, True)) from None
@@ -192,6 +205,11 @@ def _check_security(dsn: str, parameters: Mapping[str, str]) -> None:
             if parameters.get(name, "system") != "system":
                 problem = f"has no effect with sslmode={mode}, which may connect in plain text"
                 raise OptionError(name, parameters[name], problem, "add sslmode=verify-full")
+
+
+def _to_line(error: Error) -> str:
+    """Return the message of an error, without the statement that PostgreSQL shows below it."""
+    return " ".join((error.diag.message_primary or str(error)).split())
 
 
 def _is_temporary(error: Error) -> bool:

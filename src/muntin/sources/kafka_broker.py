@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import socket
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 from muntin.model.errors import OptionError, SourceError
 from muntin.model.patience import AwayError, Patience
 from muntin.model.references import resolve_all
-from muntin.sources.kafka_consumer import QUIET
+from muntin.sources.kafka_consumer import QUIET, refuse_access
 
 Offsets = dict[str, dict[str, int]]
 TopicIds = dict[str, str]
@@ -24,11 +25,11 @@ Starting = str | int | Mapping[str, Mapping[str, int]]
 PATIENCE = 120.0
 # The limits of one request and of a first connection, in seconds.
 _REQUEST, _CONNECTING = 10.0, 5.0
-# How long to retry while brokers refuse the login: they may be loading their users.
-_REFUSING = 2.0
 # How long a topic that existed before may be unknown: a broker that just started is still loading.
 _LOADING = 5.0
 _EARLIEST, _LATEST = -2, -1
+# librdkafka's message about a broker that another one has named, with its address and number.
+_NAMED_BROKER = re.compile(r"(\S+:\d+)/\d+: (.+)")
 # The id of topics on brokers that have no ids.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _LOG = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class MissingTopicError(AwayError):
     """The brokers don't have a topic now, or don't have it yet."""
 
     def __init__(self, problem: str, topic: str) -> None:
-        super().__init__(problem, f"has no topic {topic!r} now")
+        super().__init__(problem, f"has no {topic} now")
         self.topic = topic
 
 
@@ -53,15 +54,22 @@ class Refusal(NamedTuple):
     Attributes:
         symptom: What they do, in a sentence about them.
         hint: What to do.
+        seconds: How long to retry: brokers that start may be loading their users.
     """
 
     symptom: str
     hint: str
+    seconds: float = 2.0
 
 
 _LOGIN = Refusal("refuses the login", "Correct the login")
 _ENCRYPTION = Refusal(
     "refuses the encryption", "Correct security.protocol, the port or the certificates"
+)
+_ADDRESS = Refusal(
+    "names an address that doesn't answer",
+    "Correct advertised.listeners of that broker, or bring it back",
+    seconds=0.0,
 )
 
 
@@ -113,7 +121,8 @@ class Broker:
         self._refusal: Refusal | None = None
         self._is_reachable = False
         self._known_topics: set[str] = set()
-        self._committer: Any = None
+        # Whether offsets could be committed so far.
+        self._commits = True
         settings = {**QUIET, **resolve_all(topics.client), "error_cb": self._note_problem}
         ours = {name: value for name, value in settings.items() if name not in _CONSUMER_ONLY}
         self._settings = dict[str, Any](ours)
@@ -182,49 +191,71 @@ class Broker:
         }
 
     def commit(self, ends: Offsets) -> None:
-        """Commit offsets to the consumer group, if there is one; a failure is only logged."""
-        from confluent_kafka import KafkaException, TopicPartition
+        """Commit offsets to the consumer group, if there is one; a failure is logged once."""
+        from confluent_kafka import TopicPartition
 
         if self.topics.group is None:
             return
         offsets = [
             TopicPartition(t, int(p), n) for t, some in ends.items() for p, n in some.items()
         ]
+        deadline = time.monotonic() + _LOADING
+        while (problem := self._try_to_commit(offsets)) is not None:
+            # A broker that just started loads its groups; other failures last longer.
+            lasts = not self._commits or time.monotonic() > deadline
+            if lasts or isinstance(problem, SourceError):
+                break
+            time.sleep(0.2)
+        if problem is not None and self._commits:
+            _LOG.warning(
+                "offsets of group %s aren't committed, and the query goes on without: %s",
+                self.topics.group, problem,
+            )  # fmt: skip
+        self._commits = problem is None
+
+    def _try_to_commit(self, offsets: Sequence[Any]) -> SourceError | AwayError | None:
+        """Commit offsets to the group, and return the error if that fails."""
         try:
-            self._consumer().commit(offsets=offsets, asynchronous=False)
-        except KafkaException as error:
-            _LOG.warning("offsets of group %s aren't committed: %s",
-                         self.topics.group, error.args[0].str())  # fmt: skip
+            self._ask_about_group("alter_consumer_group_offsets", offsets)
+        except (SourceError, AwayError) as error:
+            return error
+        return None
 
     def ids(self, topics: Collection[str]) -> TopicIds:
         """Return the ids of those topics that exist."""
         return dict(self._run(lambda: self.describe_now(topics)).ids)
 
-    def _consumer(self) -> Any:
-        from confluent_kafka import Consumer
-
-        if self._committer is None:
-            own = {"group.id": self.topics.group, "enable.auto.commit": "false"}
-            self._committer = Consumer({**QUIET, **resolve_all(self.topics.client), **own})
-        return self._committer
-
     def _fetch_committed(self, partitions: Mapping[str, list[int]]) -> Offsets:
         """Return the offsets that the group has committed; by default the earliest."""
-        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka import TopicPartition
 
         asked = [TopicPartition(t, p) for t, numbers in partitions.items() for p in numbers]
-
-        def ask() -> list[Any]:
-            try:
-                return list(self._consumer().committed(asked, timeout=_REQUEST))
-            except KafkaException as error:
-                raise AwayError(self._describe_error(error)) from error
-
         first = self.earliest(partitions)
-        for one in self._run(ask):
+        for one in self._run(lambda: self._ask_about_group("list_consumer_group_offsets", asked)):
             if one.offset >= 0:
                 first[one.topic][str(one.partition)] = one.offset
         return first
+
+    def _ask_about_group(self, request: str, partitions: Sequence[Any]) -> Sequence[Any]:
+        """Send a request for the group's offsets, and return those of the answer.
+
+        A consumer would wait a minute for a group that its user has no rights to.
+        """
+        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+
+        group = str(self.topics.group)
+        asked = [ConsumerGroupTopicPartitions(group, [*partitions])]
+        send = getattr(self._admin, request)
+        answers = self._ask(lambda: send(asked, request_timeout=_REQUEST))
+        try:
+            answer = list(answers[group].result(timeout=2 * _REQUEST).topic_partitions)
+            for error in filter(None, (one.error for one in answer)):
+                raise KafkaException(error)
+            return answer
+        except KafkaException as error:
+            raise self._classify_error(error, f"group {group!r}") from error
+        except Exception as error:
+            raise AwayError(self._describe_error(error)) from error
 
     def _run(self, attempt: Any) -> Any:
         def ask() -> Any:
@@ -233,11 +264,11 @@ class Broker:
             except AwayError as error:
                 if (refusal := self._refusal) is None:
                     raise
-                if self.waiting.downtime() > _REFUSING:
+                if self.waiting.downtime() >= refusal.seconds:
                     raise SourceError(
                         f"servers={self.servers!r}: {error}. {refusal.hint}"
                     ) from None
-                raise AwayError(str(error), refusal.symptom, _REFUSING) from error
+                raise AwayError(str(error), refusal.symptom, refusal.seconds) from error
 
         try:
             answer = self.waiting.run(ask)
@@ -245,7 +276,7 @@ class Broker:
             return answer
         except MissingTopicError as error:
             raise SourceError(
-                f"topic {error.topic!r} isn't on {self.servers} any more, for "
+                f"{error.topic} isn't on {self.servers} any more, for "
                 f"{self.topics.patience:.0f} s. Its messages are gone if it was deleted: create it "
                 "again, and start with a new checkpoint folder"
             ) from error
@@ -272,7 +303,7 @@ class Broker:
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     continue
-                raise self._classify_error(error, name) from error
+                raise self._classify_error(error, f"topic {name!r}") from error
             except Exception as error:
                 raise AwayError(self._describe_error(error)) from error
             described.partitions[name] = sorted(p.id for p in topic.partitions)
@@ -301,7 +332,7 @@ class Broker:
             try:
                 offset = answer.result(timeout=2 * _REQUEST).offset
             except KafkaException as error:
-                raise self._classify_error(error, partition.topic) from error
+                raise self._classify_error(error, f"topic {partition.topic!r}") from error
             except Exception as error:
                 raise AwayError(self._describe_error(error)) from error
             offsets.setdefault(partition.topic, {})[str(partition.partition)] = offset
@@ -320,21 +351,28 @@ class Broker:
         except Exception as error:
             raise AwayError(self._describe_error(error)) from error
 
-    def _classify_error(self, error: Any, topic: str) -> Exception:
-        """Return an error of the brokers as an exception: ``AwayError`` if a retry may help."""
+    def _classify_error(self, error: Any, resource: str) -> Exception:
+        """Return an error of the brokers as an exception: ``AwayError`` if a retry may help.
+
+        The ``resource`` is the topic or the group that they were asked about.
+        """
         from confluent_kafka import KafkaError
 
         code = error.args[0].code()
-        final = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-                 KafkaError.TOPIC_EXCEPTION)  # fmt: skip
-        if code in final:
-            return SourceError(f"topic {topic!r} on {self.servers}: {error.args[0].str()}")
+        if code in (
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            KafkaError.GROUP_AUTHORIZATION_FAILED,
+            KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        ):
+            return refuse_access(resource, self.servers, error.args[0])
+        if code == KafkaError.TOPIC_EXCEPTION:
+            return SourceError(f"{resource} on {self.servers}: {error.args[0].str()}")
         reason = self._describe_error(error)
         if code in (KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH):
             # The client would keep asking with the epoch of a leader that has restarted.
             self._admin = self._connect()
         if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return MissingTopicError(reason, topic)
+            return MissingTopicError(reason, resource)
         return AwayError(reason)
 
     def _note_problem(self, error: Any) -> None:
@@ -347,9 +385,22 @@ class Broker:
         self._problem, self._refusal = error.str(), None
         if error.code() == KafkaError._AUTHENTICATION:
             self._refusal = _LOGIN
-        # A broker that stops may break off a handshake, too.
-        elif "SSL_HANDSHAKE" in self._problem and not self._known_topics:
+        # Later, a broker may have been stopped, which also breaks off a handshake.
+        elif self._known_topics:
+            return
+        elif "SSL_HANDSHAKE" in self._problem:
             self._refusal = _ENCRYPTION
+        elif named := _NAMED_BROKER.match(self._problem):
+            self._note_named_broker(*named.groups())
+
+    def _note_named_broker(self, address: str, problem: str) -> None:
+        """Keep that brokers name an address, other than those of ``servers``, without an answer."""
+        if address not in self.servers:
+            self._problem = (
+                f"it takes connections, and names {address} as the address of a broker, which "
+                f"doesn't ({problem})"
+            )
+            self._refusal = _ADDRESS
 
     def _describe_error(self, error: Exception) -> str:
         self._admin.poll(0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -22,6 +23,12 @@ from muntin.model.errors import SourceError
 from muntin.model.references import resolve_all
 from muntin.sources.kafka_connection import ConnectionPool
 
+_LOG = logging.getLogger(__name__)
+# The advice for messages that no longer exist.
+CONTINUE_HINT = (
+    "To continue without them, from the state as it is, start the query with "
+    "options={'failOnDataLoss': 'false'}"
+)
 _AT_ONCE, _WAIT = 2_000, 0.02
 # The approximate limits of a frame, in messages and bytes. Shorter ranges are read together.
 MOST_MESSAGES, MOST_BYTES = 100_000, 64 << 20
@@ -71,6 +78,21 @@ class Range(NamedTuple):
     def size(self) -> int:
         """The number of offsets, which is the greatest number of messages."""
         return self.end - self.start
+
+    def describe_loss(self, low: int) -> str:
+        """Describe the messages that were deleted, where the partition begins with ``low`` now."""
+        return (
+            f"messages {self.start} to {min(low, self.end) - 1} of partition {self.partition} of "
+            f"topic {self.topic!r} were deleted before they were read: the partition begins with "
+            f"offset {low} now"
+        )
+
+    def make_loss_error(self, low: int) -> SourceError:
+        """Return the error of messages that were deleted."""
+        return SourceError(
+            f"{self.describe_loss(low)}. Keep messages for longer than the query may be stopped. "
+            f"{CONTINUE_HINT}"
+        )
 
 
 @dataclass
@@ -304,6 +326,8 @@ class _Reading:
                 self._skip(lost, low)
             self._assign()
             return True
+        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise refuse_access(f"topic {message.topic()!r}", self.servers, error)
         if error.fatal() or (not error.retriable() and one is not None):
             raise SourceError(
                 f"Kafka at {self.servers} doesn't send {self._describe_rest()}: {error.str()}"
@@ -315,12 +339,8 @@ class _Reading:
         if low <= lost.start:
             return
         if not self.lossy:
-            raise SourceError(
-                f"messages {lost.start} to {min(low, lost.end) - 1} of partition {lost.partition} "
-                f"of topic {lost.topic!r} were deleted before they were read. Keep messages for "
-                "longer than the query may be stopped, or continue without them: "
-                "options={'failOnDataLoss': 'false'}"
-            )
+            raise lost.make_loss_error(low)
+        _LOG.warning("%s. The query goes on without them", lost.describe_loss(low))
         if low >= lost.end:
             self._close(lost.partition_name)
         else:
@@ -329,6 +349,14 @@ class _Reading:
     def _describe_rest(self) -> str:
         remaining = self.ranges.values()
         return ", ".join(f"{r.topic}[{r.partition}] {r.start}–{r.end - 1}" for r in remaining)
+
+
+def refuse_access(resource: str, servers: str, error: Any) -> SourceError:
+    """Return the error of a topic or a group that brokers don't let the query's user read."""
+    return SourceError(
+        f"{resource} on {servers}: {error.str().rpartition('Broker: ')[2]}. Allow the query's user "
+        "to read and describe it, and start the query again"
+    )
 
 
 def _is_consecutive(messages: Sequence[Any]) -> bool:

@@ -12,15 +12,10 @@ from typing import Any
 
 from muntin.model.errors import SourceError
 from muntin.sources.kafka_broker import Offsets, TopicIds
-from muntin.sources.kafka_consumer import Range
+from muntin.sources.kafka_consumer import CONTINUE_HINT, Range
 
 # A second task isn't worth it for fewer messages.
 _MESSAGES_OF_A_TASK = 20_000
-# The advice for messages that no longer exist.
-CONTINUE_HINT = (
-    "To continue without them, from the state as it is, start the query with "
-    "options={'failOnDataLoss': 'false'}"
-)
 
 
 def ends_of(offset: Mapping[str, Any]) -> Offsets:
@@ -90,12 +85,7 @@ def refuse_expired(ranges: Sequence[Range], lows: Offsets) -> None:
     for one in ranges:
         low = lows.get(one.topic, {}).get(str(one.partition), one.start)
         if low > one.start:
-            raise SourceError(
-                f"messages {one.start} to {min(low, one.end) - 1} of partition {one.partition} of "
-                f"topic {one.topic!r} were deleted before they were read: the partition begins "
-                f"with offset {low} now. Keep messages for longer than the query may be stopped. "
-                f"{CONTINUE_HINT}"
-            )
+            raise one.make_loss_error(low)
 
 
 def lag_of(offset: Mapping[str, Any]) -> dict[str, int]:

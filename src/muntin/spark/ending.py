@@ -22,9 +22,10 @@ from muntin.model.errors import (
     StateCorruptedError,
     WaitingWindowsError,
 )
-from muntin.spark.host.executors import explain_lost_tasks
+from muntin.spark.host.executors import LOST_TASK, explain_lost_tasks
 from muntin.spark.host.internals.checkpoints import find_changed_operators
 from muntin.spark.host.internals.jvm import JvmError, death_of_jvm
+from muntin.spark.host.internals.pipes import read_last_death
 
 _OURS = (
     LeaseLostError,
@@ -42,6 +43,7 @@ _SOURCE_DIED = re.compile(r"terminated with exception: (Broken pipe|Connection r
 # Spark may write into the folder before muntin looks for its lease.
 _NO_FOLDER = re.compile(r"/(?:offsets|commits)/\.\S+\.tmp[^\n]*(?:does not exist|No such file)")
 _OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ([^\n]+)")
+_WORKER_DIED = re.compile(r"Python worker exited unexpectedly \(crashed\)")
 _BOUND = "Bound batches with bytes_per_batch=, or give it more, as with spark.driver.memory=4g"
 
 
@@ -87,6 +89,22 @@ def _describe_death(batch: int) -> SettingError | None:
     return SettingError(f"Spark's JVM died ({how}){_format_batch(batch)}. {_BOUND}")
 
 
+def _describe_dead_worker(error: str, batch: int) -> SettingError | None:
+    """Return the error of a Python worker that died in a task; ``None`` if none did."""
+    died = _WORKER_DIED.search(error)
+    if died is None:
+        return None
+    how = read_last_death() or "killed"
+    memory = "; out of memory?" if how in ("killed", "signal 9") else ""
+    lost = LOST_TASK.search(error[: died.start()])
+    where = f" on {lost[1]}" if lost else ""
+    return SettingError(
+        f"a Python worker{where} died ({how}{memory}){_format_batch(batch)}. Bound batches with "
+        "bytes_per_batch=, or leave workers more memory: spark.executor.memoryOverhead on a "
+        "cluster. The next start resumes from the checkpoint"
+    )
+
+
 def _format_batch(batch: int) -> str:
     return f" after batch {batch}" if batch >= 0 else " before the first batch was done"
 
@@ -126,4 +144,6 @@ def error_of_muntin(error: Exception, batch: int) -> MuntinError | None:
         return SettingError(
             f"Spark's JVM ran out of memory ({memory[1]}){_format_batch(batch)}. {_BOUND}"
         )
+    if (dead := _describe_dead_worker(str(error), batch)) is not None:
+        return dead
     return explain_lost_tasks(str(error), os.environ.get("PYSPARK_PYTHON", "python3"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -21,8 +20,9 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
+from muntin.engine.clocks import read_machine_clock
 from muntin.engine.operator import REJECTED
-from muntin.hosts.health import warn_of_rejected, warn_of_time_ahead
+from muntin.hosts.health import ClockWatch, warn_of_rejected, warn_of_time_ahead
 from muntin.hosts.interrupts import register_query
 from muntin.hosts.leases import Lease
 from muntin.hosts.phases import COMMIT, PLAN
@@ -33,13 +33,20 @@ from muntin.sources.kafka_ranges import lag_of_line
 from muntin.spark.card import Card, show_card
 from muntin.spark.ending import QueryEnd, error_of_muntin
 from muntin.spark.failures import Failure
+from muntin.spark.folders import CheckpointFolders
 from muntin.spark.host.executors import Executors
-from muntin.spark.host.internals.checkpoints import read_planned_offsets, remove_cut_off_move
+from muntin.spark.host.internals.checkpoints import (
+    find_home,
+    read_planned_offsets,
+    remove_cut_off_move,
+)
+from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.jvm import JvmError, is_connected, silence_spark
 from muntin.spark.remote import Follower, RemoteReporter
 from muntin.spark.rescale import rescale_in_place
 from muntin.spark.running import CheckedSpec, ProgressRecord, acquire
 from muntin.spark.seeding import refuse_seed
+from muntin.spark.sources.inputs import WALL
 from muntin.spark.writing import Destination, WrittenBatch
 
 # Spark's phases outside of the function that writes a batch, by their names on every host. The
@@ -48,6 +55,8 @@ _PHASES = {
     "latestOffset": PLAN, "getBatch": PLAN, "queryPlanning": PLAN,
     "walCommit": COMMIT, "commitOffsets": COMMIT, "commitBatch": COMMIT,
 }  # fmt: skip
+# Longest time that a stop waits for the commit of a written batch, seconds.
+_COMMITS = 1.0
 
 
 class WindowedQuery(Query):
@@ -72,6 +81,7 @@ class WindowedQuery(Query):
         self.executors: Executors | None = None
         self.shards = 0
         self._lease: Lease | None = None
+        self._folders: CheckpointFolders | None = None
         self._record: ProgressRecord | None = None
         self._without_lag = False
         self._failed: tuple[BatchError, Exception | None] | None = None
@@ -80,6 +90,7 @@ class WindowedQuery(Query):
         self._received_at_end = -1
         self._warned: frozenset[str] = frozenset()
         self._is_ahead = False
+        self._clock_watch = ClockWatch()
         self._name: str | None = None
 
     def _repr_html_(self) -> str:
@@ -119,7 +130,10 @@ class WindowedQuery(Query):
     def _halt(self, patience: float) -> None:
         self._end_run = None
         with self._changed:
-            self._changed.wait_for(lambda: not self._writing, timeout=patience)
+            is_written = self._changed.wait_for(lambda: not self._writing, timeout=patience)
+        if is_written and self._folders is not None and self.query.isActive:
+            # Else the batch, which its sinks have, would be repeated.
+            self._folders.await_commit(self.progress.batch, min(patience, _COMMITS))
         self.query.stop()
         self.release()
 
@@ -214,22 +228,24 @@ class WindowedQuery(Query):
 
     @contextmanager
     def writing(self, emitted: DataFrame, number: int) -> Iterator[None]:
-        """Mark that a batch is being written, and check the lease and the executors around it."""
+        """Mark that a batch is being written; check the checkpoint and the executors around it."""
         with self._changed:
             self._writing = True
         try:
-            if self._lease is not None:
-                self._lease.check()
-            if self.executors is not None:
-                self.executors.check()
+            self._check()
             yield
             # Check again before the commit, since an executor may have joined during the batch.
-            if self.executors is not None:
-                self.executors.check()
+            self._check()
         finally:
             with self._changed:
                 self._writing = False
                 self._changed.notify_all()
+
+    def _check(self) -> None:
+        """Refuse to continue if the checkpoint isn't this query's, or an executor can't run it."""
+        for checked in (self._lease, self._folders, self.executors):
+            if checked is not None:
+                checked.check()
 
     @contextmanager
     def hold_lease(self) -> Iterator[None]:
@@ -258,6 +274,15 @@ class WindowedQuery(Query):
         progress = self._record.resume()
         if self.progress.batch < 0:
             self._totals.progress = self.progress = progress
+        self._watch_folders(find_home(self.spark, self.checkpoint))
+
+    def _watch_folders(self, home: str | None) -> None:
+        """Watch the folders of a checkpoint on a disk, instead of those that were watched."""
+        former, self._folders = self._folders, None
+        if former is not None:
+            former.close()
+        if home is not None and (local := HadoopPath(self.spark, home).local) is not None:
+            self._folders = CheckpointFolders(local)
 
     def begin(self, query: StreamingQuery) -> None:
         """Take over a query of Spark that has just started."""
@@ -300,6 +325,7 @@ class WindowedQuery(Query):
         lease = self._lease
         if lease is not None and not self._moving:
             self._lease = None
+            self._watch_folders(None)
             lease.release()
 
     def restarts(self, again: Callable[[WindowedQuery], object]) -> None:
@@ -342,8 +368,11 @@ class WindowedQuery(Query):
         self._take(replace(progress, lag=self._lag(batch.number), seconds=batch.seconds))
         if not any(o.kind == REJECTED and o.target is not None for o in self.outputs):
             self._warned |= warn_of_rejected(self.progress, self._warned)
+        now = read_machine_clock()
+        walls = (one.get(WALL) for one in batch.figures)
+        self._clock_watch.note_batch(now, max(filter(None, walls), default=None))
         if not self._is_ahead:
-            self._is_ahead = warn_of_time_ahead(self.progress, time.time_ns() // 1000)
+            self._is_ahead = warn_of_time_ahead(self.progress, now)
 
     def _lag(self, batch: int) -> dict[str, int]:
         """Return the unread messages of each partition after a batch, as far as sources say."""

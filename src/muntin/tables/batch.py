@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from muntin.engine.function_times import measure_function
 from muntin.tables.agent import AgentRun
 from muntin.tables.copartition import WHOLE, find_partition
 from muntin.tables.partition import Partition
@@ -34,7 +35,8 @@ async def run_batch(
         For each partition, the changes of the tables in ``emit``, with their closed windows.
     """
     for run in runs:
-        await run.process_events(errors)
+        with measure_function(run.agent.function):
+            await run.process_events(errors)
     for part in parts:
         part.return_all()
     if timers is not None:

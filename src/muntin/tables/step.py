@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine import columns
+from muntin.engine.function_times import FUNCTION_TIMES, collect_function_times
 from muntin.engine.named_rows import list_values
 from muntin.engine.operator import REJECTED, STATE_SIZE, Part, ShardState, StepOutput, Task
 from muntin.sinks.plain import to_plain_values
@@ -97,9 +98,10 @@ class AgentStep:
             [part], self._open_agents(), self.watermarks_after, errors=self.stage.app.errors,
             emit=self.stage.tables, final=final,
         )  # fmt: skip
-        (emitted,) = _worker_loop().complete(work)
+        with collect_function_times() as times:
+            (emitted,) = _worker_loop().complete(work)
         rows = dict(_build_frames(self, emitted))
-        progress = _create_progress(part, emitted)
+        progress = _create_progress(part, emitted) | {FUNCTION_TIMES: times}
         _shrink_tables(part)
         return StepOutput(rows, progress)
 

@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from muntin.cli.console import show_error, summarize_error
+from muntin.cli.console import show_error, summarize_error, write_details
 from muntin.cli.pipelines import (
     check_settings,
     list_queries,
     load_function,
+    open_pipeline,
     parse_settings,
     parse_spark_settings,
 )
-from muntin.model.errors import OptionError
+from muntin.model.errors import MuntinError, OptionError
 
 
 class Query:
@@ -31,6 +32,27 @@ def test_a_file_can_import_what_lies_beside_it(tmp_path, monkeypatch):
     path = tmp_path / "mine.py"
     path.write_text("from beside_it import ANSWER\ndef pipeline(spark): return ANSWER")
     assert load_function(path)(None) == 42
+
+
+def test_what_the_code_of_a_pipeline_raises_is_named_with_its_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.path", list(__import__("sys").path))
+    path = tmp_path / "mine.py"
+    path.write_text("def pipeline(spark):\n    return {}['pw: sesame']")
+    opened = open_pipeline(path, {}, None)
+    with pytest.raises(MuntinError) as caught:
+        opened.start(None)
+    assert str(caught.value) == f"KeyError: 'pw: ******' ({path}:2, in pipeline)"
+    details = write_details(caught.value)
+    assert details is not None
+    assert "Traceback" in details.read_text()
+    assert "sesame" not in details.read_text()
+    details.unlink()
+    path.write_text("import muntin\nimport nothing_of_that_name")
+    with pytest.raises(MuntinError, match=r"^ModuleNotFoundError: .*mine\.py:2, in <module>\)$"):
+        open_pipeline(path, {}, None)
+    path.write_text("import muntin as mt\nraise mt.OptionError('a', 1, 'is wrong', 'say 2')")
+    with pytest.raises(OptionError, match=r"^a=1 is wrong; say 2$"):
+        open_pipeline(path, {}, None)
 
 
 def test_settings_are_text_and_may_hold_an_equals_sign():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +15,7 @@ from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 
 from muntin.model.errors import LeaseLostError, SettingError, SourceError, WaitingWindowsError
+from muntin.model.patience import WAITS_VARIABLE
 from muntin.spark.ending import error_of_muntin
 
 FAILED = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
@@ -27,6 +30,60 @@ def test_a_source_process_that_was_killed() -> None:
     error = error_of_muntin(StreamingQueryException(f"{FAILED}Broken pipe{PLAN}"), 4)
     assert isinstance(error, SourceError)
     assert str(error).startswith("the Python source process died (killed; out of memory?). ")
+
+
+KILLED = (
+    f"{FAILED}Job aborted: Lost task 0.0 in stage 7.0 (TID 9) (10.0.0.5 executor 2): "
+    "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider"
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "how"),
+    [
+        ("-9", "signal 9; out of memory?"),
+        ("-11", "signal 11"),
+        ("3", "exit code 3"),
+        (None, "killed; out of memory?"),
+        ("half a num", "killed; out of memory?"),
+    ],
+)
+def test_a_worker_that_died_is_named_with_its_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str | None, how: str
+) -> None:
+    monkeypatch.setenv(WAITS_VARIABLE, f"{os.getpid()}:{tmp_path}")
+    if status is not None:
+        (tmp_path / "death").write_text(status)
+    error = error_of_muntin(StreamingQueryException(KILLED + PLAN), 4)
+    assert isinstance(error, SettingError)
+    assert str(error).startswith(
+        f"a Python worker on 10.0.0.5 died ({how}) after batch 4. Bound batches with bytes_per_bat"
+    )
+
+
+def test_the_daemon_notes_how_its_worker_died(tmp_path: Path) -> None:
+    program = """
+import os, signal, time
+import pyspark.daemon
+from muntin.spark.host.internals.pipes import note_deaths
+note_deaths()
+signal.signal(signal.SIGCHLD, pyspark.daemon.SIG_IGN)
+for end in (lambda: os._exit(0), lambda: os.kill(os.getpid(), signal.SIGKILL)):
+    if not (worker := os.fork()):
+        end()
+    while os.path.exists(f"/proc/{worker}"):
+        time.sleep(0.01)
+"""
+    environment = {**os.environ, WAITS_VARIABLE: f"0:{tmp_path}"}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment, timeout=60)
+    assert (tmp_path / "death").read_text() == "-9"
+
+
+def test_a_python_that_didnt_start_in_time_is_named() -> None:
+    text = f"{FAILED}Python worker failed to connect back.{PLAN}"
+    error = error_of_muntin(StreamingQueryException(text), -1)
+    assert isinstance(error, SettingError)
+    assert "didn't start in time: the machine is overloaded, or" in str(error)
 
 
 def test_a_jvm_without_memory_names_per_batch() -> None:

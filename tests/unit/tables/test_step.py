@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from tests.guide import faust_tables
 
 import muntin as mt
 from muntin.engine import columns
+from muntin.engine.function_times import FUNCTION_TIMES
 from muntin.engine.operator import REJECTED
 from muntin.hosts.local.shards import OperatorShards
 from muntin.model.errors import PartitionError
@@ -78,7 +80,8 @@ class Shop:
         frame = pl.DataFrame(dict(zip(self.schema, fields, strict=True)), schema=dict(self.schema))
         time = pl.Series(columns.TIME, times, dtype=pl.Float64) * SECOND
         parts = self.shards.prepare([frame.with_columns(time.cast(pl.Int64))], self.topic)
-        for output in self.shards.run(parts, 0, final=final):
+        self.outputs = self.shards.run(parts, 0, final=final)
+        for output in self.outputs:
             for kind, rows in output.rows.items():
                 self.rows.setdefault(kind, []).append(rows)
 
@@ -307,3 +310,17 @@ def test_the_guides_changelogging_keeps_a_value_that_was_changed_by_reference() 
         shop.reopen()
         shop.add([("ann", amounts[0], 1), ("bob", amounts[1], 2)])
     assert shop.table("user_withdrawals") == {"ann": "[2.5, 4.0]", "bob": "[1.0, 8.0]"}
+
+
+def test_the_time_of_agents_is_named() -> None:
+    app = App("shop", max_ahead=None)
+
+    @app.agent(app.topic("clicks", value_type=Click))
+    def look(click: Click) -> None:
+        time.sleep(0.01)
+
+    shop = Shop(app, shards=1)
+    shop.add([("a", 1, 0), ("b", 2, 1)])
+    (output,) = shop.outputs
+    # A lower bound is exact: an agent that sleeps can't take less.
+    assert output.progress[FUNCTION_TIMES]["look"] >= 0.02

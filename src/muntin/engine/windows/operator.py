@@ -14,7 +14,7 @@ from muntin.engine.ahead import AheadMessage
 from muntin.engine.arrival import make_parts
 from muntin.engine.conditions import check_conditions
 from muntin.engine.fills import check_fills
-from muntin.engine.function_times import collect_function_times, sum_function_times
+from muntin.engine.function_times import FUNCTION_TIMES, collect_function_times, sum_function_times
 from muntin.engine.load import Received, measure_load
 from muntin.engine.operator import (
     REJECTED,
@@ -50,8 +50,6 @@ from muntin.state.offsets import TakenOffsets
 
 # Frames of a part: a row per key and pane, and messages that only the shard can classify.
 _CELLS, _RAW = "cells", "raw"
-# The seconds of functions of users, among the figures of a step and in the header of a part.
-_FUNCTIONS = "functions"
 # Combiners and shards of other windows than those over panes.
 _COMBINERS: dict[type, type[Combiner]] = {
     Sessions: SessionCombiner,
@@ -74,7 +72,7 @@ class WindowOperator:
         with collect_function_times() as times:
             parts = self._prepare(messages, task)
         if times:
-            parts[0].header[_FUNCTIONS] = times
+            parts[0].header[FUNCTION_TIMES] = times
         return parts
 
     def _prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
@@ -126,9 +124,11 @@ class WindowStep:
             combined = receive_parts(self.combiner, parts, state.judging)
             clock = state.wall or 0 if wall is None else wall
             output = self.shard.step(combined, clock, final=final)
-        times = sum_function_times([times, *(part.header.get(_FUNCTIONS, {}) for part in parts)])
+        times = sum_function_times(
+            [times, *(part.header.get(FUNCTION_TIMES, {}) for part in parts)]
+        )
         load = measure_load(self._list_received(parts))
-        functions = {_FUNCTIONS: times} if times else {}
+        functions = {FUNCTION_TIMES: times} if times else {}
         return self._to_output(output, {**load, **functions}, AheadMessage.find_examples(parts))
 
     def _list_received(self, parts: Sequence[Part]) -> list[Received]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from muntin.engine.clocks import SteadyClock, read_elapsed_time, read_machine_clock
 from muntin.engine.function_times import collect_function_times
-from muntin.hosts.health import warn_of_rejected, warn_of_time_ahead
+from muntin.hosts.health import ClockWatch, warn_of_rejected, warn_of_time_ahead
 from muntin.hosts.local.checkpoint import LocalCheckpoint, PlannedBatch
 from muntin.hosts.local.delivery import REJECTED, RESULTS, Delivery
 from muntin.hosts.local.plan import LocalPlan
@@ -101,6 +101,7 @@ class Loop:
         walls = (parse_manifest(text).wall for text in manifests)
         last = max((wall for wall in walls if wall is not None), default=None)
         self._steady = SteadyClock(last, elapsed)
+        self._clock_watch = ClockWatch(elapsed)
         self._last_tick: int | None = None
         self._batch_start = 0.0
         self._is_ahead = False
@@ -217,6 +218,7 @@ class Loop:
         with self.phases.measure(COMMIT):
             self.checkpoint.commit(progress.to_dict(), self._shards)
         progress.seconds = dict(self.phases.batch)
+        self._clock_watch.note_batch(self._clock(), wall)
         self._warn(progress, batch.now)
         return progress, batches
 

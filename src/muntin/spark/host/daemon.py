@@ -24,11 +24,17 @@ from pyspark.daemon import manager
 import muntin.engine.joins.operator
 import muntin.engine.windows.operator
 import muntin.spark.host.processor
-from muntin.spark.host.internals.pipes import end_quietly, ignore_interrupts, use_private_folder
+from muntin.spark.host.internals.pipes import (
+    end_quietly,
+    ignore_interrupts,
+    note_deaths,
+    use_private_folder,
+)
 
 if __name__ == "__main__":
     end_quietly()
     ignore_interrupts()
+    note_deaths()
     use_private_folder()
     gc.collect()
     gc.freeze()

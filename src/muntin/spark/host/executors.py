@@ -45,8 +45,10 @@ _ROUNDS = 3
 _WARNS = 15.0
 _CANNOT_RUN = re.compile(r'Cannot run program "[^"]+"')
 _VERSION = re.compile(r"PYTHON_VERSION_MISMATCH\] Python in worker has different version: (\S+)")
+_TOO_SLOW = "Python worker failed to connect back"
+_SYMPTOMS = ("Error from python worker", "Cannot run program", _TOO_SLOW)
 _NO_MODULE = re.compile(r"No module named '?([\w.]+)'?")
-_LOST = re.compile(r"\(TID \d+\) \(([^ )]+) executor")
+LOST_TASK = re.compile(r"\(TID \d+\) \(([^ )]+) executor")
 
 
 @dataclass(frozen=True)
@@ -277,14 +279,19 @@ def explain_lost_python(python: str, host: str | None, error: str) -> str | None
     if "Error from python worker" in error:
         first = next((line for line in error.splitlines() if line.strip()), "")
         return f"{setting} can't be used: {first.strip()[:200]}. {_INSTALL}"
+    if _TOO_SLOW in error:
+        return (
+            f"{setting} didn't start in time: the machine is overloaded, or that Python fails at "
+            "its start. Start the query again, which resumes from its checkpoint"
+        )
     return None
 
 
 def explain_lost_tasks(error: str, python: str) -> SettingError | None:
     """Return the error of a query whose tasks an executor's Python couldn't run, else ``None``."""
-    if "Error from python worker" not in error and "Cannot run program" not in error:
+    if not any(symptom in error for symptom in _SYMPTOMS):
         return None
-    lost = _LOST.search(error)
+    lost = LOST_TASK.search(error)
     problem = explain_lost_python(python, lost[1] if lost else None, error)
     return None if problem is None else SettingError(problem)
 

@@ -60,7 +60,7 @@ class ShardSteps:
         if step.task_watermark is not None:
             write_watermark(stage.identity, step.task_watermark)
         yield from self._rows(output.rows)
-        progress = json.dumps({"shard": shard, **output.progress})
+        progress = json.dumps({"shard": shard, WALL: wall, **output.progress})
         yield Row(kind=PROGRESS, blob=None, progress=progress)
         yield from _pass_on(waiting)
 

@@ -28,9 +28,8 @@ from muntin.engine.utf8 import cast_unchecked
 from muntin.model.errors import SourceError
 from muntin.sources.kafka_broker import Broker, Described, Offsets, TopicIds, Topics
 from muntin.sources.kafka_columns import KafkaReader
-from muntin.sources.kafka_consumer import Range
+from muntin.sources.kafka_consumer import CONTINUE_HINT, Range
 from muntin.sources.kafka_ranges import (
-    CONTINUE_HINT,
     ends_of,
     limit_batch,
     partition_backlog,

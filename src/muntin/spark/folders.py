@@ -1,0 +1,84 @@
+"""Notices that folders of a checkpoint were deleted or replaced while its query ran.
+
+Without its own folders Spark can't resume a query: offsets, commits, the log of files that were
+read, and the state, which has a folder for each operator with one for each shard in it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from muntin.hosts.leases import CHECKPOINT_REPLACED
+from muntin.model.errors import LeaseLostError
+
+# Each folder takes a file descriptor; beyond so many, those of further shards aren't watched.
+_MOST_FOLDERS = 256
+_POLL_SECONDS = 0.01
+
+
+class CheckpointFolders:
+    """The folders in which Spark writes a query's offsets and state, on a local or mounted disk.
+
+    Spark creates missing folders anew and goes on, and only the next start would miss what was in
+    them. Each folder is held open, so that no new one can get its inode.
+
+    Args:
+        home: The folder of Spark's own files of the query.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._open: dict[Path, int] = {}
+
+    def check(self) -> None:
+        """Refuse to continue if a folder is gone or another one; watch those that are new.
+
+        Raises:
+            LeaseLostError: When one is.
+        """
+        for path, descriptor in self._open.items():
+            try:
+                is_same = os.path.samestat(os.stat(path), os.fstat(descriptor))
+            except (FileNotFoundError, NotADirectoryError):
+                is_same = False
+            if not is_same:
+                raise LeaseLostError(CHECKPOINT_REPLACED)
+        for path in _list_folders(self._home):
+            if path not in self._open and len(self._open) < _MOST_FOLDERS:
+                with suppress(OSError):
+                    self._open[path] = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def await_commit(self, batch: int, seconds: float) -> None:
+        """Wait until a batch that was written is committed, at most some seconds."""
+        deadline, commit = time.monotonic() + seconds, self._home / "commits" / str(batch)
+        while batch >= 0 and not commit.exists() and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+
+    def close(self) -> None:
+        """Watch no folder any more."""
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+
+def _list_folders(home: Path) -> Iterator[Path]:
+    """Yield the folders that exist, the upper ones first."""
+    for one in ("offsets", "commits"):
+        yield home / one
+    for top, levels in (("sources", 1), ("state", 2)):
+        folders = [home / top]
+        yield from folders
+        for _ in range(levels):
+            folders = [path for folder in folders for path in _list_children(folder)]
+            yield from folders
+
+
+def _list_children(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return [Path(one.path) for one in entries if one.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []

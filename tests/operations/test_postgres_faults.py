@@ -1,0 +1,100 @@
+"""Faults of PostgreSQL that are staged on a server, and the first line that each of them prints."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from tests.operations.test_first_lines import put, run
+from tests.services.postgres import Postgres
+
+import muntin as mt
+from muntin.sinks import postgres_link
+
+DATABASE = "faults"
+
+
+def execute(dsn: str, *statements: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+@pytest.fixture
+def admin(postgres: Postgres) -> Iterator[str]:
+    """The address of a database of the server's owner, to which a user ``writer`` may write."""
+    create = (
+        "CREATE ROLE writer LOGIN PASSWORD 'sesame'",
+        f"CREATE DATABASE {DATABASE} OWNER writer",
+    )
+    execute(postgres.dsn(), *create)
+    yield make_conninfo(postgres.dsn(), dbname=DATABASE)
+    execute(postgres.dsn(), f"DROP DATABASE {DATABASE} WITH (FORCE)", "DROP ROLE writer")
+
+
+def write(admin: str, folder: Path, number: int, patience: str = "10 seconds") -> None:
+    """Run a batch with a message into the table ``views``."""
+    put(folder / "in", f"{number}.jsonl", -5 + number)
+    dsn = make_conninfo(admin, user="writer", password="sesame")
+    run(folder, mt.to_postgres(dsn, "views", patience=patience))
+
+
+def count_rows(admin: str) -> int:
+    """Count the windows: those of all messages but the last one, which is still open."""
+    with psycopg.connect(admin) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM views").fetchone() or (0,)
+    return int(count)
+
+
+def test_rights_that_are_revoked_are_named(admin: str, tmp_path: Path) -> None:
+    write(admin, tmp_path, 1)
+    execute(admin, "REVOKE ALL ON views FROM writer")
+    with pytest.raises(mt.SinkError) as caught:
+        write(admin, tmp_path, 2)
+    assert str(caught.value).endswith(
+        f"/{DATABASE} refuses us: permission denied for table views; fix the dsn or the rights"
+    )
+    execute(admin, "GRANT ALL ON views TO writer")
+    write(admin, tmp_path, 3)
+    assert count_rows(admin) == 2
+
+
+def test_a_server_that_takes_no_writes_is_named_and_waited_for(
+    admin: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A standby takes none until it is promoted."""
+    write(admin, tmp_path, 1)
+    execute(admin, "ALTER ROLE writer SET default_transaction_read_only = on")
+    with pytest.raises(mt.SinkError, match=r"for 0\.5 seconds: cannot execute .* in a read-only"):
+        write(admin, tmp_path, 2, "500 ms")
+    assert f"/{DATABASE} takes no writes (cannot execute" in caplog.messages[0]
+    writable = "ALTER ROLE writer SET default_transaction_read_only = off"
+    later = threading.Timer(0.3, execute, [admin, writable])
+    later.start()
+    write(admin, tmp_path, 3)
+    later.join()
+    assert count_rows(admin) == 2
+
+
+def test_a_table_that_another_session_has_locked_is_named_and_waited_for(
+    admin: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(postgres_link, "_LOCK_TIMEOUT", "SET LOCAL lock_timeout = '100ms'")
+    write(admin, tmp_path, 1)
+    with psycopg.connect(admin) as holder:
+        holder.execute("LOCK TABLE views")
+        later = threading.Timer(0.5, holder.rollback)
+        later.start()
+        write(admin, tmp_path, 2)
+        later.join()
+    line, back = caplog.messages
+    assert f"/{DATABASE} has the table locked by another session (canceling statement due" in line
+    assert "answers again" in back
+    assert count_rows(admin) == 1
