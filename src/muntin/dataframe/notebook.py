@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from IPython.core.magic import Magics, cell_magic, magics_class
@@ -40,6 +41,10 @@ class MuntinMagics(Magics):
         read = find_tables(question.lowered.query) - question.tables.keys()
         tables = {key: value for key, value in variables.items()
                   if key.lower() in read and _is_table(value)}  # fmt: skip
+        # Of variables that differ in case alone, the statement means the one that it spells.
+        spelled = {key.lower(): key for key in tables if re.search(rf"\b{key}\b", cell)}
+        tables = {key: value for key, value in tables.items()
+                  if spelled.get(key.lower(), key) == key}  # fmt: skip
         session: Any = variables.get("spark")
         hosts = {choose_host(key, value, None) for key, value in tables.items()}
         is_on_spark = session is not None and (len(tables) < len(read) or "spark" in hosts)

@@ -84,6 +84,7 @@ def sql(
     else:
         session = source
     question = api.compile_query(statement)
+    _refuse_equal_names([*tables_by_name, *(one.name for one in question.tables.values())])
     if question.explain is not None:
         hint = "leave EXPLAIN out, and call .explain() on the result; muntin sql takes EXPLAIN"
         raise SqlError(statement, question.explain, "mt.sql returns a query, not a text", hint)
@@ -92,6 +93,20 @@ def sql(
 
         return bind_tables(session, question, tables_by_name)
     return bind_locally(question, tables_by_name)
+
+
+def _refuse_equal_names(names: list[str]) -> None:
+    """Refuse two tables of one name, which has no case in SQL."""
+    taken: dict[str, str] = {}
+    for name in names:
+        other = taken.get(name.lower())
+        if other == name:
+            hint = "leave one of them out"
+            raise OptionError("tables", name, "is declared by the statement, too", hint)
+        if other is not None:
+            problem = f"and {other} are one table: names have no case in SQL"
+            raise OptionError("tables", name, problem, "give one of them another name")
+        taken[name.lower()] = name
 
 
 def choose_statement_host(

@@ -42,6 +42,13 @@ def test_over_a_stream_it_is_the_query(shell: Any) -> None:
     assert "tumbling 1 minute" in query.explain()
 
 
+def test_of_names_that_differ_in_case_the_spelled_one_is_read(shell: Any) -> None:
+    shell.user_ns["Clicks"] = shell.user_ns["clicks"].with_columns(page=pl.lit("other"))
+    assert shell.run_cell_magic("muntin", "", COUNT)["page"].to_list() == ["home"]
+    shown = shell.run_cell_magic("muntin", "", COUNT.replace("FROM clicks", "FROM Clicks"))
+    assert shown["page"].to_list() == ["other"]
+
+
 def test_a_name_that_is_no_table_is_an_error(shell: Any) -> None:
     shell.user_ns["clicks"] = 3
     with pytest.raises(mt.SqlError, match="isn't a table"):
