@@ -11,6 +11,7 @@ from muntin.hosts.local.plan import InputRows
 from muntin.hosts.local.statements import bind_query
 from muntin.hosts.local.tables import make_source, needs_spark
 from muntin.hosts.local.windowed import find_rows
+from muntin.model.close_names import find_close_name
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import find_tables
 from muntin.sinks.declared import Surroundings
@@ -84,10 +85,25 @@ def sql(
     else:
         session = source
     question = api.compile_query(statement)
-    _refuse_equal_names([*tables_by_name, *(one.name for one in question.tables.values())])
     if question.explain is not None:
         hint = "leave EXPLAIN out, and call .explain() on the result; muntin sql takes EXPLAIN"
         raise SqlError(statement, question.explain, "mt.sql returns a query, not a text", hint)
+    return bind_compiled(question, session, tables_by_name, host)
+
+
+def bind_compiled(
+    question: CompiledQuery,
+    session: Any,
+    tables_by_name: Mapping[str, Any],
+    host: Host | None = None,
+) -> WindowedAggregate | Joined | LocalDefinition:
+    """Build the query of a compiled statement on the host that reads its tables.
+
+    Raises:
+        OptionError: When tables have one name, or are read on several hosts.
+        SqlError: When the statement can't run there.
+    """
+    _refuse_equal_names([*tables_by_name, *(one.name for one in question.tables.values())])
     if choose_statement_host(question, session, tables_by_name, host) == "spark":
         from muntin.spark.statements import bind_tables
 
@@ -164,8 +180,10 @@ def bind_locally(question: CompiledQuery, tables: Mapping[str, Any]) -> LocalDef
             return rows_by_name[name.lower()]
         table = question.tables.get(name.lower())
         if table is None:
+            nearest = find_close_name(name, [*tables, *question.tables])
             hint = f"pass it by name, mt.sql(statement, {name}={name})"
             hint += "; of a view of Spark's, pass the session: mt.sql(spark, statement)"
+            hint = hint if nearest is None else f"write {nearest}"
             raise OptionError("FROM", name, "isn't a table", hint)
         return make_source(table, surroundings)
 
