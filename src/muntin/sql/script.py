@@ -153,7 +153,9 @@ class Definitions:
         if isinstance(lowered, ResolvedRelation):
             name = select.source.name or "t"
             listed = all(item.scalar is not None for item in select.items)
-            shown = cursor.sql[slice(*select.span)] if listed else "SELECT a, b"
+            star = (n if n.isidentifier() else quote_name(n) for n in lowered.star or ("a", "b"))
+            shown = f"SELECT {', '.join(star)}"
+            shown = cursor.sql[slice(*select.span)] if listed else shown
             hint = (
                 "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE); for each "
                 f"row as it comes write {shown}, count(*) OVER (ROWS 0 PRECEDING) AS n FROM {name}"

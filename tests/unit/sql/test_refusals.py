@@ -22,6 +22,11 @@ CASES = [
     ("SELECT k FROM t; SELECT k FROM t", "give one query", "SELECT k"),
     ("SELECT k FROM t", "this query has no windows", "SELECT k"),
     (
+        "CREATE TABLE c (k STRING, `a b` INT, v AS k) WITH (connector = 'json'); SELECT * FROM c",
+        "write SELECT k, `a b`, v, count(*) OVER (ROWS 0 PRECEDING) AS n FROM c",
+        "SELECT *",
+    ),
+    (
         "SELECT k, v * 2 AS two FROM t WHERE v > 1",
         "for each row as it comes write SELECT k, v * 2 AS two, count(*) OVER (ROWS 0 PRECEDING) "
         "AS n FROM t",
