@@ -256,6 +256,17 @@ def test_what_is_said_of_grace_and_what_is_kept(spark: SparkSession) -> None:
     )
 
 
+@pytest.mark.parametrize("action", ["show", "collect", "toPandas", "count", "take", "head"])
+def test_an_action_on_a_stream_says_how_to_start_it(spark: SparkSession, action: str) -> None:
+    ticks = spark.readStream.format("rate").load()
+    windows = mt.windowed(ticks, time="timestamp").tumbling("1 second").agg(n=mt.count())
+    for frame in (windows.results, windows.rejected):
+        with pytest.raises(mt.OptionError, match=rf"\.{action}\(\).*write \.start\(checkpoint="):
+            getattr(frame, action)()
+    assert windows.results.isStreaming
+    assert "window_start" in windows.results.columns
+
+
 def in_a_line(text: str) -> str:
     """The words of a text that is broken into lines."""
     return " ".join(text.split())

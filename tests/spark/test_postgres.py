@@ -18,6 +18,8 @@ from tests.services.postgres import PASSWORD, Postgres, rows
 from tests.spark.feed import Feed, at
 
 import muntin as mt
+from muntin.model.pipeline import DeclaredTable
+from muntin.sinks.declared import Surroundings, make_sink
 from muntin.testing import SinkBatch as Written
 
 KEPT = "SELECT key, n, revision FROM windows ORDER BY 1, 2"
@@ -154,6 +156,20 @@ def test_a_table_of_ones_own_is_filled(dsn: str) -> None:
     sink.write(Written(0, [("a", 0, 1, 0), ("a", 0, 2, 1)]))
     sink.write(Written(1, [("a", 0, 3, 2), ("b", 0, 1, 0)]))
     found = rows(dsn, "SELECT key, n::int, revision FROM reports.windows ORDER BY 1")
+    assert found == [("a", 3, 2), ("b", 1, 0)]
+
+
+def test_the_declared_primary_key_of_ones_own_table_finds_older_rows(dsn: str) -> None:
+    ours = """CREATE TABLE windows (n bigint, key text, window_start timestamptz,
+        window_end timestamptz, emission text, revision int, PRIMARY KEY (key, window_start))"""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(ours)
+    options, key = {"dsn": "${env:DSN}", "create": "never"}, ("KEY", "window_start")
+    table = DeclaredTable("windows", "postgres", options=options, primary_key=key)
+    sink = make_sink(table, Surroundings(environment={"DSN": dsn}))
+    sink.write(Written(0, [("a", 0, 1, 0)]))
+    sink.write(Written(1, [("a", 0, 3, 2), ("b", 0, 1, 0)]))
+    found = rows(dsn, "SELECT key, n, revision FROM windows ORDER BY 1")
     assert found == [("a", 3, 2), ("b", 1, 0)]
 
 

@@ -50,8 +50,9 @@ class SqlCompleter(Completer):
 
 def is_complete(text: str) -> bool:
     """Return whether a text is a complete statement or a command of the shell."""
-    bare = text.strip()
-    return bare.endswith(";") or bare.lower() in ("", "exit", "quit", "help", "tables", "\\q")
+    bare = text.strip().lower()
+    is_command = bare in ("", "exit", "quit", "help", "tables", "show tables", "\\q")
+    return bare.endswith(";") or is_command or bare.startswith(("describe ", "desc "))
 
 
 def make_prompt(shell: Shell) -> Callable[[], str]:

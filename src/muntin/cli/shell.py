@@ -24,14 +24,16 @@ from muntin.engine.columns import REASON
 from muntin.explain.flows import describe_query
 from muntin.hosts.interrupts import Interruption, watch_signals
 from muntin.hosts.local.definition import LocalDefinition
+from muntin.model.axis import format_duration
 from muntin.model.counts import format_rejections
+from muntin.model.errors import OptionError
 from muntin.model.pipeline import DeclaredTable
 
 if TYPE_CHECKING:
     from muntin.sql.script import CompiledQuery
 
 _HELP = """Statements end with a semicolon: CREATE TABLE, CREATE VIEW, SET, SELECT, EXPLAIN SELECT.
-A SELECT over streams runs until Ctrl-C. Also: tables, help, exit."""
+A SELECT over streams runs until Ctrl-C. Also: tables, describe TABLE, help, exit."""
 # Wider than any row: output that isn't read on a terminal isn't cut.
 _WHOLE = 1_000_000
 _LEAVE = {"exit", "quit", "\\q"}
@@ -128,12 +130,30 @@ class Shell:
 
         for statement in api.split_statements(text):
             command = statement.strip().rstrip(";").strip().lower()
-            if command == "tables":
+            verb, _, name = command.partition(" ")
+            if command in ("tables", "show tables"):
                 print_text(self.console, "\n".join(self.names) or "no tables yet")
+            elif verb in ("describe", "desc"):
+                print_text(self.console, self._describe_table(name.strip("` ")))
             elif command == "help":
                 print_text(self.console, _HELP)
             else:
                 self._answer(api.compile_input(statement, self.definitions))
+
+    def _describe_table(self, name: str) -> str:
+        """Return the declared columns of a table, one a line."""
+        table = self.definitions.catalog.tables.get(name)
+        if table is None:
+            hint = f"the tables are {', '.join(self.names) or 'none yet'}"
+            raise OptionError("DESCRIBE", name, "isn't a table of CREATE TABLE", hint)
+        from muntin.sql.expression_types import parse_ddl_columns
+
+        declared = parse_ddl_columns(table.columns) if table.columns else {}
+        lines = [f"{column} {kind}" for column, kind in declared.items()]
+        lines += [f"{column.name} AS {column.text}" for column in table.computed]
+        if (time := table.marks.time) is not None:
+            lines.append(f"WATERMARK {format_duration(table.marks.lateness)} behind {time}")
+        return "\n".join(lines) or "no declared columns"
 
     def _answer(self, question: CompiledQuery | None) -> None:
         from muntin.dataframe.sql import choose_statement_host

@@ -11,6 +11,7 @@ from muntin.hosts.local.plan import InputRows
 from muntin.hosts.local.statements import bind_query
 from muntin.hosts.local.tables import make_source, needs_spark
 from muntin.hosts.local.windowed import find_rows
+from muntin.model.close_names import find_close_name
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import find_tables
 from muntin.sinks.declared import Surroundings
@@ -87,11 +88,41 @@ def sql(
     if question.explain is not None:
         hint = "leave EXPLAIN out, and call .explain() on the result; muntin sql takes EXPLAIN"
         raise SqlError(statement, question.explain, "mt.sql returns a query, not a text", hint)
+    return bind_compiled(question, session, tables_by_name, host)
+
+
+def bind_compiled(
+    question: CompiledQuery,
+    session: Any,
+    tables_by_name: Mapping[str, Any],
+    host: Host | None = None,
+) -> WindowedAggregate | Joined | LocalDefinition:
+    """Build the query of a compiled statement on the host that reads its tables.
+
+    Raises:
+        OptionError: When tables have one name, or are read on several hosts.
+        SqlError: When the statement can't run there.
+    """
+    _refuse_equal_names([*tables_by_name, *(one.name for one in question.tables.values())])
     if choose_statement_host(question, session, tables_by_name, host) == "spark":
         from muntin.spark.statements import bind_tables
 
         return bind_tables(session, question, tables_by_name)
     return bind_locally(question, tables_by_name)
+
+
+def _refuse_equal_names(names: list[str]) -> None:
+    """Refuse two tables of one name, which has no case in SQL."""
+    taken: dict[str, str] = {}
+    for name in names:
+        other = taken.get(name.lower())
+        if other == name:
+            hint = "leave one of them out"
+            raise OptionError("tables", name, "is declared by the statement, too", hint)
+        if other is not None:
+            problem = f"and {other} are one table: names have no case in SQL"
+            raise OptionError("tables", name, problem, "give one of them another name")
+        taken[name.lower()] = name
 
 
 def choose_statement_host(
@@ -149,8 +180,10 @@ def bind_locally(question: CompiledQuery, tables: Mapping[str, Any]) -> LocalDef
             return rows_by_name[name.lower()]
         table = question.tables.get(name.lower())
         if table is None:
+            nearest = find_close_name(name, [*tables, *question.tables])
             hint = f"pass it by name, mt.sql(statement, {name}={name})"
             hint += "; of a view of Spark's, pass the session: mt.sql(spark, statement)"
+            hint = hint if nearest is None else f"write {nearest}"
             raise OptionError("FROM", name, "isn't a table", hint)
         return make_source(table, surroundings)
 

@@ -109,7 +109,7 @@ def windowed(
             of a join it is the time by which they may be out of order.
         max_ahead: How far ahead of the wall clock an event time may be. A message further ahead
             is rejected as `future` and doesn't advance the watermark. Raise it where times are
-            ahead by design, as in forecasts; `None` accepts any time.
+            ahead by design, as in forecasts; `None` or `"any"` accepts any time.
         idle: The time without messages after which the watermark advances with the wall clock, so
             that the last windows emit. Messages behind it are late then. By default it never does.
         watermark: The clocks that determine the watermark, where parts of the input aren't equally

@@ -96,6 +96,11 @@ class WindowKind(JsonDataclass):
         return {}
 
     @property
+    def sole_bounds(self) -> tuple[str, ...]:
+        """The bounds that identify a window of a key without the other bound."""
+        return ()
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The values of ``result_key``; empty without one."""
         return ()

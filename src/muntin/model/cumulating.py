@@ -39,6 +39,11 @@ class Cumulating(ByNumber):
     axis: Axis = "time"
 
     @property
+    def sole_bounds(self) -> tuple[str, ...]:
+        """The end, which only one window has; none on the rows axis."""
+        return ("window_end",) if self.axis == "time" else ()
+
+    @property
     def steps(self) -> int:
         """Number of windows with the same start."""
         return self.size // self.step

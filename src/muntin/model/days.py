@@ -127,6 +127,11 @@ class Days(ByNumber):
         return self.grid.storage
 
     @property
+    def sole_bounds(self) -> tuple[str, ...]:
+        """Either bound; none if windows overlap, since clock changes may join two bounds."""
+        return ("window_start", "window_end") if self.grid.overlap == 1 else ()
+
+    @property
     def length(self) -> int:
         return self.grid.size * self.longest
 

@@ -76,7 +76,7 @@ class InputOptions:
     ) -> InputOptions:
         """Return the marks of these options, whose durations are text or ``timedelta``."""
         lateness_us = parse_duration("lateness", lateness)
-        max_ahead_us = None if max_ahead is None else parse_duration("max_ahead", max_ahead)
+        max_ahead_us = parse_max_ahead(max_ahead)
         idle_us = None if idle is None else parse_duration("idle", idle, zero=False)
         watermark_by, clocks = read_watermark(watermark)
         return cls(time, lateness_us, max_ahead_us, offset, clock, idle_us, watermark_by, clocks)
@@ -97,6 +97,18 @@ class InputOptions:
     def limits(self) -> TimeLimits:
         """The bounds of a message's time, relative to the clock."""
         return TimeLimits(self.max_ahead)
+
+
+def parse_max_ahead(value: Duration | None) -> int | None:
+    """Return how far ahead of the clock a time may be, microseconds; ``None`` for any time.
+
+    Example:
+        >>> parse_max_ahead("1 second"), parse_max_ahead("any"), parse_max_ahead(None)
+        (1000000, None, None)
+    """
+    if value is None or (isinstance(value, str) and value.strip().lower() == "any"):
+        return None
+    return parse_duration("max_ahead", value)
 
 
 def read_watermark(value: object) -> tuple[WatermarkBy | None, tuple[str, ...]]:

@@ -195,7 +195,7 @@ class _Words:
         subject: The object in an error.
         hints: Hints by word, without case and underscores.
         rows: The hint where its rows are asked for.
-        own: Its own names, for mistyped ones.
+        own: Its own names, for mistyped ones and for completion; empty for all public names.
     """
 
     subject: str
@@ -216,12 +216,13 @@ _KINDS: Mapping[WordsOf, _Words] = {
     ),
     "running": _Words(
         "a running query has", _RUNNING, _FRAME,
-        ("await_end", "await_idle", "stop", "progress", "rescale", "is_active", "checkpoint"),
+        ("await_end", "await_idle", "stop", "progress", "rescale", "is_active", "checkpoint",
+         "frame", "name", "watchers", "query"),
     ),
     "source": _Words("a source has", _SOURCE, _READ),
     "app": _Words("an app has", _APP, "its tables are in app.tables",
                   ("Table", "SetTable", "GlobalTable", "topic", "agent", "timer", "crontab", "task",
-                   "open", "run")),
+                   "open", "run", "tables", "name")),
     "topic": _Words("a topic has", _TOPIC, "write @app.agent(topic), and loop over its events"),
     "agent": _Words("an agent has", _AGENT, "what it yields goes to its sinks"),
     "table": _Words("a table has", _TABLE, "write table[key]"),
@@ -242,6 +243,12 @@ class NextWords:
     """Answers the words of other libraries, by which our objects can't do anything."""
 
     _kind_of_words: ClassVar[WordsOf]
+
+    def __dir__(self) -> list[str]:
+        """Return the names that are for users, which notebooks and shells complete."""
+        names = sorted(object.__dir__(self))
+        own = _KINDS[self._kind_of_words].own
+        return [name for name in names if name.startswith("_") or name in own or not own]
 
     if not TYPE_CHECKING:
 

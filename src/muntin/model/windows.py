@@ -47,6 +47,11 @@ class Windows(ByNumber):
     axis: Axis = "time"
 
     @property
+    def sole_bounds(self) -> tuple[str, ...]:
+        """Either bound, since all windows have the same length; none on the rows axis."""
+        return ("window_start", "window_end") if self.axis == "time" else ()
+
+    @property
     def length(self) -> int:
         return self.size
 

@@ -55,6 +55,11 @@ class ZonedWindows(WindowKind):
         return False
 
     @property
+    def sole_bounds(self) -> tuple[str, ...]:
+        """Those of the calendar: a key has one zone."""
+        return self.calendar.sole_bounds
+
+    @property
     def columns(self) -> dict[str, Any]:
         """The column of zones."""
         return {"column": self.column}

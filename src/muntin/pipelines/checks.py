@@ -377,11 +377,36 @@ def check_primary_key(table: DeclaredTable, query: QueryRelation) -> None:
     if identity is None:
         problem = "has no effect: the pairs of this join are appended, each once"
         raise OptionError("PRIMARY KEY", f"({declared})", problem, "leave it out")
-    names = {resolve_bound_alias(query, name).lower() for name in table.primary_key}
-    if names != {name.lower() for name in identity}:
-        hint = f"write PRIMARY KEY ({', '.join(identity)}) NOT ENFORCED"
-        problem = "isn't what identifies a row of this query"
-        raise OptionError("PRIMARY KEY", f"({declared})", problem, hint)
+    key = {resolve_bound_alias(query, name).lower(): name for name in table.primary_key}
+    sole_bounds = _find_sole_bounds(query)
+    missing = [name for name in identity if name.lower() not in key]
+    if any(bound in key for bound in sole_bounds):
+        missing = [name for name in missing if name not in _BOUNDS]
+    extra = [key[name] for name in key.keys() - {name.lower() for name in identity}]
+    if not extra and not missing:
+        return
+    hint = f"write PRIMARY KEY ({', '.join(identity)}) NOT ENFORCED"
+    problem = (
+        f"has {', '.join(extra)}, which doesn't identify a row of this query"
+        if extra
+        else f"lacks {', '.join(missing)}: rows of this query may differ in that alone"
+    )
+    raise OptionError("PRIMARY KEY", f"({declared})", problem, hint)
+
+
+def _find_sole_bounds(relation: Relation) -> tuple[str, ...]:
+    """Return the bounds of a query's rows from which the other one follows."""
+    while isinstance(relation, Derived) or (
+        isinstance(relation, WindowRelation) and _shares_bounds(relation)
+    ):
+        relation = relation.source
+    return relation.spec.windows.sole_bounds if isinstance(relation, WindowRelation) else ()
+
+
+def _shares_bounds(query: WindowRelation) -> bool:
+    """Return whether the rows of a query have the bounds of windows that it reads."""
+    is_chained = query.ranking is not None and query.ranking.chained
+    return is_chained or FIRST in query.spec.aggregates
 
 
 def _list_identity(query: QueryRelation) -> tuple[str, ...] | None:

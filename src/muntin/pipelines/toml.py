@@ -183,10 +183,15 @@ class _Reader:
         columns = None
         if table.columns is not None:
             columns = ", ".join(f"{quote_name(n)} {kind}" for n, kind in table.columns.items())
-        ahead = None if table.max_ahead == "any" else table.max_ahead
         offset = None if table.offset is None else (table.offset[0], table.offset[1])
         marks = InputOptions.parse(
-            table.time, table.lateness, ahead, offset, table.idle, table.clock, table.watermark
+            table.time,
+            table.lateness,
+            table.max_ahead,
+            offset,
+            table.idle,
+            table.clock,
+            table.watermark,
         )
         return DeclaredTable(
             name,

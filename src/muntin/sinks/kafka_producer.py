@@ -118,10 +118,21 @@ class _SendAttempt:
             while producer.flush(1.0):
                 if name in _PROBLEMS:
                     waiting.note_failure(AwayError(_PROBLEMS[name]))
+                elif (absence := self._describe_absence(producer)) is not None:
+                    waiting.note_failure(AwayError(absence, f"has no topic {self.topic!r}"))
             if self._error is None:
                 waiting.note_answer()
         finally:
             waiting.end()
+
+    def _describe_absence(self, producer: Any) -> str | None:
+        """Return what the brokers say if they don't know the topic, which they may create later."""
+        from confluent_kafka import KafkaException
+
+        with suppress(KafkaException, KeyError):
+            error = producer.list_topics(self.topic, timeout=1.0).topics[self.topic].error
+            return None if error is None else str(error.str())
+        return None
 
     def _produce(self, producer: Any, messages: Messages, row: int) -> None:
         parts = messages.values[row], messages.keys[row]
@@ -152,8 +163,11 @@ class _SendAttempt:
             self._error = self._error or error
 
     def _refusal_error(self, error: Any) -> SinkError:
+        from confluent_kafka import KafkaError
+
         where = f"Kafka {self._client['bootstrap.servers']}, topic {self.topic}"
-        return SinkError(f"{where} takes no messages: {error.str()}")
+        hint = "; create it first" if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART else ""
+        return SinkError(f"{where} takes no messages: {error.str()}{hint}")
 
 
 def _describe_size(messages: Messages, row: int) -> str:

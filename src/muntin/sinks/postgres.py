@@ -115,7 +115,12 @@ class _Target:
 
 
 class PostgresSink(TableSink):
-    """Tables in PostgreSQL; see ``to_postgres``."""
+    """Tables in PostgreSQL; see ``to_postgres``.
+
+    Attributes:
+        primary_key: The columns that identify a row of the table, if a statement declares them;
+            otherwise they are the keys and the window.
+    """
 
     is_case_sensitive = True
 
@@ -133,6 +138,7 @@ class PostgresSink(TableSink):
         self.link = link
         self.schema = schema
         self.create = create
+        self.primary_key: tuple[str, ...] = ()
         where = f"{link.location}, {schema or 'public'}"
         super().__init__(table, history, lambda name: f"{where}.{name}")
 
@@ -152,7 +158,9 @@ class PostgresSink(TableSink):
         if identity is not None:
             # Newer revisions come later, even if rows are written in parts.
             ordered = rows.sort_by(columns.REVISION)
-            targets.append(_Target(self.schema, self.table, ordered, identity))
+            own = {name.lower(): name for name in rows.column_names}
+            key = tuple(own[name.lower()] for name in self.primary_key) or identity
+            targets.append(_Target(self.schema, self.table, ordered, key))
         if log is not None:
             targets.append(_Target(self.schema, log, numbered))
 

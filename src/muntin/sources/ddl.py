@@ -10,6 +10,7 @@ import polars as pl
 
 from muntin.model.errors import OptionError
 
+_TEXTS = ("string", "text", "varchar", "char")
 _PLAIN: dict[str, pl.DataType] = {
     **dict.fromkeys(("tinyint", "byte"), pl.Int8()),
     **dict.fromkeys(("smallint", "short"), pl.Int16()),
@@ -17,7 +18,7 @@ _PLAIN: dict[str, pl.DataType] = {
     **dict.fromkeys(("bigint", "long"), pl.Int64()),
     **dict.fromkeys(("float", "real"), pl.Float32()),
     "double": pl.Float64(),
-    **dict.fromkeys(("string", "text", "varchar", "char"), pl.String()),
+    **dict.fromkeys(_TEXTS, pl.String()),
     "binary": pl.Binary(),
     "boolean": pl.Boolean(),
     "date": pl.Date(),
@@ -100,7 +101,7 @@ class _Parser:
         elif word in _PLAIN:
             kind = _PLAIN[word]
             if self._peek() == "(":
-                self._numbers()
+                self._read_precision(word)
         else:
             raise OptionError(self.option, word, "isn't a type", _TYPES)
         return kind
@@ -109,6 +110,16 @@ class _Parser:
         """Refuse what follows."""
         if self._peek():
             raise self._unreadable()
+
+    def _read_precision(self, word: str) -> None:
+        """Read the digits of a time's seconds, which it has anyway; refuse any other length."""
+        start = self.at
+        self._numbers()
+        if not word.startswith("timestamp"):
+            plain = "string" if word in _TEXTS else word
+            size = f"{word}{self.text[start : self.at]}"
+            hint = f"write {plain}, and filter by length where it matters"
+            raise OptionError(self.option, size, "has a length, which isn't checked", hint)
 
     def _numbers(self) -> list[int]:
         """Read whole numbers in parentheses."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.hosts.definition import Definition, StartOptions
+from muntin.model.errors import OptionError
 from muntin.model.pipeline import Order, SortOrder
 from muntin.spark.host.chain import SparkUpstream, mark_results
+from muntin.spark.host.internals.plans import remember
 from muntin.spark.host.plan import Plan
 from muntin.spark.sinks.selected import AnyShape, wrap_sink
 
@@ -37,7 +39,7 @@ class QueryDefinition(Definition[Plan, "WindowedQuery"]):
         rows = self._select_rows()
         if self._order is not None:
             return _apply_order(rows, self._order)
-        return mark_results(rows, self._upstream())
+        return self._hint_at_start(mark_results(rows, self._upstream()))
 
     def sort_results(self, order: Order) -> None:
         """Sort the results of a batch DataFrame, and limit their number if the order does.
@@ -68,7 +70,14 @@ class QueryDefinition(Definition[Plan, "WindowedQuery"]):
         but the key and start of a window whose integer sum exceeded 64 bits. A join adds ``side``,
         and a right column whose type differs from that of the left one has the suffix.
         """
-        return self.plan.unpack_kind(REJECTED)
+        return self._hint_at_start(self.plan.unpack_kind(REJECTED))
+
+    def _hint_at_start(self, frame: DataFrame) -> DataFrame:
+        """Let the actions of a stream's DataFrame, which Spark refuses, say how to start it."""
+        if self.plan.reads_streams:
+            for action in _ACTIONS:
+                remember(frame, action, partial(_refuse_action, action))
+        return frame
 
     def _start(self, options: StartOptions) -> WindowedQuery:
         from muntin.spark.starting import start_spark_query
@@ -77,6 +86,20 @@ class QueryDefinition(Definition[Plan, "WindowedQuery"]):
             sink = wrap_sink(options.results, self.shape, self.results.schema)
             options = replace(options, results=sink)
         return start_spark_query(self.plan, options)
+
+
+_ACTIONS = (
+    "show", "collect", "toPandas", "toArrow", "count", "take", "head", "first", "tail", "isEmpty",
+    "toLocalIterator",
+)  # fmt: skip
+
+
+def _refuse_action(name: str, *_: object, **__: object) -> NoReturn:
+    hint = (
+        "write .start(checkpoint=None, results=muntin.to_print()), or results=muntin.to_memory() "
+        "and query.frame()"
+    )
+    raise OptionError("results", f".{name}()", "needs all rows, and a stream has no end", hint)
 
 
 def _apply_order(frame: DataFrame, order: Order) -> DataFrame:

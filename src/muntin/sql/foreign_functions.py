@@ -66,8 +66,15 @@ def find_foreign_function(node: exp.Expr) -> tuple[str, str] | None:
 
 
 def has_ignored_length(kind: exp.Expr) -> bool:
-    """Return whether a type is a text of a length, which neither host compares texts with."""
-    return kind.is_type("CHAR", "VARCHAR", "NCHAR", "NVARCHAR") and bool(kind.expressions)
+    """Return whether a type, or a part of it, has a length, with which no host compares values.
+
+    The digits of a decimal count, and those of a time are fewer than its microseconds.
+    """
+    return any(
+        not part.is_type("DECIMAL", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ")
+        and any(isinstance(one, exp.DataTypeParam) for one in part.expressions)
+        for part in kind.find_all(exp.DataType)
+    )
 
 
 def is_processing_time(time: object) -> bool:

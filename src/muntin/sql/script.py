@@ -152,10 +152,13 @@ class Definitions:
         lowered = lower_query(cursor, select, self.catalog, is_outermost=True)
         if isinstance(lowered, ResolvedRelation):
             name = select.source.name or "t"
+            listed = all(item.scalar is not None for item in select.items)
+            star = (n if n.isidentifier() else quote_name(n) for n in lowered.star or ("a", "b"))
+            shown = f"SELECT {', '.join(star)}"
+            shown = cursor.sql[slice(*select.span)] if listed else shown
             hint = (
-                "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE); rows with "
-                f"their windows are SELECT * FROM TABLE(TUMBLE(TABLE {name}, DESCRIPTOR(ts), "
-                "INTERVAL '10' MINUTE))"
+                "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE); for each "
+                f"row as it comes write {shown}, count(*) OVER (ROWS 0 PRECEDING) AS n FROM {name}"
             )
             cursor.fail(select.span, "this query has no windows", hint)
         if self.shards is None:

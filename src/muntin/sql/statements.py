@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -20,6 +21,7 @@ _STATEMENTS_HINT = (
 )
 _OWN_OPTIONS = ("connector", "mode")
 _CONSTRAINTS = ("UNIQUE", "FOREIGN", "CHECK", "REFERENCES")
+_FLINK_TYPES = {"ROW": "STRUCT<a: INT, b: STRING>", "BYTES": "BINARY", "MULTISET": "ARRAY<STRING>"}
 _OR_COMMA = "close its parenthesis, or write a comma"
 _TABLE_HINT = "write CREATE TABLE t (ts TIMESTAMP, ...) WITH (connector = 'parquet', path = '...')"
 
@@ -202,13 +204,16 @@ def _parse_column(cursor: Cursor, parts: _TableParts, start: int) -> None:
         return
     kind = cursor.parse_type()
     if kind is None:
+        own = _FLINK_TYPES.get(cursor.next_word)
         hint = f"write for example {name} STRING, {name} BIGINT or {name} AS expression"
+        hint = hint if own is None else f"write {name} {own}"
         cursor.fail(None, f"{cursor.next_text} isn't a type", hint)
     if has_ignored_length(kind):
-        hint = f"write {name} STRING, and WHERE length({name}) <= … if it matters"
-        cursor.fail(
-            cursor.span_from(start), f"{kind.sql()} has a length, which isn't checked", hint
-        )
+        shown = kind.sql()
+        hint = f"write {name} {re.sub(r'[(][0-9]+[)]', '', shown.replace('VARCHAR', 'STRING'))}"
+        if kind.is_type("CHAR", "VARCHAR", "NCHAR", "NVARCHAR"):
+            hint = f"write {name} STRING, and WHERE length({name}) <= … if it matters"
+        cursor.fail(cursor.span_from(start), f"{shown} has a length, which isn't checked", hint)
     if cursor.accept("METADATA"):
         cursor.fail(
             cursor.span_from(start),

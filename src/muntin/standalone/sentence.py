@@ -77,8 +77,8 @@ def windowed(
             key's messages as they arrive.
         lateness: How far the watermark trails the greatest event time.
         max_ahead: How far ahead of the operator's clock an event time may be, 15 minutes by
-            default. What is further is rejected and doesn't move the watermark. ``None`` takes
-            anything.
+            default. What is further is rejected and doesn't move the watermark. ``None`` or
+            ``"any"`` takes anything.
         idle: After how long without messages the watermark moves on with the wall clock, so that
             the last windows emit. What comes behind it then is late. Never by default.
         watermark: A list of fields, each of whose values has a clock: the slowest holds the

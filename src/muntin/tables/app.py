@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from muntin.model.axis import Duration, parse_duration
 from muntin.model.errors import OptionError, OutsideStreamError
+from muntin.model.inputs import parse_max_ahead
 from muntin.model.next_words import WithoutRows
 from muntin.tables.agent import Agent, AgentSink
 from muntin.tables.clocks import FieldClock, is_same_function
@@ -48,7 +49,7 @@ class App(WithoutRows):
         lateness: How far a topic's watermark trails its greatest time. Windows are closed, and
             late events rejected, by watermarks; see ``expires`` of ``Table.tumbling``.
         max_ahead: How far ahead of the wall clock a time may be. Later times are rejected as
-            ``future`` and don't move the watermark. ``None`` accepts any time.
+            ``future`` and don't move the watermark. ``None`` or ``"any"`` accepts any time.
         idle: How long a clock (a topic, or a time in values) may rest, by the wall clock, until the
             tables that it writes stop waiting for it. If you give it and no event has come for that
             long, the tables' watermarks follow the wall clock, so that the last windows close too:
@@ -89,7 +90,7 @@ class App(WithoutRows):
         self.agents: dict[str, Agent] = {}
         self.timers: dict[str, Timer] = {}
         self.lateness = parse_duration("lateness", lateness)
-        self.max_ahead = None if max_ahead is None else parse_duration("max_ahead", max_ahead)
+        self.max_ahead = parse_max_ahead(max_ahead)
         self.idle = None if idle is None else parse_duration("idle", idle)
         self.follows_wall_clock = idle is not None and idle is not RESTING
         if errors not in ("raise", "reject"):

@@ -43,6 +43,16 @@ def test_statements_define_for_those_after_them():
     assert "reads clicks (json at a;b), chosen and computed row by row" in said
 
 
+def test_tables_are_listed_and_described():
+    asked = shell()
+    table = TABLE.replace("page STRING", "page STRING, amount DECIMAL(10, 2), twice AS amount * 2")
+    asked.run(f"{table} SHOW TABLES; DESCRIBE `Clicks`;")
+    assert shown(asked).startswith("clicks page STRING amount DECIMAL(10, 2)")
+    assert "twice AS amount * 2" in shown(asked)
+    with pytest.raises(mt.OptionError, match="DESCRIBE='orders' isn't a table of CREATE TABLE"):
+        asked.run("DESC orders;")
+
+
 def test_a_mistake_leaves_what_was_defined():
     asked = shell()
     asked.run(TABLE)

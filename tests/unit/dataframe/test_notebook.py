@@ -42,7 +42,43 @@ def test_over_a_stream_it_is_the_query(shell: Any) -> None:
     assert "tumbling 1 minute" in query.explain()
 
 
+def test_of_names_that_differ_in_case_the_spelled_one_is_read(shell: Any) -> None:
+    shell.user_ns["Clicks"] = shell.user_ns["clicks"].with_columns(page=pl.lit("other"))
+    assert shell.run_cell_magic("muntin", "", COUNT)["page"].to_list() == ["home"]
+    shown = shell.run_cell_magic("muntin", "", COUNT.replace("FROM clicks", "FROM Clicks"))
+    assert shown["page"].to_list() == ["other"]
+
+
 def test_a_name_that_is_no_table_is_an_error(shell: Any) -> None:
     shell.user_ns["clicks"] = 3
-    with pytest.raises(mt.SqlError, match="isn't a table"):
+    with pytest.raises(mt.SqlError, match="isn't a table; assign a frame or a source to"):
         shell.run_cell_magic("muntin", "", COUNT)
+    shell.user_ns |= {"orders": mt.ticks(1), "click": pl.DataFrame({"page": ["home"]})}
+    with pytest.raises(mt.SqlError, match="the tables of this notebook are orders, click"):
+        shell.run_cell_magic("muntin", "", COUNT)
+
+
+def test_a_mistake_shows_the_cell_and_not_our_code(shell: Any, capsys: Any) -> None:
+    shell.run_cell(f"%%muntin\n{COUNT.replace('TUMBLE', 'TUMBEL')}")
+    shown = capsys.readouterr()
+    assert "TUMBEL" in f"{shown.out}{shown.err}"
+    assert "dataframe/notebook.py" not in f"{shown.out}{shown.err}"
+
+
+def test_explain_prints_what_a_query_would_do(shell: Any, capsys: Any) -> None:
+    assert shell.run_cell_magic("muntin", "", f"EXPLAIN {COUNT}") is None
+    assert "tumbling 1 minute, by page on at" in capsys.readouterr().out
+
+
+def test_completion_lists_what_is_for_users(shell: Any) -> None:
+    shell.run_cell_magic("muntin", "views", COUNT)
+    views = shell.user_ns["views"]
+    query = views.start(checkpoint=None)
+    query.await_end()
+    windows = mt.windowed(shell.user_ns["clicks"], key="page", time="at")
+    listed = [{name for name in dir(one) if not name.startswith("_")} for one in (views, query)]
+    assert listed[0] == {"results", "rejected", "start", "explain", "full", "top"}
+    assert {"await_end", "stop", "frame"} <= listed[1]
+    assert not {"show", "stop_for_exit", "outputs", "query"} & listed[1]
+    assert {"tumbling", "session"} <= {*dir(windows)}
+    assert "spec" not in dir(windows)

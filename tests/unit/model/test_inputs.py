@@ -7,6 +7,7 @@ import pytest
 from muntin.model.errors import OptionError
 from muntin.model.inputs import AHEAD, InputOptions, InputSpec
 from muntin.model.policies import Firing
+from muntin.tables.app import App
 
 SECOND = 1_000_000
 
@@ -16,6 +17,12 @@ def test_marks_are_read_with_their_durations() -> None:
     assert given == InputOptions("at", 5 * SECOND, None, ("part", "offset"), None, 60 * SECOND)
     with pytest.raises(OptionError, match="idle='0 s' is zero"):
         InputOptions.parse("at", "0 s", "1 day", None, "0 s")
+
+
+@pytest.mark.parametrize("value", [None, "any", "Any"])
+def test_any_time_is_said_in_the_word_of_sql_and_toml_too(value: str | None) -> None:
+    assert InputOptions.parse("at", "0 s", value, None, None).max_ahead is None
+    assert App("shop", max_ahead=value).max_ahead is None
 
 
 def test_in_rows_nothing_goes_by_time() -> None:

@@ -118,12 +118,46 @@ def test_a_primary_key_that_identifies_the_rows_is_taken(tmp_path: Path) -> None
     assert mistakes(tmp_path, CLICKS + views + renamed) == []
 
 
+WINDOWS = "INSERT INTO views SELECT page, count(*) AS n FROM {} GROUP BY page, {}"
+
+
+@pytest.mark.parametrize(
+    ("windows", "sole"),
+    [
+        ("TUMBLE(ts, 1 HOUR)", ("window_start", "window_end")),
+        ("HOP(ts, 5 MINUTES, 1 HOUR)", ("window_start", "window_end")),
+        ("TUMBLE(ts, SIZE => 1 DAY, ZONE => 'Europe/Berlin')", ("window_start", "window_end")),
+        ("TUMBLE(ts, 1 MONTH)", ("window_start", "window_end")),
+        ("CUMULATE(ts, 5 MINUTES, 1 HOUR)", ("window_end",)),
+        ("HOP(ts, SLIDE => 1 HOUR, SIZE => 3 HOURS, ZONE => 'Europe/Berlin')", ()),
+        ("SESSION(ts, 5 MINUTES)", ()),
+    ],
+)
+def test_a_primary_key_may_leave_out_a_bound_that_follows(
+    tmp_path: Path, windows: str, sole: tuple[str, ...]
+) -> None:
+    for bound, other in (("window_start", "window_end"), ("window_end", "window_start")):
+        views = JDBC.format(key=f"page, {bound}", connector="jdbc")
+        wrong = mistakes(tmp_path, CLICKS + views + WINDOWS.format("clicks", windows))
+        assert (wrong == []) is (bound in sole), wrong
+        assert not wrong or f"lacks {other}: rows of this query may differ" in wrong[0]
+
+
+def test_a_bound_follows_in_groups_of_windows(tmp_path: Path) -> None:
+    views = JDBC.format(key="window_start", connector="jdbc").replace("page STRING, ", "")
+    inner = WINDOWS.format("clicks", "TUMBLE(ts, 1 HOUR)").removeprefix("INSERT INTO views ")
+    grouped = "INSERT INTO views SELECT max(n) AS n FROM {} GROUP BY window_start, window_end"
+    assert mistakes(tmp_path, CLICKS + views + grouped.format(f"({inner})")) == []
+
+
 @pytest.mark.parametrize(
     ("key", "connector", "insert", "said"),
     [
-        ("page", "jdbc", COUNT, "table views: PRIMARY KEY='(page)' isn't what identifies a row of "
-         f"this query; write PRIMARY KEY ({WHOLE_KEY}) NOT ENFORCED"),
-        (f"{WHOLE_KEY}, n", "jdbc", COUNT, "table views: PRIMARY KEY="),
+        ("page", "jdbc", COUNT, "table views: PRIMARY KEY='(page)' lacks window_start, window_end: "
+         f"rows of this query may differ in that alone; write PRIMARY KEY ({WHOLE_KEY}) NOT ENF"),
+        ("window_start", "jdbc", COUNT, "table views: PRIMARY KEY='(window_start)' lacks page: "),
+        (f"{WHOLE_KEY}, n", "jdbc", COUNT, f"table views: PRIMARY KEY='({WHOLE_KEY}, n)' has n, "
+         "which doesn't identify a row of this query"),
         (WHOLE_KEY, "parquet", COUNT, f"table views: PRIMARY KEY='({WHOLE_KEY})' has no effect: "
          "parquet keeps every row that it gets; leave it out, or write to 'jdbc'"),
         ("page", "jdbc", JOINED, "table views: PRIMARY KEY='(page)' has no effect: the pairs of "

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from tests.services.kafka import Kafka
 
 from muntin.model.errors import SinkError
 from muntin.sinks import kafka_producer
@@ -123,3 +124,12 @@ def test_brokers_that_are_away_are_an_error() -> None:
     away = {"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": "300"}
     with pytest.raises(SinkError, match=r"Kafka 127\.0\.0\.1:1, topic t takes no messages"):
         send_messages(away, "t", given(b"a"), [0])
+
+
+def test_a_topic_that_isnt_there_is_said_while_it_is_waited_for(
+    kafka: Kafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = {"bootstrap.servers": kafka.servers, "topic.metadata.propagation.max.ms": "2500"}
+    with pytest.raises(SinkError, match=r"topic nowhere takes no messages: .*; create it first"):
+        send_messages(client, "nowhere", given(b"a"), [0])
+    assert "has no topic 'nowhere' (Broker: Unknown topic or partition); retrying" in caplog.text

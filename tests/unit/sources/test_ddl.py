@@ -14,7 +14,7 @@ from muntin.sources.ddl import parse_columns, plain_columns
 def test_types_in_sparks_words() -> None:
     text = """
         id LONG NOT NULL, `a ``b` decimal(10, 2), x: struct<a: int, b array<string>>,
-        m map<string, bigint>, v varchar(20), at timestamp, local timestamp_ntz, d decimal
+        m map<string, bigint>, v varchar, at timestamp(3), local timestamp_ntz, d decimal
     """
     assert parse_columns(text) == {
         "id": pl.Int64(), "a `b": pl.Decimal(10, 2),
@@ -38,6 +38,9 @@ def test_types_in_sparks_words() -> None:
         ("a decimal(x)", "near"),
         ("a array<int", "near 'the end'"),
         ("a int; b int", "near '; b int'"),
+        ("a varchar(9)", r"columns='varchar\(9\)' has a length, which isn't checked; write"),
+        ("a array<char(3)>", r"columns='char\(3\)' has a length"),
+        ("a int(11)", r"columns='int\(11\)' has a length, which isn't checked; write int,"),
     ],
 )
 def test_what_cant_be_read_says_where(text: str, words: str) -> None:

@@ -210,6 +210,21 @@ def test_processing_time_is_refused_in_the_words_of_the_docs(text, at):
     assert place == at
 
 
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [
+        ("ARRAY<VARCHAR(9)>", "write b ARRAY<STRING>"),
+        ("INT(11)", "write b INT"),
+        ("STRUCT<x: CHAR(3)>", "has a length"),
+        ("ROW<x INT>", "isn't a type; write b STRUCT<a: INT, b: STRING>"),
+        ("BYTES", "isn't a type; write b BINARY"),
+    ],
+)
+def test_a_type_of_other_engines_says_what_to_write(kind, hint):
+    said, _ = refused(f"CREATE TABLE t (a BIGINT, b {kind}) WITH (connector = 'json'); SELECT 1")
+    assert hint in said
+
+
 def test_a_length_of_a_column_is_refused_at_the_column():
     text = "CREATE TABLE t (a BIGINT, b VARCHAR(100)) WITH (connector = 'json'); SELECT 1"
     said, at = refused(text)

@@ -21,6 +21,17 @@ CASES = [
     ("SELECT k, 'open FROM t", "a quote or a comment doesn't end", None),
     ("SELECT k FROM t; SELECT k FROM t", "give one query", "SELECT k"),
     ("SELECT k FROM t", "this query has no windows", "SELECT k"),
+    (
+        "CREATE TABLE c (k STRING, `a b` INT, v AS k) WITH (connector = 'json'); SELECT * FROM c",
+        "write SELECT k, `a b`, v, count(*) OVER (ROWS 0 PRECEDING) AS n FROM c",
+        "SELECT *",
+    ),
+    (
+        "SELECT k, v * 2 AS two FROM t WHERE v > 1",
+        "for each row as it comes write SELECT k, v * 2 AS two, count(*) OVER (ROWS 0 PRECEDING) "
+        "AS n FROM t",
+        "SELECT k, v * 2 AS two",
+    ),
     (f"SELECT k FROM {HOUR} {G} x", "isn't understood here", "x"),
     ("SELECT k FROM range(10)", "isn't a table function", "("),
     (f"SELECT k FROM {HOUR.replace('(ts)', '(PROCTIME())')} {G}", "by processing time", "PROCTIME"),

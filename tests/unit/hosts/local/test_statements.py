@@ -281,3 +281,30 @@ def test_a_connector_that_nobody_has_isnt_said_to_need_spark(connector: str, hin
     """
     with pytest.raises(mt.SqlError, match=f"'{connector}' isn't a connector; {hint}"):
         mt.sql(statement, host="local")
+
+
+@pytest.mark.parametrize(
+    ("statement", "tables", "problem"),
+    [
+        ("", {"T": CLICKS, "t": CLICKS}, "tables='t' and T are one table: names have no case"),
+        (
+            "CREATE TABLE t (page STRING) WITH (connector = 'json', path = 'x');",
+            {"t": CLICKS},
+            "tables='t' is declared by the statement, too; leave one of them out",
+        ),
+    ],
+)
+def test_two_tables_of_one_name_are_refused(
+    statement: str, tables: dict[str, pl.DataFrame], problem: str
+) -> None:
+    with pytest.raises(mt.OptionError, match=problem):
+        mt.sql(f"{statement} SELECT count(*) AS n FROM t {WINDOW}", **tables)
+
+
+def test_each_row_as_it_comes_is_what_the_refusal_says() -> None:
+    text = "SELECT page, v * 2 AS two FROM clicks WHERE v > 1"
+    with pytest.raises(mt.SqlError, match="this query has no windows") as refused:
+        mt.sql(text, clicks=CLICKS)
+    written = refused.value.hint.partition("write ")[2]
+    rows = mt.sql(f"{written} WHERE v > 1", clicks=CLICKS).results
+    assert rows.select("page", "two", "emission").rows() == [("cart", 4, "full")]
