@@ -74,6 +74,8 @@ def join_null_safe(
         >>> join_null_safe(some, some.select("k0").head(1), ["k0"], "semi").rows()
         [(None, 1)]
     """
+    if how in ("semi", "anti") and not (len(frame) and len(other)):
+        return frame if how == "anti" or not len(frame) else frame.clear()
     # A plain join is faster, and equivalent if one side has no NULL.
     nulls = any(other[name].null_count() for name in on)
     return frame.join(other, on=list(on), how=how, nulls_equal=nulls)

@@ -64,9 +64,9 @@ class PartitionedJoinShard:
         self.state.extra["starts"] = starts
         self.state.save()
         counts = add_counts([self.state.counts, *(one.counts for one in emitted)])
-        rejected_frames = [self.joiner.empty_rejected, *rejected]
+        rejected_frames = [self.joiner.no_rejected, *rejected]
         output = ShardOutput.combine(
-            emitted, self.joiner.make_empty_results(), rejected_frames, counts
+            emitted, self.joiner.no_results, rejected_frames, counts
         )
         for side in SIDES:
             partitions = zip(names, emitted, strict=True)
@@ -125,7 +125,7 @@ class PartitionedJoinShard:
             start = self.starts[side][name]
             position = (pl.col(number).cast(pl.Int64) - start).alias(columns.TIME)
             positioned = parts.get((name,), messages.clear()).with_columns(position)
-            no_rejected = self.joiner.make_empty_rejected(side)
+            no_rejected = self.joiner.no_side_rejected[side]
             arrivals[name] = SideArrival(positioned, rejected=no_rejected, latest=end - start)
         return arrivals
 

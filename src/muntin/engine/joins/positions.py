@@ -87,7 +87,7 @@ class PositionJoin(JoinStrategy):
         buffer.drop_before(clock.after[side])
         position = buffer.apply_row_limit()
         if position is None:
-            return self.joiner.make_empty_results()
+            return self.joiner.no_results
         limit_clock = replace(clock, before=clock.after, after={**clock.after, side: position})
         emitted = self._store_messages(side, buffer.empty, buffer.empty, limit_clock)
         buffer.drop_before(position)
@@ -134,7 +134,7 @@ class PositionJoin(JoinStrategy):
         partners: dict[SideName, pl.DataFrame] = {"left": left, "right": right}
         matched = {side: partners[side].unique(ID) for side in self.spec.sides_to_mark}
         if self.spec.how == "anti":
-            return self.joiner.make_empty_results(), matched
+            return self.joiner.no_results, matched
         if self.spec.how == "semi":
             first = self.buffers["left"].select_unmatched(select_distinct_left(left, right), None)
             return self.joiner.build_semi_results(first, final), {"left": first}
@@ -167,7 +167,7 @@ class PositionJoin(JoinStrategy):
         # A message counts as late only in the step in which it arrives.
         new = new.with_columns(pl.lit(False).alias(LATE))
         before, after = clock.before[side], clock.after[side]
-        emitted = self.joiner.make_empty_results()
+        emitted = self.joiner.no_results
         stored = new
         if after is not None:
             stored, expired = new.filter(position >= after), new.filter(position < after)

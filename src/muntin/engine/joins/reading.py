@@ -42,7 +42,7 @@ def read_join_messages(
 ) -> pl.DataFrame:
     """Return a side's stored messages in a range, by position; on the rows axis, by offset."""
     joiner, offset = shard.joiner, shard.spec.side(side).offset
-    frames = [joiner.make_empty_messages(side)]
+    frames = [joiner.no_messages[side]]
     names = frames[0].columns
     for _, start, partition in shard.iterate_partitions(side):
         stored = partition.strategy.read_messages(side, *_resolve_range(between, start), only)
@@ -73,7 +73,7 @@ def read_join_windows(
         bounds = pl.col(columns.WINDOW_START, columns.WINDOW_END)
         frames.append(stored.with_columns(bounds + start))
     if not frames:
-        frames = [_count_by_window(shard.joiner.make_empty_messages(side), kind, offset)]
+        frames = [_count_by_window(shard.joiner.no_messages[side], kind, offset)]
     order = [columns.WINDOW_START, columns.WINDOW_END, *(offset or ())[:1]]
     return pl.concat(frames).sort(order)
 

@@ -49,7 +49,7 @@ class SessionBuffer:
         self.first_open: int | None = None
         numbers = columns.number(ID), columns.number(LAST)
         flags = (pl.lit(False).alias(name) for name in (LATE, HAS_PARTNER))
-        self.empty = joiner.make_empty_messages(side).with_columns(*numbers, *flags)
+        self.empty = joiner.no_messages[side].with_columns(*numbers, *flags)
         present = partial(rename_last_position, own=joiner.inputs[side])
         self.messages = state.table(
             f"{side} messages", LAST, None, self._drop_ended, self.keys, present
@@ -201,7 +201,7 @@ class SessionJoin(JoinStrategy):
     ) -> pl.DataFrame:
         """Return results for pairs."""
         if self.spec.how == "anti":
-            return self.joiner.make_empty_results()
+            return self.joiner.no_results
         left, right = messages["left"][pairs[0]], messages["right"][pairs[1]]
         if self.spec.how == "semi":
             first = select_distinct_left(left, right).filter(~pl.col(HAS_PARTNER))
@@ -225,7 +225,7 @@ class SessionJoin(JoinStrategy):
         """Store sessions that may grow, and emit the unmatched messages of those that can't."""
         buffer, last = self.buffers[side], pl.col(LAST)
         before, after = clock.before[side], clock.after[side]
-        emitted = self.joiner.make_empty_results()
+        emitted = self.joiner.no_results
         open_messages = changed
         if after is not None:
             open_messages = changed.filter(last >= after)

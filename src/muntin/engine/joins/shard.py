@@ -94,8 +94,8 @@ class JoinShard:
         self.state.extra["kept"] = self.strategy.row_counts
         self.state.save()
         return ShardOutput(
-            pl.concat([self.joiner.make_empty_results(), *emitted]),
-            pl.concat([self.joiner.empty_rejected, *rejected], how="diagonal"),
+            pl.concat([self.joiner.no_results, *emitted]),
+            pl.concat([self.joiner.no_rejected, *rejected], how="diagonal"),
             None,
             self.watermark,
             dict(self.state.counts),
@@ -198,9 +198,9 @@ def combine_arrivals(
     messages, offset = [part.messages for part in arrived], joiner.spec.side(side).offset
     new, summary = select_new(arrived, messages, offset, state.taken[side], state.count)
     return SideArrival(
-        pl.concat(new) if new else joiner.make_empty_messages(side),
+        pl.concat(new) if new else joiner.no_messages[side],
         rejected=pl.concat(
-            [joiner.make_empty_rejected(side), *(part.rejected for part in arrived)]
+            [joiner.no_side_rejected[side], *(part.rejected for part in arrived)]
         ),
         **summary,
     )

@@ -33,7 +33,7 @@ class SideBuffer:
         spec = joiner.spec
         self.side = side
         self.keys = list(spec.side(side).keys)
-        self.empty = joiner.make_empty_messages(side).with_columns(
+        self.empty = joiner.no_messages[side].with_columns(
             columns.number(ID), pl.lit(False).alias(LATE)
         )
         self.first_position: int | None = state.extra.get("from", {}).get(side)

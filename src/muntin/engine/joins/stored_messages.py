@@ -39,7 +39,7 @@ class StoredMessages:
         self.keys = list(joiner.spec.side(side).keys)
         self.axis = axis
         numbers = columns.number(ID), pl.lit(False).alias(LATE)
-        self.empty = joiner.make_empty_messages(side).with_columns(numbers)
+        self.empty = joiner.no_messages[side].with_columns(numbers)
         if axis != columns.TIME:
             self.empty = self.empty.with_columns(columns.number(axis))
         self.first_position: int | None = None

@@ -425,4 +425,4 @@ class Combiner:
             cells = algebra.settle(cells)
         order = [*self.keys, columns.PANE, columns.MESSAGES]
         rest = [c for c in cells.columns if c not in order]
-        return cells.select(*(c for c in order if c in cells.columns), *rest)
+        return cells[[*(c for c in order if c in cells.columns), *rest]]
