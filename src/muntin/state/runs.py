@@ -24,6 +24,7 @@ from muntin.state.frame_cache import Complete, FrameCache, Frames
 from muntin.state.lookup import (
     HASH_COLUMN,
     divide_by_hash,
+    drop_columns,
     hash_keys,
     join_null_safe,
     list_hash_ranges,
@@ -239,7 +240,7 @@ class Runs:
 
     def _read_without_hash(self, run: Run) -> pl.DataFrame:
         # The frame may have been written with or without the hash of the key.
-        return self.frames.read(run.number).drop(HASH_COLUMN, strict=False)
+        return drop_columns(self.frames.read(run.number), HASH_COLUMN)
 
     def _read_ranged(self, runs: Sequence[Run]) -> list[RangedFrame]:
         return [(self._read_without_hash(run), run.low, run.high) for run in runs]
@@ -268,7 +269,7 @@ class Runs:
         runs = self._select_runs(low, high)
         if only is None:
             return self._stack((run, self._read_without_hash(run)) for run in runs)
-        hashes, only = hash_keys(only, self.keys), only.select(self.keys)
+        hashes, only = hash_keys(only, self.keys), only[self.keys]
         ranges = list_hash_ranges(hashes)
         candidates = self._stack(
             (run, frame)
@@ -277,7 +278,7 @@ class Runs:
             if (frame := select_hashes(self._read_by_hash(run), hashes)) is not None
         )
         selected = (
-            (join_null_safe(frame.drop(HASH_COLUMN), only, self.keys, "semi"), low, high)
+            (join_null_safe(drop_columns(frame, HASH_COLUMN), only, self.keys, "semi"), low, high)
             for frame, low, high in candidates
         )
         return [ranged for ranged in selected if len(ranged[0])]

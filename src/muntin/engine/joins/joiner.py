@@ -92,6 +92,11 @@ class Joiner:
         own = self._list_types(self.rejected_names)
         kinds = {SIDE: pl.String(), **own, **reason, columns.WATERMARK: pl.Int64()}
         self.no_rejected = pl.DataFrame(schema=kinds)
+        # Messages in a shard, with their numbers.
+        self.no_numbered: dict[SideName, pl.DataFrame] = {
+            side: frame.with_columns(columns.number(ID), pl.lit(False).alias(LATE))
+            for side, frame in self.no_messages.items()
+        }
         added: dict[str, pl.DataType] = {columns.EMISSION: pl.String()}
         added |= {columns.REVISION: pl.Int64()} if self.revises else {}
         self.no_results = pl.DataFrame(schema={**self.result_types, **added})
@@ -224,6 +229,8 @@ class Joiner:
 
         Pairs without a late message have the emission ``on_time``.
         """
+        if not len(left):
+            return self.no_results
         parts = [
             f.select(self._rename_columns(s)) for s, f in zip(SIDES, (left, right), strict=True)
         ]
@@ -241,6 +248,8 @@ class Joiner:
 
     def build_unmatched(self, side: SideName, messages: pl.DataFrame) -> pl.DataFrame:
         """Return results for unmatched messages of one side, with nulls for the other."""
+        if not len(messages):
+            return self.no_results
         rows = messages.select(self._rename_columns(side))
         if side == "right" and not self.both_keys:
             keys = zip(self.spec.left.keys, self.spec.right.keys, strict=True)

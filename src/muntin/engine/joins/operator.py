@@ -67,9 +67,7 @@ class JoinOperator:
             taken.add(arrived[-1].offsets)
         if not arrived:
             arrived.append(
-                SideArrival(
-                    joiner.no_messages[side], rejected=joiner.no_side_rejected[side]
-                )
+                SideArrival(joiner.no_messages[side], rejected=joiner.no_side_rejected[side])
             )
         messages_of_task = pl.concat([part.messages for part in arrived])
         frames = {_MESSAGES: split_by_shard(messages_of_task, list(own.keys), task.shards)}

@@ -28,6 +28,7 @@ from muntin.engine.state import State
 from muntin.model.bounds import SideName, Together, Within
 from muntin.model.joins import OTHER, SIDES
 from muntin.model.policies import Every
+from muntin.state.lookup import join_null_safe
 
 
 class PositionJoin(JoinStrategy):
@@ -154,7 +155,7 @@ class PositionJoin(JoinStrategy):
         self, left: pl.DataFrame, right: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         rows = find_pairs(left, right, self.spec)
-        return left[rows[0]], right[rows[1]]
+        return (left[rows[0]], right[rows[1]]) if len(rows[0]) else (left.clear(), right.clear())
 
     def _store_messages(
         self, side: SideName, new: pl.DataFrame, matched: pl.DataFrame | None, clock: JoinClock
@@ -163,27 +164,29 @@ class PositionJoin(JoinStrategy):
 
         ``matched`` are the messages that have a partner since this step, if the side is marked.
         """
-        buffer, position = self.buffers[side], pl.col(columns.TIME)
-        # A message counts as late only in the step in which it arrives.
-        new = new.with_columns(pl.lit(False).alias(LATE))
+        buffer = self.buffers[side]
+        if new[LATE].any():
+            # A message counts as late only in the step in which it arrives.
+            new = new.with_columns(pl.lit(False).alias(LATE))
         before, after = clock.before[side], clock.after[side]
         emitted = self.joiner.no_results
         stored = new
         if after is not None:
-            stored, expired = new.filter(position >= after), new.filter(position < after)
+            stored, expired = _split_at(after, new)
             newly_held = self._select_held(side, expired, after)
             held = buffer.replace_held(newly_held)
             if side in self.spec.outer_sides and matched is not None:
                 due = pl.concat([expired, held, buffer.read_range(before, after - 1)])
-                due = buffer.select_unmatched(due, after - 1).join(
-                    pl.concat([matched, newly_held]), on=ID, how="anti"
+                partners = pl.concat([matched, newly_held])
+                due = join_null_safe(
+                    buffer.select_unmatched(due, after - 1), partners, [ID], "anti"
                 )
                 emitted = self.joiner.build_unmatched(side, due.sort(columns.TIME, ID))
         if matched is not None:
             if self.spec.how == "semi":
-                stored = stored.join(matched, on=ID, how="anti")
+                stored = join_null_safe(stored, matched, [ID], "anti")
             if after is not None:
-                matched = matched.filter(position >= buffer.find_first_stored(after))
+                matched, _ = _split_at(buffer.find_first_stored(after), matched)
             buffer.mark_matched(matched)
         buffer.append(stored)
         return emitted
@@ -194,6 +197,14 @@ class PositionJoin(JoinStrategy):
         if not len(waiting):
             return expired.clear()
         candidates = pl.concat([expired, self._read_candidates(side, waiting)])
-        candidates = candidates.filter(pl.col(columns.TIME) < after)
+        _, candidates = _split_at(after, candidates)
         both = (candidates, waiting) if side == "left" else (waiting, candidates)
         return self._select_partners(*both)[SIDES.index(side)].unique(ID)
+
+
+def _split_at(position: int, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the messages from a position on, and those before it."""
+    is_before = messages[columns.TIME] < position
+    if not is_before.any():
+        return messages, messages.clear()
+    return messages.filter(~is_before), messages.filter(is_before)

@@ -150,12 +150,14 @@ class JoinShard:
 
     def _number_messages(self, side: SideName, accepted: pl.DataFrame) -> pl.DataFrame:
         """Add each message's number, and whether it is behind the watermark."""
+        if not len(accepted):
+            return self.joiner.no_numbered[side]
         watermark = self.watermarks[side]
-        messages = accepted.select(*self.joiner.inputs[side], columns.TIME)
         numbers = pl.int_range(pl.len(), dtype=pl.Int64) + self.next_numbers[side]
-        self.next_numbers[side] += len(messages)
+        self.next_numbers[side] += len(accepted)
         is_late = pl.lit(False) if watermark is None else pl.col(columns.TIME) < watermark
-        return messages.with_columns(numbers.alias(ID), is_late.alias(LATE))
+        own = [*self.joiner.inputs[side], columns.TIME]
+        return accepted.select(*own, numbers.alias(ID), is_late.alias(LATE))
 
     def _advance_watermarks(
         self, new: Mapping[SideName, SideArrival], wall: int, final: bool
@@ -199,8 +201,6 @@ def combine_arrivals(
     new, summary = select_new(arrived, messages, offset, state.taken[side], state.count)
     return SideArrival(
         pl.concat(new) if new else joiner.no_messages[side],
-        rejected=pl.concat(
-            [joiner.no_side_rejected[side], *(part.rejected for part in arrived)]
-        ),
+        rejected=pl.concat([joiner.no_side_rejected[side], *(part.rejected for part in arrived)]),
         **summary,
     )

@@ -15,7 +15,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.firing import MAX_WINDOW
-from muntin.engine.joins.joiner import ID, LATE, Joiner
+from muntin.engine.joins.joiner import ID, Joiner
 from muntin.engine.retention import RetentionCounter, divide_limit
 from muntin.engine.state import State
 from muntin.model.bounds import SideName
@@ -33,9 +33,7 @@ class SideBuffer:
         spec = joiner.spec
         self.side = side
         self.keys = list(spec.side(side).keys)
-        self.empty = joiner.no_messages[side].with_columns(
-            columns.number(ID), pl.lit(False).alias(LATE)
-        )
+        self.empty = joiner.no_numbered[side]
         self.first_position: int | None = state.extra.get("from", {}).get(side)
         firing = spec.side(side).firing
         segment_span = segment_length(spec.bound.reach + firing.grace)
@@ -125,11 +123,14 @@ class SideBuffer:
     def mark_matched(self, messages: pl.DataFrame) -> None:
         """Store the numbers of messages that have a partner."""
         # The keys are stored so that the numbers can move to another shard.
-        self.matched.append(messages.select(columns.TIME, ID, *self.keys))
+        if len(messages):
+            self.matched.append(messages.select(columns.TIME, ID, *self.keys))
 
     def take_waiting(self, ready: pl.Expr) -> pl.DataFrame:
         """Remove and return the waiting messages that are ready."""
         waiting = self.read_waiting()
+        if not len(waiting):
+            return waiting
         mask = waiting.select(ready).to_series()
         if not mask.any():
             return self.empty
@@ -160,10 +161,11 @@ class SideBuffer:
     ) -> pl.DataFrame:
         if not frames:
             return self.empty
-        inside = pl.col(columns.TIME) <= high
+        rows = pl.concat(frames)
+        inside = rows[columns.TIME] <= high
         if low is not None:
-            inside = inside & (pl.col(columns.TIME) >= low)
-        return pl.concat(frames).filter(inside)
+            inside &= rows[columns.TIME] >= low
+        return rows if inside.all() else rows.filter(inside)
 
 
 def _concat_rows(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

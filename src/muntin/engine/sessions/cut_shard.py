@@ -74,7 +74,7 @@ class CutSessionShard(SessionShard):
     def _find_waiting_keys(self, clock: BatchClock) -> list[pl.DataFrame]:
         """Return the keys with messages that the watermark has passed in this batch."""
         settled = self._read_settled(clock)
-        return [settled.select(self.keys).unique()] if len(settled) else []
+        return [settled[self.keys].unique()] if len(settled) else []
 
     def _read_settled(self, clock: BatchClock) -> pl.DataFrame:
         """Return the stored messages that the watermark has passed in this batch."""
@@ -101,7 +101,7 @@ class CutSessionShard(SessionShard):
         """Cut the sessions of some keys anew, and compare them with the stored ones."""
         new = [self.combiner.no_cells, *(frame for frame in cells if columns.PANE in frame.columns)]
         new_cells = self.combiner.merge(new, by=[*self.keys, columns.PANE])
-        named = pl.concat([frame.select(self.keys) for frame in cells]).unique()
+        named = pl.concat([frame[self.keys] for frame in cells]).unique()
         # Late messages have keys, too, whose sessions they don't change.
         stored = join_null_safe(stored, named, self.keys, "semi")
         old = sort_rows(self._select_open(stored, clock), self._identity)

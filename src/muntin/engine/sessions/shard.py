@@ -162,7 +162,7 @@ class SessionShard(WindowShard):
     ) -> pl.DataFrame:
         """Read the stored sessions of a batch's keys, including closed and vanished ones."""
         of_messages = [pl.col(name).alias(key) for name, key in self.combiner.key_names.items()]
-        keys = [c.select(self.keys) for c in cells] + [m.select(of_messages) for m in raw]
+        keys = [c[self.keys] for c in cells] + [m.select(of_messages) for m in raw]
         if not keys:
             return self._no_sessions()
         return self._newest(self.sessions.read(only=pl.concat(keys).unique()))
@@ -340,7 +340,7 @@ class SessionShard(WindowShard):
         listed = join_null_safe(listed.unique(), excluded, self._identity, "anti")
         if not len(listed):
             return self._no_sessions()
-        sessions = self._newest(self.sessions.read(only=listed.select(self.keys).unique()))
+        sessions = self._newest(self.sessions.read(only=listed[self.keys].unique()))
         sessions = join_null_safe(sessions, listed, self._bounds, "semi")
         return sessions.filter(pl.col(columns.MESSAGES) > 0)
 

@@ -76,7 +76,7 @@ class FillingShard(PanedShard):
         if self.spec.firing.grace:
             firing = [columns.number(FIRED, 1), columns.number(LATE)]
             marks += [
-                windows.select(self._identity).with_columns(firing)
+                windows[self._identity].with_columns(firing)
                 for windows in (behind_late, just_ended)
             ]
         return [self._empty_rows(behind_late, "late"), self._empty_rows(just_ended, "full")]
@@ -100,7 +100,7 @@ class FillingShard(PanedShard):
         # Those that this step fills for the first time have no stored firing.
         repeated = self._with_marks(gaps, *extent, only=gaps).filter(pl.col(FIRED) > 0)
         firing = [columns.number(FIRED, 1), columns.number(LATE)]
-        marks.append(repeated.select(self._identity).with_columns(firing))
+        marks.append(repeated[self._identity].with_columns(firing))
         corrected = self._empty_rows(repeated, "late", pl.col(FIRED))
         return pl.concat([emitted, corrected], how="diagonal")
 
@@ -126,7 +126,7 @@ class FillingShard(PanedShard):
         """Return windows with messages, the last window to fill after each, and its values."""
         end = window_end(windows[columns.WINDOW], self.windows) + self._fill.up_to
         algebras = self.combiner.algebras
-        return windows.select(self._identity).with_columns(
+        return windows[self._identity].with_columns(
             pl.col(columns.WINDOW).alias(SOURCE),
             last_ended_window(end, self.windows).alias(UNTIL),
             *(algebras[i].lower(windows).alias(value_column(i)) for i in self._followed),
@@ -140,7 +140,7 @@ class FillingShard(PanedShard):
             nothing = self._make_sources(self._no_windows())
             return nothing, self._list_gaps(nothing, before)
         low, _ = find_extent(changed[columns.WINDOW])
-        keys = changed.select(self.keys).unique()
+        keys = changed[self.keys].unique()
         sources = self._make_sources(self._compose(new_cells, low, before, keys))
         gaps = self._list_gaps(sources, before)
         changed_sources = join_null_safe(sources, changed, self._identity, "semi")
@@ -150,8 +150,8 @@ class FillingShard(PanedShard):
     def _find_marked(self, windows: pl.DataFrame) -> pl.DataFrame:
         """Return the windows that have emitted before."""
         low, high = find_extent(windows[columns.WINDOW])
-        stored = self.marks.read(low, high, windows.select(self.keys).unique())
-        return pl.concat(f.select(self._identity) for f in [windows.clear(), *stored]).unique()
+        stored = self.marks.read(low, high, windows[self.keys].unique())
+        return pl.concat(f[self._identity] for f in [windows.clear(), *stored]).unique()
 
     def _list_gaps(self, sources: pl.DataFrame, last: int) -> pl.DataFrame:
         """Return the empty windows that follow some windows, up to ``last``."""

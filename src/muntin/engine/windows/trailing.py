@@ -75,7 +75,7 @@ class TrailingShard(WindowShard):
             return build_values(nothing, self.combiner)
         newest = windows.last_ended(watermark) - len(self._sizes) + 1
         cells = self._read([], windows.first_inside(newest), windows.last_pane(newest), only)
-        keys = cells.select(self.keys).unique()
+        keys = cells[self.keys].unique()
         instant = columns.number(_INSTANT, windows.instant_of(newest))
         changes = [
             keys.with_columns(instant) if _overlaps(windows, newest + index, start, end) else None
@@ -142,7 +142,7 @@ class TrailingShard(WindowShard):
         if not len(changed):
             return self._no_emissions()
         first, last = find_extent(changed[_INSTANT])
-        only = changed.select(self.keys).unique()
+        only = changed[self.keys].unique()
         cells = self._read(new_cells, first - self._sizes[0], last - 1, only)
         composed = self._compose(cells, changes) if len(cells) else []
         windows = pl.concat([self.combiner.no_windows, *composed], how="diagonal")
