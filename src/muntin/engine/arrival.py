@@ -25,6 +25,7 @@ from muntin.state.offsets import (
     merge_greatest,
     to_ranges,
 )
+from muntin.state.rows import stack_rows
 
 
 @dataclass(kw_only=True)
@@ -81,7 +82,7 @@ def make_parts(
             parts[number].frames[name] = frame
     # The task's rejected messages and counts go to one shard, so that they are emitted once.
     parts[0].header["arrival"]["counts"] = add_counts(arrival.counts for arrival in arrivals)
-    parts[0].frames[REJECTED] = pl.concat([arrival.rejected for arrival in arrivals])
+    parts[0].frames[REJECTED] = stack_rows([arrival.rejected for arrival in arrivals])
     return parts
 
 

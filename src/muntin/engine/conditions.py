@@ -11,7 +11,7 @@ from muntin.engine.windows.combine import Combiner
 from muntin.model.conditions import COMPARE, Name, Term, read_condition
 from muntin.model.errors import OptionError
 from muntin.model.policies import Policy, When, parts
-from muntin.state.lookup import drop_columns
+from muntin.state.rows import drop_columns
 
 
 def add_condition_columns(

@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.state.hashing import Hashes, hash_rows
+from muntin.state.rows import drop_columns
 
 HASH_COLUMN = "__hash"
 # Large tables are divided by the leading bits of the hash, shards by its remainder.
@@ -61,16 +62,6 @@ def list_hash_ranges(hashes: Hashes) -> set[int]:
 
 def _find_ranges(hashes: Hashes) -> NDArray[np.uint8]:
     return (hashes >> np.uint64(64 - _RANGE_BITS)).astype(np.uint8)
-
-
-def drop_columns(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
-    """Return a frame without some columns, if it has them; Polars' own would make a plan.
-
-    Example:
-        >>> drop_columns(pl.DataFrame({"k0": [1], "n": [2]}), "n", "fired").columns
-        ['k0']
-    """
-    return frame[[name for name in frame.columns if name not in names]]
 
 
 def join_null_safe(

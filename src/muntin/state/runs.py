@@ -24,7 +24,6 @@ from muntin.state.frame_cache import Complete, FrameCache, Frames
 from muntin.state.lookup import (
     HASH_COLUMN,
     divide_by_hash,
-    drop_columns,
     hash_keys,
     join_null_safe,
     list_hash_ranges,
@@ -32,6 +31,7 @@ from muntin.state.lookup import (
     sort_by_hash,
 )
 from muntin.state.manifest import Run, select_overlapping
+from muntin.state.rows import drop_columns, stack_rows
 
 Merge = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
 
@@ -335,13 +335,13 @@ def _concat(frames: Sequence[RangedFrame]) -> RangedFrame:
     """Concatenate frames of the same columns, of which there is at least one."""
     if len(frames) == 1:
         return frames[0]
-    rows = pl.concat([frame for frame, _, _ in frames])
+    rows = stack_rows([frame for frame, _, _ in frames])
     return rows, min(low for _, low, _ in frames), max(high for _, _, high in frames)
 
 
 def deduplicate(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Merge rows whose columns are their identity by removing duplicates."""
-    return pl.concat(frames).unique()
+    return stack_rows(frames).unique()
 
 
 RangedFrame = tuple[pl.DataFrame, int, int]

@@ -16,6 +16,7 @@ from muntin.model.bounds import ByArrival, SideName
 from muntin.model.errors import OptionError
 from muntin.model.joins import OTHER, SIDES, JoinSpec
 from muntin.state.offsets import TakenOffsets
+from muntin.state.rows import stack_rows
 
 SIDE = "side"
 # Additional columns of rejected messages.
@@ -201,7 +202,7 @@ class Joiner:
         rejected = [r.select(*self.inputs[side], columns.REASON) for r in rejected]
         return SideArrival(
             counted.select(*self.inputs[side], columns.TIME),
-            rejected=pl.concat([no_rejected, *rejected]),
+            rejected=stack_rows([no_rejected, *rejected]),
             counts=counts,
             latest=admission.find_latest_time(
                 messages.filter(WINDOW_HAS_ENDED) if self.revises else messages

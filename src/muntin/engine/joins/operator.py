@@ -27,6 +27,7 @@ from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
 from muntin.state.hashing import split_by_shard
 from muntin.state.offsets import TakenOffsets
+from muntin.state.rows import stack_rows
 
 _MESSAGES = "messages"
 _BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
@@ -69,7 +70,7 @@ class JoinOperator:
             arrived.append(
                 SideArrival(joiner.no_messages[side], rejected=joiner.no_side_rejected[side])
             )
-        messages_of_task = pl.concat([part.messages for part in arrived])
+        messages_of_task = stack_rows([part.messages for part in arrived])
         frames = {_MESSAGES: split_by_shard(messages_of_task, list(own.keys), task.shards)}
         parts = make_parts(arrived, frames, task)
         ahead.add_to(parts[0])
@@ -151,7 +152,7 @@ def build_window_output(
             raise columns.make_clash_error(side, name, "window outputs")
     empty = joiner.no_messages[side].with_columns(pl.lit(False).alias(LATE))
     no_messages = EnteringMessages(empty, None, False)
-    return pl.concat(
+    return stack_rows(
         _build_part(names, grid, has_period, part) for part in (no_messages, *entering)
     )
 

@@ -29,6 +29,7 @@ from muntin.model.bounds import SideName, Together, Within
 from muntin.model.joins import OTHER, SIDES
 from muntin.model.policies import Every
 from muntin.state.lookup import join_null_safe
+from muntin.state.rows import stack_rows
 
 
 class PositionJoin(JoinStrategy):
@@ -112,7 +113,7 @@ class PositionJoin(JoinStrategy):
             ready = ready | (~is_late & (position < ended))
         if expired is not None:
             ready = ready | (position < expired)
-        return pl.concat([accepted.filter(~waits), buffer.take_waiting(ready)])
+        return stack_rows([accepted.filter(~waits), buffer.take_waiting(ready)])
 
     def _find_ended_before(self, side: SideName, clock: JoinClock) -> int | None:
         """Return the position before which all of a side's own windows have ended."""
@@ -126,12 +127,12 @@ class PositionJoin(JoinStrategy):
     ) -> tuple[pl.DataFrame, dict[SideName, pl.DataFrame]]:
         """Return the results of new messages, and those with a partner by marked side."""
         stored = {side: self._read_candidates(side, new[OTHER[side]]) for side in SIDES}
-        right_messages = pl.concat([stored["right"], new["right"]])
+        right_messages = stack_rows([stored["right"], new["right"]])
         pairs = [
             self._select_partners(new["left"], right_messages),
             self._select_partners(stored["left"], new["right"]),
         ]
-        left, right = (pl.concat(parts) for parts in zip(*pairs, strict=True))
+        left, right = (stack_rows(parts) for parts in zip(*pairs, strict=True))
         partners: dict[SideName, pl.DataFrame] = {"left": left, "right": right}
         matched = {side: partners[side].unique(ID) for side in self.spec.sides_to_mark}
         if self.spec.how == "anti":
@@ -176,8 +177,8 @@ class PositionJoin(JoinStrategy):
             newly_held = self._select_held(side, expired, after)
             held = buffer.replace_held(newly_held)
             if side in self.spec.outer_sides and matched is not None:
-                due = pl.concat([expired, held, buffer.read_range(before, after - 1)])
-                partners = pl.concat([matched, newly_held])
+                due = stack_rows([expired, held, buffer.read_range(before, after - 1)])
+                partners = stack_rows([matched, newly_held])
                 due = join_null_safe(
                     buffer.select_unmatched(due, after - 1), partners, [ID], "anti"
                 )
@@ -196,7 +197,7 @@ class PositionJoin(JoinStrategy):
         waiting = self.buffers[OTHER[side]].read_waiting()
         if not len(waiting):
             return expired.clear()
-        candidates = pl.concat([expired, self._read_candidates(side, waiting)])
+        candidates = stack_rows([expired, self._read_candidates(side, waiting)])
         _, candidates = _split_at(after, candidates)
         both = (candidates, waiting) if side == "left" else (waiting, candidates)
         return self._select_partners(*both)[SIDES.index(side)].unique(ID)

@@ -33,6 +33,7 @@ from muntin.model.bounds import AsOf, ByArrival, Newest, SessionBound, SideName
 from muntin.model.joins import SIDES
 from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
+from muntin.state.rows import stack_rows
 
 _STRATEGIES: dict[type, Callable[..., JoinStrategy]] = {
     AsOf: AsOfJoin,
@@ -94,7 +95,7 @@ class JoinShard:
         self.state.extra["kept"] = self.strategy.row_counts
         self.state.save()
         return ShardOutput(
-            pl.concat([self.joiner.no_results, *emitted]),
+            stack_rows([self.joiner.no_results, *emitted]),
             pl.concat([self.joiner.no_rejected, *rejected], how="diagonal"),
             None,
             self.watermark,
@@ -200,7 +201,7 @@ def combine_arrivals(
     messages, offset = [part.messages for part in arrived], joiner.spec.side(side).offset
     new, summary = select_new(arrived, messages, offset, state.taken[side], state.count)
     return SideArrival(
-        pl.concat(new) if new else joiner.no_messages[side],
-        rejected=pl.concat([joiner.no_side_rejected[side], *(part.rejected for part in arrived)]),
+        stack_rows(new) if new else joiner.no_messages[side],
+        rejected=stack_rows([joiner.no_side_rejected[side], *(part.rejected for part in arrived)]),
         **summary,
     )

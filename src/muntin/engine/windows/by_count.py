@@ -26,7 +26,8 @@ from muntin.model.kinds import Paned
 from muntin.model.policies import by_clock
 from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
-from muntin.state.lookup import drop_columns, join_null_safe
+from muntin.state.lookup import join_null_safe
+from muntin.state.rows import drop_columns, stack_rows
 from muntin.state.runs import deduplicate
 
 FIRED = "fired"
@@ -99,7 +100,7 @@ class ArrivalShard(WindowShard):
             no_cells = self.combiner.no_cells
             heads = no_cells[self.keys].with_columns(**no_counts)
             return no_cells, heads, self.combiner.nothing_rejected
-        messages = pl.concat(raw)
+        messages = stack_rows(raw)
         accepted, rejected = self.combiner.part(messages, None)
         self.state.count(admission.count_messages(messages, accepted, rejected))
         key_names, named = self.combiner.message_keys, self.combiner.key_names
@@ -129,14 +130,14 @@ class ArrivalShard(WindowShard):
         keys = heads[self.keys]
         if is_due_by_clock(self._early, clock):
             waiting_keys = [frame[self.keys] for frame in self.waiting.read()]
-            keys = pl.concat([keys, *waiting_keys]).unique()
+            keys = stack_rows([keys, *waiting_keys]).unique()
         frames = self.cells.read(only=None if final else keys) if final or len(keys) else []
         if not frames:
             return new_cells, heads
         stored = drop_columns(self._select_newest(frames), _POSITION)
         silent = join_null_safe(stored, heads, self.keys, "anti")
         silent = silent.select(*self.keys, HEAD).unique()
-        heads = pl.concat([heads, silent.with_columns(pl.col(HEAD).alias(BEFORE))])
+        heads = stack_rows([heads, silent.with_columns(pl.col(HEAD).alias(BEFORE))])
         panes = drop_columns(stored.filter(pl.col(columns.MESSAGES) > 0), HEAD)
         return self.combiner.merge([panes, new_cells]), heads
 
@@ -275,7 +276,7 @@ class ArrivalShard(WindowShard):
             )
             newest.append(rows)
             row_keys = rows[self.keys].unique()
-            newer_keys = row_keys if newer_keys is None else pl.concat([newer_keys, row_keys])
+            newer_keys = row_keys if newer_keys is None else stack_rows([newer_keys, row_keys])
         if not newest:
             if nothing is not None:
                 return nothing

@@ -29,6 +29,7 @@ from muntin.model.spec import PARTLY_LATE, WindowSpec
 from muntin.model.windows import Windows
 from muntin.state.lookup import split_repeated
 from muntin.state.offsets import TakenOffsets
+from muntin.state.rows import stack_rows
 from muntin.state.runs import add_range, find_extent, join_runs
 
 
@@ -247,7 +248,7 @@ class Combiner:
     def set_aside(self, rejected: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Return the rejected messages in one frame: the input columns and ``reason``."""
         frames = [r.select(*self._input_columns(), columns.REASON) for r in rejected]
-        return pl.concat([self.nothing_rejected, *frames])
+        return stack_rows([self.nothing_rejected, *frames])
 
     def _input_columns(self) -> list[str]:
         own = admission.FLAGS if self.spec.sets is None else (*admission.FLAGS, *self.message_keys)

@@ -26,6 +26,7 @@ from muntin.model.fill import LINEAR, Fill
 from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
 from muntin.state.lookup import join_null_safe
+from muntin.state.rows import stack_rows
 from muntin.state.runs import RangedFrame, find_extent
 
 # The last window with messages before filled ones, the last one to fill after it, and the last one
@@ -63,13 +64,13 @@ class FillingShard(PanedShard):
         just_ended = behind_late.clear()
         if after > before:
             ended = [self._make_sources(windows) for windows in (full_windows, silent_windows)]
-            starting_points = pl.concat([last_filled, *ended])
+            starting_points = stack_rows([last_filled, *ended])
             just_ended = self._list_gaps(starting_points, after)
             # After a reset of the watermark, some are filled further than windows have ended.
             further = pl.col(columns.WINDOW) > after
             reached = merge_latest([starting_points.filter(~further)], self.keys)
             reached = _set_window(after, reached).select(last_filled.columns)
-            last_filled = pl.concat([reached, last_filled.filter(further)])
+            last_filled = stack_rows([reached, last_filled.filter(further)])
         self.filled.drop_before(None)
         if not context.final:
             self.filled.append(last_filled.filter(pl.col(UNTIL) > after))
@@ -151,7 +152,7 @@ class FillingShard(PanedShard):
         """Return the windows that have emitted before."""
         low, high = find_extent(windows[columns.WINDOW])
         stored = self.marks.read(low, high, windows[self.keys].unique())
-        return pl.concat(f[self._identity] for f in [windows.clear(), *stored]).unique()
+        return stack_rows(f[self._identity] for f in [windows.clear(), *stored]).unique()
 
     def _list_gaps(self, sources: pl.DataFrame, last: int) -> pl.DataFrame:
         """Return the empty windows that follow some windows, up to ``last``."""
@@ -225,7 +226,7 @@ class InterpolatingShard(FillingShard):
             return []
         closed = self._compose(new_cells, clock.closed_before + 1, clock.closed_after)
         new_sources = self._make_sources(closed)
-        sources = pl.concat([self._read_filled(new_sources.clear()), new_sources])
+        sources = stack_rows([self._read_filled(new_sources.clear()), new_sources])
         decided = self._list_decided(sources, clock)
         latest = merge_latest([sources], self.keys)
         self.filled.drop_before(None)

@@ -12,7 +12,8 @@ from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.compose import Flat
 from muntin.engine.windows.panes import in_columns
 from muntin.model.kinds import Paned
-from muntin.state.lookup import drop_columns, join_null_safe
+from muntin.state.lookup import join_null_safe
+from muntin.state.rows import drop_columns
 
 # Fewer windows than this are merged from copies of their cells, which may come in several rows.
 FEW_WINDOWS = 3

@@ -25,7 +25,8 @@ from muntin.model.kinds import Numbered
 from muntin.model.policies import FirstThen, Policy, by_change
 from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
-from muntin.state.lookup import drop_columns, join_null_safe
+from muntin.state.lookup import join_null_safe
+from muntin.state.rows import drop_columns
 from muntin.state.runs import RangedFrame, add_range, find_extent, join_runs, segment_length
 
 _WAITS = "waits"
