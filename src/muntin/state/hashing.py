@@ -159,4 +159,7 @@ def split_by_shard(
     if shards == 1 or not len(frame):
         return {0: frame} if len(frame) else {}
     assigned = assign_shards(frame, keys, shards)
-    return {shard: frame.filter(assigned == shard) for shard in np.unique(assigned).tolist()}
+    numbers = np.unique(assigned).tolist()
+    if len(numbers) == 1:
+        return {numbers[0]: frame}
+    return {shard: frame.filter(assigned == shard) for shard in numbers}

@@ -44,7 +44,8 @@ def _split(
 ) -> Iterator[tuple[Any, NDArray[np.int64], NDArray[np.int64]]]:
     """Yield each partition with the numbers of its rows, and their offsets, which aren't null."""
     partitions, offsets = messages[partition], messages[offset].cast(pl.Int64)
-    for value in partitions.unique():
+    least = partitions.min()
+    for value in [least] if least == partitions.max() else partitions.unique():
         if value is None:
             continue
         mask = partitions == value

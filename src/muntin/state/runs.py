@@ -153,7 +153,9 @@ class Runs:
         parts = frame.with_columns(segment).partition_by("__segment", include_key=True)
         for part in parts:
             self._add_run(
-                int(part["__segment"][0]), part.drop("__segment"), *find_extent(part[self.axis])
+                int(part["__segment"][0]),
+                drop_columns(part, "__segment"),
+                *find_extent(part[self.axis]),
             )
 
     def _add_run(self, segment: int, frame: pl.DataFrame, low: int, high: int) -> None:

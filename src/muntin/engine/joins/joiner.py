@@ -16,7 +16,7 @@ from muntin.model.bounds import ByArrival, SideName
 from muntin.model.errors import OptionError
 from muntin.model.joins import OTHER, SIDES, JoinSpec
 from muntin.state.offsets import TakenOffsets
-from muntin.state.rows import stack_rows
+from muntin.state.rows import drop_columns, stack_rows
 
 SIDE = "side"
 # Additional columns of rejected messages.
@@ -194,7 +194,7 @@ class Joiner:
             taken_offsets, axis = taken or TakenOffsets(), self.spec.axis
             clocks = clock_columns(side_spec, messages)
             new, summary = drop_repeated(messages, side_spec.offset, taken_offsets, axis, clocks)
-            new = new.drop(columns.CLOCK, columns.PARTITION, strict=False)
+            new = drop_columns(new, columns.CLOCK, columns.PARTITION)
             return SideArrival(new, rejected=no_rejected, **summary)
         counted, rejected = admit(messages, required, None)
         counts = admission.count_messages(messages, counted, rejected)

@@ -104,8 +104,11 @@ class PositionJoin(JoinStrategy):
         if not periods:
             return accepted
         is_late, position = pl.col(LATE), pl.col(columns.TIME)
-        waits = is_late.is_in(list(periods))
-        buffer.waiting.append(accepted.filter(waits))
+        rest = accepted
+        if len(accepted):
+            waits = accepted[LATE].is_in(list(periods))
+            buffer.waiting.append(accepted.filter(waits))
+            rest = accepted.filter(~waits)
         due = [late for late, period in periods.items() if clock.has_passed(period)]
         ready = is_late.is_in(due)
         ended, expired = self._find_ended_before(side, clock), clock.after[side]
@@ -113,7 +116,7 @@ class PositionJoin(JoinStrategy):
             ready = ready | (~is_late & (position < ended))
         if expired is not None:
             ready = ready | (position < expired)
-        return stack_rows([accepted.filter(~waits), buffer.take_waiting(ready)])
+        return stack_rows([rest, buffer.take_waiting(ready)])
 
     def _find_ended_before(self, side: SideName, clock: JoinClock) -> int | None:
         """Return the position before which all of a side's own windows have ended."""
@@ -134,7 +137,7 @@ class PositionJoin(JoinStrategy):
         ]
         left, right = (stack_rows(parts) for parts in zip(*pairs, strict=True))
         partners: dict[SideName, pl.DataFrame] = {"left": left, "right": right}
-        matched = {side: partners[side].unique(ID) for side in self.spec.sides_to_mark}
+        matched = {side: _select_distinct(partners[side]) for side in self.spec.sides_to_mark}
         if self.spec.how == "anti":
             return self.joiner.no_results, matched
         if self.spec.how == "semi":
@@ -200,7 +203,11 @@ class PositionJoin(JoinStrategy):
         candidates = stack_rows([expired, self._read_candidates(side, waiting)])
         _, candidates = _split_at(after, candidates)
         both = (candidates, waiting) if side == "left" else (waiting, candidates)
-        return self._select_partners(*both)[SIDES.index(side)].unique(ID)
+        return _select_distinct(self._select_partners(*both)[SIDES.index(side)])
+
+
+def _select_distinct(messages: pl.DataFrame) -> pl.DataFrame:
+    return messages.unique(ID) if len(messages) else messages
 
 
 def _split_at(position: int, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -29,7 +29,7 @@ from muntin.model.spec import PARTLY_LATE, WindowSpec
 from muntin.model.windows import Windows
 from muntin.state.lookup import split_repeated
 from muntin.state.offsets import TakenOffsets
-from muntin.state.rows import stack_rows
+from muntin.state.rows import drop_columns, stack_rows
 from muntin.state.runs import add_range, find_extent, join_runs
 
 
@@ -215,7 +215,7 @@ class Combiner:
 
     def _copy_for_shards(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Return the messages for shards, copied for each grouping set, as keys differ by set."""
-        messages = messages.drop(columns.PARTITION, strict=False)
+        messages = drop_columns(messages, columns.PARTITION)
         return messages if self.spec.sets is None else grouped.copy_messages(messages, self.spec)
 
     def _add_keys(self, messages: pl.DataFrame) -> pl.DataFrame:
@@ -364,7 +364,9 @@ class Combiner:
 
     def _unpack(self, cells: pl.DataFrame, code: Code) -> pl.DataFrame:
         types = {key: self.schema[name] for name, key in self.key_names.items()}
-        return cells.with_columns(*code.columns("code")).drop("code").cast(types)  # type: ignore[arg-type]
+        decoded = zip(code.names, code.columns("code"), strict=True)
+        own = [column.cast(types.get(name, pl.Int64)) for name, column in decoded]
+        return cells.select(*own, *(name for name in cells.columns if name != "code"))
 
     def _code(self, messages: pl.DataFrame) -> Code | None:
         """Return the encoding of integer keys and pane in one integer, to group twice as fast."""
