@@ -14,10 +14,11 @@ from tests.transcripts.test_joins import RIGHT, WRONG, compare_output
 import muntin as mt
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
-# The clocks, rejected messages of both sides, and batch frames.
+# The clocks, rejected messages of both sides, the ends of distances, and batch frames.
 _IN_EVERY_RUN = {
     "samza, shipments and the orders of the two minutes before them, each minute",
     "messages that can't be taken are handed back, of both sides",
+    "partners at either end of the distance are pairs, in one batch and with the state",
     "all at once",
 }
 # The clock that the messages carry is a value, so that no row consists of NULLs alone.

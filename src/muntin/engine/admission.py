@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -49,38 +51,44 @@ def admit(
     """
     rejected: list[pl.DataFrame] = []
 
-    def split(frame: pl.DataFrame, bad: pl.Expr, reason: str) -> pl.DataFrame:
-        rest, outside = split_rejected(frame, frame.select(bad.fill_null(True)).to_series(), reason)
-        rejected.extend(outside)
+    def split(frame: pl.DataFrame, bad: pl.Series, reason: str) -> pl.DataFrame:
+        bad = bad.fill_null(True) if bad.null_count() else bad
+        rest, split_off = split_rejected(frame, bad, reason)
+        rejected.extend(split_off)
         return rest
 
+    if not len(messages):
+        return messages, rejected
     if columns.KEEP in messages.columns:
         messages = messages.filter(pl.col(columns.KEEP).fill_null(False))
     if columns.MALFORMED in messages.columns:
-        messages = split(messages, pl.col(columns.MALFORMED), "malformed")
+        messages = split(messages, messages[columns.MALFORMED], "malformed")
     if messages[columns.TIME].null_count():
-        messages = split(messages, pl.col(columns.TIME).is_null(), "null_time")
-    if any(messages[key].null_count() for key in keys):
-        null = pl.any_horizontal(pl.col(*keys).is_null())
-        messages = split(messages, null, "null_key")
+        messages = split(messages, messages[columns.TIME].is_null(), "null_time")
+    nulls = [messages[key].is_null() for key in keys if messages[key].null_count()]
+    if nulls:
+        messages = split(messages, reduce(or_, nulls), "null_key")
     if columns.FUTURE in messages.columns:
-        messages = split(messages, pl.col(columns.FUTURE), "future")
+        messages = split(messages, messages[columns.FUTURE], "future")
     # Windows around such a time would exceed the axis.
-    is_inside = messages[columns.TIME].is_between(
-        -MAX_TIME_DISTANCE, MAX_TIME_DISTANCE, closed="none"
-    )
-    if not is_inside.all():
-        messages, outside = split_rejected(messages, ~is_inside, "malformed")
-        rejected += outside
-    if edge is not None and _may_be_late(messages, edge):
-        messages = split(messages, pl.col(columns.TIME) < edge, "late")
+    if not _are_inside(messages[columns.TIME]):
+        times = messages[columns.TIME]
+        outside = (times <= -MAX_TIME_DISTANCE) | (times >= MAX_TIME_DISTANCE)
+        messages = split(messages, outside, "malformed")
+    if isinstance(edge, pl.Expr):
+        late = messages.select(pl.col(columns.TIME) < edge).to_series()
+        messages = split(messages, late, "late")
+    elif edge is not None and len(messages):
+        messages = split(messages, messages[columns.TIME] < edge, "late")
     return messages, rejected
 
 
-def _may_be_late(messages: pl.DataFrame, edge: int | pl.Expr) -> bool:
-    """Return whether messages may lie before an edge; one of an expression isn't computed."""
-    earliest = messages[columns.TIME].min()
-    return isinstance(earliest, int) and (isinstance(edge, pl.Expr) or earliest < edge)
+def _are_inside(times: pl.Series) -> bool:
+    """Return whether all times, none of which is null, are on the axis."""
+    least, greatest = times.min(), times.max()
+    if not isinstance(least, int) or not isinstance(greatest, int):
+        return True
+    return max(-least, greatest) < MAX_TIME_DISTANCE
 
 
 def split_rejected(
@@ -145,8 +153,11 @@ def moves_watermark(messages: pl.DataFrame) -> pl.Expr:
 
 def find_latest_time(messages: pl.DataFrame) -> int | None:
     """Return the greatest event time that may move the watermark."""
-    moving = pl.col(columns.TIME).filter(moves_watermark(messages))
-    time = messages.select(moving.max()).item()
+    times = messages[columns.TIME]
+    flags = [messages[flag] for flag in (columns.MALFORMED, columns.FUTURE) if flag in messages]
+    if any(flag.any(ignore_nulls=False) is not False for flag in flags) or not _are_inside(times):
+        times = messages.filter(moves_watermark(messages))[columns.TIME]
+    time = times.max()
     return time if isinstance(time, int) else None
 
 

@@ -25,6 +25,7 @@ from muntin.state.offsets import (
     merge_greatest,
     to_ranges,
 )
+from muntin.state.rows import stack_rows
 
 
 @dataclass(kw_only=True)
@@ -81,7 +82,7 @@ def make_parts(
             parts[number].frames[name] = frame
     # The task's rejected messages and counts go to one shard, so that they are emitted once.
     parts[0].header["arrival"]["counts"] = add_counts(arrival.counts for arrival in arrivals)
-    parts[0].frames[REJECTED] = pl.concat([arrival.rejected for arrival in arrivals])
+    parts[0].frames[REJECTED] = stack_rows([arrival.rejected for arrival in arrivals])
     return parts
 
 
@@ -100,7 +101,7 @@ def drop_repeated(
     """
     messages = flag_missing_offsets(messages, *offset)
     is_repeated = taken_offsets.find_repeated(messages, *offset)
-    new_messages = messages.filter(~is_repeated)
+    new_messages = messages.filter(~is_repeated) if is_repeated.any() else messages
     summary: dict[str, Any] = {
         "counts": _count_repeated(is_repeated),
         "offsets": to_ranges(new_messages, *offset),
@@ -140,7 +141,8 @@ def select_new(
             if columns.COUNTS in part_messages.columns:
                 counted = is_repeated & part_messages[columns.COUNTS].to_numpy()
             count(_count_repeated(counted))
-            part_messages = part_messages.filter(~is_repeated)
+            if is_repeated.any():
+                part_messages = part_messages.filter(~is_repeated)
         new_messages += [part_messages] if part_messages is not None and len(part_messages) else []
         latest += [arrival.latest, taken_offsets.latest(arrival.times)]
         clocks += [arrival.clock, taken_offsets.latest(arrival.clocks)]

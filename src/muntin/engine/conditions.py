@@ -11,15 +11,18 @@ from muntin.engine.windows.combine import Combiner
 from muntin.model.conditions import COMPARE, Name, Term, read_condition
 from muntin.model.errors import OptionError
 from muntin.model.policies import Policy, When, parts
+from muntin.state.rows import drop_columns
 
 
 def add_condition_columns(
     windows: pl.DataFrame, policies: Sequence[Policy | None], combiner: Combiner
 ) -> pl.DataFrame:
     """Add a column to windows for each condition of the policies; windows are whole partials."""
-    return windows.with_columns(
-        _evaluate(windows, text, combiner).alias(condition_column(text))
-        for text in _list_conditions(policies)
+    return windows.hstack(
+        [
+            _evaluate(windows, text, combiner).alias(condition_column(text))
+            for text in _list_conditions(policies)
+        ]
     )
 
 
@@ -27,7 +30,7 @@ def drop_condition_columns(
     windows: pl.DataFrame, policies: Sequence[Policy | None]
 ) -> pl.DataFrame:
     """Drop the columns that ``add_condition_columns`` adds."""
-    return windows.drop(list_condition_columns(*policies))
+    return drop_columns(windows, *list_condition_columns(*policies))
 
 
 def list_condition_columns(*policies: Policy | None) -> list[str]:

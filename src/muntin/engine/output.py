@@ -12,6 +12,7 @@ from muntin.engine import columns
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined
 from muntin.model.bounds import SideName
+from muntin.state.rows import stack_rows
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class ShardOutput:
     ) -> ShardOutput:
         """Combine the outputs of several partitions, which have independent watermarks."""
         return cls(
-            pl.concat([nothing, *(one.results for one in emitted)]),
+            stack_rows([nothing, *(one.results for one in emitted)]),
             pl.concat([*rejected, *(one.rejected for one in emitted)], how="diagonal"),
             None,
             None,

@@ -32,6 +32,7 @@ from muntin.state.frame_cache import FrameCache
 from muntin.state.frames import decode_frame
 from muntin.state.lookup import HASH_COLUMN
 from muntin.state.manifest import Manifest, list_overlapping_blobs
+from muntin.state.rows import stack_rows
 
 CHANGE, NEW = "change", "new"
 # Columns of a join's messages: whether they wait for their policy, and whether they have a partner.
@@ -87,7 +88,7 @@ class StateReader:
         names = self.combiner.keys
         frames = [frame for frame in map(decode_frame, blobs) if set(names) <= {*frame.columns}]
         frames = [frame.select(names) for frame in frames if len(frame)]
-        return pl.concat(frames).unique() if frames else None
+        return stack_rows(frames).unique() if frames else None
 
 
 def parse_types(words: Mapping[str, str]) -> dict[str, pl.DataType]:
@@ -208,4 +209,4 @@ def compare_rows(old: pl.DataFrame, new: pl.DataFrame, identity: Sequence[str]) 
     change = pl.when(existed).then(pl.lit("changed")).otherwise(pl.lit(NEW)).alias(CHANGE)
     changed_rows = joined.filter(~existed | changed).select(*new.columns, change)
     gone = old.join(new, on=list(identity), how="anti", nulls_equal=True)
-    return pl.concat([changed_rows, gone.select(*new.columns, pl.lit("gone").alias(CHANGE))])
+    return stack_rows([changed_rows, gone.select(*new.columns, pl.lit("gone").alias(CHANGE))])

@@ -67,7 +67,7 @@ class StoredJoin(StoredWindows):
         step = self._open_shard(operator)
         assert isinstance(step, JoinStep)
         self.joiner, self.shard = step.joiner, step.shard
-        nothing = {RESULTS: self.joiner.make_empty_results(), REJECTED: self.joiner.empty_rejected}
+        nothing = {RESULTS: self.joiner.no_results, REJECTED: self.joiner.no_rejected}
         for side, names in outputs.items():
             nothing[side] = build_window_output(self.joiner, side, names, [])
         self._finish_opening(self.shard.state, nothing)

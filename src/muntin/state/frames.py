@@ -12,6 +12,7 @@ import pyarrow as pa
 from muntin.model.errors import StateCorruptedError
 from muntin.state.arrow_messages import check_messages
 from muntin.state.envelope import seal, unseal
+from muntin.state.rows import stack_rows
 
 _MAGIC = b"MNTN"
 # The JVM holds a whole blob in memory, perhaps with Spark's default heap.
@@ -44,7 +45,7 @@ def encode_blobs(frame: pl.DataFrame) -> list[bytes]:
 def decode_blobs(blobs: Iterable[bytes]) -> pl.DataFrame:
     """Read all blobs that ``encode_blobs`` wrote, as one frame."""
     parts = [*map(decode_frame, blobs)]
-    return parts[0] if len(parts) == 1 else pl.concat(parts)
+    return parts[0] if len(parts) == 1 else stack_rows(parts)
 
 
 def decode_frame(blob: bytes) -> pl.DataFrame:

@@ -46,7 +46,7 @@ def _mix(values: Hashes) -> Hashes:
 
 def _hash_column(column: pl.Series) -> Hashes:
     if column.dtype in (pl.String, pl.Binary):
-        hashes = _hash_bytes(column.cast(pl.Binary))
+        hashes = _hash_bytes(column)
     elif isinstance(column.dtype, pl.Struct):
         fields = column.struct.unnest().get_columns()
         hashes = hash_rows(fields) if fields else np.zeros(len(column), dtype=np.uint64)
@@ -63,20 +63,25 @@ def _to_words(column: pl.Series) -> Hashes:
     """Convert each value to a 64-bit word; null becomes 0 and is handled later."""
     if column.dtype.is_float():
         # -0.0 equals 0.0 and so must hash alike, and every NaN equals every other.
-        values = column.cast(pl.Float64).fill_null(0.0).to_numpy() + 0.0
+        values = _fill_nulls(column.cast(pl.Float64), 0.0).to_numpy() + 0.0
         values = np.where(np.isnan(values), np.nan, values)
         return np.ascontiguousarray(values).view(np.uint64)
     if column.dtype == pl.UInt64:
-        return column.fill_null(0).to_numpy().astype(np.uint64)
+        return _fill_nulls(column, 0).to_numpy().astype(np.uint64)
     if column.dtype.is_decimal() or column.dtype in (pl.Int128, pl.UInt128):
-        return _hash_bytes(column.cast(pl.String).cast(pl.Binary))
-    words = column.to_physical().cast(pl.Int64).fill_null(0).to_numpy()
+        return _hash_bytes(column.cast(pl.String))
+    words = _fill_nulls(column.to_physical().cast(pl.Int64), 0).to_numpy()
     return np.ascontiguousarray(words).view(np.uint64)
+
+
+def _fill_nulls(column: pl.Series, value: float | bytes) -> pl.Series:
+    """Return a column with a value for nulls; most have none, and filling takes a plan."""
+    return column.fill_null(value) if column.null_count() else column
 
 
 def _hash_bytes(column: pl.Series) -> Hashes:
     """Compute a polynomial over the bytes of each value."""
-    array = column.fill_null(b"").rechunk().to_arrow().cast(pa.large_binary())
+    array = _fill_nulls(column.cast(pl.Binary), b"").rechunk().to_arrow().cast(pa.large_binary())
     _, offset_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offset_buffer, dtype=np.int64)[array.offset :][: len(array) + 1]
     data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
@@ -154,4 +159,7 @@ def split_by_shard(
     if shards == 1 or not len(frame):
         return {0: frame} if len(frame) else {}
     assigned = assign_shards(frame, keys, shards)
-    return {shard: frame.filter(assigned == shard) for shard in np.unique(assigned).tolist()}
+    numbers = np.unique(assigned).tolist()
+    if len(numbers) == 1:
+        return {numbers[0]: frame}
+    return {shard: frame.filter(assigned == shard) for shard in numbers}

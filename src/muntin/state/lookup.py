@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.state.hashing import Hashes, hash_rows
+from muntin.state.rows import drop_columns
 
 HASH_COLUMN = "__hash"
 # Large tables are divided by the leading bits of the hash, shards by its remainder.
@@ -22,8 +23,10 @@ _SAMPLE = 64
 
 def sort_by_hash(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """Sort rows by the hash of their keys, which is added as a column; the sort is stable."""
-    hashes = pl.Series(HASH_COLUMN, hash_rows([frame[k] for k in keys]))
-    return frame.with_columns(hashes).sort(HASH_COLUMN, maintain_order=True)
+    hashes = hash_rows([frame[k] for k in keys])
+    frame = drop_columns(frame, HASH_COLUMN).hstack([pl.Series(HASH_COLUMN, hashes)])
+    is_sorted = (hashes[1:] >= hashes[:-1]).all()
+    return frame if is_sorted else frame.sort(HASH_COLUMN, maintain_order=True)
 
 
 def divide_by_hash(
@@ -74,6 +77,8 @@ def join_null_safe(
         >>> join_null_safe(some, some.select("k0").head(1), ["k0"], "semi").rows()
         [(None, 1)]
     """
+    if how in ("semi", "anti") and not (len(frame) and len(other)):
+        return frame if how == "anti" or not len(frame) else frame.clear()
     # A plain join is faster, and equivalent if one side has no NULL.
     nulls = any(other[name].null_count() for name in on)
     return frame.join(other, on=list(on), how=how, nulls_equal=nulls)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -29,28 +30,42 @@ MAX_TIMES = 64
 
 def to_ranges(messages: pl.DataFrame, partition: str, offset: str) -> list[OffsetRange]:
     """Return the ranges of offsets of messages, ignoring null partitions and offsets."""
-    offsets = messages.select(
-        pl.col(partition).alias("partition"), pl.col(offset).cast(pl.Int64).alias("offset")
-    )
-    offsets = offsets.drop_nulls().unique().sort("partition", "offset")
-    runs = offsets.with_columns(run=pl.col("offset") - pl.int_range(pl.len()).over("partition"))
-    ends = runs.group_by("partition", "run", maintain_order=True).agg(
-        low=pl.col("offset").min(), high=pl.col("offset").max()
-    )
-    return ends.select("partition", "low", "high").rows()
+    ranges: list[OffsetRange] = []
+    for value, _, offsets in sorted(_split(messages, partition, offset), key=itemgetter(0)):
+        numbers = np.unique(offsets)
+        begins = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 2) != 1)
+        lows, highs = numbers[begins], numbers[np.append(begins[1:], len(numbers)) - 1]
+        ranges += zip(repeat(value), lows.tolist(), highs.tolist())
+    return ranges
+
+
+def _split(
+    messages: pl.DataFrame, partition: str, offset: str
+) -> Iterator[tuple[Any, NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield each partition with the numbers of its rows, and their offsets, which aren't null."""
+    partitions, offsets = messages[partition], messages[offset].cast(pl.Int64)
+    least = partitions.min()
+    for value in [least] if least == partitions.max() else partitions.unique():
+        if value is None:
+            continue
+        mask = partitions == value
+        if offsets.null_count():
+            mask &= offsets.is_not_null()
+        rows = np.flatnonzero((mask.fill_null(False) if mask.null_count() else mask).to_numpy())
+        if len(rows):
+            yield value, rows, offsets[rows].to_numpy()
 
 
 def find_greatest(
     messages: pl.DataFrame, partition: str, offset: str, time: str
 ) -> list[TimedOffset]:
     """Return the messages with the greatest times, greatest first."""
-    timed = messages.select(
-        pl.col(partition).alias("partition"),
-        pl.col(offset).cast(pl.Int64).alias("offset"),
-        pl.col(time).alias("time"),
-    )
-    top = timed.drop_nulls("time").top_k(MAX_TIMES, by="time")
-    return top.sort("time", descending=True).rows()
+    timed = messages[[partition, offset, time]]
+    if timed[time].null_count():
+        timed = timed.drop_nulls(time)
+    if len(timed) > MAX_TIMES:
+        timed = timed.top_k(MAX_TIMES, by=time)
+    return sorted(timed.rows(), key=itemgetter(2), reverse=True)
 
 
 def merge_greatest(parts: Iterable[Sequence[TimedOffset]]) -> list[TimedOffset]:
@@ -120,20 +135,22 @@ class TakenOffsets:
         self, messages: pl.DataFrame, partition: str, offset: str
     ) -> NDArray[np.bool_]:
         """Return a mask of messages that repeat one of an earlier batch or of this one."""
-        is_repeat = messages.select(
-            pl.struct(partition, offset).is_first_distinct().not_()
-            & pl.col(partition).is_not_null()
-            & pl.col(offset).is_not_null()
-        ).to_series()
-        repeated: NDArray[np.bool_] = is_repeat.to_numpy().copy()
-        for value in messages[partition].drop_nulls().unique():
-            runs = self._taken.get(value)
-            if not runs:
-                continue
-            in_partition = (messages[partition] == value) & messages[offset].is_not_null()
-            rows = np.flatnonzero(in_partition.fill_null(False).to_numpy())
-            offsets = messages[offset][rows].cast(pl.Int64).to_numpy()
-            lows, highs = np.array(runs, dtype=np.int64).T
-            run = np.searchsorted(lows, offsets, side="right") - 1
-            repeated[rows] |= (run >= 0) & (offsets <= highs[np.maximum(run, 0)])
+        repeated = np.zeros(len(messages), dtype=np.bool_)
+        for value, rows, offsets in _split(messages, partition, offset):
+            again = _find_again(offsets)
+            if runs := self._taken.get(value):
+                lows, highs = np.array(runs, dtype=np.int64).T
+                run = np.searchsorted(lows, offsets, side="right") - 1
+                again |= (run >= 0) & (offsets <= highs[np.maximum(run, 0)])
+            repeated[rows] = again
         return repeated
+
+
+def _find_again(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return a mask of the numbers that come after an equal one."""
+    again = np.zeros(len(numbers), dtype=np.bool_)
+    if (np.diff(numbers) <= 0).any():
+        order = np.argsort(numbers, kind="stable")
+        ordered = numbers[order]
+        again[order[1:]] = ordered[1:] == ordered[:-1]
+    return again

@@ -31,6 +31,7 @@ from muntin.state.lookup import (
     sort_by_hash,
 )
 from muntin.state.manifest import Run, select_overlapping
+from muntin.state.rows import drop_columns, stack_rows
 
 Merge = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
 
@@ -152,7 +153,9 @@ class Runs:
         parts = frame.with_columns(segment).partition_by("__segment", include_key=True)
         for part in parts:
             self._add_run(
-                int(part["__segment"][0]), part.drop("__segment"), *find_extent(part[self.axis])
+                int(part["__segment"][0]),
+                drop_columns(part, "__segment"),
+                *find_extent(part[self.axis]),
             )
 
     def _add_run(self, segment: int, frame: pl.DataFrame, low: int, high: int) -> None:
@@ -239,7 +242,7 @@ class Runs:
 
     def _read_without_hash(self, run: Run) -> pl.DataFrame:
         # The frame may have been written with or without the hash of the key.
-        return self.frames.read(run.number).drop(HASH_COLUMN, strict=False)
+        return drop_columns(self.frames.read(run.number), HASH_COLUMN)
 
     def _read_ranged(self, runs: Sequence[Run]) -> list[RangedFrame]:
         return [(self._read_without_hash(run), run.low, run.high) for run in runs]
@@ -268,7 +271,7 @@ class Runs:
         runs = self._select_runs(low, high)
         if only is None:
             return self._stack((run, self._read_without_hash(run)) for run in runs)
-        hashes, only = hash_keys(only, self.keys), only.select(self.keys)
+        hashes, only = hash_keys(only, self.keys), only[self.keys]
         ranges = list_hash_ranges(hashes)
         candidates = self._stack(
             (run, frame)
@@ -277,7 +280,7 @@ class Runs:
             if (frame := select_hashes(self._read_by_hash(run), hashes)) is not None
         )
         selected = (
-            (join_null_safe(frame.drop(HASH_COLUMN), only, self.keys, "semi"), low, high)
+            (join_null_safe(drop_columns(frame, HASH_COLUMN), only, self.keys, "semi"), low, high)
             for frame, low, high in candidates
         )
         return [ranged for ranged in selected if len(ranged[0])]
@@ -334,13 +337,13 @@ def _concat(frames: Sequence[RangedFrame]) -> RangedFrame:
     """Concatenate frames of the same columns, of which there is at least one."""
     if len(frames) == 1:
         return frames[0]
-    rows = pl.concat([frame for frame, _, _ in frames])
+    rows = stack_rows([frame for frame, _, _ in frames])
     return rows, min(low for _, low, _ in frames), max(high for _, _, high in frames)
 
 
 def deduplicate(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Merge rows whose columns are their identity by removing duplicates."""
-    return pl.concat(frames).unique()
+    return stack_rows(frames).unique()
 
 
 RangedFrame = tuple[pl.DataFrame, int, int]

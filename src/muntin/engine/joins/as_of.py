@@ -34,6 +34,7 @@ from muntin.engine.order import find_group_starts, sort_rows
 from muntin.engine.state import State
 from muntin.model.bounds import AsOf
 from muntin.model.joins import JoinSpec
+from muntin.state.rows import stack_rows
 
 _IS_LEFT = "__is_left"
 _PASSED = "passed"
@@ -63,7 +64,7 @@ class Versions(StoredMessages):
             self.messages.drop_before(position - self.max_age)
 
     def _drop_expired(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        return drop_replaced(pl.concat(frames), self.keys, self.first_position, self.max_age)
+        return drop_replaced(stack_rows(frames), self.keys, self.first_position, self.max_age)
 
 
 class AsOfJoin(JoinStrategy):
@@ -119,7 +120,7 @@ class AsOfJoin(JoinStrategy):
         versions = new["right"].with_columns(on_time)
         emitted = []
         if certain_until is not None:
-            due = pl.concat(
+            due = stack_rows(
                 [
                     self.waiting.read_messages(-MAX_WINDOW, certain_until - 1),
                     left.filter(position < certain_until),
@@ -138,7 +139,7 @@ class AsOfJoin(JoinStrategy):
         if not len(due):
             return []
         stored = self.versions.read_keys(self.joiner.convert_keys("left", due))
-        versions = pl.concat([stored, new.select(stored.columns)])
+        versions = stack_rows([stored, new.select(stored.columns)])
         left, right = find_versions(due, versions, self.spec)
         results = [self.joiner.build_pairs(due[left], versions[right], final, "full")]
         if "left" in self.spec.outer_sides:
@@ -167,7 +168,7 @@ def drop_replaced(
     if max_age is not None:
         before = before.filter(at >= position - max_age)
     last = before.sort(columns.TIME, ID).unique(keys, keep="last")
-    return pl.concat([last, rows.filter(at >= position)])
+    return stack_rows([last, rows.filter(at >= position)])
 
 
 def find_versions(
@@ -190,7 +191,7 @@ def find_versions(
         parts.append(frame.select(*key_columns, position, order, ID, number))
     names = parts[0].columns[: len(spec.left.keys)]
     # NULL equals nothing.
-    rows = sort_rows(pl.concat(parts).drop_nulls(names), [*names, AT, _IS_LEFT, ID])
+    rows = sort_rows(stack_rows(parts).drop_nulls(names), [*names, AT, _IS_LEFT, ID])
     count = np.arange(len(rows))
     first = np.maximum.accumulate(np.where(find_group_starts(rows, names), count, 0))
     is_left_row = rows[_IS_LEFT].to_numpy() == 1

@@ -16,6 +16,7 @@ from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.recall import load_spec
 from muntin.state.hashing import split_by_shard
 from muntin.state.manifest import Manifest
+from muntin.state.rows import stack_rows
 
 _ROW_COUNTS = "kept"
 
@@ -103,4 +104,4 @@ def _divide_matched(
     # Rows without keys that were merged with others. A matched message never has NULL in its key.
     without_keys = rows.filter(pl.col(keys[0]).is_null())
     with_keys = split_by_shard(rows.filter(pl.col(keys[0]).is_not_null()), keys, shards)
-    return {n: pl.concat([without_keys, with_keys.get(n, rows.clear())]) for n in range(shards)}
+    return {n: stack_rows([without_keys, with_keys.get(n, rows.clear())]) for n in range(shards)}

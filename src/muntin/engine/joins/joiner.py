@@ -16,6 +16,7 @@ from muntin.model.bounds import ByArrival, SideName
 from muntin.model.errors import OptionError
 from muntin.model.joins import OTHER, SIDES, JoinSpec
 from muntin.state.offsets import TakenOffsets
+from muntin.state.rows import drop_columns, stack_rows
 
 SIDE = "side"
 # Additional columns of rejected messages.
@@ -76,6 +77,35 @@ class Joiner:
             self._check_revisions()
         self.result_names = self._name_result_columns(suffix)
         self.rejected_names = self._name_rejected_columns(suffix)
+        # The columns of results except ``emission``, with their types.
+        self.result_types = self._list_types(self.result_names)
+        self._make_empty_frames()
+
+    def _make_empty_frames(self) -> None:
+        """Make the frames without rows, which every batch needs."""
+        self.no_messages: dict[SideName, pl.DataFrame] = {}
+        # The rejected messages of a side, with its own columns, and those of both sides.
+        self.no_side_rejected: dict[SideName, pl.DataFrame] = {}
+        reason = {columns.REASON: pl.String()}
+        for side, schema in self.schemas.items():
+            self.no_messages[side] = pl.DataFrame(schema={**schema, columns.TIME: pl.Int64()})
+            self.no_side_rejected[side] = pl.DataFrame(schema={**schema, **reason})
+        own = self._list_types(self.rejected_names)
+        kinds = {SIDE: pl.String(), **own, **reason, columns.WATERMARK: pl.Int64()}
+        self.no_rejected = pl.DataFrame(schema=kinds)
+        # Messages in a shard, with their numbers.
+        self.no_numbered: dict[SideName, pl.DataFrame] = {
+            side: frame.with_columns(columns.number(ID), pl.lit(False).alias(LATE))
+            for side, frame in self.no_messages.items()
+        }
+        added: dict[str, pl.DataType] = {columns.EMISSION: pl.String()}
+        added |= {columns.REVISION: pl.Int64()} if self.revises else {}
+        self.no_results = pl.DataFrame(schema={**self.result_types, **added})
+
+    def _list_types(self, names: Mapping[SideName, Mapping[str, str]]) -> dict[str, pl.DataType]:
+        return {
+            out: self.schemas[side][name] for side in SIDES for name, out in names[side].items()
+        }
 
     def _check_keys(self) -> None:
         left, right = (self.schemas[side] for side in SIDES)
@@ -146,39 +176,17 @@ class Joiner:
         return names
 
     @property
-    def result_types(self) -> dict[str, pl.DataType]:
-        """The columns of results except ``emission``, with their types."""
-        return {
-            out: self.schemas[side][name]
-            for side in SIDES
-            for name, out in self.result_names[side].items()
-        }
-
-    def make_empty_messages(self, side: SideName) -> pl.DataFrame:
-        """Return an empty frame of messages, with all columns and types."""
-        return pl.DataFrame(schema={**self.schemas[side], columns.TIME: pl.Int64()})
-
-    @property
     def example_columns(self) -> list[str]:
         """The columns of rejected messages with their side, their position and their key."""
         sides = ((self.spec.side(name), self.rejected_names[name]) for name in SIDES)
         own = (names[c] for side, names in sides for c in (*(side.offset or ()), *side.keys))
         return [SIDE, *own]
 
-    @property
-    def empty_rejected(self) -> pl.DataFrame:
-        """An empty frame of rejected messages, with all columns."""
-        kinds: dict[str, pl.DataType] = {SIDE: pl.String()}
-        for side in SIDES:
-            kinds |= {o: self.schemas[side][name] for name, o in self.rejected_names[side].items()}
-        kinds |= {columns.REASON: pl.String(), columns.WATERMARK: pl.Int64()}
-        return pl.DataFrame(schema=kinds)
-
     def arrive(
         self, side: SideName, messages: pl.DataFrame, taken: TakenOffsets | None = None
     ) -> SideArrival:
         """Reject the messages that can be rejected without a shard, and summarize the others."""
-        side_spec, no_rejected = self.spec.side(side), self.make_empty_rejected(side)
+        side_spec, no_rejected = self.spec.side(side), self.no_side_rejected[side]
         required = self.spec.list_required_keys(side)
         if side == "right" and isinstance(self.spec.bound, ByArrival):
             messages = admission.admit_deletions(messages)
@@ -186,7 +194,7 @@ class Joiner:
             taken_offsets, axis = taken or TakenOffsets(), self.spec.axis
             clocks = clock_columns(side_spec, messages)
             new, summary = drop_repeated(messages, side_spec.offset, taken_offsets, axis, clocks)
-            new = new.drop(columns.CLOCK, columns.PARTITION, strict=False)
+            new = drop_columns(new, columns.CLOCK, columns.PARTITION)
             return SideArrival(new, rejected=no_rejected, **summary)
         counted, rejected = admit(messages, required, None)
         counts = admission.count_messages(messages, counted, rejected)
@@ -194,7 +202,7 @@ class Joiner:
         rejected = [r.select(*self.inputs[side], columns.REASON) for r in rejected]
         return SideArrival(
             counted.select(*self.inputs[side], columns.TIME),
-            rejected=pl.concat([no_rejected, *rejected]),
+            rejected=stack_rows([no_rejected, *rejected]),
             counts=counts,
             latest=admission.find_latest_time(
                 messages.filter(WINDOW_HAS_ENDED) if self.revises else messages
@@ -202,10 +210,6 @@ class Joiner:
             partitions=clock_times(messages, clock_columns(side_spec, messages)),
             clock=admission.find_latest_arrival(messages),
         )
-
-    def make_empty_rejected(self, side: SideName) -> pl.DataFrame:
-        """Return an empty frame of rejected messages of a side, with its own columns."""
-        return pl.DataFrame(schema={**self.schemas[side], columns.REASON: pl.String()})
 
     def align_rejected(
         self, side: SideName, rejected: pl.DataFrame, watermark: int | None
@@ -226,6 +230,8 @@ class Joiner:
 
         Pairs without a late message have the emission ``on_time``.
         """
+        if not len(left):
+            return self.no_results
         parts = [
             f.select(self._rename_columns(s)) for s, f in zip(SIDES, (left, right), strict=True)
         ]
@@ -243,6 +249,8 @@ class Joiner:
 
     def build_unmatched(self, side: SideName, messages: pl.DataFrame) -> pl.DataFrame:
         """Return results for unmatched messages of one side, with nulls for the other."""
+        if not len(messages):
+            return self.no_results
         rows = messages.select(self._rename_columns(side))
         if side == "right" and not self.both_keys:
             keys = zip(self.spec.left.keys, self.spec.right.keys, strict=True)
@@ -254,12 +262,6 @@ class Joiner:
         nulls = [pl.lit(None, dtype=kind).alias(out) for out, kind in missing.items()]
         rows = rows.with_columns(nulls).select(*self.result_types)
         return rows.with_columns(pl.lit("full").alias(columns.EMISSION))
-
-    def make_empty_results(self) -> pl.DataFrame:
-        """Return an empty frame of results."""
-        added: dict[str, pl.DataType] = {columns.EMISSION: pl.String()}
-        added |= {columns.REVISION: pl.Int64()} if self.revises else {}
-        return pl.DataFrame(schema={**self.result_types, **added})
 
     def _rename_columns(self, side: SideName) -> list[pl.Expr]:
         return [pl.col(name).alias(out) for name, out in self.result_names[side].items()]

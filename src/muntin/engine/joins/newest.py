@@ -29,6 +29,7 @@ from muntin.engine.order import sort_rows
 from muntin.engine.state import State
 from muntin.model.bounds import SideName
 from muntin.model.joins import OTHER, SIDES
+from muntin.state.rows import stack_rows
 
 # Internal columns of a side's row: whether it arrived in this step, whether its window exists, and
 # whether the window existed before. Pairs have the same columns, prefixed by the side.
@@ -73,12 +74,12 @@ class NewestJoin(JoinStrategy):
     def _read_changed_windows(self, side: SideName, new: SideFrames) -> pl.DataFrame:
         """Return a side's newest rows of all windows with new rows on either side."""
         keys, exists = self.buffers[side].keys, pl.col(columns.EMISSION).ne_missing(_RETRACT)
-        own = new[side].select(keys)
-        changed = pl.concat([own, self.joiner.convert_keys(OTHER[side], new[OTHER[side]])]).unique()
+        of_other = self.joiner.convert_keys(OTHER[side], new[OTHER[side]])
+        changed = stack_rows([new[side][keys], of_other]).unique()
         stored = self.buffers[side].read_keys(changed)
         stored = stored.with_columns(pl.lit(False).alias(_NEW), exists.alias(_EXISTED))
         arrivals = new[side].with_columns(pl.lit(True).alias(_NEW), pl.lit(False).alias(_EXISTED))
-        rows = pl.concat([stored, arrivals.select(stored.columns)])
+        rows = stack_rows([stored, arrivals.select(stored.columns)])
         rows = select_greatest_revisions(rows.with_columns(pl.col(_EXISTED).any().over(keys)), keys)
         rows = rows.with_columns(exists.alias(_EXISTS))
         return rows.select(*select_comparable_keys(rows, keys), pl.all().name.prefix(f"{side} "))

@@ -27,6 +27,7 @@ from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
 from muntin.state.hashing import split_by_shard
 from muntin.state.offsets import TakenOffsets
+from muntin.state.rows import stack_rows
 
 _MESSAGES = "messages"
 _BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
@@ -67,11 +68,9 @@ class JoinOperator:
             taken.add(arrived[-1].offsets)
         if not arrived:
             arrived.append(
-                SideArrival(
-                    joiner.make_empty_messages(side), rejected=joiner.make_empty_rejected(side)
-                )
+                SideArrival(joiner.no_messages[side], rejected=joiner.no_side_rejected[side])
             )
-        messages_of_task = pl.concat([part.messages for part in arrived])
+        messages_of_task = stack_rows([part.messages for part in arrived])
         frames = {_MESSAGES: split_by_shard(messages_of_task, list(own.keys), task.shards)}
         parts = make_parts(arrived, frames, task)
         ahead.add_to(parts[0])
@@ -101,8 +100,8 @@ class JoinStep:
         arrived: dict[SideName, list[SideArrival]] = {side: [] for side in SIDES}
         for part in parts:
             side = cast(SideName, part.input)
-            messages = part.frames.get(_MESSAGES, self.joiner.make_empty_messages(side))
-            rejected = part.frames.get(REJECTED, self.joiner.make_empty_rejected(side))
+            messages = part.frames.get(_MESSAGES, self.joiner.no_messages[side])
+            rejected = part.frames.get(REJECTED, self.joiner.no_side_rejected[side])
             arrived[side].append(SideArrival(messages, rejected=rejected, **part.header["arrival"]))
         clock = self.shard.state.wall or 0 if wall is None else wall
         output = self.shard.step(arrived, clock, final=final)
@@ -151,9 +150,9 @@ def build_window_output(
     for name in names:
         if name in added:
             raise columns.make_clash_error(side, name, "window outputs")
-    empty = joiner.make_empty_messages(side).with_columns(pl.lit(False).alias(LATE))
+    empty = joiner.no_messages[side].with_columns(pl.lit(False).alias(LATE))
     no_messages = EnteringMessages(empty, None, False)
-    return pl.concat(
+    return stack_rows(
         _build_part(names, grid, has_period, part) for part in (no_messages, *entering)
     )
 

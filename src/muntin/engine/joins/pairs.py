@@ -18,6 +18,7 @@ from muntin.engine.order import Code
 from muntin.engine.windows.panes import in_columns, pane_of, window_end
 from muntin.model.bounds import Together, Within
 from muntin.model.joins import JoinSpec
+from muntin.state.rows import stack_rows
 
 RowNumbers = NDArray[np.int64]
 AT, ROW, BUCKET = "__at", "__row", "__bucket"
@@ -45,7 +46,7 @@ def find_pairs(
         early = one.with_columns(low.alias(BUCKET))
         late = one.filter(low < high).with_columns(high.alias(BUCKET))
         other = other.with_columns(pl.col(AT).floordiv(width).alias(BUCKET))
-        either = pl.concat([early, late])
+        either = stack_rows([early, late])
         pairs = _join_on(either, other, [*names, BUCKET], nulls_equal=nulls_equal)
         distance = pl.col(f"{AT}_right") - pl.col(AT)
         pairs = pairs.filter(distance.is_between(-back, ahead))

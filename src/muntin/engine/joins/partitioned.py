@@ -64,10 +64,8 @@ class PartitionedJoinShard:
         self.state.extra["starts"] = starts
         self.state.save()
         counts = add_counts([self.state.counts, *(one.counts for one in emitted)])
-        rejected_frames = [self.joiner.empty_rejected, *rejected]
-        output = ShardOutput.combine(
-            emitted, self.joiner.make_empty_results(), rejected_frames, counts
-        )
+        rejected_frames = [self.joiner.no_rejected, *rejected]
+        output = ShardOutput.combine(emitted, self.joiner.no_results, rejected_frames, counts)
         for side in SIDES:
             partitions = zip(names, emitted, strict=True)
             output.entering[side] = [
@@ -92,8 +90,10 @@ class PartitionedJoinShard:
 
     def _reject_unpositioned(self, side: SideName, messages: pl.DataFrame) -> list[pl.DataFrame]:
         """Reject messages without partition or offset, which have no position."""
-        has_no_position = pl.any_horizontal(pl.col(*(self.spec.side(side).offset or ())).is_null())
-        messages = messages.filter(has_no_position)
+        offset = self.spec.side(side).offset or ()
+        if not any(messages[name].null_count() for name in offset):
+            return []
+        messages = messages.filter(pl.any_horizontal(pl.col(*offset).is_null()))
         accepted, rejected = admit(messages, self.spec.list_required_keys(side), None)
         counts = admission.count_messages(messages, accepted, rejected)
         self.state.count({name: n for name, n in counts.items() if n})
@@ -115,7 +115,8 @@ class PartitionedJoinShard:
         assert offset is not None
         partition, number = offset
         # Messages without partition or offset were rejected.
-        messages = messages.drop_nulls([partition, number])
+        if messages[partition].null_count() or messages[number].null_count():
+            messages = messages.drop_nulls([partition, number])
         parts = messages.partition_by(partition, as_dict=True, maintain_order=True)
         ends: dict[Any, int] = {}
         for name, _, high in covered:
@@ -125,7 +126,7 @@ class PartitionedJoinShard:
             start = self.starts[side][name]
             position = (pl.col(number).cast(pl.Int64) - start).alias(columns.TIME)
             positioned = parts.get((name,), messages.clear()).with_columns(position)
-            no_rejected = self.joiner.make_empty_rejected(side)
+            no_rejected = self.joiner.no_side_rejected[side]
             arrivals[name] = SideArrival(positioned, rejected=no_rejected, latest=end - start)
         return arrivals
 

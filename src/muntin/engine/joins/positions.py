@@ -28,6 +28,8 @@ from muntin.engine.state import State
 from muntin.model.bounds import SideName, Together, Within
 from muntin.model.joins import OTHER, SIDES
 from muntin.model.policies import Every
+from muntin.state.lookup import join_null_safe
+from muntin.state.rows import stack_rows
 
 
 class PositionJoin(JoinStrategy):
@@ -87,7 +89,7 @@ class PositionJoin(JoinStrategy):
         buffer.drop_before(clock.after[side])
         position = buffer.apply_row_limit()
         if position is None:
-            return self.joiner.make_empty_results()
+            return self.joiner.no_results
         limit_clock = replace(clock, before=clock.after, after={**clock.after, side: position})
         emitted = self._store_messages(side, buffer.empty, buffer.empty, limit_clock)
         buffer.drop_before(position)
@@ -102,8 +104,11 @@ class PositionJoin(JoinStrategy):
         if not periods:
             return accepted
         is_late, position = pl.col(LATE), pl.col(columns.TIME)
-        waits = is_late.is_in(list(periods))
-        buffer.waiting.append(accepted.filter(waits))
+        rest = accepted
+        if len(accepted):
+            waits = accepted[LATE].is_in(list(periods))
+            buffer.waiting.append(accepted.filter(waits))
+            rest = accepted.filter(~waits)
         due = [late for late, period in periods.items() if clock.has_passed(period)]
         ready = is_late.is_in(due)
         ended, expired = self._find_ended_before(side, clock), clock.after[side]
@@ -111,7 +116,7 @@ class PositionJoin(JoinStrategy):
             ready = ready | (~is_late & (position < ended))
         if expired is not None:
             ready = ready | (position < expired)
-        return pl.concat([accepted.filter(~waits), buffer.take_waiting(ready)])
+        return stack_rows([rest, buffer.take_waiting(ready)])
 
     def _find_ended_before(self, side: SideName, clock: JoinClock) -> int | None:
         """Return the position before which all of a side's own windows have ended."""
@@ -125,16 +130,16 @@ class PositionJoin(JoinStrategy):
     ) -> tuple[pl.DataFrame, dict[SideName, pl.DataFrame]]:
         """Return the results of new messages, and those with a partner by marked side."""
         stored = {side: self._read_candidates(side, new[OTHER[side]]) for side in SIDES}
-        right_messages = pl.concat([stored["right"], new["right"]])
+        right_messages = stack_rows([stored["right"], new["right"]])
         pairs = [
             self._select_partners(new["left"], right_messages),
             self._select_partners(stored["left"], new["right"]),
         ]
-        left, right = (pl.concat(parts) for parts in zip(*pairs, strict=True))
+        left, right = (stack_rows(parts) for parts in zip(*pairs, strict=True))
         partners: dict[SideName, pl.DataFrame] = {"left": left, "right": right}
-        matched = {side: partners[side].unique(ID) for side in self.spec.sides_to_mark}
+        matched = {side: _select_distinct(partners[side]) for side in self.spec.sides_to_mark}
         if self.spec.how == "anti":
-            return self.joiner.make_empty_results(), matched
+            return self.joiner.no_results, matched
         if self.spec.how == "semi":
             first = self.buffers["left"].select_unmatched(select_distinct_left(left, right), None)
             return self.joiner.build_semi_results(first, final), {"left": first}
@@ -154,7 +159,7 @@ class PositionJoin(JoinStrategy):
         self, left: pl.DataFrame, right: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         rows = find_pairs(left, right, self.spec)
-        return left[rows[0]], right[rows[1]]
+        return (left[rows[0]], right[rows[1]]) if len(rows[0]) else (left.clear(), right.clear())
 
     def _store_messages(
         self, side: SideName, new: pl.DataFrame, matched: pl.DataFrame | None, clock: JoinClock
@@ -163,27 +168,29 @@ class PositionJoin(JoinStrategy):
 
         ``matched`` are the messages that have a partner since this step, if the side is marked.
         """
-        buffer, position = self.buffers[side], pl.col(columns.TIME)
-        # A message counts as late only in the step in which it arrives.
-        new = new.with_columns(pl.lit(False).alias(LATE))
+        buffer = self.buffers[side]
+        if new[LATE].any():
+            # A message counts as late only in the step in which it arrives.
+            new = new.with_columns(pl.lit(False).alias(LATE))
         before, after = clock.before[side], clock.after[side]
-        emitted = self.joiner.make_empty_results()
+        emitted = self.joiner.no_results
         stored = new
         if after is not None:
-            stored, expired = new.filter(position >= after), new.filter(position < after)
+            stored, expired = _split_at(after, new)
             newly_held = self._select_held(side, expired, after)
             held = buffer.replace_held(newly_held)
             if side in self.spec.outer_sides and matched is not None:
-                due = pl.concat([expired, held, buffer.read_range(before, after - 1)])
-                due = buffer.select_unmatched(due, after - 1).join(
-                    pl.concat([matched, newly_held]), on=ID, how="anti"
+                due = stack_rows([expired, held, buffer.read_range(before, after - 1)])
+                partners = stack_rows([matched, newly_held])
+                due = join_null_safe(
+                    buffer.select_unmatched(due, after - 1), partners, [ID], "anti"
                 )
                 emitted = self.joiner.build_unmatched(side, due.sort(columns.TIME, ID))
         if matched is not None:
             if self.spec.how == "semi":
-                stored = stored.join(matched, on=ID, how="anti")
+                stored = join_null_safe(stored, matched, [ID], "anti")
             if after is not None:
-                matched = matched.filter(position >= buffer.find_first_stored(after))
+                matched, _ = _split_at(buffer.find_first_stored(after), matched)
             buffer.mark_matched(matched)
         buffer.append(stored)
         return emitted
@@ -193,7 +200,19 @@ class PositionJoin(JoinStrategy):
         waiting = self.buffers[OTHER[side]].read_waiting()
         if not len(waiting):
             return expired.clear()
-        candidates = pl.concat([expired, self._read_candidates(side, waiting)])
-        candidates = candidates.filter(pl.col(columns.TIME) < after)
+        candidates = stack_rows([expired, self._read_candidates(side, waiting)])
+        _, candidates = _split_at(after, candidates)
         both = (candidates, waiting) if side == "left" else (waiting, candidates)
-        return self._select_partners(*both)[SIDES.index(side)].unique(ID)
+        return _select_distinct(self._select_partners(*both)[SIDES.index(side)])
+
+
+def _select_distinct(messages: pl.DataFrame) -> pl.DataFrame:
+    return messages.unique(ID) if len(messages) else messages
+
+
+def _split_at(position: int, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the messages from a position on, and those before it."""
+    is_before = messages[columns.TIME] < position
+    if not is_before.any():
+        return messages, messages.clear()
+    return messages.filter(~is_before), messages.filter(is_before)

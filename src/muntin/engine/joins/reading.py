@@ -22,6 +22,7 @@ from muntin.model.bounds import SessionBound, SideName, Together
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.kinds import Paned, Uniform, is_paned
+from muntin.state.rows import stack_rows
 
 _FIRST_OFFSET, _LAST_OFFSET = "start_offset", "last_offset"
 _MESSAGES = "messages"
@@ -42,13 +43,13 @@ def read_join_messages(
 ) -> pl.DataFrame:
     """Return a side's stored messages in a range, by position; on the rows axis, by offset."""
     joiner, offset = shard.joiner, shard.spec.side(side).offset
-    frames = [joiner.make_empty_messages(side)]
+    frames = [joiner.no_messages[side]]
     names = frames[0].columns
     for _, start, partition in shard.iterate_partitions(side):
         stored = partition.strategy.read_messages(side, *_resolve_range(between, start), only)
         frames.append(stored.with_columns(pl.col(columns.TIME) + start).select(names))
     order = [columns.TIME, *(offset or ())[::-1]]
-    return pl.concat(frames).sort(order, maintain_order=True)
+    return stack_rows(frames).sort(order, maintain_order=True)
 
 
 def read_join_windows(
@@ -73,9 +74,9 @@ def read_join_windows(
         bounds = pl.col(columns.WINDOW_START, columns.WINDOW_END)
         frames.append(stored.with_columns(bounds + start))
     if not frames:
-        frames = [_count_by_window(shard.joiner.make_empty_messages(side), kind, offset)]
+        frames = [_count_by_window(shard.joiner.no_messages[side], kind, offset)]
     order = [columns.WINDOW_START, columns.WINDOW_END, *(offset or ())[:1]]
-    return pl.concat(frames).sort(order)
+    return stack_rows(frames).sort(order)
 
 
 def read_join_sessions(
@@ -105,7 +106,7 @@ def read_join_sessions(
             )
         )
     last = pl.col(LAST).first()
-    grouped = pl.concat(parts).group_by(*keys, pl.col(LAST).alias("__last"))
+    grouped = stack_rows(parts).group_by(*keys, pl.col(LAST).alias("__last"))
     sessions = grouped.agg(
         pl.col(columns.TIME).min().alias(columns.WINDOW_START),
         (last + spec.bound.sessions.gap).alias(columns.WINDOW_END),

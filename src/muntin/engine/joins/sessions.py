@@ -33,6 +33,7 @@ from muntin.engine.sessions.combine import number_sessions
 from muntin.engine.state import State
 from muntin.model.bounds import SideName
 from muntin.model.joins import OTHER, SIDES
+from muntin.state.rows import stack_rows
 from muntin.state.runs import deduplicate, segment_length
 
 # Internal columns of messages: whether one has a partner, the last position of its session, and
@@ -49,7 +50,7 @@ class SessionBuffer:
         self.first_open: int | None = None
         numbers = columns.number(ID), columns.number(LAST)
         flags = (pl.lit(False).alias(name) for name in (LATE, HAS_PARTNER))
-        self.empty = joiner.make_empty_messages(side).with_columns(*numbers, *flags)
+        self.empty = joiner.no_messages[side].with_columns(*numbers, *flags)
         present = partial(rename_last_position, own=joiner.inputs[side])
         self.messages = state.table(
             f"{side} messages", LAST, None, self._drop_ended, self.keys, present
@@ -78,7 +79,7 @@ class SessionBuffer:
         ended_keys = self.ends.read(low, high)
         if not ended_keys:
             return self.empty
-        messages = self.read_keys(pl.concat(ended_keys).select(self.keys).unique())
+        messages = self.read_keys(stack_rows(ended_keys).select(self.keys).unique())
         return messages.filter(pl.col(LAST) <= high)
 
     def append(self, messages: pl.DataFrame) -> None:
@@ -98,7 +99,7 @@ class SessionBuffer:
         """Return the last version of each message whose session may still grow."""
         if not frames:
             return self.empty
-        rows = pl.concat(frames).unique(ID, keep="last", maintain_order=True)
+        rows = stack_rows(frames).unique(ID, keep="last", maintain_order=True)
         first = self.first_open
         return rows if first is None else rows.filter(pl.col(LAST) >= first)
 
@@ -159,12 +160,12 @@ class SessionJoin(JoinStrategy):
         buffer, new = self.buffers[side], accepted[side]
         keys = self.spec.side(side).keys
         other_keys = self.joiner.convert_keys(OTHER[side], accepted[OTHER[side]])
-        only = pl.concat([new.select(keys), other_keys])
+        only = stack_rows([new.select(keys), other_keys])
         stored = buffer.read_keys(only.unique()) if len(only) and buffer.rows else buffer.empty
         stored = stored.with_columns(pl.lit(False).alias(_NEW))
         last, has_partner = pl.col(columns.TIME).alias(LAST), pl.lit(False).alias(HAS_PARTNER)
         new = new.with_columns(last, has_partner, pl.lit(True).alias(_NEW))
-        return pl.concat([stored, new.select(stored.columns)])
+        return stack_rows([stored, new.select(stored.columns)])
 
     def _assign_sessions(
         self, messages: Mapping[SideName, pl.DataFrame]
@@ -185,7 +186,7 @@ class SessionJoin(JoinStrategy):
                     *keys_of_side, position, row, _NEW, part, pl.lit(side).alias("side")
                 )
             )
-        rows = pl.concat(sides)
+        rows = stack_rows(sides)
         keys = [name for name in rows.columns if name.startswith("k")]
         rows = sort_rows(rows, [*keys, _AT])
         group = number_sessions(rows, keys, _AT, _AT, self.reach)
@@ -201,7 +202,7 @@ class SessionJoin(JoinStrategy):
     ) -> pl.DataFrame:
         """Return results for pairs."""
         if self.spec.how == "anti":
-            return self.joiner.make_empty_results()
+            return self.joiner.no_results
         left, right = messages["left"][pairs[0]], messages["right"][pairs[1]]
         if self.spec.how == "semi":
             first = select_distinct_left(left, right).filter(~pl.col(HAS_PARTNER))
@@ -225,13 +226,13 @@ class SessionJoin(JoinStrategy):
         """Store sessions that may grow, and emit the unmatched messages of those that can't."""
         buffer, last = self.buffers[side], pl.col(LAST)
         before, after = clock.before[side], clock.after[side]
-        emitted = self.joiner.make_empty_results()
+        emitted = self.joiner.no_results
         open_messages = changed
         if after is not None:
             open_messages = changed.filter(last >= after)
             if side in self.spec.outer_sides:
                 ended = buffer.read_ended(before, after - 1).join(changed, on=ID, how="anti")
-                ended = pl.concat([ended.filter(last < after), changed.filter(last < after)])
+                ended = stack_rows([ended.filter(last < after), changed.filter(last < after)])
                 due = ended.filter(~pl.col(HAS_PARTNER)).sort(columns.TIME, ID)
                 emitted = self.joiner.build_unmatched(side, due)
         buffer.append(open_messages)
@@ -242,7 +243,7 @@ def _find_pairs(left: pl.DataFrame, right: pl.DataFrame) -> tuple[Any, Any]:
     """Return the row numbers of pairs that share a session now, and didn't before this step."""
     old = [frame.filter(~pl.col(_NEW)) for frame in (left, right)]
     new = [frame.filter(_NEW) for frame in (left, right)]
-    parts = pl.concat(frame.select(_GROUP, _PART) for frame in old).unique()
+    parts = stack_rows(frame.select(_GROUP, _PART) for frame in old).unique()
     several = parts.group_by(_GROUP).len().filter(pl.col("len") > 1)
     # Merged sessions: pairs between the stored messages of one and those of another.
     across = [frame.join(several, on=_GROUP, how="semi") for frame in old]
@@ -252,7 +253,7 @@ def _find_pairs(left: pl.DataFrame, right: pl.DataFrame) -> tuple[Any, Any]:
         old[0].join(new[1], on=_GROUP),
         joined.filter(pl.col(_PART) != pl.col(f"{_PART}_right")),
     ]
-    rows = pl.concat(frame.select(_ROW, f"{_ROW}_right") for frame in pairs)
+    rows = stack_rows(frame.select(_ROW, f"{_ROW}_right") for frame in pairs)
     return rows[_ROW].to_numpy(), rows[f"{_ROW}_right"].to_numpy()
 
 

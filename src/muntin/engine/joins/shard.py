@@ -33,6 +33,7 @@ from muntin.model.bounds import AsOf, ByArrival, Newest, SessionBound, SideName
 from muntin.model.joins import SIDES
 from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
+from muntin.state.rows import stack_rows
 
 _STRATEGIES: dict[type, Callable[..., JoinStrategy]] = {
     AsOf: AsOfJoin,
@@ -94,8 +95,8 @@ class JoinShard:
         self.state.extra["kept"] = self.strategy.row_counts
         self.state.save()
         return ShardOutput(
-            pl.concat([self.joiner.make_empty_results(), *emitted]),
-            pl.concat([self.joiner.empty_rejected, *rejected], how="diagonal"),
+            stack_rows([self.joiner.no_results, *emitted]),
+            pl.concat([self.joiner.no_rejected, *rejected], how="diagonal"),
             None,
             self.watermark,
             dict(self.state.counts),
@@ -150,12 +151,14 @@ class JoinShard:
 
     def _number_messages(self, side: SideName, accepted: pl.DataFrame) -> pl.DataFrame:
         """Add each message's number, and whether it is behind the watermark."""
+        if not len(accepted):
+            return self.joiner.no_numbered[side]
         watermark = self.watermarks[side]
-        messages = accepted.select(*self.joiner.inputs[side], columns.TIME)
         numbers = pl.int_range(pl.len(), dtype=pl.Int64) + self.next_numbers[side]
-        self.next_numbers[side] += len(messages)
+        self.next_numbers[side] += len(accepted)
         is_late = pl.lit(False) if watermark is None else pl.col(columns.TIME) < watermark
-        return messages.with_columns(numbers.alias(ID), is_late.alias(LATE))
+        own = [*self.joiner.inputs[side], columns.TIME]
+        return accepted.select(*own, numbers.alias(ID), is_late.alias(LATE))
 
     def _advance_watermarks(
         self, new: Mapping[SideName, SideArrival], wall: int, final: bool
@@ -198,9 +201,7 @@ def combine_arrivals(
     messages, offset = [part.messages for part in arrived], joiner.spec.side(side).offset
     new, summary = select_new(arrived, messages, offset, state.taken[side], state.count)
     return SideArrival(
-        pl.concat(new) if new else joiner.make_empty_messages(side),
-        rejected=pl.concat(
-            [joiner.make_empty_rejected(side), *(part.rejected for part in arrived)]
-        ),
+        stack_rows(new) if new else joiner.no_messages[side],
+        rejected=stack_rows([joiner.no_side_rejected[side], *(part.rejected for part in arrived)]),
         **summary,
     )

@@ -15,11 +15,12 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.firing import MAX_WINDOW
-from muntin.engine.joins.joiner import ID, LATE, Joiner
+from muntin.engine.joins.joiner import ID, Joiner
 from muntin.engine.retention import RetentionCounter, divide_limit
 from muntin.engine.state import State
 from muntin.model.bounds import SideName
 from muntin.state.lookup import join_null_safe
+from muntin.state.rows import stack_rows
 from muntin.state.runs import Runs, segment_length
 
 # A table is searched by key only if it has this many times more rows than there are keys.
@@ -33,9 +34,7 @@ class SideBuffer:
         spec = joiner.spec
         self.side = side
         self.keys = list(spec.side(side).keys)
-        self.empty = joiner.make_empty_messages(side).with_columns(
-            columns.number(ID), pl.lit(False).alias(LATE)
-        )
+        self.empty = joiner.no_numbered[side]
         self.first_position: int | None = state.extra.get("from", {}).get(side)
         firing = spec.side(side).firing
         segment_span = segment_length(spec.bound.reach + firing.grace)
@@ -73,7 +72,7 @@ class SideBuffer:
             low = max(low, self.first_position)
         use_keys = self.messages.span is None or self.messages.rows > _MIN_ROWS_PER_KEY * key_count
         messages = self.messages.read(low, high, only if use_keys else None)
-        return pl.concat([self._filter_range(messages, low, high), held])
+        return stack_rows([self._filter_range(messages, low, high), held])
 
     def read_range(self, low: int | None, high: int) -> pl.DataFrame:
         """Return all stored messages in a range."""
@@ -87,29 +86,29 @@ class SideBuffer:
         if only is None:
             first = low if self.first_position is None else max(low, self.first_position)
             held = self._filter_range(self.held.read(low, high), low, high)
-            messages = pl.concat([self.read_range(first, high), held])
+            messages = stack_rows([self.read_range(first, high), held])
         else:
             messages = self.read_candidates(only, len(only), low, high)
         waiting = self._filter_range(self.waiting.read(low, high), low, high)
-        messages = pl.concat([messages, waiting])
+        messages = stack_rows([messages, waiting])
         return messages if only is None else join_null_safe(messages, only, self.keys, "semi")
 
     def replace_held(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Replace the held messages, and return those that were held before."""
-        before = pl.concat([self.empty, *self.held.read()])
+        before = stack_rows([self.empty, *self.held.read()])
         if len(before) or len(messages):
             self.held.rewrite(messages)
         return before
 
     def read_waiting(self) -> pl.DataFrame:
         """Return the messages that wait for their policy."""
-        return pl.concat([self.empty, *self.waiting.read()])
+        return stack_rows([self.empty, *self.waiting.read()])
 
     def select_unmatched(self, messages: pl.DataFrame, high: int | None) -> pl.DataFrame:
         """Return the messages without a partner; all of them are at or before ``high``."""
         matched = self.matched.read(None, high) if len(messages) else []
         numbers = [frame.select(ID) for frame in matched]
-        return messages.join(pl.concat(numbers), on=ID, how="anti") if numbers else messages
+        return messages.join(stack_rows(numbers), on=ID, how="anti") if numbers else messages
 
     def append(self, messages: pl.DataFrame) -> None:
         """Store messages."""
@@ -125,11 +124,14 @@ class SideBuffer:
     def mark_matched(self, messages: pl.DataFrame) -> None:
         """Store the numbers of messages that have a partner."""
         # The keys are stored so that the numbers can move to another shard.
-        self.matched.append(messages.select(columns.TIME, ID, *self.keys))
+        if len(messages):
+            self.matched.append(messages.select(columns.TIME, ID, *self.keys))
 
     def take_waiting(self, ready: pl.Expr) -> pl.DataFrame:
         """Remove and return the waiting messages that are ready."""
         waiting = self.read_waiting()
+        if not len(waiting):
+            return waiting
         mask = waiting.select(ready).to_series()
         if not mask.any():
             return self.empty
@@ -151,7 +153,7 @@ class SideBuffer:
         return position if held is None else min(position, held)
 
     def _drop_expired(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        rows = pl.concat(frames)
+        rows = stack_rows(frames)
         first = self.first_position
         return rows if first is None else rows.filter(pl.col(columns.TIME) >= first)
 
@@ -160,10 +162,11 @@ class SideBuffer:
     ) -> pl.DataFrame:
         if not frames:
             return self.empty
-        inside = pl.col(columns.TIME) <= high
+        rows = stack_rows(frames)
+        inside = rows[columns.TIME] <= high
         if low is not None:
-            inside = inside & (pl.col(columns.TIME) >= low)
-        return pl.concat(frames).filter(inside)
+            inside &= rows[columns.TIME] >= low
+        return rows if inside.all() else rows.filter(inside)
 
 
 def _concat_rows(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from muntin.engine.state import State
 from muntin.model.bounds import SideName
 from muntin.state.frame_cache import Complete
 from muntin.state.lookup import join_null_safe
+from muntin.state.rows import stack_rows
 
 
 class StoredMessages:
@@ -39,7 +40,7 @@ class StoredMessages:
         self.keys = list(joiner.spec.side(side).keys)
         self.axis = axis
         numbers = columns.number(ID), pl.lit(False).alias(LATE)
-        self.empty = joiner.make_empty_messages(side).with_columns(numbers)
+        self.empty = joiner.no_messages[side].with_columns(numbers)
         if axis != columns.TIME:
             self.empty = self.empty.with_columns(columns.number(axis))
         self.first_position: int | None = None
@@ -77,5 +78,5 @@ class StoredMessages:
 
     def _drop_expired(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Return the rows that haven't expired."""
-        rows, first = pl.concat(frames), self.first_position
+        rows, first = stack_rows(frames), self.first_position
         return rows if first is None else rows.filter(pl.col(self.axis) >= first)

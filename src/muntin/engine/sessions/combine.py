@@ -26,6 +26,7 @@ from muntin.model.kinds import Numbered
 from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
+from muntin.state.rows import stack_rows
 
 # Whether the messages of a cell have different values in the column that sessions keep.
 MIXED = "__muntin_mixed"
@@ -276,7 +277,7 @@ def merge_groups(
     merged_sessions = pl.concat(
         [rows.select(combiner.keys)[begins[~is_single]], frame], how="horizontal"
     )
-    sessions: pl.DataFrame = pl.concat(
+    sessions: pl.DataFrame = stack_rows(
         [rows[begins[is_single]].select(merged_sessions.columns), merged_sessions]
     )
     order = np.where(is_single, np.cumsum(is_single), is_single.sum() + np.cumsum(~is_single)) - 1

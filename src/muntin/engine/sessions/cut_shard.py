@@ -36,6 +36,7 @@ from muntin.model.spec import UNDECIDED
 from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
 from muntin.state.lookup import join_null_safe
+from muntin.state.rows import stack_rows
 from muntin.state.runs import segment_length
 
 _IS_NEW, _OLD, _NUMBER = "__muntin_is_new", "__muntin_old", "__muntin_number"
@@ -74,7 +75,7 @@ class CutSessionShard(SessionShard):
     def _find_waiting_keys(self, clock: BatchClock) -> list[pl.DataFrame]:
         """Return the keys with messages that the watermark has passed in this batch."""
         settled = self._read_settled(clock)
-        return [settled.select(self.keys).unique()] if len(settled) else []
+        return [settled[self.keys].unique()] if len(settled) else []
 
     def _read_settled(self, clock: BatchClock) -> pl.DataFrame:
         """Return the stored messages that the watermark has passed in this batch."""
@@ -82,7 +83,7 @@ class CutSessionShard(SessionShard):
             return pl.DataFrame()
         low, high = (self._last_settled(m) for m in (clock.closed_before, clock.closed_after))
         frames = [f.filter(_is_within(low, high)) for f in self.messages.read(low + 1, high)]
-        return pl.concat(frames) if frames else pl.DataFrame()
+        return stack_rows(frames) if frames else pl.DataFrame()
 
     def _last_settled(self, closed: int) -> int:
         """Return the last position whose messages are settled: each is in a session or in none.
@@ -101,7 +102,7 @@ class CutSessionShard(SessionShard):
         """Cut the sessions of some keys anew, and compare them with the stored ones."""
         new = [self.combiner.no_cells, *(frame for frame in cells if columns.PANE in frame.columns)]
         new_cells = self.combiner.merge(new, by=[*self.keys, columns.PANE])
-        named = pl.concat([frame.select(self.keys) for frame in cells]).unique()
+        named = stack_rows([frame[self.keys] for frame in cells]).unique()
         # Late messages have keys, too, whose sessions they don't change.
         stored = join_null_safe(stored, named, self.keys, "semi")
         old = sort_rows(self._select_open(stored, clock), self._identity)
@@ -114,7 +115,7 @@ class CutSessionShard(SessionShard):
         taken, late = self._split_late(doubtful, closed)
         self._new_cells = rows.filter(_IS_NEW).drop(_IS_NEW)
         if self.has_outside:
-            late = pl.concat([late, self._reject_outside(rows, cuts, taken, clock)])
+            late = stack_rows([late, self._reject_outside(rows, cuts, taken, clock)])
         if not len(cuts.last):
             return *self._nothing_changed(), late
         vanished = self._find_vanished(stored, clock)
@@ -175,7 +176,7 @@ class CutSessionShard(SessionShard):
             last[cuts.is_inside] = cuts.last[cuts.number[cuts.is_inside]]
             late = pl.Series(last <= clock.closed_before) & rows[_IS_NEW]
             if not late.any():
-                return rows, cuts, pl.concat(taken_out)
+                return rows, cuts, stack_rows(taken_out)
             taken_out.append(rows.filter(late))
             rows = rows.filter(~late)
 
@@ -428,7 +429,7 @@ def select_newest(versions: pl.DataFrame, identity: Sequence[str]) -> pl.DataFra
     rows = versions.unique([*identity, *bounds], keep="last", maintain_order=True)
     exists = rows[columns.MESSAGES] > 0
     whole = rows.filter(exists).unique(identity, keep="last", maintain_order=True)
-    return pl.concat([rows.filter(~exists), whole])
+    return stack_rows([rows.filter(~exists), whole])
 
 
 def _is_within(low: int, high: int) -> pl.Expr:

@@ -44,6 +44,7 @@ from muntin.model.sessions import Sessions
 from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
 from muntin.state.lookup import join_null_safe
+from muntin.state.rows import stack_rows
 from muntin.state.runs import deduplicate, segment_length
 
 FIRED, UNEMITTED = "fired", "unemitted"
@@ -121,7 +122,7 @@ class SessionShard(WindowShard):
         waiting = self._find_waiting_keys(clock)
         stored = self._read_stored([*cells, *waiting], raw)
         late = []
-        doubtful = pl.concat(raw) if raw else None
+        doubtful = stack_rows(raw) if raw else None
         if doubtful is not None:
             doubtful, of_closed = self._split_closed(doubtful, stored, clock)
             cells += [self.combiner.lift(doubtful)] if len(doubtful) else []
@@ -162,10 +163,10 @@ class SessionShard(WindowShard):
     ) -> pl.DataFrame:
         """Read the stored sessions of a batch's keys, including closed and vanished ones."""
         of_messages = [pl.col(name).alias(key) for name, key in self.combiner.key_names.items()]
-        keys = [c.select(self.keys) for c in cells] + [m.select(of_messages) for m in raw]
+        keys = [c[self.keys] for c in cells] + [m.select(of_messages) for m in raw]
         if not keys:
             return self._no_sessions()
-        return self._newest(self.sessions.read(only=pl.concat(keys).unique()))
+        return self._newest(self.sessions.read(only=stack_rows(keys).unique()))
 
     def _select_open(self, stored: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:
         """Return the stored sessions that exist and are open."""
@@ -265,7 +266,7 @@ class SessionShard(WindowShard):
         lists = [own.select(_GROUP, pl.struct(bounds).alias(RETRACTS))]
         earlier = rows.select(of, RETRACTS).drop_nulls(RETRACTS)
         lists.append(earlier.explode(RETRACTS))
-        owed = pl.concat(lists)
+        owed = stack_rows(lists)
         if not len(owed):
             return whole.with_columns(self._no_retracts)
         by_group = owed.group_by(_GROUP).agg(pl.col(RETRACTS))
@@ -332,7 +333,7 @@ class SessionShard(WindowShard):
         if not frames:
             return self._no_sessions()
         last = pl.col(columns.LAST)
-        listed = pl.concat(frames)
+        listed = stack_rows(frames)
         if low is not None:
             listed = listed.filter(last >= low)
         if high is not None:
@@ -340,7 +341,7 @@ class SessionShard(WindowShard):
         listed = join_null_safe(listed.unique(), excluded, self._identity, "anti")
         if not len(listed):
             return self._no_sessions()
-        sessions = self._newest(self.sessions.read(only=listed.select(self.keys).unique()))
+        sessions = self._newest(self.sessions.read(only=listed[self.keys].unique()))
         sessions = join_null_safe(sessions, listed, self._bounds, "semi")
         return sessions.filter(pl.col(columns.MESSAGES) > 0)
 
@@ -423,7 +424,7 @@ class SessionShard(WindowShard):
                 self.waiting.drop_before(None)
                 pending.append(still.select(*self._bounds, UNEMITTED))
             waits = (pl.col(UNEMITTED) > 0) & (last > clock.closed_after)
-            self.waiting.append(pl.concat(pending).filter(waits).select(self._bounds))
+            self.waiting.append(stack_rows(pending).filter(waits).select(self._bounds))
             self.waiting.drop_before(clock.closed_after + 1)
         self.sessions.drop_before(edge)
         self._save_retained()

@@ -27,6 +27,7 @@ from muntin.model.policies import by_clock
 from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
 from muntin.state.lookup import join_null_safe
+from muntin.state.rows import drop_columns, stack_rows
 from muntin.state.runs import deduplicate
 
 FIRED = "fired"
@@ -58,15 +59,17 @@ class ArrivalShard(WindowShard):
         clock = context.clock
         new_cells, heads, rejected = self._number_messages(combined)
         cells, heads = self._add_stored(new_cells, heads, clock, final)
-        windows = join_null_safe(self._compose(cells), heads, self.keys, "inner")
-        windows = self._mark_full(windows, final)
-        changes = self._collect_changes(new_cells, heads, clock)
-        emitted = self._select_emitting(windows, changes, clock)
+        emitted = self.combiner.no_windows
+        if len(heads):
+            windows = join_null_safe(self._compose(cells), heads, self.keys, "inner")
+            windows = self._mark_full(windows, final)
+            changes = self._collect_changes(new_cells, heads, clock)
+            emitted = self._select_emitting(windows, changes, clock)
+            if not final:
+                self._store_cells(cells, heads)
+                self._store_changes(changes, emitted, heads, clock)
         if final:
             self.state.clear()
-        else:
-            self._store_cells(cells, heads)
-            self._store_changes(changes, emitted, heads, clock)
         pending, rows = self.changes.rows, self.cells.rows
         return self._output(context, combined, emitted, [rejected], pending=pending, rows=rows)
 
@@ -95,9 +98,9 @@ class ArrivalShard(WindowShard):
         no_counts = {HEAD: _ZERO, BEFORE: _ZERO}
         if not raw:
             no_cells = self.combiner.no_cells
-            heads = no_cells.select(self.keys).with_columns(**no_counts)
+            heads = no_cells[self.keys].with_columns(**no_counts)
             return no_cells, heads, self.combiner.nothing_rejected
-        messages = pl.concat(raw)
+        messages = stack_rows(raw)
         accepted, rejected = self.combiner.part(messages, None)
         self.state.count(admission.count_messages(messages, accepted, rejected))
         key_names, named = self.combiner.message_keys, self.combiner.key_names
@@ -124,22 +127,24 @@ class ArrivalShard(WindowShard):
         self, new_cells: pl.DataFrame, heads: pl.DataFrame, clock: BatchClock, final: bool
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the open panes of all keys that may emit, with the batch, and their heads."""
-        keys = heads.select(self.keys)
+        keys = heads[self.keys]
         if is_due_by_clock(self._early, clock):
-            waiting_keys = [frame.select(self.keys) for frame in self.waiting.read()]
-            keys = pl.concat([keys, *waiting_keys]).unique()
+            waiting_keys = [frame[self.keys] for frame in self.waiting.read()]
+            keys = stack_rows([keys, *waiting_keys]).unique()
         frames = self.cells.read(only=None if final else keys) if final or len(keys) else []
-        stored = self._select_newest(frames).drop(_POSITION)
+        if not frames:
+            return new_cells, heads
+        stored = drop_columns(self._select_newest(frames), _POSITION)
         silent = join_null_safe(stored, heads, self.keys, "anti")
         silent = silent.select(*self.keys, HEAD).unique()
-        heads = pl.concat([heads, silent.with_columns(pl.col(HEAD).alias(BEFORE))])
-        panes = stored.filter(pl.col(columns.MESSAGES) > 0).drop(HEAD)
+        heads = stack_rows([heads, silent.with_columns(pl.col(HEAD).alias(BEFORE))])
+        panes = drop_columns(stored.filter(pl.col(columns.MESSAGES) > 0), HEAD)
         return self.combiner.merge([panes, new_cells]), heads
 
     def _compose(self, cells: pl.DataFrame) -> pl.DataFrame:
         """Compose all windows of some keys, with each key shifted to start at its first pane."""
         if not len(cells):
-            return self._no_changes().drop(FIRED)
+            return self.combiner.no_windows
         first = in_columns(self.windows.first_window)(pl.col(columns.PANE)).min().over(self.keys)
         first = in_columns(self.windows.pattern)(first)
         pane_shift = in_columns(self.windows.first_pane)(pl.col("__first"))
@@ -154,11 +159,11 @@ class ArrivalShard(WindowShard):
     def _mark_full(self, windows: pl.DataFrame, final: bool) -> pl.DataFrame:
         """Mark the windows that end in this batch, and drop those that ended before."""
         end = window_end(windows[columns.WINDOW], self.windows)
-        windows = windows.with_columns(end.alias("__end")).filter(pl.col("__end") > pl.col(BEFORE))
-        is_full = pl.col("__end") <= pl.col(HEAD)
+        is_full = end <= windows[HEAD]
         if final and not self.combiner.slides_by_rows:
-            is_full = pl.lit(True)
-        return windows.with_columns(is_full.alias("__full")).drop("__end", HEAD, BEFORE)
+            is_full |= True
+        windows = windows.hstack([is_full.alias("__full")]).filter(end > windows[BEFORE])
+        return drop_columns(windows, HEAD, BEFORE)
 
     def _collect_changes(
         self, new_cells: pl.DataFrame, heads: pl.DataFrame, moment: BatchClock
@@ -166,7 +171,7 @@ class ArrivalShard(WindowShard):
         """Return the changes that aren't emitted yet by window, with the number of its firings."""
         if self._early is None:
             return self._no_changes()
-        stored = self.changes.read(only=heads.select(self.keys)) if len(heads) else []
+        stored = self.changes.read(only=heads[self.keys]) if len(heads) else []
         waiting = self._select_newest(stored, self._no_changes())
         waiting = waiting.filter(pl.col(columns.WINDOW).is_not_null())
         new = copy_to_windows(new_cells, None, None, self.combiner.paned_windows).drop(columns.PANE)
@@ -179,7 +184,7 @@ class ArrivalShard(WindowShard):
             if name in rows.columns
         ]
         fired = rows.group_by(self._identity).agg(pl.col(FIRED).sum(), *times)
-        counted = rows.drop(FIRED, _POSITION, *SINCE.values(), strict=False)
+        counted = drop_columns(rows, FIRED, _POSITION, *SINCE.values())
         merged = self.combiner.merge([counted], by=self._identity)
         return join_null_safe(merged, fired, self._identity, "inner")
 
@@ -207,21 +212,22 @@ class ArrivalShard(WindowShard):
             emission.alias(columns.EMISSION), pl.col(FIRED).fill_null(0).alias(columns.REVISION)
         ).filter(pl.col(columns.EMISSION).is_not_null())
         windows = drop_condition_columns(windows, [self._early])
-        emitted = windows.drop("__full", "unemitted", FIRED, *self._times)
+        emitted = drop_columns(windows, "__full", "unemitted", FIRED, *self._times)
         if self.spec.firing.accumulate or self._early is None:
             return emitted
         emitted = emitted.select(*self._identity, columns.EMISSION, columns.REVISION)
-        new = changes.drop(FIRED, *self._times)
+        new = drop_columns(changes, FIRED, *self._times)
         return join_null_safe(emitted, new, self._identity, "left")
 
     def _store_cells(self, cells: pl.DataFrame, heads: pl.DataFrame) -> None:
         """Store the open panes of the keys that got messages."""
-        updated = heads.filter(pl.col(HEAD) > pl.col(BEFORE)).drop(BEFORE)
+        updated = drop_columns(heads.filter(pl.col(HEAD) > pl.col(BEFORE)), BEFORE)
         counts = updated[HEAD].unique()
         first_panes = [self.windows.first_pane(self.windows.last_ended(int(n)) + 1) for n in counts]
         first_open = pl.DataFrame({HEAD: counts, "__open": pl.Series(first_panes, dtype=pl.Int64)})
         open_panes = join_null_safe(cells, updated.join(first_open, on=HEAD), self.keys, "inner")
-        open_panes = open_panes.filter(pl.col(columns.PANE) >= pl.col("__open")).drop("__open")
+        is_open = open_panes[columns.PANE] >= open_panes["__open"]
+        open_panes = drop_columns(open_panes.filter(is_open), "__open")
         # A key whose windows are all closed still needs its number of messages.
         without_panes = join_null_safe(updated, open_panes, self.keys, "anti")
         without_panes = without_panes.with_columns(
@@ -246,14 +252,14 @@ class ArrivalShard(WindowShard):
         emitted_early = emitted_early.with_columns(_ZERO.alias(columns.MESSAGES))
         unemitted = remaining.filter(emits.fill_null(False).not_()).drop(columns.EMISSION)
         rows = pl.concat([unemitted, emitted_early], how="diagonal")
-        without = join_null_safe(heads.select(self.keys), rows, self.keys, "anti")
+        without = join_null_safe(heads[self.keys], rows, self.keys, "anti")
         without = without.with_columns(pl.lit(None, dtype=pl.Int64).alias(columns.WINDOW))
         rows = pl.concat([rows, without], how="diagonal").with_columns(_ZERO.alias(_POSITION))
         self.changes.append(rows)
         if by_clock(self._early):
             if is_due_by_clock(self._early, clock):
                 self.waiting.drop_before(None)
-            waiting_keys = unemitted.filter(pl.col(columns.MESSAGES) > 0).select(self.keys).unique()
+            waiting_keys = unemitted.filter(pl.col(columns.MESSAGES) > 0)[self.keys].unique()
             self.waiting.append(waiting_keys.with_columns(_ZERO.alias(_POSITION)))
 
     def _select_newest(
@@ -269,8 +275,8 @@ class ArrivalShard(WindowShard):
                 else join_null_safe(frame, newer_keys, self.keys, "anti")
             )
             newest.append(rows)
-            row_keys = rows.select(self.keys).unique()
-            newer_keys = row_keys if newer_keys is None else pl.concat([newer_keys, row_keys])
+            row_keys = rows[self.keys].unique()
+            newer_keys = row_keys if newer_keys is None else stack_rows([newer_keys, row_keys])
         if not newest:
             if nothing is not None:
                 return nothing

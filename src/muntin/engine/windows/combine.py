@@ -29,6 +29,7 @@ from muntin.model.spec import PARTLY_LATE, WindowSpec
 from muntin.model.windows import Windows
 from muntin.state.lookup import split_repeated
 from muntin.state.offsets import TakenOffsets
+from muntin.state.rows import drop_columns, stack_rows
 from muntin.state.runs import add_range, find_extent, join_runs
 
 
@@ -214,7 +215,7 @@ class Combiner:
 
     def _copy_for_shards(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Return the messages for shards, copied for each grouping set, as keys differ by set."""
-        messages = messages.drop(columns.PARTITION, strict=False)
+        messages = drop_columns(messages, columns.PARTITION)
         return messages if self.spec.sets is None else grouped.copy_messages(messages, self.spec)
 
     def _add_keys(self, messages: pl.DataFrame) -> pl.DataFrame:
@@ -247,7 +248,7 @@ class Combiner:
     def set_aside(self, rejected: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Return the rejected messages in one frame: the input columns and ``reason``."""
         frames = [r.select(*self._input_columns(), columns.REASON) for r in rejected]
-        return pl.concat([self.nothing_rejected, *frames])
+        return stack_rows([self.nothing_rejected, *frames])
 
     def _input_columns(self) -> list[str]:
         own = admission.FLAGS if self.spec.sets is None else (*admission.FLAGS, *self.message_keys)
@@ -363,7 +364,9 @@ class Combiner:
 
     def _unpack(self, cells: pl.DataFrame, code: Code) -> pl.DataFrame:
         types = {key: self.schema[name] for name, key in self.key_names.items()}
-        return cells.with_columns(*code.columns("code")).drop("code").cast(types)  # type: ignore[arg-type]
+        decoded = zip(code.names, code.columns("code"), strict=True)
+        own = [column.cast(types.get(name, pl.Int64)) for name, column in decoded]
+        return cells.select(*own, *(name for name in cells.columns if name != "code"))
 
     def _code(self, messages: pl.DataFrame) -> Code | None:
         """Return the encoding of integer keys and pane in one integer, to group twice as fast."""
@@ -425,4 +428,4 @@ class Combiner:
             cells = algebra.settle(cells)
         order = [*self.keys, columns.PANE, columns.MESSAGES]
         rest = [c for c in cells.columns if c not in order]
-        return cells.select(*(c for c in order if c in cells.columns), *rest)
+        return cells[[*(c for c in order if c in cells.columns), *rest]]

@@ -24,6 +24,7 @@ from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.each import EachShard
 from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
+from muntin.state.rows import stack_rows
 
 MakeShard = Callable[[Combiner, Blobs, FrameCache], Shard]
 """A function that opens an inner shard."""
@@ -77,7 +78,7 @@ class DividedShard:
         frames = [build_values(self.combiner.no_windows, self.combiner)]
         shards = map(self._open_part, self.state.partitions)
         frames += [shard.snapshot(start, end, only) for shard in shards]
-        return pl.concat(frames).sort(self._order, maintain_order=True)
+        return stack_rows(frames).sort(self._order, maintain_order=True)
 
     @property
     def _order(self) -> list[str]:
@@ -201,7 +202,7 @@ def _drop_repeated(combined: Sequence[Combined], state: State, combiner: Combine
     new_messages, summary = select_new(combined, sent, offset, state.offsets, state.count)
     return Combined(
         combiner.no_cells,
-        pl.concat(new_messages) if new_messages else None,
+        stack_rows(new_messages) if new_messages else None,
         rejected=combiner.nothing_rejected,
         **summary,
     )

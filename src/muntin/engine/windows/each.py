@@ -163,8 +163,8 @@ class EachShard(PanedShard):
         """Return the stored partials of windows, their firings, and their waiting messages."""
         window = before[columns.WINDOW]
         low, high = int(window.min()), int(window.max())  # type: ignore[arg-type]
-        windows = before.select(self._identity)
-        stored = self._compose([], low, high, windows.select(self.keys).unique())
+        windows = before[self._identity]
+        stored = self._compose([], low, high, windows[self.keys].unique())
         stored = join_null_safe(before.drop(columns.MESSAGES), stored, self._identity, "left")
         stored = stored.with_columns(pl.col(columns.MESSAGES).fill_null(0))
         stored = self._with_marks(stored, low, high, (), windows)

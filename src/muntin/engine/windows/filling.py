@@ -26,6 +26,7 @@ from muntin.model.fill import LINEAR, Fill
 from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
 from muntin.state.lookup import join_null_safe
+from muntin.state.rows import stack_rows
 from muntin.state.runs import RangedFrame, find_extent
 
 # The last window with messages before filled ones, the last one to fill after it, and the last one
@@ -63,20 +64,20 @@ class FillingShard(PanedShard):
         just_ended = behind_late.clear()
         if after > before:
             ended = [self._make_sources(windows) for windows in (full_windows, silent_windows)]
-            starting_points = pl.concat([last_filled, *ended])
+            starting_points = stack_rows([last_filled, *ended])
             just_ended = self._list_gaps(starting_points, after)
             # After a reset of the watermark, some are filled further than windows have ended.
             further = pl.col(columns.WINDOW) > after
             reached = merge_latest([starting_points.filter(~further)], self.keys)
             reached = _set_window(after, reached).select(last_filled.columns)
-            last_filled = pl.concat([reached, last_filled.filter(further)])
+            last_filled = stack_rows([reached, last_filled.filter(further)])
         self.filled.drop_before(None)
         if not context.final:
             self.filled.append(last_filled.filter(pl.col(UNTIL) > after))
         if self.spec.firing.grace:
             firing = [columns.number(FIRED, 1), columns.number(LATE)]
             marks += [
-                windows.select(self._identity).with_columns(firing)
+                windows[self._identity].with_columns(firing)
                 for windows in (behind_late, just_ended)
             ]
         return [self._empty_rows(behind_late, "late"), self._empty_rows(just_ended, "full")]
@@ -100,7 +101,7 @@ class FillingShard(PanedShard):
         # Those that this step fills for the first time have no stored firing.
         repeated = self._with_marks(gaps, *extent, only=gaps).filter(pl.col(FIRED) > 0)
         firing = [columns.number(FIRED, 1), columns.number(LATE)]
-        marks.append(repeated.select(self._identity).with_columns(firing))
+        marks.append(repeated[self._identity].with_columns(firing))
         corrected = self._empty_rows(repeated, "late", pl.col(FIRED))
         return pl.concat([emitted, corrected], how="diagonal")
 
@@ -126,7 +127,7 @@ class FillingShard(PanedShard):
         """Return windows with messages, the last window to fill after each, and its values."""
         end = window_end(windows[columns.WINDOW], self.windows) + self._fill.up_to
         algebras = self.combiner.algebras
-        return windows.select(self._identity).with_columns(
+        return windows[self._identity].with_columns(
             pl.col(columns.WINDOW).alias(SOURCE),
             last_ended_window(end, self.windows).alias(UNTIL),
             *(algebras[i].lower(windows).alias(value_column(i)) for i in self._followed),
@@ -140,7 +141,7 @@ class FillingShard(PanedShard):
             nothing = self._make_sources(self._no_windows())
             return nothing, self._list_gaps(nothing, before)
         low, _ = find_extent(changed[columns.WINDOW])
-        keys = changed.select(self.keys).unique()
+        keys = changed[self.keys].unique()
         sources = self._make_sources(self._compose(new_cells, low, before, keys))
         gaps = self._list_gaps(sources, before)
         changed_sources = join_null_safe(sources, changed, self._identity, "semi")
@@ -150,8 +151,8 @@ class FillingShard(PanedShard):
     def _find_marked(self, windows: pl.DataFrame) -> pl.DataFrame:
         """Return the windows that have emitted before."""
         low, high = find_extent(windows[columns.WINDOW])
-        stored = self.marks.read(low, high, windows.select(self.keys).unique())
-        return pl.concat(f.select(self._identity) for f in [windows.clear(), *stored]).unique()
+        stored = self.marks.read(low, high, windows[self.keys].unique())
+        return stack_rows(f[self._identity] for f in [windows.clear(), *stored]).unique()
 
     def _list_gaps(self, sources: pl.DataFrame, last: int) -> pl.DataFrame:
         """Return the empty windows that follow some windows, up to ``last``."""
@@ -225,7 +226,7 @@ class InterpolatingShard(FillingShard):
             return []
         closed = self._compose(new_cells, clock.closed_before + 1, clock.closed_after)
         new_sources = self._make_sources(closed)
-        sources = pl.concat([self._read_filled(new_sources.clear()), new_sources])
+        sources = stack_rows([self._read_filled(new_sources.clear()), new_sources])
         decided = self._list_decided(sources, clock)
         latest = merge_latest([sources], self.keys)
         self.filled.drop_before(None)

@@ -12,6 +12,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.model.grouping_sets import find_absent
 from muntin.model.spec import WindowSpec
+from muntin.state.rows import stack_rows
 
 # The set number of messages that aren't copied for each set yet.
 _ALL = -1
@@ -53,7 +54,7 @@ def copy_by_sets(rows: pl.DataFrame, keys: list[str], sets: tuple[int, ...]) -> 
         copies.append(
             rows.with_columns(*absent_keys, pl.lit(set_number, dtype=pl.Int64).alias(grouping))
         )
-    return pl.concat(copies)
+    return stack_rows(copies)
 
 
 def select_counted(messages: pl.DataFrame) -> pl.DataFrame:

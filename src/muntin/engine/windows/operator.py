@@ -157,8 +157,9 @@ class WindowStep:
         load: Mapping[str, Any] = MappingProxyType({}),
         ahead: Mapping[str, str] = MappingProxyType({}),
     ) -> StepOutput:
-        watermark = pl.lit(output.judged, dtype=pl.Int64).alias(columns.WATERMARK)
-        rows = {RESULTS: output.results, REJECTED: output.rejected.with_columns(watermark)}
+        watermark, rejected = pl.Series([output.judged], dtype=pl.Int64), output.rejected
+        judged = watermark.new_from_index(0, len(rejected)).alias(columns.WATERMARK)
+        rows = {RESULTS: output.results, REJECTED: rejected.hstack([judged])}
         examples = find_examples(output.rejected, list_example_columns(self.combiner.spec))
         examples.update(ahead)
         shown = {"examples": examples} if examples else {}

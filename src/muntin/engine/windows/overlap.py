@@ -13,6 +13,7 @@ from muntin.engine.windows.compose import Flat
 from muntin.engine.windows.panes import in_columns
 from muntin.model.kinds import Paned
 from muntin.state.lookup import join_null_safe
+from muntin.state.rows import drop_columns
 
 # Fewer windows than this are merged from copies of their cells, which may come in several rows.
 FEW_WINDOWS = 3
@@ -112,10 +113,10 @@ def _merge_copies(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) 
     """Compute every window by copying each cell to all windows that contain it, and merging."""
     if low == high:
         # Grouping by one column is twice as fast as by two.
-        merged = combiner.merge([cells.drop(columns.PANE)], by=combiner.keys)
+        merged = combiner.merge([drop_columns(cells, columns.PANE)], by=combiner.keys)
         return merged.with_columns(pl.lit(low, dtype=pl.Int64).alias(columns.WINDOW))
     copied = copy_to_windows(cells, low, high, combiner.paned_windows)
-    return combiner.merge([copied.drop(columns.PANE)], by=[columns.WINDOW, *combiner.keys])
+    return combiner.merge([drop_columns(copied, columns.PANE)], by=[columns.WINDOW, *combiner.keys])
 
 
 def copy_to_windows(
@@ -131,8 +132,5 @@ def copy_to_windows(
     ranged = cells.with_columns(first.alias("__first"), last.alias("__last")).filter(
         pl.col("__first") <= pl.col("__last")
     )
-    return (
-        ranged.with_columns(pl.int_ranges("__first", pl.col("__last") + 1).alias(columns.WINDOW))
-        .drop("__first", "__last")
-        .explode(columns.WINDOW)
-    )
+    numbers = pl.int_ranges("__first", pl.col("__last") + 1).alias(columns.WINDOW)
+    return ranged.select(*cells.columns, numbers).explode(columns.WINDOW)

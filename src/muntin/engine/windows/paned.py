@@ -26,6 +26,7 @@ from muntin.model.policies import FirstThen, Policy, by_change
 from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
 from muntin.state.lookup import join_null_safe
+from muntin.state.rows import drop_columns
 from muntin.state.runs import RangedFrame, add_range, find_extent, join_runs, segment_length
 
 _WAITS = "waits"
@@ -142,7 +143,9 @@ class PanedShard(WindowShard):
         """Return the windows that have just ended and emit, and those that don't emit again."""
         composed = self._compose(new_cells, clock.before + 1, clock.after)
         silent = composed.clear()
-        if self.spec.firing.early is not None and len(composed):
+        if not len(composed):
+            return silent, silent
+        if self.spec.firing.early is not None:
             low, high = find_extent(composed[columns.WINDOW])
             if self._fulls_count_changes:
                 stored = self.early.read(low, high, changes.clear())
@@ -168,6 +171,8 @@ class PanedShard(WindowShard):
         self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame
     ) -> pl.DataFrame:
         """Return the marks of late changes, and of ended windows without a full firing."""
+        if not len(late) and not len(silent):
+            return self._no_marks
         marks = late.select(*self._identity, pl.lit(0).alias(FIRED), late=columns.MESSAGES)
         if not len(silent) or not self.spec.firing.grace:
             return marks
@@ -200,16 +205,16 @@ class PanedShard(WindowShard):
 
     @cached_property
     def _no_changes(self) -> pl.DataFrame:
-        return self._merge_touched([self.combiner.no_cells], None, None)
+        return self._merge_changes([self._no_windows()])
 
     def _merge_touched(
         self, cells: Sequence[pl.DataFrame], low: int | None, high: int | None
     ) -> pl.DataFrame:
         """Return the windows of a range that cells are in, with their new messages."""
         if self.spec.firing.accumulate:
-            cells = [f.select(*self.keys, columns.PANE, columns.MESSAGES) for f in cells]
+            cells = [f[[*self.keys, columns.PANE, columns.MESSAGES]] for f in cells]
         touched = [copy_to_windows(f, low, high, self.combiner.paned_windows) for f in cells]
-        return self._merge_changes([pl.concat(touched, how="diagonal").drop(columns.PANE)])
+        return self._merge_changes([drop_columns(pl.concat(touched, how="diagonal"), columns.PANE)])
 
     def _emit_changed(
         self,
@@ -242,7 +247,7 @@ class PanedShard(WindowShard):
         composed = self._no_windows()
         if len(windows):
             low, high = find_extent(windows[columns.WINDOW])
-            composed = self._compose(new_cells, low, high, windows.select(self.keys).unique())
+            composed = self._compose(new_cells, low, high, windows[self.keys].unique())
             composed = join_null_safe(composed, windows, self._identity, "semi")
         conditions_met = conditions.add_condition_columns(composed, [policy], self.combiner).select(
             *self._identity, *condition_names
@@ -258,7 +263,7 @@ class PanedShard(WindowShard):
         extra, first = [late], pl.col(LATE) <= pl.col(columns.MESSAGES)  # none has emitted
         if emission == "early":
             extra, first = [], pl.col(FIRED) == 0
-        only, bounds = windows.select(self._identity), find_extent(windows[columns.WINDOW])
+        only, bounds = windows[self._identity], find_extent(windows[columns.WINDOW])
         return self._with_marks(windows, *bounds, extra, only).with_columns(first.alias(IS_FIRST))
 
     def _emit(
@@ -269,10 +274,10 @@ class PanedShard(WindowShard):
         marks: list[pl.DataFrame],
     ) -> pl.DataFrame:
         low, high = find_extent(emitting[columns.WINDOW])
-        identities = emitting.select(self._identity)
-        composed = self._compose(new_cells, low, high, identities.select(self.keys).unique())
+        identities = emitting[self._identity]
+        composed = self._compose(new_cells, low, high, identities[self.keys].unique())
         composed = join_null_safe(composed, identities, self._identity, "semi")
-        whole = composed.select(*self._identity, columns.MESSAGES)
+        whole = composed[[*self._identity, columns.MESSAGES]]
         if not self.spec.firing.accumulate:
             composed = self._only_new(composed, emitting)
         extra = [marks[0]] if emission == "late" else []
@@ -319,8 +324,8 @@ class PanedShard(WindowShard):
 
     def _only_new(self, composed: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
         """Replace the partials of windows by the changes since they last emitted."""
-        changes = new.drop(SINCE.values(), strict=False)
-        return join_null_safe(composed.select(self._identity), changes, self._identity, "left")
+        changes = drop_columns(new, *SINCE.values())
+        return join_null_safe(composed[self._identity], changes, self._identity, "left")
 
     def _with_marks(
         self,
@@ -331,8 +336,8 @@ class PanedShard(WindowShard):
         only: pl.DataFrame | None = None,
     ) -> pl.DataFrame:
         """Add the numbers of firings and late messages; ``only`` limits the search to some keys."""
-        keys = None if only is None else only.select(self.keys).unique()
-        added = self._add_marks([self._no_marks(), *self.marks.read(low, high, keys), *extra])
+        keys = None if only is None else only[self.keys].unique()
+        added = self._add_marks([self._no_marks, *self.marks.read(low, high, keys), *extra])
         joined = join_null_safe(composed, added, self._identity, "left")
         return joined.with_columns(pl.col(FIRED, LATE).fill_null(0))
 
@@ -386,6 +391,7 @@ class PanedShard(WindowShard):
             .agg(pl.col(FIRED, LATE).cast(pl.Int64).sum())
         )
 
+    @cached_property
     def _no_marks(self) -> pl.DataFrame:
         zeros = columns.number(FIRED), columns.number(LATE)
         return self._no_windows().select(*self._identity, *zeros)

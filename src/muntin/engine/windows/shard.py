@@ -108,6 +108,8 @@ class WindowShard:
         assert state.watermark is not None
         if state.watermark - grace >= reopened.before:
             drop_reopened(state.extra)
+        if not len(emitted):
+            return emitted
         had_ended = pl.col(self.combiner.number) <= self.windows.last_ended(reopened.before)
         raised = pl.col(columns.REVISION) + had_ended.cast(pl.Int64) * reopened.revision
         return emitted.with_columns(raised.alias(columns.REVISION))
@@ -137,7 +139,7 @@ class WindowShard:
         state, results = self.state, self._no_results
         for part in combined:
             state.count(part.counts)
-        rejected = [*(part.rejected for part in combined), *rejected]
+        rejected = [one for one in (*(c.rejected for c in combined), *rejected) if len(one)]
         state.wall = context.clock.wall
         raised = self._raise_revisions(emitted)
         if len(emitted):

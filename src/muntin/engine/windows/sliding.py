@@ -38,7 +38,7 @@ class SlidingShard(PanedShard):
         self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame
     ) -> pl.DataFrame:
         if not self.spec.firing.grace:
-            return self._no_marks()
+            return self._no_marks
         firings = full.select(*self._identity, columns.number(FIRED, 1), columns.number(LATE))
         if not isinstance(self.spec.firing.late, FirstThen):
             return firings
@@ -60,9 +60,9 @@ class SlidingShard(PanedShard):
         high = top if high is None else min(high, top)
         low = max(low, self.windows.first_window(min((a for _, a, _ in new_cells), default=0)))
         if not new_cells or low > high:
-            return self._merge_changes([self._no_windows()])
+            return self._no_changes
         new = join_runs(new_cells, columns.PANE, self.combiner.merge)
-        only = new.select(self.keys).unique()
+        only = new[self.keys].unique()
         panes = self.windows.first_pane(low), self.windows.last_pane(high)
         frames, merge = self.cells.read_with_ranges(*panes, only), self.combiner.merge
         stored = join_runs(frames, columns.PANE, merge) if frames else self.combiner.no_cells
@@ -165,11 +165,11 @@ def compose_changed(
     stored_cells = SortedCells.of(stored, combiner.keys)
     stored_spans = find_spans(stored_cells, sliding, low, high)
     identity = [columns.WINDOW, *combiner.keys]
-    stored_windows = compute_partials(stored_cells, stored_spans, combiner).select(identity)
+    stored_windows = compute_partials(stored_cells, stored_spans, combiner)[identity]
     whole = compute_partials(sorted_cells, spans, combiner)
     created = join_null_safe(whole, stored_windows, identity, "anti")
     fresh_cells = SortedCells.of(fresh, combiner.keys)
-    changed = join_null_safe(whole, stored_windows, identity, "semi").select(identity)
+    changed = join_null_safe(whole, stored_windows, identity, "semi")[identity]
     span = sliding.panes_per_window - 1
     changed_spans = find_spans_of(changed, fresh_cells, span, combiner.keys)
     changed = compute_partials(fresh_cells, changed_spans, combiner)

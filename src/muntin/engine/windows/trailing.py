@@ -24,6 +24,7 @@ from muntin.model.trailing import Trailing
 from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
 from muntin.state.lookup import join_null_safe
+from muntin.state.rows import stack_rows
 from muntin.state.runs import RangedFrame, add_range, find_extent, join_runs, segment_length
 
 # The number of the instant at which a window changes.
@@ -75,7 +76,7 @@ class TrailingShard(WindowShard):
             return build_values(nothing, self.combiner)
         newest = windows.last_ended(watermark) - len(self._sizes) + 1
         cells = self._read([], windows.first_inside(newest), windows.last_pane(newest), only)
-        keys = cells.select(self.keys).unique()
+        keys = cells[self.keys].unique()
         instant = columns.number(_INSTANT, windows.instant_of(newest))
         changes = [
             keys.with_columns(instant) if _overlaps(windows, newest + index, start, end) else None
@@ -99,7 +100,7 @@ class TrailingShard(WindowShard):
         """Return the numbers of new messages that the newest instant should have included."""
         rows = [frame.select(*self._cell, columns.MESSAGES) for frame, _, _ in new_cells]
         nothing = self.combiner.no_cells.select(*self._cell, columns.MESSAGES)
-        return pl.concat([nothing, *rows]).filter(pl.col(columns.PANE) < before)
+        return stack_rows([nothing, *rows]).filter(pl.col(columns.PANE) < before)
 
     def _find_changes(
         self, new_cells: Sequence[RangedFrame], late: pl.DataFrame, before: int, after: int
@@ -120,7 +121,7 @@ class TrailingShard(WindowShard):
                 inside.select(*self.keys, columns.number(_INSTANT, before + 1)),
                 inside.select(*self.keys, leaves).filter(pl.col(_INSTANT) <= after),
             ]
-            changes.append(pl.concat(changed).unique())
+            changes.append(stack_rows(changed).unique())
         return changes
 
     def _list_on_time(
@@ -138,15 +139,15 @@ class TrailingShard(WindowShard):
         self, changes: Sequence[pl.DataFrame | None], new_cells: Sequence[RangedFrame]
     ) -> pl.DataFrame:
         """Compose the windows that change; those without messages are retracted."""
-        changed = pl.concat([frame for frame in changes if frame is not None])
+        changed = stack_rows([frame for frame in changes if frame is not None])
         if not len(changed):
             return self._no_emissions()
         first, last = find_extent(changed[_INSTANT])
-        only = changed.select(self.keys).unique()
+        only = changed[self.keys].unique()
         cells = self._read(new_cells, first - self._sizes[0], last - 1, only)
         composed = self._compose(cells, changes) if len(cells) else []
         windows = pl.concat([self.combiner.no_windows, *composed], how="diagonal")
-        numbered = pl.concat(
+        numbered = stack_rows(
             [self._number(frame, index) for index, frame in enumerate(changes) if frame is not None]
         )
         identity = [columns.WINDOW, *self.keys]
@@ -214,7 +215,7 @@ class TrailingShard(WindowShard):
 
     def _sum_messages(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Sum the numbers of messages by cell."""
-        return pl.concat(frames).group_by(self._cell).agg(pl.col(columns.MESSAGES).sum())
+        return stack_rows(frames).group_by(self._cell).agg(pl.col(columns.MESSAGES).sum())
 
     def _no_emissions(self) -> pl.DataFrame:
         return self.combiner.no_windows.with_columns(

@@ -34,6 +34,7 @@ from muntin.model.policies import (
     by_message,
 )
 from muntin.state.lookup import join_null_safe
+from muntin.state.rows import stack_rows
 from muntin.state.runs import Merge, Runs, find_extent, join_runs
 
 BEFORE, _READY = "__muntin_before", "__muntin_ready"
@@ -253,7 +254,7 @@ class Waiting:
         )
         emitting, still_waiting = self._split_due(waiting, clock, mark)
         if self.late:
-            emitting = pl.concat([emitting, passed])
+            emitting = stack_rows([emitting, passed])
         if len(emitting) and not self.additive:
             return self._take_from_all(changes, clock, mark)
         self.counted += len(still_waiting) - len(before) - len(passed)
@@ -282,7 +283,7 @@ class Waiting:
         keys = changes.select(self.table.keys).unique()
         stored = self.table.read(*find_extent(changes[columns.WINDOW]), keys)
         frames = [changes.clear(), *stored]
-        waiting = pl.concat(self._slim(frame) for frame in frames)
+        waiting = stack_rows(self._slim(frame) for frame in frames)
         return self._sum_messages([join_null_safe(waiting, changes, self._identity, "semi")])
 
     def _find_passed(self, nothing: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:
@@ -304,7 +305,7 @@ class Waiting:
         """Sum the waiting messages by window, without windows that have none."""
         sums = pl.col(columns.MESSAGES, *self._times).sum()
         return (
-            pl.concat(frames)
+            stack_rows(frames)
             .group_by(self._identity)
             .agg(sums)
             .filter(pl.col(columns.MESSAGES) > 0)

@@ -54,14 +54,14 @@ def plan_join(
     schemas = {side: source.reader.schema for side, source in zip(SIDES, sources, strict=True)}
     operator = JoinOperator(spec, schemas, suffix, both_keys=both_keys)
     joiner = operator.joiner
-    rejected = dict(joiner.empty_rejected.schema)
+    rejected = dict(joiner.no_rejected.schema)
     rejected[columns.WATERMARK] = result_time_type(sources[0].reader.time_type)
     inputs_by_name: dict[str, LocalInput] = {side: inputs[side] for side in SIDES}
     return LocalPlan(
         spec,
         operator,
         tuple(sources),
-        results=joiner.make_empty_results().schema,
+        results=joiner.no_results.schema,
         layout=lay_out_rejected(pl.Schema(rejected), inputs_by_name, joins=True),
         period=period_of_join([spec.side(side) for side in SIDES if inputs[side].clock is None]),
         keys=spec.result_keys,

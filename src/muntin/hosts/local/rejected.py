@@ -40,6 +40,6 @@ def fit_upstream(layout: LocalLayout, rejected: pl.DataFrame, name: str) -> pl.D
 
 
 def _cast(layout: LocalLayout, rejected: pl.DataFrame) -> pl.DataFrame:
-    if rejected.schema == pl.Schema(layout.kinds):
+    if rejected.columns == [*layout.kinds] and rejected.dtypes == [*layout.kinds.values()]:
         return rejected
     return rejected.select(pl.col(name).cast(kind) for name, kind in layout.kinds.items())

@@ -15,6 +15,7 @@ from muntin.hosts.local.rejected import fit_own, fit_upstream
 from muntin.hosts.local.shards import OperatorShards
 from muntin.hosts.progress import INNER, STAGE
 from muntin.state.blobs import Blobs
+from muntin.state.rows import stack_rows
 
 FrameStream = Iterable[pl.DataFrame]
 Stores = Callable[[int, int], Blobs]
@@ -161,16 +162,14 @@ class OperatorRun:
         """Return the results of all shards through the select list."""
         if not frames:
             return self._no_results
-        rows = _concatenate(frames, self._no_results)
-        if rows.schema != self.plan.results:
-            rows = rows.select(pl.col(name).cast(kind) for name, kind in self.plan.results.items())
+        rows, kinds = _concatenate(frames, self._no_results), self.plan.results
+        if rows.columns != kinds.names() or rows.dtypes != kinds.dtypes():
+            rows = rows.select(pl.col(name).cast(kind) for name, kind in kinds.items())
         return rows if self.plan.select_list is None else self.plan.select_list.apply(rows)
 
 
 def _concatenate(frames: Sequence[pl.DataFrame], nothing: pl.DataFrame) -> pl.DataFrame:
-    if len(frames) == 1:
-        return frames[0]
-    return pl.concat(frames) if frames else nothing
+    return stack_rows(frames) if frames else nothing
 
 
 def _find_event_time(progress: Sequence[dict[str, Any]], ahead: int | None) -> int | None:

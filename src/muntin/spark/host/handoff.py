@@ -17,7 +17,6 @@ import re
 import tempfile
 import zlib
 from collections.abc import Sequence
-from pathlib import Path
 
 from pyspark import SparkFiles, TaskContext
 
@@ -38,7 +37,8 @@ def load_watermark(operator: str, streams: bool = True) -> TaskWatermark:
     if batch == 0:
         return TaskWatermark(True, None, TakenOffsets())
     try:
-        content = _path_of(query, operator, batch - 1).read_bytes()
+        with open(_path_of(query, operator, batch - 1), "rb") as file:
+            content = file.read()
     except OSError:
         return TaskWatermark(False, None)
     return decode_watermark(content) or TaskWatermark(False, None)
@@ -53,10 +53,11 @@ def write_watermark(operator: str, judged: TaskWatermark) -> None:
     path = _path_of(query, operator, batch)
     taken = () if judged.taken is None else judged.taken.dumps()
     with contextlib.suppress(OSError):
-        scratch = path.with_name(f"{path.name}.{os.getpid()}")
-        scratch.write_bytes(encode_watermark(judged.watermark, taken))
-        scratch.replace(path)
-        _path_of(query, operator, batch - 2).unlink(missing_ok=True)
+        scratch = f"{path}.{os.getpid()}"
+        with open(scratch, "wb") as file:
+            file.write(encode_watermark(judged.watermark, taken))
+        os.replace(scratch, path)
+        os.remove(_path_of(query, operator, batch - 2))
 
 
 def encode_watermark(watermark: int | None, taken: Sequence[OffsetRange]) -> bytes:
@@ -107,7 +108,7 @@ def _find_batch() -> tuple[str, int] | None:
     return (match[1], int(match[2])) if match else None
 
 
-def _path_of(query: str, operator: str, batch: int) -> Path:
+def _path_of(query: str, operator: str, batch: int) -> str:
     # Spark removes this folder with the application.
     folder = SparkFiles.getRootDirectory() or tempfile.gettempdir()
-    return Path(folder) / f"muntin-{query}-{operator}-{batch}"
+    return os.path.join(folder, f"muntin-{query}-{operator}-{batch}")

@@ -10,6 +10,7 @@ import pyarrow as pa
 from muntin.engine import columns
 from muntin.engine.utf8 import GARBLED, frame_from_arrow
 from muntin.sources.flags import NOW
+from muntin.state.rows import drop_columns
 
 ROWS_AT_ONCE = 500_000
 # Columns of the rejected messages and figures of upstream operators (``muntin.spark.host.chain``).
@@ -68,10 +69,12 @@ def add_times(messages: pl.DataFrame, time_column: str | None, used: Iterable[st
         if columns.MALFORMED in messages.columns:
             bad = bad | pl.col(columns.MALFORMED).fill_null(True)
         messages = messages.with_columns(bad.alias(columns.MALFORMED)).drop(GARBLED)
-    time = pl.lit(0) if time_column is None else pl.col(time_column)
     if time_column is None and NOW in messages.columns:
-        time = pl.col(NOW)
-    times = [time.cast(pl.Int64).alias(columns.TIME)]
+        time_column = NOW
+    times = pl.Series([0]).new_from_index(0, len(messages))
+    if time_column is not None:
+        times = messages[time_column].cast(pl.Int64)
+    added = [times.alias(columns.TIME)]
     if columns.CLOCK in messages.columns:
-        times.append(pl.col(columns.CLOCK).cast(pl.Int64))
-    return messages.with_columns(times)
+        added.append(messages[columns.CLOCK].cast(pl.Int64))
+    return drop_columns(messages, *(one.name for one in added)).hstack(added)

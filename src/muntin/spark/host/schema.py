@@ -141,7 +141,10 @@ def moment_type(time: T.DataType | None) -> T.DataType:
 
 def to_batches(frame: pl.DataFrame, schema: T.StructType) -> list[pa.RecordBatch]:
     """Return a frame as Arrow batches of Spark's types; integers become times where Spark's are."""
-    target = make_arrow_schema(schema)
+    return _fit_columns(frame, make_arrow_schema(schema))
+
+
+def _fit_columns(frame: pl.DataFrame, target: pa.Schema) -> list[pa.RecordBatch]:
     times = [
         pl.col(field.name).cast(pl.Datetime("us", field.type.tz))
         for field in target
@@ -150,15 +153,15 @@ def to_batches(frame: pl.DataFrame, schema: T.StructType) -> list[pa.RecordBatch
     if times:
         frame = frame.with_columns(times)
     if frame.columns != target.names:
-        frame = frame.select(target.names)
+        frame = frame[target.names]
     return frame.to_arrow().cast(target).combine_chunks().to_batches()
 
 
 def to_blob(frame: pl.DataFrame, schema: T.StructType, *, compressed: bool) -> bytes:
     """Return a frame as one Arrow IPC stream of Spark's types."""
-    sink = pa.BufferOutputStream()
+    sink, target = pa.BufferOutputStream(), make_arrow_schema(schema)
     options = pa.ipc.IpcWriteOptions(compression="zstd" if compressed else None)
-    with pa.ipc.new_stream(sink, make_arrow_schema(schema), options=options) as writer:
-        for batch in to_batches(frame, schema):
+    with pa.ipc.new_stream(sink, target, options=options) as writer:
+        for batch in _fit_columns(frame, target):
             writer.write_batch(batch)
     return sink.getvalue().to_pybytes()

@@ -107,7 +107,7 @@ def test_a_key_that_does_not_fit_the_other_side_has_no_partner(
 
 def step(shard: JoinShard, side: SideName, *messages: tuple[int, int]) -> list[int]:
     """The keys of the pairs that messages of one side make."""
-    given = {name: shard.joiner.make_empty_messages(name) for name in SIDES}
+    given = {name: shard.joiner.no_messages[name] for name in SIDES}
     rows = [(key, time, time) for key, time in messages]
     given[side] = pl.DataFrame(rows, schema=given[side].schema, orient="row")
     emitted = shard.step({name: [shard.joiner.arrive(name, given[name])] for name in SIDES}, 0)
