@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 from muntin.hosts.sentence import join_sides
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Duration
 from muntin.model.bounds import Distance
 from muntin.model.errors import OptionError
-from muntin.model.inputs import BY_SOURCE, InputOptions
+from muntin.model.inputs import BY_SOURCE, InputOptions, InputOptionTypes, take_input_options
 from muntin.model.joins import How, JoinNulls, JoinSpec, On, StateLayout
 from muntin.model.sentence import Sentence
 from muntin.model.spec import Nulls, WindowSpec
@@ -52,38 +53,24 @@ def refuse_zones(spec: WindowSpec) -> None:
         raise OptionError("zone_column", spec.zone_column, "isn't taken by operators", hint)
 
 
+@take_input_options
 def windowed(
     *,
     key: str | Sequence[str] = (),
     time: str | None = None,
-    offset: tuple[str, str] | None = None,
-    lateness: Duration = "0 seconds",
-    max_ahead: Duration | None = "15 minutes",
-    idle: Duration | None = None,
-    watermark: str | Sequence[str] | None = None,
     nulls: Nulls = "reject",
+    **options: Unpack[InputOptionTypes],
 ) -> Windowed:
     """Start the definition of a windowed aggregation over messages that are passed to an operator.
 
-    The words are those of ``muntin.windowed``, which starts with a DataFrame.
+    The words are those of ``muntin.windowed``, which starts with a DataFrame: its columns are the
+    fields of messages here, and the clock is the operator's. Messages come from no partition with
+    a clock of its own, so that ``watermark="source"`` is refused.
 
     Args:
         key: The fields of the key. Without any, each window has the messages of all keys.
         time: The field of the event time; not needed for windows of rows.
-        offset: The fields of a message's partition and of its offset in it. A message whose
-            offset was taken before changes nothing, also after a restart, and the operator can
-            tell from where to replay. Windows of rows are then windows over the offsets of a
-            partition, and the partition is the first key; without offsets they count a
-            key's messages as they arrive.
-        lateness: How far the watermark trails the greatest event time.
-        max_ahead: How far ahead of the operator's clock an event time may be, 15 minutes by
-            default. What is further is rejected and doesn't move the watermark. ``None`` takes
-            anything.
-        idle: After how long without messages the watermark moves on with the wall clock, so that
-            the last windows emit. What comes behind it then is late. Never by default.
-        watermark: A list of fields, each of whose values has a clock: the slowest holds the
-            watermark until it has been silent for the ``idle`` time. By default, or as
-            ``"greatest"``, there is one clock, the greatest event time.
+        **options: The options of the input, as `InputOption` declares them.
         nulls: Whether a message with NULL in a key is rejected (``reject``), or NULL is a value of
             the key like any other (``group``).
 
@@ -94,11 +81,11 @@ def windowed(
         ('tumbling 10 seconds', ('user',), 30000000)
     """
     keys = (key,) if isinstance(key, str) else tuple(key)
-    marks = InputOptions.parse(time, lateness, max_ahead, offset, idle, watermark=watermark)
-    if marks.watermark == BY_SOURCE:
+    input_options = InputOptions.parse(time, options)
+    if input_options.watermark == BY_SOURCE:
         hint = 'leave it out, or give a list of fields, as in watermark=["device"]'
-        raise OptionError("watermark", watermark, "needs a source with partitions", hint)
-    return Windowed(_keys=keys, _input_options=marks, _nulls=nulls)
+        raise OptionError("watermark", BY_SOURCE, "needs a source with partitions", hint)
+    return Windowed(_keys=keys, _input_options=input_options, _nulls=nulls)
 
 
 def join(
