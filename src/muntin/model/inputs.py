@@ -28,7 +28,7 @@ BY_SOURCE: WatermarkBy = "source"
 BY_GREATEST: WatermarkBy = "greatest"
 """The input has one clock, which follows the greatest event time."""
 
-NO_LIMIT = "any"
+ANY_TIME = "any"
 """The word for no limit, in SQL and TOML."""
 
 
@@ -67,7 +67,7 @@ class DurationOption(InputOption):
         any_line: The text of that line without a limit; empty if there is no such line.
         missing: The value of an option that isn't set, microseconds.
         is_positive: Whether zero is refused.
-        takes_any: Whether the word `NO_LIMIT` means no limit, in SQL and TOML.
+        takes_any: Whether the word `ANY_TIME` means no limit, in SQL and TOML.
         takes_rows: Whether it has a meaning for windows that are measured in rows.
         is_fact: Whether the state depends on it.
         may_change: Whether it may change from one start to the next.

@@ -11,7 +11,7 @@ from typing import Any
 
 from muntin.model.axis import Length, parse_duration, rows
 from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlError
-from muntin.model.inputs import DURATIONS, INPUT_OPTIONS, NO_LIMIT, InputOptions
+from muntin.model.inputs import ANY_TIME, DURATIONS, INPUT_OPTIONS, InputOptions
 from muntin.model.pipeline import (
     EMISSION_COLUMNS,
     Column,
@@ -185,7 +185,7 @@ class _Reader:
             columns = ", ".join(f"{quote_name(n)} {kind}" for n, kind in table.columns.items())
         input_options = table.model_dump(include={one.name for one in INPUT_OPTIONS})
         for duration in DURATIONS:
-            if duration.takes_any and input_options[duration.name] == NO_LIMIT:
+            if duration.takes_any and input_options[duration.name] == ANY_TIME:
                 input_options[duration.name] = None
         return DeclaredTable(
             name,

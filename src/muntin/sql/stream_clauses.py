@@ -8,10 +8,10 @@ from sqlglot.tokens import TokenType
 
 from muntin.model.fill import FILL_WORDS, Fill
 from muntin.model.inputs import (
+    ANY_TIME,
     BY_GREATEST,
     BY_SOURCE,
     DURATIONS,
-    NO_LIMIT,
     DurationOption,
     InputOptions,
     WatermarkBy,
@@ -307,8 +307,8 @@ def _parse_duration(cursor: Cursor, option: DurationOption) -> int | None:
     """Parse the value of an option of a watermark, after its words."""
     hint = f"write {option.sql} INTERVAL '1' MINUTE"
     if option.takes_any:
-        hint = f"{hint}, or {option.sql} {NO_LIMIT.upper()}"
-        if cursor.accept(NO_LIMIT.upper()):
+        hint = f"{hint}, or {option.sql} {ANY_TIME.upper()}"
+        if cursor.accept(ANY_TIME.upper()):
             return None
     length = parse_time_interval(cursor, hint, option.sql)
     if option.is_positive and not length.value:
