@@ -14,8 +14,9 @@ import numpy as np
 import polars as pl
 
 from muntin.sources.avro_schema import AvroType
-from muntin.sources.byte_cursor import ByteCursor, MalformedError, read_varint, unzigzag
+from muntin.sources.byte_cursor import ByteCursor
 from muntin.sources.payloads import MOST_ITEMS
+from muntin.sources.varints import MalformedError, read_varint, read_varints, unzigzag
 
 _FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 # More milliseconds don't fit into microseconds of 64 bits.
@@ -136,7 +137,7 @@ class AvroReader:
         first = np.concatenate([[0], last[:-1] + 1])
         size = int(last[-1]) + 1
         cursor = ByteCursor.over([part[:size].tobytes()], np.array([size]))
-        word, width, beyond = cursor.varints(cursor.at[0] + first)
+        word, width, beyond = read_varints(cursor.bytes, cursor.at[0] + first)
         if beyond.any() or (width != last - first + 1).any():
             raise MalformedError
         self.at += size
