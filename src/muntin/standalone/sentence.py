@@ -13,6 +13,7 @@ from muntin.model.bounds import Distance
 from muntin.model.errors import OptionError
 from muntin.model.inputs import BY_SOURCE, InputOptions, InputOptionTypes, take_input_options
 from muntin.model.joins import How, JoinNulls, JoinSpec, On, StateLayout
+from muntin.model.option_names import suggest_options
 from muntin.model.sentence import Sentence
 from muntin.model.spec import Nulls, WindowSpec
 
@@ -53,6 +54,7 @@ def refuse_zones(spec: WindowSpec) -> None:
         raise OptionError("zone_column", spec.zone_column, "isn't taken by operators", hint)
 
 
+@suggest_options()
 @take_input_options
 def windowed(
     *,
