@@ -10,7 +10,7 @@ from typing import Any
 import griffe
 
 _EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
-_DECLARED = "InputOptionTypes"
+_DECLARED = re.compile(r"\b(Input|Join)OptionTypes\b")
 
 
 class ExamplesAsCode(griffe.Extension):
@@ -22,10 +22,10 @@ class ExamplesAsCode(griffe.Extension):
 
 
 class DeclaredOptions(griffe.Extension):
-    """Lists the options of an input where a function takes them all as ``**options``."""
+    """Lists declared options where a function takes them as ``**options``."""
 
     def on_function_instance(self, *, func: griffe.Function, **_: Any) -> None:
-        if not any(_DECLARED in str(one.annotation) for one in func.parameters):
+        if not any(_DECLARED.search(str(one.annotation)) for one in func.parameters):
             return
         function = getattr(import_module(func.module.path), func.name)
         if func.docstring is not None:
@@ -36,7 +36,7 @@ class DeclaredOptions(griffe.Extension):
             griffe.Parameter(
                 name,
                 annotation=one.annotation,
-                default=repr(one.default),
+                default=None if one.default is one.empty else repr(one.default),
                 kind=griffe.ParameterKind.keyword_only,
             )
             for name, one in inspect.signature(function).parameters.items()

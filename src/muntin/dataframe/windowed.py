@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
 import polars as pl
 
 from muntin.dataframe.host import Host, choose_host
+from muntin.model.declared_options import take_options
 from muntin.model.errors import OptionError
-from muntin.model.inputs import InputOptionTypes, take_input_options
+from muntin.model.inputs import INPUT_OPTIONS, InputOptionTypes
 from muntin.model.option_names import suggest_options
 from muntin.model.spec import Nulls
 
@@ -54,7 +55,7 @@ def windowed(frame: LocalFrame, **options: Unpack[WindowedOptions]) -> LocalWind
 
 
 @suggest_options()
-@take_input_options
+@take_options(INPUT_OPTIONS, InputOptionTypes)
 def windowed(
     frame: SparkFrame | LocalFrame,
     *,
@@ -92,7 +93,7 @@ def windowed(
             `window_time`, the last moment of each window, so that windows which end together with
             a larger one belong to it. Texts without a zone are in the session's zone on Spark, and
             in UTC elsewhere.
-        **options: The options of the input, as `InputOption` declares them.
+        **options: The options of the input, as `INPUT_OPTIONS` declares them.
         where: The condition that a message must meet; other messages are counted as `filtered`.
         clock: The arrival time of a message: a timestamp column, a field of a struct or an
             expression. It replaces the machine's clock for `max_ahead` and for policies on the wall

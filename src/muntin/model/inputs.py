@@ -6,15 +6,12 @@ reference follow from the declaration. Its value is a field of `InputValues`.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from functools import wraps
-from inspect import Parameter, getdoc, signature
-from textwrap import fill
-from typing import Any, Literal, ParamSpec, Self, TypedDict, TypeVar
+from typing import Any, Literal, Self, TypedDict
 
 from muntin.model.axis import MINUTE, Axis, Duration, format_duration, format_length, parse_duration
+from muntin.model.declared_options import DeclaredOption
 from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, format_name, length_fact, make_fact, names_fact
 from muntin.model.json_dataclass import JsonDataclass
@@ -43,21 +40,7 @@ class InputOptionTypes(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class InputOption:
-    """An option of an input, as it is written.
-
-    Attributes:
-        description: What it does, for the reference of Python.
-        default: Its value in Python and TOML if it isn't set.
-    """
-
-    name: str
-    description: str
-    default: Any = None
-
-
-@dataclass(frozen=True)
-class DurationOption(InputOption):
+class DurationOption(DeclaredOption):
     """An option whose value is a duration.
 
     Attributes:
@@ -136,8 +119,8 @@ DURATIONS = (
     ),
 )
 """The options of an input that are durations."""
-INPUT_OPTIONS: tuple[InputOption, ...] = (
-    InputOption(
+INPUT_OPTIONS: tuple[DeclaredOption, ...] = (
+    DeclaredOption(
         "offset",
         "The columns of a message's partition and of its offset in it, or of its topic, its "
         "partition and its offset. (If `mt.kafka` reads several topics, the name of a partition "
@@ -147,7 +130,7 @@ INPUT_OPTIONS: tuple[InputOption, ...] = (
         "of arrival.",
     ),
     *DURATIONS,
-    InputOption(
+    DeclaredOption(
         "watermark",
         "The clocks that determine the watermark, where parts of the input aren't equally far. "
         '`"source"`: each partition has a clock, and one that isn\'t read to its end holds the '
@@ -159,40 +142,6 @@ INPUT_OPTIONS: tuple[InputOption, ...] = (
     ),
 )
 """All options of an input that have a value of their own in Python, TOML and checkpoints."""
-
-# Where a docstring leaves room for the options of an input.
-_OPTIONS_LINE = re.compile(r"^ *\*\*options: .*$", re.MULTILINE)
-_Options = ParamSpec("_Options")
-_Result = TypeVar("_Result")
-
-
-def take_input_options(function: Callable[_Options, _Result]) -> Callable[_Options, _Result]:
-    """Give a function the options of an input in place of its parameter ``**options``.
-
-    It is called with all of them. Its signature lists them, and its docstring describes them.
-    """
-    defaults = {one.name: one.default for one in INPUT_OPTIONS}
-
-    @wraps(function)
-    def call(*values: _Options.args, **options: _Options.kwargs) -> _Result:
-        return function(*values, **{**defaults, **options})
-
-    own = signature(function)
-    types = {name: one.__forward_arg__ for name, one in InputOptionTypes.__annotations__.items()}
-    options = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=value, annotation=types[name])
-        for name, value in defaults.items()
-    ]
-    parameters = [p for p in own.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
-    call.__signature__ = own.replace(parameters=[*parameters, *options])  # type: ignore[attr-defined]
-    described = "\n".join(map(_describe_option, INPUT_OPTIONS))
-    call.__doc__ = _OPTIONS_LINE.sub(lambda _: described, getdoc(function) or "")
-    return call
-
-
-def _describe_option(option: InputOption) -> str:
-    text = f"    {option.name}: {option.description}"
-    return fill(text, 92, subsequent_indent=" " * 8, break_long_words=False, break_on_hyphens=False)
 
 
 @dataclass(frozen=True)
