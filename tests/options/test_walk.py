@@ -262,6 +262,11 @@ def test_an_option_of_an_input_reads_alike_in_all_languages(option: DurationOpti
     assert getattr(written, option.name) != getattr(InputOptions("ts"), option.name)
 
 
+def test_an_idle_time_of_zero_is_refused_in_sql() -> None:
+    with pytest.raises(MuntinError, match="IDLE AFTER is zero"):
+        compile_pipeline(_SCRIPT.format("IDLE AFTER '0 seconds'"))
+
+
 # The command line
 
 
