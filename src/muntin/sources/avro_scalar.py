@@ -129,7 +129,6 @@ class AvroReader:
         return count
 
     def _read_numbers(self, kind: AvroType, count: int) -> list[int]:
-        """Read consecutive numbers."""
         part = np.frombuffer(self.data, np.uint8)[self.at :][: 10 * count]
         last = np.flatnonzero(part < 128)[:count]
         if len(last) < count:

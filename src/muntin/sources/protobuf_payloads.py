@@ -99,7 +99,6 @@ def _read(cursor: ByteCursor, kind: ProtoType) -> pl.DataFrame:
 def _skip_unknown(
     cursor: ByteCursor, active: NumberArray, tags: NumberArray, unknown: NumberArray
 ) -> None:
-    """Skip unknown fields."""
     if not unknown.any():
         return
     rows, tags = active[unknown], tags[unknown]
