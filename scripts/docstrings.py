@@ -1,13 +1,16 @@
-"""Lets the reference show examples of docstrings as code: an extension of mkdocstrings' reader."""
+"""Shows docstrings as code has them at run time: an extension of mkdocstrings' reader."""
 
 from __future__ import annotations
 
+import inspect
 import re
+from importlib import import_module
 from typing import Any
 
 import griffe
 
 _EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
+_DECLARED = re.compile(r"\b(Input|Join)OptionTypes\b")
 
 
 class ExamplesAsCode(griffe.Extension):
@@ -16,3 +19,27 @@ class ExamplesAsCode(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:
             obj.docstring.value = _EXAMPLE.sub("Examples:", obj.docstring.value)
+
+
+class DeclaredOptions(griffe.Extension):
+    """Lists declared options where a function takes them as ``**options``."""
+
+    def on_function_instance(self, *, func: griffe.Function, **_: Any) -> None:
+        if not any(_DECLARED.search(str(one.annotation)) for one in func.parameters):
+            return
+        function = getattr(import_module(func.module.path), func.name)
+        if func.docstring is not None:
+            func.docstring.value = inspect.getdoc(function) or ""
+        named = [one for one in func.parameters if one.kind is not griffe.ParameterKind.var_keyword]
+        known = {one.name for one in named}
+        named += [
+            griffe.Parameter(
+                name,
+                annotation=one.annotation,
+                default=None if one.default is one.empty else repr(one.default),
+                kind=griffe.ParameterKind.keyword_only,
+            )
+            for name, one in inspect.signature(function).parameters.items()
+            if name not in known
+        ]
+        func.parameters = griffe.Parameters(*named)

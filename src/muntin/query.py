@@ -136,14 +136,17 @@ class Query(WithoutRows, ABC):
         Raises:
             OptionError: When the results go to another sink.
         """
-        sink: Any = next((one.sink for one in self.outputs if one.kind == "results"), None)
-        sink = getattr(sink, "target", sink)  # behind a select list on Spark
+        sink = self._find_results_sink()
         if not hasattr(sink, "frame"):
             hint = "read the sink, or start the query with results=mt.to_memory()"
             name = None if sink is None else type(sink).__name__
             raise OptionError("results", name, "isn't kept in memory", hint)
         rows: pl.DataFrame = sink.frame()
         return rows
+
+    def _find_results_sink(self) -> Any:
+        """Return the sink that the user gave for results; ``None`` without one."""
+        return next((one.sink for one in self.outputs if one.kind == "results"), None)
 
     def stop(self, patience: float = 30.0) -> None:
         """Stop the query; it resumes from its checkpoint.

@@ -22,6 +22,7 @@ FILES = {
     "Adding a kind of windows": 4,
     "Adding a sink": 2,
     "Adding a reason": 2,
+    "Adding an option of the input": 1,
 }
 COMPUTED = """
 import muntin as mt

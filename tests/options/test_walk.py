@@ -13,10 +13,13 @@ from pydantic import BaseModel
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 from tests.options import walk
+from tests.options.calls import CALLS
 from tests.options.listing import commands, listing
 
 import muntin as mt
+from muntin import standalone
 from muntin.model.errors import MuntinError, OptionError
+from muntin.model.inputs import DURATIONS, DurationOption, InputOptions
 from muntin.model.pipeline import DeclaredTable
 from muntin.model.reader_options import READERS, ReaderOption, check_reader
 from muntin.model.table_options import options_of
@@ -24,6 +27,7 @@ from muntin.pipelines import form
 from muntin.pipelines.toml import parse_pipeline
 from muntin.sinks.declared import Surroundings, make_sink
 from muntin.spark.sources.tables import read_table
+from muntin.sql.script import compile_pipeline
 
 ROOT = Path(__file__).parents[2]
 OTHERS = {"kafka", "memory"}
@@ -234,6 +238,33 @@ def test_a_key_of_a_file_is_honoured_or_refused(path: str) -> None:
         parse_pipeline(text(file(path, invalid)))
     with pytest.raises(MuntinError, match="extra inputs are not permitted"):
         parse_pipeline(text(file(f"{path}xx", valid if valid is not None else 1)))
+
+
+# SQL
+
+_SCRIPT = """
+CREATE TABLE views WITH (connector = 'parquet', path = 'out');
+CREATE TABLE clicks (page STRING, ts TIMESTAMP, WATERMARK FOR ts AS ts {}) WITH (
+    connector = 'json', path = 'in'
+);
+INSERT INTO views SELECT page, count(*) AS n FROM clicks GROUP BY page, TUMBLE(ts, '1 minute')
+"""
+
+
+@pytest.mark.parametrize("option", [one for one in DURATIONS if one.sql], ids=lambda one: one.name)
+def test_an_option_of_an_input_reads_alike_in_all_languages(option: DurationOption) -> None:
+    valid, _ = CALLS["windowed"].options[option.name]
+    whole = text(file(f"tables.{option.name}", valid))
+    written = parse_pipeline(whole).tables["clicks"].marks
+    stated = compile_pipeline(_SCRIPT.format(f"{option.sql} '{valid}'")).tables["clicks"].marks
+    options: Any = {option.name: valid}
+    assert written == stated == standalone.windowed(time="ts", **options)._input_options
+    assert getattr(written, option.name) != getattr(InputOptions("ts"), option.name)
+
+
+def test_an_idle_time_of_zero_is_refused_in_sql() -> None:
+    with pytest.raises(MuntinError, match="IDLE AFTER is zero"):
+        compile_pipeline(_SCRIPT.format("IDLE AFTER '0 seconds'"))
 
 
 # The command line

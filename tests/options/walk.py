@@ -9,6 +9,8 @@ from typing import Any
 
 from tests.options.calls import ANY, CALLS
 
+from muntin.model.inputs import DURATIONS
+
 # The options whose values in text differ from those of Python.
 _IN_TEXT: dict[str, dict[str, tuple[str, Any]]] = {
     "parquet": {"files": ("2", "two")},
@@ -64,9 +66,7 @@ TOML: dict[str, tuple[Any, Any]] = {
     "tables.columns": ({"page": "string", "n": "long", "ts": "timestamp"}, "page string"),
     "tables.computed": ({"m": "n + 1"}, "n + 1"),
     "tables.time": ("at", 1),
-    "tables.lateness": ("30 seconds", "a while"),
-    "tables.max_ahead": ("any", "a while"),
-    "tables.idle": ("1 minute", "a while"),
+    **{f"tables.{one.name}": CALLS["windowed"].options[one.name] for one in DURATIONS},
     "tables.watermark": (["page"], "slowest"),
     "tables.offset": (["partition", "offset"], ["partition"]),
     "tables.clock": ("at", 1),

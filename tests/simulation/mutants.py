@@ -84,8 +84,8 @@ class Mutant:
 _LOG, _CONTENTS = "hosts.local.log:Log", "hosts.local.log_contents:LogContents"
 _CHECKPOINT, _LOOP = "hosts.local.checkpoint:LogCheckpoint", "hosts.local.loop:Loop"
 _SINKS_FIRST = """\
-    unstorable = self._delivery.write(batches, self.phases)
-    progress = self.totals.add(batch.number, emitted.progress, unstorable, times)
+    unwritable = self._delivery.write(batches, self.phases)
+    progress = self.totals.add(batch.number, emitted.progress, unwritable, times)
 """
 _COMMIT_FIRST = """\
     progress = self.totals.add(batch.number, emitted.progress, 0)

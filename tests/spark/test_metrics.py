@@ -86,7 +86,7 @@ def test_what_a_query_has_done(
     assert emitted["muntin_watermark_seconds", "views"] == at(26).timestamp()
     assert emitted["muntin_watermark_lag_seconds", "views"] > 0
     assert emitted["muntin_adds_up", "views"] == 1
-    assert emitted["muntin_unstorable", "views"] == emitted["muntin_watcher_failures", "views"] == 0
+    assert emitted["muntin_unwritable", "views"] == emitted["muntin_watcher_failures", "views"] == 0
     assert emitted["muntin_state_rows", "views"] > 0
     # A lower bound is exact: an expression that sleeps can't take less.
     assert emitted["muntin_batch_seconds_total", "views", "step"] >= 0.05

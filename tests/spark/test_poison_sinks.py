@@ -178,7 +178,7 @@ def run(spark: SparkSession, feed: Feed, folder: Path, places: list[Place]) -> m
 
 
 def letters(spark: SparkSession, folder: Path) -> list[Any]:
-    path = folder / "checkpoint" / "unstorable"
+    path = folder / "checkpoint" / "unwritable"
     return spark.read.json(str(path)).collect() if path.exists() else []
 
 

@@ -46,6 +46,6 @@ def test_the_watermark_is_a_time(micros: int | None, shown: datetime | None) -> 
 
 
 def test_figures_are_the_same_when_they_are_read_back() -> None:
-    before = Progress(3, None, {"seen": 2}, unstorable=1)
+    before = Progress(3, None, {"seen": 2}, unwritable=1)
     progress = Progress(3, 5, {"seen": 1}, 1, 2, {"full": 1}, join=before, inner=before)
     assert Progress.from_dict(json.loads(json.dumps(progress.to_dict()))) == progress

@@ -195,8 +195,8 @@ def _count_seen(query: Any) -> int:
 
 def _format_rejected(progress: Any) -> str:
     words = format_rejections(progress.counts)
-    unstorable = f"{progress.unstorable:,} unstorable" if progress.unstorable else ""
-    return ", ".join(filter(None, (words, unstorable)))
+    unwritable = f"{progress.unwritable:,} unwritable" if progress.unwritable else ""
+    return ", ".join(filter(None, (words, unwritable)))
 
 
 def _format_moment(watermark: int | None) -> str:
@@ -218,7 +218,7 @@ def _collect_figures(query: Any) -> dict[str, Any]:
         "counts": dict(progress.counts),
         "fired": dict(progress.fired),
         "pending": progress.pending,
-        "unstorable": progress.unstorable,
+        "unwritable": progress.unwritable,
         "degraded": progress.degradation,
         "waiting_for": progress.waiting_for,
         "lag": progress.lag,

@@ -37,7 +37,7 @@ def move(
     planned and not committed is repeated with the same messages. So no result is lost or repeated,
     as long as only one of the two checkpoints is started again.
 
-    State, clocks, counts and the offsets of Kafka and of files are carried; `unstorable` rows stay
+    State, clocks, counts and the offsets of Kafka and of files are carried; `unwritable` rows stay
     in the old checkpoint, which is never changed. An interruption leaves no new checkpoint.
 
     Args:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
 
 import polars as pl
 
 from muntin.dataframe.host import Host, choose_host
-from muntin.model.axis import Duration
+from muntin.model.declared_options import take_options
 from muntin.model.errors import OptionError
+from muntin.model.inputs import INPUT_OPTIONS, InputOptionTypes
 from muntin.model.option_names import suggest_options
 from muntin.model.spec import Nulls
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from muntin.hosts.local.definition import LocalDefinition
     from muntin.hosts.local.windowed import LocalWindowed
+    from muntin.hosts.sentence import SentenceOptions
     from muntin.sources.source import Source
     from muntin.spark.join import Joined
     from muntin.spark.windowed import Windowed, WindowedAggregate
@@ -32,16 +34,11 @@ if TYPE_CHECKING:
     Expression: TypeAlias = str | pl.Expr | Column
 
 
-class WindowedOptions(TypedDict, total=False):
+class WindowedOptions(InputOptionTypes, total=False):
     """The options of `windowed`, for type checkers; `windowed` documents them."""
 
     key: Expression | Sequence[Expression]
     time: Expression | None
-    offset: tuple[str, str] | tuple[str, str, str] | None
-    lateness: Duration | None
-    max_ahead: Duration | None
-    idle: Duration | None
-    watermark: str | Sequence[str] | None
     where: Expression | None
     clock: Expression | None
     shards: int | None
@@ -58,21 +55,18 @@ def windowed(frame: LocalFrame, **options: Unpack[WindowedOptions]) -> LocalWind
 
 
 @suggest_options()
+@take_options(INPUT_OPTIONS, InputOptionTypes)
 def windowed(
     frame: SparkFrame | LocalFrame,
     *,
     key: Any = (),
     time: Expression | None = None,
-    offset: tuple[str, str] | tuple[str, str, str] | None = None,
-    lateness: Duration | None = None,
-    max_ahead: Duration | None = "15 minutes",
-    idle: Duration | None = None,
-    watermark: str | Sequence[str] | None = None,
     where: Expression | None = None,
     clock: Expression | None = None,
     shards: int | None = None,
     nulls: Nulls = "reject",
     host: Host | None = None,
+    **options: Unpack[InputOptionTypes],
 ) -> Windowed | LocalWindowed:
     """Begin a windowed aggregation over a frame, a stream or a source.
 
@@ -99,26 +93,7 @@ def windowed(
             `window_time`, the last moment of each window, so that windows which end together with
             a larger one belong to it. Texts without a zone are in the session's zone on Spark, and
             in UTC elsewhere.
-        offset: The columns of a message's partition and of its offset in it, or of its topic, its
-            partition and its offset. (If `mt.kafka` reads several topics, the name of a partition
-            includes its topic.) A message whose offset was already read changes nothing, also
-            after a restart. Windows that are measured in rows then count the offsets of a
-            partition, and the partition is the first key. Without offsets they count a key's
-            messages in the order of arrival.
-        lateness: How far the watermark trails the greatest event time. The default is 0; for pairs
-            of a join it is the time by which they may be out of order.
-        max_ahead: How far ahead of the wall clock an event time may be. A message further ahead
-            is rejected as `future` and doesn't advance the watermark. Raise it where times are
-            ahead by design, as in forecasts; `None` or `"any"` accepts any time.
-        idle: The time without messages after which the watermark advances with the wall clock, so
-            that the last windows emit. Messages behind it are late then. By default it never does.
-        watermark: The clocks that determine the watermark, where parts of the input aren't equally
-            far. `"source"`: each partition has a clock, and one that isn't read to its end holds
-            the watermark back, so a backlog makes no message late. It is the default for
-            `mt.kafka` read in columns. `"greatest"`: one clock, the greatest event time; the
-            default elsewhere. A list of columns, `["device"]`: each of their values has a clock,
-            and the slowest holds the watermark back until it has been silent for the `idle` time.
-            The 4 096 clocks that advanced last are kept.
+        **options: The options of the input, as `INPUT_OPTIONS` declares them.
         where: The condition that a message must meet; other messages are counted as `filtered`.
         clock: The arrival time of a message: a timestamp column, a field of a struct or an
             expression. It replaces the machine's clock for `max_ahead` and for policies on the wall
@@ -149,15 +124,12 @@ def windowed(
         >>> hourly.agg(n=mt.count()).results.select("carrier", "n").rows()
         [('UA', 2)]
     """
-    frame, position = join_topic(frame, offset)
-    options: Any = {
+    frame, position = join_topic(frame, options["offset"])
+    chosen: SentenceOptions = {
+        **options,
         "key": key,
         "time": time,
         "offset": position,
-        "lateness": lateness,
-        "max_ahead": max_ahead,
-        "idle": idle,
-        "watermark": watermark,
         "where": where,
         "clock": clock,
         "shards": shards,
@@ -166,10 +138,10 @@ def windowed(
     if choose_host("frame", frame, host) == "spark":
         from muntin.spark.windowed import begin_spark_windowed
 
-        return begin_spark_windowed(frame, options)
+        return begin_spark_windowed(frame, chosen)
     from muntin.hosts.local.windowed import begin_windowed
 
-    return begin_windowed(frame, options)
+    return begin_windowed(frame, chosen)
 
 
 # The column of the topic and the partition together.

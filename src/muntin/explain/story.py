@@ -12,6 +12,7 @@ from muntin.explain.size import Rates, estimate, format_amount, format_bytes
 from muntin.model.axis import format_duration, format_length
 from muntin.model.fill import Fill, write_constant
 from muntin.model.grouping_sets import format_sets
+from muntin.model.inputs import DURATIONS
 from muntin.model.pipeline import ROWS
 from muntin.model.policies import After, Every, FirstThen, Never, Policy, When
 from muntin.model.sessions import AN_EXPRESSION, Sessions
@@ -150,18 +151,13 @@ def _describe_emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
         yield from _describe_instants(spec)
     else:
         yield from _describe_firings(spec)
-    if spec.max_ahead is None:
-        yield "future", "any time is taken"
-    elif spec.axis == "time":
-        ahead = format_duration(spec.max_ahead)
-        yield "future", f"rejected beyond {ahead} ahead of the wall clock; max_ahead= widens it"
-    idle = None if spec.idle is None else format_duration(spec.idle)
     if spec.clocks:
-        silent = "" if idle is None else f", unless it was silent for {idle}"
+        idle = spec.idle
+        silent = "" if idle is None else f", unless it was silent for {format_duration(idle)}"
         each = ", ".join(spec.clocks)
         yield "clocks", f"one for each {each}; the slowest holds the watermark{silent}"
-    if idle is not None:
-        yield "idle", f"after {idle} without messages the watermark follows the clock"
+    for option in DURATIONS:
+        yield from option.describe(getattr(spec, option.name), spec.axis)
 
 
 def _describe_instants(spec: WindowSpec) -> Iterator[tuple[str, str]]:

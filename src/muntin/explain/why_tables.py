@@ -64,7 +64,6 @@ def explain_table(table: TableSeen, at: int) -> Iterator[str]:
 def _explain_write(
     table: TableSeen, windows: Windows | Sessions, at: int, near: Sequence[tuple[int, int]]
 ) -> str:
-    """Explain a write."""
     here = f"a write at {format_time(at)}"
     if table.expires is None or table.watermark is None:
         return f"{here} would be taken now"

@@ -48,7 +48,7 @@ class Progress:
         state_rows: The number of rows in the state.
         fired: The number of emissions of this run, by kind.
         join: The figures of the join whose pairs these windows read, if there is one.
-        unstorable: The number of rows that this run's sinks couldn't store; they are in a folder of
+        unwritable: The number of rows that this run's sinks couldn't store; they are in a folder of
             the checkpoint, with the reason.
         inner: The figures of the windows whose results these windows read, if there are such.
         left: The figures of the operator that feeds the left side of this join, if there is one.
@@ -80,7 +80,7 @@ class Progress:
     state_rows: int = 0
     fired: dict[str, int] = field(default_factory=dict)
     join: Progress | None = None
-    unstorable: int = 0
+    unwritable: int = 0
     inner: Progress | None = None
     left: Progress | None = None
     right: Progress | None = None
@@ -126,7 +126,7 @@ class Progress:
         fired = {f"{emission} firings": number for emission, number in self.fired.items()}
         reserved = {
             "rows in the state": self.state_rows, "bytes in the state": self.state_bytes,
-            "unstorable": self.unstorable,
+            "unwritable": self.unwritable,
             "messages behind": self.messages_behind,
         }  # fmt: skip
         figures = {**self.counts, **fired, "waiting": self.pending, **reserved}
@@ -251,7 +251,7 @@ class Progress:
     def of_new_run(self) -> Progress:
         """Return the figures with which a query resumes, without those of the last run."""
         before = {name: one.of_new_run() for name, one in self.upstreams.items()}
-        return replace(self, fired={}, unstorable=0, **before)  # type: ignore[arg-type]
+        return replace(self, fired={}, unwritable=0, **before)  # type: ignore[arg-type]
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Progress:
@@ -272,19 +272,19 @@ class Totals:
     def __init__(self, progress: Progress | None = None) -> None:
         self.progress = progress or Progress()
         self._shards: dict[str, dict[int, dict[str, Any]]] = {}
-        self._unstorable = 0
+        self._unwritable = 0
 
     def without_shards(self) -> Totals:
         """Return the totals for a query that resumes in other shards."""
         totals = Totals(self.progress)
-        totals._unstorable = self._unstorable
+        totals._unwritable = self._unwritable
         return totals
 
     def add(
         self,
         batch: int,
         emitted: Sequence[dict[str, Any]],
-        unstorable: int = 0,
+        unwritable: int = 0,
         functions: Mapping[str, float] = _NO_TIMES,
     ) -> Progress:
         """Add the figures of a batch, and return those of the query.
@@ -292,7 +292,7 @@ class Totals:
         Args:
             batch: The batch's number.
             emitted: The figures of each shard.
-            unstorable: The number of unwritable rows.
+            unwritable: The number of unwritable rows.
             functions: The seconds of the user's functions outside of shards.
         """
         for shard in emitted:
@@ -308,10 +308,10 @@ class Totals:
             if before and before.held_by is not None and before.held_by == current.held_by:
                 current = replace(current, held_since=before.held_since)
             by_stage[stage] = current
-        self._unstorable += unstorable
+        self._unwritable += unwritable
         times = sum_function_times([functions, *(one.get(FUNCTION_TIMES, {}) for one in emitted)])
         nested = nest_figures(by_stage, "", batch)
-        self.progress = replace(nested, unstorable=self._unstorable, functions=times)
+        self.progress = replace(nested, unwritable=self._unwritable, functions=times)
         return self.progress
 
     def _find_figures(self, stage: str) -> Progress | None:

@@ -121,11 +121,8 @@ def make_shared_parts(
     lateness = options["lateness"]
     if lateness is None:
         lateness = timedelta(microseconds=disorder())
-    ahead, offset, idle = options["max_ahead"], options["offset"], options["idle"]
     return {
-        "_input_options": InputOptions.parse(
-            time, lateness, ahead, offset, idle, clock, options["watermark"]
-        ),
+        "_input_options": InputOptions.parse(time, {**options, "lateness": lateness}, clock),
         "_nulls": options["nulls"],
         "_where": options["where"],
         "_shards": options["shards"],

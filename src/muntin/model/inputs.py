@@ -1,12 +1,17 @@
-"""Options of a query's input: the positions of its messages, its watermark and its columns."""
+"""Options of a query's input: the positions of its messages, its watermark and its columns.
+
+An option is declared once, in `INPUT_OPTIONS`: Python, SQL, TOML, checks, `explain` and the
+reference follow from the declaration. Its value is a field of `InputValues`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypedDict
 
 from muntin.model.axis import MINUTE, Axis, Duration, format_duration, format_length, parse_duration
+from muntin.model.declared_options import DeclaredOption
 from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, format_name, length_fact, make_fact, names_fact
 from muntin.model.json_dataclass import JsonDataclass
@@ -19,6 +24,127 @@ BY_SOURCE: WatermarkBy = "source"
 """Each partition of the source has a clock of its own."""
 BY_GREATEST: WatermarkBy = "greatest"
 """The input has one clock, which follows the greatest event time."""
+
+ANY_TIME = "any"
+"""The word for no limit."""
+
+
+class InputOptionTypes(TypedDict, total=False):
+    """The options of an input in Python, for type checkers."""
+
+    offset: tuple[str, str] | tuple[str, str, str] | None
+    lateness: Duration | None
+    max_ahead: Duration | None
+    idle: Duration | None
+    watermark: str | Sequence[str] | None
+
+
+@dataclass(frozen=True)
+class DurationOption(DeclaredOption):
+    """An option whose value is a duration.
+
+    Attributes:
+        title: What it does in a few words, for the reference of TOML.
+        sql: Its words behind a watermark; empty if it has a syntax of its own.
+        line: Its line in `explain`, with ``{}`` for the duration: the label and the text.
+        any_line: The text of that line without a limit; empty if there is no such line.
+        missing: The value of an option that isn't set, microseconds.
+        is_positive: Whether zero is refused.
+        takes_any: Whether the word `ANY_TIME` means no limit.
+        takes_rows: Whether it has a meaning for windows that are measured in rows.
+        is_fact: Whether the state depends on it.
+        may_change: Whether it may change from one start to the next.
+    """
+
+    _: KW_ONLY
+    title: str
+    sql: str = ""
+    line: tuple[str, str] | None = None
+    any_line: str = ""
+    missing: int | None = None
+    is_positive: bool = False
+    takes_any: bool = False
+    takes_rows: bool = False
+    is_fact: bool = True
+    may_change: bool = False
+
+    def parse(self, value: Duration | None) -> int | None:
+        """Return a value in microseconds."""
+        if value is None:
+            return self.missing
+        if self.takes_any and isinstance(value, str) and value.strip().lower() == ANY_TIME:
+            return None
+        return parse_duration(self.name, value, zero=not self.is_positive)
+
+    def describe(self, value: int | None, axis: Axis) -> Iterator[tuple[str, str]]:
+        """Yield the line of a value in `explain`, if it has one."""
+        if self.line is None:
+            return
+        label, text = self.line
+        if value is None and self.any_line:
+            yield label, self.any_line
+        elif value is not None and axis == "time":
+            yield label, text.format(format_duration(value))
+
+
+MAX_AHEAD = DurationOption(
+    "max_ahead",
+    "How far ahead of the wall clock an event time may be. A message further ahead is rejected "
+    "as `future` and doesn't advance the watermark. Raise it where times are ahead by design, "
+    'as in forecasts; `None` or `"any"` accepts any time.',
+    "15 minutes",
+    title='How far ahead of the wall clock a message may be, or "any".',
+    sql="MAX AHEAD",
+    line=("future", "rejected beyond {} ahead of the wall clock; max_ahead= widens it"),
+    any_line="any time is taken",
+    takes_any=True,
+    takes_rows=True,
+    is_fact=False,
+)
+DURATIONS = (
+    DurationOption(
+        "lateness",
+        "How far the watermark trails the greatest event time. The default is 0; for pairs of a "
+        "join it is the time by which they may be out of order.",
+        title="How far the watermark trails.",
+        missing=0,
+    ),
+    MAX_AHEAD,
+    DurationOption(
+        "idle",
+        "The time without messages after which the watermark advances with the wall clock, so that "
+        "the last windows emit. Messages behind it are late then. By default it never does.",
+        title="After how long without messages the watermark follows the wall clock.",
+        sql="IDLE AFTER",
+        line=("idle", "after {} without messages the watermark follows the clock"),
+        is_positive=True,
+        may_change=True,
+    ),
+)
+"""The options of an input that are durations."""
+INPUT_OPTIONS: tuple[DeclaredOption, ...] = (
+    DeclaredOption(
+        "offset",
+        "The columns of a message's partition and of its offset in it, or of its topic, its "
+        "partition and its offset. (If `mt.kafka` reads several topics, the name of a partition "
+        "includes its topic.) A message whose offset was already read changes nothing, also after "
+        "a restart. Windows that are measured in rows then count the offsets of a partition, and "
+        "the partition is the first key. Without offsets they count a key's messages in the order "
+        "of arrival.",
+    ),
+    *DURATIONS,
+    DeclaredOption(
+        "watermark",
+        "The clocks that determine the watermark, where parts of the input aren't equally far. "
+        '`"source"`: each partition has a clock, and one that isn\'t read to its end holds the '
+        "watermark back, so a backlog makes no message late. It is the default for `mt.kafka` read "
+        'in columns. `"greatest"`: one clock, the greatest event time; the default elsewhere. A '
+        'list of columns, `["device"]`: each of their values has a clock, and the slowest holds '
+        "the watermark back until it has been silent for the `idle` time. The 4 096 clocks that "
+        "advanced last are kept.",
+    ),
+)
+"""All options of an input that have a value of their own in Python, TOML and checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -38,60 +164,29 @@ class TimeLimits:
 NO_LIMITS = TimeLimits()
 
 
-@dataclass(frozen=True)
-class InputOptions:
-    """Options for the positions and the watermark of an input's messages.
+@dataclass(frozen=True, kw_only=True)
+class InputValues:
+    """The values of an input's options, as a query and its checkpoint have them.
 
     Attributes:
         lateness: How far the watermark trails the greatest event time, microseconds.
         max_ahead: How far ahead of the wall clock a message may be, microseconds; ``None`` for no
             limit.
-        offset: The columns of a message's partition and of its offset in it.
         idle: Time without messages after which the watermark follows the wall clock, microseconds;
             ``None`` for never.
+        offset: The columns of a message's partition and of its offset in it, if messages have
+            offsets. A message whose offset was accepted before changes nothing.
         watermark: ``source`` if each partition of the source has a clock, ``greatest`` if the
             input has one; ``None`` for ``source`` where the source reports partitions.
         clocks: The columns whose values have a clock each, instead of the partitions.
     """
 
-    time: str | None = None
     lateness: int = 0
-    max_ahead: int | None = AHEAD
-    offset: tuple[str, str] | None = None
-    clock: str | None = None
+    max_ahead: int | None = None
     idle: int | None = None
+    offset: tuple[str, str] | None = None
     watermark: WatermarkBy | None = None
     clocks: tuple[str, ...] = ()
-
-    @classmethod
-    def parse(
-        cls,
-        time: str | None,
-        lateness: Duration,
-        max_ahead: Duration | None,
-        offset: tuple[str, str] | None,
-        idle: Duration | None,
-        clock: str | None = None,
-        watermark: str | Sequence[str] | None = None,
-    ) -> InputOptions:
-        """Return the marks of these options, whose durations are text or ``timedelta``."""
-        lateness_us = parse_duration("lateness", lateness)
-        max_ahead_us = parse_max_ahead(max_ahead)
-        idle_us = None if idle is None else parse_duration("idle", idle, zero=False)
-        watermark_by, clocks = read_watermark(watermark)
-        return cls(time, lateness_us, max_ahead_us, offset, clock, idle_us, watermark_by, clocks)
-
-    def on(self, axis: Axis) -> InputOptions:
-        """Return the marks for windows on an axis; on the rows axis without options of time."""
-        if axis == "time":
-            return self
-        return replace(self, time=None, lateness=0, idle=None, watermark=None, clocks=())
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The marks as options of ``InputSpec``, except the time column."""
-        names = {one.name for one in fields(self)} - {"time", "clock"}
-        return {name: getattr(self, name) for name in names}
 
     @property
     def limits(self) -> TimeLimits:
@@ -99,16 +194,53 @@ class InputOptions:
         return TimeLimits(self.max_ahead)
 
 
-def parse_max_ahead(value: Duration | None) -> int | None:
-    """Return how far ahead of the clock a time may be, microseconds; ``None`` for any time.
+@dataclass(frozen=True)
+class InputOptions(InputValues):
+    """The options of an input as they are declared, before its keys and types are known.
 
-    Example:
-        >>> parse_max_ahead("1 second"), parse_max_ahead("any"), parse_max_ahead(None)
-        (1000000, None, None)
+    Attributes:
+        time: The column of the event time.
+        clock: The column of the arrival time, in place of the machine's clock.
     """
-    if value is None or (isinstance(value, str) and value.strip().lower() == "any"):
+
+    time: str | None = None
+    clock: str | None = None
+    _: KW_ONLY
+    max_ahead: int | None = AHEAD
+
+    @classmethod
+    def parse(
+        cls, time: str | None, options: Mapping[str, Any], clock: str | None = None
+    ) -> InputOptions:
+        """Return the values of the options of an input; other options are ignored."""
+        durations: dict[str, Any] = {
+            one.name: one.parse(options.get(one.name, one.default)) for one in DURATIONS
+        }
+        watermark, clocks = read_watermark(options.get("watermark"))
+        offset = _read_offset(options.get("offset"))
+        return cls(time, clock, offset=offset, watermark=watermark, clocks=clocks, **durations)
+
+    def on(self, axis: Axis) -> InputOptions:
+        """Return the options for windows on an axis; on the rows axis without those of time."""
+        if axis == "time":
+            return self
+        missing: dict[str, Any] = {o.name: o.missing for o in DURATIONS if not o.takes_rows}
+        return replace(self, time=None, watermark=None, clocks=(), **missing)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The values as options of an `InputSpec`."""
+        return {one.name: getattr(self, one.name) for one in fields(InputValues)}
+
+
+def _read_offset(value: Any) -> tuple[str, str] | None:
+    if value is None:
         return None
-    return parse_duration("max_ahead", value)
+    if isinstance(value, str) or len(value) != 2:
+        hint = 'give the columns of a partition and of an offset: ("partition", "offset")'
+        raise OptionError("offset", value, "isn't a pair of columns", hint)
+    partition, offset = value
+    return partition, offset
 
 
 def read_watermark(value: object) -> tuple[WatermarkBy | None, tuple[str, ...]]:
@@ -132,14 +264,12 @@ def read_watermark(value: object) -> tuple[WatermarkBy | None, tuple[str, ...]]:
 
 
 @dataclass(frozen=True)
-class InputSpec(JsonDataclass):
-    """One input of a query, as its checkpoint stores it; the rest are fields of `InputOptions`.
+class InputSpec(InputValues, JsonDataclass):
+    """One input of a query, as its checkpoint stores it.
 
     Attributes:
         keys: The key columns, in order; in a join those that are compared for equality.
         firing: The trigger policies, with the grace for late messages and the retention.
-        offset: The columns of a message's partition and of its offset in it, if messages have
-            offsets. A message whose offset was accepted before changes nothing.
         types: The Arrow type of every column that is read, in words.
         zone: The session's time zone, if the messages depend on it.
     """
@@ -148,25 +278,14 @@ class InputSpec(JsonDataclass):
     time: str | None
     _: KW_ONLY
     firing: Firing = Firing()
-    lateness: int = 0
-    max_ahead: int | None = None
-    offset: tuple[str, str] | None = None
     types: Mapping[str, str] = field(default_factory=dict)
     zone: str | None = None
-    idle: int | None = None
-    watermark: WatermarkBy | None = None
-    clocks: tuple[str, ...] = ()
 
     @property
     def used_columns(self) -> frozenset[str]:
         """The columns that the query reads by name: keys, time, offset and clocks."""
         time = () if self.time is None else (self.time,)
         return frozenset((*self.keys, *(self.offset or ()), *time, *self.clocks))
-
-    @property
-    def limits(self) -> TimeLimits:
-        """The bounds of a message's time, relative to the clock."""
-        return TimeLimits(self.max_ahead)
 
     def follows_upstream(self, axis: Axis) -> bool:
         """Return whether the watermark may follow that of an upstream operator.
@@ -183,12 +302,12 @@ class InputSpec(JsonDataclass):
         if self.firing.retention < self.firing.grace:
             hint = f"keep at least {grace}"
             raise OptionError("keep", f"{retention}{whose}", f"is below the grace {grace}", hint)
-        for option, duration in (("lateness", self.lateness), ("idle", self.idle)):
-            if duration and axis == "rows":
+        for option in DURATIONS:
+            duration = getattr(self, option.name)
+            if duration and axis == "rows" and not option.takes_rows:
                 hint = "leave it out: offsets say what may still come"
-                raise OptionError(
-                    option, f"{format_duration(duration)}{whose}", "isn't measured in rows", hint
-                )
+                shown = f"{format_duration(duration)}{whose}"
+                raise OptionError(option.name, shown, "isn't measured in rows", hint)
         watermark = self.watermark or ", ".join(self.clocks)
         if watermark and axis == "rows":
             hint = "leave it out: rows have no watermark"
@@ -201,10 +320,11 @@ class InputSpec(JsonDataclass):
             "late": make_fact(self.firing.late),
             "grace": length_fact(self.firing.grace, axis),
             "keep": length_fact(self.firing.retention, axis),
-            "lateness": length_fact(self.lateness),
         }
-        if self.idle is not None:
-            facts["idle"] = length_fact(self.idle)
+        for option in DURATIONS:
+            duration = getattr(self, option.name)
+            if option.is_fact and duration is not None:
+                facts[option.name] = length_fact(duration)
         if self.watermark is not None or self.clocks:
             watermark_fact = (
                 make_fact(self.watermark) if self.watermark else names_fact(self.clocks)
@@ -220,7 +340,7 @@ class InputSpec(JsonDataclass):
 
     def free_of_input(self, then: Self) -> set[str]:
         """Return the facts that may change: the idle time, the clocks, and a zone not in use."""
-        free = {"idle", "watermark"}
+        free = {"watermark", *(option.name for option in DURATIONS if option.may_change)}
         return free if then.zone and self.zone else {*free, "zone"}
 
 

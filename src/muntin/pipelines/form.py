@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 
 from muntin.model.errors import MissingExtraError
 from muntin.model.fill import FillWord
-from muntin.model.inputs import WatermarkBy
+from muntin.model.inputs import DURATIONS, DurationOption, WatermarkBy
 from muntin.model.option_types import MOST_SHARDS
 from muntin.model.sliding import ClosedSides
 from muntin.model.spec import Nulls
 
 try:
-    from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+    from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
     from pydantic import ValidationError as ValidationError
 except ImportError as error:
     raise MissingExtraError("a pipeline in TOML", "sql") from error
@@ -27,7 +27,17 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
 
 
-class TableForm(_Part):
+def _declare_duration(option: DurationOption) -> Any:
+    kind: Any = Text | None if option.default is None else Text
+    return kind, Field(option.default, description=option.title)
+
+
+_InputForm: Any = create_model(
+    "_InputForm", __base__=_Part, **{one.name: _declare_duration(one) for one in DURATIONS}
+)
+
+
+class TableForm(_InputForm):  # type: ignore[misc]
     """A source or a sink."""
 
     connector: Text = Field(description="parquet, csv, json, kafka, rate, duckdb, …")
@@ -35,13 +45,6 @@ class TableForm(_Part):
     columns: dict[Text, Text] | None = Field(None, description="Names and types, as Spark's.")
     computed: dict[Text, Text] = Field({}, description="Names and Spark SQL expressions.")
     time: Text | None = Field(None, description="The event-time column.")
-    lateness: Text = Field("0 seconds", description="How far the watermark trails.")
-    max_ahead: Text = Field(
-        "15 minutes", description='How far ahead of the wall clock a message may be, or "any".'
-    )
-    idle: Text | None = Field(
-        None, description="After how long without messages the watermark follows the wall clock."
-    )
     watermark: WatermarkBy | list[Text] | None = Field(
         None, description="What the watermark follows: source, greatest, or columns with clocks."
     )

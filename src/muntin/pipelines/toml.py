@@ -11,7 +11,7 @@ from typing import Any
 
 from muntin.model.axis import Length, parse_duration, rows
 from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlError
-from muntin.model.inputs import InputOptions
+from muntin.model.inputs import INPUT_OPTIONS, InputOptions
 from muntin.model.pipeline import (
     EMISSION_COLUMNS,
     Column,
@@ -183,23 +183,14 @@ class _Reader:
         columns = None
         if table.columns is not None:
             columns = ", ".join(f"{quote_name(n)} {kind}" for n, kind in table.columns.items())
-        offset = None if table.offset is None else (table.offset[0], table.offset[1])
-        marks = InputOptions.parse(
-            table.time,
-            table.lateness,
-            table.max_ahead,
-            offset,
-            table.idle,
-            table.clock,
-            table.watermark,
-        )
+        input_options = table.model_dump(include={one.name for one in INPUT_OPTIONS})
         return DeclaredTable(
             name,
             table.connector,
             columns,
             tuple(Column(n, self._fill_placeholders(e)) for n, e in table.computed.items()),
             options,
-            marks,
+            InputOptions.parse(table.time, input_options, table.clock),
             table.mode == "stream",
         )
 

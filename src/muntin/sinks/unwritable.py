@@ -16,7 +16,7 @@ from muntin.model.errors import SinkError
 from muntin.model.printable import escape_line
 from muntin.sinks.plain import format_json_rows
 
-UNWRITABLE = "unstorable"
+UNWRITABLE = "unwritable"
 SINK_COLUMN, WHY_COLUMN, ROW_COLUMN = "sink", "why", "row"
 # The columns of rows that were set aside.
 UNWRITABLE_COLUMNS = ("output", "reason", SINK_COLUMN, WHY_COLUMN, ROW_COLUMN)

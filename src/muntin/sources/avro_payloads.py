@@ -15,15 +15,15 @@ from muntin.sources.avro_scalar import MOST_MILLIS, TEXT, AvroReader
 from muntin.sources.avro_schema import AvroType
 from muntin.sources.byte_cursor import (
     ByteCursor,
-    NumberArray,
     RowSelection,
     decode_in_batches,
     replace_nulls,
 )
-from muntin.sources.byte_values import ByteValues
+from muntin.sources.byte_values import ByteValues, gather
 from muntin.sources.lists import drop_repeated_keys, list_of
 from muntin.sources.payloads import MOST_ITEMS, Decoded
 from muntin.sources.text_values import spread_rows
+from muntin.sources.varints import NumberArray
 
 _EACH = slice(None)
 _FLOATS = {"float": "<f4", "double": "<f8"}
@@ -82,7 +82,7 @@ def _read(cursor: ByteCursor, rows: RowSelection, kind: AvroType) -> pl.Series:
         return pl.Series(flags == 1)
     if kind.kind in _FLOATS:
         form = _FLOATS[kind.kind]
-        return pl.Series(cursor.words(cursor.move(rows, np.dtype(form).itemsize), form))
+        return pl.Series(gather(cursor.data, cursor.move(rows, np.dtype(form).itemsize), form))
     return _read_bytes(cursor, rows, kind)
 
 
@@ -179,8 +179,10 @@ def _read_decimals(
     cursor.mark(rows, (sizes < 1) | (sizes > 16))
     at, sizes = cursor.take(rows, np.where((sizes < 1) | (sizes > 16), 0, sizes))
     ends = at + sizes
-    low = _sign_extend(cursor.words(ends - 8, ">u8"), np.minimum(sizes, 8))
-    high = np.where(sizes > 8, _sign_extend(cursor.words(ends - 16, ">u8"), sizes - 8), low >> 63)
+    low = _sign_extend(gather(cursor.data, ends - 8, ">u8"), np.minimum(sizes, 8))
+    high = np.where(
+        sizes > 8, _sign_extend(gather(cursor.data, ends - 16, ">u8"), sizes - 8), low >> 63
+    )
     cursor.mark(rows, ~_are_below(high, low.view(np.uint64), 10**column.precision))
     halves = np.stack([low, high], axis=1)
     kind = pa.decimal128(column.precision, column.scale)

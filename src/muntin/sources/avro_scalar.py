@@ -14,8 +14,9 @@ import numpy as np
 import polars as pl
 
 from muntin.sources.avro_schema import AvroType
-from muntin.sources.byte_cursor import ByteCursor, MalformedError, read_varint, unzigzag
+from muntin.sources.byte_cursor import ByteCursor
 from muntin.sources.payloads import MOST_ITEMS
+from muntin.sources.varints import MalformedError, read_varint, read_varints, unzigzag
 
 _FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 # More milliseconds don't fit into microseconds of 64 bits.
@@ -128,7 +129,6 @@ class AvroReader:
         return count
 
     def _read_numbers(self, kind: AvroType, count: int) -> list[int]:
-        """Read consecutive numbers."""
         part = np.frombuffer(self.data, np.uint8)[self.at :][: 10 * count]
         last = np.flatnonzero(part < 128)[:count]
         if len(last) < count:
@@ -136,7 +136,7 @@ class AvroReader:
         first = np.concatenate([[0], last[:-1] + 1])
         size = int(last[-1]) + 1
         cursor = ByteCursor.over([part[:size].tobytes()], np.array([size]))
-        word, width, beyond = cursor.varints(cursor.at[0] + first)
+        word, width, beyond = read_varints(cursor.bytes, cursor.at[0] + first)
         if beyond.any() or (width != last - first + 1).any():
             raise MalformedError
         self.at += size

@@ -15,33 +15,15 @@ import polars as pl
 from muntin.sources.byte_values import ROOM, ByteValues, gather
 from muntin.sources.payloads import Decoded, no_faults
 from muntin.sources.text_values import null_malformed, replace_rows
+from muntin.sources.varints import MalformedError, NumberArray, decode_varints, unzigzag
 
-NumberArray = np.ndarray[Any, Any]
 RowSelection = slice | NumberArray
 
 # The positions and numbers of this many messages fit into a core's cache.
 _MESSAGES, _BYTES = 20_000, 1 << 26
 _WORD, _BITS = 8, np.uint64(64)
-_ONE, _BYTE, _TOP = np.uint64(1), np.uint64(56), np.uint64(63)
-# The bit of each byte that says that its number continues, and the other bits.
-_HIGH_BITS, _LOW_BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
-# The same of the first byte, of the first two, and of the second.
-_HIGH_BIT, _TWO_BYTES = np.uint64(0x80), np.uint64(0x8080)
-_LOW_BYTE, _SECOND_BYTE, _SEVEN = np.uint64(0x7F), np.uint64(0x7F00), np.uint64(7)
-# How seven bits of each byte are joined: the bits that stay, the bits that move, and how far.
-_GAPS = [
-    (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint64(1)),
-    (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
-    (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
-]
-
-
 # After this many steps, a step for fewer messages than this costs more than reading them alone.
 _STEPS, _FEW = 64, 100
-
-
-class MalformedError(ValueError):
-    """A message doesn't conform to its schema."""
 
 
 class ByteCursor:
@@ -133,31 +115,20 @@ class ByteCursor:
             return rows[:0]
         return rows
 
-    def words(self, at: NumberArray, kind: str) -> NumberArray:
-        """Return the bytes at some positions, aligned or not, as values of a NumPy type."""
-        return gather(self.data, at, kind)
-
     def varint(self, rows: RowSelection) -> NumberArray:
         """Read the next unsigned varint of some messages: seven bits a byte, the lowest first."""
         at = self._clamp(rows)
         # A slice has all messages.
-        words = self._look(at) if isinstance(rows, slice) else self.words(at, "<u8")
-        number, width, beyond = self._decode_words(words, at)
+        words = self._look(at) if isinstance(rows, slice) else gather(self.data, at, "<u8")
+        number, width, beyond = decode_varints(self.bytes, at, words)
         self.mark(rows, beyond)
         self.move(rows, width)
         return number
 
-    def varints(self, at: NumberArray) -> tuple[NumberArray, NumberArray, NumberArray]:
-        """Return the varints at some positions, their sizes, and which have more than 64 bits."""
-        low = self.bytes[at]
-        if (low < 128).all():
-            return low.astype(np.uint64), np.ones(len(at), np.int64), np.zeros(len(at), bool)
-        return self._decode_words(self.words(at, "<u8"), at)
-
     def _look(self, at: NumberArray) -> NumberArray:
         """Return the next eight bytes of all messages; the buffer isn't read for each number."""
         if self._following is None:
-            pairs = self.words(at, "V16").view("<u8")
+            pairs = gather(self.data, at, "V16").view("<u8")
             self._following, self._read = (pairs[::2].copy(), pairs[1::2]), 0
         return self._following[0]
 
@@ -172,44 +143,6 @@ class ByteCursor:
         self._following = (low >> bits) | (high << (_BITS - bits)), high >> bits
         self._read += most
 
-    def _decode_words(
-        self, word: NumberArray, at: NumberArray
-    ) -> tuple[NumberArray, NumberArray, NumberArray]:
-        """Return the varints with which words begin, as ``varints`` does."""
-        beyond = np.zeros(len(word), bool)
-        goes_on = (word & _HIGH_BIT) >> _SEVEN
-        if not goes_on.any():
-            return word & _LOW_BYTE, np.ones(len(word), np.int64), beyond
-        if ((word & _TWO_BYTES) != _TWO_BYTES).all():
-            second = ((word & _SECOND_BYTE) >> _ONE) * goes_on
-            return word & _LOW_BYTE | second, (goes_on + _ONE).view(np.int64), beyond
-        stops = ~word & _HIGH_BITS
-        # All bits up to the first byte that ends its number, or all bits if none does.
-        mask = (stops & -stops) ^ ((stops & -stops) - _ONE)
-        width = (np.bitwise_count(mask) >> 3).astype(np.int64)
-        number = word & mask & _LOW_BITS
-        for stays, moved, far in _GAPS:
-            number = (number & stays) | ((number & moved) >> far)
-        if not stops.all():
-            self._complete_long(at, np.flatnonzero(stops == 0), number, width, beyond)
-        return number, width, beyond
-
-    def _complete_long(
-        self,
-        at: NumberArray,
-        long: NumberArray,
-        word: NumberArray,
-        width: NumberArray,
-        beyond: NumberArray,
-    ) -> None:
-        """Complete numbers of nine or ten bytes."""
-        ninth, tenth = self.bytes[at[long] + 8], self.bytes[at[long] + 9]
-        goes_on = ninth >= 128
-        word[long] |= (ninth & 127).astype(np.uint64) << _BYTE
-        word[long] |= np.where(goes_on, tenth & 1, 0).astype(np.uint64) << _TOP
-        width[long] += 1 + goes_on
-        beyond[long] = goes_on & (tenth > 1)
-
     def zigzag(self, rows: RowSelection) -> NumberArray:
         """Read the next number of some messages whose lowest bit is its sign."""
         return unzigzag(self.varint(rows))
@@ -220,34 +153,6 @@ class ByteCursor:
         self.mark(rows, wrong)
         sizes = np.where(wrong, 0, sizes)
         return self.move(rows, sizes), sizes
-
-
-def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Read the next unsigned varint of one message; return it and its end."""
-    if at < end and data[at] < 128:
-        return data[at], at + 1
-    word = shift = 0
-    while at < end:
-        byte = data[at]
-        at += 1
-        # Only one bit of the tenth byte belongs to a number of 64 bits.
-        if shift == 63 and byte > 1:
-            break
-        word |= (byte & 127) << shift
-        if byte < 128:
-            return word, at
-        shift += 7
-    raise MalformedError
-
-
-def unzigzag(word: NumberArray) -> NumberArray:
-    """Decode numbers whose lowest bit is the sign.
-
-    Example:
-        >>> unzigzag(np.array([0, 1, 2, 3], np.uint64)).tolist()
-        [0, -1, 1, -2]
-    """
-    return ((word >> _ONE) ^ -(word & _ONE)).view(np.int64)
 
 
 def replace_nulls(

@@ -36,21 +36,20 @@ _TYPES = (
 _HINT = "write names and types, as in 'id long, at timestamp'"
 
 
-def parse_columns(text: str, option: str = "columns") -> dict[str, pl.DataType]:
+def parse_columns(text: str) -> dict[str, pl.DataType]:
     """Return the names and types of columns, written with Spark's names of types."""
-    parser = _Parser(text, option)
+    parser = _Parser(text)
     columns = parser.fields(end="")
     if not columns:
-        raise OptionError(option, text, "names no columns", _HINT)
+        raise OptionError("columns", text, "names no columns", _HINT)
     return columns
 
 
 class _Parser:
     """Reads tokens from left to right."""
 
-    def __init__(self, text: str, option: str) -> None:
+    def __init__(self, text: str) -> None:
         self.text = text
-        self.option = option
         self.at = 0
 
     def fields(self, end: str) -> dict[str, pl.DataType]:
@@ -63,7 +62,7 @@ class _Parser:
             if name.startswith("`"):
                 name = name[1:-1].replace("``", "`")
             if name.lower() in map(str.lower, columns):
-                raise OptionError(self.option, name, "appears twice among the columns", _HINT)
+                raise OptionError("columns", name, "appears twice among the columns", _HINT)
             if self._peek() == ":":
                 self._next()
             columns[name] = self.type()
@@ -96,14 +95,14 @@ class _Parser:
             if not scale <= precision <= _MOST_DIGITS or not precision:
                 size = f"{word}({precision}, {scale})"
                 hint = f"give up to {_MOST_DIGITS} digits, as in decimal(38, 6)"
-                raise OptionError(self.option, size, "isn't a type", hint)
+                raise OptionError("columns", size, "isn't a type", hint)
             kind = pl.Decimal(precision, scale)
         elif word in _PLAIN:
             kind = _PLAIN[word]
             if self._peek() == "(":
                 self._read_precision(word)
         else:
-            raise OptionError(self.option, word, "isn't a type", _TYPES)
+            raise OptionError("columns", word, "isn't a type", _TYPES)
         return kind
 
     def end(self) -> None:
@@ -119,7 +118,7 @@ class _Parser:
             plain = "string" if word in _TEXTS else word
             size = f"{word}{self.text[start : self.at]}"
             hint = f"write {plain}, and filter by length where it matters"
-            raise OptionError(self.option, size, "has a length, which isn't checked", hint)
+            raise OptionError("columns", size, "has a length, which isn't checked", hint)
 
     def _numbers(self) -> list[int]:
         """Read whole numbers in parentheses."""
@@ -156,7 +155,7 @@ class _Parser:
 
     def _unreadable(self) -> OptionError:
         rest = self.text[self.at :].strip()[:20] or "the end"
-        return OptionError(self.option, self.text, f"can't be read near {rest!r}", _HINT)
+        return OptionError("columns", self.text, f"can't be read near {rest!r}", _HINT)
 
 
 def plain_columns(columns: str | Mapping[str, pl.DataType | str]) -> dict[str, pl.DataType]:
@@ -178,9 +177,9 @@ def plain_columns(columns: str | Mapping[str, pl.DataType | str]) -> dict[str, p
     return plain
 
 
-def parse_type(text: str, option: str = "columns") -> pl.DataType:
+def parse_type(text: str) -> pl.DataType:
     """Return the type that a text such as ``array<string>`` names, or refuse it."""
-    parser = _Parser(text, option)
+    parser = _Parser(text)
     kind = parser.type()
     parser.end()
     return kind

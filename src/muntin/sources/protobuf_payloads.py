@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from muntin.engine.utf8 import decode_with_escapes
-from muntin.sources.byte_cursor import ByteCursor, NumberArray, decode_in_batches, replace_nulls
+from muntin.sources.byte_cursor import ByteCursor, decode_in_batches, replace_nulls
 from muntin.sources.byte_values import ByteValues, binary_column
 from muntin.sources.lists import drop_repeated_keys, list_of
 from muntin.sources.payloads import HEAD, MOST_ITEMS, Decoded
@@ -33,6 +33,7 @@ from muntin.sources.protobuf_values import (
     wire_of,
 )
 from muntin.sources.text_values import spread_rows
+from muntin.sources.varints import NumberArray
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,6 @@ def _read(cursor: ByteCursor, kind: ProtoType) -> pl.DataFrame:
 def _skip_unknown(
     cursor: ByteCursor, active: NumberArray, tags: NumberArray, unknown: NumberArray
 ) -> None:
-    """Skip unknown fields."""
     if not unknown.any():
         return
     rows, tags = active[unknown], tags[unknown]

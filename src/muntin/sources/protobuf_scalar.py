@@ -9,10 +9,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from muntin.sources.byte_cursor import MalformedError, read_varint
 from muntin.sources.payloads import MOST_ITEMS
 from muntin.sources.protobuf_schema import ProtoField, ProtoType
 from muntin.sources.protobuf_values import EIGHT, FIXED, FOUR, SIZED, VARINT, wire_of
+from muntin.sources.varints import MalformedError, read_varint
 
 MICROS = 1_000_000
 # Times of more seconds don't fit into microseconds of 64 bits.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from muntin.sources.byte_cursor import ByteCursor, NumberArray, unzigzag
+from muntin.sources.byte_cursor import ByteCursor
+from muntin.sources.byte_values import gather
+from muntin.sources.varints import NumberArray, read_varints, unzigzag
 
 # The wire types, which are the lowest bits of a tag.
 VARINT, EIGHT, SIZED, FOUR = 0, 1, 2, 5
@@ -67,7 +69,7 @@ def read_packed(
     last = np.flatnonzero(stops)
     first = np.concatenate([[0], last[:-1] + 1]) if len(last) else last
     owners = np.repeat(rows, sizes)[last]
-    word, _, beyond = cursor.varints(at[first])
+    word, _, beyond = read_varints(cursor.bytes, at[first])
     cursor.mark(owners, beyond | (last - first >= _MOST_BYTES))
     return owners, _convert_varints(word, kind)
 
@@ -89,7 +91,7 @@ def _read_fixed(cursor: ByteCursor, at: NumberArray, kind: str) -> NumberArray:
     form = _FORMS[kind]
     if kind in ("double", "float"):
         form = form.replace("f", "i")
-    return cursor.words(at, form).astype(np.int64)
+    return gather(cursor.data, at, form).astype(np.int64)
 
 
 def _convert_varints(word: NumberArray, kind: str) -> NumberArray:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from muntin.sources.byte_cursor import ByteCursor, unzigzag
+from muntin.sources.byte_cursor import ByteCursor
 from muntin.sources.byte_values import Bytes, Integers
+from muntin.sources.varints import read_varints, unzigzag
 
 # From this many batches on, a step for all of them is faster than following each batch.
 _IN_STEP = 256
@@ -110,7 +111,7 @@ def _follow_records(data: Bytes, at: Integers, ends: Integers, counts: Integers)
         if (low < 128).all():
             position = position + 1 + (low >> 1)
         else:
-            word, size, _ = cursor.varints(position)
+            word, size, _ = read_varints(cursor.bytes, position)
             position = position + size + unzigzag(word)
         if ((position <= at[:width]) | (position > ends[:width])).any():
             raise BrokenChainError

@@ -137,6 +137,23 @@ class TextCursor:
         ``form`` is ``0000-00-00T00:00:00``, with any byte in place of the ``T``, and with a
         fraction of three or six zeros or none.
         """
+        pairs = self._read_pairs(form)
+
+        def pair(position: int) -> Integers:
+            word, byte = divmod(position, _WORD)
+            return (pairs[word] >> np.uint64(_WORD * byte) & _LOWEST).view(np.int64)
+
+        days, is_day = _count_days(100 * pair(0) + pair(2), pair(5), pair(8))
+        hour, minute, second = pair(11), pair(14), pair(17)
+        self.agrees &= is_day & (hour < 24) & (minute < 60) & (second < 60)
+        micros = ((days * 24 + hour) * 3600 + minute * 60 + second) * 1_000_000
+        if len(form) > _SECONDS:
+            micros += pair(20) * 10_000 + pair(22) * 100
+        # In a form with milliseconds, the pair before has the last digit and a zero byte.
+        return micros + pair(24) if len(form) > _MILLISECONDS else micros
+
+    def _read_pairs(self, form: bytes) -> list[Words]:
+        """Read texts of a form; return the number of two digits that begins at each byte."""
         pairs = []
         wrong = np.zeros(len(self._at), np.uint64)
         for first in range(0, len(form), _WORD):
@@ -150,22 +167,7 @@ class TextCursor:
             pairs.append(digits * np.uint64(10) + (digits >> np.uint64(_WORD)))
             self._read += len(part)
         self.agrees &= (wrong & _TOPS) == 0
-
-        def pair(position: int) -> Integers:
-            word, byte = divmod(position, _WORD)
-            return (pairs[word] >> np.uint64(_WORD * byte) & _LOWEST).view(np.int64)
-
-        days, is_day = _count_days(100 * pair(0) + pair(2), pair(5), pair(8))
-        hour, minute, second = pair(11), pair(14), pair(17)
-        self.agrees &= is_day & (hour < 24) & (minute < 60) & (second < 60)
-        seconds = (days * 24 + hour) * 3600 + minute * 60 + second
-        if len(form) == _SECONDS:
-            return seconds * 1_000_000
-        fraction = pair(20) * 10_000
-        if len(form) == _MILLISECONDS:
-            # The pair has the digit and the zero byte after it.
-            return seconds * 1_000_000 + fraction + pair(22) * 100
-        return seconds * 1_000_000 + fraction + pair(22) * 100 + pair(24)
+        return pairs
 
     def _look(self) -> Words:
         """Return the next eight bytes of each message."""

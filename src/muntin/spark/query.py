@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
@@ -46,6 +47,7 @@ from muntin.spark.remote import Follower, RemoteReporter
 from muntin.spark.rescale import rescale_in_place
 from muntin.spark.running import CheckedSpec, ProgressRecord, acquire
 from muntin.spark.seeding import refuse_seed
+from muntin.spark.sinks.selected import SelectedSink
 from muntin.spark.sources.inputs import WALL
 from muntin.spark.writing import Destination, WrittenBatch
 
@@ -126,6 +128,10 @@ class WindowedQuery(Query):
             return ends or self._moving or self.query.isActive
         except (JvmError, OSError):
             return False
+
+    def _find_results_sink(self) -> Any:
+        sink = super()._find_results_sink()
+        return sink.target if isinstance(sink, SelectedSink) else sink
 
     def _halt(self, patience: float) -> None:
         self._end_run = None
@@ -364,7 +370,7 @@ class WindowedQuery(Query):
 
     def _add_figures(self, batch: WrittenBatch) -> None:
         """Add the figures that the shards emitted with a batch."""
-        progress = self._totals.add(batch.number, batch.figures, batch.unstorable, batch.functions)
+        progress = self._totals.add(batch.number, batch.figures, batch.unwritable, batch.functions)
         self._take(replace(progress, lag=self._lag(batch.number), seconds=batch.seconds))
         if not any(o.kind == REJECTED and o.target is not None for o in self.outputs):
             self._warned |= warn_of_rejected(self.progress, self._warned)

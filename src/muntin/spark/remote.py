@@ -85,7 +85,7 @@ class RemoteReporter:
 
     def record_batch(self, batch: WrittenBatch) -> None:
         """Add the figures of a written batch, and show its rows if the client watches."""
-        self._totals.add(batch.number, batch.figures, batch.unstorable, batch.functions)
+        self._totals.add(batch.number, batch.figures, batch.unwritable, batch.functions)
         with _forgiving():
             if _client(self._session).conf.get(self.watch_setting, "") == "true":
                 self._show(batch)

@@ -176,7 +176,7 @@ class ProgressRecord:
 def _without_run(progress: Progress) -> Progress:
     """Return the figures without those that count from the start of a run."""
     before = {name: _without_run(one) for name, one in progress.upstreams.items()}
-    return replace(progress, fired={}, unstorable=0, **before)  # type: ignore[arg-type]
+    return replace(progress, fired={}, unwritable=0, **before)  # type: ignore[arg-type]
 
 
 def _replace(path: Path, text: str) -> None:

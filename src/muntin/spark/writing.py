@@ -74,7 +74,7 @@ class WrittenBatch:
         emitted: The output of the shards.
         figures: The figures of the shards.
         batches: The rows of each kind.
-        unstorable: The number of rows that sinks couldn't store.
+        unwritable: The number of rows that sinks couldn't store.
         references: Releases the output when nobody reads it any more.
         seconds: The time of the shards' steps and of each sink.
         functions: The time of each of the user's functions among the sinks.
@@ -84,7 +84,7 @@ class WrittenBatch:
     emitted: DataFrame
     figures: Sequence[dict[str, Any]]
     batches: list[Batch]
-    unstorable: int
+    unwritable: int
     references: RefCounted
     seconds: dict[str, float] = field(default_factory=dict)
     functions: dict[str, float] = field(default_factory=dict)

@@ -7,7 +7,15 @@ from typing import Any
 from sqlglot.tokens import TokenType
 
 from muntin.model.fill import FILL_WORDS, Fill
-from muntin.model.inputs import AHEAD, BY_GREATEST, BY_SOURCE, InputOptions, WatermarkBy
+from muntin.model.inputs import (
+    ANY_TIME,
+    BY_GREATEST,
+    BY_SOURCE,
+    DURATIONS,
+    DurationOption,
+    InputOptions,
+    WatermarkBy,
+)
 from muntin.model.policies import (
     After,
     Each,
@@ -286,19 +294,26 @@ def _parse_delay(cursor: Cursor) -> int:
 
 
 def _parse_watermark_options(cursor: Cursor, column: str, delay: int, start: int) -> Watermark:
-    ahead: int | None = AHEAD
-    if cursor.accept("MAX", "AHEAD"):
-        hint = "write MAX AHEAD INTERVAL '1' DAY, or MAX AHEAD ANY"
-        ahead = None
-        if not cursor.accept("ANY"):
-            ahead = parse_time_interval(cursor, hint, "how far ahead").value
-    idle = None
-    if cursor.accept("IDLE", "AFTER"):
-        hint = "write IDLE AFTER INTERVAL '1' MINUTE"
-        idle = parse_time_interval(cursor, hint, "the idle time").value
+    durations: dict[str, Any] = {}
+    for option in DURATIONS:
+        if option.sql and cursor.accept(*option.sql.split()):
+            durations[option.name] = _parse_duration(cursor, option)
     rule, clocks = _parse_clocks(cursor) if cursor.accept("BY") else (None, ())
-    marks = InputOptions(column, delay, ahead, idle=idle, watermark=rule, clocks=clocks)
-    return Watermark(marks, cursor.span_from(start))
+    options = InputOptions(column, lateness=delay, watermark=rule, clocks=clocks, **durations)
+    return Watermark(options, cursor.span_from(start))
+
+
+def _parse_duration(cursor: Cursor, option: DurationOption) -> int | None:
+    """Parse the value of an option of a watermark, after its words."""
+    hint = f"write {option.sql} INTERVAL '1' MINUTE"
+    if option.takes_any:
+        hint = f"{hint}, or {option.sql} {ANY_TIME.upper()}"
+        if cursor.accept(ANY_TIME.upper()):
+            return None
+    length = parse_time_interval(cursor, hint, option.sql)
+    if option.is_positive and not length.value:
+        cursor.fail(length.span, f"{option.sql} is zero", hint)
+    return length.value
 
 
 def _parse_clocks(cursor: Cursor) -> tuple[WatermarkBy | None, tuple[str, ...]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from muntin.model.inputs import InputOptions
+from muntin.model.inputs import DURATIONS, InputOptions
 from muntin.model.pipeline import Union
 from muntin.sql.catalog import ResolvedRelation
 from muntin.sql.cursor import Cursor
@@ -38,7 +38,7 @@ def lower_union(
 def _merge_input_options(
     cursor: Cursor, parts: Sequence[Select], options: Sequence[InputOptions]
 ) -> InputOptions:
-    """Return the input options of the union; the greatest lateness applies to all messages."""
+    """Return the input options of the union; the widest limit applies to all messages."""
     first = options[0]
     for part, one in zip(parts, options, strict=True):
         if one.offset is not None:
@@ -53,11 +53,8 @@ def _merge_input_options(
                 hint = f"name it alike in all of them: SELECT {other or mine} AS {mine or other}"
                 problem = f"the {name} is {other or 'nothing'} here, and {mine or 'nothing'} before"
                 cursor.fail(part.span, problem, hint)
-    max_aheads = [one.max_ahead for one in options]
-    idles = [one.idle for one in options]
-    return replace(
-        first,
-        lateness=max(one.lateness for one in options),
-        max_ahead=None if None in max_aheads else max(a for a in max_aheads if a is not None),
-        idle=None if None in idles else max(i for i in idles if i is not None),
-    )
+    durations: dict[str, Any] = {}
+    for option in DURATIONS:
+        values = [getattr(one, option.name) for one in options]
+        durations[option.name] = None if None in values else max(values)
+    return replace(first, **durations)

@@ -297,7 +297,6 @@ class StandaloneOperator(Closeable):
             raise OptionError("time", time, "moves nothing: no columns are known yet", hint)
 
     def _parse_axis_position(self, option: str, value: Any) -> int | None:
-        """Parse a position on the axis."""
         if value is None or (self.spec.axis == "rows" and isinstance(value, int)):
             return value
         micros = parse_micros(value) if self.spec.axis == "time" else None

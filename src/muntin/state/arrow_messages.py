@@ -88,7 +88,6 @@ class _Table:
         return cls(data, *struct.unpack_from("<I", data))
 
     def has(self, field: int) -> bool:
-        """Return whether a field has a value."""
         return field < len(self._fields) and self._fields[field] > 0
 
     def number(self, form: str, field: int) -> int:

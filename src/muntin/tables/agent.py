@@ -1,13 +1,11 @@
-"""Agents (functions that consume a stream), their runs, and the loop in which they run."""
+"""Agents (functions that consume a stream) and their runs."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.next_words import NextWords
@@ -20,9 +18,6 @@ from muntin.tables.topic import Topic
 
 AgentSink = Any
 """A function of a value, a topic or an agent."""
-
-
-_T = TypeVar("_T")
 
 
 class Agent(NextWords):
@@ -242,32 +237,6 @@ class AgentRun:
 
     def _cursor(self) -> EventCursor:
         return require_cursor(f"a result of {self.agent.name} is delivered")
-
-
-class EventLoop:
-    """A private event loop that also works where another one is running, as in a notebook."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread: ThreadPoolExecutor | None = None
-
-    def complete(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Run a coroutine to its end, along with the other tasks of the loop."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return self._loop.run_until_complete(work)
-        # This thread's loop is busy with the caller, so another thread runs the coroutine.
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "muntin")
-        context = copy_context()
-        return self._thread.submit(context.run, self._loop.run_until_complete, work).result()
-
-    def close(self) -> None:
-        """Close the loop."""
-        if self._thread is not None:
-            self._thread.shutdown()
-        self._loop.close()
 
 
 class StreamOpened(BaseException):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from muntin.model.axis import Duration, parse_duration
 from muntin.model.errors import OptionError, OutsideStreamError
-from muntin.model.inputs import parse_max_ahead
+from muntin.model.inputs import MAX_AHEAD
 from muntin.model.next_words import WithoutRows
 from muntin.tables.agent import Agent, AgentSink
 from muntin.tables.clocks import FieldClock, is_same_function
@@ -90,7 +90,7 @@ class App(WithoutRows):
         self.agents: dict[str, Agent] = {}
         self.timers: dict[str, Timer] = {}
         self.lateness = parse_duration("lateness", lateness)
-        self.max_ahead = parse_max_ahead(max_ahead)
+        self.max_ahead = MAX_AHEAD.parse(max_ahead)
         self.idle = None if idle is None else parse_duration("idle", idle)
         self.follows_wall_clock = idle is not None and idle is not RESTING
         if errors not in ("raise", "reject"):

@@ -59,19 +59,21 @@ class Intake:
         if read_error is not None:
             return self._reject(topic, number, message, "malformed", read_error)
         read, read_key = self._get_readers(topic)
+        time_micros = None
         try:
             if time is None and needs_time:
                 return self._reject(topic, number, message, "null_time")
             time_micros = partition.wall if time is None else _to_position(time)
-            value = read(value)
+            # On Spark, a task judges the time and the key before a shard reads the value.
+            if partition.is_future(time_micros):
+                return self._reject(topic, number, message, "future", time=time_micros)
             key = None if key is None else _check_storable(read_key(key))
+            if needs_key and key is None:
+                return self._reject(topic, number, message, "null_key", time=time_micros)
+            value = read(value)
         except Exception as error:
             # Any error while reading a message means that its data is malformed.
-            return self._reject(topic, number, message, "malformed", str(error))
-        if partition.is_future(time_micros):
-            return self._reject(topic, number, message, "future", time=time_micros)
-        if needs_key and key is None:
-            return self._reject(topic, number, message, "null_key", time=time_micros)
+            return self._reject(topic, number, message, "malformed", str(error), time=time_micros)
         partition.counts["taken"] += 1
         watermark = self._advance_clock(topic.name, time_micros - topic.lateness)
         self._arrived += 1

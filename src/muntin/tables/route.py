@@ -16,12 +16,13 @@ from muntin.engine.utf8 import decode_with_escapes
 from muntin.model.axis import MIN_POSITION
 from muntin.sources.flags import NOW
 from muntin.state.hashing import hash_rows
-from muntin.tables.agent import EventLoop, find_topic
+from muntin.tables.agent import find_topic
 from muntin.tables.app import App
 from muntin.tables.cells import KEYS, build_key_column, read_keys
 from muntin.tables.clocks import FieldClock
 from muntin.tables.copartition import assign_partitions
 from muntin.tables.emitted import REJECTED_FRAME, TABLE, format_kind
+from muntin.tables.event_loop import EventLoop
 from muntin.tables.partition import Rules
 from muntin.tables.record import Keying
 from muntin.tables.rows import RowReader

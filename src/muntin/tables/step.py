@@ -22,7 +22,7 @@ from muntin.engine.named_rows import list_values
 from muntin.engine.operator import REJECTED, STATE_SIZE, Part, ShardState, StepOutput, Task
 from muntin.sinks.plain import to_plain_values
 from muntin.state.manifest import add_sizes, sum_sizes
-from muntin.tables.agent import AgentRun, EventLoop
+from muntin.tables.agent import AgentRun
 from muntin.tables.batch import run_batch
 from muntin.tables.cells import read_keys
 from muntin.tables.clocks import NO_ARRIVAL, EventArrival
@@ -36,6 +36,7 @@ from muntin.tables.emitted import (
     to_rejected_frame,
     to_table_frame,
 )
+from muntin.tables.event_loop import EventLoop
 from muntin.tables.partition import Partition, Rejected
 from muntin.tables.route import (
     EVENTS,

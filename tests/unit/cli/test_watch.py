@@ -27,7 +27,7 @@ def make_progress() -> Progress:
         1_357_000_000_000_000,
         {"seen": 1200, "counted": 1190, "filtered": 0, "late": 8, "null_key": 2},
         pending=3,
-        unstorable=1,
+        unwritable=1,
         fired={"early": 5, "full": 6},
     )
 
@@ -74,7 +74,7 @@ def test_figures_are_shown_and_a_quiet_query_is_stopped(terminal: bool):
     watch([query], shown, until_quiet=True, total=2400)
     said = shown.file.getvalue()
     assert query.stopped
-    for part in ("by origin", "1,200", "8 late, 2 null_key, 1 unstorable", "2013-01-01 00:26"):
+    for part in ("by origin", "1,200", "8 late, 2 null_key, 1 unwritable", "2013-01-01 00:26"):
         assert part in said
 
 
@@ -92,7 +92,7 @@ def test_lines_of_json_have_all_figures_also_on_a_terminal():
     assert datetime.fromisoformat(first.pop("time")).utcoffset() is not None
     assert first["query"] == "by origin"
     assert first["counts"]["late"] == 8
-    assert first["unstorable"] == 1
+    assert first["unwritable"] == 1
 
 
 def test_a_query_that_ended_ends_the_watch():
@@ -169,8 +169,8 @@ def test_lines_are_short_and_said_once(monkeypatch):
     rest = "1,200 seen, 11 emitted, up to 2013-01-01 00:26:40, rejected 8 late, 2 null_key, "
     assert said == [
         "by origin: starting",
-        f"by origin: batch 1, {rest}1 unstorable",
-        f"by origin: batch 2, {rest}1 unstorable",
+        f"by origin: batch 1, {rest}1 unwritable",
+        f"by origin: batch 2, {rest}1 unwritable",
     ]
     assert max(map(len, shown.file.getvalue().splitlines())) <= 130
 
@@ -182,4 +182,4 @@ def test_a_degraded_query_is_named_with_the_reason(monkeypatch: pytest.MonkeyPat
     assert "by origin: waiting for Kafka at h:9092 (3 retries)" in console.export_text()
     console = Console(record=True, width=160, file=io.StringIO())
     watch([Query(ends=True)], console, log=LogFormat.TEXT)
-    assert "1 unstorable, degraded" in console.export_text()
+    assert "1 unwritable, degraded" in console.export_text()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from muntin.model.errors import OptionError
@@ -13,10 +15,15 @@ SECOND = 1_000_000
 
 
 def test_marks_are_read_with_their_durations() -> None:
-    given = InputOptions.parse("at", "5 s", None, ("part", "offset"), "1 minute")
-    assert given == InputOptions("at", 5 * SECOND, None, ("part", "offset"), None, 60 * SECOND)
+    options = {"lateness": "5 s", "max_ahead": None, "offset": ("part", "n"), "idle": "1 minute"}
+    assert InputOptions.parse("at", options) == InputOptions(
+        "at", lateness=5 * SECOND, max_ahead=None, offset=("part", "n"), idle=60 * SECOND
+    )
+    assert InputOptions.parse("at", {}) == InputOptions("at")
     with pytest.raises(OptionError, match="idle='0 s' is zero"):
-        InputOptions.parse("at", "0 s", "1 day", None, "0 s")
+        InputOptions.parse("at", {"idle": "0 s"})
+    with pytest.raises(OptionError, match="isn't a pair of columns"):
+        InputOptions.parse("at", {"offset": ("topic", "part", "n")})
 
 
 @pytest.mark.parametrize("value", [None, "any", "Any"])
@@ -26,9 +33,10 @@ def test_any_time_is_said_in_the_word_of_sql_and_toml_too(value: str | None) -> 
 
 
 def test_in_rows_nothing_goes_by_time() -> None:
-    marks = InputOptions("at", 5, None, ("part", "offset"), "came", 7)
-    assert marks.on("time") is marks
-    assert marks.on("rows") == InputOptions(None, 0, None, ("part", "offset"), "came", None)
+    position: Any = {"offset": ("part", "offset"), "max_ahead": None}
+    options = InputOptions("at", "came", lateness=5, idle=7, **position)
+    assert options.on("time") is options
+    assert options.on("rows") == InputOptions(None, "came", **position)
     assert InputOptions().on("rows").max_ahead == AHEAD
 
 

@@ -126,6 +126,17 @@ def test_a_time_ahead_of_the_clock_counts_before_a_missing_key() -> None:
         assert [row.reason for row in running.rejected] == ["future", "null_key"]
 
 
+def test_a_time_ahead_of_the_clock_counts_before_an_unreadable_value() -> None:
+    """As on Spark, where a task judges times, and a shard reads values."""
+    app = App("app", max_ahead="1 minute")
+    app.agent(app.topic("clicks", value_type=int))(lambda value: None)
+    with app.open(clock=lambda: 1000.0) as running:
+        for value, key, time in (("x", "a", 2000.0), ("x", "a", 990.0), (1, "a", 990.0)):
+            running.send("clicks", value, key=key, timestamp=time)
+        assert [row.reason for row in running.rejected] == ["future", "malformed"]
+        assert running.rejected[1].time == 990_000_000
+
+
 def test_a_run_goes_on_where_the_last_one_was(tmp_path: Path) -> None:
     rows = [{"page": page} for page in "abacadabra"]
     topics = mt.memory()

@@ -200,7 +200,6 @@ class SessionJoin(JoinStrategy):
     def _build_results(
         self, messages: Mapping[SideName, pl.DataFrame], pairs: tuple[Any, Any], final: bool
     ) -> pl.DataFrame:
-        """Return results for pairs."""
         if self.spec.how == "anti":
             return self.joiner.no_results
         left, right = messages["left"][pairs[0]], messages["right"][pairs[1]]

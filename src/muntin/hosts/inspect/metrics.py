@@ -254,7 +254,7 @@ _FIGURES: tuple[tuple[str, str, Callable[[Query], float | None]], ...] = (
     ("batch", "The number of the last batch.", lambda q: q.progress.batch),
     ("running", "Whether the query runs.", lambda q: float(q.is_active)),
     ("adds_up", "Whether every message is accounted for.", lambda q: q.progress.adds_up()),
-    ("unstorable", "Rows that a sink couldn't take.", lambda q: q.progress.unstorable),
+    ("unwritable", "Rows that a sink couldn't take.", lambda q: q.progress.unwritable),
     ("watcher_failures", "What raised as it watched.", lambda q: q.watcher_failures),
     ("watcher_skipped", "Batches not watched in time.", lambda q: q.watcher_skipped),
 )

@@ -29,6 +29,7 @@ from muntin.sinks.sink import (
 )
 from muntin.sinks.unwritable import (
     SINK_COLUMN,
+    UNWRITABLE,
     WHY_COLUMN,
     UnwritableRows,
     warn_of_unwritable,
@@ -107,7 +108,7 @@ class Delivery:
     ) -> None:
         self.destinations = tuple(destinations)
         self._query = query
-        self._folder = None if folder is None else Path(folder) / "unstorable"
+        self._folder = None if folder is None else Path(folder) / UNWRITABLE
         self._arrow = {destination.kind: destination.columns for destination in destinations}
         self._started: set[str] = set()
 
@@ -154,7 +155,7 @@ class Delivery:
             BatchError: When user code raised.
             SinkError: When a sink can't take the batch.
         """
-        unstorable, phases = 0, phases or Phases()
+        unwritable, phases = 0, phases or Phases()
         for destination, batch in zip(self.destinations, batches, strict=True):
             if destination.sink is None or not self._writes(destination, batch):
                 continue
@@ -168,8 +169,8 @@ class Delivery:
                     error, batch.number, f"the sink of {destination.kind}"
                 ) from error
             self._started.add(destination.kind)
-            unstorable += self._keep_unwritable(batch)
-        return unstorable
+            unwritable += self._keep_unwritable(batch)
+        return unwritable
 
     def _writes(self, destination: LocalDestination, batch: Batch) -> bool:
         creates_table = not isinstance(destination.sink, FunctionSink)

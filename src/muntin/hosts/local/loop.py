@@ -165,9 +165,12 @@ class Loop:
         self.planned = [reader.plan(start, self._pace.rows) for reader, start in pairs]
         final = all(one.finished for one in self.planned)
         now, ends_run = self._clock(), self._ends_run()
-        wall = None if self._period is None else self._steady.read(now)
+        wall = tick = None
+        if self._period is not None:
+            wall = self._steady.read(now)
+            tick = wall // self._period
         has_new = final or any(one.has_new for one in self.planned)
-        if not (has_new or self._has_ticked(wall) or (ends_run and self.progress.waits())):
+        if not (has_new or self._has_ticked(tick) or (ends_run and self.progress.waits())):
             return None
         ends = tuple(one.end for one in self.planned)
         number = self.checkpoint.last_commit.number + 1
@@ -180,12 +183,12 @@ class Loop:
         ends = self._pace.available_now and self._period is not None
         return ends and self.is_caught_up
 
-    def _has_ticked(self, wall: int | None) -> bool:
+    def _has_ticked(self, tick: int | None) -> bool:
         """Return whether the clock has passed a multiple of the period since the last batch."""
-        if self._period is None or wall is None or self.checkpoint.last_commit.number < 0:
+        if tick is None or self.checkpoint.last_commit.number < 0:
             return False
-        last, self._last_tick = self._last_tick, wall // self._period
-        return last is None or self._last_tick > last
+        last, self._last_tick = self._last_tick, tick
+        return last is None or tick > last
 
     def _step(self, batch: PlannedBatch) -> tuple[Progress, list[Batch]]:
         """Run a batch, deliver its rows and commit it."""
@@ -211,8 +214,8 @@ class Loop:
             with self.phases.measure(COMMIT):
                 self.checkpoint.sync_plan()
         with collect_function_times() as times:
-            unstorable = self._delivery.write(batches, self.phases)
-        progress = self.totals.add(batch.number, emitted.progress, unstorable, times)
+            unwritable = self._delivery.write(batches, self.phases)
+        progress = self.totals.add(batch.number, emitted.progress, unwritable, times)
         for reader, end in zip(self._readers, batch.ends, strict=True):
             progress.lag |= reader.lag(end)
         with self.phases.measure(COMMIT):

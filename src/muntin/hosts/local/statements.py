@@ -146,7 +146,6 @@ def _bind_join(joining: JoinRelation, find: FindRows) -> LocalJoined:
 
 
 def _bind_rows(relation: Relation, find: FindRows, *, each_change: bool = False) -> InputRows:
-    """Return the rows of a relation."""
     if isinstance(relation, TableRelation):
         return find(relation.name)
     if isinstance(relation, Derived):

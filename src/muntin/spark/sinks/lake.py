@@ -78,7 +78,6 @@ class LakeWriter(ABC):
         """Raise an ``OptionError`` if a table can't have a column of this type."""
 
     def _sql_name(self, table: str) -> str:
-        """Return the name of a table in SQL."""
         return quote_table(table)
 
     @abstractmethod

@@ -222,7 +222,7 @@ def _text(name: str) -> str:
 AnyShape = WindowShape | RankedShape | EachShape | PairShape
 
 
-class _Shaped:
+class SelectedSink:
     """A sink that receives the selected columns of results."""
 
     def __init__(self, target: Sink, shape: AnyShape, shown: StructType) -> None:
@@ -254,4 +254,4 @@ class _Shaped:
 def wrap_sink(target: SinkLike | None, shape: AnyShape, shown: StructType) -> Sink | None:
     """Return a sink that receives the selected columns of results; ``None`` without a sink."""
     sink = to_sink(target)
-    return None if sink is None else _Shaped(sink, shape, shown)
+    return None if sink is None else SelectedSink(sink, shape, shown)

@@ -73,7 +73,6 @@ class FixedPlacing(Placing[Paned]):
     """Tumbling, hopping and cumulating windows, and days, which depend only on the position."""
 
     def _of_key(self, key: Key) -> Paned:
-        """Return the windows of a key."""
         return self._kind
 
     def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:

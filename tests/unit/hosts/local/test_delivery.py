@@ -86,12 +86,12 @@ def test_rows_that_a_sink_can_not_store_are_kept(
 
     query = _counted().start(checkpoint=tmp_path, results=Choosy())
     assert query.await_end(60)
-    kept = pl.read_parquet(tmp_path / "unstorable" / "*.parquet")
-    assert query.progress.unstorable == len(kept) > 0
+    kept = pl.read_parquet(tmp_path / "unwritable" / "*.parquet")
+    assert query.progress.unwritable == len(kept) > 0
     assert kept["sink"].unique().to_list() == ["choosy"]
     said = [one.getMessage() for one in caplog.records if "can't take" in one.msg]
     assert re.fullmatch(
         r"choosy can't take \d+ rows of results of batch \d+ "
-        r"\(the first: a\); they are in .*/unstorable",
+        r"\(the first: a\); they are in .*/unwritable",
         said[0],
     )

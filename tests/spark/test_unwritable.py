@@ -46,8 +46,8 @@ def micros(seconds: float) -> int:
 
 def letters(spark: SparkSession, checkpoint: Path) -> list[tuple[Any, ...]]:
     """What was set aside: batch, output, sink, why, and the row."""
-    read = spark.read.json(f"{checkpoint}/unstorable").orderBy("batch", "row").collect()
-    assert {row.reason for row in read} <= {"unstorable"}
+    read = spark.read.json(f"{checkpoint}/unwritable").orderBy("batch", "row").collect()
+    assert {row.reason for row in read} <= {"unwritable"}
     return [(row.batch, row.output, row.sink, row.why, json.loads(row.row)) for row in read]
 
 
@@ -82,7 +82,7 @@ def test_rows_that_postgres_cant_take_end_no_query(
         assert query.progress.adds_up()
         return query
 
-    assert run().progress.unstorable == 2
+    assert run().progress.unwritable == 2
     for lost in (False, True):
         assert found(dsn, "SELECT key, n FROM windows ORDER BY 1") == [
             ("a", 1), ("a␀", 1), ("a␛␀", 1)
@@ -114,7 +114,7 @@ def test_a_batch_of_which_all_is_taken_now_leaves_nothing_behind(
     other = mt.to_duckdb(f"{tmp_path}/out.duckdb", "windows")
     assert start(spark, feed, checkpoint, results=other).await_end(timeout=240)
     assert rows(tmp_path / "out.duckdb", "SELECT key, n FROM windows") == [(LONG, 1)]
-    assert spark.read.schema("row string").json(f"{checkpoint}/unstorable").count() == 0
+    assert spark.read.schema("row string").json(f"{checkpoint}/unwritable").count() == 0
 
 
 def test_what_watches_cant_end_a_query(
