@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from _thread import start_new_thread
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -29,6 +30,25 @@ class EventLoop:
             self._thread = ThreadPoolExecutor(1, "muntin")
         context = copy_context()
         return self._thread.submit(context.run, self._loop.run_until_complete, work).result()
+
+    def finish(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a last coroutine, and close the loop, from any point of a garbage collection.
+
+        The thread that collects may hold the locks of thread pools, so none is used here. Where the
+        thread has a loop that runs, another thread ends the work, and nobody waits for it.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            self._finish(work)
+        else:
+            start_new_thread(self._finish, (work,))
+
+    def _finish(self, work: Coroutine[Any, Any, None]) -> None:
+        self._loop.run_until_complete(work)
+        if self._thread is not None:
+            self._thread.shutdown(wait=False)
+        self._loop.close()
 
     def close(self) -> None:
         """Close the loop."""

@@ -74,7 +74,7 @@ class Running(Closeable):
         self._runs = [AgentRun(agent) for agent in app.agents.values()]
         self._closed = False
         # An app that is garbage-collected while open shows no warnings of pending tasks.
-        self._end = finalize(self, _end_agents, self._loop, self._runs)
+        self._abandon = finalize(self, _abandon_agents, self._loop, self._runs)
         app.running = self
         self._loop.complete(self._start_agents())
 
@@ -184,7 +184,9 @@ class Running(Closeable):
             return
         self._closed = True
         self._app.running = None
-        self._end()
+        self._abandon.detach()
+        self._loop.complete(_end_agents(self._runs))
+        self._loop.close()
         self._store.close()
 
     def _read_batches(
@@ -310,21 +312,21 @@ class Running(Closeable):
                 raise run.unread_stream_error()
 
 
-def _end_agents(loop: EventLoop, runs: list[AgentRun]) -> None:
+async def _end_agents(runs: Sequence[AgentRun]) -> None:
     """Let agents end by themselves, and cancel them if they don't."""
+    tasks = [run.task for run in runs]
+    for run in runs:
+        run.close()
+    if tasks:
+        await asyncio.wait(tasks, timeout=_TIMEOUT_SECONDS)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def stop() -> None:
-        tasks = [run.task for run in runs]
-        for run in runs:
-            run.close()
-        if tasks:
-            await asyncio.wait(tasks, timeout=_TIMEOUT_SECONDS)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
-    loop.complete(stop())
-    loop.close()
+def _abandon_agents(loop: EventLoop, runs: Sequence[AgentRun]) -> None:
+    """End the agents of an app that nobody refers to any more."""
+    loop.finish(_end_agents(runs))
 
 
 def _to_message(sent: SentMessage) -> NumberedMessage:

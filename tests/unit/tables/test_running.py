@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import threading
 from collections.abc import Iterator
+from concurrent.futures import thread
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -461,6 +464,35 @@ def test_two_apps_may_share_a_store() -> None:
         with app.open(store=memory(image)) as running:
             running.send("clicks", Click(name), key=name, timestamp=1.0)
             assert set(dict(pages.items())) == {name}
+
+
+def test_an_open_app_may_be_collected_while_a_thread_pool_is_locked() -> None:
+    ended = threading.Event()
+
+    def open_app() -> None:
+        app = App("app", max_ahead=None)
+
+        @app.agent(app.topic("clicks"))
+        async def look(clicks: Any) -> None:
+            try:
+                async for _ in clicks:
+                    pass
+            finally:
+                ended.set()
+
+        app.open(store=memory(Image())).send("clicks", 1, timestamp=1.0)
+
+    async def notebook() -> None:
+        open_app()
+        # A garbage collection may begin in the middle of `submit`, which has this lock.
+        with thread._global_shutdown_lock:
+            gc.collect()
+
+    caller = threading.Thread(target=asyncio.run, args=(notebook(),), daemon=True)
+    caller.start()
+    caller.join(timeout=30)
+    assert not caller.is_alive()
+    assert ended.wait(timeout=30)
 
 
 @pytest.mark.parametrize(
