@@ -52,6 +52,7 @@ class Batch:
         reached: Event time that the input has reached without a message, if any.
         backlog: Whether each partition that is read, named in the column ``partition`` of messages,
             has more messages.
+        now: The machine's clock, if it was set back behind ``wall``.
     """
 
     messages: list[dict[str, Any]] = field(default_factory=list)
@@ -59,6 +60,7 @@ class Batch:
     final: bool = False
     reached: int | None = None
     backlog: dict[str, bool] = field(default_factory=dict)
+    now: int | None = None
 
 
 class Door(Protocol):
@@ -99,7 +101,7 @@ class OracleDoor:
         """Run the oracle."""
         oracle = Oracle(spec, "partition" if any(step.backlog for step in steps) else None)
         return [
-            oracle.step(step.messages, step.wall, step.final, step.reached, step.backlog)
+            oracle.step(step.messages, step.wall, step.final, step.reached, step.backlog, step.now)
             for step in steps
         ]
 

@@ -41,6 +41,7 @@ class JoinBatch:
         wall: Wall clock, in microseconds.
         final: Whether the input ends here.
         backlog: Whether a side's source, of one partition, has more messages than the step reads.
+        now: The machine's clock, if it was set back behind ``wall``.
     """
 
     left: list[dict[str, Any]] = field(default_factory=list)
@@ -48,6 +49,7 @@ class JoinBatch:
     wall: int = 0
     final: bool = False
     backlog: dict[SideName, bool] = field(default_factory=dict)
+    now: int | None = None
 
     def side(self, name: SideName) -> list[dict[str, Any]]:
         return self.left if name == "left" else self.right
@@ -82,7 +84,11 @@ class OracleJoinDoor:
         oracle = JoinOracle(spec, {side: list(types[side]) for side in SIDES})
         return [
             oracle.step(
-                {side: step.side(side) for side in SIDES}, step.wall, step.final, step.backlog
+                {side: step.side(side) for side in SIDES},
+                step.wall,
+                step.final,
+                step.backlog,
+                step.now,
             )
             for step in steps
         ]

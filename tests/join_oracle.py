@@ -92,6 +92,7 @@ class JoinOracle:
         wall: int,
         final: bool = False,
         backlog: Mapping[SideName, bool] | None = None,
+        now: int | None = None,
     ) -> JoinStep:
         """Process one micro-batch of both sides.
 
@@ -101,6 +102,7 @@ class JoinOracle:
             wall: Wall clock, in microseconds.
             final: Whether the input ends here.
             backlog: Whether a side's source has more messages; of other sides it isn't known.
+            now: The machine's clock, if it was set back behind ``wall``.
         """
         self._caught_up |= {side: not behind for side, behind in (backlog or {}).items()}
         step, after, before = JoinStep(), dict(self._marks), self._marks.get(("right", None))
@@ -108,7 +110,7 @@ class JoinOracle:
         for side in SIDES:
             self._record_starts(side, messages[side])
             for message in messages[side]:
-                self._take(side, message, wall, after, step)
+                self._take(side, message, wall if now is None else now, after, step)
         if isinstance(self._spec.bound, SessionBound):
             self._refuse_late_sessions(step)
         for side in SIDES:

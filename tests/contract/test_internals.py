@@ -30,6 +30,7 @@ def test_sparks_insides_are_touched_in_one_room_only() -> None:
         "archive",
         "checkpoints",
         "executors",
+        "folders",
         "hadoop_path",
         "jvm",
         "plans",

@@ -70,7 +70,7 @@ def _batches(drawn: Stream | Counting, outcome: Outcome) -> list[Batch]:
     for batch in outcome.batches:
         end = batch.ends[0]["step"] + 1
         messages = [m for step in drawn.steps[first:end] for m in step.messages]
-        batches.append(Batch(messages, _read_wall(batch), batch.final))
+        batches.append(Batch(messages, _read_wall(batch), batch.final, now=batch.now))
         first = end
     return batches
 
@@ -106,7 +106,7 @@ def _join_differences(drawn: Query, outcome: Outcome, *, on_spark: bool) -> list
     for batch in outcome.batches:
         end = batch.ends[0]["step"] + 1
         sides = [[m for s in drawn.steps[first:end] for m in s.side(side)] for side in SIDES]
-        steps.append(JoinBatch(*sides, _read_wall(batch), batch.final))
+        steps.append(JoinBatch(*sides, _read_wall(batch), batch.final, now=batch.now))
         first = end
     read = partial(rejected_message, drawn.types)
     if on_spark:

@@ -34,13 +34,13 @@ from muntin.sources.kafka_ranges import lag_of_line
 from muntin.spark.card import Card, show_card
 from muntin.spark.ending import QueryEnd, error_of_muntin
 from muntin.spark.failures import Failure
-from muntin.spark.folders import CheckpointFolders
 from muntin.spark.host.executors import Executors
 from muntin.spark.host.internals.checkpoints import (
     find_home,
     read_planned_offsets,
     remove_cut_off_move,
 )
+from muntin.spark.host.internals.folders import CheckpointFolders
 from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.jvm import JvmError, is_connected, silence_spark
 from muntin.spark.remote import Follower, RemoteReporter

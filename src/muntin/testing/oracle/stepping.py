@@ -76,6 +76,7 @@ class Oracle:
         final: bool = False,
         reached: Position | None = None,
         backlog: Mapping[str, bool] | None = None,
+        now: int | None = None,
     ) -> OracleStep:
         """Process one micro-batch, and return the rows that windows emit.
 
@@ -86,6 +87,8 @@ class Oracle:
             final: Whether the input ends here, so that every window is closed.
             reached: Event time that the input has reached without a message, if any.
             backlog: Whether each partition of the source that was read has more messages.
+            now: The machine's clock, microseconds, if it was set back and is behind ``wall``. It
+                bounds the messages' times.
 
         Returns:
             The firings in order of window start, then key; the rejected in order of arrival.
@@ -93,7 +96,7 @@ class Oracle:
         result = OracleStep([], [], dict.fromkeys(OUTCOMES, 0))
         after = self._watermarks.copy()
         after.final = after.final or final
-        self._take(messages, wall, after, result, backlog or {})
+        self._take(messages, wall, wall if now is None else now, after, result, backlog or {})
         if reached is not None:
             after.watermark = max(after.watermark, reached - self._spec.lateness)
         ending = Ending(self._watermarks, after, wall, self._wall)
@@ -114,6 +117,7 @@ class Oracle:
         self,
         messages: Sequence[OracleMessage],
         wall: int,
+        now: int,
         after: Watermarks,
         result: OracleStep,
         backlog: Mapping[str, bool],
@@ -127,11 +131,11 @@ class Oracle:
         moved = False
         for message in new:
             self._columns |= dict.fromkeys(message)
-            reasons.append(self._reason_to_reject(message, wall))
+            reasons.append(self._reason_to_reject(message, now))
             after.pass_offset(message)
             if reasons[-1] is None:
                 placed.append(after.locate(message)._replace(wall=wall))
-            moved |= reasons[-1] is None or after.pass_keyless(message, reasons[-1], wall)
+            moved |= reasons[-1] is None or after.pass_keyless(message, reasons[-1], now)
         after.pass_clocks(wall, backlog)
         after.pass_time(moved, wall, self._wall)
         first, *others = _by_sets(self._spec, placed)
