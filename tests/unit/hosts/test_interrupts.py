@@ -102,7 +102,9 @@ def test_sigterm_ends_a_program_that_is_pid_1(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     program = (
         "import pathlib, time; from muntin.hosts.interrupts import quit_when_terminated_as_init\n"
-        f"quit_when_terminated_as_init(); pathlib.Path({str(ready)!r}).touch(); time.sleep(60)"
+        f"quit_when_terminated_as_init(); pathlib.Path({str(ready)!r}).touch()\n"
+        # A signal right before a sleep is handled after it.
+        "while True: time.sleep(0.05)"
     )
     unshare = ["unshare", "--pid", "--fork", "--kill-child"]
     if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:

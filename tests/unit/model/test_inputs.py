@@ -28,7 +28,7 @@ def test_marks_are_read_with_their_durations() -> None:
 
 @pytest.mark.parametrize("value", [None, "any", "Any"])
 def test_any_time_is_said_in_the_word_of_sql_and_toml_too(value: str | None) -> None:
-    assert InputOptions.parse("at", "0 s", value, None, None).max_ahead is None
+    assert InputOptions.parse("at", {"max_ahead": value}).max_ahead is None
     assert App("shop", max_ahead=value).max_ahead is None
 
 
