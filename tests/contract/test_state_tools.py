@@ -350,6 +350,7 @@ def chain(request: pytest.FixtureRequest) -> Link:
     return made
 
 
+@pytest.mark.slow
 class TestChains:
     def test_open_state_and_changes_of_each_operator(self, chain: Link) -> None:
         for link in chain.chain():

@@ -17,7 +17,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 CODE = {page: FENCE.findall(page.read_text()) for page in PAGES}
 ON_SPARK = [page for page, code in CODE.items() if any("spark" in fence for fence, _ in code)]
-SLOW = {"tutorial.md"}
+SLOW = {"tutorial.md", "sql-joins.md", "state.md"}
 ALONE = [page for page, code in CODE.items() if code and page not in ON_SPARK]
 
 

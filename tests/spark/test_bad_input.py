@@ -14,6 +14,8 @@ from tests.spark.feed import MESSAGE, Feed, at, rows
 import muntin as mt
 from muntin.model.axis import SECOND, parse_time
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def run(spark: SparkSession, tmp_path: Path) -> Any:

@@ -18,6 +18,8 @@ from muntin.model.axis import SECOND
 from muntin.spark.windowed import WindowedAggregate
 from muntin.testing.oracle import Oracle
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[[DataFrame], WindowedAggregate]
 
 

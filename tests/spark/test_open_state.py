@@ -17,6 +17,8 @@ from muntin.hosts.inspect.joins import OpenJoin
 from muntin.hosts.inspect.windows import OpenWindows
 from muntin.spark.windowed import Windowed
 
+pytestmark = pytest.mark.slow
+
 FILES = [
     [("a", 1, 1), ("b", 4, 2), ("a", 12, 3)],
     [("a", 14, 4), ("c", 33, 5)],

@@ -14,6 +14,8 @@ import muntin as mt
 from muntin.engine.operator import RESULTS
 from muntin.spark.host.processor import unpack_rows
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def feed(tmp_path: Path) -> Feed:

@@ -16,6 +16,8 @@ from muntin.cli.lines import RowFormat
 from muntin.cli.shell import Shell
 from muntin.model.errors import SqlError
 
+pytestmark = pytest.mark.slow
+
 
 def test_rows_are_shown(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "messages")

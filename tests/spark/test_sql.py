@@ -15,6 +15,8 @@ import muntin as mt
 from muntin.spark.pipelines import SparkPipelines
 from muntin.sql.api import compile_pipeline
 
+pytestmark = pytest.mark.slow
+
 MESSAGES = [
     (None, at(3), 4),
     ("a", at(1), 7),
