@@ -109,7 +109,7 @@ def decode_alike(
     positions = [group.positions for group in groups]
     others = _find_others(positions, len(values))
     if len(others):
-        parts.append(decode_others(values.select(others)))
+        parts.append(decode_others([*values.select(others)]))
         positions.append(others)
     return _unite(parts, positions)
 
@@ -123,13 +123,16 @@ def _find_others(positions: Sequence[Integers], count: int) -> Integers:
 
 def _unite(parts: Sequence[Decoded], positions: Sequence[Integers]) -> Decoded:
     """Return the messages of several parts in the order of their positions."""
-    rows, bad, faults = parts[0]
-    if len(parts) > 1:
-        order = np.argsort(np.concatenate(positions))
-        rows = pl.concat([part.rows for part in parts]).select(pl.all().gather(pl.Series(order)))
-        bad = pl.concat([part.bad for part in parts]).gather(pl.Series(order))
-        faults = np.concatenate([part.faults for part in parts])[order]
-    return Decoded(null_malformed(rows, bad), bad, faults)
+    if len(parts) == 1:
+        rows, bad, faults = parts[0]
+        return Decoded(null_malformed(rows, bad), bad, faults)
+    order = np.empty(sum(map(len, positions)), np.int64)
+    order[np.concatenate(positions)] = np.arange(len(order))
+    bad = pl.concat([part.bad for part in parts]).gather(pl.Series(order))
+    # The row at no position is null, as those of malformed messages have to be.
+    positions_of_good = pl.Series(order).set(bad, None)
+    rows = pl.concat([part.rows for part in parts]).select(pl.all().gather(positions_of_good))
+    return Decoded(rows, bad, np.concatenate([part.faults for part in parts])[order])
 
 
 def read_alike(

@@ -1,0 +1,123 @@
+"""B1: what bad messages cost beside good ones.
+
+    .venv/bin/python -m benches.bad_messages [--messages 100000]
+
+Messages of each format, some of which are bad, are decoded on one core, from the buffer in which
+the reader of Kafka has them. The table has the CPU time of a message, and how many times that of
+good messages alone it is. A time counts only if exactly the bad messages were rejected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
+import polars as pl
+from tests.unit.sources.buffers import put_in_buffer
+
+from benches.topics import AVRO, stream, written
+from muntin.engine.session_zone import SessionZone
+from muntin.sources.avro_payloads import AvroPayloads
+from muntin.sources.byte_values import ByteValues
+from muntin.sources.csv_payloads import CsvPayloads
+from muntin.sources.json_payloads import JsonPayloads
+from muntin.sources.kafka import record
+from muntin.sources.payloads import Payloads
+
+COLUMNS: dict[str, pl.DataType] = {
+    "id": pl.Int64(), "at": pl.Datetime("us", "UTC"), "k": pl.Int64(), "v": pl.Int64()
+}  # fmt: skip
+# A bad message in so many.
+SHARES = (500, 5)
+_ROUNDS = 5
+Change = Callable[[bytes], bytes | None]
+
+
+def _with_last(value: bytes) -> Change:
+    """Return a change of the last member's value."""
+    return lambda good: good[: good.rindex(b":") + 1] + value + b"}"
+
+
+BAD: dict[str, dict[str, Change]] = {
+    "json": {
+        "half a surrogate pair": lambda good: good[:-1] + b',"x":"\\ud800"}',
+        "a number beyond 64 bits": _with_last(b"99999999999999999999"),
+        "1e999": _with_last(b"1e999"),
+        "a text for a number": _with_last(b'"x"'),
+        "cut off": lambda good: good[: len(good) // 2],
+        "not UTF-8": lambda good: b"\xff" + good,
+        "null": lambda _: None,
+    },
+    "csv": {
+        "a field too many": lambda good: good + b",1",
+        "a text for a number": lambda good: good + b"x",
+        "an open quote": lambda good: b'"' + good,
+        "not UTF-8": lambda good: b"\xff" + good,
+        "null": lambda _: None,
+    },
+    "avro": {
+        "cut off": lambda good: good[: len(good) // 2],
+        "bytes behind it": lambda good: good + b"\0",
+        "endless varint": lambda _: b"\xff" * 30,
+        "null": lambda _: None,
+    },
+}
+
+
+def payloads_of(form: str) -> Payloads:
+    """Return the decoder of a format."""
+    if form == "avro":
+        kind = record(AVRO)
+        return AvroPayloads(kind, kind.columns())
+    kinds = {"json": JsonPayloads, "csv": CsvPayloads}
+    return kinds[form](COLUMNS, SessionZone())
+
+
+def measure(payloads: Payloads, values: ByteValues, bad: int) -> float:
+    """Return the CPU time of a message in nanoseconds, the least of some rounds.
+
+    Raises:
+        RuntimeError: When another number of messages is malformed.
+    """
+    least = float("inf")
+    for _ in range(_ROUNDS):
+        began = time.process_time()
+        decoded = payloads.decode(values)
+        least = min(least, time.process_time() - began)
+    if decoded.bad.sum() != bad:
+        raise RuntimeError(f"{decoded.bad.sum()} messages of {payloads.shape} are bad, not {bad}")
+    return least / len(values) * 1e9
+
+
+def rows_of(form: str, count: int) -> Iterator[str]:
+    """Yield the rows of a format: good messages, and those of each kind among them."""
+    payloads, good = payloads_of(form), [*written(form, 0, stream(0, count))]
+    alone = measure(payloads, put_in_buffer([*good]), 0)
+    yield f"| {form} | good ones alone | {alone:.0f} | | |"
+    for name, change in BAD[form].items():
+        cells = []
+        for share in SHARES:
+            mixed = [change(one) if n % share == 1 else one for n, one in enumerate(good)]
+            spent = measure(payloads, put_in_buffer(mixed), len(range(1, count, share)))
+            cells.append(f"{spent:.0f} | {spent / alone:.1f}")
+        yield f"| {form} | {name} | {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Measure all formats, and print a table."""
+    parser = argparse.ArgumentParser(prog="benches.bad_messages", description=__doc__)
+    parser.add_argument("--messages", type=int, default=100_000)
+    chosen = parser.parse_args()
+    shares = " | ".join(f"1 in {share}: ns | × good" for share in SHARES)
+    print(f"| format | bad messages | {shares} |\n| --- | --- | --- | --- | --- | --- |")
+    for form in BAD:
+        for row in rows_of(form, chosen.messages):
+            print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
