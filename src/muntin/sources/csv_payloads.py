@@ -14,14 +14,15 @@ from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import decode_text
 from muntin.sources.byte_values import binary_column
 from muntin.sources.message_patterns import (
+    BARE,
     Member,
     Pattern,
-    ValueKind,
     decode_alike,
+    find_kind,
     find_time_form,
 )
 from muntin.sources.payloads import Decoded, no_faults
-from muntin.sources.text_values import REAL, WHOLE, convert_texts, null_malformed, spread_rows
+from muntin.sources.text_values import convert_texts, null_malformed, spread_rows
 
 # A field with the comma or end after it: quoted, or without a quote at its start.
 _FIELD = re.compile(r'(?:"((?:[^"\\]|\\.|"")*)"|([^",\r\n][^,\r\n]*|))(,|\r?\n?\Z)', re.DOTALL)
@@ -29,12 +30,6 @@ _PATTERN = r'(?:"(?:[^"\\]|\\.|"")*"|[^",\r\n][^,\r\n]*|)'
 _RECORD = rf"(?s)\A{_PATTERN}(?:,{_PATTERN})*(?:\r?\n)?\z"
 # A record that has no quotes, and nothing beyond ASCII.
 _UNQUOTED = re.compile(rb'(?P<fields>[^"\x00-\x1f\x7f-\xff]+)(?P<end>\r?\n|)')
-_KINDS: list[tuple[ValueKind, tuple[type[pl.DataType], ...], re.Pattern[bytes]]] = [
-    ("whole", WHOLE, re.compile(rb"-?[0-9]+")),
-    ("real", REAL, re.compile(rb"-?[0-9]+(\.[0-9]+)?")),
-    ("boolean", (pl.Boolean,), re.compile(rb"true|false")),
-]
-_PARSED = (*WHOLE, *REAL, pl.Boolean, pl.Datetime)
 _ESCAPED = re.compile(r'\\(["\\])|""')
 
 
@@ -150,7 +145,7 @@ def find_record_pattern(
     before = b""
     for name, field in zip(names, fields, strict=True):
         dtype = columns.get(name, pl.String())
-        if field or not isinstance(dtype, _PARSED):
+        if field or not isinstance(dtype, (*BARE, pl.Datetime)):
             member = _make_member(before, name, field, dtype)
             if member is None:
                 return None
@@ -165,10 +160,8 @@ def _make_member(before: bytes, name: str, field: bytes, dtype: pl.DataType) -> 
     if time := find_time_form(field, dtype):
         form, zone = time
         return Member(before, name, "time", form, zone)
-    for kind, types, values in _KINDS:
-        if isinstance(dtype, types):
-            return Member(before, name, kind) if values.fullmatch(field) else None
-    return Member(before, name, "field")
+    kind = find_kind(field, dtype) if isinstance(dtype, BARE) else "field"
+    return None if kind is None else Member(before, name, kind)
 
 
 def parse_fields(record: str) -> list[str | None]:

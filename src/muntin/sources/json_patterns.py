@@ -7,15 +7,14 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from muntin.sources.message_patterns import Member, Pattern, find_time_form
-from muntin.sources.text_values import REAL, WHOLE
+from muntin.sources.message_patterns import BARE, Member, Pattern, find_kind, find_time_form
 
 # A member whose name and value have no escapes and nothing beyond ASCII.
 _MEMBER = re.compile(
     rb'(?P<before>[ \t\r]*(?P<mark>[{,])[ \t\r]*"(?P<name>[^"\\\x00-\x1f\x7f-\xff]*)"'
     rb"[ \t\r]*:[ \t\r]*)"
-    rb'(?:"(?P<text>[^"\\\x00-\x1f\x7f-\xff]*)"|-?[0-9]+(?P<fraction>\.[0-9]+)?'
-    rb"|(?P<boolean>true|false)|(?P<null>null))(?=[ \t\r,}])"
+    rb'(?:"(?P<text>[^"\\\x00-\x1f\x7f-\xff]*)"|(?P<null>null)'
+    rb"|(?P<bare>-?[0-9]+(?:\.[0-9]+)?|true|false))(?=[ \t\r,}])"
 )
 _CLOSE = re.compile(rb"[ \t\r]*\}[ \t\r]*")
 
@@ -60,14 +59,10 @@ def _make_member(
         if time := find_time_form(text, dtype):
             form, zone = time
             return Member(before + b'"', name, "time", form, zone + b'"')
-        is_number = isinstance(dtype, (*WHOLE, *REAL, pl.Boolean))
-        return None if is_number else Member(before + b'"', name, "text", after=b'"')
-    if match["boolean"] is not None:
-        is_boolean = dtype is None or isinstance(dtype, pl.Boolean)
-        return Member(before, name, "boolean") if is_boolean else None
-    if isinstance(dtype, WHOLE):
-        return Member(before, name, "whole") if match["fraction"] is None else None
-    if isinstance(dtype, pl.Decimal):
-        return Member(before, name, "decimal")
-    is_real = dtype is None or isinstance(dtype, REAL)
-    return Member(before, name, "real") if is_real else None
+        is_bare = isinstance(dtype, BARE) and not isinstance(dtype, pl.Decimal)
+        return None if is_bare else Member(before + b'"', name, "text", after=b'"')
+    bare = match["bare"]
+    if dtype is None:
+        dtype = pl.Boolean() if bare in (b"true", b"false") else pl.Float64()
+    kind = find_kind(bare, dtype)
+    return None if kind is None else Member(before, name, kind)

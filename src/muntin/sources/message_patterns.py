@@ -20,7 +20,7 @@ from muntin.engine.utf8 import Mask
 from muntin.sources.byte_values import ByteValues, Integers
 from muntin.sources.payloads import Decoded
 from muntin.sources.text_cursor import TextCursor
-from muntin.sources.text_values import convert_texts, null_malformed
+from muntin.sources.text_values import REAL, WHOLE, convert_texts, null_malformed
 
 # The arrays of more messages don't fit into a core's cache.
 _AT_ONCE = 20_000
@@ -62,6 +62,16 @@ class Pattern(NamedTuple):
     close: bytes
 
 
+_KINDS: tuple[tuple[ValueKind, tuple[type[pl.DataType], ...], re.Pattern[bytes]], ...] = (
+    ("whole", WHOLE, re.compile(rb"-?[0-9]+")),
+    ("real", REAL, re.compile(rb"-?[0-9]+(\.[0-9]+)?")),
+    ("decimal", (pl.Decimal,), re.compile(rb"-?[0-9]+(\.[0-9]+)?")),
+    ("boolean", (pl.Boolean,), re.compile(rb"true|false")),
+)
+# The types whose values are written without quotes in every format.
+BARE = tuple(one for _, types, _ in _KINDS for one in types)
+
+
 class Alike(NamedTuple):
     """Messages that were read by one pattern.
 
@@ -90,6 +100,19 @@ def find_time_form(text: bytes, dtype: pl.DataType | None) -> tuple[bytes, bytes
     if bool(time[1]) != bool(dtype.time_zone):
         return None
     return re.sub(rb"[0-9]", b"0", text[: time.start(1)]), time[1]
+
+
+def find_kind(text: bytes, dtype: pl.DataType) -> ValueKind | None:
+    """Return the kind of a number or a boolean; ``None`` if it isn't one of its column's type.
+
+    Example:
+        >>> find_kind(b"1", pl.Float64()), find_kind(b"1.5", pl.Int64())
+        ('real', None)
+    """
+    for kind, types, values in _KINDS:
+        if isinstance(dtype, types):
+            return kind if values.fullmatch(text) else None
+    return None
 
 
 def decode_alike(

@@ -46,12 +46,10 @@ class EventLoop:
 
     def _finish(self, work: Coroutine[Any, Any, None]) -> None:
         self._loop.run_until_complete(work)
-        if self._thread is not None:
-            self._thread.shutdown(wait=False)
-        self._loop.close()
+        self.close(wait=False)
 
-    def close(self) -> None:
-        """Close the loop."""
+    def close(self, *, wait: bool = True) -> None:
+        """Close the loop, and wait for the end of its thread."""
         if self._thread is not None:
-            self._thread.shutdown()
+            self._thread.shutdown(wait)
         self._loop.close()
