@@ -132,7 +132,7 @@ def decode_alike(
     positions = [group.positions for group in groups]
     others = _find_others(positions, len(values))
     if len(others):
-        parts.append(decode_others([*values.select(others)]))
+        parts.append(decode_others(values.select(others)))
         positions.append(others)
     return _unite(parts, positions)
 
@@ -154,7 +154,9 @@ def _unite(parts: Sequence[Decoded], positions: Sequence[Integers]) -> Decoded:
     bad = pl.concat([part.bad for part in parts]).gather(pl.Series(order))
     # The row at no position is null, as those of malformed messages have to be.
     positions_of_good = pl.Series(order).set(bad, None)
-    rows = pl.concat([part.rows for part in parts]).select(pl.all().gather(positions_of_good))
+    rows = pl.concat([part.rows for part in parts], rechunk=True).select(
+        pl.all().gather(positions_of_good)
+    )
     return Decoded(rows, bad, np.concatenate([part.faults for part in parts])[order])
 
 
