@@ -12,6 +12,7 @@ from muntin.engine import admission, columns
 from muntin.engine.admission import admit
 from muntin.engine.arrival import Arrival, drop_repeated
 from muntin.engine.clocks import clock_columns, clock_times
+from muntin.engine.dtypes import are_comparable
 from muntin.model.bounds import ByArrival, SideName
 from muntin.model.errors import OptionError
 from muntin.model.joins import OTHER, SIDES, JoinSpec
@@ -114,7 +115,7 @@ class Joiner:
             if kinds[0].is_nested() or kinds[0].is_float():
                 hint = "use strings, integers, dates, timestamps, booleans or decimals"
                 raise OptionError("on", one, f"has type {kinds[0]}", hint)
-            if kinds[0] != kinds[1] and not all(kind.is_integer() for kind in kinds):
+            if not are_comparable(*kinds):
                 text = f"is {kinds[0]} on the left and {kinds[1]} ({other}) on the right"
                 raise OptionError("on", one, text, "cast one of them")
             # Unmatched right messages are emitted with their key in the left side's column,
