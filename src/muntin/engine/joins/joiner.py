@@ -160,7 +160,10 @@ class Joiner:
 
     def _name_rejected_columns(self, suffix: str) -> dict[SideName, dict[str, str]]:
         """Return the columns of rejected messages; sides share a column if its types are equal."""
-        left, right = (self.schemas[side] for side in SIDES)
+        left, right = (
+            {n: kind for n, kind in self.schemas[side].items() if not columns.is_internal(n)}
+            for side in SIDES
+        )
         shared = {
             name: name if left.get(name, kind) == kind else name + suffix
             for name, kind in right.items()
@@ -180,7 +183,12 @@ class Joiner:
     def example_columns(self) -> list[str]:
         """The columns of rejected messages with their side, their position and their key."""
         sides = ((self.spec.side(name), self.rejected_names[name]) for name in SIDES)
-        own = (names[c] for side, names in sides for c in (*(side.offset or ()), *side.keys))
+        own = (
+            names[c]
+            for side, names in sides
+            for c in (*(side.offset or ()), *side.keys)
+            if c in names
+        )
         return [SIDE, *own]
 
     def arrive(
