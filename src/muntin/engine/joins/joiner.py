@@ -161,7 +161,7 @@ class Joiner:
     def _name_rejected_columns(self, suffix: str) -> dict[SideName, dict[str, str]]:
         """Return the columns of rejected messages; sides share a column if its types are equal."""
         left, right = (
-            {n: kind for n, kind in self.schemas[side].items() if not columns.is_internal(n)}
+            {n: kind for n, kind in self.schemas[side].items() if not self._is_added_key(side, n)}
             for side in SIDES
         )
         shared = {
@@ -178,6 +178,10 @@ class Joiner:
                 if out != name and (out in left or out in right):
                     raise _make_duplicate_error(suffix, out)
         return names
+
+    def _is_added_key(self, side: SideName, name: str) -> bool:
+        """Return whether a column is a key that a statement adds to those of the user."""
+        return name in self.spec.side(side).keys and columns.is_internal(name)
 
     @property
     def example_columns(self) -> list[str]:

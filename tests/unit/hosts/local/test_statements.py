@@ -66,7 +66,8 @@ def test_quotients_and_days_of_windows() -> None:
     ],
 )
 def test_rejected_messages_of_a_join_have_no_column_but_their_own(joined: str) -> None:
-    statement = f"SELECT c.page, d.v AS w FROM clicks c {joined} d.at BETWEEN c.at AND c.at + INTERVAL 1 HOUR"
+    near = "d.at BETWEEN c.at AND c.at + INTERVAL 1 HOUR"
+    statement = f"SELECT c.page, d.v AS w FROM clicks c {joined} {near}"
     rejected: Any = mt.sql(statement, clicks=CLICKS.with_columns(at=pl.lit(None, pl.Datetime)))
     own = ["side", *CLICKS.columns, "reason", "watermark"]
     assert rejected.rejected.columns == own
