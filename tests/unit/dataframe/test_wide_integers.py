@@ -67,6 +67,12 @@ def test_they_are_keys_and_values_of_windows(kind: str) -> None:
     assert getattr(keyed, kind)("1 minute").agg(n=mt.count()).results["id"].sort().to_list() == HUGE
 
 
+def test_a_query_is_not_started_with_results_that_arrow_lacks() -> None:
+    query = mt.windowed(_frame(HUGE, pl.Int128), time="at").tumbling("1 minute")
+    with pytest.raises(OptionError, match=r"'most' has a column of type Int128.*cast it"):
+        query.agg(most=mt.max("id")).start(checkpoint=None)
+
+
 def test_a_table_is_looked_up_by_them() -> None:
     pytest.importorskip("sqlglot", reason="SQL needs an extra")
     ids = pl.DataFrame({"id": pl.Series(HASHES, dtype=pl.UInt64), "at": [_START] * 2})
