@@ -101,7 +101,7 @@ def infer_type(name: str, values: Sequence[Any]) -> pl.DataType:
 
 
 def _find_type(value: Any) -> pl.DataType:
-    """Return the type of a value; text that isn't UTF-8 is text, which a message is rejected for."""
+    """Return the type of a value; text that isn't UTF-8 is text, and rejected later."""
     if isinstance(value, Decimal) and fits_type(value, _DECIMALS):
         return _DECIMALS
     try:
