@@ -219,6 +219,15 @@ def test_a_window_function_is_a_side():
     assert found.columns[1].text == "(__muntin_left.window_end - INTERVAL '0.001' SECOND)"
 
 
+def test_bounds_in_where_are_those_of_any_inner_join():
+    bounds = "b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR AND a.x > b.y"
+    in_on = joined(f"SELECT a.k AS k, y FROM a JOIN b ON a.k = b.k AND {bounds}")
+    crossed = joined(f"SELECT a.k AS k, y FROM a CROSS JOIN b WHERE a.k = b.k AND {bounds}")
+    using = joined(f"SELECT k, y FROM a JOIN b USING (k) WHERE {bounds}")
+    assert crossed == in_on
+    assert (using.spec, using.where) == (in_on.spec, in_on.where)
+
+
 @pytest.mark.parametrize(
     ("text", "said", "at"),
     [
@@ -268,7 +277,8 @@ def test_a_window_function_is_a_side():
             "month has no fixed length",
             "INTERVAL '1' MONTH",
         ),
-        ("SELECT a.k FROM a CROSS JOIN b", "needs equal columns", "CROSS"),
+        ("SELECT a.k FROM a CROSS JOIN b", "the join has no bound", None),
+        ("SELECT a.k FROM a NATURAL JOIN b", "needs equal columns", "NATURAL"),
         ("SELECT a.k FROM a, b", "the join has no bound", None),
         ("SELECT a.k FROM a JOIN b", "has no condition", ""),
         (f"SELECT a.k FROM a JOIN a {OVER} ON a.k = a.k", "both sides are called a", "a"),
