@@ -219,6 +219,20 @@ def test_a_window_function_is_a_side():
     assert found.columns[1].text == "(__muntin_left.window_end - INTERVAL '0.001' SECOND)"
 
 
+@pytest.mark.parametrize(
+    ("condition", "before", "after"),
+    [
+        ("b.ts = a.ts + INTERVAL '1' MINUTE", -60_000_000, 60_000_000),
+        ("b.ts + INTERVAL '5' SECOND = a.ts", 5_000_000, -5_000_000),
+        ("b.ts BETWEEN a.ts + INTERVAL '-1' MINUTE AND a.ts", 60_000_000, 0),
+        ("b.ts BETWEEN a.ts AND a.ts - INTERVAL -1 SECOND", 0, 1_000_000),
+    ],
+)
+def test_a_distance_is_one_length_or_a_negative_one(condition, before, after):
+    found = joined(f"SELECT a.k AS k, y FROM a JOIN b ON a.k = b.k AND {condition}")
+    assert found.spec.bound == Within(before, after)
+
+
 def test_bounds_in_where_are_those_of_any_inner_join():
     bounds = "b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR AND a.x > b.y"
     in_on = joined(f"SELECT a.k AS k, y FROM a JOIN b ON a.k = b.k AND {bounds}")
