@@ -1,4 +1,4 @@
-"""B1: what bad messages cost beside good ones.
+"""B1: the cost of bad messages beside good ones.
 
     .venv/bin/python -m benches.bad_messages [--messages 100000]
 
@@ -24,6 +24,7 @@ from muntin.engine.session_zone import SessionZone
 from muntin.sources.avro_payloads import AvroPayloads
 from muntin.sources.byte_values import ByteValues
 from muntin.sources.csv_payloads import CsvPayloads
+from muntin.sources.json_nested import NestedJsonPayloads
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.sources.kafka import record
 from muntin.sources.payloads import Payloads
@@ -67,14 +68,26 @@ BAD: dict[str, dict[str, Change]] = {
     },
 }
 
+BAD["json, an array"] = BAD["json"]
+
 
 def payloads_of(form: str) -> Payloads:
     """Return the decoder of a format."""
     if form == "avro":
         kind = record(AVRO)
         return AvroPayloads(kind, kind.columns())
+    if form == "json, an array":
+        return NestedJsonPayloads({**COLUMNS, "a": pl.List(pl.Int64())}, SessionZone())
     kinds = {"json": JsonPayloads, "csv": CsvPayloads}
     return kinds[form](COLUMNS, SessionZone())
+
+
+def messages_of(form: str, count: int) -> list[bytes]:
+    """Return good messages of a format."""
+    good = [*written(form.partition(",")[0], 0, stream(0, count))]
+    if form == "json, an array":
+        return [one.replace(b',"v"', b',"a":[1,2],"v"') for one in good]
+    return good
 
 
 def measure(payloads: Payloads, values: ByteValues, bad: int) -> float:
@@ -95,7 +108,7 @@ def measure(payloads: Payloads, values: ByteValues, bad: int) -> float:
 
 def rows_of(form: str, count: int) -> Iterator[str]:
     """Yield the rows of a format: good messages, and those of each kind among them."""
-    payloads, good = payloads_of(form), [*written(form, 0, stream(0, count))]
+    payloads, good = payloads_of(form), messages_of(form, count)
     alone = measure(payloads, put_in_buffer([*good]), 0)
     yield f"| {form} | good ones alone | {alone:.0f} | | |"
     for name, change in BAD[form].items():

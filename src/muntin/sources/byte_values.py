@@ -156,6 +156,18 @@ def binary_column(values: Sequence[bytes | None]) -> pl.Series:
     return pl.Series(values, dtype=pl.Binary)
 
 
+def select_values(values: Sequence[bytes | None], rows: Integers) -> Sequence[bytes | None]:
+    """Select some of the values.
+
+    Example:
+        >>> select_values([b"a", None, b"c"], np.array([0, 2]))
+        [b'a', b'c']
+    """
+    if isinstance(values, ByteValues):
+        return values.select(rows)
+    return [values[row] for row in rows.tolist()]
+
+
 def _mask_lowest(words: NDArray[np.uint64], count: Integers) -> NDArray[np.uint64]:
     """Return the lowest bytes of each word, with the others set to zero."""
     shift = (64 - 8 * np.clip(count, 1, 8)).astype(np.uint64)

@@ -13,20 +13,24 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from polars.exceptions import PolarsError
 
 from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import Mask
+from muntin.sources.byte_values import select_values
 from muntin.sources.decimals import convert_plain_decimals, decimal_of
 from muntin.sources.json_payloads import (
     JsonPayloads,
     as_read,
     make_schema,
+    read_each,
+    read_lines,
     read_strictly,
 )
 from muntin.sources.lists import items_of, list_of, mark_lists, struct_of
-from muntin.sources.payload_lines import SURROGATES, PayloadLines
-from muntin.sources.payloads import Decoded, Faults, renumber_faults
+from muntin.sources.payload_lines import PayloadLines
+from muntin.sources.payloads import Decoded, Faults, no_faults, renumber_faults
 from muntin.sources.text_values import (
     REAL,
     WHOLE,
@@ -67,8 +71,8 @@ def is_nested_json(dtype: Any) -> bool:
 class NestedJsonPayloads(JsonPayloads):
     """Decodes JSON objects of any types."""
 
-    def decode(self, values: Sequence[bytes | None]) -> Decoded:
-        """Decode payloads; a message whose member isn't of its column's type is malformed."""
+    def _decode_any(self, values: Sequence[bytes | None]) -> Decoded:
+        """Decode payloads that are written in any way."""
         read = self._read_many(values)
         if read is None:
             return self._decode_each(values)
@@ -76,7 +80,7 @@ class NestedJsonPayloads(JsonPayloads):
         rows = np.flatnonzero(unsure & ~bad.to_numpy())
         rows = np.array([*rows, *_select_extreme(values, bad)], np.int64)
         if len(rows):
-            part, part_bad, faults[rows] = self._decode_each([values[row] for row in rows.tolist()])
+            part, part_bad, faults[rows] = self._decode_each(select_values(values, rows))
             positions = np.arange(len(values))
             positions[rows] = len(values) + np.arange(len(rows))
             columns = [pl.concat([column, part[column.name]])[positions] for column in columns]
@@ -97,26 +101,33 @@ class NestedJsonPayloads(JsonPayloads):
         types = {name: kind for name, kind in read_types.items() if kind is not None}
         if len(types) < len(nested):
             return None
-        schema = {name: as_read(dtype) for name, dtype in plain.items()}
-        frame, rows = read_strictly(values, make_schema({**schema, **types}))
-        unsure = np.zeros(len(values), bool)
-        if isinstance(frame, pl.DataFrame) and len(rows) == len(values):
-            decoded, bad, of_plain = convert_texts(frame, plain, self.zone)
-        else:
-            decoded, bad, of_plain = JsonPayloads(plain, self.zone).decode(values)
-            read = _read_leniently(values, bad, pl.Schema(types))
-            if read is None:
+        schema = make_schema({name: as_read(dtype) for name, dtype in plain.items()} | types)
+        frame, rows = read_strictly(values, schema)
+        faults, unsure = no_faults(len(values)), np.zeros(len(values), bool)
+        if isinstance(frame, PayloadLines):
+            try:
+                frame, among, wrong, doubtful = _read_objects(frame, schema, [*plain])
+            except PolarsError:
                 return None
-            frame, unsure = read
+            faults[rows] = renumber_faults(wrong, plain, self.columns)
+            rows = rows[among]
+            unsure[rows] = doubtful
+        decoded, unlike, of_plain = convert_texts(frame, plain, self.zone)
+        faults[rows] = renumber_faults(of_plain, plain, self.columns)
+        bad = np.ones(len(values), bool)
+        bad[rows] = unlike.to_numpy()
         columns = []
         for name, dtype in self.columns.items():
             if name in plain:
                 columns.append(decoded[name])
                 continue
             column, is_unsure = fit_column(frame[name], dtype, self.zone)
-            unsure |= is_unsure
+            unsure[rows] |= is_unsure
             columns.append(column.cast(dtype).alias(name))
-        return columns, bad, renumber_faults(of_plain, plain, self.columns), unsure
+        read = pl.DataFrame(columns)
+        if len(rows) < len(values):
+            read = spread_rows(read, rows, len(values))
+        return read.get_columns(), pl.Series(bad), faults, unsure
 
     def _decode_each(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads one by one, except for columns of plain types."""
@@ -143,25 +154,22 @@ class NestedJsonPayloads(JsonPayloads):
         return Decoded(null_malformed(pl.DataFrame(columns), bad), bad, faults)
 
 
-def _read_leniently(
-    values: Sequence[bytes | None], bad: pl.Series, schema: pl.Schema
-) -> tuple[pl.DataFrame, Mask] | None:
-    """Read the messages that aren't malformed, and mark those to be read one by one.
+def _read_objects(
+    lines: PayloadLines, schema: pl.Schema, plain: Sequence[str]
+) -> tuple[pl.DataFrame, NDArray[np.int64], Faults, Mask]:
+    """Read the lines whose plain members are of their types.
 
-    These may have a member of another type, which is null, or half a surrogate pair. ``None`` if
-    the messages can't be read.
+    The result is their rows and positions, the faults of all lines, and the rows to be read one by
+    one, since a nested member may be of another type.
     """
-    rows = np.flatnonzero(~bad.to_numpy())
-    lines = [value for value in map(values.__getitem__, rows.tolist()) if value is not None]
-    try:
-        frame = PayloadLines.join(lines).read(schema, lenient=True)
-    except PolarsError:
-        return None
-    escapes = pl.Series(lines, dtype=pl.Binary)
-    unsure = np.zeros(len(values), bool)
-    for mask in (*map(mark_doubtful, frame), *(escapes.bin.contains(half) for half in SURROGATES)):
-        unsure[rows] |= np.asarray(mask)
-    return spread_rows(frame, rows, len(values)), unsure
+    frame, rows, faults = read_each(lines, schema, plain)
+    nested = [column for column in frame.get_columns() if column.name not in ("", *plain)]
+    if read_lines(lines.select(rows.tolist()), schema) is not None:
+        return frame, rows, faults, np.zeros(len(rows), bool)
+    doubtful = np.logical_or.reduce([mark_nulls(column) for column in nested])
+    if read_lines(lines.select(rows[~doubtful].tolist()), schema) is None:
+        doubtful |= np.logical_or.reduce([mark_lists_of(column) for column in nested])
+    return frame, rows, faults, doubtful
 
 
 def _select_extreme(values: Sequence[bytes | None], bad: pl.Series) -> Iterator[int]:
@@ -336,15 +344,24 @@ def fit_column(column: pl.Series, dtype: Any, zone: SessionZone) -> tuple[pl.Ser
     return converted, (converted.is_null() & column.is_not_null()).to_numpy()
 
 
-def mark_doubtful(column: pl.Series) -> Mask:
-    """Return which rows of a column that was read leniently may have had other values.
-
-    A value of another type has become null, and in an array it may have been converted.
-    """
-    doubtful = column.is_null().to_numpy().copy()
+def mark_nulls(column: pl.Series) -> Mask:
+    """Return which rows of a column have a null, at any depth."""
+    nulls = column.is_null().to_numpy().copy()
     if isinstance(column.dtype, pl.Struct):
         for field in column.dtype.fields:
-            doubtful |= mark_doubtful(column.struct.field(field.name))
+            nulls |= mark_nulls(column.struct.field(field.name))
     elif isinstance(column.dtype, pl.List):
-        doubtful |= column.list.len().fill_null(0).to_numpy() > 0
-    return doubtful
+        items, sizes = items_of(column)
+        nulls |= mark_lists(mark_nulls(items), sizes)
+    return nulls
+
+
+def mark_lists_of(column: pl.Series) -> Mask:
+    """Return which rows of a column have a list with items, which may have been converted."""
+    if isinstance(column.dtype, pl.Struct):
+        fields = [column.struct.field(field.name) for field in column.dtype.fields]
+        marks: Mask = np.logical_or.reduce([mark_lists_of(field) for field in fields])
+        return marks
+    if isinstance(column.dtype, pl.List):
+        return column.list.len().fill_null(0).to_numpy() > 0
+    return np.zeros(len(column), bool)

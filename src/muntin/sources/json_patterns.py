@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from muntin.sources.message_patterns import BARE, Member, Pattern, find_kind, find_time_form
+from muntin.sources.message_patterns import Member, Pattern, find_kind, find_time_form
 
 # A member whose name and value have no escapes and nothing beyond ASCII.
 _MEMBER = re.compile(
@@ -16,6 +16,8 @@ _MEMBER = re.compile(
     rb'(?:"(?P<text>[^"\\\x00-\x1f\x7f-\xff]*)"|(?P<null>null)'
     rb"|(?P<bare>-?[0-9]+(?:\.[0-9]+)?|true|false))(?=[ \t\r,}])"
 )
+# Types whose values are written with quotes; a decimal is written in either way.
+_QUOTED = (pl.String, pl.Datetime, pl.Date)
 _CLOSE = re.compile(rb"[ \t\r]*\}[ \t\r]*")
 
 
@@ -59,8 +61,8 @@ def _make_member(
         if time := find_time_form(text, dtype):
             form, zone = time
             return Member(before + b'"', name, "time", form, zone + b'"')
-        is_bare = isinstance(dtype, BARE) and not isinstance(dtype, pl.Decimal)
-        return None if is_bare else Member(before + b'"', name, "text", after=b'"')
+        is_text = dtype is None or isinstance(dtype, (pl.Decimal, *_QUOTED))
+        return Member(before + b'"', name, "text", after=b'"') if is_text else None
     bare = match["bare"]
     if dtype is None:
         dtype = pl.Boolean() if bare in (b"true", b"false") else pl.Float64()

@@ -8,7 +8,7 @@ all lines at once (``json_syntax``), and values of other types by reading them a
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -65,7 +65,7 @@ class JsonPayloads:
         frame, rows = read_strictly(values, schema)
         faults = no_faults(len(values))
         if isinstance(frame, PayloadLines):
-            frame, among, wrong = _read_each(frame, schema)
+            frame, among, wrong = read_each(frame, schema, self.columns)
             faults[rows] = wrong
             rows = rows[among]
         decoded, bad, unlike = convert_texts(frame, self.columns, self.zone)
@@ -95,7 +95,7 @@ def read_strictly(
     lines = PayloadLines.join([*filter(None, values)])
     if len(lines) < len(values):
         rows = np.flatnonzero(np.fromiter(map(bool, values), bool, len(values)))
-    frame = _read(lines, schema)
+    frame = read_lines(lines, schema)
     return lines if frame is None else frame, rows
 
 
@@ -115,7 +115,9 @@ def _read_in_place(values: Sequence[bytes | None], schema: pl.Schema) -> pl.Data
     return frame if len(frame) == len(values) else None
 
 
-def _read(lines: PayloadLines, schema: pl.Schema, *, lenient: bool = False) -> pl.DataFrame | None:
+def read_lines(
+    lines: PayloadLines, schema: pl.Schema, *, lenient: bool = False
+) -> pl.DataFrame | None:
     """Read a row per line; ``None`` if one of the lines can't be read."""
     if lines.has_half_pairs:
         return None
@@ -125,33 +127,37 @@ def _read(lines: PayloadLines, schema: pl.Schema, *, lenient: bool = False) -> p
         return None
 
 
-def _read_each(
-    lines: PayloadLines, schema: pl.Schema
+def read_each(
+    lines: PayloadLines, schema: pl.Schema, names: Iterable[str]
 ) -> tuple[pl.DataFrame, NDArray[np.int64], Faults]:
-    """Return the valid rows of lines, their positions, and the faults of all lines."""
+    """Return the valid rows of lines, their positions, and the faults of all lines.
+
+    A line isn't valid if a member of one of the columns ``names`` isn't of its type; they come
+    first in the schema.
+    """
     texts, rows = lines.to_texts(), np.arange(len(lines))
     # Where Polars is lenient, it skips a value that is no object.
     opens = texts.str.contains(r"\A[ \t\r\n]*\{").fill_null(False)
-    frame = _read(lines, schema, lenient=True) if opens.all() else None
+    frame = read_lines(lines, schema, lenient=True) if opens.all() else None
     objects = lines
     if frame is None:
         rows = find_objects(texts).arg_true().to_numpy().astype(np.int64)
         objects = lines.select(rows.tolist())
         frame = objects.read(schema, lenient=True)
     faults = no_faults(len(lines))
-    faults[rows] = wrong = _find_faults(objects, frame)
+    faults[rows] = wrong = _find_faults(objects, frame, names)
     is_readable = wrong < 0
     if not is_readable.all():
         frame, rows = frame.filter(pl.Series(is_readable)), rows[is_readable]
     return frame, rows, faults
 
 
-def _find_faults(lines: PayloadLines, frame: pl.DataFrame) -> Faults:
+def _find_faults(lines: PayloadLines, frame: pl.DataFrame, columns: Iterable[str]) -> Faults:
     """Return the first column of each line whose member isn't of its type, from lenient rows."""
     faults = no_faults(len(lines))
     # A null stands for a member that is missing, null, or of another type.
-    types = {name: dtype for name, dtype in frame.schema.items() if dtype != pl.String}
-    names = [name for name in types if frame[name].null_count()]
+    typed = [name for name in columns if frame.schema[name] != pl.String]
+    names = [name for name in typed if frame[name].null_count()]
     if not names:
         return faults
     wanting = frame.select(pl.any_horizontal(pl.col(names).is_null())).to_series().arg_true()

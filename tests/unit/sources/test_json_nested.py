@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
+from tests.unit.sources.buffers import put_in_buffer
 
 from muntin.engine.session_zone import SessionZone
 from muntin.sources.csv_payloads import CsvPayloads
 from muntin.sources.decimals import decimal_of
 from muntin.sources.json_nested import NestedJsonPayloads, is_nested_json
+from muntin.sources.message_patterns import FEWEST
 
 TWO = pl.Decimal(10, 2)
 POINT = pl.Struct({"x": pl.Int64, "at": pl.Datetime("us", "UTC"), "price": TWO})
@@ -27,10 +29,13 @@ def decode(dtype: Any, *values: bytes | None) -> list[Any]:
     frame, bad, _ = payloads.decode(list(values))
     assert frame.schema == pl.Schema({"id": pl.Int64, "v": dtype})
     together = ["malformed" if wrong else v for v, wrong in zip(listed(frame), bad, strict=True)]
-    # The same message has the same answer alone.
+    # The same message has the same answer alone, and among others that are written alike.
     for value, expected in zip(values, together, strict=True):
         alone, wrong, _ = payloads.decode([value])
         assert ("malformed" if wrong[0] else listed(alone)[0]) == expected
+    among, wrong, _ = payloads.decode(put_in_buffer([*values] * -(-FEWEST // len(values))))
+    answers = ["malformed" if bad else v for v, bad in zip(listed(among), wrong, strict=True)]
+    assert answers[: len(values)] == answers[-len(values) :] == together
     return together
 
 
