@@ -18,7 +18,7 @@ export UV_VERSION
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup classes demo windowing test test-near test-long test-spark services check search simulate audit build bench docs pages format clean
+.PHONY: help setup classes demo windowing test test-near test-long spark test-spark services check search simulate audit build bench docs pages format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,8 +52,11 @@ test-near: $(STAMP) $(CLASSES) ## run the tests of what differs from main (BASE=
 test-long: $(STAMP) ## run the tests that take minutes each, which CI leaves out
 	@$(MAKE) test ARGS='-m long'
 
-test-spark: $(STAMP) ## run what touches Spark on another one of scripts/sparks (VERSION=4.2.1)
-	@$(WITH_JAVA) bash scripts/spark.sh $(VERSION) && .venv-$(VERSION)/bin/python -m pytest -n 0 -m "" $(ON_SPARK) $(ARGS)
+spark: $(STAMP) ## install another Spark for test-spark
+	@$(WITH_JAVA) bash scripts/spark.sh $(VERSION)
+
+test-spark: spark ## run what touches Spark on another one of scripts/sparks (VERSION=4.2.1)
+	@$(WITH_JAVA) .venv-$(VERSION)/bin/python -m pytest -n 0 -m "" $(ON_SPARK) $(ARGS)
 
 services: ## install the servers that tests start: PostgreSQL, Kafka
 	@bash scripts/services.sh

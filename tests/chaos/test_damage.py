@@ -114,7 +114,7 @@ def mount(folder: Path, options: str) -> int:
 def test_a_full_disk_is_told_and_nothing_is_half_done(spark: SparkSession, small: Path) -> None:
     feed = Feed(small / "source")
     add(feed, range(5))
-    for number in range(5, 40):
+    for number in range(5, 15):
         feed.add(*((f"key {n}", at(70 + number), n) for n in range(200)))
     with pytest.raises(PySparkException, match=r"No space left|not enough space|ENOSPC"):
         run(spark, feed, small)

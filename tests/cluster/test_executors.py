@@ -20,13 +20,13 @@ BARE = Path(sys.base_prefix) / "bin" / "python3"
 # By the case: the program that executors of the second worker run in place of Python.
 OTHERS = {
     "good": sys.executable,
-    "checkpoint": sys.executable,
-    "table": sys.executable,
     "bare": f"{BARE} -s",
     "sketches": f"env PYTHONPATH={{folder}}/lacking:$PYTHONPATH {sys.executable}",
     "build": f"env PYTHONPATH={{folder}}/other:$PYTHONPATH {sys.executable}",
     "later": f"{BARE} -s",
 }
+# These differ from the good case by their folders alone.
+FOLDERS = ("checkpoint", "table")
 SECOND, THIRD = "127.0.0.3", "127.0.0.4"
 
 
@@ -54,7 +54,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     cluster = Cluster(folder)
     try:
         command = [sys.executable, str(Path(__file__).with_name("asking.py"))]
-        command += [str(folder), cluster.master, "absent", *OTHERS]
+        command += [str(folder), cluster.master, "absent", *FOLDERS, *OTHERS]
         out, err = folder / "out", folder / "err"
         with out.open("w") as stdout, err.open("w") as stderr:
             driver = subprocess.Popen(command, stdout=stdout, stderr=stderr, cwd=folder)
@@ -75,7 +75,7 @@ def test_a_query_has_a_shard_for_each_core_of_the_cluster(answers: dict[str, str
     assert answers["good"] == "{'seen': 1, 'counted': 1}, 2 shards"
 
 
-@pytest.mark.parametrize("case", ["checkpoint", "table"])
+@pytest.mark.parametrize("case", FOLDERS)
 def test_a_folder_that_executors_dont_share_is_refused(answers: dict[str, str], case: str) -> None:
     assert answers[case].startswith("SettingError: /proc/self/cwd/unshared on 127.0.0.")
     assert "rows would be lost" in answers[case]

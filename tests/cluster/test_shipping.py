@@ -71,7 +71,7 @@ def run(folder: Path, master: str, *settings: str) -> subprocess.CompletedProces
 
 
 def test_executors_run_the_python_of_an_archive(folder: Path) -> None:
-    cluster = Cluster(folder)
+    cluster = Cluster(folder, workers=1)
     try:
         refused = run(folder, cluster.master)
         done = run(folder, cluster.master, "spark.archives=env.tar.gz#env")

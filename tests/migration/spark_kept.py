@@ -75,12 +75,14 @@ def run(spark: SparkSession, kind: str, feed: Feed, checkpoint: Path, shards: in
     assert query.await_end(240)
 
 
-def held(spark: SparkSession, kind: str, checkpoint: Path) -> list[pl.DataFrame]:
+def held(
+    spark: SparkSession, kind: str, checkpoint: Path, batch: int | None = None
+) -> list[pl.DataFrame]:
     """What a checkpoint holds, in one order."""
     if kind == "tables":
-        found = [mt.open_table(str(checkpoint), "total", spark=spark).fetch()]
+        found = [mt.open_table(str(checkpoint), "total", batch=batch, spark=spark).fetch()]
     else:
-        state: Any = mt.open_state(str(checkpoint), spark=spark)
+        state: Any = mt.open_state(str(checkpoint), batch=batch, spark=spark)
         sides = ("left", "right") if kind in ("join", "outer") else ()
         found = [state.fetch(side) for side in sides] or [state.fetch()]
     return [frame.sort(frame.columns) for frame in found]

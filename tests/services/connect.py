@@ -24,11 +24,11 @@ class ConnectServer:
         port = free_port()
         self.url = f"sc://127.0.0.1:{port}"
         wanted = {
-            **settings(),
+            **settings("local[2]"),
             "spark.connect.grpc.binding.port": str(port),
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.streaming.pollingDelay": "50ms",
         }
         submit = Path(sys.executable).with_name("spark-submit")
         command = [str(submit), "--master", "local[2]", "--class", _CLASS]

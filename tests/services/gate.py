@@ -21,6 +21,8 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers one client."""
 
     protocol_version = "HTTP/1.1"
+    # Else a body waits 40 ms until the client has acknowledged the head.
+    disable_nagle_algorithm = True
     server: Gate
 
     def _pass(self) -> None:

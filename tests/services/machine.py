@@ -19,6 +19,8 @@ SERVICES = BUILD / "services"
 # A run is too short for the JVM's second compiler to pay off: without it, tests take half the time.
 # Hundreds of queries fill its own code cache of 48 MB, and then nothing more is compiled.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
+# By default, classes of 21 MB are a reason to look for garbage in the whole heap.
+QUICK += " -XX:MetaspaceSize=256m"
 # Spark starts a `chmod` for each file of a checkpoint, each of which Java starts by way of another
 # process unless it is told to fork, which it can on Linux only.
 if sys.platform == "linux":

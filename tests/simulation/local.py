@@ -59,17 +59,27 @@ class Outcome:
     problems: list[str] = field(default_factory=list)
 
 
-def run_local(case: Case, faults: Faults | None = None, sync_every: float = 0.0) -> Outcome:
+Plans = dict[int, tuple[LocalPlan, list[list[pl.DataFrame]]]]
+"""The plan of a case by its number of shards, with the frames of each source."""
+
+
+def run_local(
+    case: Case,
+    faults: Faults | None = None,
+    sync_every: float = 0.0,
+    plans: Plans | None = None,
+) -> Outcome:
     """Run a case to its end, through as many processes as it takes.
 
     Args:
         case: The case.
         faults: Decide what fails; drawn from the case where they aren't passed.
         sync_every: How long commits may wait for the disk, seconds.
+        plans: The plans of earlier runs of this case, to which its own are added.
     """
     where = _MEMORY if _MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(dir=where) as folder:
-        return LocalRun(case, Path(folder) / "checkpoint", faults, sync_every).run()
+        return LocalRun(case, Path(folder) / "checkpoint", faults, sync_every, plans).run()
 
 
 class LocalRun:
@@ -80,10 +90,16 @@ class LocalRun:
         folder: The folder of its checkpoint.
         faults: Decide what fails; drawn from the case where they aren't passed.
         sync_every: How long commits may wait for the disk, seconds.
+        plans: The plans of earlier runs of this case, to which its own are added.
     """
 
     def __init__(
-        self, case: Case, folder: Path, faults: Faults | None = None, sync_every: float = 0.0
+        self,
+        case: Case,
+        folder: Path,
+        faults: Faults | None = None,
+        sync_every: float = 0.0,
+        plans: Plans | None = None,
     ) -> None:
         self.case = case
         self._sync_every = sync_every
@@ -97,7 +113,7 @@ class LocalRun:
         self._file_bytes = self.faults.choose("file bytes", _FILE_BYTES)
         self._planned = 0
         self._committed: dict[int, PlannedBatch] = {}
-        self._plans: dict[int, tuple[LocalPlan, list[list[pl.DataFrame]]]] = {}
+        self._plans: Plans = {} if plans is None else plans
 
     def run(self) -> Outcome:
         """Run until the input has ended."""
@@ -186,7 +202,7 @@ class LocalRun:
     def _plan(self) -> LocalPlan:
         shards = self.case.shards[self.life % len(self.case.shards)]
         if shards not in self._plans:
-            # A plan has no state, so that all processes may share it.
+            # A plan has no state, so that all processes and runs may share it.
             self._plans[shards] = plan_of(self.case, shards)
         plan, frames = self._plans[shards]
         feeds = [Feed(one, self) for one in frames]

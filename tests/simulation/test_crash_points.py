@@ -17,7 +17,7 @@ from tests.property.streams import Stream
 from tests.simulation.cases import Case
 from tests.simulation.faults import ChosenFaults
 from tests.simulation.judging import outcome_differences
-from tests.simulation.local import run_local
+from tests.simulation.local import Plans, run_local
 from tests.transcripts import test_joins, test_transcripts
 
 _SAMPLE, _POINTS = 37, 4
@@ -51,14 +51,14 @@ ALL = transcripts()
 
 def crash_differences(case: Case, most: int | None) -> list[str]:
     """What is wrong after a run whose process failed at a point, and again at its next life."""
-    whole = ChosenFaults((), case.seed)
-    texts = outcome_differences(case, run_local(case, whole))
+    whole, plans = ChosenFaults((), case.seed), Plans()
+    texts = outcome_differences(case, run_local(case, whole, plans=plans))
     points: Sequence[int] = range(1, len(whole.asked) + 1)
     if most is not None:
         points = points[case.seed % 3 :: max(1, len(points) // most)]
     for point in points:
         names = (f"life 0, event {point}", f"life 1, event {1 + point % 7}")
-        outcome = run_local(case, ChosenFaults(names, case.seed + point))
+        outcome = run_local(case, ChosenFaults(names, case.seed + point), plans=plans)
         texts += [f"{names}: {text}" for text in outcome_differences(case, outcome)]
     return texts
 

@@ -1,7 +1,8 @@
 """A client of Spark Connect, which has to be a process of its own.
 
-Usage: connected.py SCENARIO FOLDER [DSN | SERVERS,TOPIC,TOPIC], where SPARK_REMOTE says where the
-server is. What it saw is the last line that it prints, as JSON.
+Usage: connected.py SCENARIO[,SCENARIO…] FOLDER [DSN | SERVERS,TOPIC,TOPIC], where SPARK_REMOTE says
+where the server is. Each scenario has a folder of its name. The last line that it prints is JSON:
+by the scenario, what it saw.
 """
 
 from __future__ import annotations
@@ -181,10 +182,13 @@ def refused(spark: SparkSession, folder: Path, _: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    scenario, folder = sys.argv[1], Path(sys.argv[2])
+    names, folder, more = sys.argv[1].split(","), Path(sys.argv[2]), sys.argv[3:]
     spark = mt.session()
-    work = {"windows": windows, "others": others, "refused": refused, "topics": topics}[scenario]
-    seen = work(spark, folder, sys.argv[3] if len(sys.argv) > 3 else "")
+    scenarios = {"windows": windows, "others": others, "refused": refused, "topics": topics}
+    seen = {}
+    for name in names:
+        (folder / name).mkdir()
+        seen[name] = scenarios[name](spark, folder / name, *more or [""])
     print(json.dumps(seen), flush=True)
     # Closing a session may wait for its connection.
     os._exit(0)

@@ -16,7 +16,7 @@ from tests.services.connect import ConnectServer
 from tests.services.kafka import Kafka
 from tests.services.postgres import Postgres
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 PIPELINE = """
 checkpoint = "${out}/checkpoints"
@@ -48,17 +48,30 @@ def run(server: ConnectServer, *command: str | Path) -> subprocess.CompletedProc
     environment = {**os.environ, "SPARK_REMOTE": server.url}
     done = subprocess.run(
         list(map(str, command)),
-        env=environment, capture_output=True, text=True, timeout=280,
+        env=environment, capture_output=True, text=True, timeout=560,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:] + server.log.read_text()[-2000:]
     return done
 
 
-def client(server: ConnectServer, scenario: str, folder: Path, *more: str) -> Any:
-    done = run(
-        server, sys.executable, Path(__file__).with_name("connected.py"), scenario, folder, *more
-    )
-    return json.loads(done.stdout.splitlines()[-1])
+def client(server: ConnectServer, folder: Path, scenarios: str, *more: str) -> dict[str, Any]:
+    """Return what a client saw, by the scenario."""
+    program = Path(__file__).with_name("connected.py")
+    done = run(server, sys.executable, program, scenarios, folder, *more)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the client that needs no server but Spark's."""
+    return tmp_path_factory.mktemp("client")
+
+
+@pytest.fixture(scope="module")
+def seen(connect: ConnectServer, folder: Path) -> dict[str, Any]:
+    """What that client saw, by the scenario."""
+    return client(connect, folder, "windows,others,refused")
 
 
 def check_windows(seen: dict[str, Any]) -> None:
@@ -76,9 +89,9 @@ def check_windows(seen: dict[str, Any]) -> None:
     assert seen["left"] == []
 
 
-def test_windows_run_there_and_are_seen_here(connect: ConnectServer, tmp_path: Path) -> None:
-    check_windows(client(connect, "windows", tmp_path))
-    with duckdb.connect(str(tmp_path / "new" / "out.duckdb")) as found:
+def test_windows_run_there_and_are_seen_here(seen: dict[str, Any], folder: Path) -> None:
+    check_windows(seen["windows"])
+    with duckdb.connect(str(folder / "windows" / "new" / "out.duckdb")) as found:
         assert found.execute("SELECT n FROM windows ORDER BY window_start").fetchall() == [
             (10,), (10,), (10,), (1,),
         ]  # fmt: skip
@@ -89,7 +102,7 @@ def test_the_server_writes_to_postgres(
     connect: ConnectServer, postgres: Postgres, tmp_path: Path
 ) -> None:
     dsn = postgres.database()
-    check_windows(client(connect, "windows", tmp_path, dsn))
+    check_windows(client(connect, tmp_path, "windows", dsn)["windows"])
     with psycopg.connect(dsn) as found:
         rows = found.execute("SELECT n FROM windows ORDER BY window_start").fetchall()
         assert rows == [(10,), (10,), (10,), (1,)]
@@ -103,7 +116,8 @@ def test_a_topic_of_windows_comes_of_a_topic(
         json.dumps({"k": "a", "at": f"2026-01-01 00:00:{s:02d}", "v": s}) for s in range(0, 30, 2)
     ]
     kafka.send(inlet, [(s % 2, None, line) for s, line in enumerate([*lines, "no JSON"])])
-    seen = client(connect, "topics", tmp_path, f"{kafka.servers},{inlet},{outlet}")
+    where = f"{kafka.servers},{inlet},{outlet}"
+    seen = client(connect, tmp_path, "topics", where)["topics"]
     assert seen["counts"] == {"seen": 16, "counted": 15, "malformed": 1}
     assert seen["rejected"] == [["no JSON", "malformed"]]
     messages = kafka.read(outlet)
@@ -114,8 +128,8 @@ def test_a_topic_of_windows_comes_of_a_topic(
     ]
 
 
-def test_joins_that_feed_windows_and_agents_run_too(connect: ConnectServer, tmp_path: Path) -> None:
-    assert client(connect, "others", tmp_path) == {
+def test_joins_that_feed_windows_and_agents_run_too(seen: dict[str, Any]) -> None:
+    assert seen["others"] == {
         "pairs": [10, 10],
         "join": {"seen": 60, "counted": 60},
         "views": [30],
@@ -123,8 +137,8 @@ def test_joins_that_feed_windows_and_agents_run_too(connect: ConnectServer, tmp_
     }
 
 
-def test_what_cannot_be_there_is_refused(connect: ConnectServer, tmp_path: Path) -> None:
-    said = client(connect, "refused", tmp_path)
+def test_what_cannot_be_there_is_refused(seen: dict[str, Any]) -> None:
+    said = seen["refused"]
     assert said["locked"].startswith("OptionError: results=<__main__.Locked")
     assert "can't be sent to the server of Spark Connect" in said["locked"]
     failed = "BatchError: ValueError: no batch 0 today (batch 0, the sink of results, "
