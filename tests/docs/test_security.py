@@ -23,6 +23,15 @@ def test_each_promise_names_a_test(path: str, name: str) -> None:
     assert re.search(rf"^def {name or 'test_'}", text, re.MULTILINE)
 
 
+@pytest.mark.parametrize(
+    ("page", "heading"),
+    re.findall(r"\]\((docs/[\w/]+\.md)#([\w-]+)\)", (ROOT / "SECURITY.md").read_text()),
+)
+def test_each_link_leads_to_a_heading(page: str, heading: str) -> None:
+    headings = re.findall(r"^#+ (.+)$", (ROOT / page).read_text(), re.MULTILINE)
+    assert heading in {one.lower().replace(" ", "-") for one in headings}
+
+
 @pytest.mark.parametrize("package", READING)
 def test_nothing_is_unpickled_or_evaluated(package: str) -> None:
     assert muntin.__file__ is not None

@@ -66,6 +66,21 @@ class Postgres:
         self.process.send_signal(signal.SIGQUIT)
         self.process.wait(timeout=60)
 
+    def freeze(self) -> None:
+        """Stop all of its processes, so that its connections stay and nothing answers."""
+        self.process.send_signal(signal.SIGSTOP)
+        for child in self._list_children():
+            os.kill(child, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        for process in (*self._list_children(), self.process.pid):
+            os.kill(process, signal.SIGCONT)
+
+    def _list_children(self) -> list[int]:
+        process = self.process.pid
+        return [*map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split())]
+
     def remove(self) -> None:
         """End it for good."""
         self.kill()

@@ -43,11 +43,22 @@ BrokenPipeError: [Errno 32] Broken pipe
 DEEP = b"""Exception in thread "stream execution thread for v" java.lang.StackOverflowError
 """
 FRAMES = b"\tat java.base/java.util.regex.Pattern$Loop.match(Pattern.java:4898)\n" * 1024
-OURS = b"""26/11/22 18:00:00 ERROR Executor: Exception in task 0.0
-java.lang.NullPointerException: Cannot invoke "get()" because "this.other" is null
-\tat org.apache.spark.sql.X.run(X.scala:1)
-Caused by: java.lang.IllegalStateException: y
+TRACE = b"""26/11/22 18:00:00 ERROR Executor: Exception in task 0.0
+org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] 'abc' isn't a number.
+== DataFrame ==
+"cast" was called from
+x.py:12
 
+\tat org.apache.spark.sql.X.run(X.scala:1)
+Caused by: java.lang.IllegalStateException: password=sesame
+\t... 3 more
+"""
+CUT = b"""26/11/22 18:00:00 ERROR Executor: Exception in task 0.0: \
+IllegalStateException: password=****** (details in FILE)
+"""
+OURS = b"""
+a line of the user's
+26/11/22 18:00:00 ERROR Y: a message without a trace
 Traceback (most recent call last):
   File "x.py", line 1
 ValueError: a message of the user's
@@ -72,12 +83,16 @@ def test_only_noise_is_left_out(size: int) -> None:
         + FRAMES
         + THROWN
         + STEPS
+        + TRACE
+        + TRACE
         + OURS
     )
-    passing, found = StderrFilter(), b""
+    traces: list[str] = []
+    passing, found = StderrFilter(lambda trace: traces.append(trace) or "FILE"), b""
     for start in range(0, len(text), size):
         found += passing.filter(text[start : start + size])
-    assert found + passing.flush() == b"first\n" + DEEP + OURS
+    assert found + passing.flush() == b"first\n" + DEEP + CUT + CUT + OURS
+    assert traces == [TRACE.decode()] * 2
 
 
 def test_what_waits_is_passed_on_when_nothing_follows() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -14,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from muntin.hosts.details import append_details
 from muntin.hosts.interrupts import quit_on_signals
 from muntin.model.errors import MuntinError
 from muntin.model.printable import escape_controls
@@ -67,7 +67,7 @@ def summarize_error(error: BaseException) -> str:
 
 
 def write_details(error: BaseException) -> Path | None:
-    """Write the trace of an error of Spark or of a pipeline's code into a file of this user's.
+    """Write the traces of an error of Spark or of a pipeline's code into the log file.
 
     Returns:
         The file; ``None`` if the error is another one, or the file can't be written.
@@ -77,28 +77,30 @@ def write_details(error: BaseException) -> Path | None:
     while cause is not None:
         chain.append(cause)
         cause = cause.__cause__ or cause.__context__
-    of_code = isinstance(error, PipelineCodeError)
-    if not (of_code or any(_is_of_spark(type(exception)) for exception in chain)):
+    of_spark = [one for one in chain if _is_of_spark(one)]
+    if not of_spark and not isinstance(error, PipelineCodeError):
         return None
-    try:
-        handle, path = tempfile.mkstemp(prefix="muntin-", suffix=".log")
-        with open(handle, "w", errors="replace") as file:
-            file.write(redact("".join(traceback.format_exception(error))))
-    except OSError:
-        return None
-    return Path(path)
+    traces = ["".join(traceback.format_exception(error))]
+    if of_spark:
+        from muntin.spark.host.internals.jvm import read_java_trace
+
+        traces += filter(None, map(read_java_trace, of_spark))
+    return append_details("\n".join(traces))
 
 
-def _is_of_spark(kind: type[BaseException]) -> bool:
+def _is_of_spark(error: BaseException) -> bool:
+    kind = type(error)
     return kind.__module__.startswith("pyspark.") or kind.__name__.startswith("Py4J")
 
 
 @contextmanager
 def report_errors() -> Iterator[None]:
-    """Print errors of muntin without a traceback and end with exit code 1."""
+    """Print errors of muntin and of Spark without a traceback and end with exit code 1."""
     try:
         yield
-    except MuntinError as error:
+    except Exception as error:
+        if not (isinstance(error, MuntinError) or _is_of_spark(error)):
+            raise
         show_error(Console(stderr=True), error, write_details(error))
         raise typer.Exit(1) from error
 

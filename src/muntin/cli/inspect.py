@@ -14,6 +14,7 @@ from rich.table import Table
 from muntin.cli.checkpoints import CheckpointArgument, open_checkpoint
 from muntin.cli.console import cell
 from muntin.cli.pipelines import Conf
+from muntin.model.printable import format_count
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -65,6 +66,8 @@ def show(report: Mapping[str, Any], console: Console) -> None:
         "messages": ", ".join(f"{n:,} {name}" for name, n in report["counts"].items()) or "none",
         "state": _format_state(report),
     }
+    if report.get("waits"):
+        head["waits"] = report["waits"]
     if report.get("held by"):
         head["held by"] = report["held by"]
     for name, time in (report.get("clocks") or {}).items():
@@ -88,7 +91,8 @@ def _format_watermark(watermark: Any) -> str:
 def _format_state(report: Mapping[str, Any]) -> str:
     blobs = sum(shard["blobs"] for shard in report["shards"])
     size = sum(shard["bytes"] for shard in report["shards"])
-    return f"{format_size(size)} in {blobs:,} blobs, {len(report['shards'])} shards"
+    shards = len(report["shards"])
+    return f"{format_size(size)} in {format_count(blobs, 'blob')}, {format_count(shards, 'shard')}"
 
 
 def format_size(count: int) -> str:

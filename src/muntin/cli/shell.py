@@ -15,7 +15,13 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from muntin.cli.console import open_session, print_text, report_errors, show_error
+from muntin.cli.console import (
+    open_session,
+    print_text,
+    report_errors,
+    show_error,
+    write_details,
+)
 from muntin.cli.lines import Lines, RowFormat
 from muntin.cli.pipelines import HostOption
 from muntin.cli.rows import ROW_LIMIT, LiveRows, list_table_rows
@@ -267,4 +273,4 @@ def converse(shell: Shell) -> None:
         try:
             shell.run(text)
         except Exception as error:  # one mistake of Spark, too, doesn't end the shell
-            show_error(shell.console, error)
+            show_error(shell.console, error, write_details(error))

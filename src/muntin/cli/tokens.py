@@ -33,8 +33,8 @@ def read_token(token: str | None, file: Path | None) -> str | None:
         )
     try:
         text = file.read_text().strip()
-    except OSError as error:
-        problem = f"can't be read: {error.strerror}"
+    except (OSError, ValueError) as error:
+        problem = f"can't be read: {getattr(error, 'strerror', None) or error}"
         raise OptionError("token-file", str(file), problem, "name a file") from error
     if not text or len(text.split()) > 1:
         raise OptionError("token-file", str(file), "holds no token", "write one word into it")

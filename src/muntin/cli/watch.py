@@ -22,6 +22,7 @@ from muntin.cli.console import QueryFailedError, cell, print_text, summarize_err
 from muntin.hosts.interrupts import Interruption, stop_queries, watch_signals
 from muntin.model.axis import format_time
 from muntin.model.counts import format_rejections
+from muntin.model.printable import format_count
 
 _REFRESH = 0.5
 _LINES_EVERY = 2.0
@@ -175,7 +176,7 @@ class _Lines:
         progress = query.progress
         if progress.batch < 0:
             shards = getattr(query, "shards", 0)
-            return f"starting in {shards} shard{'s' * (shards != 1)}" if shards else "starting"
+            return f"starting in {format_count(shards, 'shard')}" if shards else "starting"
         emitted = sum(progress.fired.values())
         text = f"batch {progress.batch}, {_count_seen(query):,} seen, {emitted:,} emitted, "
         text += f"up to {_format_moment(progress.watermark_micros)}"

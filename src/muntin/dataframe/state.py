@@ -10,6 +10,7 @@ from muntin.hosts.inspect.opening import open_snapshot
 from muntin.hosts.inspect.report import StateReport, report_state
 from muntin.hosts.inspect.snapshot import StateSnapshot
 from muntin.hosts.inspect.why import explain_state
+from muntin.hosts.leases import read_waits
 from muntin.hosts.local.state import LogSnapshot, is_local_checkpoint, refuse_other_folder
 from muntin.model.aggregates import Aggregate
 
@@ -83,8 +84,11 @@ def report_checkpoint(
     if opened.any_manifest.kind == "tables":
         from muntin.spark.inspect.checkpoints import report_tables
 
-        return report_tables(opened, key, table)  # type: ignore[arg-type]
-    return report_state(opened, key, table)
+        report = report_tables(opened, key, table)  # type: ignore[arg-type]
+    else:
+        report = report_state(opened, key, table)
+    waits = read_waits(opened.read_lease())
+    return report | {"waits": waits} if waits else report
 
 
 def explain_checkpoint(
@@ -92,10 +96,12 @@ def explain_checkpoint(
 ) -> list[str]:
     """Explain why a key's windows, messages or entries have emitted, or haven't, on either host.
 
-    See `explain_state`.
+    See `explain_state`. The first line is what the running query waits for, if it waits.
     """
+    waits = read_waits(opened.read_lease())
+    lines = [f"waiting    {waits.removeprefix('waiting ')}"] if waits else []
     if opened.any_manifest.kind == "tables":
         from muntin.spark.inspect.checkpoints import explain_tables
 
-        return explain_tables(opened, key, at, table)  # type: ignore[arg-type]
-    return explain_state(opened, key, at, table)
+        return lines + explain_tables(opened, key, at, table)  # type: ignore[arg-type]
+    return lines + explain_state(opened, key, at, table)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from muntin.hosts.progress import Progress
 
 # The reasons for which a query is degraded.
-DEGRADATIONS = ("watermark_ahead", "server_away")
+DEGRADATIONS = ("watermark_ahead", "server_away", "sink_silent")
 _LOG = logging.getLogger(__name__)
 # By how much the machine's clock may be off without a warning, microseconds.
 _TOLERANCE = 10 * SECOND
@@ -80,10 +80,16 @@ def describe_degradation(progress: Progress) -> dict[str, str]:
             f"the watermark is {ahead / SECOND:.0f} s ahead of this machine's clock, so that "
             "messages with the right time are late"
         )
-    if waits := list_waits():
-        servers = ", ".join(f"{name} ({retries} retries)" for name, retries in waits.items())
-        reasons["server_away"] = f"waiting for {servers}"
-    return reasons
+    return reasons | describe_waits()
+
+
+def describe_waits() -> dict[str, str]:
+    """Return what this process waits for now: a sentence for each reason to be degraded."""
+    by_reason: dict[str, list[str]] = {}
+    for name, wait in list_waits().items():
+        reason = "sink_silent" if wait.is_silent else "server_away"
+        by_reason.setdefault(reason, []).append(f"{name} ({wait})")
+    return {reason: f"waiting for {', '.join(named)}" for reason, named in by_reason.items()}
 
 
 def micros_ahead(progress: Progress, now: int) -> int:

@@ -1,7 +1,8 @@
 """Leases on checkpoints, which ensure that at most one query at a time runs from each.
 
 A lease is a small file in the checkpoint's folder. It names the process, the host and the start
-time of the query, which renews it every few seconds. A query that ends deletes its lease. After a
+time of the query, which renews it every few seconds, and what the query waits for. A query that
+ends deletes its lease. After a
 crash the lease expires: at once if this machine can tell that the process has ended, and otherwise
 when it hasn't been renewed for ``DURATION``. This doesn't depend on the clocks of two machines.
 """
@@ -23,8 +24,10 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+from muntin.hosts.health import describe_waits
 from muntin.model.errors import LeaseLostError, OptionError
 from muntin.model.printable import escape_line
+from muntin.model.secrets import redact
 
 _LOG = logging.getLogger(__name__)
 FILE = "lease.json"
@@ -122,7 +125,7 @@ class LocalLeaseFile:
 
 # The types of a holder's fields, since anybody who writes the checkpoint can write the file.
 _KINDS: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("host", "started", "machine", "birth", "nonce"), str),
+    **dict.fromkeys(("host", "started", "machine", "birth", "nonce", "waits"), str),
     "process": int,
     "renewed": (int, float),
 }
@@ -138,6 +141,7 @@ class Holder:
         machine: The boot and the process namespace that ``process`` belongs to.
         birth: The start time of the process in ticks since the boot; empty where it isn't known.
         renewed: The time of the last renewal, seconds since the epoch.
+        waits: A sentence about what the process waited for then; empty for nothing.
     """
 
     host: str
@@ -147,6 +151,7 @@ class Holder:
     birth: str
     nonce: str
     renewed: float
+    waits: str = ""
 
     @classmethod
     def create(cls) -> Holder:
@@ -228,14 +233,19 @@ class Lease:
         while not self._released.wait(DURATION / 3) and not self._lost:
             try:
                 self._renew()
-            except Exception:
-                _LOG.warning("A lease can't be renewed; trying again", exc_info=True)
+            except Exception as error:
+                problem = escape_line(redact(str(error)).partition("\n")[0])
+                _LOG.warning(
+                    "the lease of a checkpoint can't be renewed (%s); trying again", problem
+                )
+                _LOG.debug("The lease can't be renewed", exc_info=True)
 
     def _renew(self) -> None:
         with self._lock:
             self._check_file()
             if not self._lost and not self._released.is_set():
-                renewed = replace(self._holder, renewed=time.time())
+                waits = "; ".join(describe_waits().values())
+                renewed = replace(self._holder, renewed=time.time(), waits=waits)
                 self._file.replace(renewed.to_text())
                 self._holder = renewed
 
@@ -277,6 +287,18 @@ def acquire_lease(file: LeaseFile, checkpoint: str, *, checks_file: bool = True)
         file.discard(text)
         holder = replace(holder, renewed=time.time())
     return Lease(file, holder, checks_file)
+
+
+def read_waits(text: str | None) -> str:
+    """Return what the holder of a lease waits for, in a sentence; empty for nothing.
+
+    Args:
+        text: The text of the lease's file; ``None`` if there is none.
+    """
+    holder = None if text is None else Holder.parse(text)
+    if holder is None or holder.has_died() or time.time() - holder.renewed > DURATION:
+        return ""
+    return escape_line(holder.waits)
 
 
 def describe_holder(text: str) -> str:

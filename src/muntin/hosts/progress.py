@@ -16,6 +16,7 @@ from muntin.hosts.health import describe_degradation
 from muntin.model.axis import to_datetime
 from muntin.model.counts import add_counts, count_outcomes
 from muntin.model.patience import list_waits
+from muntin.model.printable import escape_line
 
 # The entry of an operator's figures that says which input of the downstream operator it feeds, such
 # as the side of a join. The last operator has none.
@@ -103,7 +104,9 @@ class Progress:
             shown["clocks"] = repr({name: str(to_datetime(at)) for name, at in self.clocks.items()})
         if degradation := self.degradation:
             shown["degraded"] = repr(degradation)
-        return f"Progress({', '.join(f'{name}={value}' for name, value in shown.items())})"
+        # A clock is named by a value of the messages.
+        figures = (f"{name}={escape_line(value)}" for name, value in shown.items())
+        return f"Progress({', '.join(figures)})"
 
     def _repr_html_(self) -> str:
         return format_html_table("figure", "value", self.lines())
@@ -158,14 +161,17 @@ class Progress:
     def degradation(self) -> str | None:
         """Why the query doesn't do what it should now; ``None`` if it does.
 
-        Either the watermark is ahead of the clock, or a server is waited for.
+        Either the watermark is ahead of the clock, or a server or a sink is waited for.
         """
         return "; ".join(describe_degradation(self).values()) or None
 
     @property
     def waiting_for(self) -> dict[str, int]:
-        """The servers that this process waits for now, with the failed attempts to reach each."""
-        return list_waits()
+        """The servers and sinks that this process waits for now, with the failed attempts at each.
+
+        A sink that doesn't answer has none. ``degradation`` says since when each is waited for.
+        """
+        return {name: wait.retries for name, wait in list_waits().items()}
 
     @property
     def messages_behind(self) -> int:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from muntin.model.printable import escape_controls
+from muntin.model.secrets import redact
 
 _LOG = logging.getLogger(__name__)
 # Time after which an idle thread ends, seconds.
@@ -112,7 +116,8 @@ class Watcher:
                 self._look(*call.values)
             except Exception:
                 self.failures += 1
-                _LOG.exception("A watcher failed at batch %d; the query goes on", call.batch)
+                trace = redact(escape_controls(traceback.format_exc().rstrip()))
+                _LOG.error("A watcher failed at batch %d; the query goes on\n%s", call.batch, trace)
             finally:
                 _release(call)
                 with self._changed:

@@ -9,10 +9,18 @@ from muntin.model.secrets import redact
 
 
 class MuntinError(Exception):
-    """The root of all errors raised by muntin; control characters of their messages are escaped."""
+    """The root of all errors raised by muntin.
+
+    Their messages quote what others wrote, so secrets are masked in them, and control characters
+    escaped.
+    """
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(escape_controls(one) if isinstance(one, str) else one for one in args))
+        super().__init__(*(_clean(one) if isinstance(one, str) else one for one in args))
+
+
+def _clean(text: str) -> str:
+    return escape_controls(redact(text))
 
 
 class OptionError(MuntinError, ValueError):

@@ -1,20 +1,24 @@
-"""Retries while a server is down, with one log line when that starts and one when it ends.
+"""Waits: for servers that are down, which are retried, and for calls that don't return.
 
-The servers that are waited for are listed while that lasts. Processes that Spark starts on the
-driver's machine write theirs into a folder of the driver.
+Each wait is one line of the log when it starts and one when it ends, and is listed meanwhile.
+Processes that Spark starts on the driver's machine write theirs into a folder of the driver.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+from muntin.model.printable import escape_line, format_count
 from muntin.model.secrets import redact
 
 _LOG = logging.getLogger(__name__)
@@ -24,6 +28,40 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 # The variable that names the folder, and the process that reads it.
 WAITS_VARIABLE = "MUNTIN_WAITS"
 _WAITS: dict[int, Patience] = {}
+# How long a call may take before it is a wait: so many seconds, or so many times the shorter one of
+# the last two, since a sink may always take long.
+_SILENCE, _MOST_TIMES = 10.0, 3
+# How often running calls are looked at, in seconds.
+_POLL_SECONDS = 1.0
+# The running calls by their thread, and the times of the last two of each name, in seconds.
+_CALLS: dict[int, WatchedCall] = {}
+_LAST_TIMES: dict[str, deque[float]] = {}
+_WATCHER: list[threading.Thread] = []
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A wait for a server, or for a call.
+
+    Attributes:
+        retries: The failed attempts since the last answer; 0 while the first one has no answer.
+        since: When it began, Unix time.
+        is_silent: Whether a call hasn't returned; otherwise attempts fail.
+    """
+
+    retries: int
+    since: float
+    is_silent: bool = False
+
+    def __str__(self) -> str:
+        since = f"since {format_clock(self.since)}"
+        retries = format_count(self.retries, "retry", "retries")
+        return since if self.is_silent else f"{since}, {retries}"
+
+
+def format_clock(moment: float) -> str:
+    """Return a Unix time as a local time of day with its zone."""
+    return f"{datetime.fromtimestamp(moment).astimezone():%H:%M:%S%z}"
 
 
 class AwayError(Exception):
@@ -58,6 +96,7 @@ class Patience:
     first_pause: float = _FIRST_PAUSE
     retries: int = 0
     _since: float | None = field(default=None, repr=False)
+    _thread: int = field(default=0, repr=False)
 
     def run(self, attempt: Callable[[], T]) -> T:
         """Retry until an attempt succeeds or the patience ends.
@@ -90,9 +129,11 @@ class Patience:
         if self._since is None:
             self._since = time.monotonic()
             seconds = self.seconds if error.seconds is None else error.seconds
+            problem = escape_line(redact(str(error)))
             _LOG.warning("%s %s (%s); retrying for %.0f s",
-                         self.server, error.symptom, redact(str(error)), seconds)  # fmt: skip
+                         self.server, error.symptom, problem, seconds)  # fmt: skip
         if self.remaining_time() > 0:
+            self._thread = threading.get_ident()
             _WAITS[id(self)] = self
             self._write()
             return True
@@ -109,6 +150,14 @@ class Patience:
         """Return how long the server has been away, in seconds."""
         return 0.0 if self._since is None else time.monotonic() - self._since
 
+    def to_wait(self) -> Wait:
+        """Return the wait as others see it."""
+        return Wait(self.retries, time.time() - self.downtime())
+
+    def is_of_thread(self, thread: int) -> bool:
+        """Return whether a thread waits for the server."""
+        return self._thread == thread and self.remaining_time() > 0
+
     def remaining_time(self) -> float:
         """Return how much longer it may be away, in seconds."""
         return max(0.0, self.seconds - self.downtime())
@@ -116,7 +165,11 @@ class Patience:
     def end(self) -> None:
         """Wait for the server no longer."""
         self._since, self.retries = None, 0
-        if _WAITS.pop(id(self), None) is not None and (file := self._file()) is not None:
+        if _WAITS.pop(id(self), None) is None:
+            return
+        if (call := _CALLS.get(threading.get_ident())) is not None:
+            call.begin()
+        if (file := self._file()) is not None:
             with suppress(OSError):
                 file.unlink()
 
@@ -125,7 +178,7 @@ class Patience:
         if (file := self._file()) is not None:
             # The wait is also logged, so the file may be missing.
             with suppress(OSError):
-                file.write_text(f"{self.retries} {self.server}")
+                file.write_text(f"{self.retries} {self.to_wait().since} {self.server}")
 
     def _file(self) -> Path | None:
         folder = find_folder(of_driver=False)
@@ -142,18 +195,92 @@ def find_folder(*, of_driver: bool) -> Path | None:
     return Path(folder) if folder and (process == str(os.getpid())) is of_driver else None
 
 
-def list_waits() -> dict[str, int]:
-    """Return the servers that this process, and those that it started, wait for now.
+@dataclass
+class WatchedCall:
+    """A call that becomes a wait if it doesn't return.
+
+    Attributes:
+        name: Name of what is called, in messages.
+        task: What it is called for.
+    """
+
+    name: str
+    task: str
+    thread: int
+    since: float = 0.0
+    is_silent: bool = False
+    _begun: float = 0.0
+
+    def begin(self) -> None:
+        """Count the time from now on."""
+        self.since, self._begun = time.time(), time.monotonic()
+
+    def look(self) -> None:
+        """Log and list the call if it takes long, and nothing else says that its thread waits."""
+        longest = max(_SILENCE, _MOST_TIMES * min(_LAST_TIMES.get(self.name, (0.0,))))
+        is_known = self.is_silent or any(
+            one.is_of_thread(self.thread) for one in list(_WAITS.values())
+        )
+        if not is_known and time.monotonic() - self._begun > longest:
+            self.is_silent = True
+            _LOG.warning("%s hasn't answered since %s; %s waits for it",
+                         self.name, format_clock(self.since), self.task)  # fmt: skip
+
+    def note_answer(self) -> None:
+        """Note how long it took, and log that if it was a wait."""
+        seconds = time.monotonic() - self._begun
+        _LAST_TIMES.setdefault(self.name, deque(maxlen=2)).append(seconds)
+        if self.is_silent:
+            _LOG.warning("%s answers again, after %.0f s", self.name, seconds)
+
+
+@contextmanager
+def watch_call(name: str, task: str) -> Iterator[None]:
+    """Make a call in the context a wait if it takes unusually long.
+
+    Args:
+        name: Name of what is called, in messages, for example ``the sink of results``.
+        task: What it is called for, for example ``batch 7``.
+    """
+    thread = threading.get_ident()
+    call, outer = WatchedCall(name, task, thread), _CALLS.get(thread)
+    call.begin()
+    _CALLS[thread] = call
+    # A thread doesn't survive a fork.
+    if not _WATCHER or not _WATCHER[-1].is_alive():
+        _WATCHER[:] = [threading.Thread(target=_look_at_calls, daemon=True, name="muntin-waits")]
+        _WATCHER[0].start()
+    try:
+        yield
+        call.note_answer()
+    finally:
+        del _CALLS[thread]
+        if outer is not None:
+            _CALLS[thread] = outer
+
+
+def _look_at_calls() -> None:
+    while True:
+        time.sleep(_POLL_SECONDS)
+        for call in list(_CALLS.values()):
+            call.look()
+
+
+def list_waits() -> dict[str, Wait]:
+    """Return what this process, and those that it started, wait for now.
 
     Returns:
-        The failed attempts since each server's last answer, by its name.
+        The waits by the name of the server, or of what was called.
     """
-    waits = {one.server: one.retries for one in list(_WAITS.values()) if one.remaining_time() > 0}
+    waits = {one.server: one.to_wait() for one in list(_WAITS.values()) if one.remaining_time() > 0}
+    silent = (call for call in list(_CALLS.values()) if call.is_silent)
+    waits |= {call.name: Wait(0, call.since, is_silent=True) for call in silent}
     folder = find_folder(of_driver=True)
     for file in () if folder is None else sorted(folder.glob("*-*")):
         with suppress(OSError, ValueError):
             # The file of a killed process stays behind.
             os.kill(int(file.name.partition("-")[0]), 0)
-            retries, _, server = file.read_text().partition(" ")
-            waits[server] = max(waits.get(server, 0), int(retries))
+            retries, since, server = file.read_text().split(" ", 2)
+            wait = Wait(int(retries), float(since))
+            waits[server] = max(waits.get(server, wait), wait, key=lambda one: one.retries)
     return waits

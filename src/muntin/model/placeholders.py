@@ -11,13 +11,15 @@ from collections.abc import Callable, Mapping
 
 from muntin.model.errors import OptionError
 from muntin.model.references import resolve
-from muntin.model.secrets import REFERENCE, has_secret, reveals_secret
+from muntin.model.secrets import HIDDEN, REFERENCE, has_secret, reveals_secret
 
 PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
 _PLACEHOLDER = r"\$\{\w+\}"
-# Tokens outside of quotes: comments, opening quotes, placeholders. Tokens inside: escapes, the
-# closing quote, placeholders. In backticks, the only escape is a doubled backtick.
-_OUTSIDE = re.compile(rf"--[^\n]*|/\*.*?\*/|\b[rR]['\"]|['\"`]|{_PLACEHOLDER}", re.DOTALL)
+# Tokens outside of quotes: comments, opening quotes, placeholders. Spark's comments go on after a
+# backslash at the end of a line, and may be nested. Tokens inside: escapes, the closing quote,
+# placeholders. In backticks, the only escape is a doubled backtick.
+_OUTSIDE = re.compile(rf"--(?:\\\n|[^\n])*|/\*|\b[rR]['\"]|['\"`]|{_PLACEHOLDER}", re.DOTALL)
+_COMMENT_ENDS = re.compile(r"/\*|\*/")
 _INSIDE = {
     "'": re.compile(rf"\\.|'|{_PLACEHOLDER}", re.DOTALL),
     '"': re.compile(rf'\\.|"|{_PLACEHOLDER}', re.DOTALL),
@@ -69,11 +71,22 @@ def fill_expression(text: str, value_of: Callable[[str, int], str]) -> str:
             value = _escape(value_of(placeholder.group(1), match.start()), quote)
             pieces += [text[copied : match.start()], value]
             copied = position
+        elif token == "/*":
+            position = _find_end_of_comment(text, position)
         elif quote:
             quote = "" if token == quote[-1] else quote
         elif token[-1] in "'\"`":
             quote = token
     return "".join([*pieces, text[copied:]])
+
+
+def _find_end_of_comment(text: str, position: int) -> int:
+    """Return the position after a comment that is entered; comments may be nested."""
+    depth = 1
+    while depth and (match := _COMMENT_ENDS.search(text, position)):
+        depth += 1 if match.group() == "/*" else -1
+        position = match.end()
+    return len(text) if depth else position
 
 
 def _escape(value: str, quote: str) -> str:
@@ -91,7 +104,7 @@ def check_secret(option: str, value: str) -> None:
     """
     if reveals_secret(option, value):
         hint = f"write {option} = '${{env:NAME}}', and set NAME, or '${{file:PATH}}'"
-        raise OptionError(option, "(hidden)", "is a secret in plain sight", hint)
+        raise OptionError(option, HIDDEN, "is a secret in plain sight", hint)
 
 
 def fill(

@@ -9,8 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+# In messages it stands for a value that is a secret.
+HIDDEN = "(hidden)"
 # A reference to a variable of the environment, or to a file.
-REFERENCE = re.compile(r"\$\{(env|file):([^{}]+)\}")
+REFERENCE = re.compile(r"\$\{(env|file):([^{}]{1,4096})\}")
+# Text from outside is redacted, too, so the cost must stay in proportion to its length. A pattern
+# begins with what is rare, and a repetition without a bound ends it: a failed attempt is short, and
+# what a successful one reads isn't read again.
+#
 # Names of options that suggest a secret. Java reads this pattern, too.
 SECRET_NAMES = (
     r"password|passwd|passphrase|pwd(?![a-z])|(?<![a-z])pw(?![a-z])|secret|token|credential|jaas"
@@ -22,7 +28,7 @@ SECRET_NAMES = (
 # The user of an address, and the password between it and the host. A port isn't a password; in the
 # address of a database, everything before the last @ is one.
 # Java recurses for repeated groups: unbounded repetition would overflow its stack on long text.
-_PLAIN, _REFERENCE = r"[^:@/\s'\"$]*", r"(?:\$\{[^}]*\}|\$)"
+_PLAIN, _REFERENCE = r"[^:@/\s'\"$]*", r"(?:\$\{[^{}]*\}|\$(?!\{[^{}]*\}))"
 _USER = rf"://{_PLAIN}(?:{_REFERENCE}{_PLAIN}){{0,100}}:"
 _DATABASE = r"(?:postgres(?:ql)?|mysql|mariadb|mongodb(?:\+srv)?|redis|amqps?|jdbc:\w+)"
 _ADDRESSES = (
@@ -30,76 +36,88 @@ _ADDRESSES = (
     # The password ends at the last @ before the path; if there is none, at one after a slash.
     rf"{_USER}([^/?#\s'\"]+)@",
     rf"{_USER}(?!\d{{1,5}}[/?#])([^\s'\"]+)@",
-    r"\bjdbc:oracle:\w+:[^/\s'\"]*/([^@\s'\"]+)@",
+    r"\bjdbc:oracle:\w+:[^/\s'\"]{0,200}/([^@\s'\"]+)@",
     # In web addresses, a user without a password is a token.
     r"\bhttps?://([^/?#:@\s'\"$]+):?@",
 )
 _ADDRESS = "|".join(_ADDRESSES)
-_PARAMETER = r"(?<![a-z])(?:pass|password|passwd|pwd|token|sig|signature)\s*=(?!>)\s*'?([^\s'&]+)"
-_PEM = r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----"
-_PEM_WHOLE = rf"({_PEM}.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z))"
+_PARAMETER = (
+    r"(?<![a-z])(?:pass|password|passwd|pwd|token|sig|signature)\s{0,100}=(?!>)\s{0,100}"
+    r"'?([^\s'&]+)"
+)
+_PEM = r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+_PEM_WHOLE = rf"({_PEM}.*?(?:-----END [A-Z ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----|\Z))"
 # The authentication scheme before the secret in a header.
 _SCHEME = (
     r"(?:(?:Bearer|Basic|Digest|Token|ApiKey|Negotiate|NTLM|OAuth|SharedKey|SharedAccessSignature"
-    r"|AWS4-HMAC-SHA256)\s+)?"
+    r"|AWS4-HMAC-SHA256)\s{1,100})?"
 )
 
 # The value of ``spark.sql.redaction.options.regex``, which Spark matches with names and values.
 FOR_SPARK = rf"(?i)url|{SECRET_NAMES}|{_PEM}|{_ADDRESS}|{_PARAMETER}"
 
 _NAME = re.compile(SECRET_NAMES, re.IGNORECASE)
-_INSIDE = re.compile(rf"{_ADDRESS}|{_PARAMETER}|{_PEM_WHOLE}", re.IGNORECASE | re.DOTALL)
+_INSIDE = re.compile(rf"{_PARAMETER}|{_PEM_WHOLE}", re.IGNORECASE | re.DOTALL)
+# A password of an address ends with an @. So each text without spaces and quotes is searched up to
+# its last one, and every attempt that gets that far succeeds.
+_IN_ADDRESS = re.compile(_ADDRESS, re.IGNORECASE)
+_UNBROKEN = re.compile(r"(?:[^\s'\"$]+|\$(?:\{[^{}]{0,4096}\})?)+")
 _KEY = re.compile(_PEM_WHOLE, re.DOTALL)
 # name = 'value', name: value, "name"="value", as statements, files and plans have them. Where the
 # text is itself a string of JSON, a part of an address or of a page, its quotes are written
 # differently. Named groups aren't secrets.
-_WORD = r"[\w.\-]{0,100}"
+_WORD, _END = r"[\w.\-]{0,100}", r"[\w.\-]{0,100}+"
 _ENTITY = r"&quot;|&#3[49];|%2[27]"
 _QUOTE = rf"(?:\\{{0,8}}['\"`]|{_ENTITY})"
 _PAIR = re.compile(
-    rf"(?:{_WORD}(?:{SECRET_NAMES}){_WORD}(?:{_QUOTE}?\s*(?::?=>?|%3D)|{_QUOTE}\s*(?::|%3A))"
+    rf"(?:(?:{SECRET_NAMES}){_END}(?:{_QUOTE}?\s{{0,100}}(?::?=>?|%3D)"
+    rf"|{_QUOTE}\s{{0,100}}(?::|%3A))"
     # After a slash it is the user of an address.
-    rf"|(?<![\w.\-/]){_WORD}(?:{SECRET_NAMES}){_WORD}\s*(?::(?!//)|%3A(?!%2F))"
+    rf"|(?<![\w.\-/]){_WORD}(?:{SECRET_NAMES}){_END}\s{{0,100}}(?::(?!//)|%3A(?!%2F))"
     # CREATE USER … PASSWORD 'secret'
-    r"|\b(?:password|identified\s+by)\s+(?='))\s*(?:[bru]{1,2}(?=['\"]))?"
+    r"|\b(?:password|identified\s{1,100}by)\s{1,100}(?='))\s{0,100}(?:[bru]{1,2}(?=['\"]))?"
     # Quotes are doubled where a statement is itself a value.
-    rf"{_SCHEME}(?:''(?![\s,;)'])((?:[^'\\]|\\.)+)''"
+    rf"{_SCHEME}(?:''(?![\s,;)'])((?:[^'\\]|\\.){{1,2000}})''"
     r"|(?P<escape>\\{1,8})(?P<quote>['\"])((?:(?!(?<!\\)(?P=escape)(?P=quote)).)+)"
     rf"|(?P<entity>{_ENTITY})((?:(?!(?P=entity)).)+)"
     r"|'((?:[^'\\]|\\.|'')+)'?|\"((?:[^\"\\]|\\.|\"\")+)\"?"
     # After a bar the value is on the lines below.
-    r"|(?![|>][+\-\d]{0,2}(?:\s|\Z))([^\s,;)\]}'\"&]+(?:&(?![\w.\-]+=)[^\s,;)\]}'\"&]*)*))",
+    r"|(?![|>][+\-\d]{0,2}(?:\s|\Z))([^\s,;)\]}'\"&]+(?:&(?![\w.\-]{1,100}=)[^\s,;)\]}'\"&]*)*))",
     re.IGNORECASE,
 )
 # A value of YAML on the lines below its name, which are indented further.
 _BLOCK = re.compile(
-    rf"^(?P<indent>[ \t]{{0,100}})(?:- )?['\"]?{_WORD}(?:{SECRET_NAMES}){_WORD}['\"]?:"
-    r"(?:[ \t]*[|>][+\-\d]{0,2}[ \t]*\r?\n((?:[ \t]*\n)*(?P<deep>(?P=indent)[ \t]+)[^\n]*"
-    r"(?:\n(?:(?P=deep)[^\n]*|[ \t]*(?=\n)))*)"
-    r"|[ \t]*\r?\n(?P=indent)[ \t]+([^\s:#\-][^\n:]*)$)",
+    rf"^(?P<indent>[ \t]{{0,100}}+)(?:- )?['\"]?{_WORD}(?:{SECRET_NAMES}){_END}['\"]?:"
+    r"(?:[ \t]{0,100}[|>][+\-\d]{0,2}[ \t]{0,100}\r?\n"
+    r"((?:[ \t]{0,100}\n){0,100}(?P<deep>(?P=indent)[ \t]+)[^\n]*"
+    r"(?:\n(?:(?P=deep)[^\n]*|[ \t]{0,100}(?=\n)))*)"
+    r"|[ \t]{0,100}\r?\n(?P=indent)[ \t]{1,100}([^\s:#\-][^\n:]{0,5000})$)",
     re.IGNORECASE | re.MULTILINE,
 )
 # In prose and after the option of a program, a secret is what is quoted, or a word with digits.
 _SAID = (
-    r"(?:'([^'\n]+)'|\"([^\"\n]+)\"|`([^`\n]+)`"
+    r"(?:'([^'\n]{1,2000})'|\"([^\"\n]{1,2000})\"|`([^`\n]{1,2000})`"
     r"|((?=[^\s\d]{0,100}\d)(?=[^\sa-z]{0,100}[a-z])[^\s'\"`]{6,}))"
 )
+_GAP = r"\s{1,100}"
 _SPOKEN = r"(?:password|passwd|passphrase|pwd|secret|token|(?:api|access|secret)[ \-]key)"
 _PHRASE = re.compile(
-    rf"\b{_SPOKEN}s?\s+(?:(?:for|of)\s+\S{{1,60}}\s+)?(?:is|was|are)\s+"
-    rf"(?:now\s+|still\s+)?(?:(?:set|changed)\s+to\s+)?{_SAID}"
-    rf"|(?<!\S)--?[a-z\-]{{0,40}}{_SPOKEN}\s+{_SAID}"
+    rf"\b{_SPOKEN}s?{_GAP}(?:(?:for|of){_GAP}\S{{1,60}}{_GAP})?(?:is|was|are){_GAP}"
+    rf"(?:(?:now|still){_GAP})?(?:(?:set|changed){_GAP}to{_GAP})?{_SAID}"
+    rf"|(?<!\S)--?[a-z\-]{{0,40}}{_SPOKEN}{_GAP}{_SAID}"
     # The user and the password of curl.
-    rf"|\bcurl\b[^\n]{{0,300}}?\s(?:-u\s*|--(?:proxy-)?user[\s=]\s*)['\"]?[^\s:'\"]+:([^\s'\"]+)"
+    rf"|\bcurl\b[^\n]{{0,300}}?\s(?:-u|--(?:proxy-)?user[\s=])\s{{0,100}}"
+    r"['\"]?[^\s:'\"]{1,100}:([^\s'\"]+)"
     # An address within another one.
     r"|%3A%2F%2F[^\s%:@/]{0,200}%3A((?:(?!%40)[^\s@/]){1,200})%40"
     # The cookies of a header.
-    r"|\bcookie\\{0,8}['\"]?\s*:\s*\\{0,8}['\"]?(?=[^\s=;]+=)([^\n'\"\\]+)",
+    r"|\bcookie\\{0,8}['\"]?\s{0,100}:\s{0,100}\\{0,8}['\"]?(?=[^\s=;]{1,200}=)([^\n'\"\\]+)",
     re.IGNORECASE,
 )
 # Tokens of JSON (JWT) all begin alike.
 _BEARER = re.compile(
-    r"\bBearer\s+([\w\-.~+/=]{6,})|\b(eyJ[\w\-]{5,}\.[\w\-]+\.[\w\-]*)", re.IGNORECASE
+    r"\bBearer\s{1,100}([\w\-.~+/=]{6,})|\b(eyJ[\w\-]{5,1000}\.[\w\-]{1,8000}\.[\w\-]*)",
+    re.IGNORECASE,
 )
 
 
@@ -153,9 +171,15 @@ def redact(text: str) -> str:
         >>> redact("dsn 'postgresql://me:sesame@host/db', password = 'sesame', topic = 't'")
         "dsn 'postgresql://me:******@host/db', password = '******', topic = 't'"
     """
-    for pattern in (_KEY, _BLOCK, _PAIR, _PHRASE, _BEARER, _INSIDE):
+    for pattern in (_KEY, _BLOCK, _PAIR, _PHRASE, _BEARER):
         text = pattern.sub(_mask, text)
-    return text
+    text = _UNBROKEN.sub(_mask_addresses, text) if "@" in text else text
+    return _INSIDE.sub(_mask, text)
+
+
+def _mask_addresses(match: re.Match[str]) -> str:
+    searched, at, rest = match.group().rpartition("@")
+    return _IN_ADDRESS.sub(_mask, searched + at) + rest
 
 
 def _mask(match: re.Match[str]) -> str:
@@ -164,7 +188,7 @@ def _mask(match: re.Match[str]) -> str:
     for number, secret in enumerate(match.groups(), 1):
         if number in named or secret is None:
             continue
-        if not REFERENCE.fullmatch(secret.strip()):
+        if secret.strip() != HIDDEN and not REFERENCE.fullmatch(secret.strip()):
             low, high = match.start(number) - start, match.end(number) - start
             text = text[:low] + re.sub(r"[^\n]", "*", secret) + text[high:]
     return text
@@ -173,4 +197,5 @@ def _mask(match: re.Match[str]) -> str:
 def _find_secrets(option: str, value: str) -> list[str]:
     if names_secret(option):
         return [value]
-    return ["".join(group or "" for group in groups) for groups in _INSIDE.findall(value)]
+    matches = [*_IN_ADDRESS.finditer(value), *_INSIDE.finditer(value)]
+    return ["".join(filter(None, match.groups())) for match in matches]

@@ -28,6 +28,7 @@ try:
     from starlette.responses import FileResponse, Response, StreamingResponse
     from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
+    from starlette.types import Scope
 
     from muntin.web.server import COOKIE, WebServer, has_access
 except ImportError as error:
@@ -90,9 +91,18 @@ def create_application(feed: Feed, token: str | None, closing: Callable[[], bool
         Route("/state", guard(state)),
         Route("/held", guard(look)),
         Route("/events", guard(events)),
-        Mount("/static", StaticFiles(directory=STATIC)),
+        Mount("/static", _GuardedFiles(directory=STATIC)),
     ]
     return Starlette(routes=routes)
+
+
+class _GuardedFiles(StaticFiles):
+    """Files with the headers of the page, which is one of them."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers.update(_HEADERS)
+        return response
 
 
 def _guard(handler: Handler, token: str | None, allows_links: bool) -> Handler:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import threading
 from collections import defaultdict
@@ -31,6 +32,8 @@ _LOG = logging.getLogger(__name__)
 # Queries of one process may share a file. DuckDB may return a database that another thread is
 # still opening, which lacks functions, so only one thread at a time opens it.
 _LOCKS: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
+# What DuckDB takes for a database in memory, which would be gone after each batch, or elsewhere.
+_OTHER_DATABASE = re.compile(r":memory:|[A-Za-z]\w+:")
 
 
 def _import_duckdb() -> Any:
@@ -47,6 +50,9 @@ class DuckDBSink(TableSink):
     def __init__(self, path: str | PathLike[str], table: str, history: str | None) -> None:
         _import_duckdb()
         self.path = fspath(path)
+        if _OTHER_DATABASE.match(self.path):
+            hint = "give the path of a file of this machine, or results=mt.to_memory()"
+            raise OptionError("path", self.path, "isn't a file", hint)
         file = Path(path).resolve()
         super().__init__(table, history, lambda name: f"{file}, {name.lower()}")
 
@@ -61,7 +67,7 @@ class DuckDBSink(TableSink):
                 connection.execute("SET TimeZone = 'UTC'")
                 missing = self._list_missing_tables(connection, batch)
                 refused = self._write_rows(connection, batch, rows)
-        report_refused(batch, rows, refused, self._location)
+        report_refused(batch, rows, refused, self.location)
         for table in missing:
             warn_of_new_table(f"DuckDB {self.path}, table {table}", batch.number)
 
@@ -86,7 +92,8 @@ class DuckDBSink(TableSink):
         return [name for name in names if (name.lower(),) not in existing]
 
     @property
-    def _location(self) -> str:
+    def location(self) -> str:
+        """The table in messages."""
         return f"DuckDB {self.path}, table {self.table}"
 
     def prepare(self) -> None:
@@ -127,7 +134,7 @@ class DuckDBSink(TableSink):
             return {}
         # An error rolls back the whole transaction, so test rows first, then write the good ones.
         refused = write_accepted(
-            self._location,
+            self.location,
             rows,
             lambda some: self._run_transaction(connection, batch, some, "ROLLBACK"),
         )
@@ -229,6 +236,7 @@ def to_duckdb(path: str | PathLike[str], table: str, *, history: str | None = No
 
     Raises:
         MissingExtraError: When ``duckdb`` isn't installed.
+        OptionError: When ``path`` names a database in memory or of a server.
 
     Example:
         >>> to_duckdb("views.duckdb", "views", history="views_history").table

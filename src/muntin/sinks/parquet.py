@@ -24,8 +24,9 @@ MAX_NAME_BYTES = 255
 # The reasons for which no folder can hold a row.
 TOO_LONG = f"the folder of %s has a name of %d bytes; file systems take {MAX_NAME_BYTES}"
 HAS_NUL = "the folder of %s has the character NUL in its name; file systems don't take it"
+READS_AS_NULL = "the folder of %s for this value is that of NULL, as which readers would take it"
 # The folder name that readers interpret as NULL; Spark also uses it for empty text.
-_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 # The characters that Spark writes as %XX in the name of a folder.
 _ESCAPES = {
     char: f"%{ord(char):02X}" for char in [*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"]
@@ -104,7 +105,9 @@ class ParquetSink(TableSink):
             pq.write_table(rows, root / "part-0.parquet")
             return {}
         names = [_format_folder_name(name, value) for name, value in folders]
-        frame = frame_from_arrow(rows).select(names)
+        whole = frame_from_arrow(rows)
+        frame = whole.select(names)
+        texts = whole.select(value.cast(pl.String).alias(name) for name, value in folders)
         refused: dict[int, str] = {}
         for name in frame.columns:
             sizes = frame[name].str.len_bytes()
@@ -112,6 +115,10 @@ class ParquetSink(TableSink):
                 refused[row] = TOO_LONG % (name, sizes[row])
             for row in frame[name].str.contains("\0", literal=True).arg_true():
                 refused[row] = HAS_NUL % name
+            if name in rows.column_names:
+                # The files don't have the column, so two keys would become one.
+                for row in texts[name].is_in(["", NULL_FOLDER]).arg_true():
+                    refused[row] = READS_AS_NULL % name
         rest = rows.select([name for name in rows.column_names if name not in frame.columns])
         paths = frame.select(path=pl.concat_str(pl.all(), separator="/")).with_row_index("row")
         paths = paths.filter(~pl.col("row").is_in([*refused]))
@@ -130,7 +137,7 @@ def _format_folder_name(name: str, value: pl.Expr) -> pl.Expr:
     text = value.cast(pl.String)
     text = pl.when(text != "").then(text.str.replace_many(_ESCAPES))
     column = "".join(_ESCAPES.get(char, char) for char in name)
-    folder = pl.concat_str(pl.lit(f"{column}="), text.fill_null(_NULL_FOLDER))
+    folder = pl.concat_str(pl.lit(f"{column}="), text.fill_null(NULL_FOLDER))
     return folder.alias(name)
 
 
@@ -160,7 +167,8 @@ def to_parquet(
             reader of one value reads only its files: names, or expressions with names. On Spark
             these are Spark's (``F.to_date("window_start").alias("day")``), in one process those of
             Polars (``pl.col("window_start").dt.date().alias("day")``). A row whose folder's name
-            would be longer than 255 bytes is set aside as unwritable.
+            would be longer than 255 bytes is set aside as unwritable, and so is one with empty
+            text in such a column of its own, which would come back as NULL.
         files: The maximum number of files per folder and batch. Default: on Spark one per shard,
             in one process one.
 

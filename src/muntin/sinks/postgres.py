@@ -145,6 +145,11 @@ class PostgresSink(TableSink):
     def __repr__(self) -> str:
         return f"PostgresSink({self.link.location!r}, {self.table!r})"
 
+    @property
+    def location(self) -> str:
+        """The table in messages."""
+        return self._describe_location(self.table)
+
     def _write(self, batch: Batch) -> None:
         rows = batch.table()
         # A user's own sink may call this one without a check before.
@@ -169,9 +174,10 @@ class PostgresSink(TableSink):
 
         for target, is_new, refused in self.link.run(write):
             taken = target.rows.select(rows.column_names)
-            report_refused(batch, taken, refused, self._describe_location(target))
+            where = self._describe_location(target.table)
+            report_refused(batch, taken, refused, where)
             if is_new:
-                warn_of_new_table(self._describe_location(target), batch.number)
+                warn_of_new_table(where, batch.number)
 
     def _write_to(
         self, connection: Connection[Any], target: _Target, number: int
@@ -209,7 +215,7 @@ class PostgresSink(TableSink):
             self._write_at_once(connection, replace(target, rows=target.rows.slice(0, 0)))
         except RowsRefusedError as error:
             raise SinkError(
-                f"{self._describe_location(target)} takes no row at all: {error}"
+                f"{self._describe_location(target.table)} takes no row at all: {error}"
             ) from error
         with translate_refusals():
             refused = write_separately(
@@ -229,8 +235,9 @@ class PostgresSink(TableSink):
             connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
             connection.execute(f"DROP TABLE {_STAGE}")
 
-    def _describe_location(self, target: _Target) -> str:
-        return f"PostgreSQL {self.link.location}, table {target.full_name}"
+    def _describe_location(self, table: str) -> str:
+        schema = "" if self.schema is None else f"{self.schema}."
+        return f"PostgreSQL {self.link.location}, table {schema}{table}"
 
     def _find_unmatched_nulls(self, connection: Connection[Any], target: _Target) -> dict[int, str]:
         """Return rows with NULL keys of which the table would keep every revision."""

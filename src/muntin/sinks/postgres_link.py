@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from muntin.model.errors import MissingExtraError, OptionError, SinkError
 from muntin.model.patience import AwayError, Patience
 from muntin.model.references import resolve, resolve_address, resolve_all
-from muntin.model.secrets import REFERENCE
+from muntin.model.secrets import HIDDEN, REFERENCE
 from muntin.sinks.postgres_rows import ROW_ERRORS
 from muntin.sinks.unwritable import RowsRefusedError
 
@@ -146,7 +146,7 @@ class PostgresLink:
                 hint = "write it as libpq does, such as sslmode"
                 raise OptionError("dsn", name[1], "isn't a parameter", hint) from None
             hint = "write it as 'postgresql://user@host:5432/database' or 'host=… dbname=…'"
-            raise OptionError("dsn", "(hidden)", "isn't an address", hint) from None
+            raise OptionError("dsn", HIDDEN, "isn't an address", hint) from None
         parameters = {name: str(value) for name, value in pairs}
         if not is_address:
             parameters = resolve_all(parameters)

@@ -8,7 +8,7 @@ import polars as pl
 
 from muntin.model.errors import SinkError
 from muntin.model.option_types import check_count
-from muntin.model.printable import escape_controls
+from muntin.model.printable import escape_controls, format_count
 from muntin.sinks.batch import Batch
 from muntin.sinks.frames import read_polars_rows
 
@@ -32,7 +32,7 @@ class PrintSink:
         rows = read_polars_rows(batch, "print")
         if rows.is_empty():
             return
-        count = "1 row" if len(rows) == 1 else f"{len(rows):,} rows"
+        count = format_count(len(rows), "row")
         with pl.Config(
             tbl_rows=self.rows,
             tbl_cols=-1,

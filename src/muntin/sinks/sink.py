@@ -10,6 +10,7 @@ import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from inspect import signature
 from os import PathLike, fspath
 from typing import Any, ClassVar, Protocol
@@ -19,6 +20,8 @@ import pyarrow as pa
 from muntin.engine.function_times import measure_function
 from muntin.model.errors import OptionError, SinkError
 from muntin.model.option_types import check_text
+from muntin.model.patience import watch_call
+from muntin.model.printable import escape_line
 from muntin.sinks.batch import Batch
 
 _LOG = logging.getLogger(__name__)
@@ -93,6 +96,19 @@ def warn_of_new_table(where: str, number: int) -> None:
         )  # fmt: skip
 
 
+def watch_sink(sink: Sink, kind: str, number: int) -> AbstractContextManager[None]:
+    """Return a context in which a sink that doesn't answer is a wait, which names the sink.
+
+    Args:
+        sink: The sink that is written to.
+        kind: The kind of its rows.
+        number: The number of the batch.
+    """
+    location = getattr(sink, "location", "")
+    where = f" ({escape_line(location)})" if location else ""
+    return watch_call(f"the sink of {kind}{where}", f"batch {number}")
+
+
 def quote_ansi_name(name: str) -> str:
     """Quote a name for the SQL of DuckDB and PostgreSQL."""
     return '"' + name.replace('"', '""') + '"'
@@ -106,6 +122,11 @@ class FunctionSink:
 
     def __init__(self, function: Callable[[Any, int], None]) -> None:
         self.function = function
+
+    @property
+    def location(self) -> str:
+        """The function in messages."""
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
 
     def write(self, batch: Batch) -> None:
         with measure_function(self.function):
@@ -172,13 +193,13 @@ class TableSink(ABC):
             except OSError as error:
                 reason = os.strerror(error.errno) if error.errno else str(error)
                 raise SinkError(
-                    f"{self._location} can't be written: {reason}. Make room or correct the "
+                    f"{self.location} can't be written: {reason}. Make room or correct the "
                     "rights, and start the query again: the batch is repeated"
                 ) from error
         self._has_written = True
 
     @property
-    def _location(self) -> str:
+    def location(self) -> str:
         """The table in messages."""
         return self.table
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from muntin.model.errors import OptionError, SourceError
 from muntin.model.patience import AwayError, Patience
+from muntin.model.printable import escape_line
 from muntin.model.references import resolve_all
 from muntin.sources.kafka_consumer import QUIET, refuse_access
 
@@ -209,7 +210,7 @@ class Broker:
         if problem is not None and self._commits:
             _LOG.warning(
                 "offsets of group %s aren't committed, and the query goes on without: %s",
-                self.topics.group, problem,
+                self.topics.group, escape_line(problem),
             )  # fmt: skip
         self._commits = problem is None
 

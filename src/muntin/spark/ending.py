@@ -42,6 +42,10 @@ _OURS = (
 _SOURCE_DIED = re.compile(r"terminated with exception: (Broken pipe|Connection reset|null)\b")
 # Spark may write into the folder before muntin looks for its lease.
 _NO_FOLDER = re.compile(r"/(?:offsets|commits)/\.\S+\.tmp[^\n]*(?:does not exist|No such file)")
+_STATE_UNREADABLE = re.compile(
+    r"\[CANNOT_LOAD_STATE_STORE[.\w]*\] An error occurred during loading state\.\s+"
+    r"([^\n]*?)\.?(?: If the stream job[^\n]*)?(?: SQLSTATE[^\n]*)?(?:\n|\Z)"
+)
 _OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ([^\n]+)")
 _WORKER_DIED = re.compile(r"Python worker exited unexpectedly \(crashed\)")
 _BOUND = "Bound batches with bytes_per_batch=, or give it more, as with spark.driver.memory=4g"
@@ -140,6 +144,11 @@ def error_of_muntin(error: Exception, batch: int) -> MuntinError | None:
         )
     if _NO_FOLDER.search(str(error)) is not None:
         return LeaseLostError(CHECKPOINT_DELETED)
+    if (unreadable := _STATE_UNREADABLE.search(str(error))) is not None:
+        return StateCorruptedError(
+            f"the state can't be read: {unreadable[1]}. Restore the checkpoint from a copy, or "
+            "start with a new folder and new tables"
+        )
     if (memory := _OUT_OF_MEMORY.search(str(error))) is not None:
         return SettingError(
             f"Spark's JVM ran out of memory ({memory[1]}){_format_batch(batch)}. {_BOUND}"

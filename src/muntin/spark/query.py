@@ -40,7 +40,7 @@ from muntin.spark.host.internals.checkpoints import (
     read_planned_offsets,
     remove_cut_off_move,
 )
-from muntin.spark.host.internals.folders import CheckpointFolders
+from muntin.spark.host.internals.folders import WatchedFolders, watch_folders
 from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.jvm import JvmError, is_connected, silence_spark
 from muntin.spark.remote import Follower, RemoteReporter
@@ -83,7 +83,7 @@ class WindowedQuery(Query):
         self.executors: Executors | None = None
         self.shards = 0
         self._lease: Lease | None = None
-        self._folders: CheckpointFolders | None = None
+        self._folders: WatchedFolders | None = None
         self._record: ProgressRecord | None = None
         self._without_lag = False
         self._failed: tuple[BatchError, Exception | None] | None = None
@@ -283,12 +283,12 @@ class WindowedQuery(Query):
         self._watch_folders(find_home(self.spark, self.checkpoint))
 
     def _watch_folders(self, home: str | None) -> None:
-        """Watch the folders of a checkpoint on a disk, instead of those that were watched."""
+        """Watch the folders of a checkpoint, instead of those that were watched."""
         former, self._folders = self._folders, None
         if former is not None:
             former.close()
-        if home is not None and (local := HadoopPath(self.spark, home).local) is not None:
-            self._folders = CheckpointFolders(local)
+        if home is not None:
+            self._folders = watch_folders(HadoopPath(self.spark, home))
 
     def begin(self, query: StreamingQuery) -> None:
         """Take over a query of Spark that has just started."""

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Protocol
 
 from pyspark.errors import PySparkException
@@ -26,9 +24,10 @@ from muntin.model.errors import MuntinError, SpecChangedError
 from muntin.model.facts import STORED_SHARDS
 from muntin.spark.ending import describe_changed_chain
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.internals.checkpoints import find_newest_batch
+from muntin.spark.host.internals.checkpoints import find_newest_batch, refuse_missing_files
 from muntin.spark.host.internals.hadoop_path import HadoopPath
-from muntin.spark.host.internals.jvm import JvmError
+from muntin.spark.host.internals.jvm import JvmError, find_java_message
+from muntin.state.disk import replace_text
 
 _LOG = logging.getLogger(__name__)
 RECORD = "record.json"
@@ -68,7 +67,10 @@ class HadoopLeaseFile:
 
     def replace(self, text: str) -> None:
         """Replace the file."""
-        self._path.write(text)
+        try:
+            self._path.write(text)
+        except JvmError as error:
+            raise OSError(find_java_message(error)) from error
 
     def discard(self, text: str) -> None:
         """Delete the file if it has this text."""
@@ -109,11 +111,17 @@ class ProgressRecord:
         self._specs = specs
 
     def resume(self) -> Progress:
-        """Compare the query with the checkpoint's, and return the checkpoint's figures."""
+        """Compare the query with the checkpoint's, and return the checkpoint's figures.
+
+        Raises:
+            SpecChangedError: When the checkpoint was written by another spec.
+            StateCorruptedError: When a part of the checkpoint is gone.
+        """
+        stored = self._read()
+        refuse_missing_files(self._spark, self._checkpoint, _find_recorded_batch(stored))
         committed = find_newest_batch(self._spark, self._checkpoint)
         if committed is None:
             return Progress()
-        stored = self._read()
         specs = stored.get("specs", [])
         if specs and len(specs) != len(self._specs):
             raise describe_changed_chain(len(specs), len(self._specs))
@@ -140,7 +148,7 @@ class ProgressRecord:
             if self._local is None:
                 self._file.write(text)
             else:
-                _replace(self._local, text)
+                replace_text(self._local, text)
         except Exception:
             _LOG.debug("The record of batch %d can't be written", progress.batch, exc_info=True)
 
@@ -173,13 +181,14 @@ class ProgressRecord:
         return None
 
 
+def _find_recorded_batch(stored: Mapping[str, Any]) -> int:
+    """Return the batch of a record; -1 without one."""
+    progress = stored.get("progress")
+    batch = progress.get("batch") if isinstance(progress, dict) else None
+    return batch if isinstance(batch, int) else -1
+
+
 def _without_run(progress: Progress) -> Progress:
     """Return the figures without those that count from the start of a run."""
     before = {name: _without_run(one) for name, one in progress.upstreams.items()}
     return replace(progress, fired={}, unwritable=0, **before)  # type: ignore[arg-type]
-
-
-def _replace(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text)
-    beside.replace(path)

@@ -6,7 +6,8 @@ socket that is closed twice causes a harmless NullPointerException, and a proces
 that Spark no longer needs prints a BrokenPipeError. Of a StackOverflowError in a stopped query's
 thread only the first line says something. Loggers can't be configured to
 omit these lines, or aren't set up yet. So a JVM that muntin starts writes to a pipe, and a thread
-copies all other lines to stderr.
+copies all other lines to stderr. Of an error with a Java trace it copies one line that names the
+cause, and the trace goes to the log file.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ import os
 import re
 import select
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+
+from muntin.hosts.details import append_details
+from muntin.model.printable import escape_controls
+from muntin.model.secrets import redact
 
 _STEP = b"Streaming TransformWithStateInPandas Python worker"
 _START = re.compile(
@@ -38,6 +43,9 @@ _DEEP_PATTERN = re.compile(
 )
 # Lines that continue a record: stack traces and the names of their exceptions.
 _CONTINUATION = re.compile(rb"\s|Caused by:|(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error)\b")
+_ERROR = re.compile(rb"\d\d/\d\d/\d\d \d\d:\d\d:\d\d ERROR ")
+_EXCEPTION = re.compile(rb"(?:Caused by: )?(?:[a-z]\w*\.)+([A-Z]\w*(?:Exception|Error)\b.*)")
+_FRAME = re.compile(rb"\s+at \S+\(.*\)|\s+\.\.\. \d+ (?:more|common frames)|Caused by: ")
 # Longest time that a line waits for lines that continue its record, seconds.
 _PATIENCE = 0.2
 # A traceback is written line by line, and the source files of its frames are read in between.
@@ -47,6 +55,9 @@ _PATIENCE_IN_TRACEBACK = 5.0
 class StderrFilter:
     r"""Filters records, each of which is a line and the lines that continue it.
 
+    Args:
+        keep: Writes a Java trace somewhere else, and returns the name of that file.
+
     Example:
         >>> passing = StderrFilter()
         >>> passing.filter(b"Starting Streaming TransformWithStateInPandas Python worker.\n\nERR")
@@ -55,7 +66,8 @@ class StderrFilter:
         b'ERROR x\n\tat y\n'
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keep: Callable[[str], object] = append_details) -> None:
+        self._keep = keep
         self._line = b""
         self._record: list[bytes] = []
         self._is_dropping = False
@@ -91,6 +103,8 @@ class StderrFilter:
 
     def _continues_record(self, line: bytes) -> bool:
         """Return whether a line continues the present record."""
+        if self._is_error() and not _ERROR.match(line) and not line.startswith(b"Traceback ("):
+            return True
         if not (self._record and line.strip()):
             return False
         return self._awaits_error() or _CONTINUATION.match(line) is not None
@@ -104,13 +118,33 @@ class StderrFilter:
             and (len(self._record) == 1 or self._record[-1].startswith(b" "))
         )
 
+    def _is_error(self) -> bool:
+        """Return whether the present record is an error of Java's; its message may be of lines."""
+        return len(self._record) > 1 and bool(
+            _ERROR.match(self._record[0]) and _EXCEPTION.match(self._record[1])
+        )
+
+    def _cut_trace(self, lines: list[bytes]) -> bytes:
+        """Return the line of an error with its cause, and what follows its Java trace."""
+        frames = [number for number, line in enumerate(lines) if _FRAME.match(line)]
+        named = [match[1] for line in lines if (match := _EXCEPTION.match(line))]
+        if not (frames and named and _ERROR.match(lines[0])):
+            return b"".join(lines)
+        end = frames[-1] + 1
+        file = self._keep(b"".join(lines[:end]).decode(errors="replace"))
+        cause = b": ".join([lines[0].rstrip(), named[-1].strip()]).decode(errors="replace")
+        where = "" if file is None else f" (details in {file})"
+        line = f"{escape_controls(redact(cause))}{where}\n"
+        return b"".join([line.encode(), *lines[end:]])
+
     def _finish_record(self) -> bytes:
-        record, self._record = b"".join(self._record), []
+        lines, self._record = self._record, []
+        record = b"".join(lines)
         if deep := _DEEP_PATTERN.match(record):
             # Spark looks for an interruption in a long error; a thousand equal frames say no more.
             return deep[1]
         harmless = _TWICE_CLOSED.search(record) or _WORKER_NOT_NEEDED.fullmatch(record)
-        return b"" if harmless else record
+        return b"" if harmless else self._cut_trace(lines)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from muntin.engine.function_times import collect_function_times
 from muntin.hosts.phases import STEP, Phases, name_sink_phase
 from muntin.hosts.watchers import RefCounted
 from muntin.sinks.batch import Batch
-from muntin.sinks.sink import Sink, SinkLike, to_sink
+from muntin.sinks.sink import Sink, SinkLike, to_sink, watch_sink
 from muntin.sinks.unwritable import (
     SINK_COLUMN,
     UNWRITABLE,
@@ -146,6 +146,7 @@ class Writer:
             if output.target is not None:
                 with (
                     phases.measure(name_sink_phase(batch.kind)),
+                    watch_sink(output.target, batch.kind, number),
                     self._report_failures(number, f"the sink of {batch.kind}"),
                 ):
                     output.target.write(batch)

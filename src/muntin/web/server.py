@@ -1,7 +1,8 @@
 """A small HTTP server in its own thread, with access checks and limits for its application.
 
-Uvicorn waits for the end of a request without a timeout, so a client that opens connections and
-sends nothing would hold them forever. Here requests are limited by time and by number.
+Uvicorn waits without a timeout for the end of a request, and for a client to read its answer. So a
+client that sends nothing, or reads nothing, would hold its connections forever. Here both are
+limited by time, and incomplete requests by number.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from muntin.model.closeable import Closeable
 from muntin.model.errors import OptionError
 from muntin.model.listening import format_url, is_loopback, listen
+from muntin.model.secrets import HIDDEN
 
-# How long a request may take to arrive, in seconds, and how many may be incomplete at once: a
-# further one closes the oldest.
+# How long a request may take to arrive, and a client not to read, in seconds, and how many requests
+# may be incomplete at once: a further one closes the oldest.
 TIMEOUT = 10.0
 MAX_INCOMPLETE = 64
 
@@ -36,11 +38,35 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:@/]+))(?::\d*)?")
 _INCOMPLETE = (h11.IDLE, h11.SEND_BODY)
 
 
+class _UnreadProtocol(H11Protocol):
+    """HTTP that waits for a client that reads nothing only so long."""
+
+    patience = TIMEOUT
+    _unread: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(self.patience, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._forget_unread()
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_unread()
+        super().connection_lost(exc)
+
+    def _forget_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+
 def create_protocol(patience: float = TIMEOUT) -> type[asyncio.Protocol]:
-    """Create the HTTP protocol of one server, in which a request may take so many seconds."""
+    """Create the HTTP protocol of one server, in which a client may take so many seconds."""
     waiting: dict[Any, asyncio.TimerHandle] = {}
 
-    class TimedProtocol(H11Protocol):
+    class TimedProtocol(_UnreadProtocol):
         """HTTP that waits for a request only so long."""
 
         def connection_made(self, transport: Any) -> None:
@@ -72,6 +98,7 @@ def create_protocol(patience: float = TIMEOUT) -> type[asyncio.Protocol]:
             self._stop_timer()
             self.transport.abort()
 
+    TimedProtocol.patience = patience
     return TimedProtocol
 
 
@@ -102,6 +129,9 @@ class WebServer(Closeable):
         if token == "":
             hint = "give --token new, or leave it out and listen on 127.0.0.1"
             raise OptionError("token", token, "is empty, so that everybody knows it", hint)
+        if token is not None and not (token.isascii() and token.isprintable()):
+            hint = "write letters and digits, or give --token new"
+            raise OptionError("token", HIDDEN, "has characters that no header can hold", hint)
         if token is None and not is_loopback(host):
             hint = "give --token new, or listen on 127.0.0.1"
             raise OptionError("host", host, "lets others look without a token", hint)

@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 import muntin as mt
 from muntin.cli.app import build
 from muntin.cli.pipelines import read_checked_pipeline
+from muntin.cli.tokens import read_token
 from muntin.hosts.local.pipelines import find_spark_reason
 
 SQL = """
@@ -209,6 +210,14 @@ def test_options_of_spark_are_refused(tmp_path: Path, options: list[str], said: 
 )
 def test_metrics_for_nobody_are_refused(tmp_path: Path, options: list[str], said: str) -> None:
     assert said in refuse_run(tmp_path, options)
+
+
+def test_a_file_without_a_token_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    for content, problem in ((b"\xff", "can't be read: "), (b"a b", "holds no token")):
+        file.write_bytes(content)
+        with pytest.raises(mt.OptionError, match=problem):
+            read_token(None, file)
 
 
 def test_metrics_of_local_queries_are_served(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from rich.console import Console
 from muntin.cli.console import QueryFailedError
 from muntin.cli.watch import LogFormat, make_table, watch
 from muntin.hosts.progress import Progress
+from muntin.model.patience import Wait
 
 
 def make_progress() -> Progress:
@@ -176,10 +177,12 @@ def test_lines_are_short_and_said_once(monkeypatch):
 
 
 def test_a_degraded_query_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("muntin.hosts.health.list_waits", lambda: {"Kafka at h:9092": 3})
+    monkeypatch.setattr("muntin.hosts.health.list_waits", lambda: {"Kafka at h:9092": Wait(3, 0.0)})
     console = Console(record=True, width=160, file=io.StringIO())
     console.print(make_table([Query()], 0.0))
-    assert "by origin: waiting for Kafka at h:9092 (3 retries)" in console.export_text()
+    shown = console.export_text()
+    assert "by origin: waiting for Kafka at h:9092 (since " in shown
+    assert ", 3 retries)" in shown
     console = Console(record=True, width=160, file=io.StringIO())
     watch([Query(ends=True)], console, log=LogFormat.TEXT)
     assert "1 unwritable, degraded" in console.export_text()

@@ -9,11 +9,12 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from muntin.hosts import leases
-from muntin.hosts.leases import FILE, Holder, LocalLeaseFile, acquire_lease
+from muntin.hosts.leases import FILE, Holder, LocalLeaseFile, acquire_lease, read_waits
 from muntin.model.errors import LeaseLostError, OptionError
 
 
@@ -171,3 +172,38 @@ def test_a_forged_lease_has_no_holder(text: str) -> None:
 def test_the_holder_of_a_lease_writes_no_control_characters() -> None:
     forged = replace(Holder.create(), host="db7\x1b[2J\nerror all is lost")
     assert "db7\\x1b[2J\\nerror" in leases.describe_holder(forged.to_text())
+
+
+@pytest.mark.parametrize(
+    ("changes", "seen"),
+    [
+        ({"waits": "waiting for Kafka at h:9092"}, "waiting for Kafka at h:9092"),
+        ({"waits": "all is \x1b[2J\nlost"}, r"all is \x1b[2J\nlost"),
+        ({"waits": "waiting", "birth": "1"}, ""),
+        ({"waits": "waiting", "renewed": 1.0}, ""),
+        ({}, ""),
+    ],
+)
+def test_what_a_running_query_waits_for_is_in_its_lease(changes: dict[str, Any], seen: str) -> None:
+    assert read_waits(replace(Holder.create(), **changes).to_text()) == seen
+    assert read_waits(None) == read_waits("forged") == ""
+
+
+def test_a_lease_that_cant_be_renewed_is_one_line(
+    file: LocalLeaseFile, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: str) -> None:
+        raise OSError("403 for http://me:sesame@s3\n\tat java.base/java.net")
+
+    monkeypatch.setattr(leases, "DURATION", 0.1)
+    monkeypatch.setattr(file, "replace", fail)
+    lease = acquire_lease(file, "x")
+    deadline = time.monotonic() + 30
+    while not caplog.records:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    lease.release()
+    assert caplog.messages[0] == (
+        "the lease of a checkpoint can't be renewed (403 for http://me:******@s3); trying again"
+    )
+    assert "Traceback" not in caplog.text

@@ -91,3 +91,17 @@ def test_one_who_stops_what_he_watches_doesnt_wait_for_himself() -> None:
     watcher.show(WatcherCall(0, ()))
     assert watcher.settle(PATIENCE)
     assert found == [True]
+
+
+def test_a_trace_of_one_shows_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+    def look() -> None:
+        try:
+            raise ConnectionError("postgresql://me:sesame@h/db is away")
+        except ConnectionError as error:
+            raise RuntimeError("\x1b[2Jthe page is gone") from error
+
+    watcher = Watcher(look, most=2)
+    watcher.show(WatcherCall(3, ()))
+    assert watcher.settle(PATIENCE)
+    assert "postgresql://me:******@h/db is away" in caplog.text
+    assert r"RuntimeError: \x1b[2Jthe page is gone" in caplog.text

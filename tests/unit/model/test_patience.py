@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import subprocess
 import sys
+import threading
+from collections import deque
 from pathlib import Path
 
 import pytest
 
-from muntin.model.patience import WAITS_VARIABLE, AwayError, Patience, list_waits
+from muntin.model import patience
+from muntin.model.patience import (
+    WAITS_VARIABLE,
+    AwayError,
+    Patience,
+    WatchedCall,
+    list_waits,
+    watch_call,
+)
 
 IN_A_PROCESS = """
 import sys
@@ -27,12 +38,91 @@ sys.stdin.readline()
 """
 
 
+SINK = "the sink of results (PostgreSQL h:5432/db, table views)"
+
+
+def count_retries() -> dict[str, int]:
+    return {name: wait.retries for name, wait in list_waits().items()}
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch) -> WatchedCall:
+    """A call of this thread that began eleven seconds ago."""
+    monkeypatch.setattr(patience, "_LAST_TIMES", {})
+    call = WatchedCall(SINK, "batch 7", threading.get_ident())
+    call.begin()
+    call._begun -= 11
+    monkeypatch.setattr(patience, "_CALLS", {call.thread: call})
+    return call
+
+
+def test_a_call_that_doesnt_return_is_two_lines_and_listed_meanwhile(
+    call: WatchedCall, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert list_waits() == {}
+    call.look()
+    call.look()
+    wait = list_waits()[SINK]
+    assert wait.is_silent
+    assert wait.since == call.since
+    call.note_answer()
+    silent, back = caplog.messages
+    clock = r"\d\d:\d\d:\d\d[+-]\d{4}"
+    assert re.fullmatch(
+        re.escape(SINK) + rf" hasn't answered since {clock}; batch 7 waits for it", silent
+    )
+    assert back == f"{SINK} answers again, after 11 s"
+
+
+@pytest.mark.parametrize(("times", "is_wait"), [((20, 5), False), ((20, 3), True), ((4,), False)])
+def test_a_call_that_always_takes_long_is_no_wait(
+    call: WatchedCall, times: tuple[float, ...], is_wait: bool
+) -> None:
+    patience._LAST_TIMES[SINK] = deque(times)
+    call.look()
+    assert call.is_silent == is_wait
+
+
+def test_a_call_that_retries_is_logged_once(
+    call: WatchedCall, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its own line says more, and the call counts from the server's answer on."""
+    waiting = Patience("PostgreSQL at h:5432/db", 60)
+    waiting.note_failure(AwayError("refused"))
+    call.look()
+    assert [*list_waits()] == ["PostgreSQL at h:5432/db"]
+    waiting.note_answer()
+    call.look()
+    assert list_waits() == {}
+    assert [*map(len, (caplog.messages, patience._LAST_TIMES))] == [2, 0]
+
+
+def test_a_call_that_raises_is_waited_for_no_longer(caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        with watch_call(SINK, "batch 7"), watch_call("inner", "batch 7"):
+            patience._CALLS[threading.get_ident()].is_silent = True
+            assert [*list_waits()] == ["inner"]
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert list_waits() == {}
+    assert caplog.messages == []
+
+
+def test_a_server_forges_no_line(caplog: pytest.LogCaptureFixture) -> None:
+    waiting = Patience("Kafka at h:9092", 60)
+    waiting.note_failure(AwayError("\x1b[2J503\nERROR forged"))
+    waiting.end()
+    assert r"(\x1b[2J503\nERROR forged)" in caplog.messages[0]
+
+
 def test_an_absence_is_two_lines_and_listed_meanwhile(caplog: pytest.LogCaptureFixture) -> None:
     answers = iter([AwayError("refused: password=sesame"), AwayError("refused"), 7])
     waits = []
 
     def attempt() -> int:
-        waits.append(list_waits())
+        waits.append(count_retries())
         answer = next(answers)
         if isinstance(answer, AwayError):
             raise answer
@@ -72,12 +162,12 @@ def test_what_processes_of_spark_wait_for_is_listed_here(folder: Path) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.readline() == "waits\n"
-        assert list_waits() == {"Kafka at h:9092": 2}
+        assert count_retries() == {"Kafka at h:9092": 2}
         process.stdin.write("\n")
         process.stdin.flush()
         assert process.stdout.readline() == "answered\n"
         assert list_waits() == {}
         process.communicate("\n")
     # A process that was killed leaves its file.
-    (folder / f"{process.pid}-1").write_text("3 Kafka at h:9092")
+    (folder / f"{process.pid}-1").write_text("3 1767225600.0 Kafka at h:9092")
     assert list_waits() == {}

@@ -46,6 +46,16 @@ def test_quotes_hold_whatever_else_is_in_them(text: str) -> None:
     assert fill_expression(text, lambda name, at: "x") == text.replace("${p}", "x")
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["/* a /* b */ '${p}' */ n", "-- a \\\n'${p}'\nn", "/* '${p}", "/* /* */ */ '${q}' /*'${p}"],
+)
+def test_a_value_in_a_comment_of_spark_is_not_written(text: str) -> None:
+    """It could end the comment."""
+    filled = fill_expression(text, lambda name, at: {"q": "x"}[name])
+    assert filled == text.replace("${q}", "x")
+
+
 TOML = """
 checkpoint = "ck"
 [tables.clicks]

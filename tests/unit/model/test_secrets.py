@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from re import _constants as sre  # type: ignore[attr-defined]
+from re import _parser  # type: ignore[attr-defined]
+from typing import Any
 
 import pytest
 
+from muntin.model import secrets
 from muntin.model.secrets import FOR_SPARK, names_secret, redact, reveals_secret
 
 
@@ -106,7 +111,7 @@ def test_secrets_are_hidden_and_all_else_stays(text: str, shown: str) -> None:
         "the password is wrong", "its token is 16 characters long", "passwords are hashed",
         "add --token, or leave it out", "--token-file /run/s3cret", "docker run -u 1000:1000 x",
         "cookie: chocolate", "cookie_id: 5", "sasl.oauthbearer.method=oidc", "password => ''",
-        "the password is ${env:PW1}",
+        "the password is ${env:PW1}", "token='(hidden)' is empty",
     ],
 )  # fmt: skip
 def test_what_is_no_secret_stays(text: str) -> None:
@@ -136,9 +141,109 @@ def test_spark_finds_the_same() -> None:
     assert not known.search("localhost:9092")
 
 
+REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT)
+PATTERNS = [one for one in vars(secrets).values() if isinstance(one, re.Pattern)]
+
+
+def can_fail(parts: Iterable[Any]) -> bool:
+    """Return whether there is a text that parts of a pattern don't match the beginning of."""
+    for kind, value in parts:
+        if kind in REPEATS:
+            fails = value[0] > 0 and can_fail(value[2])
+        elif kind is sre.SUBPATTERN:
+            fails = can_fail(value[3])
+        elif kind is sre.BRANCH:
+            fails = all(map(can_fail, value[1]))
+        else:
+            fails = (kind, value) != (sre.AT, sre.AT_END_STRING)
+        if fails:
+            return True
+    return False
+
+
+def list_faults(parts: Iterable[Any], must_follow: bool) -> Iterator[str]:
+    """Yield the repetitions without a bound after which an attempt may still fail.
+
+    All that such an attempt has read would be read again by the attempts that begin within it.
+    """
+    listed = [*parts]
+    for number, (kind, value) in enumerate(listed):
+        rest = listed[number + 1 :]
+        fails = must_follow or can_fail(rest)
+        if kind in REPEATS:
+            if value[1] == sre.MAXREPEAT and fails:
+                yield f"{value} is followed by {rest}"
+            yield from list_faults(value[2], fails)
+        elif kind in (sre.ASSERT, sre.ASSERT_NOT):
+            yield from list_faults(value[1], False)
+        elif kind is sre.SUBPATTERN:
+            yield from list_faults(value[3], fails)
+        elif kind is sre.BRANCH:
+            for branch in value[1]:
+                yield from list_faults(branch, fails)
+
+
+def list_beginnings(parts: Iterable[Any]) -> Iterator[str]:
+    """Yield the repetitions with which an attempt begins, wherever it begins."""
+    for kind, value in parts:
+        if kind in (*REPEATS, sre.POSSESSIVE_REPEAT) and value[1] > 10:
+            yield str(value)
+        elif kind is sre.SUBPATTERN:
+            yield from list_beginnings(value[3])
+        elif kind is sre.BRANCH:
+            for branch in value[1]:
+                yield from list_beginnings(branch)
+        return
+
+
+def is_searched_to_an_at(pattern: re.Pattern[str]) -> bool:
+    """Return whether a pattern only gets text that ends in what it ends with."""
+    return pattern.pattern == secrets._ADDRESS
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_the_steps_for_a_text_are_in_proportion_to_its_length(pattern: re.Pattern[str]) -> None:
+    parsed = _parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE)
+    if not is_searched_to_an_at(pattern):
+        assert [*list_faults(parsed, False)] == []
+    if pattern is not secrets._UNBROKEN:
+        assert [*list_beginnings(parsed)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_fault"), [("x[ab]*c", True), ("x[ab]*", False), ("x(?=a+b)", True),
+                           ("x(?:a+|b)c", True), ("x[ab]{0,9}c", False), ("xa+(?:b|$)", True)],
+)  # fmt: skip
+def test_a_repetition_that_is_read_again_is_noticed(text: str, is_fault: bool) -> None:
+    assert bool([*list_faults(_parser.parse(text), False)]) == is_fault
+
+
+def test_a_pattern_that_begins_with_a_repetition_is_noticed() -> None:
+    assert [*list_beginnings(_parser.parse(r"(?:\w{0,100}x|y)"))]
+    assert not [*list_beginnings(_parser.parse(r"(?<!\w)\w{0,100}x|y"))]
+
+
+def test_an_address_is_searched_up_to_its_last_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[str] = []
+
+    class Pattern:
+        def sub(self, _: object, text: str) -> str:
+            searched.append(text)
+            return text
+
+    monkeypatch.setattr(secrets, "_IN_ADDRESS", Pattern())
+    redact("://u: a@b@://u:://u: '://u' \"c@d ${a b}@e://u:")
+    assert [*filter(None, searched)] == ["a@b@", "c@", "${a b}@"]
+
+
 def test_long_text_takes_no_longer_than_its_length() -> None:
-    assert redact("a" * 20_000) == "a" * 20_000
+    assert redact("a" * 200_000) == "a" * 200_000
+    # Each reference could be read in two ways.
+    assert redact("://" + "${a}" * 60 + "@") != ""
     assert redact("a:" * 20_000 + "@") != ""
-    for part in ("password is ", "password: |\n ", "curl -u ", "cookie: ", "password%3D", '\\"',
-                 "token=\\", "%3A%2F%2F%3A", "--password ", "  password:\n"):  # fmt: skip
+    for part in (
+        "password is ", "password: |\n ", "curl -u ", "cookie: ", "password%3D", '\\"', "token=\\",
+        "eyJaaaaa-", "cookie:", "://u:", "://${", "redis://u:", "tokentoken", "%3A%2F%2F%3A",
+        "--password ", "  password:\n",
+    ):  # fmt: skip
         assert redact(part * 2_000) != ""

@@ -68,8 +68,11 @@ def test_everything_is_there_as_json_and_nothing_comes_from_elsewhere(feed: Feed
         text = page.read().decode()
         linked = re.findall(r'(?:src|href)="(/static/[^"]+)"', text)
         assert len(linked) == 5
-        for path in linked:
-            assert asked(server, path).status == 200
+        for path in (*linked, "/static/index.html"):
+            file = asked(server, path)
+            assert file.status == 200
+            # Else the page could be framed by another one under its name as a file.
+            assert "frame-ancestors 'none'" in file.headers["Content-Security-Policy"]
         assert "http" not in re.sub(r'href="data:,"', "", text)
     ours = "".join((STATIC / name).read_text() for name in ("page.js", "shown.js", "page.css"))
     assert "//" not in re.sub(r"// .*", "", ours)
@@ -196,6 +199,33 @@ def test_looks_queue_up_and_the_page_does_not_wait_for_them(feed: Feed):
         gate.set()
         assert sorted(one.result().status for one in answers) == [200] * 4 + [429] * 16
         assert asked(server, "/held?query=orders", **LOOK).status == 200
+
+
+@pytest.mark.parametrize(
+    ("start", "headers", "status"),
+    [
+        ("GET /state", b"X: " + b"a" * 1_000_000, 400),
+        ("GET /state", b"Host: evil.example", 400),
+        ("GET /state", b'Cookie: a="\\377\xff; muntin-token=\xff', 403),
+        ("GET /state", b"Authorization: Bearer \xff\xfe", 403),
+        ("GET /state?token=%ed%a0%80", b"X: a", 403),
+        ("GET /" + "a" * 60_000, b"X: a", 404),
+        ("GET /static/../app.py", b"X: a", 404),
+        ("GET /static/%2e%2e/app.py", b"X: a", 404),
+        ("GET /static//etc/passwd", b"X: a", 404),
+        ("GET /static/a%00b", b"X: a", 404),
+        ("GET /static/" + "a" * 5000, b"X: a", 404),
+        ("PUT /state", b"Content-Length: 99999999999", 405),
+    ],
+)
+def test_a_hostile_request_is_refused(feed: Feed, start: str, headers: bytes, status: int):
+    with Server(feed, port=0, token="sesame") as server:
+        asks = b"%b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%b\r\n\r\n"
+        connection = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+        with connection, suppress(ConnectionError):
+            connection.sendall(asks % (start.encode(), headers))
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 %d" % status)
+        assert asked(server, "/state?token=sesame").status == 200
 
 
 def half_open(port: int, text: bytes = b"GET / HTTP/1.1\r\nHost: 127") -> socket.socket:

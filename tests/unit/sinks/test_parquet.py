@@ -63,7 +63,7 @@ def test_a_batch_that_was_cut_off_is_no_folder(
 def test_folders_by_values_as_spark_names_them(tmp_path: Path) -> None:
     day = pl.col("at").dt.date().alias("day")
     sink = mt.to_parquet(tmp_path, partition_by=["key", day])
-    sink.write(batch(0, rows("a=b/c", "a=b/c", None, "", "ä b")))
+    sink.write(batch(0, rows("a=b/c", "a=b/c", None, "ä b")))
     names = sorted(str(path.parent.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet"))
     assert names == [
         "batch=0/key=__HIVE_DEFAULT_PARTITION__/day=2026-01-02",
@@ -71,7 +71,7 @@ def test_folders_by_values_as_spark_names_them(tmp_path: Path) -> None:
         "batch=0/key=ä b/day=2026-01-02",
     ]
     found = [(row["n"], row["key"], str(row["day"])) for row in read(tmp_path)]
-    keys = ["a=b/c", "a=b/c", None, None, "ä b"]
+    keys = ["a=b/c", "a=b/c", None, "ä b"]
     assert found == [(n, key, "2026-01-02") for n, key in enumerate(keys)]
 
 
@@ -82,6 +82,25 @@ def test_a_row_whose_folder_would_have_too_long_a_name_is_set_aside(tmp_path: Pa
     (letter,) = one.unwritable.table().to_pylist()
     assert letter["why"] == "the folder of key has a name of 256 bytes; file systems take 255"
     assert letter["sink"] == str(tmp_path)
+
+
+def test_a_key_that_would_come_back_as_null_is_set_aside(tmp_path: Path) -> None:
+    one = batch(0, rows("a", "", None, "__HIVE_DEFAULT_PARTITION__"))
+    mt.to_parquet(tmp_path, partition_by="key").write(one)
+    assert [row["key"] for row in read(tmp_path)] == ["a", None]
+    reasons = one.unwritable.table()["why"].to_pylist()
+    assert (
+        reasons
+        == ["the folder of key for this value is that of NULL, as which readers would take it"] * 2
+    )
+
+
+def test_a_folder_beside_the_columns_may_be_that_of_null(tmp_path: Path) -> None:
+    """The rows have the column that it is computed from."""
+    one = batch(0, rows("a", ""))
+    mt.to_parquet(tmp_path, partition_by=pl.col("key").str.to_uppercase().alias("up")).write(one)
+    assert [(row["key"], row["up"]) for row in read(tmp_path)] == [("a", "A"), ("", None)]
+    assert not one.unwritable.tables
 
 
 def test_no_key_leads_out_of_the_folder(tmp_path: Path) -> None:

@@ -14,7 +14,13 @@ from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 
-from muntin.model.errors import LeaseLostError, SettingError, SourceError, WaitingWindowsError
+from muntin.model.errors import (
+    LeaseLostError,
+    SettingError,
+    SourceError,
+    StateCorruptedError,
+    WaitingWindowsError,
+)
 from muntin.model.patience import WAITS_VARIABLE
 from muntin.spark.ending import error_of_muntin
 
@@ -30,6 +36,24 @@ def test_a_source_process_that_was_killed() -> None:
     error = error_of_muntin(StreamingQueryException(f"{FAILED}Broken pipe{PLAN}"), 4)
     assert isinstance(error, SourceError)
     assert str(error).startswith("the Python source process died (killed; out of memory?). ")
+
+
+def test_a_file_of_the_state_that_is_gone() -> None:
+    """Spark's own advice, to clear the checkpoint, would lose the rest."""
+    text = (
+        f"{FAILED}[FOREACH_BATCH_USER_FUNCTION_ERROR] Return Message:\n: org.apache.spark."
+        "SparkException: [CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE] An error "
+        "occurred during loading state. Error reading streaming state file of file:/ck/state/0/0/"
+        "2_7.changelog does not exist. If the stream job is restarted with a new or updated state "
+        "operation, please create a new checkpoint location. SQLSTATE: 58030\n\tat x.Y(Y.scala:1)"
+    )
+    error = error_of_muntin(StreamingQueryException(text), 4)
+    assert isinstance(error, StateCorruptedError)
+    assert str(error) == (
+        "the state can't be read: Error reading streaming state file of file:/ck/state/0/0/"
+        "2_7.changelog does not exist. Restore the checkpoint from a copy, or start with a new "
+        "folder and new tables"
+    )
 
 
 KILLED = (

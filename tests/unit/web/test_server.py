@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from muntin.model.errors import OptionError
-from muntin.web.server import WebServer, has_access
+from muntin.web.server import WebServer, create_protocol, has_access
 
 
 def request(**headers: str) -> Request:
@@ -90,7 +90,33 @@ def test_connections_that_ask_for_nothing_are_few() -> None:
             one.close()
 
 
+def test_a_client_that_reads_no_answer_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sends requests without a token, whose answers fill what the kernel holds for it."""
+    monkeypatch.setattr("muntin.web.server.create_protocol", lambda: create_protocol(patience=0.3))
+
+    def refuse(token: str | None, closing: object) -> Starlette:
+        def answer(request: Request) -> Response:
+            return PlainTextResponse("no" * 50_000, status_code=403)
+
+        return Starlette(routes=[Route("/", answer)])
+
+    asks = b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n" * 500
+    with (
+        WebServer(refuse, "127.0.0.1", 0, "sesame", "test") as server,
+        closing(socket.create_connection(("127.0.0.1", server.port), timeout=60)) as client,
+        suppress(ConnectionError),
+    ):
+        while True:
+            client.sendall(asks)
+
+
 @pytest.mark.parametrize(("host", "token"), [("0.0.0.0", None), ("127.0.0.1", "")])
 def test_others_need_a_token(host: str, token: str | None) -> None:
     with pytest.raises(OptionError, match="give --token new"):
         WebServer(application, host, 0, token, "test")
+
+
+@pytest.mark.parametrize("token", ["schlüssel", "€", "a\nb", "\udc80"])
+def test_a_token_that_no_header_can_hold_is_refused(token: str) -> None:
+    with pytest.raises(OptionError, match="token='\\(hidden\\)' has characters that no header"):
+        WebServer(application, "127.0.0.1", 0, token, "test")

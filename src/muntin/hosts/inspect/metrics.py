@@ -17,6 +17,7 @@ from muntin.model.axis import SECOND
 from muntin.model.counts import FATES, select_rejections
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.model.listening import is_loopback
+from muntin.model.printable import escape_line
 from muntin.model.spec import UNDECIDED
 from muntin.query import BatchTimes, Query
 
@@ -52,7 +53,7 @@ class Metrics:
             family: Metric = kind(f"muntin_{name}", text, labels=["query", by])
             for query in self._queries:
                 for label, value in of(query).items():
-                    family.add_metric([query.label, label], value)  # type: ignore[attr-defined]
+                    family.add_metric([escape_line(query.label), label], value)  # type: ignore[attr-defined]
             return family
 
         collect_counter, collect_gauge = (
@@ -64,7 +65,7 @@ class Metrics:
             for query in self._queries:
                 value = of(query)
                 if value is not None:
-                    family.add_metric([query.label], value)
+                    family.add_metric([escape_line(query.label)], value)
             return family
 
         yield collect_counter("messages", "Messages by what became of them.", "fate", _fates)

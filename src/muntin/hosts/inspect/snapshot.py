@@ -104,6 +104,10 @@ class StateSnapshot(ABC):
         """Read blobs, by the numbers of their shard and their own."""
 
     @abstractmethod
+    def read_lease(self) -> str | None:
+        """Read the lease of the query that runs from the folder; ``None`` where there is none."""
+
+    @abstractmethod
     def measure_blobs(self) -> dict[int, dict[int, int]]:
         """Measure the bytes of each blob, by the numbers of its shard and its own."""
 

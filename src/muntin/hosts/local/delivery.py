@@ -26,6 +26,7 @@ from muntin.sinks.sink import (
     check_separate_tables,
     prepare_sinks,
     to_sink,
+    watch_sink,
 )
 from muntin.sinks.unwritable import (
     SINK_COLUMN,
@@ -34,6 +35,7 @@ from muntin.sinks.unwritable import (
     UnwritableRows,
     warn_of_unwritable,
 )
+from muntin.state.disk import refuse_link
 
 RESULTS, REJECTED = "results", "rejected"
 _PACKAGES = Path(__file__).parents[2]
@@ -164,7 +166,10 @@ class Delivery:
             if destination.sink is None or not self._writes(destination, batch):
                 continue
             try:
-                with phases.measure(name_sink_phase(destination.kind)):
+                with (
+                    phases.measure(name_sink_phase(destination.kind)),
+                    watch_sink(destination.sink, destination.kind, batch.number),
+                ):
                     destination.sink.write(batch)
             except MuntinError:
                 raise
@@ -187,8 +192,11 @@ class Delivery:
             return 0
         rows = batch.unwritable.table()
         if self._folder is not None:
+            path = self._folder / f"{batch.number:08d}-{batch.kind}.parquet"
+            refuse_link(self._folder)
+            refuse_link(path)
             self._folder.mkdir(exist_ok=True)
-            pq.write_table(rows, self._folder / f"{batch.number:08d}-{batch.kind}.parquet")
+            pq.write_table(rows, path)
         for sink in pc.unique(rows[SINK_COLUMN]).to_pylist():
             some = rows.filter(pc.equal(rows[SINK_COLUMN], sink))
             reason = some[WHY_COLUMN][0].as_py()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from muntin.model.errors import StateCorruptedError
+from muntin.state.disk import refuse_link
 
 PLAN, BLOB, COMMIT, BEGIN, END = b"P", b"B", b"C", b"L", b"E"
 """The kinds of records: a planned batch, a blob, a commit, the first record of a file, and the
@@ -87,9 +88,15 @@ class Log:
         return self.folder / f"{file:08d}{_SUFFIX}"
 
     def list_files(self) -> list[int]:
-        """Return the numbers of the files, in order."""
-        paths = self.folder.glob(f"*{_SUFFIX}")
-        return sorted(int(path.stem) for path in paths if path.stem.isdigit() and path.is_file())
+        """Return the numbers of the files, in order.
+
+        Raises:
+            StateCorruptedError: When one is a symbolic link.
+        """
+        paths = [path for path in self.folder.glob(f"*{_SUFFIX}") if path.stem.isdigit()]
+        for path in paths:
+            refuse_link(path)
+        return sorted(int(path.stem) for path in paths if path.is_file())
 
     def begin(self, file: int, body: bytes) -> None:
         """Begin a file, to which further records are appended."""

@@ -11,6 +11,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.state_reader import StateReader
 from muntin.hosts.inspect.snapshot import ShardBlobs, StateSnapshot, StateView
+from muntin.hosts.leases import LocalLeaseFile
 from muntin.hosts.local.log import Log
 from muntin.hosts.local.log_contents import LogContents
 from muntin.hosts.local.messages import result_time_type
@@ -72,6 +73,9 @@ class LogSnapshot(StateSnapshot):
             problem = f"isn't kept: there is batch {self.newest}"
             raise OptionError(option, batch, problem, "leave it out")
         return batch
+
+    def read_lease(self) -> str | None:
+        return LocalLeaseFile(Path(self.folder)).read()
 
     def read_manifests(self, batch: int | None = None) -> dict[int, str]:
         done = self._contents.last_commit

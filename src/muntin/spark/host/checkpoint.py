@@ -21,8 +21,11 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 
 from muntin.engine.state_reader import StateReader
 from muntin.hosts.inspect.snapshot import ShardBlobs, StateSnapshot, StateView
+from muntin.hosts.leases import FILE
 from muntin.model.errors import OptionError
 from muntin.spark.host.internals.checkpoints import find_home
+from muntin.spark.host.internals.hadoop_path import HadoopPath
+from muntin.spark.host.internals.jvm import is_connected
 from muntin.spark.host.internals.versions import enable_state_readers, make_arrow_schema
 from muntin.spark.host.schema import result_schema, to_batches
 from muntin.spark.host.shards import slots
@@ -152,6 +155,12 @@ class Checkpoint(StateSnapshot):
             for number in set(numbers) - blobs_by_slot[slot].keys():
                 raise missing_blob_error(number)
         return blobs_by_slot
+
+    def read_lease(self) -> str | None:
+        if is_connected(self.spark):
+            return None
+        lease = HadoopPath(self.spark, self.folder) / FILE
+        return lease.read() if lease.exists() else None
 
     def measure_blobs(self) -> dict[int, dict[int, int]]:
         sizes_by_slot: dict[int, dict[int, int]] = {slot: {} for slot in self.manifest_by_shard}

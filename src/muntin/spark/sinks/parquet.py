@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -12,7 +12,14 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import quote_name
 from muntin.sinks.batch import Batch
-from muntin.sinks.parquet import HAS_NUL, MAX_NAME_BYTES, TOO_LONG, ParquetSink
+from muntin.sinks.parquet import (
+    HAS_NUL,
+    MAX_NAME_BYTES,
+    NULL_FOLDER,
+    READS_AS_NULL,
+    TOO_LONG,
+    ParquetSink,
+)
 from muntin.sinks.sink import BATCH_COLUMN, warn_of_new_table
 from muntin.sinks.unwritable import WHY_COLUMN
 from muntin.spark.host.internals.hadoop_path import HadoopPath
@@ -50,7 +57,7 @@ class ParquetWriter:
         """Write a batch's folder."""
         frame: DataFrame = batch.frame
         self.sink.check_names(frame.columns, None)
-        names = []
+        names, own = [], {name.lower() for name in frame.columns}
         for one in self.sink.partition_by:
             if isinstance(one, Column):
                 name = name_expression(frame, "partition_by", one)
@@ -58,7 +65,7 @@ class ParquetWriter:
             else:
                 name = one
             names.append(name)
-        frame = self._with_short_folders(batch, frame, names)
+        frame = self._with_valid_folders(batch, frame, names, own)
         if self.sink.files is not None:
             frame = frame.coalesce(self.sink.files)
         if batch.number and not is_connected(frame.sparkSession):
@@ -72,10 +79,17 @@ class ParquetWriter:
         if not HadoopPath(spark, self.sink.table).exists():
             warn_of_new_table(f"Parquet {self.sink.table}", number)
 
-    def _with_short_folders(
-        self, batch: Batch, frame: DataFrame, names: Sequence[str]
+    def _with_valid_folders(
+        self, batch: Batch, frame: DataFrame, names: Sequence[str], own: Container[str]
     ) -> DataFrame:
-        """Return rows whose folders have valid names, and set the others aside as unwritable."""
+        """Return rows whose folders have valid names, and set the others aside as unwritable.
+
+        Args:
+            batch: The batch.
+            frame: Its rows, with the columns of folders.
+            names: The columns of folders.
+            own: The columns of the rows without those, in lower case.
+        """
         texts = [n for n in names if isinstance(frame.schema[n].dataType, StringType | BinaryType)]
         if not texts or batch.empty:
             return frame
@@ -86,8 +100,10 @@ class ParquetWriter:
             why = (
                 F.when(length > MAX_NAME_BYTES, F.format_string(TOO_LONG, F.lit(name), length))
                 .when(F.contains(value, F.lit("\0")), F.lit(HAS_NUL % name))
+                .when(F.lit(name.lower() in own) & value.isin("", NULL_FOLDER),
+                      F.lit(READS_AS_NULL % name))
                 .otherwise(why)
-            )
+            )  # fmt: skip
         frame = frame.persist()
         try:
             rejected = (

@@ -234,6 +234,11 @@ class SelectedSink:
     def _columns(self) -> pa.Schema:
         return table_schema(self.shown)
 
+    @property
+    def location(self) -> str:
+        """The table in messages."""
+        return str(getattr(self.target, "location", ""))
+
     def check(self, schema: pa.Schema, keys: tuple[str, ...] | None) -> None:
         tables = self.shape.tables if isinstance(self.shape, WindowShape | EachShape) else ()
         for table in tables:

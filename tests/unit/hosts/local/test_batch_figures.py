@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -149,7 +150,8 @@ def test_a_server_that_is_away_degrades_a_query(
     waiting = Patience("Kafka at h:9092", 60)
     waiting.note_failure(AwayError("refused"))
     assert query.progress.waiting_for == {"Kafka at h:9092": 1}
-    assert query.progress.degradation == "waiting for Kafka at h:9092 (1 retries)"
+    shown = r"waiting for Kafka at h:9092 \(since \d\d:\d\d:\d\d[+-]\d{4}, 1 retry\)"
+    assert re.fullmatch(shown, query.progress.degradation)
     assert "degraded='waiting for Kafka" in repr(query.progress)
     metrics = collect(query)
     assert metrics[degraded] == metrics["muntin_waiting_retries", "Kafka at h:9092"] == 1

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+import muntin as mt
 from muntin.hosts.local.log import BEGIN, COMMIT, PLAN, Log
 from muntin.hosts.local.log_contents import LogContents, format_begin
 from muntin.model.errors import StateCorruptedError
@@ -55,3 +58,31 @@ def test_a_forged_manifest_is_named(tmp_path: Path, manifest: str) -> None:
 def test_a_pipe_in_the_place_of_a_log_isnt_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "00000001.log")
     assert LogContents(Log(tmp_path)).file is None
+
+
+def test_a_link_in_the_place_of_a_log_leads_to_no_other_file(tmp_path: Path) -> None:
+    """Else a query would go on in the log of another one."""
+    write(tmp_path, COMMIT, b"{}")
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "00000001.log").symlink_to(tmp_path / "00000001.log")
+    with pytest.raises(StateCorruptedError, match=r"00000001\.log is a symbolic link"):
+        Log(tmp_path / "copy").list_files()
+
+
+@pytest.mark.parametrize("name", ["unwritable", "unwritable/00000000-results.parquet"])
+def test_a_link_in_the_place_of_unwritable_rows_leads_to_no_other_file(
+    tmp_path: Path, name: str
+) -> None:
+    other, link = tmp_path / "other", tmp_path / "checkpoint" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(other)
+    rows = pl.DataFrame({"k": ["!" * 300], "at": [datetime(2026, 1, 1, tzinfo=UTC)]})
+    windows = mt.windowed(rows, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
+    query = windows.start(
+        checkpoint=str(tmp_path / "checkpoint"),
+        results=mt.to_parquet(tmp_path / "out", partition_by="k"),
+        available_now=True,
+    )
+    with pytest.raises(StateCorruptedError, match=rf"{name} is a symbolic link"):
+        query.await_end(60)
+    assert not other.exists()

@@ -9,7 +9,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from muntin.model.errors import MuntinError
+from muntin.model.errors import MuntinError, StateCorruptedError
 from muntin.spark.host.internals.hadoop_path import HadoopPath, url_of
 from muntin.spark.host.internals.jvm import is_connected
 
@@ -95,8 +95,46 @@ def replace_home(spark: SparkSession, checkpoint: str, new: str) -> None:
 
 def find_newest_batch(spark: SparkSession, checkpoint: str) -> int | None:
     """Return the number of the newest committed batch; ``None`` where there is none."""
-    commits = HadoopPath(spark, f"{find_home(spark, checkpoint)}/commits")
-    return max((int(one.name) for one in commits.children() if one.name.isdigit()), default=None)
+    return _find_newest(HadoopPath(spark, f"{find_home(spark, checkpoint)}/commits"))
+
+
+def _find_newest(folder: HadoopPath) -> int | None:
+    """Return the greatest number that is the name of a file in a folder."""
+    return max((int(one.name) for one in folder.children() if one.name.isdigit()), default=None)
+
+
+def refuse_missing_files(spark: SparkSession, checkpoint: str, recorded: int) -> None:
+    """Refuse a checkpoint from which Spark would start anew, although batches were committed.
+
+    Without offsets Spark reads the sources from their beginning, with an empty state; without its
+    metadata a query is another one, whose batches sinks don't recognize.
+
+    Args:
+        spark: A session with a JVM of its own.
+        checkpoint: The folder of the query.
+        recorded: The last batch that the sinks have, by the query's own record; -1 without one.
+
+    Raises:
+        StateCorruptedError: When a part of it is gone.
+    """
+    home = HadoopPath(spark, find_home(spark, checkpoint))
+    planned, committed = (_find_newest(home / name) for name in ("offsets", "commits"))
+    # The record is written before the commit, and after that of the batch before.
+    done = max(-1 if committed is None else committed, recorded - 1)
+    if done < 0:
+        return
+    parts = {
+        "offsets": planned is not None and planned >= done,
+        "commits": committed is not None and committed >= done,
+        "metadata": (home / "metadata").exists(),
+        "state": any((home / "state").children()),
+    }
+    for part, is_whole in parts.items():
+        if not is_whole:
+            raise StateCorruptedError(
+                f"{home / part} lacks what batch {done} wrote: it was deleted. Restore the "
+                "checkpoint from a copy, or start with a new folder and new tables"
+            )
 
 
 def read_newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:

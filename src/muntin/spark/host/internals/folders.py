@@ -1,7 +1,8 @@
-"""Notices that folders of a checkpoint were deleted or replaced while its query ran.
+"""Notices that parts of a checkpoint were deleted or replaced while its query ran.
 
 Without its own folders Spark can't resume a query: offsets, commits, the log of files that were
-read, and the state, which has a folder for each operator with one for each shard in it.
+read, and the state, which has a folder for each operator with one for each shard in it. An object
+store has no folders, so there the files are watched that Spark writes once.
 """
 
 from __future__ import annotations
@@ -11,13 +12,80 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from muntin.hosts.leases import CHECKPOINT_REPLACED
 from muntin.model.errors import LeaseLostError
+from muntin.spark.host.internals.hadoop_path import HadoopPath
+from muntin.spark.host.internals.jvm import JvmError
 
 # Each folder takes a file descriptor; beyond so many, those of further shards aren't watched.
 _MOST_FOLDERS = 256
 _POLL_SECONDS = 0.01
+# How often an object store is asked at most, in seconds.
+_STORE_SECONDS = 10.0
+
+
+class WatchedFolders(Protocol):
+    """The part of a checkpoint that a running query needs."""
+
+    def check(self) -> None:
+        """Refuse to continue if a part of it is gone or another one.
+
+        Raises:
+            LeaseLostError: When one is.
+        """
+
+    def await_commit(self, batch: int, seconds: float) -> None:
+        """Wait until a batch that was written is committed, at most some seconds."""
+
+    def close(self) -> None:
+        """Watch it no more."""
+
+
+def watch_folders(home: HadoopPath) -> WatchedFolders:
+    """Watch the folder of Spark's own files of a query, on a disk or in an object store."""
+    local = home.local
+    return StoredFolders(home) if local is None else CheckpointFolders(local)
+
+
+class StoredFolders:
+    """The files in an object store that Spark writes once: the query's name and its operators'.
+
+    Spark would write further files of the state beside those that are gone, and only the next start
+    would miss them.
+
+    Args:
+        home: The folder of Spark's own files of the query.
+    """
+
+    def __init__(self, home: HadoopPath) -> None:
+        self._home = home
+        self._written: list[HadoopPath] = []
+        self._last_check = 0.0
+
+    def check(self) -> None:
+        """Refuse to continue if a file is gone, every few seconds; watch those that are new."""
+        if time.monotonic() - self._last_check < _STORE_SECONDS:
+            return
+        self._last_check = time.monotonic()
+        # If the store doesn't answer, Spark's own requests fail, too.
+        with suppress(JvmError):
+            for path in self._written:
+                if not path.exists():
+                    raise LeaseLostError(
+                        f"{path} was deleted while the query ran. Restore the checkpoint from a "
+                        "copy, or start with a new one"
+                    )
+            operators = (one / "_metadata" for one in (self._home / "state").children())
+            expected = [self._home / "metadata", *operators]
+            self._written = [path for path in expected if path.exists()]
+
+    def await_commit(self, batch: int, seconds: float) -> None:
+        """Return at once: a batch that isn't committed is repeated."""
+
+    def close(self) -> None:
+        """Do nothing, since no resource is held."""
 
 
 class CheckpointFolders:

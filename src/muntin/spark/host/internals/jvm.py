@@ -168,3 +168,8 @@ def find_java_message(error: Exception) -> str:
     cause = getattr(error, "java_exception", None)
     message = str(error) if cause is None else str(cause.getMessage() or cause)
     return message.partition("\n")[0]
+
+
+def read_java_trace(error: BaseException) -> str:
+    """Return Java's trace of an error that came out of the JVM; empty for another one."""
+    return str(getattr(error, "_stackTrace", None) or "")

@@ -1,0 +1,24 @@
+"""Databases that DuckDB would open, and that keep nothing of a query."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import muntin as mt
+
+
+@pytest.mark.parametrize(
+    "path", [":memory:", ":memory:views", "md:views", "s3://lake/views.duckdb"]
+)
+def test_a_database_that_is_no_file_is_refused(path: str) -> None:
+    with pytest.raises(
+        mt.OptionError, match=f"path='{path}' isn't a file; give the path of a file"
+    ):
+        mt.to_duckdb(path, "views")
+
+
+@pytest.mark.parametrize("path", ["views.duckdb", "/data/a:b.duckdb", "C:views.duckdb"])
+def test_a_file_may_have_a_colon(path: str) -> None:
+    assert mt.to_duckdb(Path(path), "views").path == path
