@@ -59,7 +59,7 @@ def _check_state(spec: WindowSpec) -> Iterator[str]:
     if whole:
         # Those of distinct values keep each value once, the others one for each message.
         yield f"large state: the values of {', '.join(whole)} are kept for every open window"
-    if spec.by_arrival:
+    if spec.by_arrival and spec.keys:
         yield (
             "unbounded state: windows that count arrivals have no end in time, "
             "so every key is kept indefinitely; offset=(partition, offset) bounds them"

@@ -15,6 +15,7 @@ from muntin.model.grouping_sets import format_sets
 from muntin.model.inputs import DURATIONS
 from muntin.model.pipeline import ROWS
 from muntin.model.policies import After, Every, FirstThen, Never, Policy, When
+from muntin.model.rolling import emits_plain_rows
 from muntin.model.sessions import AN_EXPRESSION, Sessions
 from muntin.model.spec import WindowSpec
 
@@ -59,6 +60,8 @@ def describe_spec(spec: WindowSpec, circumstances: Circumstances | None = None) 
 
 def describe_windows(spec: WindowSpec) -> list[str]:
     """Describe the windows, with a ruler."""
+    if emits_plain_rows(spec):
+        return format_part("windows", "none: each message is a row of the results, as it comes")
     position_text = f"on {spec.time}" if spec.axis == "time" else _describe_row_axis(spec)
     keys = f"by {', '.join(spec.key_columns)}" if spec.keys else "of all messages"
     if spec.sets is not None:
@@ -83,17 +86,10 @@ def _describe_parts(spec: WindowSpec, circumstances: Circumstances) -> Iterator[
             f"messages for which {circumstances.where}; the others are counted as filtered",
         )
     yield "windows", ""
-    yield "panes", spec.windows.storage
-    shown = ", ".join(f"{name}={agg}" for name, agg in spec.aggregates.items() if name != ROWS)
-    # Each message that a window ends with is a row, with all that is computed.
-    yield "computes", f"for each message: {shown}" if ROWS in spec.aggregates else shown
-    yield from _describe_emissions(spec)
-    if circumstances.having is not None:
-        yield (
-            "having",
-            f"{circumstances.having}; a window that was emitted and holds no more is taken back",
-        )
-    yield from _describe_state(spec, circumstances)
+    if emits_plain_rows(spec):
+        yield "state", f"{format_shards(circumstances.shards)}; the number of messages"
+    else:
+        yield from _describe_results(spec, circumstances)
     if circumstances.local:
         yield "runs", _describe_local(spec)
     else:
@@ -108,6 +104,20 @@ def _describe_parts(spec: WindowSpec, circumstances: Circumstances) -> Iterator[
         finite=circumstances.finite,
     ):
         yield "careful", caution
+
+
+def _describe_results(spec: WindowSpec, circumstances: Circumstances) -> Iterator[tuple[str, str]]:
+    yield "panes", spec.windows.storage
+    shown = ", ".join(f"{name}={agg}" for name, agg in spec.aggregates.items() if name != ROWS)
+    # Each message that a window ends with is a row, with all that is computed.
+    yield "computes", f"for each message: {shown}" if ROWS in spec.aggregates else shown
+    yield from _describe_emissions(spec)
+    if circumstances.having is not None:
+        yield (
+            "having",
+            f"{circumstances.having}; a window that was emitted and holds no more is taken back",
+        )
+    yield from _describe_state(spec, circumstances)
 
 
 def _describe_input(circumstances: Circumstances) -> str:

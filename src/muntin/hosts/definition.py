@@ -16,6 +16,7 @@ from muntin.model.joins import JoinSpec
 from muntin.model.next_words import WithoutRows
 from muntin.model.option_names import suggest_options
 from muntin.model.option_types import parse_folder
+from muntin.model.rolling import emits_plain_rows
 from muntin.model.spec import WindowSpec
 from muntin.sinks.sink import SinkLike
 
@@ -166,6 +167,9 @@ class WindowDefinition(ABC, Generic[C]):
         """
         spec = self.plan.spec
         assert isinstance(spec, WindowSpec)
+        if emits_plain_rows(spec):
+            hint = "give the query itself, which has each row once"
+            raise OptionError("full", "rows without windows", "aren't emitted in full", hint)
         if not spec.firing.accumulate and spec.firing.early is not None:
             hint = "leave out deltas() or early()"
             raise OptionError("deltas", True, "leaves a full firing only what is new", hint)

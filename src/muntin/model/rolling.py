@@ -1,4 +1,4 @@
-"""Rolling windows that emit a row for each message, with its columns and the aggregates."""
+"""Rolling windows that emit a row for each message: its columns, and the aggregates if any."""
 
 from __future__ import annotations
 
@@ -7,16 +7,25 @@ from dataclasses import replace
 from typing import Any
 
 from muntin.model.aggregates import Aggregate, last_values
+from muntin.model.axis import rows
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import EMISSION_COLUMNS, NUMBER, ROWS
+from muntin.model.sliding import rolling
 from muntin.model.spec import WindowSpec
 
 _BOUNDS = ("window_start", "window_end")
+ONE_ROW = rolling(rows(1))
+"""The windows of a query without windows: each message has one of its own."""
 
 
 def emits_messages(spec: WindowSpec) -> bool:
     """Return whether each message is a row of the results."""
     return spec.windows.rolls
+
+
+def emits_plain_rows(spec: WindowSpec) -> bool:
+    """Return whether the results are the messages alone, as of a query without windows."""
+    return spec.windows == ONE_ROW and not spec.aggregates.keys() - {ROWS}
 
 
 def message_columns(spec: WindowSpec, names: Sequence[str], *, chained: bool) -> list[str]:

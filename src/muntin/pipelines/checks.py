@@ -32,7 +32,7 @@ from muntin.model.pipeline import (
 )
 from muntin.model.ranking import list_identity_columns
 from muntin.model.reader_options import reader_problems
-from muntin.model.rolling import emits_messages
+from muntin.model.rolling import emits_messages, emits_plain_rows
 from muntin.model.shapes import Shape
 from muntin.sql.catalog import resolve_bound_alias
 from muntin.sql.expression_types import (
@@ -199,7 +199,9 @@ class _Checker:
 
     def _check_windowing(self, query: WindowRelation) -> Shapes | None:
         columns, spec = self.check_relation(query.source), query.spec
-        self.needs_spark |= bool(query.ranking or query.each or query.lookups or query.having)
+        is_plain = emits_plain_rows(spec)
+        each = query.each and not is_plain
+        self.needs_spark |= bool(query.ranking or each or query.lookups or query.having)
         self._check_names([spec.time, *(spec.offset or ()), query.clock], columns)
         self._check_expressions([query.where], columns, "boolean")
         self._check_expressions([key.text for key in query.keys], columns)
@@ -208,6 +210,8 @@ class _Checker:
             if shape is not None and shape.family not in ("timestamp", "date", "string"):
                 hint = "give a column of TIMESTAMP; timestamp_millis(ms) makes one of a number"
                 self._add_problem(spec.time, f"{spec.time} is {shape.text}, not a time", hint)
+        if is_plain:
+            return self._check_select_list(query.columns, columns)
         for name, aggregate in spec.aggregates.items():
             self._check_aggregate(name, aggregate, columns)
         names = (*(key.name for key in query.keys), *spec.aggregates)
@@ -357,6 +361,9 @@ def list_inserted_columns(query: QueryRelation) -> list[str] | None:
         isinstance(query, WindowRelation) and query.ranking is not None
     ):
         return None
+    texts = [one.text for one in query.columns or (Column("*", "*"),)]
+    if emits_messages(query.spec) and "*" in texts:
+        return None
     if query.columns is not None:
         return [
             one.name
@@ -375,7 +382,7 @@ def check_primary_key(table: DeclaredTable, query: QueryRelation) -> None:
         raise OptionError("PRIMARY KEY", f"({declared})", problem, hint)
     identity = _list_identity(query)
     if identity is None:
-        problem = "has no effect: the pairs of this join are appended, each once"
+        problem = "has no effect: the rows of this query are appended, each once"
         raise OptionError("PRIMARY KEY", f"({declared})", problem, "leave it out")
     key = {resolve_bound_alias(query, name).lower(): name for name in table.primary_key}
     sole_bounds = _find_sole_bounds(query)
@@ -413,6 +420,8 @@ def _list_identity(query: QueryRelation) -> tuple[str, ...] | None:
     """Return the columns by which sinks replace the rows of a query; ``None`` if they append."""
     if isinstance(query, JoinRelation):
         return query.spec.left.keys if query.spec.bound.revises else None
+    if emits_plain_rows(query.spec):
+        return None
     keys = tuple(key for key in query.spec.key_columns if key not in (FIRST, LAST))
     if query.spec.windows.result_key is not None:
         return keys

@@ -35,6 +35,8 @@ from muntin.model.pipeline import (
     WindowRelation,
     quote_name,
 )
+from muntin.model.rolling import emits_plain_rows
+from muntin.model.spec import WindowSpec
 from muntin.sinks.declared import Surroundings
 from muntin.spark.host.chain import (
     add_window_time,
@@ -55,12 +57,13 @@ from muntin.spark.sinks.selected import (
     EachShape,
     PairShape,
     WindowShape,
+    select_columns,
 )
 from muntin.spark.sources.inputs import Input
 from muntin.spark.sources.naming import resolve_time
 from muntin.spark.sources.tables import read_table
 from muntin.spark.window_plan import build_windows
-from muntin.spark.window_rows import build_rolling_rows
+from muntin.spark.window_rows import build_plain_rows, build_rolling_rows
 from muntin.spark.windowed import WindowedAggregate
 
 if TYPE_CHECKING:
@@ -184,6 +187,8 @@ def _bind_windows(windowing: WindowRelation, find: Find) -> WindowedAggregate:
         upstream,
         computed_time=computed,
     )
+    if emits_plain_rows(bare):
+        return _bind_plain_rows(windowing, input_, bare)
     if windowing.each and windowing.columns is None:
         return WindowedAggregate(*build_rolling_rows(input_, keys, bare, windowing.shards))
     plan = build_windows(input_, keys, bare, windowing.shards)
@@ -198,6 +203,16 @@ def _bind_windows(windowing: WindowRelation, find: Find) -> WindowedAggregate:
     aggregate = WindowedAggregate(plan, shape)
     _ = aggregate.results.schema  # Have Spark check the select list now, not when the query starts.
     return aggregate
+
+
+def _bind_plain_rows(
+    windowing: WindowRelation, input_: Input, spec: WindowSpec
+) -> WindowedAggregate:
+    """Build a query without windows over a DataFrame."""
+    plan, shape = build_plain_rows(input_, spec, windowing.columns, windowing.shards)
+    rows = WindowedAggregate(plan, shape)
+    _ = rows.results.schema  # Have Spark check the select list now, not when the query starts.
+    return rows
 
 
 def _bind_join(joining: JoinRelation, find: Find) -> Joined:
@@ -279,7 +294,7 @@ def _query_expressions(
 def _rows_of_windows(windowing: WindowRelation, find: Find) -> DataFrame:
     """Return the rows that the select list of a windowed query is computed of."""
     frame = _bind_windows(replace(windowing, lookups=()), find).results
-    frame = one_by_one(frame) if windowing.each else frame
+    frame = one_by_one(frame) if windowing.each and not emits_plain_rows(windowing.spec) else frame
     for lookup in windowing.lookups:
         frame = create_lookup(lookup, select_rows(lookup.table, find)).of_frame(frame)
     return frame
@@ -349,10 +364,7 @@ class _Selection:
         where, shown = self.relation.where, self.relation.columns
         if where is not None:
             frame = filter_results(frame, where, beside)
-        if shown is None:
-            return frame
-        texts = ["*" if c.text == "*" else f"{c.text} AS {quote_name(c.name)}" for c in shown]
-        return frame.selectExpr(*texts, *(() if "*" in texts else beside))
+        return frame if shown is None else select_columns(frame, shown, beside)
 
     def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
         """Return the selected columns that follow a window's end, and their distances."""

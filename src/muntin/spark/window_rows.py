@@ -30,7 +30,7 @@ from muntin.spark.host.chain import find_upstream
 from muntin.spark.host.plan import Plan
 from muntin.spark.session import require
 from muntin.spark.sinks.ranked import RankedShape, rows_of
-from muntin.spark.sinks.selected import EachShape
+from muntin.spark.sinks.selected import EachShape, PlainShape
 from muntin.spark.sources.inputs import Input
 from muntin.spark.window_plan import build_windows
 
@@ -58,6 +58,18 @@ def build_rolling_rows(
         Selected(NUMBER, f"{ROW_INDEX} + 1"),
     ]
     return plan, EachShape(tuple(shown), None, (*own, NUMBER))
+
+
+def build_plain_rows(
+    input_: Input,
+    spec: WindowSpec,
+    columns: tuple[Selected, ...] | None,
+    shards: int | None = None,
+) -> tuple[Plan, PlainShape]:
+    """Plan a query without windows: each message is a row with the selected columns."""
+    row = F.struct(*(F.col(quote_name(name)) for name in input_.frame.columns))
+    spec = replace(spec, aggregates=add_messages(spec, row))
+    return build_windows(input_, (), spec, shards), PlainShape(columns)
 
 
 def top_messages(

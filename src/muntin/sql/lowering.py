@@ -21,7 +21,7 @@ from muntin.sql.grouped_join import split_grouped_join
 from muntin.sql.grouped_select import GroupedSelectList, lower_regrouping
 from muntin.sql.join_bounds import refuse_unbounded_join
 from muntin.sql.joins import ResolveTable, collect_conditions, lower_join
-from muntin.sql.lookups import lower_lookups
+from muntin.sql.lookups import is_input, lower_lookups
 from muntin.sql.order_by import lower_order_by
 from muntin.sql.outer_query import check_qualified_stars, lower_outer_query
 from muntin.sql.select_list import END, START, SelectList, list_group
@@ -371,8 +371,9 @@ def _lower_projection(scope: Scope, select: Select, resolved: ResolvedRelation) 
     for part, clause in ((select.having, "HAVING"), (select.group or None, "GROUP BY")):
         if part is not None:
             scope.fail(select.group_span, f"{clause} needs windows here", _WINDOWS)
-    if select.emit is not None:
-        scope.fail(select.emit.spans["emit"], "rows without windows aren't emitted", _WINDOWS)
+    emit = select.emit
+    if emit is not None and not (emit.has_only_changes and is_input(resolved.relation)):
+        scope.fail(emit.spans["emit"], "rows without windows have no trigger", _WINDOWS)
     if select.distinct:
         scope.fail(select.span, "DISTINCT would remember every row", "group by windows")
     where = None if select.where is None else scope.render(select.where)

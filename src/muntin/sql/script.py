@@ -26,6 +26,7 @@ from muntin.sql.expressions import Scope
 from muntin.sql.lowering import LoweredQuery, add_view, lower_query
 from muntin.sql.order_by import refuse_order
 from muntin.sql.outputs import OUTPUT_HINT, find_shared_table
+from muntin.sql.plain_rows import lower_plain_rows
 from muntin.sql.statements import parse_statement
 from muntin.sql.syntax import CreateTable, CreateView, Explain, Insert, Select, Setting, Statement
 
@@ -152,19 +153,10 @@ class Definitions:
             cursor.fail(setting.name_span, f"{setting.name} isn't a setting", hint)
 
     def lower_query(self, cursor: Cursor, select: Select) -> LoweredQuery:
-        """Lower a query over the definitions; refuse a query without windows or a join."""
+        """Lower a query over the definitions; without windows or a join its rows are emitted."""
         lowered = lower_query(cursor, select, self.catalog, is_outermost=True)
         if isinstance(lowered, ResolvedRelation):
-            name = select.source.name or "t"
-            listed = all(item.scalar is not None for item in select.items)
-            star = (n if n.isidentifier() else quote_name(n) for n in lowered.star or ("a", "b"))
-            shown = f"SELECT {', '.join(star)}"
-            shown = cursor.sql[slice(*select.span)] if listed else shown
-            hint = (
-                "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE); for each "
-                f"row as it comes write {shown}, count(*) OVER (ROWS 0 PRECEDING) AS n FROM {name}"
-            )
-            cursor.fail(select.span, "this query has no windows", hint)
+            lowered = lower_plain_rows(cursor, select, lowered)
         if self.shards is None:
             return lowered
         return replace(lowered, query=set_shards(lowered.query, self.shards))

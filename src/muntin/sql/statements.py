@@ -48,6 +48,7 @@ def _parse_by_keyword(cursor: Cursor) -> Statement:
         return parse_query(cursor)
     if cursor.accept("EXPLAIN"):
         span = cursor.span_from(cursor.last_token.start)
+        cursor.accept("PLAN", "FOR")  # Flink's words change nothing
         return Explain(parse_query(cursor), span)
     if cursor.accept("CREATE"):
         return _parse_create(cursor)

@@ -182,6 +182,11 @@ class Emit:
     changes: bool = False
     spans: dict[str, Span] = field(default_factory=dict, hash=False)
 
+    @property
+    def has_only_changes(self) -> bool:
+        """True if it is ksqlDB's ``EMIT CHANGES``, which says nothing of rows without windows."""
+        return self.spans.keys() == {"emit", "changes"}
+
 
 @dataclass(frozen=True)
 class SortKey:

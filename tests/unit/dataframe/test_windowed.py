@@ -196,6 +196,7 @@ def test_a_frame_whose_messages_are_all_rejected_is_a_warning(
     texts = pl.DataFrame({"at": ["01/02/2026", "02/02/2026"]})
     assert mt.windowed(texts, time="at").tumbling("1 day").agg(n=mt.count()).results.is_empty()
     assert "no message is in a window: 2 as malformed; .rejected has" in caplog.text
+    assert "One has at='01/02/2026'; parse times that aren't ISO texts" in caplog.text
 
 
 def test_nothing_imports_spark() -> None:

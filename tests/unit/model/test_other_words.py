@@ -75,6 +75,8 @@ def test_the_next_word_of_a_query() -> None:
         _ = query.schema
     with pytest.raises(AttributeError, match=r"no attribute 'to_console'; it is muntin\.to_print"):
         mt.to_console()  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"no attribute 'merge_asof'; it is muntin\.join\("):
+        mt.merge_asof(frame, frame)  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match=r"say it before \.agg"):
         query.early(each=True)
     with pytest.raises(AttributeError, match=r"did you mean \.results\?"):

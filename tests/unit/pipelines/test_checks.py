@@ -160,8 +160,8 @@ def test_a_bound_follows_in_groups_of_windows(tmp_path: Path) -> None:
          "which doesn't identify a row of this query"),
         (WHOLE_KEY, "parquet", COUNT, f"table views: PRIMARY KEY='({WHOLE_KEY})' has no effect: "
          "parquet keeps every row that it gets; leave it out, or write to 'jdbc'"),
-        ("page", "jdbc", JOINED, "table views: PRIMARY KEY='(page)' has no effect: the pairs of "
-         "this join are appended, each once; leave it out"),
+        ("page", "jdbc", JOINED, "table views: PRIMARY KEY='(page)' has no effect: the rows of "
+         "this query are appended, each once; leave it out"),
     ],
 )  # fmt: skip
 def test_a_primary_key_that_cant_be_honoured_is_named(

@@ -300,11 +300,11 @@ COUNTED = (
 BOTH = [("ink", "08:00", 3, 11), ("pen", "08:00", 3, 10)]
 OFTEN = "WHERE c > 3 OR su > 10"
 CALCITE = [
-    no("SELECT STREAM * FROM bids", "this query has no windows"),
-    no("SELECT * FROM bids", "this query has no windows"),
-    no("SELECT STREAM * FROM goods", "this query has no windows"),
-    no("SELECT STREAM * FROM bids WHERE price > 3", "this query has no windows"),
-    no("SELECT STREAM ts, item, price FROM bids", "this query has no windows"),
+    yes("SELECT STREAM * FROM bids"),
+    yes("SELECT * FROM bids"),
+    yes("SELECT STREAM * FROM goods"),
+    yes("SELECT STREAM * FROM bids WHERE price > 3"),
+    yes("SELECT STREAM ts, item, price FROM bids"),
     yes(
         "SELECT STREAM CEIL(ts TO HOUR) AS rowtime, item, COUNT(*) AS c, SUM(price) AS su "
         "FROM bids GROUP BY CEIL(ts TO HOUR), item",
@@ -361,7 +361,7 @@ CALCITE = [
         "without a frame every row would be kept",
     ),
     no(f"{COUNTED} ORDER BY rowtime", "ORDER BY would never end"),
-    no("SELECT STREAM * FROM bids ORDER BY ts", "this query has no windows"),
+    no("SELECT STREAM * FROM bids ORDER BY ts", "ORDER BY would never end"),
     no(
         "SELECT STREAM ts, item FROM bids UNION ALL SELECT STREAM ts, item FROM asks",
         "UNION ALL unites messages, not results",
@@ -374,7 +374,7 @@ CALCITE = [
         "SELECT STREAM o.ts, o.item, s.ts AS shiptime FROM bids AS o JOIN asks AS s "
         "ON o.item = s.item AND s.ts BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR"
     ),
-    no("SELECT STREAM * FROM (VALUES (1, 'a'))", "this query has no windows"),
+    yes("SELECT STREAM * FROM (VALUES (1, 'a'))"),
 ]  # fmt: skip
 LATE = "RETENTION 7 DAYS, GRACE PERIOD 30 MINUTES"
 EACH_ONE = [

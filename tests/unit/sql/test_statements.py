@@ -183,3 +183,8 @@ def test_an_option_of_ours_is_refused_by_our_name(option: str, problem: str) -> 
     with pytest.raises(mt.OptionError) as caught:
         check_reader(catalog(text).tables["t"])
     assert str(caught.value).startswith(problem)
+
+
+def test_explain_takes_the_words_of_flink() -> None:
+    for words in ("EXPLAIN", "EXPLAIN PLAN FOR"):
+        assert compile_query(f"{words} SELECT k FROM t").explain == (0, len("EXPLAIN"))

@@ -36,8 +36,6 @@ def test_joins(text, twin, shown):
         (f"EXISTS (SELECT id FROM shipments s WHERE {NEAR} GROUP BY id)", "more than compare"),
         ("EXISTS (SELECT * FROM shipments s WHERE s.id = o.id)", "the join has no bound"),
         (f"o.v > 3 AND o.id IN (SELECT id FROM shipments s WHERE {NEAR})", "write it first in W"),
-        ("o.id IN (1, 2)", "this query has no windows"),
-        ("NOT o.v IN (1, 2)", "this query has no windows"),
     ],
 )
 def test_what_is_refused(condition, problem):

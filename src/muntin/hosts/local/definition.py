@@ -22,6 +22,7 @@ from muntin.hosts.local.run import BatchOutput, OperatorRun
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.pipeline import Order
+from muntin.model.spec import WindowSpec
 from muntin.sources.frames import FrameSource
 from muntin.sources.source import Source
 from muntin.state.blobs import MemoryBlobs
@@ -60,11 +61,7 @@ class LocalDefinition(Definition[LocalPlan, "LocalQuery"]):
             raise OptionError("results", "a stream", problem, hint)
         output = _run_once(self.plan)
         if output.results.is_empty() and not output.rejected.is_empty():
-            counts = ", ".join(
-                f"{count:,} as {reason}"
-                for reason, count in output.rejected[columns.REASON].value_counts().iter_rows()
-            )
-            _LOG.warning("no message is in a window: %s; .rejected has the messages", counts)
+            _warn_of_no_results(self.plan, output.rejected)
         return output
 
     @property
@@ -162,6 +159,24 @@ def _run_once(plan: LocalPlan) -> BatchOutput:
     run = OperatorRun(plan, lambda operator, shard: MemoryBlobs())
     read = (_read_whole(source) for source in plan.sources)
     return run.step(read, time.time_ns() // 1000, None, final=True)
+
+
+def _warn_of_no_results(plan: LocalPlan, rejected: pl.DataFrame) -> None:
+    """Warn that all messages were rejected, with a text that may be a time in another form."""
+    counts = ", ".join(
+        f"{count:,} as {reason}"
+        for reason, count in rejected[columns.REASON].value_counts().iter_rows()
+    )
+    hint = ""
+    time = plan.spec.time if isinstance(plan.spec, WindowSpec) else None
+    if time is not None and rejected.schema.get(time) == pl.String():
+        texts = rejected.filter(pl.col(columns.REASON) == "malformed")[time].drop_nulls()
+        if len(texts):
+            hint = (
+                f". One has {time}={texts[0]!r}; parse times that aren't ISO texts, as in "
+                f"time=pl.col({time!r}).str.to_datetime('%d/%m/%Y %H:%M')"
+            )
+    _LOG.warning("no message is in a window: %s; .rejected has the messages%s", counts, hint)
 
 
 def _read_whole(source: Source) -> Iterator[pl.DataFrame]:

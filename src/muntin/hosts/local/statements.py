@@ -21,6 +21,7 @@ from muntin.hosts.local.select_lists import show_pairs, show_windows
 from muntin.hosts.local.window_plan import plan_windows
 from muntin.hosts.local.window_rows import (
     collect_rows,
+    plan_plain_rows,
     plan_rolling_rows,
     show_each,
     show_ranked,
@@ -43,6 +44,7 @@ from muntin.model.pipeline import (
     Values,
     WindowRelation,
 )
+from muntin.model.rolling import emits_plain_rows
 from muntin.sources.frames import FrameSource
 from muntin.sources.source import Source
 from muntin.sources.united import unite
@@ -96,6 +98,9 @@ def _bind_windows(windowing: WindowRelation, find: FindRows) -> LocalWindowedAgg
     clock = resolver.resolve(windowing.clock)
     messages = LocalInput(rows, bare.time, windowing.where, clock, spec.limits, bare.offset)
     keys = tuple(_resolve_key(schema, key) for key in windowing.keys)
+    if emits_plain_rows(bare):
+        plan = plan_plain_rows(messages, bare, windowing.columns, windowing.shards)
+        return LocalWindowedAggregate(plan)
     if windowing.each and windowing.columns is None:
         return LocalWindowedAggregate(plan_rolling_rows(messages, keys, bare, windowing.shards))
     plan = plan_windows(messages, keys, bare, windowing.shards)

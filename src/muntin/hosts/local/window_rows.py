@@ -88,6 +88,25 @@ def plan_rolling_rows(
     return plan.select(explode, (*own, NUMBER), has_end=True)
 
 
+def plan_plain_rows(
+    query_input: LocalInput,
+    spec: WindowSpec,
+    shown: Sequence[Column] | None,
+    shards: int | None = None,
+) -> LocalPlan:
+    """Plan a query without windows: each message is a row with the selected columns.
+
+    Raises:
+        OptionError: When an expression can't be computed in this process; the error names it.
+    """
+    selection = RowSelectList.of(query_input.schema, shown, None)
+    row = pl.struct(*map(pl.col, query_input.schema))
+    spec = replace(spec, aggregates=add_messages(spec, row))
+    plan = plan_windows(query_input, (), spec, shards)
+    fields = [*_select_fields(query_input.schema)]
+    return plan.select(lambda rows: selection.apply(rows.explode(ROWS).select(fields)), None)
+
+
 def rank_messages(
     query_input: LocalInput,
     keys: tuple[Any, ...],

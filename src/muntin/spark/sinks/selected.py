@@ -151,6 +151,38 @@ class EachShape:
 
 
 @dataclass(frozen=True)
+class PlainShape:
+    """A select list over the messages of a query without windows.
+
+    Attributes:
+        columns: The columns, in order; ``None`` is all of them.
+        identity: Nothing identifies a row: sinks append it.
+    """
+
+    by_window: ClassVar[bool] = False
+    identity: ClassVar[None] = None
+
+    columns: tuple[Column, ...] | None
+
+    def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
+        rows = filter_results(one_by_one(frame), f"{ROW} IS NOT NULL", beside)
+        rows = rows.selectExpr(f"{ROW}.*", *beside)
+        return rows if self.columns is None else select_columns(rows, self.columns, beside)
+
+    def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
+        # Rows without windows have no bounds.
+        return {}
+
+
+def select_columns(
+    frame: DataFrame, shown: Sequence[Column], beside: Sequence[str] = ()
+) -> DataFrame:
+    """Return the selected columns of rows; ``*`` among them includes the columns ``beside``."""
+    texts = ["*" if c.text == "*" else f"{c.text} AS {quote_name(c.name)}" for c in shown]
+    return frame.selectExpr(*texts, *(() if "*" in texts else beside))
+
+
+@dataclass(frozen=True)
 class PairShape:
     """A select list over pairs.
 
@@ -219,7 +251,7 @@ def _text(name: str) -> str:
     return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-AnyShape = WindowShape | RankedShape | EachShape | PairShape
+AnyShape = WindowShape | RankedShape | EachShape | PlainShape | PairShape
 
 
 class SelectedSink:
@@ -253,7 +285,9 @@ class SelectedSink:
 
     def _keys(self, keys: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """Return the columns that identify a selected row together with its window's bounds."""
-        return self.shape.identity if isinstance(self.shape, RankedShape | EachShape) else keys
+        if isinstance(self.shape, RankedShape | EachShape | PlainShape):
+            return self.shape.identity
+        return keys
 
 
 def wrap_sink(target: SinkLike | None, shape: AnyShape, shown: StructType) -> Sink | None:

@@ -317,12 +317,3 @@ def test_two_tables_of_one_name_are_refused(
 ) -> None:
     with pytest.raises(mt.OptionError, match=problem):
         mt.sql(f"{statement} SELECT count(*) AS n FROM t {WINDOW}", **tables)
-
-
-def test_each_row_as_it_comes_is_what_the_refusal_says() -> None:
-    text = "SELECT page, v * 2 AS two FROM clicks WHERE v > 1"
-    with pytest.raises(mt.SqlError, match="this query has no windows") as refused:
-        mt.sql(text, clicks=CLICKS)
-    written = refused.value.hint.partition("write ")[2]
-    rows = mt.sql(f"{written} WHERE v > 1", clicks=CLICKS).results
-    assert rows.select("page", "two", "emission").rows() == [("cart", 4, "full")]
