@@ -86,7 +86,7 @@ def partial(index: int, suffix: str) -> str:
     return f"a{index}.{suffix}"
 
 
-def check_names(option: str, names: Iterable[str]) -> None:
+def refuse_patterns(option: str, names: Iterable[str]) -> None:
     """Refuse names that Polars reads as patterns of names.
 
     Raises:

@@ -175,8 +175,8 @@ def test_a_name_that_polars_reads_as_several_is_refused(name: str) -> None:
         mt.windowed(named, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
     with pytest.raises(OptionError, match=r"agg=.* is read as a pattern of names; rename it"):
         windows.agg(**{name: mt.count()})
+    sides = mt.windowed(CLICKS, time="at"), mt.windowed(named, time="at")
     with pytest.raises(OptionError, match=r"right=.* is read as a pattern of names; rename it"):
-        sides = mt.windowed(CLICKS, time="at"), mt.windowed(named, time="at")
         mt.join(*sides, on="k", within="1 s")
 
 

@@ -64,7 +64,7 @@ class Joiner:
         self.spec = spec
         self.both_keys = both_keys
         for side, schema in schemas.items():
-            columns.check_names(side, schema)
+            columns.refuse_patterns(side, schema)
         self.inputs: dict[SideName, list[str]] = {
             side: [c for c in schemas[side].names() if c not in (*admission.FLAGS, columns.TIME)]
             for side in SIDES
