@@ -185,7 +185,10 @@ def bind_locally(question: CompiledQuery, tables: Mapping[str, Any]) -> LocalDef
             hint += "; of a view of Spark's, pass the session: mt.sql(spark, statement)"
             hint = hint if nearest is None else f"write {nearest}"
             raise OptionError("FROM", name, "isn't a table", hint)
-        return make_source(table, surroundings)
+        try:
+            return make_source(table, surroundings)
+        except OptionError as error:
+            raise question.locate_option(name, error) from error
 
     lowered = question.lowered
     try:

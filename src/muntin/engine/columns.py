@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import polars as pl
 
 from muntin.model.errors import OptionError
@@ -82,6 +84,17 @@ def number(name: str, value: int = 0) -> pl.Expr:
 def partial(index: int, suffix: str) -> str:
     """Return the name of a partial column of the aggregate with an index."""
     return f"a{index}.{suffix}"
+
+
+def refuse_patterns(option: str, names: Iterable[str]) -> None:
+    """Refuse names that Polars reads as patterns of names.
+
+    Raises:
+        OptionError: When there is one.
+    """
+    for name in names:
+        if name == "*" or (name.startswith("^") and name.endswith("$")):
+            raise OptionError(option, name, "is read as a pattern of names", "rename it")
 
 
 def make_clash_error(option: str, name: str, whose: str) -> OptionError:

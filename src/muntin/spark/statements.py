@@ -103,7 +103,10 @@ def bind_statement(
             return frames_by_name[name.lower()]
         table = question.tables.get(name.lower())
         if spark is not None and table is not None:
-            return read_table(spark, table, surroundings)
+            try:
+                return read_table(spark, table, surroundings)
+            except OptionError as error:
+                raise question.locate_option(name, error) from error
         if spark is not None:
             try:
                 return spark.table(name)

@@ -62,6 +62,7 @@ class CompiledQuery:
         tables: Declared tables by name.
         explain: Span of ``EXPLAIN`` before the query; ``None`` without it.
         earlier: Text and span of the expressions of earlier statements, by expression.
+        option_spans: Text of each declared table, and the spans of its options, by table.
     """
 
     text: str
@@ -69,6 +70,14 @@ class CompiledQuery:
     tables: Mapping[str, DeclaredTable]
     explain: Span | None = None
     earlier: Mapping[str, tuple[str, Span]] = field(default_factory=dict)
+    option_spans: Mapping[str, tuple[str, Mapping[str, Span]]] = field(default_factory=dict)
+
+    def locate_option(self, table: str, error: OptionError) -> SqlError:
+        """Return the error of a declared table with the span of its option, or of its connector."""
+        text, spans = self.option_spans[table.lower()]
+        names = (name for name in (error.option, str(error.value)) if name in spans)
+        span = spans[next(names, "connector")]
+        return SqlError(text, span, f"{error.option} {error.value!r} {error.problem}", error.hint)
 
     def locate_expression(self, expression: str | None) -> tuple[str, Span]:
         """Return the text and span of an expression; those of the query if it isn't known."""
@@ -103,6 +112,7 @@ class Definitions:
         available_now: Whether to read the messages available now and then stop.
         shards: Number of shards of the state.
         expression_spans: Text and span of the expressions that Spark is handed.
+        option_spans: Text of each table's statement, and the spans of its options.
     """
 
     catalog: Catalog = field(default_factory=Catalog)
@@ -111,12 +121,14 @@ class Definitions:
     available_now: bool = False
     shards: int | None = None
     expression_spans: dict[str, tuple[str, Span]] = field(default_factory=dict)
+    option_spans: dict[str, tuple[str, Mapping[str, Span]]] = field(default_factory=dict)
 
     def define(self, cursor: Cursor, statement: Statement) -> bool:
         """Apply a statement if it defines something; return whether it does so."""
         if isinstance(statement, CreateTable):
             declared = declare_table(cursor, statement)
             self.catalog.add_table(cursor, statement.span, declared, statement.existing)
+            self.option_spans[statement.name.lower()] = cursor.sql, statement.spans
         elif isinstance(statement, CreateView):
             add_view(cursor, statement, self.catalog)
         elif isinstance(statement, Setting):
@@ -343,7 +355,12 @@ def compile_query(
         if any(table is not None and table.stream for table in tables):
             refuse_order(cursor, select.order_by)
     return CompiledQuery(
-        text, lowered, definitions.catalog.tables, explain, definitions.expression_spans
+        text,
+        lowered,
+        definitions.catalog.tables,
+        explain,
+        definitions.expression_spans,
+        definitions.option_spans,
     )
 
 

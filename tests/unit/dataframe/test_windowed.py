@@ -167,6 +167,19 @@ def test_what_can_not_work_is_refused(options: dict[str, object], refused: str |
         mt.windowed(CLICKS, **given).tumbling("1 minute").agg(n=mt.count())
 
 
+@pytest.mark.parametrize("name", ["*", "^v.*$"])
+def test_a_name_that_polars_reads_as_several_is_refused(name: str) -> None:
+    named = CLICKS.rename({"v": name})
+    windows = mt.windowed(CLICKS, key="k", time="at").tumbling("1 minute")
+    with pytest.raises(OptionError, match=r"column=.* is read as a pattern of names; rename it"):
+        mt.windowed(named, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
+    with pytest.raises(OptionError, match=r"agg=.* is read as a pattern of names; rename it"):
+        windows.agg(**{name: mt.count()})
+    sides = mt.windowed(CLICKS, time="at"), mt.windowed(named, time="at")
+    with pytest.raises(OptionError, match=r"right=.* is read as a pattern of names; rename it"):
+        mt.join(*sides, on="k", within="1 s")
+
+
 def test_other_inputs_are_refused() -> None:
     with pytest.raises(OptionError, match="isn't a frame or a source"):
         mt.windowed([1, 2], time="at")

@@ -63,6 +63,8 @@ class Joiner:
     ) -> None:
         self.spec = spec
         self.both_keys = both_keys
+        for side, schema in schemas.items():
+            columns.refuse_patterns(side, schema)
         self.inputs: dict[SideName, list[str]] = {
             side: [c for c in schemas[side].names() if c not in (*admission.FLAGS, columns.TIME)]
             for side in SIDES

@@ -50,6 +50,8 @@ class Combiner:
     """The functions that lift messages and merge partials for one query, without data."""
 
     def __init__(self, spec: WindowSpec, schema: pl.Schema) -> None:
+        columns.refuse_patterns("column", schema)
+        columns.refuse_patterns("agg", spec.aggregates)
         self.spec = spec
         self.keys, self.message_keys = columns.keys(spec), columns.message_keys(spec)
         # Number of messages in a part of a window that slides by arrival.

@@ -74,6 +74,26 @@ def test_rejected_messages_of_a_join_have_no_column_but_their_own(joined: str) -
     assert set(rejected.rejected["reason"]) == {"null_time"}
 
 
+@pytest.mark.parametrize(
+    ("option", "marked"),
+    [
+        ("'scan.parallelism' = '3'", "'3'"),
+        ("'scan.nothing' = '4'", "'4'"),
+        ("'key.format' = 'raw'", "'raw'"),
+        ("schema = 'x'", "'x'"),
+        ("format = 'avro'", "'kafka'"),
+    ],
+)
+def test_an_option_of_a_table_is_named_where_it_stands(option: str, marked: str) -> None:
+    table = (
+        "CREATE TABLE clicks (page STRING, at TIMESTAMP, WATERMARK FOR at AS at) WITH "
+        f"(connector = 'kafka', topic = 't', servers = 'localhost:1', {option});\n"
+    )
+    with pytest.raises(mt.SqlError) as caught:
+        mt.sql(f"{table} SELECT page, count(*) AS n FROM clicks {WINDOW}")
+    assert caught.value.text[slice(*caught.value.span)] == marked
+
+
 def test_a_column_that_isnt_there_is_named_without_a_way_to_spark() -> None:
     with pytest.raises(mt.SqlError, match=r"has pge, which isn't a column; give one of page, v"):
         mt.sql(f"SELECT page, count(*) AS n FROM clicks WHERE pge = 'a' {WINDOW}", clicks=CLICKS)
