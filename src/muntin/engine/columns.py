@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import polars as pl
 
 from muntin.model.errors import OptionError
@@ -62,6 +64,7 @@ def message_keys(spec: WindowSpec) -> list[str]:
     return list(spec.key_columns) or [ALL]
 
 
+@lru_cache(256)
 def number(name: str, value: int = 0) -> pl.Expr:
     """Return a column with the same integer in all rows."""
     return pl.lit(value, dtype=pl.Int64).alias(name)

@@ -68,11 +68,9 @@ def find_bounds(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, tuple[in
     """Return the bounds of integer columns; ``None`` if some aren't integers, or have nulls."""
     bounds = {}
     for name in names:
-        dtype = frame.schema[name]
-        if not dtype.is_integer() or dtype == pl.UInt64 or not len(frame):
-            return None
         column = frame[name]
-        if column.null_count():
+        integer = column.dtype.is_integer() and column.dtype != pl.UInt64
+        if not integer or column.null_count() or not len(column):
             return None
         bounds[name] = (int(column.min()), int(column.max()))  # type: ignore[arg-type]
     return bounds
