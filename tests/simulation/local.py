@@ -97,7 +97,7 @@ class LocalRun:
         self._file_bytes = self.faults.choose("file bytes", _FILE_BYTES)
         self._planned = 0
         self._committed: dict[int, PlannedBatch] = {}
-        self._plans: dict[int, tuple[LocalPlan, list[list[pl.DataFrame]]]] = {}
+        self._plans: dict[int, LocalPlan] = {}
 
     def run(self) -> Outcome:
         """Run until the input has ended."""
@@ -186,12 +186,12 @@ class LocalRun:
     def _plan(self) -> LocalPlan:
         shards = self.case.shards[self.life % len(self.case.shards)]
         if shards not in self._plans:
-            # A plan has no state, so that all processes may share it.
-            self._plans[shards] = plan_of(self.case, shards)
-        plan, frames = self._plans[shards]
-        feeds = [Feed(one, self) for one in frames]
-        inputs = [replace(i, rows=feed) for i, feed in zip(plan.inputs, feeds, strict=True)]
-        return replace(plan, inputs=tuple(inputs))
+            # Neither a plan nor a feed has a state, so that all processes may share them.
+            plan, frames = plan_of(self.case, shards)
+            feeds = [Feed(one, self) for one in frames]
+            inputs = [replace(i, rows=feed) for i, feed in zip(plan.inputs, feeds, strict=True)]
+            self._plans[shards] = replace(plan, inputs=tuple(inputs))
+        return self._plans[shards]
 
     def _die(self, checkpoint: LogCheckpoint | None, error: KilledError) -> None:
         if checkpoint is not None:
