@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from random import Random
 from typing import Any
 
@@ -182,10 +183,17 @@ class PlainReader:
         return frame
 
 
+def lay_out(drawn: Counting) -> tuple[pl.DataFrame, list[int]]:
+    """The messages of all steps, and the places where each begins, and where the last one ends."""
+    whole = pl.DataFrame([m for step in drawn.steps for m in step.messages], MESSAGES)
+    return whole, [*accumulate((len(step.messages) for step in drawn.steps), initial=0)]
+
+
 def counting_plan(drawn_input: Counting, shards: int) -> tuple[LocalPlan, list[pl.DataFrame]]:
     """The plan of counting on the local host, and the frame of each step."""
-    frames = [pl.DataFrame(step.messages, schema=MESSAGES) for step in drawn_input.steps]
-    source = FrameSource(frames[0].clear())
+    whole, places = lay_out(drawn_input)
+    frames = [whole[start:end] for start, end in pairwise(places)]
+    source = FrameSource(whole.clear())
     one = LocalOperatorInput("", source, PlainReader())  # type: ignore[arg-type]
     layout = lay_out_rejected(LATE, {"": LocalInput(source)}, joins=False)
 

@@ -9,13 +9,13 @@ with their caches and the files that they leave for the next batch.
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,12 +23,13 @@ from unittest import mock
 
 import polars as pl
 import pyarrow as pa
-from pyspark.sql.types import TimestampType
+from pyspark.sql.types import StructType, TimestampType
 from tests import join_doors
 from tests.doors import Batch, frame, schema
 from tests.property.joins import Query
+from tests.property.streams import Stream
 from tests.simulation.cases import Case
-from tests.simulation.counting import COUNTED, LATE, MESSAGES, Counting, CountingOperator
+from tests.simulation.counting import COUNTED, LATE, Counting, CountingOperator, lay_out
 from tests.simulation.faults import Faults, KilledError
 from tests.simulation.local import Outcome
 from tests.simulation.tables import Table
@@ -36,7 +37,7 @@ from tests.simulation.tables import Table
 from muntin.engine import columns
 from muntin.engine.joins.joiner import SIDE
 from muntin.engine.joins.operator import JoinOperator
-from muntin.engine.operator import REJECTED, RESULTS
+from muntin.engine.operator import REJECTED, RESULTS, Operator
 from muntin.engine.windows.operator import WindowOperator
 from muntin.hosts.local.checkpoint import PlannedBatch
 from muntin.hosts.progress import Totals
@@ -54,6 +55,7 @@ from muntin.state import blobs
 from muntin.state.frame_cache import FrameCache
 
 _LIVES = 8
+_NO_ROWS = pl.DataFrame()
 _MEMORY = Path("/dev/shm")
 State = dict[Any, Any]
 
@@ -111,29 +113,36 @@ class MapState:
                 raise TaskDiedError
 
 
-def stage_of(case: Case, shards: int, identity: str) -> Stage:
-    """What both sides of the shuffle know of a case's operator."""
-    drawn = case.input
+_COUNTED = {RESULTS: spark_schema(COUNTED), REJECTED: spark_schema(LATE)}
+# The operator of the case that runs.
+_OPERATOR: Operator = CountingOperator()
+
+
+def current_operator() -> Operator:
+    """The operator of the case; it has no state, so that all processes may share it."""
+    return _OPERATOR
+
+
+def describe(drawn: Stream | Query | Counting) -> tuple[Operator, dict[str, StructType]]:
+    """The operator of a case, and the columns that it emits."""
     if isinstance(drawn, Counting):
-        kinds = {RESULTS: spark_schema(COUNTED), REJECTED: spark_schema(LATE)}
-        return Stage(CountingOperator, slots(shards), kinds, identity)
+        return CountingOperator(), _COUNTED
     if isinstance(drawn, Query):
-        return _join_stage(drawn, shards, identity)
+        return _describe_join(drawn)
     source = spark_schema(schema(drawn.spec))
-    make = partial(WindowOperator, drawn.spec, schema(drawn.spec))
-    kinds = {
-        RESULTS: result_schema(source, make().combiner),
+    operator = WindowOperator(drawn.spec, schema(drawn.spec))
+    return operator, {
+        RESULTS: result_schema(source, operator.combiner),
         REJECTED: add_rejected_columns(source, TimestampType()),
     }
-    return Stage(make, slots(shards), kinds, identity)
 
 
-def _join_stage(drawn: Query, shards: int, identity: str) -> Stage:
+def _describe_join(drawn: Query) -> tuple[Operator, dict[str, StructType]]:
     sides: dict[SideName, pl.Schema] = {
         side: join_doors.schema(drawn.spec.side(side), drawn.types[side]) for side in SIDES
     }
-    make = partial(JoinOperator, drawn.spec, sides, "_right", both_keys=False)
-    joiner = make().joiner
+    operator = JoinOperator(drawn.spec, sides, "_right", both_keys=False)
+    joiner = operator.joiner
     shown: dict[str, pl.DataType] = {
         out: sides[side][name] for side in SIDES for name, out in joiner.result_names[side].items()
     }
@@ -148,8 +157,7 @@ def _join_stage(drawn: Query, shards: int, identity: str) -> Stage:
     rejected = {
         SIDE: pl.String(), **aside, columns.REASON: pl.String(), columns.WATERMARK: pl.Int64()
     }  # fmt: skip
-    kinds = {RESULTS: spark_schema(shown), REJECTED: spark_schema(rejected)}
-    return Stage(make, slots(shards), kinds, identity)
+    return operator, {RESULTS: spark_schema(shown), REJECTED: spark_schema(rejected)}
 
 
 def run_spark(case: Case, faults: Faults | None = None) -> Outcome:
@@ -181,7 +189,8 @@ class SparkRun:
         self.executor: Executor
         self._folder = folder
         self._shards = case.shards[0]
-        self._stage = stage_of(case, self._shards, "")
+        self.operator, kinds = describe(case.input)
+        self._stage = Stage(current_operator, slots(self._shards), kinds, "")
         self._versions: list[list[State]] = [[{} for _ in range(self._shards)]]
         self._planned: list[PlannedBatch] = []
         self._tables = {kind: Table(kind, self._fail) for kind in (RESULTS, REJECTED)}
@@ -272,7 +281,14 @@ class SparkRun:
             number = len([*self._folder.iterdir()])
             self._executors[number % 2] = self._executor(number)
 
-    def _messages(self, batch: int) -> dict[str, tuple[pl.DataFrame, str]]:
+    @cached_property
+    def _counted(self) -> tuple[pa.Table, list[int]]:
+        """The messages of a case of counting, and the places where each step begins."""
+        assert isinstance(self.case.input, Counting)
+        whole, places = lay_out(self.case.input)
+        return whole.to_arrow(), places
+
+    def _messages(self, batch: int) -> dict[str, tuple[pa.Table, str]]:
         """The messages of a batch, and the column of their times, by input."""
         begin = self._planned[batch - 1].ends[0]["step"] + 1 if batch else 0
         planned, drawn = self._planned[batch], self.case.input
@@ -282,12 +298,14 @@ class SparkRun:
             for side in SIDES:
                 mine = [m for step in drawn.steps[begin:end] for m in step.side(side)]
                 spec, types = drawn.spec.side(side), drawn.types[side]
-                inputs[str(side)] = join_doors.frame(spec, mine, types, planned.now), columns.TIME
+                rows = join_doors.frame(spec, mine, types, planned.now).to_arrow()
+                inputs[str(side)] = rows, columns.TIME
             return inputs
-        messages = [m for step in drawn.steps[begin:end] for m in step.messages]
         if isinstance(drawn, Counting):
-            return {"": (pl.DataFrame(messages, schema=MESSAGES), "value")}
-        return {"": (frame(drawn.spec, Batch(messages, planned.now)), columns.TIME)}
+            whole, places = self._counted
+            return {"": (whole[places[begin] : places[end]], "value")}
+        messages = [m for step in drawn.steps[begin:end] for m in step.messages]
+        return {"": (frame(drawn.spec, Batch(messages, planned.now)).to_arrow(), columns.TIME)}
 
     def _shuffle(self, batch: int, stage: Stage) -> dict[int, list[Any]]:
         """Run the tasks before the shuffle, and bring their rows to the shards in any order."""
@@ -295,10 +313,10 @@ class SparkRun:
         sent: list[dict[str, Any]] = []
         number = 0
         for name, (messages, time) in self._messages(batch).items():
-            size, table = -(-len(messages) // count), messages.to_arrow()
+            size = -(-len(messages) // count)
             shuffle = ShuffleTask(stage, name, read_frames, time, frozenset(), streams=True)
             for part in range(count):
-                mine = table.slice(part * size, size).to_batches()
+                mine = messages.slice(part * size, size).to_batches()
                 work = partial(self._combine, shuffle, mine)
                 sent += self._attempts(batch, f"task {number}", number, work)
                 number += 1
@@ -337,10 +355,9 @@ class SparkRun:
         """One attempt of a shard's step."""
         state = MapState(self._versions[batch][shard], calls)
         handle: Any = SimpleNamespace(getMapState=lambda *_: state)
-        # Each attempt unpickles what the driver has pickled once.
-        steps = copy(self._processor)
-        steps.init(handle)
-        emitted = [*steps.handleInputRows((stage.slots[shard],), iter(rows), None)]
+        # Attempts don't overlap, so that one processor of each driver can run them all.
+        self._processor.init(handle)
+        emitted = [*self._processor.handleInputRows((stage.slots[shard],), iter(rows), None)]
         return state.rows, emitted
 
     def _attempts(
@@ -382,7 +399,7 @@ class SparkRun:
         """Give the rows of a batch to the sinks, as ``foreachBatch`` does."""
         for kind, table in self._tables.items():
             held = [row.blob for row in emitted if row.kind == kind]
-            rows = pl.DataFrame()
+            rows = _NO_ROWS
             if held:
                 sent = pa.record_batch({"blob": pa.array(held, pa.binary())})
                 rows = pl.from_arrow(pa.Table.from_batches(unpack_blobs(iter([sent]))))  # type: ignore[assignment]
@@ -403,6 +420,7 @@ def simulated_workers(run: SparkRun) -> Iterator[None]:
             (blobs, "secrets", numbers),
             (processor, "CACHE", FrameCache()),
             (task, "_OPERATORS", OrderedDict()),
+            (sys.modules[__name__], "_OPERATOR", run.operator),
         ):
             patches.enter_context(mock.patch.object(module, name, value))
         yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from operator import or_
+from operator import itemgetter, or_
 from typing import Any
 
 import numpy as np
@@ -187,8 +187,8 @@ def find_examples(rejected: pl.DataFrame, names: Iterable[str]) -> dict[str, str
         return {}
     wanted = dict.fromkeys((*POSITION, *names))
     shown = [name for name in wanted if name in rejected.columns]
-    firsts = rejected.select(*shown, columns.REASON).unique(columns.REASON, keep="first")
-    rows = firsts.sort(columns.REASON).iter_rows(named=True)
+    firsts = rejected[[*shown, columns.REASON]].unique(columns.REASON, keep="first")
+    rows = sorted(firsts.iter_rows(named=True), key=itemgetter(columns.REASON))
     return {row.pop(columns.REASON): format_message(row) for row in rows}
 
 

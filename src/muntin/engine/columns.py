@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 import polars as pl
 
@@ -76,6 +77,7 @@ def message_keys(spec: WindowSpec) -> list[str]:
     return list(spec.key_columns) or [ALL]
 
 
+@lru_cache(256)
 def number(name: str, value: int = 0) -> pl.Expr:
     """Return a column with the same integer in all rows."""
     return pl.lit(value, dtype=pl.Int64).alias(name)

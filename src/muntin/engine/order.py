@@ -70,11 +70,8 @@ def find_bounds(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, tuple[in
     """Return the bounds of integer columns; ``None`` if some aren't integers, or have nulls."""
     bounds = {}
     for name in names:
-        dtype = frame.schema[name]
-        if not fits_in_64_bits(dtype) or not len(frame):
-            return None
         column = frame[name]
-        if column.null_count():
+        if not fits_in_64_bits(column.dtype) or column.null_count() or not len(column):
             return None
         bounds[name] = (int(column.min()), int(column.max()))  # type: ignore[arg-type]
     return bounds

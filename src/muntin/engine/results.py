@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary
 
 import polars as pl
@@ -13,8 +13,8 @@ from muntin.engine.fills import make_constants, value_column
 from muntin.engine.windows.combine import Combiner
 from muntin.model.fill import LINEAR, PREVIOUS
 
-# The empty results of each combiner, since a shard that is opened for every batch needs them.
-_EMPTY_RESULTS: WeakKeyDictionary[Combiner, pl.DataFrame] = WeakKeyDictionary()
+# The empty frames of each combiner, since a shard that is opened for every batch needs them.
+_EMPTY_FRAMES: WeakKeyDictionary[Combiner, dict[str, pl.DataFrame]] = WeakKeyDictionary()
 
 
 def build_results(
@@ -23,20 +23,22 @@ def build_results(
     """Lower partials to values, by window start, then key, with retractions first."""
     spec = combiner.spec
     emitted = combiner.sort_emitted(emitted, order)
-    identity = emitted.select(
-        # The internal key of a query without keys isn't emitted.
-        *(pl.col(k).alias(n) for k, n in zip(combiner.keys, spec.state_keys, strict=False)),
-        *_label_results(emitted, combiner),
-        combiner.find_starts(emitted).alias(columns.WINDOW_START),
-        combiner.find_ends(emitted).alias(columns.WINDOW_END),
-    )
     values = _values(emitted, combiner)
     exists_still = emitted[columns.EMISSION] != "retract"
     if not exists_still.all():
         # Retracted windows have no values, not even a count of 0.
         values = [v.zip_with(exists_still, v.clear(len(v))) for v in values]
-    return identity.with_columns(
-        *values, emitted[columns.EMISSION], emitted[columns.REVISION].cast(pl.Int64)
+    return pl.DataFrame(
+        [
+            # The internal key of a query without keys isn't emitted.
+            *(emitted[k].alias(n) for k, n in zip(combiner.keys, spec.state_keys, strict=False)),
+            *_label_results(emitted, combiner),
+            combiner.find_starts(emitted).alias(columns.WINDOW_START),
+            combiner.find_ends(emitted).alias(columns.WINDOW_END),
+            *values,
+            emitted[columns.EMISSION],
+            emitted[columns.REVISION].cast(pl.Int64),
+        ]
     )
 
 
@@ -84,10 +86,15 @@ def build_values(windows: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
 
 def no_results(combiner: Combiner) -> pl.DataFrame:
     """Return an empty frame of results, with all columns and types."""
-    empty = _EMPTY_RESULTS.get(combiner)
-    if empty is None:
-        empty = _EMPTY_RESULTS[combiner] = _build_unemitted(combiner.no_windows, combiner)
-    return empty
+    return share_empty(combiner, "results", lambda: _build_unemitted(combiner.no_windows, combiner))
+
+
+def share_empty(combiner: Combiner, name: str, make: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+    """Return an empty frame, which is computed once for all shards of a combiner."""
+    frames = _EMPTY_FRAMES.setdefault(combiner, {})
+    if name not in frames:
+        frames[name] = make()
+    return frames[name]
 
 
 def _build_unemitted(windows: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:

@@ -312,12 +312,12 @@ class Totals:
                     fired[emission] = fired.get(emission, 0) + n
             current = Progress.of(batch, list(shards.values()), fired)
             if before and before.held_by is not None and before.held_by == current.held_by:
-                current = replace(current, held_since=before.held_since)
+                current.held_since = before.held_since
             by_stage[stage] = current
         self._unwritable += unwritable
         times = sum_function_times([functions, *(one.get(FUNCTION_TIMES, {}) for one in emitted)])
-        nested = nest_figures(by_stage, "", batch)
-        self.progress = replace(nested, unwritable=self._unwritable, functions=times)
+        self.progress = nest_figures(by_stage, "", batch)
+        self.progress.unwritable, self.progress.functions = self._unwritable, times
         return self.progress
 
     def _find_figures(self, stage: str) -> Progress | None:
@@ -337,5 +337,6 @@ def nest_figures(by_stage: Mapping[str, Progress], stage: str, batch: int) -> Pr
         exists = any(f"{other_stage}/".startswith(f"{path}/") for other_stage in by_stage)
         return nest_figures(by_stage, path, batch) if exists else None
 
-    parts: dict[str, Any] = {name: nest_upstream(name) for name in _BEFORE}
-    return replace(own, **parts)
+    for name in _BEFORE:
+        setattr(own, name, nest_upstream(name))
+    return own

@@ -14,6 +14,8 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from muntin.state.rows import fill_nulls
+
 Hashes = NDArray[np.uint64]
 HashWords = NDArray[np.uint8] | NDArray[np.uint64]
 
@@ -63,25 +65,22 @@ def _to_words(column: pl.Series) -> Hashes:
     """Convert each value to a 64-bit word; null becomes 0 and is handled later."""
     if column.dtype.is_float():
         # -0.0 equals 0.0 and so must hash alike, and every NaN equals every other.
-        values = _fill_nulls(column.cast(pl.Float64), 0.0).to_numpy() + 0.0
+        values = fill_nulls(column.cast(pl.Float64), 0.0).to_numpy() + 0.0
         values = np.where(np.isnan(values), np.nan, values)
         return np.ascontiguousarray(values).view(np.uint64)
     if column.dtype == pl.UInt64:
-        return _fill_nulls(column, 0).to_numpy().astype(np.uint64)
+        return fill_nulls(column, 0).to_numpy().astype(np.uint64)
     if column.dtype.is_decimal() or column.dtype in (pl.Int128, pl.UInt128):
         return _hash_bytes(column.cast(pl.String))
-    words = _fill_nulls(column.to_physical().cast(pl.Int64), 0).to_numpy()
-    return np.ascontiguousarray(words).view(np.uint64)
-
-
-def _fill_nulls(column: pl.Series, value: float | bytes) -> pl.Series:
-    """Return a column with a value for nulls; most have none, and filling takes a plan."""
-    return column.fill_null(value) if column.null_count() else column
+    # Taking the physical values of a column is a plan, and integers are theirs.
+    words = column if column.dtype.is_integer() else column.to_physical()
+    values = fill_nulls(words.cast(pl.Int64), 0).to_numpy()
+    return np.ascontiguousarray(values).view(np.uint64)
 
 
 def _hash_bytes(column: pl.Series) -> Hashes:
     """Compute a polynomial over the bytes of each value."""
-    array = _fill_nulls(column.cast(pl.Binary), b"").rechunk().to_arrow().cast(pa.large_binary())
+    array = fill_nulls(column.cast(pl.Binary), b"").rechunk().to_arrow().cast(pa.large_binary())
     _, offset_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offset_buffer, dtype=np.int64)[array.offset :][: len(array) + 1]
     data = np.frombuffer(data_buffer or b"", dtype=np.uint8)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from muntin.model.errors import SpecChangedError, StateCorruptedError
@@ -87,13 +87,9 @@ class Manifest:
 
     def dumps(self) -> str:
         """Write the manifest as text."""
-        written = {one.name: getattr(self, one.name) for one in fields(self)}
-        written["tables"] = {
-            name: [_shorten_run(run) for run in runs] for name, runs in self.tables.items()
-        }
-        return json.dumps(
-            {"format": MANIFEST_FORMAT} | {k: v for k, v in written.items() if v is not None}
-        )
+        tables = {name: [*map(_shorten_run, runs)] for name, runs in self.tables.items()}
+        written = {"format": MANIFEST_FORMAT, **vars(self), "tables": tables}
+        return json.dumps({name: value for name, value in written.items() if value is not None})
 
 
 def parse_manifest(text: str, kind: StateKind | None = None) -> Manifest:

@@ -44,16 +44,17 @@ def _split(
 ) -> Iterator[tuple[Any, NDArray[np.int64], NDArray[np.int64]]]:
     """Yield each partition with the numbers of its rows, and their offsets, which aren't null."""
     partitions, offsets = messages[partition], messages[offset].cast(pl.Int64)
-    least = partitions.min()
-    for value in [least] if least == partitions.max() else partitions.unique():
-        if value is None:
-            continue
-        mask = partitions == value
-        if offsets.null_count():
-            mask &= offsets.is_not_null()
-        rows = np.flatnonzero((mask.fill_null(False) if mask.null_count() else mask).to_numpy())
-        if len(rows):
-            yield value, rows, offsets[rows].to_numpy()
+    rows = np.arange(len(messages))
+    if partitions.null_count() or offsets.null_count():
+        rows = rows[(partitions.is_not_null() & offsets.is_not_null()).to_numpy()]
+        partitions, offsets = partitions[rows], offsets[rows]
+    numbers = offsets.to_numpy()
+    if len(rows) and partitions.min() == partitions.max():
+        yield partitions[0], rows, numbers
+        return
+    for value in partitions.unique():
+        mask = (partitions == value).to_numpy()
+        yield value, rows[mask], numbers[mask]
 
 
 def find_greatest(

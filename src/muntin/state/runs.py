@@ -359,6 +359,15 @@ def find_extent(positions: pl.Series) -> tuple[int, int]:
     return int(positions.min()), int(positions.max())  # type: ignore[arg-type]
 
 
+def select_between(frame: pl.DataFrame, axis: str, low: int, high: int) -> pl.DataFrame:
+    """Return the rows between two positions, both included; often these are all."""
+    if len(frame):
+        first, last = find_extent(frame[axis])
+        if first < low or last > high:
+            return frame.filter(pl.col(axis).is_between(low, high))
+    return frame
+
+
 def add_range(frame: pl.DataFrame, axis: str) -> RangedFrame:
     """Return a frame, not empty, with its least and greatest position."""
     return frame, *find_extent(frame[axis])

@@ -10,6 +10,7 @@ from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.dtypes import fits_in_64_bits
 from muntin.engine.windows.compose import Line
 from muntin.engine.windows.dense import Scatter, dense_numbers
+from muntin.state.rows import fill_nulls
 
 _INT64_SPAN = 2.0**64
 
@@ -42,7 +43,7 @@ class Tally(Algebra):
         return [pl.Series(self.n, line.add_integers(cells[self.n].to_numpy()))]
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
-        return frame[self.n].fill_null(0)
+        return fill_nulls(frame[self.n], 0)
 
 
 class MessageCount(Algebra):
@@ -63,7 +64,7 @@ class MessageCount(Algebra):
         return []
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
-        return frame[columns.MESSAGES].fill_null(0)
+        return fill_nulls(frame[columns.MESSAGES], 0)
 
 
 class IntegerSum(Algebra):

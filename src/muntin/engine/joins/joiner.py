@@ -214,9 +214,9 @@ class Joiner:
         counted, rejected = admit(messages, required, None)
         counts = admission.count_messages(messages, counted, rejected)
         del counts["counted"]
-        rejected = [r.select(*self.inputs[side], columns.REASON) for r in rejected]
+        rejected = [r[[*self.inputs[side], columns.REASON]] for r in rejected]
         return SideArrival(
-            counted.select(*self.inputs[side], columns.TIME),
+            counted[[*self.inputs[side], columns.TIME]],
             rejected=stack_rows([no_rejected, *rejected]),
             counts=counts,
             latest=admission.find_latest_time(

@@ -85,7 +85,7 @@ class SessionBuffer:
     def append(self, messages: pl.DataFrame) -> None:
         """Store messages or new versions of stored ones."""
         self.messages.append(messages)
-        self.ends.append(messages.select(*self.keys, LAST).unique())
+        self.ends.append(messages[[*self.keys, LAST]].unique())
 
     def drop_before(self, position: int | None) -> None:
         """Drop the sessions whose last position is before a position."""
@@ -242,7 +242,7 @@ def _find_pairs(left: pl.DataFrame, right: pl.DataFrame) -> tuple[Any, Any]:
     """Return the row numbers of pairs that share a session now, and didn't before this step."""
     old = [frame.filter(~pl.col(_NEW)) for frame in (left, right)]
     new = [frame.filter(_NEW) for frame in (left, right)]
-    parts = stack_rows(frame.select(_GROUP, _PART) for frame in old).unique()
+    parts = stack_rows(frame[[_GROUP, _PART]] for frame in old).unique()
     several = parts.group_by(_GROUP).len().filter(pl.col("len") > 1)
     # Merged sessions: pairs between the stored messages of one and those of another.
     across = [frame.join(several, on=_GROUP, how="semi") for frame in old]

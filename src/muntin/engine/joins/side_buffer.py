@@ -107,7 +107,7 @@ class SideBuffer:
     def select_unmatched(self, messages: pl.DataFrame, high: int | None) -> pl.DataFrame:
         """Return the messages without a partner; all of them are at or before ``high``."""
         matched = self.matched.read(None, high) if len(messages) else []
-        numbers = [frame.select(ID) for frame in matched]
+        numbers = [frame[[ID]] for frame in matched]
         return messages.join(stack_rows(numbers), on=ID, how="anti") if numbers else messages
 
     def append(self, messages: pl.DataFrame) -> None:
@@ -125,7 +125,7 @@ class SideBuffer:
         """Store the numbers of messages that have a partner."""
         # The keys are stored so that the numbers can move to another shard.
         if len(messages):
-            self.matched.append(messages.select(columns.TIME, ID, *self.keys))
+            self.matched.append(messages[[columns.TIME, ID, *self.keys]])
 
     def take_waiting(self, ready: pl.Expr) -> pl.DataFrame:
         """Remove and return the waiting messages that are ready."""

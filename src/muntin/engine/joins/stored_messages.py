@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.joins.joiner import ID, LATE, Joiner
+from muntin.engine.joins.joiner import Joiner
 from muntin.engine.state import State
 from muntin.model.bounds import SideName
 from muntin.state.frame_cache import Complete
@@ -39,8 +39,7 @@ class StoredMessages:
     ) -> None:
         self.keys = list(joiner.spec.side(side).keys)
         self.axis = axis
-        numbers = columns.number(ID), pl.lit(False).alias(LATE)
-        self.empty = joiner.no_messages[side].with_columns(numbers)
+        self.empty = joiner.no_numbered[side]
         if axis != columns.TIME:
             self.empty = self.empty.with_columns(columns.number(axis))
         self.first_position: int | None = None

@@ -415,7 +415,7 @@ class CutSessionShard(SessionShard):
         is hidden by a row with its own bounds, which is dropped together with it.
         """
         if not frames:
-            return self._no_sessions()
+            return self._no_sessions
         return select_newest(pl.concat(frames, how="diagonal"), self._identity)
 
 

@@ -53,7 +53,7 @@ def find_cuts(cells: pl.DataFrame, combiner: SessionCombiner) -> Cuts:
     cell = np.cumsum(begins) - 1
     merged = cells.with_columns(pl.Series("__cell", cell)).group_by("__cell", maintain_order=True)
     flags = merged.agg(e for algebra in combiner.cutting for e in algebra.merge()).drop("__cell")
-    places = cells.select(*combiner.keys, columns.PANE).filter(begins)
+    places = cells[[*combiner.keys, columns.PANE]].filter(begins)
     cuts = _divide(places.hstack(flags), combiner)
     return replace(cuts, number=cuts.number[cell])
 

@@ -16,6 +16,7 @@ Source: KIP-94; retractions follow the window model.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from muntin.engine.firing import (
     since_columns,
 )
 from muntin.engine.output import ShardOutput
-from muntin.engine.results import build_values
+from muntin.engine.results import build_values, share_empty
 from muntin.engine.sessions.combine import SessionCombiner, group_rows, merge_groups
 from muntin.engine.windows.combine import Combined
 from muntin.engine.windows.shard import WindowShard
@@ -138,7 +139,7 @@ class SessionShard(WindowShard):
 
     def _nothing_changed(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return no changed sessions, and none that they replace."""
-        nothing = self._no_sessions()
+        nothing = self._no_sessions
         return nothing, nothing.with_columns(pl.lit(False).alias(REPLACED))
 
     def _place(
@@ -165,7 +166,7 @@ class SessionShard(WindowShard):
         of_messages = [pl.col(name).alias(key) for name, key in self.combiner.key_names.items()]
         keys = [c[self.keys] for c in cells] + [m.select(of_messages) for m in raw]
         if not keys:
-            return self._no_sessions()
+            return self._no_sessions
         return self._newest(self.sessions.read(only=stack_rows(keys).unique()))
 
     def _select_open(self, stored: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:
@@ -308,7 +309,7 @@ class SessionShard(WindowShard):
         """Return sessions without new messages that are due by the clock or because they close."""
         low = self.waiting.low
         if low is None:
-            return self._no_sessions()
+            return self._no_sessions
         # Closed sessions are excluded: the only version left may be an old one without emissions.
         opened = clock.closed_before + 1
         if self._clock_due(clock):
@@ -319,7 +320,7 @@ class SessionShard(WindowShard):
         if low <= clock.closed_after:
             high = min(clock.closed_after, clock.before)
             return self._read_listed(self.waiting.read(opened, high), opened, high, absorbed)
-        return self._no_sessions()
+        return self._no_sessions
 
     def _read_listed(
         self,
@@ -329,9 +330,9 @@ class SessionShard(WindowShard):
         excluded: pl.DataFrame,
     ) -> pl.DataFrame:
         """Return the current sessions that some rows list, except those absorbed in this batch."""
-        frames = [frame.select(self._bounds) for frame in lists]
+        frames = [frame[self._bounds] for frame in lists]
         if not frames:
-            return self._no_sessions()
+            return self._no_sessions
         last = pl.col(columns.LAST)
         listed = stack_rows(frames)
         if low is not None:
@@ -340,7 +341,7 @@ class SessionShard(WindowShard):
             listed = listed.filter(last <= high)
         listed = join_null_safe(listed.unique(), excluded, self._identity, "anti")
         if not len(listed):
-            return self._no_sessions()
+            return self._no_sessions
         sessions = self._newest(self.sessions.read(only=listed[self.keys].unique()))
         sessions = join_null_safe(sessions, listed, self._bounds, "semi")
         return sessions.filter(pl.col(columns.MESSAGES) > 0)
@@ -416,15 +417,15 @@ class SessionShard(WindowShard):
         # Most sessions of a large batch start and end within it.
         gone = replaced.with_columns(columns.number(columns.MESSAGES))
         self.sessions.append(pl.concat([gone, rows.filter(last >= edge)], how="diagonal"))
-        self.ends.append(rows.filter(last > clock.after).select(self._bounds))
+        self.ends.append(rows.filter(last > clock.after)[self._bounds])
         if self.spec.firing.on_wall_clock or self.spec.firing.grace:
-            pending = [rows.select(*self._bounds, UNEMITTED)]
+            pending = [rows[[*self._bounds, UNEMITTED]]]
             if self._clock_due(clock):
                 # All waiting sessions were read, so the table is rewritten.
                 self.waiting.drop_before(None)
-                pending.append(still.select(*self._bounds, UNEMITTED))
+                pending.append(still[[*self._bounds, UNEMITTED]])
             waits = (pl.col(UNEMITTED) > 0) & (last > clock.closed_after)
-            self.waiting.append(stack_rows(pending).filter(waits).select(self._bounds))
+            self.waiting.append(stack_rows(pending).filter(waits)[self._bounds])
             self.waiting.drop_before(clock.closed_after + 1)
         self.sessions.drop_before(edge)
         self._save_retained()
@@ -446,12 +447,14 @@ class SessionShard(WindowShard):
     def _newest(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Return the last version of each session."""
         if not frames:
-            return self._no_sessions()
+            return self._no_sessions
         rows = pl.concat(frames, how="diagonal")
         return rows.unique(self._identity, keep="last", maintain_order=True)
 
+    @cached_property
     def _no_sessions(self) -> pl.DataFrame:
-        return self.combiner.no_windows.with_columns(self._zeros())
+        nothing = self.combiner.no_windows
+        return share_empty(self.combiner, "sessions", lambda: nothing.with_columns(self._zeros()))
 
     def _zeros(self) -> list[pl.Expr]:
         numbers = [*self._counts, *self._times, *self._ends]

@@ -78,7 +78,7 @@ class ArrivalShard(WindowShard):
     ) -> pl.DataFrame:
         """Return the values of the open windows that overlap a range; closed ones aren't kept."""
         stored = self._select_newest(self.cells.read(only=only)).drop(_POSITION)
-        heads = stored.select(*self.keys, HEAD).unique()
+        heads = stored[[*self.keys, HEAD]].unique()
         panes = stored.filter(pl.col(columns.MESSAGES) > 0).drop(HEAD)
         windows = join_null_safe(self._compose(panes), heads, self.keys, "inner")
         starts = window_start(windows[columns.WINDOW], self.windows)
@@ -136,7 +136,7 @@ class ArrivalShard(WindowShard):
             return new_cells, heads
         stored = drop_columns(self._select_newest(frames), _POSITION)
         silent = join_null_safe(stored, heads, self.keys, "anti")
-        silent = silent.select(*self.keys, HEAD).unique()
+        silent = silent[[*self.keys, HEAD]].unique()
         heads = stack_rows([heads, silent.with_columns(pl.col(HEAD).alias(BEFORE))])
         panes = drop_columns(stored.filter(pl.col(columns.MESSAGES) > 0), HEAD)
         return self.combiner.merge([panes, new_cells]), heads
@@ -215,7 +215,7 @@ class ArrivalShard(WindowShard):
         emitted = drop_columns(windows, "__full", "unemitted", FIRED, *self._times)
         if self.spec.firing.accumulate or self._early is None:
             return emitted
-        emitted = emitted.select(*self._identity, columns.EMISSION, columns.REVISION)
+        emitted = emitted[[*self._identity, columns.EMISSION, columns.REVISION]]
         new = drop_columns(changes, FIRED, *self._times)
         return join_null_safe(emitted, new, self._identity, "left")
 
@@ -244,7 +244,7 @@ class ArrivalShard(WindowShard):
         """Store the changes of open windows that aren't emitted yet."""
         if self._early is None:
             return
-        emissions = emitted.select(*self._identity, columns.EMISSION)
+        emissions = emitted[[*self._identity, columns.EMISSION]]
         remaining = join_null_safe(changes, emissions, self._identity, "left")
         remaining = remaining.filter(pl.col(columns.EMISSION).ne_missing(pl.lit("full")))
         emits = pl.col(columns.EMISSION) == "early"

@@ -249,7 +249,7 @@ class Combiner:
 
     def set_aside(self, rejected: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Return the rejected messages in one frame: the input columns and ``reason``."""
-        frames = [r.select(*self._input_columns(), columns.REASON) for r in rejected]
+        frames = [r[[*self._input_columns(), columns.REASON]] for r in rejected]
         return stack_rows([self.nothing_rejected, *frames])
 
     def _input_columns(self) -> list[str]:

@@ -24,7 +24,7 @@ from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.each import EachShard
 from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
-from muntin.state.rows import stack_rows
+from muntin.state.rows import drop_columns, stack_rows
 
 MakeShard = Callable[[Combiner, Blobs, FrameCache], Shard]
 """A function that opens an inner shard."""
@@ -127,7 +127,8 @@ class PartitionedShard(DividedShard):
         state.save()
         no_output, counts = no_results(self.combiner), dict(state.counts)
         output = ShardOutput.combine(outputs, no_output, [rejected_messages], counts)
-        output.results = output.results.sort(self._order, maintain_order=True)
+        if len(output.results):
+            output.results = output.results.sort(self._order, maintain_order=True)
         return output
 
     def _split_by_partition(self, accepted: pl.DataFrame) -> dict[Any, pl.DataFrame]:
@@ -136,7 +137,7 @@ class PartitionedShard(DividedShard):
         flags = [
             c for c in (columns.KEEP, columns.MALFORMED, columns.FUTURE) if c in accepted.columns
         ]
-        positioned = accepted.drop(flags).with_columns(
+        positioned = drop_columns(accepted, *flags).with_columns(
             pl.col(offset).cast(pl.Int64).alias(columns.TIME)
         )
         parts = positioned.partition_by(partition, as_dict=True, maintain_order=True)

@@ -144,7 +144,7 @@ class EachShard(PanedShard):
         if self.spec.firing.accumulate:
             partials += [s for a in self.combiner.algebras for s in a.slide(records, line)]
             whole = pl.concat(
-                [records.select(*self._identity, ROW, FIRED), pl.DataFrame(partials)],
+                [records[[*self._identity, ROW, FIRED]], pl.DataFrame(partials)],
                 how="horizontal",
             )
         else:
@@ -169,7 +169,7 @@ class EachShard(PanedShard):
         stored = stored.with_columns(pl.col(columns.MESSAGES).fill_null(0))
         stored = self._with_marks(stored, low, high, (), windows)
         if emission == "late":
-            stored = self._count_full(stored, stored.select(*self._identity, columns.MESSAGES))
+            stored = self._count_full(stored, stored[[*self._identity, columns.MESSAGES]])
         return stored.drop(LATE)
 
     def _arrange_records(
@@ -178,7 +178,7 @@ class EachShard(PanedShard):
         """Return windows' stored partials and new messages, and which messages let them emit."""
         stored = windows.filter(pl.col(columns.MESSAGES) > 0)
         stored = stored.with_columns(pl.lit(_STORED, dtype=pl.Int64).alias(ROW))
-        waiting = windows.select(*self._identity, BEFORE, FIRED)
+        waiting = windows[[*self._identity, BEFORE, FIRED]]
         messages = join_null_safe(messages, waiting, self._identity, "left")
         records = pl.concat([stored, messages], how="diagonal_relaxed")
         records = sort_rows(records, [columns.WINDOW, *self.keys, ROW])

@@ -199,7 +199,7 @@ def receive_parts(
 def _concatenate(frames: list[pl.DataFrame]) -> pl.DataFrame:
     """Concatenate frames, only some of which may have the flag for malformed messages."""
     messages = pl.concat(frames, how="diagonal")
-    if columns.MALFORMED in messages.columns:
+    if columns.MALFORMED in messages.columns and messages[columns.MALFORMED].null_count():
         messages = messages.with_columns(pl.col(columns.MALFORMED).fill_null(False))
     return messages
 

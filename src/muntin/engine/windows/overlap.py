@@ -14,6 +14,7 @@ from muntin.engine.windows.panes import in_columns
 from muntin.model.kinds import Paned
 from muntin.state.lookup import join_null_safe
 from muntin.state.rows import drop_columns
+from muntin.state.runs import find_extent, select_between
 
 # Fewer windows than this are merged from copies of their cells, which may come in several rows.
 FEW_WINDOWS = 3
@@ -27,7 +28,7 @@ def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.
     if not combiner.slides_by_rows:
         return _compose_part(cells, low, high, combiner)
     (span, _), whole = next(iter(combiner.by_part.items()))
-    composed = _compose_part(cells.select(whole.no_cells.columns), low, high, whole)
+    composed = _compose_part(cells[whole.no_cells.columns], low, high, whole)
     # A window ends with a message; without a message there, it doesn't exist.
     ends = cells.select(*combiner.keys, (pl.col(columns.PANE) - span).alias(columns.WINDOW))
     identity = [*combiner.keys, columns.WINDOW]
@@ -35,7 +36,7 @@ def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.
     for (first, _), part in combiner.by_part.items():
         if part is not whole:
             shift = span - first
-            part_cells = cells.select(part.no_cells.columns)
+            part_cells = cells[part.no_cells.columns]
             part_windows = _compose_part(part_cells, low + shift, high + shift, part).drop(
                 columns.MESSAGES
             )
@@ -46,16 +47,13 @@ def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.
 
 def _compose_part(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
     windows = combiner.paned_windows
-    is_inside = pl.col(columns.PANE).is_between(windows.first_pane(low), windows.last_pane(high))
-    if not cells.select(is_inside.all()).item():
-        cells = cells.filter(is_inside)
+    cells = select_between(cells, columns.PANE, windows.first_pane(low), windows.last_pane(high))
+    if not len(cells):
+        return combiner.no_windows
     if windows.panes_per_window == 1:
         return cells.rename({columns.PANE: columns.WINDOW})
-    if not len(cells):
-        return _merge_copies(cells, low, high, combiner)
-    panes = cells[columns.PANE]
-    low = max(low, windows.first_window(int(panes.min())))  # type: ignore[arg-type]
-    high = min(high, windows.last_window(int(panes.max())))  # type: ignore[arg-type]
+    first, last = find_extent(cells[columns.PANE])
+    low, high = max(low, windows.first_window(first)), min(high, windows.last_window(last))
     if high - low < FEW_WINDOWS:
         return _merge_copies(cells, low, high, combiner)
     cells = sort_rows(cells, [*combiner.keys, columns.PANE])
@@ -79,7 +77,7 @@ def _slide(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.D
             series += algebra.slide(cells, flat)
     is_wanted &= (window >= low) & (window <= high) & (series[0].to_numpy() > 0)
     places = np.flatnonzero(is_wanted)
-    keys = cells.select(combiner.keys)[flat.owner[places]]
+    keys = cells[combiner.keys][flat.owner[places]]
     partials = pl.DataFrame(series)[places]
     return pl.concat(
         [pl.DataFrame({columns.WINDOW: window[places]}), keys, partials], how="horizontal"
@@ -129,8 +127,5 @@ def copy_to_windows(
         first = pl.max_horizontal(first, pl.lit(low, dtype=pl.Int64))
     if high is not None:
         last = pl.min_horizontal(last, pl.lit(high, dtype=pl.Int64))
-    ranged = cells.with_columns(first.alias("__first"), last.alias("__last")).filter(
-        pl.col("__first") <= pl.col("__last")
-    )
-    numbers = pl.int_ranges("__first", pl.col("__last") + 1).alias(columns.WINDOW)
-    return ranged.select(*cells.columns, numbers).explode(columns.WINDOW)
+    numbers = pl.int_ranges(first, last + 1).alias(columns.WINDOW)
+    return cells.with_columns(numbers).explode(columns.WINDOW, empty_as_null=False)

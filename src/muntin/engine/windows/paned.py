@@ -15,7 +15,7 @@ import polars as pl
 from muntin.engine import columns, conditions
 from muntin.engine.firing import SINCE, BatchClock
 from muntin.engine.output import ShardOutput
-from muntin.engine.results import build_values
+from muntin.engine.results import build_values, share_empty
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.overlap import FEW_WINDOWS, compose, copy_to_windows
 from muntin.engine.windows.panes import first_retained_pane
@@ -205,7 +205,8 @@ class PanedShard(WindowShard):
 
     @cached_property
     def _no_changes(self) -> pl.DataFrame:
-        return self._merge_changes([self._no_windows()])
+        nothing = [self._no_windows()]
+        return share_empty(self.combiner, "changes", lambda: self._merge_changes(nothing))
 
     def _merge_touched(
         self, cells: Sequence[pl.DataFrame], low: int | None, high: int | None
@@ -394,7 +395,9 @@ class PanedShard(WindowShard):
     @cached_property
     def _no_marks(self) -> pl.DataFrame:
         zeros = columns.number(FIRED), columns.number(LATE)
-        return self._no_windows().select(*self._identity, *zeros)
+        return share_empty(
+            self.combiner, "marks", lambda: self._no_windows().select(*self._identity, *zeros)
+        )
 
     def _no_windows(self) -> pl.DataFrame:
         return self.combiner.no_windows

@@ -98,8 +98,8 @@ class TrailingShard(WindowShard):
 
     def _select_late(self, new_cells: Sequence[RangedFrame], before: int) -> pl.DataFrame:
         """Return the numbers of new messages that the newest instant should have included."""
-        rows = [frame.select(*self._cell, columns.MESSAGES) for frame, _, _ in new_cells]
-        nothing = self.combiner.no_cells.select(*self._cell, columns.MESSAGES)
+        rows = [frame[[*self._cell, columns.MESSAGES]] for frame, _, _ in new_cells]
+        nothing = self.combiner.no_cells[[*self._cell, columns.MESSAGES]]
         return stack_rows([nothing, *rows]).filter(pl.col(columns.PANE) < before)
 
     def _find_changes(

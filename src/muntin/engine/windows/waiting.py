@@ -274,13 +274,13 @@ class Waiting:
             is_ready = is_ready | (pl.col(columns.WINDOW) <= clock.closed_after)
         marked = mark(windows).with_columns(is_ready.alias(_READY))
         emitting, rest = marked.filter(_READY), marked.filter(pl.col(_READY).not_())
-        return emitting.select(windows.columns), rest.select(windows.columns)
+        return emitting[windows.columns], rest[windows.columns]
 
     def _read_stored(self, changes: pl.DataFrame) -> pl.DataFrame:
         """Return the stored numbers of waiting messages of the changed windows."""
         if not len(changes):
             return self._slim(changes)
-        keys = changes.select(self.table.keys).unique()
+        keys = changes[self.table.keys].unique()
         stored = self.table.read(*find_extent(changes[columns.WINDOW]), keys)
         frames = [changes.clear(), *stored]
         waiting = stack_rows(self._slim(frame) for frame in frames)
@@ -299,7 +299,8 @@ class Waiting:
     def _slim(self, changes: pl.DataFrame) -> pl.DataFrame:
         # Rows that were stored under another policy have no times.
         absent = [columns.number(name) for name in self._times if name not in changes.columns]
-        return changes.with_columns(absent).select(*self._identity, columns.MESSAGES, *self._times)
+        whole = changes.with_columns(absent) if absent else changes
+        return whole[[*self._identity, columns.MESSAGES, *self._times]]
 
     def _sum_messages(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Sum the waiting messages by window, without windows that have none."""

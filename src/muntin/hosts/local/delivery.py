@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import polars as pl
@@ -59,7 +60,7 @@ class LocalDestination:
     sink: Sink | None
     by_window: bool = True
 
-    @property
+    @cached_property
     def columns(self) -> pa.Schema:
         """The columns in Arrow's types."""
         for name, kind in self.schema.items():

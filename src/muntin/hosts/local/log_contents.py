@@ -76,6 +76,7 @@ class LogContents:
         identity: A text that distinguishes the query from those with another checkpoint.
         last_commit: The last commit.
         planned: The batch that was planned and not committed, if there is one.
+        files: The numbers of its files, in order.
         file: The last file whose first record is complete; `None` where there is none.
         end: The position after its last commit or plan.
 
@@ -91,12 +92,16 @@ class LogContents:
         self.end = 0
         self._log = log
         self._locations: dict[BlobKey, Location] = {}
-        files = log.list_files()
-        for file in files:
-            end = self._replay(file, last=file == files[-1])
+        # The last commit, and the last plan behind it; earlier ones aren't parsed.
+        self._newest: dict[bytes, LogRecord] = {}
+        self.files = log.list_files()
+        for file in self.files:
+            end = self._replay(file, last=file == self.files[-1])
             # A crash while a file is begun leaves it without its first record.
             if end:
                 self.file, self.end = file, end
+        for record in self._newest.values():
+            self._apply(record)
 
     def read_blob(self, key: BlobKey) -> bytes:
         """Return a committed blob.
@@ -138,14 +143,19 @@ class LogContents:
                 )
                 locations[operator, shard, number] = record.location
                 continue
-            self._apply(record, file)
+            if record.kind == BEGIN:
+                self._apply(record)
+            elif record.kind == COMMIT:
+                self._newest = {COMMIT: record}
+            else:
+                self._newest[record.kind] = record
             self._locations |= locations
             end, locations = record.end, {}
         if not last:
             self._locations |= locations
         return end
 
-    def _apply(self, record: LogRecord, file: int) -> None:
+    def _apply(self, record: LogRecord) -> None:
         """Apply a record that isn't a blob.
 
         Raises:
@@ -153,24 +163,25 @@ class LogContents:
         """
         try:
             if record.kind == BEGIN:
-                self._check_begin(record, file)
+                self._check_begin(record)
             elif record.kind == PLAN:
                 self.planned = _parse_plan(json.loads(record.body))
             elif record.kind == COMMIT:
                 self.last_commit, self.planned = parse_commit(json.loads(record.body))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            start = record.location.start
+            file, start = record.location.file, record.location.start
             raise StateCorruptedError(
                 f"{self._log.get_path(file)} holds no record of muntin's at byte {start:,}: "
                 "restore the checkpoint from a copy, or start with a new folder"
             ) from error
 
-    def _check_begin(self, record: LogRecord, file: int) -> None:
+    def _check_begin(self, record: LogRecord) -> None:
         begin = json.loads(record.body)
         if begin.get("format") != LOG_FORMAT:
+            path = self._log.get_path(record.location.file)
             raise StateCorruptedError(
-                f"{self._log.get_path(file)} has format {begin.get('format')}, this muntin reads "
-                f"format {LOG_FORMAT}: use the muntin that wrote it, or start with a new folder"
+                f"{path} has format {begin.get('format')}, this muntin reads format {LOG_FORMAT}: "
+                "use the muntin that wrote it, or start with a new folder"
             )
         self.identity = begin["identity"]
 

@@ -127,7 +127,7 @@ class MessageReader:
         messages = rows.with_columns(flags)
         if len(messages.columns) == len(self._names):
             return messages
-        return messages.select([name for name in messages.columns if name in self._names])
+        return messages[[name for name in messages.columns if name in self._names]]
 
     def _shift_to_local(self, now: int) -> int:
         """Return the clock of the machine on the axis of the times: local if they have no zone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar
 
 import polars as pl
@@ -241,6 +242,16 @@ class LocalPlan:
     def output_schema(self) -> pl.Schema:
         """The columns of results after the select list."""
         return self.results if self.select_list is None else self.select_list.schema
+
+    @cached_property
+    def no_results(self) -> pl.DataFrame:
+        """The results of a batch without any."""
+        return pl.DataFrame(schema=self.output_schema)
+
+    @cached_property
+    def no_rejected(self) -> pl.DataFrame:
+        """The rejected messages of a batch without any."""
+        return pl.DataFrame(schema=dict(self.layout.kinds))
 
     @property
     def identity(self) -> tuple[str, ...] | None:

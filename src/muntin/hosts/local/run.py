@@ -74,8 +74,6 @@ class OperatorRun:
         self.plan = plan
         shard_stores = [stores(number, shard) for shard in range(plan.shards)]
         self._shards = OperatorShards(plan.operator, shard_stores, f"local-{number}", pool)
-        self._no_results = pl.DataFrame(schema=plan.output_schema)
-        self._no_rejected = pl.DataFrame(schema=dict(plan.layout.kinds))
         self._upstream_runs: dict[str, OperatorRun] = {}
         number += 1
         for operator_input in plan.inputs:
@@ -133,7 +131,7 @@ class OperatorRun:
         rejected = [rows for rows in (*upstream_rejected, *fitted) if len(rows)]
         return BatchOutput(
             self._select_results([out.rows[RESULTS] for out in outputs if len(out.rows[RESULTS])]),
-            _concatenate(rejected, self._no_rejected),
+            stack_rows(rejected or [self.plan.no_rejected]),
             [*own_progress, *progress],
         )
 
@@ -161,15 +159,11 @@ class OperatorRun:
     def _select_results(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Return the results of all shards through the select list."""
         if not frames:
-            return self._no_results
-        rows, kinds = _concatenate(frames, self._no_results), self.plan.results
+            return self.plan.no_results
+        rows, kinds = stack_rows(frames), self.plan.results
         if rows.columns != kinds.names() or rows.dtypes != kinds.dtypes():
             rows = rows.select(pl.col(name).cast(kind) for name, kind in kinds.items())
         return rows if self.plan.select_list is None else self.plan.select_list.apply(rows)
-
-
-def _concatenate(frames: Sequence[pl.DataFrame], nothing: pl.DataFrame) -> pl.DataFrame:
-    return stack_rows(frames) if frames else nothing
 
 
 def _find_event_time(progress: Sequence[dict[str, Any]], ahead: int | None) -> int | None:

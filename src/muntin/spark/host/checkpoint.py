@@ -27,7 +27,7 @@ from muntin.spark.host.internals.checkpoints import find_home
 from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.jvm import is_connected
 from muntin.spark.host.internals.versions import enable_state_readers, make_arrow_schema
-from muntin.spark.host.schema import result_schema, to_batches
+from muntin.spark.host.schema import result_schema, to_batch
 from muntin.spark.host.shards import slots
 from muntin.spark.host.state import MANIFEST
 from muntin.state.blobs import missing_blob_error
@@ -215,8 +215,7 @@ class Checkpoint(StateSnapshot):
 
 
 def _to_arrow(rows: pl.DataFrame, schema: StructType) -> pa.Table:
-    batches = to_batches(rows.select(schema.names), schema)
-    return pa.Table.from_batches(batches, schema=make_arrow_schema(schema))
+    return pa.Table.from_batches([to_batch(rows, make_arrow_schema(schema))])
 
 
 def _first_line(error: PySparkException) -> str:

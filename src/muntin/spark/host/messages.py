@@ -37,7 +37,8 @@ def read_frames(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
 def _frame(batches: list[pa.RecordBatch]) -> pl.DataFrame:
     table = pa.Table.from_batches(batches)
     # Spark labels moments with the session's zone; the engine uses UTC.
-    return frame_from_arrow(table.cast(pa.schema([_in_utc(field) for field in table.schema])))
+    schema = pa.schema([_in_utc(field) for field in table.schema])
+    return frame_from_arrow(table if schema == table.schema else table.cast(schema))
 
 
 def _in_utc(field: pa.Field) -> pa.Field:
@@ -71,8 +72,9 @@ def add_times(messages: pl.DataFrame, time_column: str | None, used: Iterable[st
         messages = messages.with_columns(bad.alias(columns.MALFORMED)).drop(GARBLED)
     if time_column is None and NOW in messages.columns:
         time_column = NOW
-    times = pl.Series([0]).new_from_index(0, len(messages))
-    if time_column is not None:
+    if time_column is None:
+        times = pl.Series([0]).new_from_index(0, len(messages))
+    else:
         times = messages[time_column].cast(pl.Int64)
     added = [times.alias(columns.TIME)]
     if columns.CLOCK in messages.columns:

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from muntin.engine.operator import REJECTED, Operator, ShardState
 from muntin.spark.host.handoff import write_watermark
+from muntin.spark.host.internals.versions import make_arrow_schema
 from muntin.spark.host.messages import BLOB, KIND
 from muntin.spark.host.messages import PROGRESS as PASSED_PROGRESS
 from muntin.spark.host.schema import to_blob
@@ -48,6 +49,11 @@ class ShardSteps:
         """The operator; a worker may run several of its shards."""
         return self.stage.operator()
 
+    @cached_property
+    def schemas(self) -> dict[str, pa.Schema]:
+        """The columns of each kind of rows that is emitted."""
+        return {kind: make_arrow_schema(schema) for kind, schema in self.stage.schemas.items()}
+
     def __call__(self, blobs: SparkBlobs, key: Any, rows: Iterator[Any]) -> Iterator[Row]:
         """Run one step of one shard, and yield its output as rows of ``EMITTED``."""
         waiting = list(rows)
@@ -67,7 +73,7 @@ class ShardSteps:
     def _rows(self, rows: Mapping[str, pl.DataFrame]) -> Iterator[Row]:
         """Yield rows of the kinds that are wanted, as rows of ``EMITTED``."""
         for kind, frame in rows.items():
-            schema = self.stage.schemas.get(kind)
+            schema = self.schemas.get(kind)
             if schema is None or not len(frame):
                 continue
             if kind == REJECTED and self.stage.layout is not None:

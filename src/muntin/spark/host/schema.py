@@ -139,29 +139,23 @@ def moment_type(time: T.DataType | None) -> T.DataType:
     return T.TimestampNTZType() if zoneless else T.TimestampType()
 
 
-def to_batches(frame: pl.DataFrame, schema: T.StructType) -> list[pa.RecordBatch]:
-    """Return a frame as Arrow batches of Spark's types; integers become times where Spark's are."""
-    return _fit_columns(frame, make_arrow_schema(schema))
+def to_batch(frame: pl.DataFrame, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a frame as one Arrow batch; integers become times where the schema has times."""
+    arrays = [_to_array(frame[field.name], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _fit_columns(frame: pl.DataFrame, target: pa.Schema) -> list[pa.RecordBatch]:
-    times = [
-        pl.col(field.name).cast(pl.Datetime("us", field.type.tz))
-        for field in target
-        if pa.types.is_timestamp(field.type) and frame.schema[field.name].is_integer()
-    ]
-    if times:
-        frame = frame.with_columns(times)
-    if frame.columns != target.names:
-        frame = frame[target.names]
-    return frame.to_arrow().cast(target).combine_chunks().to_batches()
+def _to_array(column: pl.Series, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(kind) and column.dtype.is_integer():
+        column = column.cast(pl.Datetime("us", kind.tz))
+    array = column.rechunk().to_arrow()
+    return array if array.type == kind else array.cast(kind)
 
 
-def to_blob(frame: pl.DataFrame, schema: T.StructType, *, compressed: bool) -> bytes:
+def to_blob(frame: pl.DataFrame, schema: pa.Schema, *, compressed: bool) -> bytes:
     """Return a frame as one Arrow IPC stream of Spark's types."""
-    sink, target = pa.BufferOutputStream(), make_arrow_schema(schema)
+    sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd" if compressed else None)
-    with pa.ipc.new_stream(sink, target, options=options) as writer:
-        for batch in _fit_columns(frame, target):
-            writer.write_batch(batch)
+    with pa.ipc.new_stream(sink, schema, options=options) as writer:
+        writer.write_batch(to_batch(frame, schema))
     return sink.getvalue().to_pybytes()

@@ -48,9 +48,10 @@ from muntin.spark.host.internals.versions import (
     ReadLimit,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
+    make_arrow_schema,
 )
 from muntin.spark.host.packed import PackedTask
-from muntin.spark.host.schema import to_batches
+from muntin.spark.host.schema import to_batch
 from muntin.spark.sources.kafka_task import RANGES, RangeReader
 
 KafkaTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -365,6 +366,6 @@ class KafkaRowReader:
             StructField(f.name, BinaryType() if f.name in self.texts else f.dataType, f.nullable)
             for f in self.schema.fields
         ]
+        schema = make_arrow_schema(StructType(held))
         for frame in self.read(batches):
-            for batch in to_batches(frame, StructType(held)):
-                yield cast_unchecked(batch, self.texts)
+            yield cast_unchecked(to_batch(frame, schema), self.texts)
