@@ -19,7 +19,7 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 import polars as pl
 from tests.unit.sources.buffers import put_in_buffer
 
-from benches.topics import AVRO, stream, written
+from benches.topics import AVRO, encode_messages, stream
 from muntin.engine.session_zone import SessionZone
 from muntin.sources.avro_payloads import AvroPayloads
 from muntin.sources.byte_values import ByteValues
@@ -95,7 +95,7 @@ def measure(payloads: Payloads, values: ByteValues, bad: int) -> float:
 
 def rows_of(form: str, count: int) -> Iterator[str]:
     """Yield the rows of a format: good messages, and those of each kind among them."""
-    payloads, good = payloads_of(form), [*written(form, 0, stream(0, count))]
+    payloads, good = payloads_of(form), [*encode_messages(form, 0, stream(0, count))]
     alone = measure(payloads, put_in_buffer([*good]), 0)
     yield f"| {form} | good ones alone | {alone:.0f} | | |"
     for name, change in BAD[form].items():
