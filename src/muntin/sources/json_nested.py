@@ -34,6 +34,7 @@ from muntin.sources.text_values import (
     convert_texts,
     is_readable,
     null_malformed,
+    replace_rows,
     spread_rows,
 )
 
@@ -74,15 +75,14 @@ class NestedJsonPayloads(JsonPayloads):
         if read is None:
             return self._decode_each(values)
         columns, bad, faults, unsure = read
+        frame = pl.DataFrame(columns)
         rows = np.flatnonzero(unsure & ~bad.to_numpy())
         rows = np.array([*rows, *_select_extreme(values, bad)], np.int64)
         if len(rows):
             part, part_bad, faults[rows] = self._decode_each([values[row] for row in rows.tolist()])
-            positions = np.arange(len(values))
-            positions[rows] = len(values) + np.arange(len(rows))
-            columns = [pl.concat([column, part[column.name]])[positions] for column in columns]
+            frame = replace_rows(frame, rows, part.select(frame.columns))
             bad = bad.scatter(rows, part_bad)
-        return Decoded(null_malformed(pl.DataFrame(columns), bad), bad, faults)
+        return Decoded(null_malformed(frame, bad), bad, faults)
 
     def _read_many(
         self, values: Sequence[bytes | None]

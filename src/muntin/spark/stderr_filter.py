@@ -90,7 +90,6 @@ class StderrFilter:
                 self._record.append(line)
 
     def _continues_record(self, line: bytes) -> bool:
-        """Return whether a line continues the present record."""
         if not (self._record and line.strip()):
             return False
         return self._awaits_error() or _CONTINUATION.match(line) is not None

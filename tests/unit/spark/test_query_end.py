@@ -16,7 +16,7 @@ from pyspark.errors import StreamingQueryException
 
 from muntin.model.errors import LeaseLostError, SettingError, SourceError, WaitingWindowsError
 from muntin.model.patience import WAITS_VARIABLE
-from muntin.spark.ending import error_of_muntin
+from muntin.spark.query_end import error_of_muntin
 
 FAILED = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
 PLAN = """ SQLSTATE: XXKST
