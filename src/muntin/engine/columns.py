@@ -8,6 +8,8 @@ from muntin.model.errors import OptionError
 from muntin.model.pipeline import EMISSION_COLUMNS
 from muntin.model.spec import WindowSpec
 
+# The beginning of each name, except within frames of partials and of windows.
+_INTERNAL = "__muntin"
 # Internal columns of messages, beside the user's columns.
 TIME = "__muntin_time"
 FUTURE = "__muntin_future"
@@ -48,6 +50,16 @@ WINDOW_END = "window_end"
 EMISSION, REVISION = EMISSION_COLUMNS
 REASON = "reason"
 WATERMARK = "watermark"
+
+
+def is_internal(name: str) -> bool:
+    """Return whether a column of messages is one that no user sees.
+
+    Example:
+        >>> is_internal(TIME), is_internal("time")
+        (True, False)
+    """
+    return name.startswith(_INTERNAL)
 
 
 def keys(spec: WindowSpec) -> list[str]:

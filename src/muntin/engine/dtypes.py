@@ -17,6 +17,7 @@ _PLAIN: dict[str, pl.DataType] = {
         pl.UInt32(), pl.UInt64(), pl.UInt128(), pl.Null(),
     )
 }  # fmt: skip
+_WIDE_INTEGERS = (pl.UInt64, pl.Int128, pl.UInt128)
 _FAMILIES: dict[type[pl.DataType], str] = {
     pl.Boolean: "boolean", pl.Decimal: "decimal", pl.String: "string", pl.Binary: "binary",
     pl.Categorical: "string", pl.Enum: "string", pl.Date: "date", pl.Time: "time",
@@ -47,6 +48,38 @@ def find_shape(dtype: pl.DataType) -> Shape:
     if dtype.is_float():
         return Shape(text, "float")
     return Shape(text, _FAMILIES.get(type(dtype), "other"))
+
+
+def fits_in_64_bits(dtype: pl.DataType) -> bool:
+    """Return whether a type has integers of which each fits in a signed number of 64 bits.
+
+    Example:
+        >>> [fits_in_64_bits(kind()) for kind in (pl.Int64, pl.UInt32, pl.UInt64, pl.Int128)]
+        [True, True, False, False]
+    """
+    return dtype.is_integer() and dtype not in _WIDE_INTEGERS
+
+
+def comparable_type(dtype: pl.DataType) -> pl.DataType:
+    """Return the type in which a key is compared: integers of different width are equal.
+
+    Example:
+        >>> comparable_type(pl.UInt8()), comparable_type(pl.UInt64()), comparable_type(pl.Date())
+        (Int64, Int128, Date)
+    """
+    if fits_in_64_bits(dtype):
+        return pl.Int64()
+    return pl.Int128() if dtype == pl.UInt64 else dtype
+
+
+def are_comparable(one: pl.DataType, other: pl.DataType) -> bool:
+    """Return whether keys of two types can be equal: both have one type, or 64 bits at most.
+
+    Example:
+        >>> are_comparable(pl.UInt64(), pl.Int8()), are_comparable(pl.Int128(), pl.Int64())
+        (True, False)
+    """
+    return one == other or all(fits_in_64_bits(kind) or kind == pl.UInt64 for kind in (one, other))
 
 
 def instant_type(dtype: pl.DataType) -> pl.DataType:

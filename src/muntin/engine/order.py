@@ -10,6 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from muntin.engine.dtypes import fits_in_64_bits
+
 _INT64_MAX = 2**63 - 1
 
 
@@ -69,7 +71,7 @@ def find_bounds(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, tuple[in
     bounds = {}
     for name in names:
         dtype = frame.schema[name]
-        if not dtype.is_integer() or dtype == pl.UInt64 or not len(frame):
+        if not fits_in_64_bits(dtype) or not len(frame):
             return None
         column = frame[name]
         if column.null_count():

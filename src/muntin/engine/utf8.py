@@ -6,20 +6,28 @@ and marked, so that a message is rejected if the query computes with it.
 
 from __future__ import annotations
 
-import codecs
-import threading
 from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 Mask = NDArray[np.bool_]
 
 # The names of a message's columns with invalid text; only in frames with such a message.
 GARBLED = "__muntin_garbled"
+
+# The whole of a valid text: RFC 3629, section 4. Arrow searches in bytes, so each of them counts.
+_CONTINUED = r"[\x80-\xbf]"
+_VALID = (
+    rf"\A(?:[\x00-\x7f]|[\xc2-\xdf]{_CONTINUED}|\xe0[\xa0-\xbf]{_CONTINUED}"
+    rf"|[\xe1-\xec\xee\xef]{_CONTINUED}{{2}}|\xed[\x80-\x9f]{_CONTINUED}"
+    rf"|\xf0[\x90-\xbf]{_CONTINUED}{{2}}|[\xf1-\xf3]{_CONTINUED}{{3}}"
+    rf"|\xf4[\x80-\x8f]{_CONTINUED}{{2}})*\z"
+)
 
 
 def frame_from_arrow(table: pa.Table) -> pl.DataFrame:
@@ -86,45 +94,17 @@ def decode_text(values: pl.Series) -> pl.Series:
         return values.cast(pl.String)
     except pl.exceptions.PolarsError:
         binary = values.to_arrow().cast(pa.large_binary())
+    valid = pc.match_substring_regex(binary, _VALID).fill_null(False)
+    is_valid = valid.to_numpy(zero_copy_only=False)
     _, offsets, data = binary.buffers()
     ends = np.frombuffer(offsets, np.int64)[binary.offset : binary.offset + len(binary) + 1]
-    data = np.frombuffer(data, np.uint8).copy()
-    is_garbled = _find_garbled(data, ends)
-    for start, end in zip(ends[:-1][is_garbled], ends[1:][is_garbled], strict=True):
-        data[start:end] = 0
+    # A column of text may hold no invalid bytes at all, not even those of its nulls.
+    cleared = np.frombuffer(data, np.uint8).copy()
+    cleared[ends[0] : ends[-1]][np.repeat(~is_valid, np.diff(ends))] = 0
     texts = pa.Array.from_buffers(
-        pa.large_string(), len(binary), [None, *map(pa.py_buffer, (ends, data))]
+        pa.large_string(), len(binary), [None, *map(pa.py_buffer, (ends, cleared))]
     )
-    return pl.Series(values.name, texts).set(pl.Series(is_garbled) | values.is_null(), None)
-
-
-def _find_garbled(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> Mask:
-    """Return the mask of pieces of bytes, between consecutive ``ends``, that aren't UTF-8."""
-    _INVALID.offsets = []
-    first, last = ends[0], ends[-1]
-    codecs.decode(data[first:last].tobytes(), "utf-8", _RECORD)
-    invalid = np.array(_INVALID.offsets, np.int64) + first
-    starts, sizes = ends[:-1], np.diff(ends)
-    garbled = np.zeros(len(sizes), np.bool_)
-    garbled[np.searchsorted(ends, invalid, "right") - 1] = True
-    # A character that continues in the next piece makes both pieces invalid.
-    non_empty = np.flatnonzero(sizes > 0)
-    continued = non_empty[(data[starts[non_empty]] & 0xC0) == 0x80]
-    garbled[continued] = True
-    joined = continued[~np.isin(starts[continued], invalid)]
-    garbled[non_empty[np.searchsorted(non_empty, joined) - 1]] = True
-    return garbled
-
-
-def _record_invalid(error: UnicodeError) -> tuple[str, int]:
-    """Record the position of invalid bytes, and continue after them."""
-    assert isinstance(error, UnicodeDecodeError)
-    _INVALID.offsets.append(error.start)
-    return "", error.end
-
-
-_INVALID, _RECORD = threading.local(), "muntin.note"
-codecs.register_error(_RECORD, _record_invalid)
+    return pl.Series(values.name, texts).set(~pl.Series(is_valid), None)
 
 
 def cast_unchecked(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:

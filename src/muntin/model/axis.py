@@ -90,6 +90,7 @@ _CALENDAR = re.compile(r"month|quarter|year")
 _POLARS_CALENDAR = re.compile(r"(\d+)(mo|q|y)")
 _CALENDAR_UNITS = {"mo": "month", "q": "quarter", "y": "year"}
 _HINT = 'write for example "10 minutes", "1 hour 30 minutes", "PT10M", or a timedelta'
+_WHOLE = "give whole microseconds"
 
 
 def parse_duration(option: str, value: Duration, *, zero: bool = True) -> int:
@@ -103,7 +104,9 @@ def parse_duration(option: str, value: Duration, *, zero: bool = True) -> int:
         5400000000
     """
     if isinstance(value, timedelta):
-        result = value // timedelta(microseconds=1)
+        result, finer = divmod(value, timedelta(microseconds=1))
+        if finer:  # A length of pandas has nanoseconds as well.
+            raise OptionError(option, value, "has nanoseconds", _WHOLE)
     elif isinstance(value, str):
         parsed = _parse(value)
         if parsed is None and _CALENDAR.search(value.lower()):
@@ -119,6 +122,8 @@ def parse_duration(option: str, value: Duration, *, zero: bool = True) -> int:
                 hint = f'write "{of_polars[1]} {unit}{"" if of_polars[1] == "1" else "s"}"'
             raise OptionError(option, value, "isn't a duration", hint)
         result = parsed
+        if result == 0 and re.search("[1-9]", text):
+            raise OptionError(option, value, "is less than a microsecond", _WHOLE)
     else:
         hint = f'write "{value} seconds"' if isinstance(value, int | float) else _HINT
         raise OptionError(option, value, "isn't a duration", hint)
@@ -276,7 +281,7 @@ def read_position(option: str, value: datetime | str | int | None, axis: Axis) -
         return parse_time(option, value)  # type: ignore[arg-type]
     if isinstance(value, int):
         return value
-    if isinstance(value, str) and value.lstrip("-").isdigit():
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]+", value):
         return int(value)
     raise OptionError(option, value, "isn't an offset", "give a whole number")
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from muntin.model.axis import DAY, MICROSECOND, SECOND, format_time
 
 _UNIT_MICROS = {"s": SECOND, "ms": SECOND // 1000, "us": MICROSECOND}
+_SECOND_NANOS = 10**9
 
 
 def to_plain_values(column: pa.ChunkedArray, time: Callable[[int], Any] | None = None) -> list[Any]:
@@ -87,7 +88,7 @@ def convert_leaves(cell: pa.Scalar, leaf: Callable[[pa.Scalar], Any]) -> Any:
         return [
             [convert_leaves(pair[0], leaf), convert_leaves(pair[1], leaf)] for pair in cell.values
         ]
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if is_list(kind):
         return [convert_leaves(one, leaf) for one in cell.values]
     return leaf(cell)
 
@@ -99,13 +100,13 @@ def _to_plain(cell: pa.Scalar, time: Callable[[int], Any] | None = None) -> Any:
 def _convert_leaf(cell: pa.Scalar, time: Callable[[int], Any] | None) -> Any:
     kind = cell.type
     if pa.types.is_timestamp(kind):
-        micros = to_epoch_micros(cell)
-        zone = "" if kind.tz is None else "Z"
-        return format_time(micros, "T") + zone if time is None else time(micros)
+        if time is not None:
+            return time(to_epoch_micros(cell))
+        return _format_instant(cell) + ("" if kind.tz is None else "Z")
     if pa.types.is_date(kind):
         return format_date(cell)
     if pa.types.is_duration(kind):
-        return cell.value * _UNIT_MICROS[kind.unit]
+        return _count_micros(cell)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return cell.as_buffer().to_pybytes().decode("utf-8", "surrogateescape")
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
@@ -117,8 +118,37 @@ def _convert_leaf(cell: pa.Scalar, time: Callable[[int], Any] | None) -> Any:
 
 
 def to_epoch_micros(cell: pa.TimestampScalar) -> int:
-    """Return a time in microseconds since the epoch."""
+    """Return a time in whole microseconds since the epoch."""
+    if cell.type.unit == "ns":
+        return int(cell.value // 1000)
     return int(cell.value * _UNIT_MICROS[cell.type.unit])
+
+
+def _count_micros(cell: pa.DurationScalar) -> float:
+    """Return a length in microseconds, which has a fraction only if the length has nanoseconds."""
+    if cell.type.unit != "ns":
+        return int(cell.value * _UNIT_MICROS[cell.type.unit])
+    return cell.value / 1000 if cell.value % 1000 else int(cell.value // 1000)
+
+
+def _format_instant(cell: pa.TimestampScalar) -> str:
+    """Format a time as ISO text, with all of its digits."""
+    micros = to_epoch_micros(cell)
+    if cell.type.unit != "ns" or not cell.value % 1000:
+        return format_time(micros, "T")
+    fraction = f"{cell.value % _SECOND_NANOS:09d}"
+    return f"{format_time(micros // SECOND * SECOND, 'T')}.{fraction}"
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Return whether a type is one of lists, of any length or of one.
+
+    Example:
+        >>> is_list(pa.list_(pa.int8())), is_list(pa.list_(pa.int8(), 2)), is_list(pa.int8())
+        (True, True, False)
+    """
+    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(fits(kind) for fits in tests)
 
 
 def format_date(cell: pa.Scalar) -> str:

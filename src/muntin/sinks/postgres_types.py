@@ -22,6 +22,10 @@ _TYPES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pa.types.is_int16, "smallint"),
     (pa.types.is_int32, "integer"),
     (pa.types.is_int64, "bigint"),
+    (pa.types.is_uint8, "smallint"),
+    (pa.types.is_uint16, "integer"),
+    (pa.types.is_uint32, "bigint"),
+    (pa.types.is_uint64, "numeric(20, 0)"),
     (pa.types.is_float32, "real"),
     (pa.types.is_float64, "double precision"),
     (pa.types.is_null, "text"),
@@ -30,6 +34,7 @@ _TYPES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pa.types.is_binary, "bytea"),
     (pa.types.is_large_binary, "bytea"),
     (pa.types.is_date, "date"),
+    (pa.types.is_time, "time"),
     (pa.types.is_duration, "interval"),
 )
 
@@ -50,7 +55,7 @@ def column_type(kind: pa.DataType) -> str:
         return "timestamp" if kind.tz is None else "timestamp with time zone"
     if pa.types.is_decimal(kind):
         return f"numeric({kind.precision}, {kind.scale})"
-    if _is_list(kind) and not pa.types.is_nested(kind.value_type):
+    if plain.is_list(kind) and not pa.types.is_nested(kind.value_type):
         return f"{column_type(kind.value_type)}[]"
     return "jsonb"
 
@@ -71,7 +76,7 @@ def to_psycopg_values(column: pa.ChunkedArray) -> list[Any]:
     python_values = _to_python(column)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return [v if v is None else _escape(v) for v in python_values]
-    if _is_list(kind) and column_type(kind) == "text[]":
+    if plain.is_list(kind) and column_type(kind) == "text[]":
         return [
             v if v is None else [x if x is None else _escape(x) for x in v] for v in python_values
         ]
@@ -103,10 +108,6 @@ def _format_era(text: str, zone: str = "") -> str:
     year = int(text[: text.index("-", 1)])
     rest = text[text.index("-", 1) :]
     return f"{text}{zone}" if year > 0 else f"{1 - year:04d}{rest}{zone} BC"
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def _escape(text: str) -> str:

@@ -12,6 +12,14 @@ from muntin.engine.utf8 import GARBLED, frame_from_arrow, from_pandas
 from muntin.model.errors import OptionError, SourceError
 from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
 
+# Polars panics over types of Arrow that it lacks, such as decimals of 256 bits.
+_UNREADABLE = (
+    pa.ArrowException,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+    TypeError,
+    ValueError,
+)
 _ROWS_AT_ONCE = 500_000
 _ROW = "row"
 
@@ -102,7 +110,7 @@ def frame_source(frame: object) -> FrameSource | None:
             return FrameSource(_plain(frame_from_arrow(frame)), "arrow")
         if home == "pandas" and type(frame).__name__ == "DataFrame":
             return FrameSource(_plain(from_pandas(frame)), "pandas")
-    except (pa.ArrowException, pl.exceptions.PolarsError, TypeError, ValueError) as error:
+    except _UNREADABLE as error:
         line = str(error).partition("\n")[0]
         hint = "cast its columns to types that Arrow has"
         raise OptionError("frame", type(frame), f"can't be read ({line})", hint) from error

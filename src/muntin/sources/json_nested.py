@@ -19,14 +19,13 @@ from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import Mask
 from muntin.sources.decimals import convert_plain_decimals, decimal_of
 from muntin.sources.json_payloads import (
-    SURROGATES,
     JsonPayloads,
     as_read,
     make_schema,
-    parse_lines,
     read_strictly,
 )
 from muntin.sources.lists import items_of, list_of, mark_lists, struct_of
+from muntin.sources.payload_lines import SURROGATES, PayloadLines
 from muntin.sources.payloads import Decoded, Faults, renumber_faults
 from muntin.sources.text_values import (
     REAL,
@@ -99,9 +98,9 @@ class NestedJsonPayloads(JsonPayloads):
         if len(types) < len(nested):
             return None
         schema = {name: as_read(dtype) for name, dtype in plain.items()}
-        frame, _, rows = read_strictly(values, make_schema({**schema, **types}))
+        frame, rows = read_strictly(values, make_schema({**schema, **types}))
         unsure = np.zeros(len(values), bool)
-        if frame is not None and len(rows) == len(values):
+        if isinstance(frame, pl.DataFrame) and len(rows) == len(values):
             decoded, bad, of_plain = convert_texts(frame, plain, self.zone)
         else:
             decoded, bad, of_plain = JsonPayloads(plain, self.zone).decode(values)
@@ -155,7 +154,7 @@ def _read_leniently(
     rows = np.flatnonzero(~bad.to_numpy())
     lines = [value for value in map(values.__getitem__, rows.tolist()) if value is not None]
     try:
-        frame = parse_lines(lines, schema, lenient=True)
+        frame = PayloadLines.join(lines).read(schema, lenient=True)
     except PolarsError:
         return None
     escapes = pl.Series(lines, dtype=pl.Binary)

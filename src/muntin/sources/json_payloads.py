@@ -15,14 +15,14 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from polars.exceptions import ComputeError, PolarsError
+from polars.exceptions import PolarsError
 
 from muntin.engine.session_zone import SessionZone
-from muntin.engine.utf8 import decode_text
 from muntin.sources.byte_values import ByteValues
 from muntin.sources.json_patterns import find_pattern
-from muntin.sources.json_syntax import find_objects, has_half_pairs
+from muntin.sources.json_syntax import find_objects
 from muntin.sources.message_patterns import decode_alike
+from muntin.sources.payload_lines import PayloadLines, may_have_half_pairs
 from muntin.sources.payloads import Decoded, Faults, no_faults
 from muntin.sources.text_values import (
     REAL,
@@ -33,8 +33,8 @@ from muntin.sources.text_values import (
 )
 
 _BAD = "__muntin_bad"
-# Half a surrogate pair isn't valid text; Polars reads it as a character of its own choice.
-SURROGATES = (b"\\ud", b"\\uD")
+# Joining so large a part of the lines anew costs more than reading all of them.
+_MANY = 0.7
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class JsonPayloads:
     def _decode_any(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads that are written in any way."""
         schema = make_schema({name: as_read(dtype) for name, dtype in self.columns.items()})
-        frame, lines, rows = read_strictly(values, schema)
+        frame, rows = read_strictly(values, schema)
         faults = no_faults(len(values))
-        if frame is None:
-            frame, among, wrong = _read_each(lines, schema)
+        if isinstance(frame, PayloadLines):
+            frame, among, wrong = _read_each(frame, schema)
             faults[rows] = wrong
             rows = rows[among]
         decoded, bad, unlike = convert_texts(frame, self.columns, self.zone)
@@ -83,19 +83,20 @@ def make_schema(types: Mapping[str, pl.DataType]) -> pl.Schema:
 
 def read_strictly(
     values: Sequence[bytes | None], schema: pl.Schema
-) -> tuple[pl.DataFrame | None, list[bytes], NDArray[np.int64]]:
+) -> tuple[pl.DataFrame | PayloadLines, NDArray[np.int64]]:
     """Read the values that aren't null or empty, in types that Polars reads.
 
-    The result is a row per value, or ``None`` if one can't be read; the values, unless they were
-    read in place; and their positions.
+    The result is a row per value, or the values' lines if one of them can't be read; and the
+    positions of these values.
     """
     frame, rows = _read_in_place(values, schema), np.arange(len(values))
     if frame is not None:
-        return frame, [], rows
-    lines = [*filter(None, values)]
+        return frame, rows
+    lines = PayloadLines.join([*filter(None, values)])
     if len(lines) < len(values):
         rows = np.flatnonzero(np.fromiter(map(bool, values), bool, len(values)))
-    return _read(lines, schema), lines, rows
+    frame = _read(lines, schema)
+    return lines if frame is None else frame, rows
 
 
 def _read_in_place(values: Sequence[bytes | None], schema: pl.Schema) -> pl.DataFrame | None:
@@ -105,7 +106,7 @@ def _read_in_place(values: Sequence[bytes | None], schema: pl.Schema) -> pl.Data
         return None
     joined = lines.tobytes()
     # Such escapes need a closer look.
-    if b"\\" in joined and any(half in joined for half in SURROGATES):
+    if may_have_half_pairs(joined):
         return None
     try:
         frame = pl.read_ndjson(io.BytesIO(joined), schema=schema)
@@ -114,69 +115,55 @@ def _read_in_place(values: Sequence[bytes | None], schema: pl.Schema) -> pl.Data
     return frame if len(frame) == len(values) else None
 
 
+def _read(lines: PayloadLines, schema: pl.Schema, *, lenient: bool = False) -> pl.DataFrame | None:
+    """Read a row per line; ``None`` if one of the lines can't be read."""
+    if lines.has_half_pairs:
+        return None
+    try:
+        return lines.read(schema, lenient=lenient)
+    except PolarsError:
+        return None
+
+
 def _read_each(
-    lines: list[bytes], schema: pl.Schema
+    lines: PayloadLines, schema: pl.Schema
 ) -> tuple[pl.DataFrame, NDArray[np.int64], Faults]:
     """Return the valid rows of lines, their positions, and the faults of all lines."""
-    rows = find_objects(_decode_lines(lines)).arg_true().to_numpy().astype(np.int64)
-    objects = [lines[row] for row in rows.tolist()] if len(rows) < len(lines) else lines
-    frame, wrong = _read_values(objects, schema)
+    texts, rows = lines.to_texts(), np.arange(len(lines))
+    # Where Polars is lenient, it skips a value that is no object.
+    opens = texts.str.contains(r"\A[ \t\r\n]*\{").fill_null(False)
+    frame = _read(lines, schema, lenient=True) if opens.all() else None
+    objects = lines
+    if frame is None:
+        rows = find_objects(texts).arg_true().to_numpy().astype(np.int64)
+        objects = lines.select(rows.tolist())
+        frame = objects.read(schema, lenient=True)
     faults = no_faults(len(lines))
-    faults[rows] = wrong
+    faults[rows] = wrong = _find_faults(objects, frame)
     is_readable = wrong < 0
     if not is_readable.all():
         frame, rows = frame.filter(pl.Series(is_readable)), rows[is_readable]
     return frame, rows, faults
 
 
-def _read_values(lines: list[bytes], schema: pl.Schema) -> tuple[pl.DataFrame, Faults]:
-    """Read a row per object, and the first column whose member isn't of its type."""
-    frame = parse_lines(lines, schema, lenient=True)
-    names = [name for name, dtype in schema.items() if dtype != pl.String]
+def _find_faults(lines: PayloadLines, frame: pl.DataFrame) -> Faults:
+    """Return the first column of each line whose member isn't of its type, from lenient rows."""
     faults = no_faults(len(lines))
-    if not names:
-        return frame, faults
     # A null stands for a member that is missing, null, or of another type.
+    types = {name: dtype for name, dtype in frame.schema.items() if dtype != pl.String}
+    names = [name for name in types if frame[name].null_count()]
+    if not names:
+        return faults
     wanting = frame.select(pl.any_horizontal(pl.col(names).is_null())).to_series().arg_true()
-    some = [lines[row] for row in wanting]
-    written = parse_lines(some, pl.Schema(dict.fromkeys(names, pl.String)))
-    numbers = {name: number - 1 for number, name in enumerate(schema)}
+    if len(wanting) > _MANY * len(lines):
+        wanting = pl.int_range(len(lines), eager=True)
+    written = lines.select(wanting.to_list()).read(pl.Schema(dict.fromkeys(names, pl.String)))
+    numbers = {name: number - 1 for number, name in enumerate(frame.columns)}
     for name in names:
         differs = (frame[name].gather(wanting).is_null() & written[name].is_not_null()).to_numpy()
         unlike = wanting.to_numpy()[differs]
         faults[unlike[faults[unlike] < 0]] = numbers[name]
-    return frame, faults
-
-
-def _read(lines: list[bytes], schema: pl.Schema) -> pl.DataFrame | None:
-    """Read a row per line; ``None`` if one of the lines can't be read."""
-    joined = b"\n".join(lines)
-    # Most messages have no escapes at all, and searching for a single byte is much faster.
-    escaped = b"\\" in joined and any(half in joined for half in SURROGATES)
-    if escaped and has_half_pairs(_decode_lines(lines)):
-        return None
-    try:
-        return parse_lines(lines, schema)
-    except PolarsError:
-        return None
-
-
-def _decode_lines(lines: list[bytes]) -> pl.Series:
-    return decode_text(pl.Series(lines, dtype=pl.Binary))
-
-
-def parse_lines(lines: list[bytes], schema: pl.Schema, *, lenient: bool = False) -> pl.DataFrame:
-    """Read a row per line; where it is lenient, a value of another type becomes null."""
-    joined = b"\n".join(lines)
-    if joined.count(b"\n") >= len(lines):
-        # A line ends at a line feed; between values, JSON also allows a carriage return.
-        joined = b"\n".join(line.replace(b"\n", b"\r") for line in lines)
-    if not joined:
-        return pl.DataFrame(schema=schema)
-    frame = pl.read_ndjson(io.BytesIO(joined), schema=schema, ignore_errors=lenient)
-    if len(frame) != len(lines):
-        raise ComputeError("blank lines are skipped")
-    return frame
+    return faults
 
 
 def as_read(dtype: pl.DataType) -> pl.DataType:

@@ -51,6 +51,11 @@ _EXPONENT = "(?:[4-9][0-9]{2}|3[1-9][0-9]|[1-9][0-9]{3,8})"
 _GREAT = rf"-?[1-9](?:[0-9]{{39,}}|[0-9]*(?:\.[0-9]+)?[eE]\+?0*{_EXPONENT}){_SPACE}[,}}]"
 _MEMBER = f"{_STRING}{_SPACE}:{_SPACE}"
 _OVERFLOWS = rf"\A{_SPACE}\{{{_SPACE}(?:{_MEMBER}{_value(1)}{_SPACE},{_SPACE})*{_MEMBER}{_GREAT}"
+# A backslash belongs to a string, so half a surrogate pair breaks the object wherever it stands.
+_NO_HALF = rf"[^\\]|\\[^u]|\\u(?:[^dD]|[dD][0-7])|{_HIGH}{_LOW}"
+_NO_LOW = r"[^\\]|\\[^u]|\\u[^dD]|\\u[dD][^c-fC-F]|\z"
+_HALF_PAIR = rf"\A(?:{_NO_HALF})*(?:\\u[dD][c-fC-F]|{_HIGH}(?:{_NO_LOW}))"
+_BROKEN = f"{_OVERFLOWS}|{_HALF_PAIR}"
 
 # No message may have it, so it stands for a string in what follows; a zero stands for any value.
 _TEXT = "\x01"
@@ -71,9 +76,8 @@ _LONG_EXPONENT = r"[eE][+-]?0*([1-9][0-9]{9,})\z"
 
 def has_half_pairs(texts: pl.Series) -> bool:
     """Return whether a text escapes half a surrogate pair."""
-    whole = f"\\\\\\\\|{_HIGH}{_LOW}"
     suspects = texts.filter(texts.str.contains(r"\\u[dD][89a-fA-F]"))
-    return suspects.str.replace_all(whole, "").str.contains(r"\\u[dD][89a-fA-F]").any()
+    return suspects.str.contains(_HALF_PAIR).any()
 
 
 def find_objects(texts: pl.Series) -> pl.Series:
@@ -82,7 +86,9 @@ def find_objects(texts: pl.Series) -> pl.Series:
     if sound.all():
         return sound
     left = texts.set(sound, None)
-    others = (left.is_not_null() & ~left.str.contains(_OVERFLOWS)).arg_true()
+    # A null stays null here, and isn't among the rows that are true.
+    is_closed = left.str.strip_chars_end(" \t\r\n").str.ends_with("}")
+    others = (is_closed & ~left.str.contains(_BROKEN)).arg_true()
     return sound.scatter(others, _find_nested(texts.gather(others)))
 
 

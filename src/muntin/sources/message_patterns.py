@@ -132,7 +132,7 @@ def decode_alike(
     positions = [group.positions for group in groups]
     others = _find_others(positions, len(values))
     if len(others):
-        parts.append(decode_others([*values.select(others)]))
+        parts.append(decode_others(values.select(others)))
         positions.append(others)
     return _unite(parts, positions)
 
@@ -152,7 +152,8 @@ def _unite(parts: Sequence[Decoded], positions: Sequence[Integers]) -> Decoded:
     order = find_order(positions, sum(map(len, positions)))
     bad = pl.concat([part.bad for part in parts]).gather(order)
     # The row at no position is null, as those of malformed messages have to be.
-    rows = pl.concat([part.rows for part in parts]).select(pl.all().gather(order.set(bad, None)))
+    rows = pl.concat([part.rows for part in parts], rechunk=True)
+    rows = rows.select(pl.all().gather(order.set(bad, None)))
     return Decoded(rows, bad, np.concatenate([part.faults for part in parts])[order.to_numpy()])
 
 

@@ -91,9 +91,24 @@ def lower_aggregate(scope: Scope, node: exp.Expr) -> Aggregate:
         if arguments and isinstance(arguments[0], exp.IgnoreNulls | exp.RespectNulls):
             skips_nulls |= isinstance(arguments[0], exp.IgnoreNulls)
             arguments[0] = arguments[0].this
+        if (
+            len(arguments) == 2
+            and _takes_nulls_flag(name)
+            and isinstance(arguments[1], exp.Boolean)
+        ):
+            skips_nulls = bool(arguments.pop().this)
         return _AggregateCall(scope, name, span, arguments, condition, skips_nulls).lower(order)
     except OptionError as error:
         raise SqlError(scope.text, span, f"{error.option} {error.problem}", error.hint) from error
+
+
+def _may_skip_nulls(name: str) -> bool:
+    return name in _BY_NAME and "nulls" in signature(_BY_NAME[name].make).parameters
+
+
+def _takes_nulls_flag(name: str) -> bool:
+    """Return whether an aggregate skips NULL by a second argument, as Spark's and ksqlDB's do."""
+    return _may_skip_nulls(name) and not _BY_NAME[name].sql.second
 
 
 @dataclass(frozen=True)
@@ -158,7 +173,7 @@ class _AggregateCall:
             self._fail("takes no FILTER", "put the condition into WHERE, or write IGNORE NULLS")
         if not self.skips_nulls:
             return entry.make(*arguments)
-        if "nulls" not in signature(entry.make).parameters:
+        if not _may_skip_nulls(self.name):
             self._fail("takes no IGNORE NULLS", "omit it")
         return entry.make(*arguments, nulls="skip")
 
@@ -174,6 +189,8 @@ class _AggregateCall:
         )
 
     def _render(self, node: exp.Expr) -> Expression:
+        if isinstance(node, exp.Order):
+            self._fail("takes no ORDER BY", "omit it: lists are in the order of event time")
         if isinstance(node, exp.Distinct | exp.Star | exp.Lambda | exp.Alias):
             self._fail("can't take this", f"write {self.name.lower()}(x)")
         return Expression(self.scope.render(node))

@@ -33,6 +33,8 @@ REPLACEMENTS = {
 _NOW = ("NOW", "MZ_NOW", "CURRENT_TIMESTAMP")
 # The units of windows, by their letters in date patterns, from short to long.
 _UNITS = {"s": "SECOND", "m": "MINUTE", "H": "HOUR", "d": "DAY", "M": "MONTH", "y": "YEAR"}
+# Rounding to any length, in DuckDB, TimescaleDB and PostgreSQL.
+_BUCKETS = ("TIME_BUCKET", "DATE_BIN")
 _LENGTHS = {"YEAR": "12 MONTHS", "MONTH": "1 MONTH"}
 
 
@@ -102,11 +104,17 @@ def find_rounded_time(group: Sequence[exp.Expr]) -> tuple[exp.Expr, str] | None:
     """
     for node in group:
         unit, time = _find_rounding_unit(node), next(node.find_all(exp.Column), None)
-        if unit is None or time is None:
+        is_bucket = isinstance(node, exp.Anonymous) and node.name.upper() in _BUCKETS
+        if time is None or (unit is None and not is_bucket):
             continue
-        size = _LENGTHS.get(unit, f"INTERVAL '1' {unit}")
+        size = _LENGTHS.get(unit or "", f"INTERVAL '1' {unit}")
+        shown = "window_start"
+        if is_bucket:
+            size = node.expressions[0].sql()
+        else:
+            shown = _render_over_window_start(node)
         name = ".".join(part.name for part in time.parts)
-        return node, f"group by TUMBLE({name}, {size}), and show {_render_over_window_start(node)}"
+        return node, f"group by TUMBLE({name}, {size}), and show {shown}"
     return None
 
 

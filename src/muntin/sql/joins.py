@@ -221,7 +221,7 @@ def collect_conditions(select: Select, join: Join, *, where: bool = True) -> lis
 def _where_bounds_pairs(select: Select, join: Join) -> bool:
     """Return whether ``WHERE`` bounds the pairs like ``ON``, rather than filters its rows."""
     of_versions = join.is_asof or join.source.as_of is not None
-    return join.how == "inner" and not (join.is_comma_join or join.using or of_versions)
+    return join.how == "inner" and not (join.is_comma_join or of_versions)
 
 
 def _check_identity(
@@ -412,6 +412,7 @@ def _split_conditions(
     filters = [] if select.where is None or has_all_conditions else [select.where]
     if join.using:
         _check_primary_key(cursor, join, both_sides[1], pair.bound, join.using)
+        filters = [*pair.rest, *filters] if has_all_conditions else filters
         return _JoinConditions(both_sides, [(name, name) for name in join.using], filters)
     sides = {side.name.lower(): index for index, side in enumerate(both_sides)}
     equal_columns, others, nulls = _find_equal_columns(pair, both_sides, sides)

@@ -24,7 +24,7 @@ from muntin.sql.joins import ResolveTable, collect_conditions, lower_join
 from muntin.sql.lookups import lower_lookups
 from muntin.sql.order_by import lower_order_by
 from muntin.sql.outer_query import check_qualified_stars, lower_outer_query
-from muntin.sql.select_list import END, START, SelectList
+from muntin.sql.select_list import END, START, SelectList, list_group
 from muntin.sql.syntax import (
     CreateView,
     FromItem,
@@ -355,7 +355,7 @@ def _find_grouping_call(scope: Scope, select: Select) -> WindowCall | None:
 
 
 def _lower_projection(scope: Scope, select: Select, resolved: ResolvedRelation) -> ResolvedRelation:
-    rounded = find_rounded_time([node.unnest() for node in select.group])
+    rounded = find_rounded_time(list_group(scope, select))
     if rounded is not None:
         node, hint = rounded
         scope.fail(node, "this rounds a time, but a stream is grouped by windows", hint)

@@ -328,16 +328,17 @@ def _parse_join(cursor: Cursor, left_over: exp.Window | None) -> Join | None:
             return Join(
                 how, source, over, left_over, on, using, span, within=within, is_asof=is_asof
             )
-    if cursor.accept_kind(TokenType.COMMA):
+    is_cross = cursor.accept("CROSS", "JOIN")
+    if is_cross:
+        _refuse_lateral(cursor)
+    if is_cross or cursor.accept_kind(TokenType.COMMA):
         source = _parse_source(cursor)
         over = _parse_over(cursor)
         span = cursor.span_from(start)
         return Join("inner", source, over, left_over, None, (), span, is_comma_join=True)
     if cursor.next_word in ("CROSS", "NATURAL"):
-        span = cursor.next_span
-        if cursor.accept("CROSS", "JOIN"):
-            _refuse_lateral(cursor)
-        cursor.fail(span, "a join needs equal columns", "write JOIN ... ON a.id = b.id")
+        hint = "write JOIN ... ON a.id = b.id"
+        cursor.fail(cursor.next_span, "a join needs equal columns", hint)
     return None
 
 

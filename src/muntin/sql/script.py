@@ -84,7 +84,11 @@ class CompiledQuery:
             *self.earlier,
         }:
             text, span = self.locate_expression(error.value)
-        problem = f"{error.option} {error.value!r} {error.problem}"
+            # The expression as it was written: in its text, aggregates have internal names.
+            value: object = text[slice(*span)]
+        else:
+            value = error.value
+        problem = f"{error.option} {value!r} {error.problem}"
         return SqlError(text, span, problem, error.hint)
 
 

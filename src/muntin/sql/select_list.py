@@ -184,6 +184,18 @@ def find_item_by_ordinal(scope: Scope, select: Select, node: exp.Expr) -> Select
     return select.items[ordinal - 1]
 
 
+def list_group(scope: Scope, select: Select) -> list[exp.Expr]:
+    """Return the expressions of ``GROUP BY``, also those that it names by ordinals and aliases."""
+    aliases = {item.alias.lower(): item for item in select.items if item.alias is not None}
+    nodes = []
+    for node in (one.unnest() for one in select.group):
+        item = find_item_by_ordinal(scope, select, node)
+        if item is None and isinstance(node, exp.Column):
+            item = aliases.get(node.sql().lower())
+        nodes.append(node if item is None or item.scalar is None else item.scalar.unnest())
+    return nodes
+
+
 def complete_columns(
     outputs: Sequence[Column], identity: Sequence[str], *, each: bool = False
 ) -> tuple[Column, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -123,6 +124,8 @@ def _find_comparisons(cursor: Cursor, part: exp.Expr, sides: Sides) -> list[_Com
     if isinstance(part, exp.Between):
         low, high = part.args["low"], part.args["high"]
         operands = [(part.this, low, exp.GTE), (part.this, high, exp.LTE)]
+    elif isinstance(part, exp.EQ):
+        operands = [(part.this, part.expression, kind) for kind in (exp.GTE, exp.LTE)]
     elif isinstance(part, (*_LEAST, *_MOST)):
         operands = [(part.this, part.expression, type(part))]
     comparisons = [_compare(cursor, *one, sides) for one in operands]
@@ -179,7 +182,9 @@ def _measure_interval(cursor: Cursor, node: exp.Interval) -> int:
     span = Scope(cursor).locate(node)
     try:
         parsed, _ = parse_statements(
-            cursor.sql[slice(*span)], parse_interval, cursor.placeholder_values
+            cursor.sql[slice(*span)],
+            partial(parse_interval, signed=True),
+            cursor.placeholder_values,
         )
     except SqlError as error:
         cursor.fail(span, error.problem, error.hint)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -20,6 +22,8 @@ MIN_TIME, MAX_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999
 _CONVERSION_ERRORS = (Exception, pl.exceptions.PanicException)
 
 _NESTED = (list, tuple, dict, set, frozenset)
+# The type of decimals whose number of digits isn't known, as in Spark.
+_DECIMALS = pl.Decimal(38, 18)
 # How deep the first value of a field, which determines its type, may be nested.
 _MAX_DEPTH = 64
 
@@ -87,13 +91,23 @@ def infer_type(name: str, values: Sequence[Any]) -> pl.DataType:
     if _is_nested_deeper(first, _MAX_DEPTH):
         hint = f"give schema={{{name!r}: …}}"
         raise OptionError("schema", name, f"is nested over {_MAX_DEPTH} levels deep", hint)
-    dtype = pl.Null() if first is None else pl.Series([first], strict=False).dtype
+    dtype = pl.Null() if first is None else _find_type(first)
     if dtype in (pl.Null, pl.Object):
         problem = "has no value yet that shows its type" if first is None else "has no known type"
         raise OptionError(
             "schema", name, problem, f"give schema={{{name!r}: float}}, or str, int …"
         )
     return dtype
+
+
+def _find_type(value: Any) -> pl.DataType:
+    """Return the type of a value; text that isn't UTF-8 is text, and rejected later."""
+    if isinstance(value, Decimal) and fits_type(value, _DECIMALS):
+        return _DECIMALS
+    try:
+        return pl.Series([value], strict=False).dtype
+    except UnicodeEncodeError:
+        return pl.String() if isinstance(value, str) else pl.Object()
 
 
 def fits_type(value: Any, dtype: pl.DataType) -> bool:
@@ -116,7 +130,42 @@ def fits_type(value: Any, dtype: pl.DataType) -> bool:
         pl.Series([value], dtype=dtype, strict=True)
     except _CONVERSION_ERRORS:
         return False
+    return _is_kept_whole(value, dtype)
+
+
+def _is_kept_whole(value: Any, dtype: pl.DataType) -> bool:
+    """Return whether nothing of a value is lost in a type that Polars converts it to.
+
+    Polars rounds decimals, and takes a date for a time and a time for a date.
+    """
+    if isinstance(dtype, pl.Decimal):
+        number = Decimal(repr(value)) if isinstance(value, float) else value
+        return not isinstance(number, Decimal) or _count_fraction_digits(number) <= dtype.scale
+    if dtype == pl.Date:
+        return not isinstance(value, datetime)
+    if isinstance(dtype, pl.Datetime):
+        return not isinstance(value, date) or isinstance(value, datetime)
+    if isinstance(dtype, pl.List | pl.Array) and isinstance(value, (list, tuple)):
+        inner = pl.Series(dtype=dtype.inner).dtype
+        return all(_is_kept_whole(part, inner) for part in value)
+    if isinstance(dtype, pl.Struct) and isinstance(value, dict):
+        fields = pl.Schema(dtype).items()
+        return all(_is_kept_whole(value.get(name), kind) for name, kind in fields)
     return True
+
+
+def _may_lose(dtype: pl.DataType) -> bool:
+    """Return whether a conversion to a type may lose something, and each value is checked."""
+    return dtype.is_decimal() or dtype.is_temporal() or dtype.is_nested()
+
+
+def _count_fraction_digits(value: Decimal) -> int:
+    """Return the number of digits after the point, without zeros at the end."""
+    _, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        return 0
+    zeros = len(digits) - len("".join(map(str, digits)).rstrip("0"))
+    return max(0, -exponent - zeros)
 
 
 def to_text(value: Any) -> str:
@@ -157,7 +206,10 @@ def build_column(
 ) -> pl.Series:
     """Build a typed column; values of other types become null and are reported in ``unread``."""
     # A value nested deeper than the type would overflow the stack in Polars and end the process.
-    if not any(issubclass(kind, _NESTED) for kind in set(map(type, values))):
+    kinds = set(map(type, values))
+    if not any(issubclass(kind, _NESTED) for kind in kinds) and all(
+        map(partial(_is_kept_whole, dtype=dtype), values if _may_lose(dtype) else ())
+    ):
         with suppress(*_CONVERSION_ERRORS):
             return pl.Series(name, values, dtype=dtype, strict=True)
     readable = list(values)
@@ -165,7 +217,11 @@ def build_column(
         if not fits_type(value, dtype):
             readable[row] = None
             unread.setdefault(row, []).append(f"{name}={to_text(value)}")
-    return pl.Series(name, readable, dtype=dtype, strict=True)
+    with suppress(*_CONVERSION_ERRORS):
+        return pl.Series(name, readable, dtype=dtype, strict=True)
+    # Values of several types, such as decimals and whole numbers, are only converted one by one.
+    cells = [pl.Series(name, [value], dtype=dtype, strict=True) for value in readable]
+    return pl.concat(cells)
 
 
 def build_schema(types: Mapping[str, Any]) -> pl.Schema:

@@ -278,14 +278,17 @@ class FrameBuilder:
                 hint = "give all batches the same columns"
                 raise OptionError("batch", name, "is missing, the first messages had it", hint)
             series = frame[name]
-            if series.dtype != dtype and not _can_widen(series.dtype, dtype):
+            if series.dtype == dtype:
+                selected.append(series)
+                continue
+            if not _can_widen(series.dtype, dtype):
                 problem = f"has type {series.dtype}, the first messages had {dtype}"
                 raise OptionError("batch", name, problem, "cast it, or give schema={…}")
-            try:
-                selected.append(series if series.dtype == dtype else series.cast(dtype))
-            except pl.exceptions.PolarsError as error:
-                problem = f"has values beyond {dtype}, which the first messages had"
-                raise OptionError("batch", name, problem, "give schema={…}") from error
+            column = series.cast(dtype, strict=False)
+            if column.cast(series.dtype, strict=False).ne_missing(series).any():
+                problem = f"has values that {dtype} doesn't hold, which the first messages had"
+                raise OptionError("batch", name, problem, "give schema={…}")
+            selected.append(column)
         return pl.DataFrame(selected)
 
 
@@ -299,7 +302,7 @@ def _is_time(dtype: pl.DataType) -> bool:
 
 
 def _can_widen(dtype: pl.DataType, target: pl.DataType) -> bool:
-    """Return whether a column can be cast without loss."""
+    """Return whether a column can be cast, unless its values are too long or too fine."""
     if dtype == pl.Null:
         return True
     if dtype.is_integer():

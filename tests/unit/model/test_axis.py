@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
+import pandas as pd
 import pytest
 
 from muntin.model.axis import (
@@ -16,6 +17,7 @@ from muntin.model.axis import (
     parse_duration,
     parse_length,
     parse_time,
+    read_position,
     rows,
 )
 from muntin.model.errors import MuntinError, OptionError
@@ -172,3 +174,19 @@ def test_a_length_knows_its_axis() -> None:
 def test_lengths_of_polars_calendar_are_answered(text: str, hint: str) -> None:
     with pytest.raises(OptionError, match=f'write "{hint}"'):
         parse_duration("size", text)
+
+
+@pytest.mark.parametrize(
+    "value", [pd.Timedelta(1), pd.Timedelta("1 us 500 ns"), "0.4 us", "PT0.0000001S"]
+)
+def test_a_length_that_microseconds_do_not_measure_is_refused(value: Duration) -> None:
+    with pytest.raises(OptionError, match="give whole microseconds"):
+        parse_duration("lateness", value)
+    assert parse_duration("lateness", pd.Timedelta("2 us")) == 2
+
+
+@pytest.mark.parametrize("text", ["\N{SUPERSCRIPT TWO}", "--5", "1_0", "-"])
+def test_an_offset_is_a_whole_number(text: str) -> None:
+    with pytest.raises(OptionError, match="isn't an offset; give a whole number"):
+        read_position("start", text, "rows")
+    assert read_position("start", "-5", "rows") == -5

@@ -176,7 +176,10 @@ def test_window_names_of_ours_and_theirs_stand_apart():
         ("last(v IGNORE NULLS)", mt.last("v", nulls="skip")),
         ("first(v) RESPECT NULLS", mt.first("v")),
         ("max_by(v, w) IGNORE NULLS", mt.arg_max("v", "w", nulls="skip")),
+        ("last(v, true)", mt.last("v", nulls="skip")),
+        ("first_value(v, false)", mt.first("v")),
         ("LATEST_BY_OFFSET(v)", mt.last("v", nulls="skip")),
+        ("LATEST_BY_OFFSET(v, false)", mt.last("v")),
         ("EARLIEST_BY_OFFSET(v)", mt.first("v", nulls="skip")),
     ],
 )

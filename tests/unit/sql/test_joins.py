@@ -220,6 +220,29 @@ def test_a_window_function_is_a_side():
 
 
 @pytest.mark.parametrize(
+    ("condition", "before", "after"),
+    [
+        ("b.ts = a.ts + INTERVAL '1' MINUTE", -60_000_000, 60_000_000),
+        ("b.ts + INTERVAL '5' SECOND = a.ts", 5_000_000, -5_000_000),
+        ("b.ts BETWEEN a.ts + INTERVAL '-1' MINUTE AND a.ts", 60_000_000, 0),
+        ("b.ts BETWEEN a.ts AND a.ts - INTERVAL -1 SECOND", 0, 1_000_000),
+    ],
+)
+def test_a_distance_is_one_length_or_a_negative_one(condition, before, after):
+    found = joined(f"SELECT a.k AS k, y FROM a JOIN b ON a.k = b.k AND {condition}")
+    assert found.spec.bound == Within(before, after)
+
+
+def test_bounds_in_where_are_those_of_any_inner_join():
+    bounds = "b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR AND a.x > b.y"
+    in_on = joined(f"SELECT a.k AS k, y FROM a JOIN b ON a.k = b.k AND {bounds}")
+    crossed = joined(f"SELECT a.k AS k, y FROM a CROSS JOIN b WHERE a.k = b.k AND {bounds}")
+    using = joined(f"SELECT k, y FROM a JOIN b USING (k) WHERE {bounds}")
+    assert crossed == in_on
+    assert (using.spec, using.where) == (in_on.spec, in_on.where)
+
+
+@pytest.mark.parametrize(
     ("text", "said", "at"),
     [
         ("SELECT a.k FROM a JOIN b ON a.k = b.k", "the join has no bound", None),
@@ -268,7 +291,8 @@ def test_a_window_function_is_a_side():
             "month has no fixed length",
             "INTERVAL '1' MONTH",
         ),
-        ("SELECT a.k FROM a CROSS JOIN b", "needs equal columns", "CROSS"),
+        ("SELECT a.k FROM a CROSS JOIN b", "the join has no bound", None),
+        ("SELECT a.k FROM a NATURAL JOIN b", "needs equal columns", "NATURAL"),
         ("SELECT a.k FROM a, b", "the join has no bound", None),
         ("SELECT a.k FROM a JOIN b", "has no condition", ""),
         (f"SELECT a.k FROM a JOIN a {OVER} ON a.k = a.k", "both sides are called a", "a"),

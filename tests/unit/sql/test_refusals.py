@@ -301,7 +301,22 @@ CASES = [
     ("SELECT k, x FROM t LATERAL VIEW explode(xs) AS x", "LATERAL isn't supported", "LATERAL"),
     ("SELECT k, x FROM t CROSS JOIN UNNEST(xs) AS u(x)", "explode(tags) AS tag", "UNNEST"),
     ("SELECT k, x FROM t, UNNEST(xs) AS u(x)", "UNNEST isn't supported", "UNNEST"),
-    ("SELECT k, x FROM t CROSS JOIN u", "a join needs equal columns", "CROSS"),
+    ("SELECT k, x FROM t NATURAL JOIN u", "a join needs equal columns", "NATURAL"),
+    (
+        "SELECT date_trunc('hour', ts) AS h, count(*) FROM t GROUP BY h",
+        "group by TUMBLE(ts, INTERVAL '1' HOUR)",
+        "date_trunc('hour', ts)",
+    ),
+    (
+        "SELECT time_bucket(INTERVAL '5' MINUTE, ts), count(*) FROM t GROUP BY 1",
+        "group by TUMBLE(ts, INTERVAL '5' MINUTE)",
+        "time_bucket(INTERVAL '5' MINUTE, ts)",
+    ),
+    (
+        f"SELECT k, array_agg(a ORDER BY x) FROM {HOUR} {G}",
+        "takes no ORDER BY",
+        "array_agg(a ORDER BY x)",
+    ),
     (
         f"SELECT count(*) FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), 2 HOURS, 1 HOUR)) {G}",
         "slide is greater than the size 1 hour",

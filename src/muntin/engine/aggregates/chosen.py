@@ -10,6 +10,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Algebra
+from muntin.engine.dtypes import fits_in_64_bits
 from muntin.engine.windows.compose import Line
 from muntin.engine.windows.dense import Scatter, dense_numbers
 
@@ -42,7 +43,7 @@ class Extreme(Algebra):
 
     def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
         values = cells[self.v]
-        if values.dtype.is_integer() and not values.null_count():
+        if fits_in_64_bits(values.dtype) and not values.null_count():
             extremes = line.greatest(values.to_numpy(), self.greatest)
             return [pl.Series(self.v, extremes, dtype=values.dtype)]
         rank = values.rank("dense", descending=not self.greatest)

@@ -7,6 +7,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Algebra
+from muntin.engine.dtypes import fits_in_64_bits
 from muntin.engine.windows.compose import Line
 from muntin.engine.windows.dense import Scatter, dense_numbers
 
@@ -81,8 +82,8 @@ class IntegerSum(Algebra):
 
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
         value, column = pl.col(self.column), messages[self.column]
-        # Unsigned values may exceed signed 64 bits: they wrap, as sums do.
-        total = value.cast(pl.Int64, wrap_numerical=column.dtype == pl.UInt64).sum()
+        # Values of wider types may exceed signed 64 bits: they wrap, as sums do.
+        total = value.cast(pl.Int64, wrap_numerical=not fits_in_64_bits(column.dtype)).sum()
         if self._may_wrap(column):
             rounded = value.cast(pl.Float64).sum()
         else:

@@ -21,7 +21,13 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.firing import MAX_WINDOW
 from muntin.engine.joins.joiner import ID, LATE, Joiner
-from muntin.engine.joins.pairs import AT, ROW, RowNumbers, select_comparable_keys
+from muntin.engine.joins.pairs import (
+    AT,
+    ROW,
+    RowNumbers,
+    select_comparable_keys,
+    stack_sides,
+)
 from muntin.engine.joins.stored_messages import StoredMessages
 from muntin.engine.joins.strategy import (
     JoinClock,
@@ -191,7 +197,7 @@ def find_versions(
         parts.append(frame.select(*key_columns, position, order, ID, number))
     names = parts[0].columns[: len(spec.left.keys)]
     # NULL equals nothing.
-    rows = sort_rows(stack_rows(parts).drop_nulls(names), [*names, AT, _IS_LEFT, ID])
+    rows = sort_rows(stack_sides(parts).drop_nulls(names), [*names, AT, _IS_LEFT, ID])
     count = np.arange(len(rows))
     first = np.maximum.accumulate(np.where(find_group_starts(rows, names), count, 0))
     is_left_row = rows[_IS_LEFT].to_numpy() == 1

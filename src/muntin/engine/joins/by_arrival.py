@@ -33,7 +33,6 @@ ARRIVED = "__muntin_arrived"
 # Columns that sources in Kafka add to each message, deletions included.
 _KAFKA_COLUMNS = frozenset({"topic", "partition", "offset", "timestamp"})
 _MORE_COLUMNS = frozenset({"headers", columns.PAYLOAD, columns.PAYLOAD_DETAIL})
-_INTERNAL = "__muntin"
 
 
 class NewestRows(StoredMessages):
@@ -121,5 +120,5 @@ def build_deletion_test(side: Side, names: Collection[str]) -> pl.Expr:
     ignored = {*side.keys, side.time, *(side.offset or ())}
     if set(names) >= _KAFKA_COLUMNS:
         ignored |= {*_KAFKA_COLUMNS, *_MORE_COLUMNS}
-    values = [n for n in names if n not in ignored and not n.startswith(_INTERNAL)]
+    values = [n for n in names if n not in ignored and not columns.is_internal(n)]
     return pl.all_horizontal(pl.col(values).is_null()) if values else pl.lit(False)

@@ -12,6 +12,7 @@ from muntin.engine import admission, columns
 from muntin.engine.admission import admit
 from muntin.engine.arrival import Arrival, drop_repeated
 from muntin.engine.clocks import clock_columns, clock_times
+from muntin.engine.dtypes import are_comparable
 from muntin.model.bounds import ByArrival, SideName
 from muntin.model.errors import OptionError
 from muntin.model.joins import OTHER, SIDES, JoinSpec
@@ -114,7 +115,7 @@ class Joiner:
             if kinds[0].is_nested() or kinds[0].is_float():
                 hint = "use strings, integers, dates, timestamps, booleans or decimals"
                 raise OptionError("on", one, f"has type {kinds[0]}", hint)
-            if kinds[0] != kinds[1] and not all(kind.is_integer() for kind in kinds):
+            if not are_comparable(*kinds):
                 text = f"is {kinds[0]} on the left and {kinds[1]} ({other}) on the right"
                 raise OptionError("on", one, text, "cast one of them")
             # Unmatched right messages are emitted with their key in the left side's column,
@@ -159,7 +160,10 @@ class Joiner:
 
     def _name_rejected_columns(self, suffix: str) -> dict[SideName, dict[str, str]]:
         """Return the columns of rejected messages; sides share a column if its types are equal."""
-        left, right = (self.schemas[side] for side in SIDES)
+        left, right = (
+            {n: kind for n, kind in self.schemas[side].items() if not self._is_added_key(side, n)}
+            for side in SIDES
+        )
         shared = {
             name: name if left.get(name, kind) == kind else name + suffix
             for name, kind in right.items()
@@ -175,11 +179,20 @@ class Joiner:
                     raise _make_duplicate_error(suffix, out)
         return names
 
+    def _is_added_key(self, side: SideName, name: str) -> bool:
+        """Return whether a column is a key that a statement adds to those of the user."""
+        return name in self.spec.side(side).keys and columns.is_internal(name)
+
     @property
     def example_columns(self) -> list[str]:
         """The columns of rejected messages with their side, their position and their key."""
         sides = ((self.spec.side(name), self.rejected_names[name]) for name in SIDES)
-        own = (names[c] for side, names in sides for c in (*(side.offset or ()), *side.keys))
+        own = (
+            names[c]
+            for side, names in sides
+            for c in (*(side.offset or ()), *side.keys)
+            if c in names
+        )
         return [SIDE, *own]
 
     def arrive(

@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
+from muntin.engine.dtypes import comparable_type
 from muntin.engine.order import Code
 from muntin.engine.windows.panes import in_columns, pane_of, window_end
 from muntin.model.bounds import Together, Within
@@ -76,13 +77,16 @@ def _select_search_columns(
 
 
 def select_comparable_keys(frame: pl.DataFrame, keys: Sequence[str]) -> list[pl.Expr]:
-    """Return the key columns as ``k0…``, with all integers in one width."""
-    expressions = []
-    for i, key in enumerate(keys):
-        is_integer = frame.schema[key].is_integer()
-        expression = pl.col(key).cast(pl.Int64) if is_integer else pl.col(key)
-        expressions.append(expression.alias(f"k{i}"))
-    return expressions
+    """Return the key columns as ``k0…``, with all integers in the width that holds them."""
+    return [
+        pl.col(key).cast(comparable_type(frame.schema[key])).alias(f"k{i}")
+        for i, key in enumerate(keys)
+    ]
+
+
+def stack_sides(sides: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Return the rows of both sides with comparable keys, in the wider type of each."""
+    return pl.concat(sides, how="vertical_relaxed", rechunk=False)
 
 
 def _join_on(
@@ -90,7 +94,7 @@ def _join_on(
 ) -> pl.DataFrame:
     """Join on columns; integer columns are packed into one, which is several times faster."""
     nulls_equal = nulls_equal and any(f[name].null_count() for f in (left, right) for name in on)
-    if not nulls_equal and all(left.schema[name].is_integer() for name in on):
+    if not nulls_equal and all(f.schema[name] == pl.Int64 for f in (left, right) for name in on):
         bounds = {}
         for name in on:
             ends = [

@@ -20,7 +20,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.firing import MAX_WINDOW
 from muntin.engine.joins.joiner import ID, LATE, Joiner, select_distinct_left
-from muntin.engine.joins.pairs import select_comparable_keys
+from muntin.engine.joins.pairs import select_comparable_keys, stack_sides
 from muntin.engine.joins.strategy import (
     JoinClock,
     JoinStrategy,
@@ -186,7 +186,7 @@ class SessionJoin(JoinStrategy):
                     *keys_of_side, position, row, _NEW, part, pl.lit(side).alias("side")
                 )
             )
-        rows = stack_rows(sides)
+        rows = stack_sides(sides)
         keys = [name for name in rows.columns if name.startswith("k")]
         rows = sort_rows(rows, [*keys, _AT])
         group = number_sessions(rows, keys, _AT, _AT, self.reach)

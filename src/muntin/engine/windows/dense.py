@@ -13,6 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from muntin.engine.dtypes import fits_in_64_bits
+
 # An entry costs about as much as a message, so that the array pays up to this size.
 _ENTRIES_PER_MESSAGE = 2
 _FREE_ENTRIES = 4096
@@ -72,7 +74,7 @@ class Scatter:
 
 def dense_numbers(column: pl.Series) -> NDArray[np.generic] | None:
     """Return a column's numbers for ``Scatter``; ``None`` for other types, nulls or NaN."""
-    plain = column.dtype.is_integer() or column.dtype.is_float()
+    plain = fits_in_64_bits(column.dtype) or column.dtype == pl.UInt64 or column.dtype.is_float()
     if not plain or column.null_count() or not len(column):
         return None
     if column.dtype.is_float() and column.is_nan().any():

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from muntin.hosts.chain import identifies_window
 from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.phases import Phases, name_sink_phase
-from muntin.model.errors import BatchError, MuntinError
+from muntin.model.errors import BatchError, MuntinError, OptionError
 from muntin.sinks.batch import Batch, LocalRows
 from muntin.sinks.memory import MemorySink
 from muntin.sinks.sink import (
@@ -60,6 +60,10 @@ class LocalDestination:
     @property
     def columns(self) -> pa.Schema:
         """The columns in Arrow's types."""
+        for name, kind in self.schema.items():
+            if kind in (pl.Int128, pl.UInt128):
+                problem = f"has a column of type {kind}, which Arrow lacks"
+                raise OptionError(self.kind, name, problem, "cast it to pl.Decimal(38, 0)")
         return self.schema.to_arrow(compat_level=pl.CompatLevel.oldest())
 
     @property

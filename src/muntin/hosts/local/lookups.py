@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from muntin.engine.dtypes import are_comparable, comparable_type
 from muntin.hosts.local.derived import DerivedSource, derive_frame
 from muntin.hosts.local.expressions import UnportableError, resolve_condition, spell_as
 from muntin.model.errors import OptionError
@@ -81,10 +82,11 @@ class TableLookup:
 
 
 def _make_keys(schema: pl.Schema, names: Sequence[str]) -> list[pl.Expr]:
-    """Return the compared columns under names that both sides share; integers have 64 bits."""
-    keys = [pl.col(name).cast(pl.Int64()) if schema[name].is_integer() else pl.col(name)
-            for name in names]  # fmt: skip
-    return [key.alias(f"{_KEY}{index}") for index, key in enumerate(keys)]
+    """Return the compared columns under names that both sides share."""
+    return [
+        pl.col(name).cast(comparable_type(schema[name])).alias(f"{_KEY}{index}")
+        for index, name in enumerate(names)
+    ]
 
 
 def _drop_malformed_rows(name: str, table: FrameSource) -> FrameSource:
@@ -153,8 +155,7 @@ def _resolve_pair(
         name, columns = (pair[0], schema) if one is None else (pair[1], table)
         hint = f"give some of {', '.join(columns)}"
         raise OptionError("JOIN", lookup.name, f"compares {name}, which isn't a column", hint)
-    whole = schema[one].is_integer() and table[other].is_integer()
-    if schema[one] != table[other] and not whole:
+    if not are_comparable(schema[one], table[other]):
         problem = f"compares {one} ({schema[one]}) with {other} ({table[other]})"
         raise OptionError("JOIN", lookup.name, problem, "cast one of them in a view")
     return one, other

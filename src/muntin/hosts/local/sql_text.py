@@ -196,7 +196,8 @@ class _Parser:
         self._advance()
         micros = _UNITS.get(self._get_keyword.removesuffix("S"))
         if micros is None or not re.fullmatch(r"-?\d+(\.\d{1,6})?", content):
-            raise Unportable(f"INTERVAL in {self._get_keyword or self.token}")
+            unit = self._get_keyword or "no unit"
+            raise Unportable(f"INTERVAL {content!r} {unit}")
         self._advance()
         return int(Decimal(content) * micros)
 

@@ -170,7 +170,7 @@ def divide(left: Value, right: Value) -> Value:
     """Compute a quotient in floating point; the divisor must be a literal, or never 0."""
     safe = right.literal not in (None, 0) or (right.never_zero and right.family != "decimal")
     if not safe or left.family not in ("integer", "float"):
-        raise Unportable("/ by what may be 0: divide by a number, or by nullif(x, 0)")
+        raise Unportable("/ by what may be 0 (here x / nullif(y, 0) and x / 2 are taken)")
     if (right.family == "decimal" and left.family == "integer") or left.dtype == pl.Float32():
         raise Unportable("/ of these types")
     double = pl.Float64()
@@ -180,7 +180,7 @@ def divide(left: Value, right: Value) -> Value:
 def compute_remainder(left: Value, right: Value) -> Value:
     """Compute the remainder of a division by an integer; it has the sign of the dividend."""
     if right.family != "integer" or right.literal in (None, 0) or left.family != "integer":
-        raise Unportable("% of these values: divide a whole number by one that isn't 0")
+        raise Unportable("% of these values (here a whole number % 2 is taken)")
     dtype = max(left.dtype, right.dtype, key=lambda kind: _BITS[kind])
     number = left.cast(WIDE)
     rest = number.abs() % abs(int(right.literal))

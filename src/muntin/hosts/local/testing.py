@@ -121,11 +121,25 @@ def _fit_to_schema(schema: pl.Schema, messages: Any) -> pl.DataFrame:
                 value = pl.lit(None)
         selected.append(value.cast(kind).alias(name))
     try:
-        return rows.select(selected) if rows.columns else pl.DataFrame(schema=schema)
+        fitted = rows.select(selected) if rows.columns else pl.DataFrame(schema=schema)
     except pl.exceptions.PolarsError as error:
         line = str(error).partition("\n")[0]
         hint = f"give values of the types {dict(schema)}"
         raise OptionError("messages", "rows", f"don't fit ({line})", hint) from error
+    for name in rows.columns:
+        _check_kept_whole(rows[name], fitted[name])
+    return fitted
+
+
+def _check_kept_whole(values: pl.Series, fitted: pl.Series) -> None:
+    """Refuse numbers that a cast to a whole number or a decimal rounds."""
+    kind = fitted.dtype
+    if not values.dtype.is_numeric() or not (kind.is_integer() or kind.is_decimal()):
+        return
+    rounded = values.filter(fitted.cast(values.dtype, strict=False).ne_missing(values))
+    if len(rounded):
+        problem = f"has {rounded[0]}, which the column of type {kind} doesn't hold"
+        raise OptionError("messages", values.name, problem, f"give values of the type {kind}")
 
 
 def _to_micros(moment: Moment) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import date, datetime
+from typing import Any
 
 import polars as pl
 import pytest
@@ -49,11 +50,28 @@ def test_quotients_and_days_of_windows() -> None:
     rows = mt.sql(statement, clicks=CLICKS).results.select("page", "mean", "day")
     day = date(2026, 1, 1)
     assert sorted(rows.rows()) == [("cart", 2.0, day), ("home", 1.0, day)]
-    with pytest.raises(mt.SqlError, match=r"divide by a number, or by nullif\(x, 0\)"):
+    with pytest.raises(mt.SqlError, match=r"'sum\(v\) / count\(\*\)' has / .* x / nullif\(y, 0\)"):
         mt.sql(f"SELECT page, sum(v) / count(*) AS m FROM clicks {WINDOW}", clicks=CLICKS)
     again = "sum(v) / coalesce(nullif(count(*), 0), 0)"
     with pytest.raises(mt.SqlError, match="what may be 0"):
         mt.sql(f"SELECT page, {again} AS m FROM clicks {WINDOW}", clicks=CLICKS)
+
+
+@pytest.mark.parametrize(
+    "joined",
+    [
+        "LEFT JOIN clicks d ON c.page = d.page AND d.v > 1 AND",
+        "FULL JOIN clicks d ON c.page = d.page AND c.v > 1 AND",
+        "JOIN clicks d ON",
+    ],
+)
+def test_rejected_messages_of_a_join_have_no_column_but_their_own(joined: str) -> None:
+    near = "d.at BETWEEN c.at AND c.at + INTERVAL 1 HOUR"
+    statement = f"SELECT c.page, d.v AS w FROM clicks c {joined} {near}"
+    rejected: Any = mt.sql(statement, clicks=CLICKS.with_columns(at=pl.lit(None, pl.Datetime)))
+    own = ["side", *CLICKS.columns, "reason", "watermark"]
+    assert rejected.rejected.columns == own
+    assert set(rejected.rejected["reason"]) == {"null_time"}
 
 
 def test_a_column_that_isnt_there_is_named_without_a_way_to_spark() -> None:
