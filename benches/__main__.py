@@ -36,13 +36,13 @@ def options() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="list workloads and peers, and end")
     chosen = parser.parse_args()
     chosen.peers = chosen.peers.split(",") if chosen.peers else list(PEERS)
-    for kind, names, known in (
+    for kind, names, choices in (
         ("workload", chosen.workloads, WORKLOADS),
         ("peer", chosen.peers, PEERS),
     ):
-        unknown = [name for name in names if name not in known]
+        unknown = [name for name in names if name not in choices]
         if unknown:
-            parser.error(f"no {kind} {', '.join(unknown)}; there are {', '.join(known)}")
+            parser.error(f"no {kind} {', '.join(unknown)}; there are {', '.join(choices)}")
     return chosen
 
 

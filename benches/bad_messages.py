@@ -19,7 +19,7 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 import polars as pl
 from tests.unit.sources.buffers import put_in_buffer
 
-from benches.topics import AVRO, stream, written
+from benches.topics import AVRO, encode_messages, stream
 from muntin.engine.session_zone import SessionZone
 from muntin.sources.avro_payloads import AvroPayloads
 from muntin.sources.byte_values import ByteValues
@@ -84,7 +84,7 @@ def payloads_of(form: str) -> Payloads:
 
 def messages_of(form: str, count: int) -> list[bytes]:
     """Return good messages of a format."""
-    good = [*written(form.partition(",")[0], 0, stream(0, count))]
+    good = [*encode_messages(form.partition(",")[0], 0, stream(0, count))]
     if form == "json, an array":
         return [one.replace(b',"v"', b',"a":[1,2],"v"') for one in good]
     return good

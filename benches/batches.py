@@ -32,13 +32,13 @@ def run(servers: str, inlet: str, outlet: str, shards: int, seconds: int) -> Non
         time.sleep(WARM)
         first = query.lastProgress["batchId"]
         time.sleep(seconds)
-        found = [p for p in query.recentProgress if p["batchId"] > first and p["numInputRows"]]
+        batches = [p for p in query.recentProgress if p["batchId"] > first and p["numInputRows"]]
         query.stop()
-    took = {p["batchId"]: p["durationMs"]["triggerExecution"] for p in found}
+    took = {p["batchId"]: p["durationMs"]["triggerExecution"] for p in batches}
     print(json.dumps(list(took.values())))
 
 
-def measured(servers: str, topics: tuple[str, str], shards: int, rate: int, seconds: int) -> str:
+def measure(servers: str, topics: tuple[str, str], shards: int, rate: int, seconds: int) -> str:
     """Return a row of the table.
 
     Raises:
@@ -68,14 +68,14 @@ def main() -> None:
     parser.add_argument("--partitions", default="4")
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--run", nargs=5)
-    given = parser.parse_args()
-    if given.run:
-        return run(*given.run[:3], *map(int, given.run[3:]))
+    arguments = parser.parse_args()
+    if arguments.run:
+        return run(*arguments.run[:3], *map(int, arguments.run[3:]))
     from tests.services.kafka import Kafka
 
     rates, shards, partitions = (
         [int(one) for one in text.split(",")]
-        for text in (given.rates, given.shards, given.partitions)
+        for text in (arguments.rates, arguments.shards, arguments.partitions)
     )
     print("| messages/s | partitions | shards | a batch, ms | longest | batches |")
     print("| --- | --- | --- | --- | --- | --- |")
@@ -83,7 +83,7 @@ def main() -> None:
     try:
         for rate, lanes, count in ((r, p, s) for r in rates for p in partitions for s in shards):
             topics = broker.topic(lanes), broker.topic(1)
-            row = measured(broker.servers, topics, count, rate, given.seconds)
+            row = measure(broker.servers, topics, count, rate, arguments.seconds)
             print(f"| {rate} | {lanes} | {count} | {row} |", flush=True)
     finally:
         broker.remove()

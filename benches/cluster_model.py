@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benches.curves import fitted, series
+from benches.curves import fit_line, series
 from benches.scaling import KEPT
 
 # The cost of a message of JSON in Kafka, parsed and combined, in core microseconds (case K1).
@@ -44,14 +44,14 @@ class Parts:
     pair: float
 
     @classmethod
-    def of(cls, known: Mapping[str, Any]) -> Parts:
+    def of(cls, curves: Mapping[str, Any]) -> Parts:
         """Fit the parts to the measured points."""
-        counts, costs = series(known["tasks"], "driver")
+        counts, costs = series(curves["tasks"], "driver")
         # Each point has as many shards as reading tasks.
-        driver, task = fitted([2 * n for n in counts], costs)
-        read = fitted(*series(known["files"], "cpu"))[1] - task
-        shard = fitted(*series(known["shards"], "cpu"))[1] - task
-        n, whole = (np.asarray(one) for one in series(known["tasks"], "cpu"))
+        driver, task = fit_line([2 * n for n in counts], costs)
+        read = fit_line(*series(curves["files"], "cpu"))[1] - task
+        shard = fit_line(*series(curves["shards"], "cpu"))[1] - task
+        n, whole = (np.asarray(one) for one in series(curves["tasks"], "cpu"))
         own = whole - np.asarray(costs)
         terms = np.stack([1 / own, n / own, n * n / own], axis=1)
         pair = float(np.linalg.lstsq(terms, np.ones(len(own)), rcond=None)[0][2])

@@ -24,11 +24,11 @@ _MORE = """
 Points = Mapping[str, Mapping[str, Any]]
 
 
-def fitted(values: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
+def fit_line(values: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
     """Fit a fixed and a unit cost, both at least 0, that minimize the relative error.
 
     Example:
-        >>> [round(number, 6) for number in fitted([1, 10, 100], [12, 30, 210])]
+        >>> [round(number, 6) for number in fit_line([1, 10, 100], [12, 30, 210])]
         [10.0, 2.0]
     """
     x, y = np.asarray(values, float), np.asarray(costs, float)
@@ -63,18 +63,20 @@ def exponent(values: Sequence[float], costs: Sequence[float]) -> float | None:
 
 def series(points: Points, figure: str) -> tuple[list[float], list[float]]:
     """Return the varied values, and a figure at each."""
-    there = {float(value): float(one[figure]) for value, one in points.items() if figure in one}
-    return list(there), list(there.values())
+    figures_by_value = {
+        float(value): float(one[figure]) for value, one in points.items() if figure in one
+    }
+    return list(figures_by_value), list(figures_by_value.values())
 
 
-def drawn(known: Mapping[str, Points], titles: Mapping[str, str]) -> str:
+def draw_curves(curves: Mapping[str, Points], titles: Mapping[str, str]) -> str:
     """Draw all factors, a panel each, with the background of the page."""
-    rows = -(-len(known) // COLUMNS)
+    rows = -(-len(curves) // COLUMNS)
     height = rows * PANEL_HEIGHT + 8
     size = f'width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"'
     label = 'role="img" aria-label="Milliseconds of a batch as one thing grows, log scales"'
     panels = []
-    for number, (name, points) in enumerate(known.items()):
+    for number, (name, points) in enumerate(curves.items()):
         left, top = number % COLUMNS * PANEL_WIDTH, number // COLUMNS * PANEL_HEIGHT
         body = "\n".join(_panel(titles[name], points, first=not number))
         panels.append(f'<g transform="translate({left} {top})">\n{body}\n</g>')
@@ -91,9 +93,9 @@ def _panel(title: str, points: Points, first: bool) -> Iterator[str]:
     if first:
         words = "milliseconds, log scales; blue: a batch; violet: CPU of all processes"
         yield text(8, 35, words, "note")
-    shown = {figure: series(points, figure) for figure in SERIES}
-    values = shown["batch"][0]
-    low, high = decades([cost for _, costs in shown.values() for cost in costs])
+    costs_by_figure = {figure: series(points, figure) for figure in SERIES}
+    values = costs_by_figure["batch"][0]
+    low, high = decades([cost for _, costs in costs_by_figure.values() for cost in costs])
     start, end = math.log10(min(values)), math.log10(max(values))
 
     def across(value: float) -> float:
@@ -111,10 +113,10 @@ def _panel(title: str, points: Points, first: bool) -> Iterator[str]:
         # A label that is too close to the last one is left out.
         if value == values[-1] or across(values[-1]) - across(value) > LABEL:
             yield text(across(value), TOP + INNER_HEIGHT + 18, short(value), "axis", "middle")
-    for figure, (xs, costs) in shown.items():
+    for figure, (xs, costs) in costs_by_figure.items():
         if len(xs) < 2:
             continue
-        fixed, each = fitted(xs, costs)
+        fixed, each = fit_line(xs, costs)
         steps = np.geomspace(min(xs), max(xs), 60)
         path = " ".join(f"{across(x):.1f},{down(fixed + each * x):.1f}" for x in steps)
         kind = SERIES[figure][0]
@@ -123,14 +125,14 @@ def _panel(title: str, points: Points, first: bool) -> Iterator[str]:
             yield f'<circle class="{kind}" cx="{across(x):.1f}" cy="{down(cost):.1f}" r="4"/>'
 
 
-def table(known: Mapping[str, Points], titles: Mapping[str, str]) -> str:
+def table(curves: Mapping[str, Points], titles: Mapping[str, str]) -> str:
     """Return the cost of each factor as Markdown: fixed, per unit, and its growth at the end."""
     lines = [
         "| what grows | from | to | a batch then | fixed | each | growth "
         "| CPU: fixed | each | growth |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for name, points in known.items():
+    for name, points in curves.items():
         cells = [titles[name]]
         for figure in SERIES:
             xs, costs = series(points, figure)
@@ -139,7 +141,7 @@ def table(known: Mapping[str, Points], titles: Mapping[str, str]) -> str:
                 continue
             if figure == "batch":
                 cells += [short(xs[0]), short(xs[-1]), f"{short(costs[0])} → {short(costs[-1])} ms"]
-            fixed, each = fitted(xs, costs)
+            fixed, each = fit_line(xs, costs)
             power = exponent(xs, costs)
             cells += [f"{fixed:.0f} ms", _time(each), "hardly" if power is None else f"{power:.2f}"]
         lines.append(f"| {' | '.join(cells)} |")

@@ -46,7 +46,7 @@ class Messages:
     def texts(self) -> list[bytes]:
         """Return each message as the JSON that is sent."""
         stamps = np.datetime_as_string(self.at.astype("datetime64[ms]"), timezone="UTC")
-        found = []
+        texts = []
         for at, k, v, reason in zip(
             stamps.tolist(), self.keys.tolist(), self.values.tolist(), self.reasons.tolist(),
             strict=True,
@@ -58,8 +58,8 @@ class Messages:
                 text = f'{{"k":{k},"v":{v}}}'
             elif reason == 2:
                 text = text[: 20 + v % 20]
-            found.append(text.encode())
-        return found
+            texts.append(text.encode())
+        return texts
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,8 @@ def main() -> None:
     parser.add_argument("topic")
     parser.add_argument("seconds", type=float)
     parser.add_argument("began", type=float)
-    given = parser.parse_args()
-    send(given.servers, given.topic, Day(given.seconds), given.began)
+    arguments = parser.parse_args()
+    send(arguments.servers, arguments.topic, Day(arguments.seconds), arguments.began)
 
 
 if __name__ == "__main__":

@@ -65,9 +65,9 @@ def keep(table: pa.Table, path: Path, number: int) -> None:
 def closing(table: pa.Table, ms: int) -> pa.Table:
     """Return the closing row: its numbers are negative, and its time is far ahead."""
     columns = []
-    for place, field in enumerate(table.schema):
+    for number, field in enumerate(table.schema):
         text, time = pa.types.is_string(field.type), pa.types.is_timestamp(field.type)
-        value = "" if text else ms * 1000 if time else -2 - place
+        value = "" if text else ms * 1000 if time else -2 - number
         columns.append(pa.array([value]).cast(field.type))
     return pa.Table.from_arrays(columns, schema=table.schema)
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from benches.processes import proportional_mb, users_environment
-from benches.scaling import Point, columns, fill, written_to
+from benches.scaling import Point, columns, fill, write_file
 from benches.venvs import ensure
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,21 +75,21 @@ def run(peer: str, folder: str) -> None:
     """Process all files, and print the durations of batches and the closed windows as JSON."""
     from pyspark.sql import functions as F
 
-    began, found, ends = time.monotonic(), np.zeros(2, dtype=np.int64), []
+    began, totals, ends = time.monotonic(), np.zeros(2, dtype=np.int64), []
 
     def write(rows: Any, _: int) -> None:
         whole = rows.agg(F.count("*"), F.sum("n")).first()
-        found[:] += [value or 0 for value in whole]
+        totals[:] += [value or 0 for value in whole]
         ends.append(time.monotonic() - began)
 
     query = {"native": native, "muntin": muntin}[peer](folder, write)
     query.awaitTermination()
     took = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress
             if p["numInputRows"]]  # fmt: skip
-    print(json.dumps({"closed": found.tolist(), "took": took, "first": ends[0]}))
+    print(json.dumps({"closed": totals.tolist(), "took": took, "first": ends[0]}))
 
 
-def watched(peer: str, folder: str) -> dict[str, Any]:
+def watch(peer: str, folder: str) -> dict[str, Any]:
     """Run one process of a peer; return its figures and its greatest memory.
 
     Raises:
@@ -114,10 +114,10 @@ def add(folder: str, number: int, table: tuple[Any, Any, Any]) -> None:
     """Add the files of one more batch."""
     for part in range(SMALL.files):
         path = Path(folder, "in", f"9{number:04}-{part:03}.parquet")
-        written_to(path, [one[part :: SMALL.files] for one in table], time.time() + number)
+        write_file(path, [one[part :: SMALL.files] for one in table], time.time() + number)
 
 
-def measured(peer: str, keys: int) -> dict[str, float]:
+def measure(peer: str, keys: int) -> dict[str, float]:
     """Return the figures of a peer.
 
     Raises:
@@ -127,15 +127,15 @@ def measured(peer: str, keys: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(f"{folder}/in")
         fill(Path(folder, "in"), point)
-        first = watched(peer, folder)
+        first = watch(peer, folder)
         loads, small = first["took"][: point.loads], first["took"][point.loads + point.warm :]
         state = Path(folder, "checkpoint/state")
         size = sum(path.stat().st_size for path in state.rglob("*") if path.is_file())
         add(folder, 1, columns(point, point.loads))
-        again = watched(peer, folder)
+        again = watch(peer, folder)
         at, k, v = columns(point, point.loads)
         add(folder, 2, (at[:2] + 200 * DAY, k[:2], v[:2]))
-        last = watched(peer, folder)
+        last = watch(peer, folder)
     counted = keys + SMALL.rows * (point.warm + point.measured + 1)
     if last["closed"] != [keys, counted]:
         raise RuntimeError(f"{last['closed']} instead of {[keys, counted]}")
@@ -176,16 +176,16 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=50_000_000)
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--run", nargs=2, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.run:
-        return run(*given.run)
-    for peer in given.peers.split(","):
+    arguments = parser.parse_args()
+    if arguments.run:
+        return run(*arguments.run)
+    for peer in arguments.peers.split(","):
         flink = peer == "flink"
-        found = checkpoint_of_flink(given.keys) if flink else measured(peer, given.keys)
-        print(peer, json.dumps(found), flush=True)
-        known = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-        known.setdefault(peer, {})[str(given.keys)] = found
-        KEPT.write_text(json.dumps(known, indent=1) + "\n")
+        figures = checkpoint_of_flink(arguments.keys) if flink else measure(peer, arguments.keys)
+        print(peer, json.dumps(figures), flush=True)
+        results = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+        results.setdefault(peer, {})[str(arguments.keys)] = figures
+        KEPT.write_text(json.dumps(results, indent=1) + "\n")
     return None
 
 

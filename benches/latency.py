@@ -142,7 +142,7 @@ def receive(servers: str, topic: str, until: Callable[[], bool]) -> tuple[float,
     settings = {"bootstrap.servers": servers, "group.id": "latency", "fetch.wait.max.ms": 10}
     consumer = Consumer({**settings, "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    first, found, seen = 0.0, [], set()
+    first, delays, counted = 0.0, [], set()
     while not until():
         for message in consumer.consume(1000, 0.005):
             if message.error() is not None or message.value() is None:
@@ -150,14 +150,14 @@ def receive(servers: str, topic: str, until: Callable[[], bool]) -> tuple[float,
             now, row = time.time(), json.loads(message.value())
             first = first or now
             # The full emission of a window repeats a result that was received before.
-            if row["sent"] not in seen and now > first + WARM:
-                found.append(now - row["sent"] / 1e6)
-            seen.add(row["sent"])
+            if row["sent"] not in counted and now > first + WARM:
+                delays.append(now - row["sent"] / 1e6)
+            counted.add(row["sent"])
     consumer.close()
-    return first, found
+    return first, delays
 
 
-def measured(peer: str, servers: str, topics: tuple[str, str], seconds: int) -> dict[str, float]:
+def measure(peer: str, servers: str, topics: tuple[str, str], seconds: int) -> dict[str, float]:
     """Return the figures of one run.
 
     Raises:
@@ -172,18 +172,18 @@ def measured(peer: str, servers: str, topics: tuple[str, str], seconds: int) -> 
                                start_new_session=True)  # fmt: skip
     deadline = time.monotonic() + 60 + WARM + seconds
     over = lambda: time.monotonic() > deadline or process.poll() is not None  # noqa: E731
-    first, found = receive(servers, topics[1], over)
+    first, delays = receive(servers, topics[1], over)
     memory = proportional_mb(process.pid)
     ends.set()
     sender.join()
     if process.poll() is not None:
         raise RuntimeError(f"{peer}: {process.communicate()[1][-2000:]}")
     process.communicate("")
-    if len(found) < 0.9 * seconds * PER_SECOND:
-        raise RuntimeError(f"{peer}: {len(found)} messages in {seconds} s")
+    if len(delays) < 0.9 * seconds * PER_SECOND:
+        raise RuntimeError(f"{peer}: {len(delays)} messages in {seconds} s")
     return {
-        "p50": float(np.percentile(found, 50)), "p90": float(np.percentile(found, 90)),
-        "p99": float(np.percentile(found, 99)), "greatest": max(found),
+        "p50": float(np.percentile(delays, 50)), "p90": float(np.percentile(delays, 90)),
+        "p99": float(np.percentile(delays, 99)), "greatest": max(delays),
         "start": first - began, "memory": memory,
     }  # fmt: skip
 
@@ -195,11 +195,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--run", nargs=4)
-    given = parser.parse_args()
-    if given.run:
-        return run(*given.run)
+    arguments = parser.parse_args()
+    if arguments.run:
+        return run(*arguments.run)
     os.environ.setdefault("MUNTIN_KAFKA_JARS", str(ROOT / "build/services/kafka-connector"))
-    print_table(rounds_of(given.peers.split(","), given.rounds, given.seconds))
+    print_table(rounds_of(arguments.peers.split(","), arguments.rounds, arguments.seconds))
     return None
 
 
@@ -207,24 +207,24 @@ def rounds_of(peers: Sequence[str], rounds: int, seconds: int) -> dict[str, list
     """Return the figures of some rounds, in which the peers take turns."""
     from tests.services.kafka import Kafka
 
-    broker, found = Kafka(), {peer: [] for peer in peers}
+    broker, figures = Kafka(), {peer: [] for peer in peers}
     try:
         for number in range(rounds):
             turn = number % len(peers)
             for peer in [*peers[turn:], *peers[:turn]]:
                 topics = broker.topic(PARTITIONS), broker.topic(1)
-                found[peer].append(measured(peer, broker.servers, topics, seconds))
-                print(peer, found[peer][-1], file=sys.stderr, flush=True)
+                figures[peer].append(measure(peer, broker.servers, topics, seconds))
+                print(peer, figures[peer][-1], file=sys.stderr, flush=True)
     finally:
         broker.remove()
-    return found
+    return figures
 
 
-def print_table(found: dict[str, list[dict[str, float]]]) -> None:
+def print_table(figures: dict[str, list[dict[str, float]]]) -> None:
     """Return the medians of all rounds."""
     print("| peer | p50, s | p90 | p99 | greatest | script to first result, s | memory, MB |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    for peer, mine in found.items():
+    for peer, mine in figures.items():
         middle = {name: statistics.median(one[name] for one in mine) for name in mine[0]}
         times = " | ".join(f"{middle[name]:.2f}" for name in ("p50", "p90", "p99", "greatest"))
         print(f"| {peer} | {times} | {middle['start']:.1f} | {middle['memory']:.0f} |")

@@ -76,10 +76,10 @@ def run(policy: str, count: int) -> None:
     Raises:
         RuntimeError: When messages weren't counted, or nothing was emitted.
     """
-    given = list(messages(policy, count))
+    feed = list(messages(policy, count))
     op, emitted = OPERATORS[policy](), 0
     began = time.perf_counter()
-    for number, (at, key, value) in enumerate(given, 1):
+    for number, (at, key, value) in enumerate(feed, 1):
         if isinstance(op, JoinWindow):
             op.add_message(SIDES[number % 2], key=key, value={"v": value}, time=at)
         else:
@@ -99,26 +99,26 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--run")
-    given = parser.parse_args()
-    if given.run:
-        return run(given.run, given.messages)
+    arguments = parser.parse_args()
+    if arguments.run:
+        return run(arguments.run, arguments.messages)
     print("| policy | messages/s | rows emitted |")
     print("| --- | --- | --- |")
     for policy in OPERATORS:
-        found = [measured(policy, given.messages) for _ in range(given.rounds)]
-        rate = statistics.median(one["rate"] for one in found)
-        print(f"| `{policy}` | {rate:,.0f} | {found[0]['emitted']:,} |", flush=True)
+        figures = [measure(policy, arguments.messages) for _ in range(arguments.rounds)]
+        rate = statistics.median(one["rate"] for one in figures)
+        print(f"| `{policy}` | {rate:,.0f} | {figures[0]['emitted']:,} |", flush=True)
     return None
 
 
-def measured(policy: str, count: int) -> dict[str, float]:
+def measure(policy: str, count: int) -> dict[str, float]:
     """Return the figures of one run, in a process of its own."""
     command = [sys.executable, "-m", "benches.policies", "--run", policy, "--messages", str(count)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{policy}: {done.stderr[-2000:]}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
 
 
 if __name__ == "__main__":

@@ -106,10 +106,10 @@ def _result(out: str, err: str, code: int) -> dict[str, Any]:
     lines = [line for line in out.splitlines() if line.startswith(MARK)]
     if lines and code == 0:
         return json.loads(lines[-1].removeprefix(MARK))
-    said = [line for line in (out + "\n" + err).splitlines() if line.strip()]
-    telling = [line for line in said if re.match(r"^[\w.]*(Error|Exception)\b", line)]
-    plain = [line for line in said if not any(noise in line for noise in NOISE)]
-    last = (telling or plain or [f"ended with code {code}"])[-1]
+    lines = [line for line in (out + "\n" + err).splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"^[\w.]*(Error|Exception)\b", line)]
+    plain = [line for line in lines if not any(noise in line for noise in NOISE)]
+    last = (errors or plain or [f"ended with code {code}"])[-1]
     raise RunError(scrub(last))
 
 
@@ -120,15 +120,15 @@ def scrub(text: str) -> str:
 
 def members(session: int) -> list[int]:
     """Return the processes of a session: the program and all that it started."""
-    found = []
+    processes = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
         with suppress(OSError):
             after_name = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
             if int(after_name[3]) == session:
-                found.append(int(entry))
-    return found
+                processes.append(int(entry))
+    return processes
 
 
 def resident_mb(session: int) -> float:

@@ -27,14 +27,14 @@ class Progress:
     @contextmanager
     def step(self, name: str) -> Iterator[Callable[[float], None]]:
         """Announce a step, show that it is running, and print its duration."""
-        said = 0.0
+        announced = 0.0
 
         def tick(elapsed: float) -> None:
-            nonlocal said
+            nonlocal announced
             if self.live:
                 print(f"\r\x1b[K  {name} … {elapsed:.0f} s", end="", file=sys.stderr, flush=True)
-            elif elapsed - said >= HEARTBEAT_SECONDS:
-                said = elapsed
+            elif elapsed - announced >= HEARTBEAT_SECONDS:
+                announced = elapsed
                 self.say(f"{name} … still running, {elapsed:.0f} s")
 
         began = time.perf_counter()

@@ -80,14 +80,14 @@ class Track:
         for number in range(self.plan.runs):
             turn = number % max(1, len(entries))
             for entry in entries[turn:] + entries[:turn]:
-                if entry.status == "ok" and not settled(entry, entries, workload.targets):
+                if entry.status == "ok" and not is_settled(entry, entries, workload.targets):
                     label = f"round {number + 1}/{self.plan.runs}"
                     self._guard(entry, lambda e=entry, at=label: e.rounds.append(self._time(e, at)))
         return entries
 
     def _admit(self, entry: Entry) -> None:
         """Install a peer, and check its outputs against DuckDB's."""
-        if entry.peer.java and not venvs.java_found():
+        if entry.peer.java and not venvs.has_java():
             entry.give_up("skipped", "no Java runtime found")
         else:
             self._guard(entry, lambda: self._check(entry))
@@ -120,14 +120,14 @@ class Track:
             oracle = Entry(case, ORACLE, entry.rows)
             answer = self._program(oracle, entry.rows, "--check", "oracle")
             self._expected[key] = answer.line["output"]
-        found = self._program(entry, entry.rows, "--check", "check").line
-        if found["output"] != self._expected[key]:
-            entry.give_up("wrong", f"{found['output']} instead of {self._expected[key]}")
-        early = (found["figures"] or {}).get("early")
+        line = self._program(entry, entry.rows, "--check", "check").line
+        if line["output"] != self._expected[key]:
+            entry.give_up("wrong", f"{line['output']} instead of {self._expected[key]}")
+        early = (line["figures"] or {}).get("early")
         if early is not None and case.early != "never":
-            wanted = max(1, case.keys_to_load(self.plan.scale))
-            if early < wanted:
-                entry.give_up("wrong", f"{early} early firings where at least {wanted} are due")
+            least = max(1, case.keys_to_load(self.plan.scale))
+            if early < least:
+                entry.give_up("wrong", f"{early} early firings where at least {least} are due")
 
     def _time(self, entry: Entry, label: str) -> dict[str, float]:
         """Return the figures of one round."""
@@ -167,7 +167,7 @@ class Track:
             return processes.run(command, environment, ROOT, plan.limit, tick)
 
 
-def settled(entry: Entry, entries: list[Entry], targets: Iterable[Target]) -> bool:
+def is_settled(entry: Entry, entries: list[Entry], targets: Iterable[Target]) -> bool:
     """Return whether more rounds with a peer are pointless.
 
     They are if every ratio with the peer beat its target by ``CLEAR`` in one round, or if no target
@@ -183,7 +183,9 @@ def settled(entry: Entry, entries: list[Entry], targets: Iterable[Target]) -> bo
             ours.get((target.case, target.peer), []), entry.rounds, strict=False
         ):
             ratio = mine.get("figure", 0.0) / theirs["figure"] if theirs.get("figure") else 0.0
-            if not (ratio and target.reached(ratio / CLEAR if target.at_least else ratio * CLEAR)):
+            if not (
+                ratio and target.is_reached(ratio / CLEAR if target.at_least else ratio * CLEAR)
+            ):
                 return False
     return all((target.case, target.peer) in ours for target in named)
 

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from benches.curves import drawn, table
+from benches.curves import draw_curves, table
 from benches.processes import members, users_environment
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -160,16 +160,16 @@ def fill(folder: Path, point: Point) -> None:
     when = time.time() - 100_000
     for batch in range(point.batches):
         repeats = not point.closes and batch > point.loads
-        found = None if repeats else columns(point, batch)
+        values = None if repeats else columns(point, batch)
         for part in range(point.files):
             path = folder / f"{batch:05}-{part:03}.parquet"
-            if found is None:
+            if values is None:
                 path.hardlink_to(folder / f"{point.loads:05}-{part:03}.parquet")
                 continue
-            written_to(path, [one[part :: point.files] for one in found], when + batch)
+            write_file(path, [one[part :: point.files] for one in values], when + batch)
 
 
-def written_to(path: Path, columns: Sequence[Any], when: float) -> None:
+def write_file(path: Path, columns: Sequence[Any], when: float) -> None:
     """Write a file of times, keys and values with a modification time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -216,23 +216,23 @@ def run(point: Point, folder: str, master: str, machines: Sequence[int]) -> dict
     first = point.loads + point.warm
     took = {p["batchId"]: p["durationMs"] for p in query.query.recentProgress if p["numInputRows"]}
     measured = [steps for batch, steps in took.items() if first <= batch < point.batches]
-    found = {step: statistics.median(one.get(step, 0) for one in measured) for step in _STEPS}
-    found["batch"] = statistics.median(one["triggerExecution"] for one in measured)
-    found["longest"] = max(one["triggerExecution"] for one in measured)
+    figures = {step: statistics.median(one.get(step, 0) for one in measured) for step in _STEPS}
+    figures["batch"] = statistics.median(one["triggerExecution"] for one in measured)
+    figures["longest"] = max(one["triggerExecution"] for one in measured)
     if marks:
         pairs = zip(marks[point.batches - 1], marks[first - 1], strict=True)
         spent = [1000 * (end - begin) / point.measured for end, begin in pairs]
-        found["cpu"] = sum(spent)
+        figures["cpu"] = sum(spent)
         if machines:
-            found["driver"] = spent[0]
-    return {**found, "state_rows": query.progress.state_rows, "batches": len(measured)}
+            figures["driver"] = spent[0]
+    return {**figures, "state_rows": query.progress.state_rows, "batches": len(measured)}
 
 
 def _check(point: Point, progress: Any) -> None:
     loaded = point.keys * (point.overlap if point.closes else point.open)
-    wanted = loaded + point.rows * (point.batches - point.loads)
-    if progress.counts.get("counted") != wanted or not progress.adds_up():
-        raise RuntimeError(f"{progress.counts} of {wanted} messages")
+    expected = loaded + point.rows * (point.batches - point.loads)
+    if progress.counts.get("counted") != expected or not progress.adds_up():
+        raise RuntimeError(f"{progress.counts} of {expected} messages")
     # A batch's first messages close the windows before them; the last second stays open.
     closed = point.keys * (point.overlap + point.batches - 2) if point.closes else 0
     if progress.fired.get("full", 0) != closed:
@@ -251,7 +251,7 @@ def cpu_seconds(session: int) -> float:
     return ticks / TICK
 
 
-def measured(point: Point) -> dict[str, Any]:
+def measure(point: Point) -> dict[str, Any]:
     """Return the figures of one point, from a process of its own.
 
     Raises:
@@ -267,9 +267,9 @@ def measured(point: Point) -> dict[str, Any]:
             ends.callback(cluster.remove)
         where = cluster.master if cluster else "local[2]"
         machines = [worker.pid for worker in cluster.workers] if cluster else []
-        given = json.dumps([asdict(point), folder, where, machines])
+        argument = json.dumps([asdict(point), folder, where, machines])
         done = subprocess.run(
-            [sys.executable, "-m", "benches.scaling", "--run", given], cwd=ROOT,
+            [sys.executable, "-m", "benches.scaling", "--run", argument], cwd=ROOT,
             capture_output=True, text=True, check=False, env=users_environment(),
             start_new_session=True,
         )  # fmt: skip
@@ -278,14 +278,16 @@ def measured(point: Point) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def grown(names: list[str], values: list[int]) -> Iterator[tuple[str, int, dict[str, Any]]]:
+def measure_points(
+    names: list[str], values: list[int]
+) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """Return the figures of the points of some factors, or of those with some values."""
     for name in names:
         for value, point in FACTORS[name].points(name).items():
             if values and value not in values:
                 continue
             try:
-                figures = measured(point)
+                figures = measure(point)
             except RuntimeError as error:
                 print(name, value, error, file=sys.stderr, flush=True)
                 continue
@@ -295,11 +297,11 @@ def grown(names: list[str], values: list[int]) -> Iterator[tuple[str, int, dict[
 
 def keep(name: str, value: int, figures: Mapping[str, Any]) -> None:
     """Add a point to the stored ones."""
-    known = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    known.setdefault(name, {})[str(value)] = figures
-    for one in known:
-        known[one] = dict(sorted(known[one].items(), key=lambda item: int(item[0])))
-    ordered = {one: known[one] for one in FACTORS if one in known}
+    curves = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    curves.setdefault(name, {})[str(value)] = figures
+    for one in curves:
+        curves[one] = dict(sorted(curves[one].items(), key=lambda item: int(item[0])))
+    ordered = {one: curves[one] for one in FACTORS if one in curves}
     KEPT.write_text(json.dumps(ordered, indent=1) + "\n")
 
 
@@ -310,17 +312,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--values", type=int, nargs="*", default=[], help="only these points")
     parser.add_argument("--draw", action="store_true", help="draw what is kept, measure nothing")
     parser.add_argument("--run", help=argparse.SUPPRESS)
-    given = parser.parse_args(arguments)
-    if given.run:
-        point, *where = json.loads(given.run)
+    chosen = parser.parse_args(arguments)
+    if chosen.run:
+        point, *where = json.loads(chosen.run)
         print(json.dumps(run(Point(**point), *where)))
         return 0
-    for one in () if given.draw else grown(given.factors.split(","), given.values):
+    for one in () if chosen.draw else measure_points(chosen.factors.split(","), chosen.values):
         keep(*one)
-    known = json.loads(KEPT.read_text())
+    curves = json.loads(KEPT.read_text())
     titles = {name: factor.title for name, factor in FACTORS.items()}
-    CHART.write_text(drawn(known, titles))
-    print(table(known, titles))
+    CHART.write_text(draw_curves(curves, titles))
+    print(table(curves, titles))
     return 0
 
 

@@ -32,7 +32,7 @@ import psycopg
 
 from benches.day import HOUR, REASONS, START, Day
 from benches.processes import RunError, end_session, members, users_environment
-from benches.soak_report import written
+from benches.soak_report import make_page
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benches/results"
@@ -58,15 +58,15 @@ WHERE k >= 0
 
 def memory(session: int) -> dict[str, float]:
     """Return the memory by kind of process, in MB; shared pages count once."""
-    found = dict.fromkeys(("driver", "JVM", "workers"), 0.0)
+    sizes = dict.fromkeys(("driver", "JVM", "workers"), 0.0)
     for pid in members(session):
         with suppress(OSError):
             command = Path(f"/proc/{pid}/cmdline").read_text()
             rolled = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
             kind = "workers" if "muntin.spark.host.daemon" in command else "driver"
             kind = "JVM" if "SparkSubmit" in command else kind
-            found[kind] += sum(int(w.split()[1]) for w in rolled if w.startswith("Pss:")) / 1024
-    return found
+            sizes[kind] += sum(int(w.split()[1]) for w in rolled if w.startswith("Pss:")) / 1024
+    return sizes
 
 
 @dataclass
@@ -156,15 +156,15 @@ class Hour:
             self.closed += SLIDE
             due = (self.closed + LATENESS - START) / 1000 / self.day.speed
             late = round(now - self.began - due, 2)
-            found = {"minute": round(due / 60, 2), "seconds": late}
+            latency = {"minute": round(due / 60, 2), "seconds": late}
             if self.closed <= START + 24 * HOUR - LATENESS:
-                self.latencies.append(found)
+                self.latencies.append(latency)
 
     def sample(self) -> None:
         """Note the memory in use."""
         minute = (time.time() - self.began) / 60
-        found = {kind: round(size) for kind, size in memory(self.query.process.pid).items()}
-        self.samples.append({"minute": round(minute, 2), **found})
+        sizes = {kind: round(size) for kind, size in memory(self.query.process.pid).items()}
+        self.samples.append({"minute": round(minute, 2), **sizes})
 
     def run(self) -> None:
         """Run from the day's first message to its last."""
@@ -188,8 +188,8 @@ def newest_windows(dsn: str) -> Iterator[int]:
             connection = connection or psycopg.connect(dsn, autocommit=True, connect_timeout=1)
         if connection is not None:
             try:
-                (found,) = connection.execute(_NEWEST).fetchone() or (None,)
-                newest = newest if found is None else int(found * 1000)
+                (end,) = connection.execute(_NEWEST).fetchone() or (None,)
+                newest = newest if end is None else int(end * 1000)
             except psycopg.errors.UndefinedTable:
                 pass
             except psycopg.Error:
@@ -197,7 +197,7 @@ def newest_windows(dsn: str) -> Iterator[int]:
         yield newest
 
 
-def expected(day: Day) -> tuple[pl.DataFrame, dict[str, int]]:
+def compute_expected(day: Day) -> tuple[pl.DataFrame, dict[str, int]]:
     """Return all windows by the day's formula, and the number of messages of each reason."""
     parts, reasons = [], dict.fromkeys(REASONS, 0)
     for step in range(day.steps):
@@ -221,16 +221,16 @@ def check(day: Day, dsn: str) -> dict[str, Any]:
         RunError: When a window is missing, unexpected or wrong, or a rejected message is missing
             or duplicated.
     """
-    windows, reasons = expected(day)
+    windows, reasons = compute_expected(day)
     with psycopg.connect(dsn) as connection:
         rows = connection.execute(_WINDOWS).fetchall()
         query = "SELECT reason, count(*) FROM rejected GROUP BY reason"
         rejected = dict(connection.execute(query).fetchall())
     names = ["k", "pane", "n", "total", "most", "emission"]
-    found = pl.DataFrame(rows, schema=names, orient="row")
-    found = found.with_columns(pl.col("pane") * 1000 // SLIDE).sort("k", "pane")
-    emissions = dict(found["emission"].value_counts().iter_rows())
-    got = found.drop("emission").cast(pl.Int64)
+    results = pl.DataFrame(rows, schema=names, orient="row")
+    results = results.with_columns(pl.col("pane") * 1000 // SLIDE).sort("k", "pane")
+    emissions = dict(results["emission"].value_counts().iter_rows())
+    got = results.drop("emission").cast(pl.Int64)
     if not got.equals(windows):
         both = got.join(windows, on=["k", "pane"], how="full", coalesce=True)
         wrong = both.filter(
@@ -290,22 +290,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="benches.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--before", default="HEAD~1", help="the build that makes way in the middle")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     os.environ.setdefault("MUNTIN_SERVICES", "required")
-    with hour(given.minutes, given.before) as run:
+    with hour(arguments.minutes, arguments.before) as run:
         run.run()
         settle(run)
         run.query.stop()
-        found = check(run.day, run.dsn)
+        figures = check(run.day, run.dsn)
         lines = (run.query.folder / "batches").read_text().splitlines()
-        said = (run.query.folder / "out").read_text().splitlines()
+        output = (run.query.folder / "out").read_text().splitlines()
     batches = [in_minutes(json.loads(line), run.began) for line in lines]
-    kept = {"minutes": given.minutes, "before": given.before, "began": run.began, **found,
-            "said": [line for line in said if line != "started"], "events": run.happened,
-            "samples": run.samples, "latencies": run.latencies, "batches": batches}  # fmt: skip
+    report = {
+        "minutes": arguments.minutes, "before": arguments.before, "began": run.began, **figures,
+        "said": [line for line in output if line != "started"], "events": run.happened,
+        "samples": run.samples, "latencies": run.latencies, "batches": batches,
+    }  # fmt: skip
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "soak.json").write_text(json.dumps(kept) + "\n")
-    text = written(kept)
+    (RESULTS / "soak.json").write_text(json.dumps(report) + "\n")
+    text = make_page(report)
     (RESULTS / "soak.md").write_text(text)
     print(text)
     return 0

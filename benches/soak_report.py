@@ -28,43 +28,45 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def spread(values: Sequence[float], digits: int = 1) -> str:
     """Return the median, 99th percentile and maximum of some values."""
-    found = (percentile(values, 0.5), percentile(values, 0.99), max(values))
-    return " / ".join(f"{one:.{digits}f}" for one in found)
+    figures = (percentile(values, 0.5), percentile(values, 0.99), max(values))
+    return " / ".join(f"{one:.{digits}f}" for one in figures)
 
 
-def written(kept: Mapping[str, Any]) -> str:
+def make_page(report: Mapping[str, Any]) -> str:
     """Return the page."""
-    batches = [{"minute": minute, "seconds": took} for minute, took in kept["batches"]]
-    latencies = [one["seconds"] for one in kept["latencies"]]
-    quiet = [one["seconds"] for one in kept["latencies"] if not disturbed(kept, one["minute"])]
-    rejected = ", ".join(f"{n} `{reason}`" for reason, n in kept["rejected"].items())
-    emitted = ", ".join(f"{n} `{emission}`" for emission, n in kept["emitted"].items())
-    messages = kept["counted"] + sum(kept["rejected"].values())
-    seen = f"{spread(latencies)}; {spread(quiet)} where nothing happened a minute before"
+    batches = [{"minute": minute, "seconds": took} for minute, took in report["batches"]]
+    latencies = [one["seconds"] for one in report["latencies"]]
+    quiet = [
+        one["seconds"] for one in report["latencies"] if not is_disturbed(report, one["minute"])
+    ]
+    rejected = ", ".join(f"{n} `{reason}`" for reason, n in report["rejected"].items())
+    emitted = ", ".join(f"{n} `{emission}`" for emission, n in report["emitted"].items())
+    messages = report["counted"] + sum(report["rejected"].values())
+    delays = f"{spread(latencies)}; {spread(quiet)} where nothing happened a minute before"
     took = spread([one["seconds"] for one in batches], 2)
-    head = f"""# A day in {kept["minutes"]:g} minutes
+    head = f"""# A day in {report["minutes"]:g} minutes
 
 {messages:,} messages of JSON in Kafka, hopping windows of an hour by 15 minutes of the
-day's clock, early and late firing, two hours' grace, a table in PostgreSQL. All {kept["windows"]:,}
-windows in the table equal the formula's ({emitted} last), and of the rejected
+day's clock, early and late firing, two hours' grace, a table in PostgreSQL. All
+{report["windows"]:,} windows in the table equal the formula's ({emitted} last), and of the rejected
 each is there once: {rejected}.
 
 - From the moment a window is due until it can be read in PostgreSQL, seconds (median / 99 % /
-  longest): {seen}
+  longest): {delays}
 - Batches, seconds: {took}
-- {kept["before"]} made way for the build that is measured; {"; ".join(kept["said"])}
+- {report["before"]} made way for the build that is measured; {"; ".join(report["said"])}
 """
-    return "\n".join([head, *table(kept, batches)]) + "\n"
+    return "\n".join([head, *table(report, batches)]) + "\n"
 
 
-def disturbed(kept: Mapping[str, Any], minute: float) -> bool:
+def is_disturbed(report: Mapping[str, Any], minute: float) -> bool:
     """Return whether an incident happened shortly before."""
-    return any(one["minute"] - 0.1 <= minute <= one["minute"] + AFTER for one in kept["events"])
+    return any(one["minute"] - 0.1 <= minute <= one["minute"] + AFTER for one in report["events"])
 
 
-def table(kept: Mapping[str, Any], batches: Sequence[Mapping[str, Any]]) -> list[str]:
+def table(report: Mapping[str, Any], batches: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a line for each twelfth of the time."""
-    length, day = kept["minutes"] / PARTS, Day(kept["minutes"] * 60)
+    length, day = report["minutes"] / PARTS, Day(report["minutes"] * 60)
     memory = [f"{kind} MB" for kind in KINDS]
     names = ["minutes", "messages/s", *memory, "batches s", "windows s", ""]
     lines = ["| " + " | ".join(names) + " |", "| --- " * len(names) + "|"]
@@ -74,14 +76,14 @@ def table(kept: Mapping[str, Any], batches: Sequence[Mapping[str, Any]]) -> list
         def within(rows: Any, first: float = first, end: float = end) -> list[Any]:
             return [one for one in rows if first <= one["minute"] < end]
 
-        samples, took = within(kept["samples"]), within(batches)
-        latencies = [one["seconds"] for one in within(kept["latencies"])]
+        samples, took = within(report["samples"]), within(batches)
+        latencies = [one["seconds"] for one in within(report["latencies"])]
         steps = range(round(first * 60 / STEP), round(end * 60 / STEP))
         rate = sum(map(day.count, steps)) / length / 60
         cells = [f"{first:g}–{end:g}", f"{rate:,.0f}"]
         cells += [f"{statistics.median(one[kind] for one in samples):.0f}" for kind in KINDS]
         cells.append(spread([one["seconds"] for one in took], 2) if took else "")
         cells.append(spread(latencies) if latencies else "")
-        cells.append(", ".join(one["what"] for one in within(kept["events"])))
+        cells.append(", ".join(one["what"] for one in within(report["events"])))
         lines.append("| " + " | ".join(cells) + " |")
     return lines

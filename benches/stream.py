@@ -97,11 +97,11 @@ class Stream:
         if not self.bursts:
             k = (ahead * 1103515245 + 12345) % 2147483648 // 256 % self.keys
             return k, v, T0_MS + 1000 * i // self.per_second
-        turn, place = i // self.per_second, i % self.per_second
-        one, dropped = place % 2, (3 - turn % 3) % 3
-        k = 3 * (place // 2) + one + (one >= dropped)
+        turn, number = i // self.per_second, i % self.per_second
+        one, dropped = number % 2, (3 - turn % 3) % 3
+        k = 3 * (number // 2) + one + (one >= dropped)
         burst, second = turn // ROUNDS_OF_A_BURST, turn % ROUNDS_OF_A_BURST
-        within = 1000 * second + 1000 * place // self.per_second
+        within = 1000 * second + 1000 * number // self.per_second
         return k, v, T0_MS + BURST_EVERY_MS * burst + within
 
     @property

@@ -69,7 +69,7 @@ def _target(target: Target, entries: list[Entry]) -> Document:
         "at_least": target.at_least,
         "ratio": ratio,
         "whole_ratio": _ratio(left, right, "whole_rate"),
-        "reached": None if ratio is None else target.reached(ratio),
+        "reached": None if ratio is None else target.is_reached(ratio),
     }
 
 
@@ -89,8 +89,8 @@ def _ratio(left: list[dict[str, float]], right: list[dict[str, float]], name: st
 
 def _median(values: Iterable[float]) -> float | None:
     """Return the median; ``None`` without values."""
-    found = list(values)
-    return statistics.median(found) if found else None
+    present = list(values)
+    return statistics.median(present) if present else None
 
 
 def machine() -> Document:

@@ -54,12 +54,12 @@ def _table(case: Document, targets: dict[str, Document]) -> list[str]:
     lines = [head, "|" + " --- |" * columns]
     for name, peer in case["peers"].items():
         if peer["status"] != "ok":
-            said = f"**{peer['status']}**: {peer['reason']}".replace("|", "/")
-            cells = [name, peer["state"], said] + [""] * (columns - 3)
+            text = f"**{peer['status']}**: {peer['reason']}".replace("|", "/")
+            cells = [name, peer["state"], text] + [""] * (columns - 3)
         elif case["measure"] == "throughput":
-            cells = _throughput(name, peer) + _compared(targets.get(name))
+            cells = _throughput(name, peer) + _compare(targets.get(name))
         else:
-            cells = _seconds(name, peer, case["measure"]) + _compared(targets.get(name))
+            cells = _seconds(name, peer, case["measure"]) + _compare(targets.get(name))
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -77,21 +77,21 @@ def _seconds(name: str, peer: Document, measure: str) -> list[str]:
     """Return the cells of a row of seconds."""
     of = peer["median"]
     if measure == "latency":
-        said = f"p50 {_plain(of['p50'])} s, p99 {_plain(of['p99'])} s"
+        text = f"p50 {_plain(of['p50'])} s, p99 {_plain(of['p99'])} s"
     else:
-        said = f"median {_plain(of['batch_median'])} s, worst {_plain(of['batch_worst'])} s"
-    return [name, peer["state"], str(len(peer["rounds"])), said, _big(of["peak_mb"])]
+        text = f"median {_plain(of['batch_median'])} s, worst {_plain(of['batch_worst'])} s"
+    return [name, peer["state"], str(len(peer["rounds"])), text, _big(of["peak_mb"])]
 
 
-def _compared(target: Document | None) -> list[str]:
+def _compare(target: Document | None) -> list[str]:
     """Return the cells of the reached ratio and the target."""
     if target is None:
         return ["", ""]
     sign = "≥" if target["at_least"] else "≤"
-    wanted = f"{sign} {target['bound']:g}"
+    bound = f"{sign} {target['bound']:g}"
     if target["ratio"] is None:
-        return ["not measured", wanted]
-    return [f"{_ratio(target)}", f"{wanted}: {'reached' if target['reached'] else '**missed**'}"]
+        return ["not measured", bound]
+    return [f"{_ratio(target)}", f"{bound}: {'reached' if target['reached'] else '**missed**'}"]
 
 
 def _ratio(target: Document) -> str:
@@ -108,8 +108,8 @@ def _own(workload: Document) -> list[str]:
         return []
     rows = ["| ratio | reached | target |", "| --- | --- | --- |"]
     for target in own:
-        reached, wanted = _compared(target)
-        rows.append(f"| {target['text'].rpartition(' ')[0][:-2]} | {reached} | {wanted} |")
+        reached, bound = _compare(target)
+        rows.append(f"| {target['text'].rpartition(' ')[0][:-2]} | {reached} | {bound} |")
     return [*rows, ""]
 
 

@@ -102,7 +102,7 @@ def stream(first: int, end: int) -> tuple[Any, Any, Any]:
     return START + 1000 * i // PER_SECOND, (h // 256) % KEYS, (i * 48_271) % 1000
 
 
-def written(form: str, first: int, columns: tuple[Any, Any, Any]) -> Iterator[bytes]:
+def encode_messages(form: str, first: int, columns: tuple[Any, Any, Any]) -> Iterator[bytes]:
     """Return the payloads of messages with some times, keys and values."""
     times, keys, values = columns
     if form != "avro":
@@ -133,18 +133,18 @@ def fill(servers: str, topic: str, work: Work) -> None:
                          "queue.buffering.max.messages": 1_000_000})  # fmt: skip
     for first in range(0, work.rows, 100_000):
         columns = stream(first, min(work.rows, first + 100_000))
-        for n, message in enumerate(written(work.form, first, columns), first):
+        for n, message in enumerate(encode_messages(work.form, first, columns), first):
             while True:
                 try:
                     key = int(columns[1][n - first]) if work.keyed else None
-                    place = n % work.partitions if key is None else key % work.partitions
-                    producer.produce(topic, message, None if key is None else str(key), place)
+                    partition = n % work.partitions if key is None else key % work.partitions
+                    producer.produce(topic, message, None if key is None else str(key), partition)
                     break
                 except BufferError:
                     producer.poll(0.1)
         producer.poll(0)
     nothing = np.zeros(1, dtype=np.int64)
-    (last,) = written(work.form, 0, (nothing + FAR, nothing, nothing))
+    (last,) = encode_messages(work.form, 0, (nothing + FAR, nothing, nothing))
     for partition in range(work.partitions):
         producer.produce(topic, last, "0" if work.keyed else None, partition)
     assert producer.flush(120) == 0
@@ -167,7 +167,7 @@ def fill_folder(folder: Path, work: Work) -> None:
         pq.write_table(table, folder / f"{number:05}.parquet", row_group_size=1 << 20)
 
 
-def expected(work: Work) -> list[int]:
+def compute_expected(work: Work) -> list[int]:
     """Return the number of windows, and the sums of their counts, sums and maxima."""
     overlap = work.size // work.slide
     last = 1000 * (work.rows - 1) // PER_SECOND // (1000 * work.slide)
@@ -181,8 +181,13 @@ def expected(work: Work) -> list[int]:
     windows = np.maximum.reduce(
         [greatest[n : len(greatest) - overlap + 1 + n] for n in range(overlap)]
     )
-    there = windows >= 0
-    return [int(there.sum()), work.rows * overlap, summed * overlap, int(windows[there].sum())]
+    is_emitted = windows >= 0
+    return [
+        int(is_emitted.sum()),
+        work.rows * overlap,
+        summed * overlap,
+        int(windows[is_emitted].sum()),
+    ]
 
 
 def native(work: Work, servers: str, topic: str, write: Callable[..., None], folder: str) -> Any:
@@ -200,7 +205,7 @@ def native(work: Work, servers: str, topic: str, write: Callable[..., None], fol
         read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
         read = read.option("subscribe", topic).option("startingOffsets", "earliest")
         read = read.option("maxOffsetsPerTrigger", str(work.per_batch))
-        orders = read.load().select(parsed(work.form).alias("m")).select("m.*")
+        orders = read.load().select(parse_value(work.form).alias("m")).select("m.*")
     counted = (
         orders.withWatermark("at", "1 second")
         .groupBy(F.window("at", f"{work.size} seconds", f"{work.slide} seconds"), "k")
@@ -210,7 +215,7 @@ def native(work: Work, servers: str, topic: str, write: Callable[..., None], fol
     return writer.option("checkpointLocation", folder).trigger(availableNow=True).start()
 
 
-def parsed(form: str) -> Any:
+def parse_value(form: str) -> Any:
     """Return a message's payload as Spark parses it."""
     from pyspark.sql import functions as F
     from pyspark.sql.avro.functions import from_avro
@@ -235,12 +240,12 @@ def muntin(reader: Any) -> Callable[..., Any]:
 
         more = {"spark__sql__shuffle__partitions": str(work.shuffled)} if work.shuffled else {}
         spark = mt.session(master="local[2]", **more)
-        known = {"schema": AVRO} if work.form == "avro" else {"columns": COLUMNS}
+        columns = {"schema": AVRO} if work.form == "avro" else {"columns": COLUMNS}
         if work.form == "parquet":
             orders = files(spark, topic)
         else:
             orders = mt.kafka(
-                servers, topic, **known, format=work.form, per_batch=work.per_batch, reader=reader
+                servers, topic, **columns, format=work.form, per_batch=work.per_batch, reader=reader
             ).stream(spark)
         windows = mt.windowed(orders, key="k", time="at", lateness="1 second")
         hopping = windows.hopping(f"{work.size} seconds", f"{work.slide} seconds")
@@ -257,12 +262,12 @@ def run(work: str, peer: str, servers: str, topic: str) -> None:
     """Run one peer to the end, and print its figures as JSON."""
     from pyspark.sql import functions as F
 
-    found, began = np.zeros(4, dtype=np.int64), time.monotonic()
+    totals, began = np.zeros(4, dtype=np.int64), time.monotonic()
     ends: list[float] = []
 
     def write(rows: Any, _: int) -> None:
         whole = rows.agg(F.count("*"), F.sum("n"), F.sum("s"), F.sum("m")).first()
-        found[:] += [value or 0 for value in whole]
+        totals[:] += [value or 0 for value in whole]
         ends.append(time.monotonic() - began)
 
     with tempfile.TemporaryDirectory() as folder:
@@ -270,10 +275,10 @@ def run(work: str, peer: str, servers: str, topic: str) -> None:
         query.awaitTermination()
         took = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress
                 if p["numInputRows"]]  # fmt: skip
-    print(json.dumps({"found": found.tolist(), "first": ends[0], "whole": ends[-1], "took": took}))
+    print(json.dumps({"found": totals.tolist(), "first": ends[0], "whole": ends[-1], "took": took}))
 
 
-def measured(work: str, peer: str, servers: str, topic: str, wanted: list[int]) -> dict[str, float]:
+def measure(work: str, peer: str, servers: str, topic: str, totals: list[int]) -> dict[str, float]:
     """Return the figures of one run.
 
     Raises:
@@ -291,8 +296,8 @@ def measured(work: str, peer: str, servers: str, topic: str, wanted: list[int]) 
     if done.returncode:
         raise RuntimeError(f"{peer}: {done.stderr[-2000:]}")
     line = json.loads(done.stdout.splitlines()[-1])
-    if line["found"] != wanted:
-        raise RuntimeError(f"{peer}: {line['found']} instead of {wanted}")
+    if line["found"] != totals:
+        raise RuntimeError(f"{peer}: {line['found']} instead of {totals}")
     whole = {"first": line["first"], "whole": line["whole"]}
     if "messages" in line:
         rate, took = line["messages"] / line["seconds"], line["seconds"]
@@ -305,15 +310,15 @@ def measured(work: str, peer: str, servers: str, topic: str, wanted: list[int]) 
 
 def rounds_of(work: str, peers: Sequence[str], rounds: int) -> dict[str, list[dict[str, float]]]:
     """Return the figures of some rounds, in which the peers take turns."""
-    found: dict[str, list[dict[str, float]]] = {peer: [] for peer in peers}
-    with source(WORKS[work]) as place:
-        wanted = expected(WORKS[work])
+    figures: dict[str, list[dict[str, float]]] = {peer: [] for peer in peers}
+    with source(WORKS[work]) as location:
+        totals = compute_expected(WORKS[work])
         for number in range(rounds):
             turn = number % len(peers)
             for peer in [*peers[turn:], *peers[:turn]]:
-                found[peer].append(measured(work, peer, *place, wanted))
-                print(work, peer, found[peer][-1], file=sys.stderr, flush=True)
-    return found
+                figures[peer].append(measure(work, peer, *location, totals))
+                print(work, peer, figures[peer][-1], file=sys.stderr, flush=True)
+    return figures
 
 
 @contextmanager
@@ -342,19 +347,19 @@ def main() -> None:
     parser.add_argument("--peers", default="native,muntin")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--run", nargs=4)
-    given = parser.parse_args()
-    if given.run:
-        return run(*given.run)
+    arguments = parser.parse_args()
+    if arguments.run:
+        return run(*arguments.run)
     os.environ.setdefault("MUNTIN_KAFKA_JARS", str(ROOT / "build/services/kafka-connector"))
-    peers = given.peers.split(",")
+    peers = arguments.peers.split(",")
     lines = []
-    for work in given.works.split(","):
+    for work in arguments.works.split(","):
         able = [peer for peer in peers if WORKS[work].form in FORMS.get(peer, FORMS_READ)]
         if unable := [peer for peer in peers if peer not in able]:
             print(f"{work}: skipped for {', '.join(unable)}, which can't read it", file=sys.stderr)
-        found = rounds_of(work, able, given.rounds)
-        first = found[able[0]]
-        for peer, mine in found.items():
+        figures = rounds_of(work, able, arguments.rounds)
+        first = figures[able[0]]
+        for peer, mine in figures.items():
             middle = {name: statistics.median(one[name] for one in mine) for name in mine[0]}
             ratio = statistics.median(
                 one["rate"] / other["rate"] for one, other in zip(mine, first, strict=True)

@@ -23,16 +23,16 @@ def ensure(name: str) -> Path:
     Raises:
         CannotInstallError: When it can't be created.
     """
-    wanted = (HERE / "requirements" / f"{name}.txt").read_text()
+    pins = (HERE / "requirements" / f"{name}.txt").read_text()
     folder = VENVS / name
     python, stamp = folder / "bin" / "python", folder / "requirements.txt"
-    if stamp.exists() and stamp.read_text() == wanted:
+    if stamp.exists() and stamp.read_text() == pins:
         return python
     shutil.rmtree(folder, ignore_errors=True)
     _call([sys.executable, "-m", "venv", str(folder)])
     requirements = str(HERE / "requirements" / f"{name}.txt")
     _call([str(python), "-m", "pip", "install", "--quiet", "-r", requirements])
-    stamp.write_text(wanted)
+    stamp.write_text(pins)
     return python
 
 
@@ -43,7 +43,7 @@ def jars(name: str) -> list[Path]:
         CannotInstallError: When there is no Maven, or it can't fetch one.
     """
     listed, folder = HERE / "requirements" / f"{name}.jars", VENVS / name / "jars"
-    found = []
+    paths = []
     for coordinates in listed.read_text().split() if listed.exists() else []:
         _, artifact, version = coordinates.split(":")
         path = folder / f"{artifact}-{version}.jar"
@@ -52,8 +52,8 @@ def jars(name: str) -> list[Path]:
                 raise CannotInstallError(f"{path.name} is fetched by Maven, which isn't there")
             where = [f"-Dartifact={coordinates}", f"-DoutputDirectory={folder}"]
             _call(["mvn", "--quiet", "--batch-mode", "dependency:copy", *where])
-        found.append(path)
-    return found
+        paths.append(path)
+    return paths
 
 
 def _call(command: list[str]) -> None:
@@ -63,12 +63,12 @@ def _call(command: list[str]) -> None:
     except subprocess.TimeoutExpired as late:
         raise CannotInstallError(f"took more than {INSTALL_SECONDS} s") from late
     except (subprocess.CalledProcessError, OSError) as failure:
-        said = (getattr(failure, "stderr", b"") or b"").decode(errors="replace").split("\n")
-        errors = [line for line in said if "ERROR" in line] or [str(failure)]
+        lines = (getattr(failure, "stderr", b"") or b"").decode(errors="replace").split("\n")
+        errors = [line for line in lines if "ERROR" in line] or [str(failure)]
         raise CannotInstallError(errors[-1].strip()) from failure
 
 
-def java_found() -> bool:
+def has_java() -> bool:
     """Return whether a Java runtime can be started."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java") is not None or bool(home and (Path(home) / "bin/java").exists())

@@ -129,7 +129,7 @@ class Target:
         left = f"{self.peer} {self.case}"
         return f"{left} / {self.other_peer} {self.against} {sign} {self.bound:g}"
 
-    def reached(self, ratio: float) -> bool:
+    def is_reached(self, ratio: float) -> bool:
         """Return whether a ratio reaches the target."""
         return ratio >= self.bound if self.at_least else ratio <= self.bound
 

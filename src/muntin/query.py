@@ -14,8 +14,8 @@ from muntin.hosts.interrupts import watch_signals
 from muntin.hosts.phases import Phases
 from muntin.hosts.progress import Progress
 from muntin.hosts.watchers import RefCounted, Watcher, WatcherCall
+from muntin.model.attribute_hints import WithoutRows
 from muntin.model.errors import OptionError
-from muntin.model.next_words import WithoutRows
 from muntin.model.option_types import check_shards
 from muntin.sinks.batch import Batch
 

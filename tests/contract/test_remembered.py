@@ -130,7 +130,7 @@ def test_tables(kind: str) -> None:
     spec, blobs = TABLES[kind], MemoryBlobs()
 
     def began(one: TableSpec) -> Partition:
-        part = Partition(Rules({"a, b": one}, {}, None), 0)
+        part = Partition(Rules({"a, b": one}, {}), 0)
         part.begin(blobs, 0)
         return part
 
@@ -147,7 +147,7 @@ def test_a_topic_whose_times_are_read_in_another_zone() -> None:
     blobs = MemoryBlobs()
 
     def batch(**zones: str) -> None:
-        part = Partition(Rules({"t": TableSpec("t", int)}, {}, None, zones=zones), 0)
+        part = Partition(Rules({"t": TableSpec("t", int)}, {}, zones=zones), 0)
         part.begin(blobs, 0)
         asyncio.run(part.finish({}))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from muntin.explain.ruler import draw_ruler
-from muntin.explain.story import describe_spec
+from muntin.explain.windows import describe_spec
 from muntin.model.errors import SqlError
 from muntin.model.windows import hopping
 from muntin.pipelines.toml import parse_pipeline

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.hosts.clock import period_of
+from muntin.hosts.tick_period import period_of
 from muntin.model.axis import MILLISECOND
 from muntin.model.policies import Every
 from muntin.spark.sources.inputs import check_ticks

@@ -15,7 +15,7 @@ from tests.spark.feed import Feed, at
 import muntin as mt
 from muntin.hosts.leases import FILE
 from muntin.model.errors import LeaseLostError, OptionError, SpecChangedError
-from muntin.spark.running import RECORD
+from muntin.spark.checkpoint_files import RECORD
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.spark.feed import Feed, at
 
 import muntin as mt
 from muntin.model.aggregates import Aggregate
-from muntin.spark.ending import QueryEnd
+from muntin.spark.query_end import QueryEnd
 from muntin.spark.session import CHECKPOINT_FORMAT, PROVIDER, ROCKSDB
 from muntin.spark.windowed import Windowed
 

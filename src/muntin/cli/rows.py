@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from muntin.cli.console import cell
-from muntin.model.axis import format_time
-from muntin.sinks.plain import to_plain_values
+from muntin.sinks.plain import list_plain_rows
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from muntin.sinks.batch import Batch
 
 _BOUNDS = ("window_start", "window_end")
@@ -47,7 +44,7 @@ class LiveRows:
     def write(self, batch: Batch) -> None:
         """Add the rows of a batch of a stream."""
         if not batch.empty:
-            self.take(list_table_rows(batch.table()), batch.identity)
+            self.take(list_plain_rows(batch.table()), batch.identity)
 
     def take(self, rows: Sequence[dict[str, Any]], identity: Sequence[str] | None) -> None:
         """Add rows, the newest last; ``identity`` has the columns that identify one, if any do."""
@@ -83,12 +80,6 @@ class LiveRows:
             # Data may have brackets, which rich would read as markup.
             live_table.add_row(*(cell(format_cell(row.get(column))) for column in self.columns))
         return live_table
-
-
-def list_table_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Return the rows of a table, with text for times that Python can't hold."""
-    columns = [to_plain_values(column, format_time) for column in table.columns]
-    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def format_cell(value: Any) -> str:

@@ -24,7 +24,7 @@ from muntin.cli.console import (
 )
 from muntin.cli.lines import Lines, RowFormat
 from muntin.cli.pipelines import HostOption
-from muntin.cli.rows import ROW_LIMIT, LiveRows, list_table_rows
+from muntin.cli.rows import ROW_LIMIT, LiveRows
 from muntin.dataframe.host import Host
 from muntin.engine.columns import REASON
 from muntin.explain.flows import describe_query
@@ -34,6 +34,7 @@ from muntin.model.axis import format_duration
 from muntin.model.counts import format_rejections
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import DeclaredTable
+from muntin.sinks.plain import list_plain_rows
 
 if TYPE_CHECKING:
     from muntin.sql.script import CompiledQuery
@@ -189,7 +190,7 @@ class Shell:
         else:
             # Each row of a whole input is emitted once.
             table = results.toArrow() if hasattr(results, "toArrow") else results.to_arrow()
-            rows.take(list_table_rows(table), None)
+            rows.take(list_plain_rows(table), None)
             self.console.print(rows.table())
         if isinstance(definition, LocalDefinition):
             self._show_rejected(Counter(definition.rejected[REASON]))

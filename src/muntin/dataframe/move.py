@@ -75,8 +75,8 @@ def move(
     if is_local:
         with local.read_local_query(source) as (seed, blobs):
             return _write(path, to, seed, blobs)
-    from muntin.spark.leaving import read_query
     from muntin.spark.session import active_session
+    from muntin.spark.stopped_query import read_query
 
     with read_query(active_session(spark), source) as (seed, blobs):
         return _write(path, to, seed, blobs)

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.model.axis import MAX_TIME_DISTANCE, MIN_POSITION
+from muntin.model.axis import MIN_POSITION, is_representable
 from muntin.model.inputs import TimeLimits
 
 FLAGS = (
@@ -35,9 +35,10 @@ _MOST_CHARACTERS = 100
 
 def flag_times(time: pl.Expr, clock: pl.Expr, limits: TimeLimits) -> list[pl.Expr]:
     """Return flags of the times that are too far from the clock; a missing time or clock isn't."""
-    if limits.max_ahead is None:
+    latest = limits.find_latest(clock)
+    if latest is None:
         return []
-    return [(time > clock + limits.max_ahead).fill_null(False).alias(columns.FUTURE)]
+    return [(time > latest).fill_null(False).alias(columns.FUTURE)]
 
 
 def admit(
@@ -72,9 +73,7 @@ def admit(
         messages = split(messages, messages[columns.FUTURE], "future")
     # Windows around such a time would exceed the axis.
     if not _are_inside(messages[columns.TIME]):
-        times = messages[columns.TIME]
-        outside = (times <= -MAX_TIME_DISTANCE) | (times >= MAX_TIME_DISTANCE)
-        messages = split(messages, outside, "malformed")
+        messages = split(messages, ~is_representable(messages[columns.TIME]), "malformed")
     if isinstance(edge, pl.Expr):
         late = messages.select(pl.col(columns.TIME) < edge).to_series()
         messages = split(messages, late, "late")
@@ -86,9 +85,7 @@ def admit(
 def _are_inside(times: pl.Series) -> bool:
     """Return whether all times, none of which is null, are on the axis."""
     least, greatest = times.min(), times.max()
-    if not isinstance(least, int) or not isinstance(greatest, int):
-        return True
-    return max(-least, greatest) < MAX_TIME_DISTANCE
+    return all(is_representable(end) for end in (least, greatest) if end is not None)
 
 
 def split_rejected(
@@ -143,8 +140,7 @@ def moves_watermark(messages: pl.DataFrame) -> pl.Expr:
     A message may if its time is valid and isn't in the future. That includes messages that the
     query filters, and those that it rejects as late or for NULL in a key.
     """
-    time = pl.col(columns.TIME)
-    moves = time.is_between(-MAX_TIME_DISTANCE, MAX_TIME_DISTANCE, closed="none")
+    moves: pl.Expr = is_representable(pl.col(columns.TIME))
     for flag in (columns.MALFORMED, columns.FUTURE):
         if flag in messages.columns:
             moves = moves & ~pl.col(flag)

@@ -16,7 +16,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.admission import moves_watermark
-from muntin.model.axis import MAX_TIME_DISTANCE
+from muntin.model.axis import is_representable
 from muntin.model.inputs import BY_GREATEST, InputSpec
 
 # Greatest number of clocks per input; beyond it the one that is silent for longest is dropped.
@@ -157,7 +157,7 @@ class InputClocks:
             time, _, moved = self._stored.pop(one.name, [None, None, None])
             if one.latest is not None:
                 time = one.latest if time is None else max(time, one.latest)
-                moved = wall if abs(wall) < MAX_TIME_DISTANCE else None
+                moved = wall if is_representable(wall) else None
             self._stored[one.name] = [time, one.behind, moved]
         for name in [*self._stored][: len(self._stored) - MOST_CLOCKS]:
             del self._stored[name]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 
+from muntin.engine.aggregates.wide import read_decimals
 from muntin.engine.windows.combine import Combiner
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
@@ -105,8 +105,4 @@ def _scale_decimals(unscaled: pl.Series, dtype: pl.DataType) -> pl.Series:
     """Return decimals of a type from their digits as whole numbers."""
     assert isinstance(dtype, pl.Decimal)
     digits = unscaled.cast(pl.Decimal(38, 0)).rechunk().to_arrow()
-    kind = pa.decimal128(dtype.precision, dtype.scale)
-    array = pa.Array.from_buffers(kind, len(digits), digits.buffers(), offset=digits.offset)
-    decimals = pl.from_arrow(array)
-    assert isinstance(decimals, pl.Series)
-    return decimals
+    return read_decimals(dtype, len(digits), digits.buffers(), digits.offset)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from muntin.engine.arrival import Arrival
 from muntin.engine.clocks import ClockTime, InputClocks, merge_times
-from muntin.model.axis import MAX_TIME_DISTANCE
+from muntin.model.axis import is_representable
 from muntin.model.counts import add_counts
 from muntin.model.inputs import BY_GREATEST, InputSpec
 from muntin.state.blobs import Blobs
@@ -225,14 +225,14 @@ class State:
 
     def note_active(self, wall: int, name: str = "") -> None:
         """Record the time at which an input last had messages, unless the clock isn't set yet."""
-        if abs(wall) < MAX_TIME_DISTANCE:
+        if is_representable(wall):
             self.extra.setdefault(_ACTIVE, {})[name] = wall
 
     def note_moving(self, wall: int) -> None:
         """Record that the messages since the last call arrived now."""
         for name, clocks in self.moving.items():
             self.note_active(wall, name)
-            if clocks and abs(wall) < MAX_TIME_DISTANCE:
+            if clocks and is_representable(wall):
                 self.clocks(name).note_moved(clocks, wall)
         self.moving.clear()
 

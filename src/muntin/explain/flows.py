@@ -8,7 +8,7 @@ from dataclasses import replace
 from muntin.explain.cautions import explain_never_late
 from muntin.explain.joins import explain_join
 from muntin.explain.size import Rates
-from muntin.explain.story import Circumstances, describe_spec
+from muntin.explain.windows import Circumstances, describe_spec, format_part
 from muntin.model.pipeline import (
     SIDE_COLUMNS,
     DeclaredTable,
@@ -22,6 +22,7 @@ from muntin.model.pipeline import (
     Union,
     Values,
     WindowRelation,
+    count_tables,
 )
 from muntin.model.placeholders import fill_available
 
@@ -51,7 +52,13 @@ def describe_query(
     local: bool = False,
 ) -> str:
     """Describe a query."""
-    return "\n".join(_describe_lines(query, tables, rates, target, local))
+    lines = [*_describe_lines(query, tables, rates, target, local)]
+    if not local:
+        for name, count in sorted(count_tables(query).items()):
+            if count > 1:
+                text = f"Spark reads {name} {count} times, as the query does; a local host once"
+                lines += format_part("careful", text)
+    return "\n".join(lines)
 
 
 def _describe_lines(
@@ -153,7 +160,6 @@ def _resolve_path(table: DeclaredTable, variables: Mapping[str, str]) -> Declare
 
 
 def _describe_table(name: str, tables: Mapping[str, DeclaredTable]) -> str:
-    """Return a table's name and location."""
     table = tables.get(name.lower())
     if table is None:
         return name

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muntin.explain.story import format_shards
-from muntin.model.axis import format_duration, format_length
+from muntin.explain.windows import describe_input_options, format_shards
+from muntin.model.axis import format_length
 from muntin.model.bounds import AsOf, ByArrival, SideName
 from muntin.model.joins import OTHER, SIDES, JoinSpec
 
@@ -37,7 +37,7 @@ def explain_join(
     for name in SIDES:
         side = spec.side(name)
         time_column = "in order of offsets" if side.time is None else f"on {side.time}"
-        reads = idle = ""
+        reads = ""
         if columnar is not None:
             how = "Parquet, in columns, by the workers" if columnar[name] else "rows"
             reads = f"reads {how}; "
@@ -45,14 +45,14 @@ def explain_join(
         if side.firing.grace:
             grace = format_length(side.firing.grace, spec.axis)
             late = f"taken for {grace}, let in {side.firing.late}"
-        if side.idle is not None:
-            idle = f"; idle after {format_duration(side.idle)}: it follows the clock"
         lines += [
             f"{name:9} {reads}{time_column}, "
-            f"watermark {format_length(side.lateness, spec.axis)} behind{idle}",
+            f"watermark {format_length(side.lateness, spec.axis)} behind",
             f"          let in: {side.firing.early}; late: {late}",
             f"          kept {_describe_retention(spec, name)}",
         ]
+        options = describe_input_options(side, spec.axis)
+        lines += [f"          {title}: {text}" for title, text in options]
     if spec.shared_time:
         lines.append("time      one watermark for both sides, the later one of theirs")
     if spec.nulls == "unmatched":
@@ -67,6 +67,11 @@ def explain_join(
 
 def _describe_retention(spec: JoinSpec, name: SideName) -> str:
     """Describe how long a side's messages are kept."""
+    text, rows = _describe_time_kept(spec, name), spec.side(name).firing.rows
+    return text if rows is None else f"{text}; at most {rows:,} messages of closed windows"
+
+
+def _describe_time_kept(spec: JoinSpec, name: SideName) -> str:
     other = OTHER[name]
     if isinstance(spec.bound, ByArrival):
         return _describe_table(spec, name)

@@ -190,7 +190,6 @@ class _Message:
         return [position for position in self.other.positions if low <= position <= high]
 
     def _find_version(self, bound: AsOf, at: int) -> int | None:
-        """Return the version of a left message, or ``None``."""
         newest = max(
             (position for position in self.seen["right"].positions if position <= at), default=None
         )

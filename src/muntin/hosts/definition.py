@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from muntin.explain.glance import format_html_summary, format_summary
 from muntin.explain.size import Rates
+from muntin.explain.summary import format_html_summary, format_summary
+from muntin.model.attribute_hints import WithoutRows
 from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
-from muntin.model.next_words import WithoutRows
 from muntin.model.option_names import suggest_options
 from muntin.model.option_types import parse_folder
 from muntin.model.rolling import emits_plain_rows

@@ -76,14 +76,12 @@ class LocalLeaseFile:
         self._path = folder / FILE
 
     def read(self) -> str | None:
-        """Return the text of the file; ``None`` if it doesn't exist."""
         try:
             return self._path.read_text()
         except FileNotFoundError:
             return None
 
     def create(self, text: str) -> bool:
-        """Create the file if it doesn't exist, and return whether it was created."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         complete = self._write_temporary(text)
         try:
@@ -96,11 +94,9 @@ class LocalLeaseFile:
         return True
 
     def replace(self, text: str) -> None:
-        """Replace the file."""
         self._write_temporary(text).replace(self._path)
 
     def discard(self, text: str) -> None:
-        """Delete the file if it has this text."""
         moved = self._temporary_path()
         try:
             self._path.rename(moved)

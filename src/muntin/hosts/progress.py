@@ -11,7 +11,7 @@ from typing import Any
 
 from muntin.engine.function_times import FUNCTION_TIMES, sum_function_times
 from muntin.engine.operator import STATE_SIZE
-from muntin.explain.glance import format_html_table
+from muntin.explain.summary import format_html_table
 from muntin.hosts.health import describe_degradation
 from muntin.model.axis import to_datetime
 from muntin.model.counts import add_counts, count_outcomes

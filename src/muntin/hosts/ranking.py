@@ -30,10 +30,18 @@ def check_column_names(option: str, names: Names, available: Sequence[str]) -> t
     return names
 
 
-def check_order(
-    by: Names, ascending: Ascending, available: Sequence[str]
-) -> tuple[tuple[str, ...], tuple[bool, ...]]:
-    """Return the columns that rows are ordered by, and whether the least value is first in each."""
+def rank_first(
+    n: int, by: Names, ascending: Ascending, available: Sequence[str], *, chained: bool
+) -> Ranking:
+    """Return the ranking of the first rows in an order; of windows, if it is chained.
+
+    Args:
+        n: The number of rows.
+        by: The columns that rows are ordered by.
+        ascending: Whether the least value is first, for all columns or for each.
+        available: The columns of the rows.
+        chained: Whether the rows are windows with the same bounds.
+    """
     names = check_column_names("by", by, available)
     if not names:
         raise OptionError("by", by, "orders by nothing", 'name columns, as in by="price"')
@@ -41,7 +49,7 @@ def check_order(
     if len(directions) != len(names):
         hint = "give one for each column of by, or one for all"
         raise OptionError("ascending", ascending, f"isn't for {len(names)} columns", hint)
-    return names, directions
+    return Ranking(RANK, tuple(map(quote_name, names)), directions, n, (), chained)
 
 
 def list_ranked_columns(available: Sequence[str], ranking: Ranking) -> list[str]:

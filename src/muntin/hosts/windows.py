@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from muntin.engine import columns
 from muntin.model.aggregates import Aggregate
@@ -12,6 +13,7 @@ from muntin.model.kinds import Kind
 from muntin.model.sessions import AN_EXPRESSION
 from muntin.model.spec import WindowSpec
 
+Computed = TypeVar("Computed")
 GAP = "__muntin_gap"
 """The column of each message's own gap, microseconds."""
 
@@ -68,6 +70,42 @@ def _find_zone_key(column: str, keys: tuple[str, ...]) -> str:
     return column
 
 
-def name_conditions(windows: Kind) -> Kind:
-    """Return windows with the words of their conditions, as a checkpoint stores them."""
-    return windows.map_columns(lambda _, value: value if isinstance(value, str) else AN_EXPRESSION)
+def name_operands(
+    aggregates: Mapping[str, Aggregate], resolve: Callable[[object, str], Computed | None]
+) -> tuple[dict[str, Aggregate], dict[str, Computed]]:
+    """Return aggregates over named columns, and the computed ones among these by name.
+
+    ``resolve`` returns the host's expression of an operand, which is described for errors;
+    ``None`` if it is a column of the rows.
+    """
+    named, computed = {}, {}
+    for position, (name, aggregate) in enumerate(aggregates.items()):
+        changes: dict[str, Any] = {}
+        for part in ("column", "by"):
+            operand = getattr(aggregate, part)
+            expression = None if operand is None else resolve(operand, f"{name}={aggregate}")
+            if expression is not None:
+                changes[part] = f"__muntin_{part}_{position}"
+                computed[changes[part]] = expression
+        named[name] = replace(aggregate, **changes)
+    return named, computed
+
+
+def name_session_columns(
+    windows: Kind, resolve: Callable[[str, object], Computed]
+) -> tuple[Kind, dict[str, Computed]]:
+    """Return windows over named columns, and the columns that sessions depend on by name.
+
+    A checkpoint stores the words of conditions. ``resolve`` returns the host's expression of an
+    option; of ``by`` each message's own gap, microseconds.
+    """
+    if windows.own_gap is not None:
+        return windows.map_columns(lambda *_: GAP), {GAP: resolve("by", windows.own_gap)}
+    computed = {
+        columns.CONDITIONS[option]: resolve(option, value)
+        for option, value in windows.conditions.items()
+    }
+    in_words = windows.map_columns(
+        lambda _, value: value if isinstance(value, str) else AN_EXPRESSION
+    )
+    return in_words, computed

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 
 from muntin.model.errors import OptionError
 
@@ -238,6 +238,14 @@ def format_length(length: int, axis: Axis) -> str:
         ('1 minute', '1 row')
     """
     return format_duration(length) if axis == "time" else str(Rows(length))
+
+
+def is_representable(time: Any) -> Any:
+    """Return whether the bounds of windows around a time fit into 64 bits.
+
+    The time is a number, or a column or an expression, of which each time is judged.
+    """
+    return (time > -MAX_TIME_DISTANCE) & (time < MAX_TIME_DISTANCE)
 
 
 def parse_time(option: str, value: str | date) -> int:

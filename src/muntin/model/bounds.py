@@ -420,7 +420,6 @@ def _check_newest(
     as_of: bool | Duration,
     each_change: bool,
 ) -> None:
-    """Refuse options that contradict ``newest``."""
     if newest is not True:
         hint = 'give newest=True; .keep("30 days") on the right side bounds the age of its rows'
         raise OptionError("newest", newest, "isn't True or False", hint)
@@ -436,7 +435,6 @@ def _check_newest(
 def _refuse_second_bound(
     option: str, value: bool | Duration, within: Distance | None, kinds: Sequence[Uniform], why: str
 ) -> None:
-    """Refuse a second option that bounds a pair."""
     if within is not None or kinds:
         other = "within" if within is not None else "windows"
         text = f"can't be combined with {other}, which also bounds a pair"

@@ -6,9 +6,9 @@ reference follow from the declaration. Its value is a field of `InputValues`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal, Self, TypedDict, TypeVar
 
 from muntin.model.axis import MINUTE, Axis, Duration, format_duration, format_length, parse_duration
 from muntin.model.declared_options import DeclaredOption
@@ -27,6 +27,7 @@ BY_GREATEST: WatermarkBy = "greatest"
 
 ANY_TIME = "any"
 """The word for no limit."""
+_Clock = TypeVar("_Clock")
 
 
 class InputOptionTypes(TypedDict, total=False):
@@ -159,6 +160,18 @@ class TimeLimits:
 
     def __bool__(self) -> bool:
         return self.max_ahead is not None
+
+    def find_latest(self, clock: _Clock, to_length: Callable[[int], Any] = int) -> _Clock | None:
+        """Return the greatest time that is accepted; ``None`` if any is.
+
+        Args:
+            clock: The clock as a number or as an expression over columns, microseconds.
+            to_length: Converts microseconds to what is added to a clock of another type.
+        """
+        if self.max_ahead is None:
+            return None
+        latest: _Clock = clock + to_length(self.max_ahead)
+        return latest
 
 
 NO_LIMITS = TimeLimits()

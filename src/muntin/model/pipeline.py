@@ -6,7 +6,8 @@ stay as text for Spark SQL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -324,18 +325,26 @@ def find_tables(relation: Relation) -> frozenset[str]:
         >>> sorted(find_tables(Derived(TableRelation("Clicks"))))
         ['clicks']
     """
+    return frozenset(count_tables(relation))
+
+
+def count_tables(relation: Relation) -> Counter[str]:
+    """Return how many times a relation reads each table, by its name in lower case."""
     if isinstance(relation, TableRelation):
-        return frozenset({relation.name.lower()})
+        return Counter([relation.name.lower()])
     if isinstance(relation, Values):
-        return frozenset()
+        return Counter()
+    parts: Sequence[Relation]
     if isinstance(relation, JoinRelation):
-        return find_tables(relation.left) | find_tables(relation.right)
-    if isinstance(relation, Union):
-        return frozenset().union(*map(find_tables, relation.parts))
-    if isinstance(relation, Lookup):
-        return find_tables(relation.source) | find_tables(relation.table)
-    beside = relation.lookups if isinstance(relation, WindowRelation) else ()
-    return find_tables(relation.source).union(*(find_tables(one.table) for one in beside))
+        parts = (relation.left, relation.right)
+    elif isinstance(relation, Union):
+        parts = relation.parts
+    elif isinstance(relation, Lookup):
+        parts = (relation.source, relation.table)
+    else:
+        beside = relation.lookups if isinstance(relation, WindowRelation) else ()
+        parts = (relation.source, *(one.table for one in beside))
+    return sum(map(count_tables, parts), Counter())
 
 
 def set_shards(query: QueryRelation, shards: int) -> QueryRelation:

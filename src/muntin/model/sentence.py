@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from muntin.model.aggregate_hints import check_aggregates, describe_incomplete
 from muntin.model.aggregates import Aggregate
+from muntin.model.attribute_hints import WithoutRows
 from muntin.model.axis import Axis, Duration, Length, Origin, parse_length
 from muntin.model.errors import OptionError
 from muntin.model.fill import FillWord, fill_of
@@ -19,10 +21,8 @@ from muntin.model.grouping_sets import Sets, number_sets, read_sets
 from muntin.model.inputs import InputOptions
 from muntin.model.joins import Side, set_default_policies
 from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size, require_one_axis
-from muntin.model.next_words import WithoutRows
 from muntin.model.option_names import suggest_method_options
 from muntin.model.option_types import check_boolean, check_count, check_name
-from muntin.model.other_words import check_aggregates, describe_incomplete
 from muntin.model.policies import Firing, Never, Policy, Since, Then, limit_waiting, policy
 from muntin.model.sessions import Closed, make_sessions
 from muntin.model.sliding import ClosedSides, rolling, sliding
@@ -470,7 +470,6 @@ class Sentence(WithoutRows):
         return None if self._sets is None else number_sets(self._sets, keys)
 
     def _side(self, keys: tuple[str, ...], axis: Axis) -> Side:
-        """Return the query as one side of a join."""
         if self._nulls != "reject":
             hint = 'omit it: NULL has no partner; join(nulls="unmatched") emits it without one'
             raise OptionError("nulls", self._nulls, "isn't supported by joins", hint)

@@ -105,7 +105,6 @@ def _output_names(flow: Flow) -> Iterator[str]:
 def _check_declaration(
     table: DeclaredTable, is_read: bool, is_written: bool, check_sink: Callable[..., None]
 ) -> Iterator[MuntinError]:
-    """Yield the errors of one table."""
     for name, kind in parse_ddl_columns(table.columns or "").items() if table.columns else ():
         if parse_shape(kind) is None:
             hint = "write a type of Spark's, such as STRING, BIGINT, DOUBLE or TIMESTAMP"

@@ -158,7 +158,6 @@ class _Reader:
 
     @contextmanager
     def _collect_problem(self, entry: str) -> Iterator[None]:
-        """Collect the error of an entry."""
         self.entry = entry
         try:
             yield
@@ -166,7 +165,6 @@ class _Reader:
             self.problems.append(PipelineFileError(f"{self.entry}: {error}"))
 
     def _check_outputs(self, flows: tuple[Flow, ...]) -> None:
-        """Refuse two outputs to one table."""
         if (clash := find_shared_table(flows, self.tables)) is not None:
             first, second = clash
             self.entry = f"queries.{flows[second.query].name}.{second.part}"

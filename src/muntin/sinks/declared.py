@@ -12,7 +12,6 @@ from muntin.model.pipeline import DeclaredTable
 from muntin.model.placeholders import check_secret, fill, fill_available
 from muntin.model.reader_options import check_connector
 from muntin.model.table_options import arguments_of, check_names, split_names
-from muntin.sinks.postgres import PostgresSink
 from muntin.sinks.sink import Sink
 from muntin.sources.kafka_tables import writing_arguments
 
@@ -53,7 +52,7 @@ def make_sink(table: DeclaredTable, around: Surroundings) -> Sink:
         return _make_kafka_sink(table, options)
     function: Callable[..., Sink] = getattr(muntin, f"to_{connector}")
     sink = function(**arguments_of(function, table.name, options, translated=names))
-    if isinstance(sink, PostgresSink):
+    if hasattr(sink, "primary_key"):
         sink.primary_key = table.primary_key
     return sink
 

@@ -34,6 +34,16 @@ def to_plain_values(column: pa.ChunkedArray, time: Callable[[int], Any] | None =
         return [_to_plain(cell, time) for cell in column]
 
 
+def list_plain_rows(
+    table: pa.Table,
+    time: Callable[[int], Any] = format_time,
+    convert: Callable[[Any], Any] = lambda value: value,
+) -> list[dict[str, Any]]:
+    """Return the rows of a table as values by column, each converted after `to_plain_values`."""
+    columns = [map(convert, to_plain_values(column, time)) for column in table.columns]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
 def format_json_rows(table: pa.Table) -> list[str]:
     """Format rows as JSON objects, in ASCII; columns with the same name get different ones.
 

@@ -48,6 +48,8 @@ class Sink(Protocol):
         - ``prepare()`` is then called to set up the storage, unless batches are written on another
           machine (Spark Connect).
         - ``tables`` names the tables that no other output may use.
+        - ``primary_key`` is set to the columns that a statement declares as a table's primary key,
+          by which the sink then finds older rows; empty without one.
     """
 
     def write(self, batch: Batch) -> None:

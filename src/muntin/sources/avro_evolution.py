@@ -110,7 +110,6 @@ def _default_column(field: AvroField, dtype: pl.DataType, count: int) -> pl.Seri
 
 
 def _is_valid_default(value: Any, kind: AvroType) -> bool:
-    """Return whether a default is a valid value of a plain type."""
     if kind.kind in ("string", "enum"):
         return isinstance(value, str) and (kind.kind == "string" or value in kind.symbols)
     if kind.kind == "boolean" or isinstance(value, bool):

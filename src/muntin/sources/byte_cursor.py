@@ -90,17 +90,20 @@ class ByteCursor:
     def mark(self, rows: RowSelection, wrong: NumberArray) -> None:
         """Mark some messages as malformed, and read no more of them."""
         if wrong.any():
-            marked = np.arange(len(self.at))[rows][wrong]
+            marked = self._skip(rows, wrong)
             self.faults[marked[~self.bad[marked]]] = self.field
             self.bad[marked] = True
-            self.at[marked] = self.end[marked]
 
     def defer(self, rows: RowSelection, late: NumberArray) -> None:
         """Leave some messages to be read one by one, and read no more of them here."""
         if late.any():
-            deferred = np.arange(len(self.at))[rows][late]
-            self.deferred[deferred] = True
-            self.at[deferred] = self.end[deferred]
+            self.deferred[self._skip(rows, late)] = True
+
+    def _skip(self, rows: RowSelection, chosen: NumberArray) -> NumberArray:
+        """Move some messages to their end, and return their positions."""
+        skipped: NumberArray = np.arange(len(self.at))[rows][chosen]
+        self.at[skipped] = self.end[skipped]
+        return skipped
 
     def take_step(self, rows: NumberArray) -> NumberArray:
         """Begin another step for some messages; return those that take part in it.

@@ -15,8 +15,8 @@ from typing import Any, Literal, get_args
 import polars as pl
 
 from muntin.engine.session_zone import SessionZone, find_session_zone
+from muntin.model.attribute_hints import WithoutRows
 from muntin.model.errors import OptionError, SourceError
-from muntin.model.next_words import WithoutRows
 from muntin.model.option_names import suggest_options
 from muntin.model.option_types import check_boolean, check_count, parse_bytes
 from muntin.model.printable import escape_line

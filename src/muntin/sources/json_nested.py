@@ -37,6 +37,7 @@ from muntin.sources.text_values import (
     convert_texts,
     is_readable,
     null_malformed,
+    replace_rows,
     spread_rows,
 )
 
@@ -76,23 +77,21 @@ class NestedJsonPayloads(JsonPayloads):
         read = self._read_many(values)
         if read is None:
             return self._decode_each(values)
-        columns, bad, faults, unsure = read
+        frame, bad, faults, unsure = read
         rows = np.flatnonzero(unsure & ~bad.to_numpy())
         rows = np.array([*rows, *_select_extreme(values, bad)], np.int64)
         if len(rows):
             part, part_bad, faults[rows] = self._decode_each(select_values(values, rows))
-            positions = np.arange(len(values))
-            positions[rows] = len(values) + np.arange(len(rows))
-            columns = [pl.concat([column, part[column.name]])[positions] for column in columns]
+            frame = replace_rows(frame, rows, part.select(frame.columns))
             bad = bad.scatter(rows, part_bad)
-        return Decoded(null_malformed(pl.DataFrame(columns), bad), bad, faults)
+        return Decoded(null_malformed(frame, bad), bad, faults)
 
     def _read_many(
         self, values: Sequence[bytes | None]
-    ) -> tuple[list[pl.Series], pl.Series, Faults, Mask] | None:
+    ) -> tuple[pl.DataFrame, pl.Series, Faults, Mask] | None:
         """Read payloads in one call, if Polars can read all columns.
 
-        The result is the columns, the malformed messages and their columns, and the messages that
+        The result is their rows, the malformed messages and their columns, and the messages that
         have to be read one by one.
         """
         plain = {name: dtype for name, dtype in self.columns.items() if is_readable(dtype)}
@@ -127,7 +126,7 @@ class NestedJsonPayloads(JsonPayloads):
         read = pl.DataFrame(columns)
         if len(rows) < len(values):
             read = spread_rows(read, rows, len(values))
-        return read.get_columns(), pl.Series(bad), faults, unsure
+        return read, pl.Series(bad), faults, unsure
 
     def _decode_each(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads one by one, except for columns of plain types."""

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal, Self
 import polars as pl
 
 from muntin.engine.session_zone import find_session_zone
+from muntin.model.attribute_hints import WithoutRows
 from muntin.model.errors import MissingExtraError, OptionError
-from muntin.model.next_words import WithoutRows
 from muntin.sources.avro_payloads import AvroPayloads
 from muntin.sources.avro_registry import RegisteredAvro
 from muntin.sources.avro_schema import record
@@ -251,7 +251,6 @@ class KafkaTopics(WithoutRows, Source):
         return is_readable(dtype) or isinstance(dtype, pl.Decimal)
 
     def _payloads(self, columns: dict[str, pl.DataType], zone: str, zone_option: str) -> Payloads:
-        """Return the decoder of payloads."""
         if self.message is not None:
             return ProtobufPayloads(self.message, columns, self.registry is not None)
         if self.form == "avro" and self.registry is not None:

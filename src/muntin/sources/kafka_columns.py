@@ -150,7 +150,6 @@ def _keep_malformed(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series
 
 
 def _join_field(parts: Sequence[Columns], name: str) -> Any:
-    """Return one field of all messages."""
     lists = [part.lists[name] for part in parts]
     if len(lists) == 1:
         return lists[0]
@@ -162,7 +161,6 @@ def _join_field(parts: Sequence[Columns], name: str) -> Any:
 def _own_column(
     name: str, dtype: pl.DataType, parts: Sequence[Columns], lists: Mapping[str, Any]
 ) -> pl.Series:
-    """Return one of Kafka's own columns."""
     if name in ("topic", "partition"):
         # With several topics, a partition's number is ambiguous without its topic.
         has_topic_prefix = name == "partition" and dtype == pl.String

@@ -364,7 +364,6 @@ def _is_consecutive(messages: Sequence[Any]) -> bool:
 
 
 def _split_by_partition(messages: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Split messages into runs of one partition each."""
     from confluent_kafka import Message
 
     # A Python function called for each message would take as long as all the rest.

@@ -20,7 +20,7 @@ from muntin.engine.utf8 import Mask
 from muntin.sources.byte_values import ByteValues, Integers
 from muntin.sources.payloads import Decoded
 from muntin.sources.text_cursor import TextCursor
-from muntin.sources.text_values import REAL, WHOLE, convert_texts, null_malformed
+from muntin.sources.text_values import REAL, WHOLE, convert_texts, find_order, null_malformed
 
 # The arrays of more messages don't fit into a core's cache.
 _AT_ONCE = 20_000
@@ -149,15 +149,12 @@ def _unite(parts: Sequence[Decoded], positions: Sequence[Integers]) -> Decoded:
     if len(parts) == 1:
         rows, bad, faults = parts[0]
         return Decoded(null_malformed(rows, bad), bad, faults)
-    order = np.empty(sum(map(len, positions)), np.int64)
-    order[np.concatenate(positions)] = np.arange(len(order))
-    bad = pl.concat([part.bad for part in parts]).gather(pl.Series(order))
+    order = find_order(positions, sum(map(len, positions)))
+    bad = pl.concat([part.bad for part in parts]).gather(order)
     # The row at no position is null, as those of malformed messages have to be.
-    positions_of_good = pl.Series(order).set(bad, None)
-    rows = pl.concat([part.rows for part in parts], rechunk=True).select(
-        pl.all().gather(positions_of_good)
-    )
-    return Decoded(rows, bad, np.concatenate([part.faults for part in parts])[order])
+    rows = pl.concat([part.rows for part in parts], rechunk=True)
+    rows = rows.select(pl.all().gather(order.set(bad, None)))
+    return Decoded(rows, bad, np.concatenate([part.faults for part in parts])[order.to_numpy()])
 
 
 def read_alike(

@@ -70,7 +70,6 @@ class ProtobufPayloads:
 
 
 def _read(cursor: ByteCursor, kind: ProtoType) -> pl.DataFrame:
-    """Read the messages of a cursor as columns."""
     fields = [
         (_RepeatedField if field.repeated else _SingleField)(cursor, field) for field in kind.fields
     ]

@@ -125,7 +125,6 @@ def message_of(schema: Any) -> ProtoMessage:
 
 
 def _read_descriptor(schema: Any) -> Any:
-    """Return a message's descriptor from a file."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool
         from google.protobuf.message import DecodeError

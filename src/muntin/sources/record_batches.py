@@ -27,7 +27,6 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 _BEFORE_LENGTH, _BEFORE_CHECKED, _MAGIC = 12, 21, 2
 _CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _ABORT = struct.Struct(">hh")
-_NO_TIME = -1
 # The arrays of more records don't fit into a core's cache.
 _RECORDS_AT_ONCE = 20_000
 _FRAMING = "a batch's records aren't framed as they have to be"

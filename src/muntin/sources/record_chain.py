@@ -126,7 +126,6 @@ def _follow_records(data: Bytes, at: Integers, ends: Integers, counts: Integers)
 
 
 def _follow_one(data: bytes, at: int, end: int, count: int) -> list[int]:
-    """Follow the chain of one batch."""
     starts = []
     for _ in range(count):
         starts.append(at)

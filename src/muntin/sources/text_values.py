@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,19 +50,30 @@ def null_malformed(frame: pl.DataFrame, bad: pl.Series) -> pl.DataFrame:
     return frame.select(pl.when(~bad).then(pl.col(name)).alias(name) for name in frame.columns)
 
 
+def find_order(positions: Sequence[Any], count: int) -> pl.Series:
+    """Return where the rows of several parts, one after the other, stand in order.
+
+    Of two rows with one position the later counts; a position without a row is null.
+
+    Example:
+        >>> find_order([np.array([0, 2]), np.array([3])], 4).to_list()
+        [0, None, 1, 2]
+    """
+    order = np.full(count, -1)
+    order[np.concatenate(positions)] = np.arange(sum(map(len, positions)))
+    rows = pl.Series(order)
+    return rows.set(rows < 0, None)
+
+
 def spread_rows(frame: pl.DataFrame, rows: Any, count: int) -> pl.DataFrame:
     """Return ``count`` rows: those of a frame at some positions, and nulls at the others."""
-    number = np.full(count, -1)
-    number[rows] = np.arange(len(rows))
-    positions = pl.Series(number)
-    return frame.select(pl.all().gather(positions.set(positions < 0, None)))
+    return frame.select(pl.all().gather(find_order([rows], count)))
 
 
 def replace_rows(frame: pl.DataFrame, rows: Any, others: pl.DataFrame) -> pl.DataFrame:
     """Return a frame with other values in some of its rows."""
-    order = np.arange(len(frame))
-    order[rows] = len(frame) + np.arange(len(rows))
-    return pl.concat([frame, others]).select(pl.all().gather(pl.Series(order)))
+    order = find_order([np.arange(len(frame)), rows], len(frame))
+    return pl.concat([frame, others]).select(pl.all().gather(order))
 
 
 def _convert(column: pl.Series, dtype: pl.DataType, zone: SessionZone) -> pl.Series:

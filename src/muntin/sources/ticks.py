@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import polars as pl
 
+from muntin.model.attribute_hints import WithoutRows
 from muntin.model.errors import OptionError
-from muntin.model.next_words import WithoutRows
 from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
 
 _START, _VALUE = "start", "value"

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from muntin.explain.cautions import explain_never_late
 from muntin.explain.joins import explain_join
 from muntin.explain.size import Rates
-from muntin.explain.story import Circumstances, describe_spec
+from muntin.explain.windows import Circumstances, describe_spec
 from muntin.hosts.definition import explain_chain
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.spark.host.plan import Plan

@@ -13,7 +13,7 @@ from muntin.engine.joins.joiner import SIDE, Joiner
 from muntin.engine.joins.operator import JoinOperator
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.hosts.chain import with_change_grace
-from muntin.hosts.clock import period_of_join
+from muntin.hosts.tick_period import period_of_join
 from muntin.model.bounds import SideName
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.spark.host.chain import connect_upstreams

@@ -31,8 +31,7 @@ from muntin.hosts.progress import Progress, Totals
 from muntin.model.errors import BatchError, OptionError
 from muntin.query import BatchTimes, Query
 from muntin.sources.kafka_ranges import lag_of_line
-from muntin.spark.card import Card, show_card
-from muntin.spark.ending import QueryEnd, error_of_muntin
+from muntin.spark.checkpoint_files import CheckedSpec, ProgressRecord, acquire
 from muntin.spark.failures import Failure
 from muntin.spark.host.executors import Executors
 from muntin.spark.host.internals.checkpoints import (
@@ -43,9 +42,10 @@ from muntin.spark.host.internals.checkpoints import (
 from muntin.spark.host.internals.folders import WatchedFolders, watch_folders
 from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.jvm import JvmError, is_connected, silence_spark
+from muntin.spark.notebook_card import Card, show_card
+from muntin.spark.query_end import QueryEnd, error_of_muntin
 from muntin.spark.remote import Follower, RemoteReporter
 from muntin.spark.rescale import rescale_in_place
-from muntin.spark.running import CheckedSpec, ProgressRecord, acquire
 from muntin.spark.seeding import refuse_seed
 from muntin.spark.sinks.selected import SelectedSink
 from muntin.spark.sources.inputs import WALL

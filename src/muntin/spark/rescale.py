@@ -19,8 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from muntin.engine.joins.division import JoinDivision
-from muntin.engine.windows.division import WindowDivision
+from muntin.hosts.local.rescale import DIVISIONS
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.option_types import check_shards
 from muntin.spark.host.checkpoint import Checkpoint
@@ -35,12 +34,7 @@ from muntin.state.manifest import Manifest
 from muntin.state.rescale import Division, build_manifests, split_blob
 from muntin.tables.division import TableDivision
 
-# How each kind of state is divided into shards.
-_DIVISIONS: dict[str, Callable[[Sequence[Manifest]], Division]] = {
-    "windows": WindowDivision,
-    "join": JoinDivision,
-    "tables": TableDivision,
-}
+_DIVISIONS = {**DIVISIONS, "tables": TableDivision}
 _LOG = logging.getLogger(__name__)
 _SPLIT_SCHEMA = "old long, shard int, number long, rows long, size long, blob binary"
 _LOAD_SCHEMA = "operator int, slot int, number long, blob binary"

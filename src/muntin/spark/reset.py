@@ -8,12 +8,12 @@ from pyspark.sql import SparkSession
 
 from muntin.hosts.reset import WatermarkReset, plan_reset, refuse_begun
 from muntin.model.errors import OptionError
+from muntin.spark.checkpoint_files import RECORD
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.internals.checkpoints import read_offset_lines
 from muntin.spark.host.internals.hadoop_path import HadoopPath
-from muntin.spark.leaving import open_stopped
 from muntin.spark.rescale import rewrite_in_place
-from muntin.spark.running import RECORD
+from muntin.spark.stopped_query import open_stopped
 from muntin.state.manifest import Manifest
 
 

@@ -22,7 +22,7 @@ from muntin.hosts.seed import BLOBS, FACTS, FOLDER, Seed, parse_seed
 from muntin.model.errors import OptionError, SpecChangedError, StateCorruptedError
 from muntin.model.facts import STORED_SHARDS
 from muntin.sources.source import SourceOffsets
-from muntin.spark.ending import describe_changed_chain
+from muntin.spark.checkpoint_files import CheckedSpec, ProgressRecord
 from muntin.spark.host.heartbeat import TICK_SOURCE as TICKS
 from muntin.spark.host.heartbeat import make_tick_offset
 from muntin.spark.host.internals.checkpoints import (
@@ -35,8 +35,8 @@ from muntin.spark.host.internals.checkpoints import (
 )
 from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.plans import list_streams
+from muntin.spark.query_end import describe_changed_chain
 from muntin.spark.rescale import write_state
-from muntin.spark.running import CheckedSpec, ProgressRecord
 from muntin.spark.sources.kafka_rows import KAFKA_SOURCE as KAFKA
 from muntin.state.manifest import Manifest, parse_manifest
 

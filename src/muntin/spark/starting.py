@@ -19,6 +19,7 @@ from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
 from muntin.sinks.kafka import KafkaSink
 from muntin.sinks.sink import check_separate_tables, prepare_sinks
+from muntin.spark.checkpoint_files import CheckedSpec
 from muntin.spark.explain import collect_plan
 from muntin.spark.host.executors import Executors
 from muntin.spark.host.internals.checkpoints import find_home, path_exists
@@ -29,7 +30,6 @@ from muntin.spark.host.shards import count_partitions, read_stored_shards, use_p
 from muntin.spark.query import WindowedQuery
 from muntin.spark.remote import RemoteReporter, check_sendable, start_with_retries
 from muntin.spark.rescale import fit_checkpoint
-from muntin.spark.running import CheckedSpec
 from muntin.spark.seeding import plant_seed
 from muntin.spark.sinks.writers import check_destination, folders_of
 from muntin.spark.sources.inputs import check_ticks, ending_run

@@ -219,7 +219,6 @@ def _bind_plain_rows(
 
 
 def _bind_join(joining: JoinRelation, find: Find) -> Joined:
-    """Build a join over DataFrames."""
     frames = {"left": select_rows(joining.left, find), "right": select_rows(joining.right, find)}
     require(frames["left"].sparkSession)
     spec, inputs = joining.spec, {}

@@ -102,7 +102,6 @@ class StderrFilter:
                 self._record.append(line)
 
     def _continues_record(self, line: bytes) -> bool:
-        """Return whether a line continues the present record."""
         if self._is_error() and not _ERROR.match(line) and not line.startswith(b"Traceback ("):
             return True
         if not (self._record and line.strip()):

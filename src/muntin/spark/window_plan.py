@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -19,14 +18,11 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from muntin.engine import columns
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.engine.windows.operator import WindowOperator
-from muntin.hosts.clock import period_of_windows
-from muntin.hosts.windows import GAP, complete_spec, name_conditions
-from muntin.model.aggregates import Aggregate
+from muntin.hosts.tick_period import period_of_windows
+from muntin.hosts.windows import complete_spec, name_operands, name_session_columns
 from muntin.model.errors import OptionError
-from muntin.model.kinds import Kind
 from muntin.model.pipeline import quote_name
 from muntin.model.spec import WindowSpec
 from muntin.sources.source import MALFORMED_DETAIL_COLUMN
@@ -56,8 +52,9 @@ def build_windows(
     frame, time = input_.frame, input_.time
     columns_sent = input_.columns()
     key_names = _name_keys(frame, keys, columns_sent, spec.zone_column)
-    aggregates = _name_arguments(frame, spec, columns_sent)
-    windows = _name_columns_of_sessions(frame, spec.windows, columns_sent)
+    aggregates, operands = name_operands(spec.aggregates, partial(_resolve_operand, frame))
+    windows, of_sessions = name_session_columns(spec.windows, partial(_resolve_option, frame))
+    columns_sent |= {**operands, **of_sessions}
     source = OperatorInput.of(input_, columns_sent)
     shapes = {
         field.name: find_spark_shape(field.dataType) for field in source.messages.schema.fields
@@ -139,17 +136,10 @@ def _name_keys(
     return tuple(names)
 
 
-def _name_columns_of_sessions(frame: DataFrame, windows: Kind, sent: Sent) -> Kind:
-    """Return the windows over named columns, and send the columns that sessions depend on."""
-    if windows.own_gap is not None:
-        return _name_gaps(frame, windows, sent)
-    for option, value in windows.conditions.items():
-        sent[columns.CONDITIONS[option]] = _resolve_condition(frame, option, value)
-    return name_conditions(windows)
-
-
-def _resolve_condition(frame: DataFrame, option: str, value: object) -> Column:
-    """Return a condition of sessions, or the column that they keep."""
+def _resolve_option(frame: DataFrame, option: str, value: object) -> Column:
+    """Return the column of an option of sessions: each message's own gap, or a condition."""
+    if option == "by":
+        return _compute_gap(frame, value)
     column = value
     if isinstance(value, str):
         if value in frame.columns:
@@ -172,9 +162,8 @@ def _resolve_condition(frame: DataFrame, option: str, value: object) -> Column:
     return column
 
 
-def _name_gaps(frame: DataFrame, windows: Kind, sent: Sent) -> Kind:
-    """Return sessions with named gaps, and send each message's own gap as a column."""
-    by = windows.own_gap
+def _compute_gap(frame: DataFrame, own_gap: object) -> Column:
+    by = own_gap
     if isinstance(by, str):
         by = F.col(quote_name(by)) if by in frame.columns else resolve_field(frame, "by", by)
     if not isinstance(by, Column):
@@ -185,29 +174,14 @@ def _name_gaps(frame: DataFrame, windows: Kind, sent: Sent) -> Kind:
     elif not isinstance(kind, DayTimeIntervalType | CalendarIntervalType):
         problem = f"is {kind.simpleString()}, not a length of time"
         hint = "give an interval, as F.make_dt_interval makes it, or text such as '5 minutes'"
-        raise OptionError("by", windows.own_gap, problem, hint)
-    sent[GAP] = F.unix_micros(F.timestamp_micros(F.lit(0)) + by)
-    return windows.map_columns(lambda *_: GAP)
+        raise OptionError("by", own_gap, problem, hint)
+    return F.unix_micros(F.timestamp_micros(F.lit(0)) + by)
 
 
-def _name_arguments(frame: DataFrame, spec: WindowSpec, sent: Sent) -> dict[str, Aggregate]:
-    """Return the aggregates over named columns, and send expressions as columns."""
-    aggregates = {}
-    for i, (name, aggregate) in enumerate(spec.aggregates.items()):
-        changes: dict[str, Any] = {}
-        paths: dict[str, Column] = {}
-        for column in aggregate.columns:
-            if isinstance(column, str) and column not in frame.columns:
-                paths[column] = resolve_field(frame, "agg", column, f"{name}={aggregate}")
-        for part in ("column", "by"):
-            column = getattr(aggregate, part)
-            column = paths.get(column, column) if isinstance(column, str) else column
-            if column is None or isinstance(column, str):
-                continue
-            if not isinstance(column, Column):
-                hint = "give the name of a column, or an expression as a Column"
-                raise OptionError("agg", f"{name}={aggregate}", "isn't over a column", hint)
-            changes[part] = f"__muntin_{part}_{i}"
-            sent[changes[part]] = column
-        aggregates[name] = replace(aggregate, **changes)
-    return aggregates
+def _resolve_operand(frame: DataFrame, operand: object, shown: str) -> Column | None:
+    if isinstance(operand, str):
+        return None if operand in frame.columns else resolve_field(frame, "agg", operand, shown)
+    if not isinstance(operand, Column):
+        hint = "give the name of a column, or an expression as a Column"
+        raise OptionError("agg", shown, "isn't over a column", hint)
+    return operand

@@ -9,12 +9,11 @@ from pyspark.sql import functions as F
 
 from muntin.engine.columns import EMISSION, REVISION, WINDOW_END, WINDOW_START
 from muntin.hosts.ranking import (
-    RANK,
     Ascending,
     Names,
     check_bounds,
     check_column_names,
-    check_order,
+    rank_first,
 )
 from muntin.model.pipeline import FIRST, LAST, NUMBER, ROW, ROW_INDEX, ROWS, Ranking, quote_name
 from muntin.model.pipeline import Column as Selected
@@ -82,7 +81,7 @@ def top_messages(
 ) -> tuple[Plan, RankedShape]:
     """Plan a query for the first messages of each window, with a spec without aggregates."""
     require(input_.frame.sparkSession)
-    ranking = order_by_arrival(_rank(input_.frame, n, by, up, chained=False), spec)
+    ranking = order_by_arrival(rank_first(n, by, up, input_.frame.columns, chained=False), spec)
     refuse_unrankable(spec)
     return _select_rows(input_, keys, spec, ranking)
 
@@ -92,18 +91,13 @@ def top_windows(
 ) -> tuple[Plan, RankedShape]:
     """Plan a query for the first of the windows that have the same bounds."""
     check_bounds(n, frame.columns)
-    ranking = _rank(frame, n, by, up, chained=True)
+    ranking = rank_first(n, by, up, frame.columns, chained=True)
     bounds = F.col(WINDOW_START).alias(FIRST), F.col(WINDOW_END).alias(LAST)
     keys: tuple[Column | str, ...] = (*bounds, *check_column_names("per", per, frame.columns))
     upstream = find_upstream(frame)
     refuse_delayed(None if upstream is None else upstream.plan.spec)
     input_ = Input(frame, WINDOW_END, upstream=upstream)
     return _select_rows(input_, keys, make_windows_by_end(WINDOW_END), ranking)
-
-
-def _rank(frame: DataFrame, n: int, by: Names, up: Ascending, *, chained: bool) -> Ranking:
-    names, directions = check_order(by, up, frame.columns)
-    return Ranking(RANK, tuple(map(quote_name, names)), directions, n, (), chained)
 
 
 def _select_rows(

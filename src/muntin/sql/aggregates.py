@@ -178,7 +178,6 @@ class _AggregateCall:
         return entry.make(*arguments, nulls="skip")
 
     def _lower_column(self, node: exp.Expr) -> str | Expression:
-        """Return the name of a column, or an expression over columns."""
         if isinstance(node, exp.Star):
             self._fail("takes a column, not *", f"write {self.name.lower()}(x)")
         column_name = self.scope.find_column_name(node)

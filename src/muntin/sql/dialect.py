@@ -31,7 +31,6 @@ _WINDOW_FUNCTIONS = (*TABLE_FUNCTIONS, *BOUND_FUNCTIONS, *SPARK_FUNCTIONS)
 
 
 def _parse_window_function(cursor: Cursor, name: str) -> exp.Expr:
-    """Parse a window function inside an expression."""
     node = WindowNode(this=name)
     # The parser has read the function's name and the parenthesis.
     node.meta["call"] = parse_window_call(cursor, name, cursor._tokens[cursor._index - 2].start)

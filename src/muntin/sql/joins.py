@@ -135,7 +135,6 @@ def _choose_nulls(join: Join, bound: Bound, conditions: _JoinConditions) -> Join
 
 
 def _collect_spans(select: Select, join: Join) -> dict[str, Span]:
-    """Return the spans of the clauses of a join."""
     sources = {f"FROM {source.table}": source.span for source in (select.source, join.source)}
     named = {"select": select.span, "within": join.span, "on": join.span}
     return {**named, "FROM": select.source.span, **sources, **collect_emit_spans(select.emit)}

@@ -146,7 +146,6 @@ def _lower_over_relation(
     resolved: ResolvedRelation,
     is_outermost: bool,
 ) -> LoweredQuery | ResolvedRelation:
-    """Lower a query over one relation, or over a window function of it."""
     scope = Scope(cursor, resolved.qualifiers, resolved.column_names)
     check_qualified_stars(scope, select, resolved.relation, call)
     if row_number.lacks_limit(resolved.relation):
@@ -202,7 +201,6 @@ def _lower_numbering(
     call: WindowCall | None,
     numbering: row_number.NumberingCall,
 ) -> LoweredQuery | ResolvedRelation:
-    """Lower a query that numbers the rows of windows."""
     if select.group or select.window or select.having or select.distinct:
         hint = "number the rows of the grouped query, in a query around it"
         problem = f"{numbering.function.lower()} can't be combined with GROUP BY or DISTINCT"
@@ -273,7 +271,6 @@ def _collect_spans(select: Select) -> dict[str, Span]:
 def _lower_ksql_window(
     cursor: Cursor, select: Select, window: WindowClause, resolved: ResolvedRelation
 ) -> LoweredQuery:
-    """Lower a query with ksqlDB's ``WINDOW``."""
     call = ksql.build_window_call(window, cursor, resolved)
     options = resolved.input_options
     late = options.lateness + ksql.find_extra_lateness(window, select.emit)
@@ -358,7 +355,6 @@ def _find_grouping_call(scope: Scope, select: Select) -> WindowCall | None:
 
 
 def _lower_projection(scope: Scope, select: Select, resolved: ResolvedRelation) -> ResolvedRelation:
-    """Lower a query that selects and computes rows one by one."""
     rounded = find_rounded_time(list_group(scope, select))
     if rounded is not None:
         node, hint = rounded
@@ -465,10 +461,7 @@ def _build_windowing(
         **select_list.spans,
         **collect_emit_spans(select.emit),
     }
-    if options.time not in (None, binding.time):
-        hint = f"measure windows on {options.time}, or give {binding.time} the watermark"
-        problem = f"the watermark follows {options.time}, the windows {binding.time}"
-        scope.fail(spans.get("timecol", select.span), problem, hint)
+    binding.check_time(scope.text, options.time, select.span)
     options = replace(options, offset=binding.offset or options.offset)
     where = None if select.where is None else scope.render(select.where)
     if select.where is not None:

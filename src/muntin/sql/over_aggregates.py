@@ -265,7 +265,6 @@ class OverSelectList(SelectList):
         return self._render_row_column(node) if isinstance(node, exp.Column) else None
 
     def _lower_framed_aggregate(self, node: exp.Window) -> Aggregate:
-        """Return an aggregate over its own frame."""
         aggregate = lower_aggregate(self.scope, node.this)
         frame = lower_frame(self.scope, _resolve_window(self.scope, self.select, node))
         if frame.size == self.windows.length:

@@ -157,10 +157,7 @@ def _lower_window_rows(
 ) -> tuple[WindowRelation, WindowBinding]:
     binding = bind_window_call(scope.text, call, scope.qualifiers)
     options, axis = resolved.input_options, binding.windows.axis
-    if axis == "time" and options.time is not None and options.time != binding.time:
-        hint = f"measure windows on {options.time}, or give {binding.time} the watermark"
-        problem = f"the watermark follows {options.time}, the windows {binding.time}"
-        scope.fail(binding.spans.get("timecol", call.span), problem, hint)
+    binding.check_time(scope.text, options.on(axis).time, call.span)
     if axis != "time":
         hint = "measure the windows in time, or aggregate: top_k(...), collect_list(...)"
         scope.fail(call.span, "windows measured in rows can't be numbered", hint)

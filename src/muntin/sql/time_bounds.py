@@ -179,7 +179,6 @@ def find_compared_times(cursor: Cursor, part: exp.Expr, sides: Sides) -> tuple[s
 
 
 def _measure_interval(cursor: Cursor, node: exp.Interval) -> int:
-    """Return the length of an interval, in microseconds."""
     span = Scope(cursor).locate(node)
     try:
         parsed, _ = parse_statements(

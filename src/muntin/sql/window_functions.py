@@ -194,6 +194,13 @@ class WindowBinding:
     partition: tuple[exp.Expr, ...]
     spans: dict[str, Span]
 
+    def check_time(self, text: str, watermark: str | None, span: Span) -> None:
+        """Refuse windows on another time than that which the watermark follows, if it has one."""
+        if watermark not in (None, self.time):
+            hint = f"measure windows on {watermark}, or give {self.time} the watermark"
+            problem = f"the watermark follows {watermark}, the windows {self.time}"
+            raise SqlError(text, self.spans.get("timecol", span), problem, hint)
+
 
 def bind_window_call(
     text: str, call: WindowCall, qualifiers: Collection[str] = ()

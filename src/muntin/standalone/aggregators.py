@@ -218,12 +218,7 @@ class AggregatingOperator(StandaloneOperator):
                 watermark, or when the columns aren't known yet from messages or ``schema=``.
             SelectorDisabledError: When outputs wait for the downstream.
         """
-        self._check_accepting()
-        mark = self._parse_watermark(time)
-        self._drain()
-        self._check_open(time)
-        self._run_steps(lambda: self._windows.advance(mark))
-        return self._deliver()
+        return self._advance(time, self._windows.advance)
 
     def _snapshot(self, start: TimeLike, end: TimeLike, only: pl.DataFrame | None) -> pl.DataFrame:
         """Return the contents of the windows that overlap a range of the axis."""

@@ -182,7 +182,6 @@ def to_text(value: Any) -> str:
 
 
 def _nesting_depth(dtype: pl.DataType) -> int:
-    """Return the nesting depth of a type."""
     if isinstance(dtype, pl.List | pl.Array):
         return 1 + _nesting_depth(pl.Series(dtype=dtype.inner).dtype)
     if isinstance(dtype, pl.Struct):
@@ -196,7 +195,6 @@ def _nesting_depth(dtype: pl.DataType) -> int:
 
 
 def _is_nested_deeper(value: Any, levels: int) -> bool:
-    """Return whether a value is nested deeper than ``levels``."""
     if not isinstance(value, _NESTED):
         return False
     parts = value.values() if isinstance(value, dict) else value

@@ -206,7 +206,6 @@ class FrameBuilder:
     def _build_time_field(
         self, raw_times: Sequence[int | str | None], positions: pl.Series, dtype: pl.DataType
     ) -> pl.Series:
-        """Build the time field from its microseconds."""
         time = positions.name
         if dtype != pl.String:
             return positions.cast(dtype if dtype.is_integer() else pl.Datetime("us")).cast(dtype)

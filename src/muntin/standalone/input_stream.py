@@ -44,7 +44,7 @@ class InputStream:
         self.builder = FrameBuilder(read, clock, schema)
         self.future: list[int] = []
         self._clock = clock
-        self._latest_time = MAX_POSITION if read.limits.max_ahead is None else MIN_POSITION
+        self._latest_time = MIN_POSITION if read.limits else MAX_POSITION
         self._time_type: pl.DataType | None = None
         placed = read.offset or ()
         self._key_fields = [key for key in read.keys if key not in placed]
@@ -185,10 +185,11 @@ class InputStream:
         return parse_micros(time)
 
     def _is_future(self, time: int) -> bool:
-        assert self.fields.limits.max_ahead is not None
+        latest = self.fields.limits.find_latest(self._clock())
+        assert latest is not None
         # The clock only advances, so the limit of an earlier reading stays valid.
-        self._latest_time = self._clock() + self.fields.limits.max_ahead
-        return time > self._latest_time
+        self._latest_time = latest
+        return time > latest
 
     def _add_field(self, name: str) -> None:
         if name not in self._columns_by_field and name not in self._taken:

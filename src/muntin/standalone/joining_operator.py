@@ -161,16 +161,10 @@ class JoiningOperator(StandaloneOperator):
                 watermark, or when the columns aren't known yet from messages or ``schema=``.
             SelectorDisabledError: When outputs wait for the downstream.
         """
-        self._check_accepting()
-        watermark = self._parse_watermark(time)
         if side is not None:
             self._get_stream(side)
-        self._drain()
-        self._check_open(time)
-        self._run_steps(
-            lambda: self._windows.advance(watermark, SIDES if side is None else (side,))
-        )
-        return self._deliver()
+        sides = SIDES if side is None else (side,)
+        return self._advance(time, lambda watermark: self._windows.advance(watermark, sides))
 
     def get_result(self, side: SideName | None = None) -> pl.DataFrame:
         """A copy of all pairs since the last flush, or of what one side's windows have sent on.
@@ -229,7 +223,6 @@ class JoiningOperator(StandaloneOperator):
     def _parse_position(
         self, option: str, side: SideName, time: Any, offset: int | None
     ) -> int | None:
-        """Return a position on the axis, from a time and an offset."""
         if self.spec.axis == "rows":
             if time is not None:
                 hint = f"give {option}_offset"

@@ -282,7 +282,6 @@ class StandaloneOperator(Closeable):
         self._drain()
 
     def _parse_watermark(self, time: TimeLike) -> int:
-        """Parse the new position of a watermark."""
         if self.spec.axis == "rows":
             hint = "leave it out: offsets say when a window is full"
             raise OptionError("time", time, "moves nothing: rows have no watermark", hint)
@@ -291,10 +290,16 @@ class StandaloneOperator(Closeable):
             raise OptionError("time", time, "isn't a time", "give microseconds or a datetime")
         return position
 
-    def _check_open(self, time: TimeLike) -> None:
+    def _advance(self, time: TimeLike, move: Callable[[int], list[StepRows]]) -> bool:
+        """Advance a watermark by ``move``; return whether no output waits for the downstream."""
+        self._check_accepting()
+        watermark = self._parse_watermark(time)
+        self._drain()
         if not self._windows.is_open:
             hint = "hand a message over first, or give schema={…}"
             raise OptionError("time", time, "moves nothing: no columns are known yet", hint)
+        self._run_steps(lambda: move(watermark))
+        return self._deliver()
 
     def _parse_axis_position(self, option: str, value: Any) -> int | None:
         if value is None or (self.spec.axis == "rows" and isinstance(value, int)):

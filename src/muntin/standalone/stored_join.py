@@ -150,7 +150,6 @@ class StoredJoin(StoredWindows):
         return keys.cast({name: kinds[name] for name in keys.columns}).unique()
 
     def _hide_columns(self, results: pl.DataFrame) -> pl.DataFrame:
-        """Return results without the accompanying columns."""
         names = self.joiner.result_names
         hidden = {
             names[s][n] for s in SIDES for n in (UNREAD_COLUMN, WATERMARK_COLUMN) if n in names[s]

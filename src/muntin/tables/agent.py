@@ -7,8 +7,8 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+from muntin.model.attribute_hints import NextWords
 from muntin.model.errors import MuntinError, OptionError
-from muntin.model.next_words import NextWords
 from muntin.tables.current import EventCursor, require_cursor
 from muntin.tables.partition import SentMessage
 from muntin.tables.record import Keying

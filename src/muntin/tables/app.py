@@ -13,10 +13,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from muntin.model.attribute_hints import WithoutRows
 from muntin.model.axis import Duration, parse_duration
 from muntin.model.errors import OptionError, OutsideStreamError
-from muntin.model.inputs import MAX_AHEAD
-from muntin.model.next_words import WithoutRows
+from muntin.model.inputs import MAX_AHEAD, TimeLimits
 from muntin.tables.agent import Agent, AgentSink
 from muntin.tables.clocks import FieldClock, is_same_function
 from muntin.tables.crontab import Crontab
@@ -309,11 +309,16 @@ class App(WithoutRows):
         self.agents[agent.name] = agent
         return agent
 
+    @property
+    def limits(self) -> TimeLimits:
+        """The bounds of an event's time, relative to the wall clock."""
+        return TimeLimits(self.max_ahead)
+
     def get_rules(self) -> Rules:
         """Return the definitions and options that all partitions share."""
         lateness = {topic.name: topic.lateness for topic in self.topics.values()}
         return Rules(
-            dict(self.tables), lateness, self.max_ahead, self.clocks, self.idle,
+            dict(self.tables), lateness, self.limits, self.clocks, self.idle,
             self.follows_wall_clock,
         )  # fmt: skip
 

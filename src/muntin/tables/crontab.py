@@ -93,8 +93,6 @@ class Crontab:
 def _parse_field(
     text: str, field: str, name: str, low: int, high: int, names: tuple[str, ...]
 ) -> set[int]:
-    """Return the numbers that a field matches."""
-
     def to_number(word: str) -> int:
         return int(word) if word.isdecimal() else low + names.index(word) if word in names else -1
 

@@ -67,7 +67,7 @@ class TableDivision:
                 [stored_tables[name] for stored_tables in tables if name in stored_tables],
             )
         self._blobs: dict[int, _Journal] = {}
-        rules = Rules(specs, {}, None)
+        rules = Rules(specs, {})
         for number, stored_tables in enumerate(tables):
             part = Partition(rules, number)
             for name, stored in stored_tables.items():
@@ -111,7 +111,6 @@ class TableDivision:
 
 
 def _merge_clocks(by_clock: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the greatest time of each clock."""
     merged: dict[str, int] = {}
     for times in by_clock:
         for clock, time in times.items():

@@ -293,7 +293,6 @@ class SetEntries(Entries):
         self._members = {}
 
     def _load_sets(self, position: int) -> dict[Any, set[Any]]:
-        """Return all sets of a position."""
         sets = self._members.get(position)
         if sets is None:
             sets = self._members[position] = {}

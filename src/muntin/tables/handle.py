@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from muntin.model.attribute_hints import NextWords
 from muntin.model.errors import OptionError
-from muntin.model.next_words import NextWords
 from muntin.tables.copartition import belongs_to
 from muntin.tables.current import EventCursor, find_cursor, require_cursor
 from muntin.tables.shard import TableShard

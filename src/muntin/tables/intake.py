@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from muntin.model.axis import MAX_TIME_DISTANCE, MIN_POSITION
+from muntin.model.axis import MIN_POSITION, is_representable
 from muntin.stores.keys import encode_part
 from muntin.tables import packed, typed
 from muntin.tables.clocks import EventArrival
@@ -160,7 +160,7 @@ class Intake:
 def _to_position(time: Any) -> int:
     """Convert a time to microseconds; refuse one outside the range of windows."""
     position = parse_point_in_time(time)
-    if abs(position) >= MAX_TIME_DISTANCE:
+    if not is_representable(position):
         raise ValueError(f"the time {time!r} is outside the range of windows")
     return position
 

@@ -58,7 +58,7 @@ class StoredTable:
             n: list_blob_numbers(tables.get(table, {}))
             for n, tables in enumerate(tables_by_partition)
         }
-        rules = Rules(specs, {}, None)
+        rules = Rules(specs, {})
         self._parts = [Partition(rules, number) for number in range(len(manifests))]
         for number, (part, text) in enumerate(zip(self._parts, manifests, strict=True)):
             part.begin(ReadBlobs(text, self._make_loader(number)), part.wall)

@@ -17,6 +17,7 @@ from typing import Any
 
 from muntin.model.axis import MIN_POSITION
 from muntin.model.errors import SpecChangedError, StateCorruptedError
+from muntin.model.inputs import NO_LIMITS, TimeLimits
 from muntin.state.blobs import Blobs
 from muntin.state.manifest import Manifest, parse_manifest
 from muntin.tables.clocks import EventArrival, FieldClock
@@ -81,13 +82,13 @@ class Rules:
         clocks: The clocks that follow times in values.
         idle: How long a clock may rest until tables stop waiting for it; ``None`` for forever.
         follows_wall_clock: Whether watermarks follow the wall clock while no event comes.
-        max_ahead: How far ahead of the wall clock a time may be; ``None`` for any.
+        limits: How far from the wall clock a time may be.
         zones: The session's time zone, by the topics whose events depend on it.
     """
 
     tables: Mapping[str, TableSpec]
     lateness: Mapping[str, int]
-    max_ahead: int | None
+    limits: TimeLimits = NO_LIMITS
     clocks: Sequence[FieldClock] = ()
     idle: int | None = None
     follows_wall_clock: bool = False
@@ -202,7 +203,8 @@ class Partition:
 
     def is_future(self, time: int) -> bool:
         """Return whether a time is further ahead of the wall clock than allowed."""
-        return self.rules.max_ahead is not None and time > self.wall + self.rules.max_ahead
+        latest = self.rules.limits.find_latest(self.wall)
+        return latest is not None and time > latest
 
     @property
     def watermark(self) -> int | None:

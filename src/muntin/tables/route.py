@@ -184,10 +184,8 @@ class RouteTask:
         else:
             values, _ = self.reader(events)
             clock_times = pl.Series([clock.read_time(value) for value in values], dtype=pl.Int64)
-        ahead = self.stage.app.max_ahead
-        if ahead is None or now is None:
-            return clock_times
-        return clock_times.set(clock_times > now + ahead, None)
+        latest = None if now is None else self.stage.app.limits.find_latest(now)
+        return clock_times if latest is None else clock_times.set(clock_times > latest, None)
 
     def _create_parts(
         self, events: pl.DataFrame, rejected: list[pl.DataFrame], seen: int, header: dict[str, Any]
@@ -285,7 +283,6 @@ class RouteTask:
     def _to_rejected(
         self, events: pl.DataFrame, reason: str, agent: str | None = None
     ) -> pl.DataFrame:
-        """Return events as rejected ones, with a reason."""
         # The frame of rejected events shows bytes as text.
         binary = [name for name, dtype in events.schema.items() if dtype == pl.Binary]
         events = events.with_columns(decode_with_escapes(events[name])[0] for name in binary)

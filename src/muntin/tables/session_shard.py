@@ -73,7 +73,6 @@ class SessionTableShard(TableShard):
         self._closed_upto = MIN_POSITION
 
     def _load_sessions(self) -> dict[Any, list[TableSession]]:
-        """Return all open sessions, by key."""
         if self._sessions_by_key is None:
             self._sessions_by_key, self._expired_ends = {}, {}
             for position in self.stored_sessions.list_positions():
@@ -90,11 +89,9 @@ class SessionTableShard(TableShard):
         self._expired_ends[key] = max(end, self._expired_ends.get(key, end))
 
     def _list_sessions(self, key: Any) -> list[TableSession]:
-        """Return the sessions of a key, in order."""
         return sorted(self._load_sessions().get(key, ()), key=lambda session: session.start)
 
     def _find_by_start(self, key: Any, start: int) -> TableSession | None:
-        """Find the session of a key that starts at a time."""
         return next(
             (session for session in self._load_sessions().get(key, ()) if session.start == start),
             None,

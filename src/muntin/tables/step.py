@@ -273,5 +273,4 @@ def _shrink_tables(part: Partition) -> None:
 
 @cache
 def _worker_loop() -> EventLoop:
-    """Return this worker's event loop."""
     return EventLoop()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from muntin.model.attribute_hints import WithoutRows
 from muntin.model.errors import OptionError, OutsideStreamError
-from muntin.model.next_words import WithoutRows
 from muntin.tables.current import CURRENT, event_time
 from muntin.tables.partition import SentMessage
 from muntin.tables.stream import RUNNING, Stream

@@ -101,7 +101,6 @@ def make_reader(kind: Any) -> Callable[[Any], Any]:
 
 
 def _describe_problems(error: ValueError) -> str:
-    """Describe the problems of a validation error on one line."""
     errors = getattr(error, "errors", None)
     if errors is None:
         return str(error)

@@ -15,7 +15,7 @@ from tests.property.agreement import differences
 from muntin.explain.cautions import list_cautions
 from muntin.explain.ruler import draw_ruler
 from muntin.explain.size import Rates
-from muntin.explain.story import describe_spec
+from muntin.explain.windows import describe_spec
 from muntin.model import aggregates
 from muntin.model.axis import Axis, rows
 from muntin.model.by_number import ByNumber

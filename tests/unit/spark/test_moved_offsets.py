@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from muntin import OptionError
 from muntin.hosts.local.log_contents import PlannedBatch
-from muntin.spark.leaving import _Line
 from muntin.spark.seeding import Streams, _list_files_read
+from muntin.spark.stopped_query import _Line
 
 _LOCAL = {
     "ends": {"orders": {"0": 5, "1": 7}},

@@ -49,9 +49,15 @@ def to_decimals(limbs: Sequence[NDArray[np.int64]], dtype: pl.Decimal) -> pl.Ser
         # Missing limbs are filled with the sign of the highest one.
         limb = whole[i] if i < len(whole) else whole[-1] >> 63
         words[:, i] = (limb & _MASK).astype(np.uint32)
+    return read_decimals(dtype, len(words), [None, pa.py_buffer(words.tobytes())])
+
+
+def read_decimals(
+    dtype: pl.Decimal, count: int, buffers: Sequence[pa.Buffer | None], offset: int = 0
+) -> pl.Series:
+    """Return decimals of a type from Arrow's buffers of their unscaled values."""
     kind = pa.decimal128(dtype.precision, dtype.scale)
-    array = pa.Array.from_buffers(kind, len(words), [None, pa.py_buffer(words.tobytes())])
-    decimals = pl.from_arrow(array)
+    decimals = pl.from_arrow(pa.Array.from_buffers(kind, count, buffers, offset=offset))
     assert isinstance(decimals, pl.Series)
     return decimals
 

@@ -100,7 +100,6 @@ class PartitionedJoinShard:
         return [self.joiner.align_rejected(side, frame, None) for frame in rejected]
 
     def _record_starts(self, side: SideName, covered: Sequence[OffsetRange]) -> None:
-        """Record the starts of new partitions."""
         first: dict[Any, int] = {}
         for partition, low, _ in covered:
             first[partition] = min(low, first.get(partition, low))

@@ -57,7 +57,6 @@ class SideBuffer:
 
     @property
     def rows(self) -> int:
-        """Number of stored messages."""
         return self.messages.rows + self.waiting.rows + self.held.rows
 
     def read_candidates(
@@ -139,7 +138,6 @@ class SideBuffer:
         return waiting.filter(mask)
 
     def drop_before(self, position: int | None) -> None:
-        """Drop the messages before a position, unless it is ``None``."""
         if position is None:
             return
         self.first_position = position

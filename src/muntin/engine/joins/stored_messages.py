@@ -64,13 +64,11 @@ class StoredMessages:
         return self._drop_expired([self.empty, *frames])
 
     def read_messages(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
-        """Return the messages between two positions, both included, of some keys or of all."""
         messages = self._drop_expired([self.empty, *self.messages.read(low, high)])
         messages = messages.filter(pl.col(columns.TIME).is_between(low, high))
         return messages if only is None else join_null_safe(messages, only, self.keys, "semi")
 
     def drop_before(self, position: int | None) -> None:
-        """Drop the messages before a position, unless it is ``None``."""
         if position is not None:
             self.first_position = position
             self.messages.drop_before(position)

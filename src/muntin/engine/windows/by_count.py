@@ -191,7 +191,6 @@ class ArrivalShard(WindowShard):
     def _select_emitting(
         self, windows: pl.DataFrame, changes: pl.DataFrame, clock: BatchClock
     ) -> pl.DataFrame:
-        """Return the windows that emit."""
         absent = [columns.number(name) for name in self._times if name not in changes.columns]
         changes = changes.with_columns(absent)
         counts = changes.select(*self._identity, FIRED, *self._times, unemitted=columns.MESSAGES)

@@ -327,7 +327,6 @@ class Combiner:
         return messages.with_columns(*prepared) if prepared else messages
 
     def _partials(self, messages: pl.DataFrame) -> list[pl.Expr]:
-        """Return the partials of each group of messages."""
         count = pl.len().cast(pl.Int64).alias(columns.MESSAGES)
         return [count, *(e for algebra in self.stored_algebras for e in algebra.lift(messages))]
 

@@ -214,7 +214,6 @@ class TrailingShard(WindowShard):
             self.cells.drop_before(expired)
 
     def _sum_messages(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """Sum the numbers of messages by cell."""
         return stack_rows(frames).group_by(self._cell).agg(pl.col(columns.MESSAGES).sum())
 
     def _no_emissions(self) -> pl.DataFrame:
@@ -224,6 +223,5 @@ class TrailingShard(WindowShard):
 
 
 def _overlaps(windows: Trailing, window: int, start: int | None, end: int | None) -> bool:
-    """Return whether a window overlaps a range of time."""
     begins_in_time = end is None or windows.start(window) <= end
     return begins_in_time and (start is None or windows.end(window) > start)

@@ -18,7 +18,7 @@ from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.counts import select_rejections
 from muntin.query import Query
 from muntin.sinks.batch import Batch
-from muntin.sinks.plain import to_plain_values
+from muntin.sinks.plain import list_plain_rows
 
 # Largest number of windows and of rejected messages that are fetched of a batch, and of shards.
 _WINDOWS, _SAMPLES, _SHARDS = 500, 10, 8
@@ -125,13 +125,7 @@ def list_newest(batch: Batch, most: int) -> list[dict[str, Any]]:
     if columns.WINDOW_START in rows.column_names:
         rows = rows.take(pc.sort_indices(rows[columns.WINDOW_START]))
     last = rows.slice(max(0, rows.num_rows - most))
-    plain_columns = [
-        [to_json_value(value) for value in to_plain_values(column, lambda at: at // 1000)]
-        for column in last.columns
-    ]
-    return [
-        dict(zip(last.column_names, row, strict=True)) for row in zip(*plain_columns, strict=True)
-    ]
+    return list_plain_rows(last, lambda at: at // 1000, to_json_value)
 
 
 def to_json_value(value: Any) -> Any:

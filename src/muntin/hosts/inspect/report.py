@@ -18,7 +18,7 @@ from muntin.model.axis import format_position, format_time
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.kinds import Uniform
 from muntin.model.spec import WindowSpec
-from muntin.sinks.plain import to_plain_values
+from muntin.sinks.plain import list_plain_rows
 from muntin.state.manifest import Run
 
 StateReport = dict[str, Any]
@@ -241,12 +241,7 @@ def _list_join_rows(
 def to_plain_rows(rows: pl.DataFrame) -> list[StateReport]:
     """Return the last rows as text and numbers, including times beyond Python's range."""
     plain = (bool, int, float, str, type(None))
-    rows = rows.tail(_ROWS)
-    columns = [to_plain_values(column, format_time) for column in rows.to_arrow().columns]
-    return [
-        {
-            name: value if isinstance(value, plain) else str(value)
-            for name, value in zip(rows.columns, row, strict=True)
-        }
-        for row in zip(*columns, strict=True)
-    ]
+    return list_plain_rows(
+        rows.tail(_ROWS).to_arrow(),
+        convert=lambda value: value if isinstance(value, plain) else str(value),
+    )

@@ -100,7 +100,6 @@ class MemoryCheckpoint:
         self._stores: dict[ShardKey, MemoryBlobs] = {}
 
     def open_store(self, operator: int, shard: int) -> Blobs:
-        """Open the store of a shard."""
         return self._stores.setdefault((operator, shard), MemoryBlobs())
 
     def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:
@@ -111,7 +110,6 @@ class MemoryCheckpoint:
         """Do nothing, since there is no disk."""
 
     def commit(self, progress: dict[str, Any], shards: Sequence[int]) -> None:
-        """Commit the batch that was planned."""
         assert self.planned is not None
         batch, self.planned = self.planned, None
         self.last_commit = Commit(batch.number, batch.ends, batch.final, progress, tuple(shards))
@@ -133,19 +131,15 @@ class LogBlobs:
         return self.manifest
 
     def save(self, manifest: str) -> None:
-        """Replace the manifest; it is committed with the batch."""
         self.manifest = manifest
 
     def get(self, number: int) -> bytes:
-        """Return a blob."""
         return self._checkpoint.read_blob((*self._shard, number))
 
     def put(self, number: int, blob: bytes) -> None:
-        """Add a blob, which is written when the batch is committed."""
         self._checkpoint.pending_blobs[(*self._shard, number)] = blob
 
     def remove(self, number: int) -> None:
-        """Forget a blob when the batch is committed."""
         key = (*self._shard, number)
         if self._checkpoint.pending_blobs.pop(key, None) is None:
             self._checkpoint.removed_blobs.append(key)
@@ -202,7 +196,6 @@ class LogCheckpoint:
             raise
 
     def open_store(self, operator: int, shard: int) -> Blobs:
-        """Open the store of a shard; its changes are committed with the batch."""
         key = (operator, shard)
         if key not in self._stores:
             manifest = self.last_commit.manifests.get(key)
@@ -223,7 +216,6 @@ class LogCheckpoint:
         return self._log.read(location)[NUMBER_BYTES:]
 
     def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:
-        """Write a batch's plan before it runs."""
         self.planned = batch
         with self._report_failures():
             self._log.append(PLAN, json.dumps(vars(batch)).encode())
@@ -232,7 +224,6 @@ class LogCheckpoint:
             self._syncing = self._syncer.submit(self._log.flush, disk=True)
 
     def sync_plan(self) -> None:
-        """Sync the plan to disk, before a sink gets rows of the batch."""
         with self._report_failures():
             if self._syncing is not None:
                 self._await_sync()
@@ -330,7 +321,6 @@ class LogCheckpoint:
         self._log.flush(disk=True)
 
     def close(self) -> None:
-        """Release the checkpoint."""
         self._syncer.shutdown()
         try:
             if self._is_open:

@@ -14,7 +14,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.explain.joins import explain_join
 from muntin.explain.size import Rates
-from muntin.explain.story import Circumstances, describe_spec
+from muntin.explain.windows import Circumstances, describe_spec
 from muntin.hosts.definition import Definition, StartOptions, WindowDefinition, explain_chain
 from muntin.hosts.local.expressions import parse_sql_expression
 from muntin.hosts.local.plan import LocalPlan, LocalUpstream

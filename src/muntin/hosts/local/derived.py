@@ -52,11 +52,7 @@ class RowSelectList:
     def of(
         cls, schema: pl.Schema, columns_shown: Sequence[Column] | None, where: str | None
     ) -> RowSelectList:
-        """Parse a select list and a condition in SQL.
-
-        Raises:
-            OptionError: When an expression can't be computed in this process; the error names it.
-        """
+        """Parse a select list and a condition in SQL."""
         holds = None if where is None else resolve_condition(schema, "where", where)
         if columns_shown is None:
             return cls(None, holds)
@@ -164,11 +160,7 @@ def derive_frame(source: FrameSource, step: RowStep) -> FrameSource:
 
 
 def derive(rows: InputRows, columns_shown: Sequence[Column] | None, where: str | None) -> InputRows:
-    """Return a source or an operator with a selection of its rows and columns.
-
-    Raises:
-        OptionError: When an expression can't be computed in this process; the error names it.
-    """
+    """Return a source or an operator with a selection of its rows and columns."""
     if isinstance(rows, LocalUpstream):
         selection = RowSelectList.of(rows.plan.output_schema, columns_shown, where)
         keeps_end = rows.plan.keeps_end and selection.keeps(columns.WINDOW_END)

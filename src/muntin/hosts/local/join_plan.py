@@ -9,7 +9,6 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.joins.operator import JoinOperator
 from muntin.hosts.chain import with_change_grace
-from muntin.hosts.clock import period_of_join
 from muntin.hosts.local.messages import result_time_type
 from muntin.hosts.local.plan import (
     LocalInput,
@@ -20,6 +19,7 @@ from muntin.hosts.local.plan import (
     set_upstream_shards,
 )
 from muntin.hosts.local.window_plan import DEFAULT_SHARDS
+from muntin.hosts.tick_period import period_of_join
 from muntin.model.bounds import SideName
 from muntin.model.joins import SIDES, JoinSpec
 

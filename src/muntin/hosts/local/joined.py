@@ -24,11 +24,7 @@ _FIRING = (columns.EMISSION, columns.REVISION)
 
 
 def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJoined:
-    """Join two sources or frames on the local host, for `muntin.join`.
-
-    Raises:
-        OptionError: When an option can't work; the error names it.
-    """
+    """Join two sources or frames on the local host, for `muntin.join`."""
     each_change = options["each_change"]
     left_side = _make_side("left", left, each_change=each_change)
     right_side = _make_side(

@@ -108,8 +108,7 @@ class Log:
         self.current, self.position = file, 0
         self.append(BEGIN, body)
         self.flush(disk=True)
-        with self._note_failures():
-            self._sync_folder()
+        self._sync_folder()
 
     def resume(self, file: int, position: int) -> None:
         """Continue a file at a position, and truncate everything after it."""
@@ -119,8 +118,7 @@ class Log:
         self.current, self.position = file, position
         self.flush(disk=True)
         # Sync the folder, since the process before may have been killed after creating the file.
-        with self._note_failures():
-            self._sync_folder()
+        self._sync_folder()
 
     def append(self, kind: bytes, body: bytes) -> Location:
         """Append a record; the next `flush(disk=True)` syncs it to disk."""
@@ -229,11 +227,12 @@ class Log:
 
     def _sync_folder(self) -> None:
         if self._sync:
-            descriptor = os.open(self.folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            with self._note_failures():
+                descriptor = os.open(self.folder, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
 
 
 def write(descriptor: int, data: bytes) -> None:

@@ -18,7 +18,7 @@ from muntin.hosts.local.expressions import (
     parse_sql_expression,
     resolve_column,
 )
-from muntin.model.axis import MAX_TIME_DISTANCE
+from muntin.model.axis import MAX_TIME_DISTANCE, is_representable
 from muntin.model.errors import OptionError
 from muntin.model.inputs import NO_LIMITS, TimeLimits
 from muntin.sources.text_values import parse_times
@@ -131,7 +131,7 @@ class MessageReader:
 
     def _shift_to_local(self, now: int) -> int:
         """Return the clock of the machine on the axis of the times: local if they have no zone."""
-        if not has_zone(self.time_type) and abs(now) < MAX_TIME_DISTANCE:
+        if not has_zone(self.time_type) and is_representable(now):
             try:
                 shift = datetime.fromtimestamp(now / 1_000_000).astimezone().utcoffset()
             except (OverflowError, ValueError, OSError):

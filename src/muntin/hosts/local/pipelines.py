@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 
 import polars as pl
 
@@ -56,7 +55,6 @@ class LocalPipelines(PipelineHost[LocalDefinition]):
     def bind(self, flow: Flow, pipeline: Pipeline, around: Surroundings) -> LocalDefinition:
         """Return a query over the tables of its pipeline, whose results fit its sink."""
 
-        @cache  # all uses of a table share a source, which is read once
         def create_source(name: str) -> InputRows:
             table = pipeline.tables.get(name.lower())
             if table is None:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from muntin.explain.glance import format_html_table
+from muntin.explain.summary import format_html_table
 from muntin.hosts.definition import StartOptions
 from muntin.hosts.interrupts import register_query
 from muntin.hosts.local.checkpoint import LocalCheckpoint, LogCheckpoint, MemoryCheckpoint

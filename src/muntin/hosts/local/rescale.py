@@ -14,10 +14,11 @@ from muntin.state.manifest import Manifest, parse_manifest
 from muntin.state.rescale import Division, build_manifests, split_blob
 
 _LOG = logging.getLogger(__name__)
-_DIVISIONS: Mapping[str, Callable[[Sequence[Manifest]], Division]] = {
+DIVISIONS: Mapping[str, Callable[[Sequence[Manifest]], Division]] = {
     "windows": WindowDivision,
     "join": JoinDivision,
 }
+"""The division into shards of each kind of state that both hosts have."""
 
 
 def rescale_folder(folder: str, shards: int) -> None:
@@ -55,7 +56,7 @@ def _rescale_operator(checkpoint: LogCheckpoint, operator: int, shards: int) -> 
     before = range(checkpoint.last_commit.shards[operator])
     stored = checkpoint.last_commit.manifests
     manifests = [parse_manifest(stored[operator, shard]) for shard in before]
-    division = _DIVISIONS[manifests[0].kind](manifests)
+    division = DIVISIONS[manifests[0].kind](manifests)
     moved: dict[int, dict[int, tuple[int, int, int]]] = {}
     blobs: dict[tuple[int, int], bytes] = {}
     for shard, manifest in zip(before, manifests, strict=True):

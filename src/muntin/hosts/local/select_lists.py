@@ -23,9 +23,6 @@ def show_windows(plan: LocalPlan, windowing: WindowRelation) -> LocalPlan:
 
     A revision that doesn't meet `HAVING` becomes a retraction, since an earlier one of its window
     may have met it.
-
-    Raises:
-        OptionError: When an expression can't be computed in this process; the error names it.
     """
     if windowing.columns is None:
         return plan
@@ -35,11 +32,7 @@ def show_windows(plan: LocalPlan, windowing: WindowRelation) -> LocalPlan:
 
 
 def show_pairs(plan: LocalPlan, joining: JoinRelation, names: PairColumns) -> LocalPlan:
-    """Return the plan with the selected pairs and columns.
-
-    Raises:
-        OptionError: When an expression can't be computed in this process; the error names it.
-    """
+    """Return the plan with the selected pairs and columns."""
     name_columns = _name_pairs(plan.results, names)
     schema = name_columns(pl.DataFrame(schema=plan.results)).schema
     holds = None if joining.where is None else resolve_condition(schema, "WHERE", joining.where)

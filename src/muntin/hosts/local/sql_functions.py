@@ -52,6 +52,14 @@ def _of_text(value: Value, name: str) -> pl.Expr:
     return value.cast(pl.String())
 
 
+def _of_time(value: Value, name: str, families: Sequence[str]) -> pl.Expr:
+    """Return a moment in UTC, or a date."""
+    if value.family not in families:
+        raise Unportable(f"{name}() of {value.family}")
+    moment = value.expression
+    return moment.dt.convert_time_zone("UTC") if value.family == "timestamp" else moment
+
+
 def _texts(name: str, compute: Callable[[pl.Expr], pl.Expr]) -> Function:
     return lambda values: make_text_value(compute(_of_text(values[0], name)))
 
@@ -146,11 +154,7 @@ def extract_part(field: str, value: Value) -> Value:
 def _part(name: str, compute: Callable[[pl.Expr], pl.Expr], of_dates: bool) -> Function:
     def function(values: Sequence[Value]) -> Value:
         (value,) = values
-        if value.family not in _TIMES[: 3 if of_dates else 2]:
-            raise Unportable(f"{name}() of {value.family}")
-        moment = value.expression
-        if value.family == "timestamp":
-            moment = moment.dt.convert_time_zone("UTC")
+        moment = _of_time(value, name, _TIMES if of_dates else _TIMES[:2])
         return Value(compute(moment).cast(pl.Int32()), pl.Int32(), "integer", 31)
 
     return function
@@ -175,12 +179,7 @@ def _read_pattern(name: str, value: Value) -> str:
 
 def _date_format(values: Sequence[Value]) -> Value:
     time, pattern = values
-    if time.family not in _TIMES:
-        raise Unportable(f"date_format() of {time.family}")
-    moment = time.expression
-    if time.family == "timestamp":
-        moment = moment.dt.convert_time_zone("UTC")
-    moment = moment.cast(pl.Datetime("us"))
+    moment = _of_time(time, "date_format", _TIMES).cast(pl.Datetime("us"))
     return make_text_value(format_by_pattern(moment, _read_pattern("date_format", pattern)))
 
 
@@ -215,10 +214,6 @@ def _build_struct(values: Sequence[Value]) -> Value:
     shown = [field.finish().alias(str(text)) for text, field in zip(texts, fields, strict=True)]
     kinds = {str(text): field.dtype for text, field in zip(texts, fields, strict=True)}
     return Value(pl.struct(shown), pl.Struct(kinds), "other")
-
-
-def _trim(values: Sequence[Value]) -> Value:
-    return make_text_value(_of_text(values[0], "trim").str.strip_chars(" "))
 
 
 PARTS: Mapping[str, tuple[Callable[[pl.Expr], pl.Expr], bool]] = {
@@ -263,7 +258,7 @@ FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
     "timestamp_millis": (1, 1, _timestamp("timestamp_millis", 1000)),
     "timestamp_seconds": (1, 1, _timestamp("timestamp_seconds", 1)),
     "to_timestamp": (1, 2, _to_timestamp),
-    "trim": (1, 1, _trim),
+    "trim": (1, 1, _texts("trim", lambda one: one.str.strip_chars(" "))),
     "try_to_timestamp": (1, 2, _to_timestamp),
     "unix_micros": (1, 1, _unix("unix_micros", _MICROS)),
     "unix_millis": (1, 1, _unix("unix_millis", 1000)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import polars as pl
 
@@ -65,6 +65,8 @@ def bind_query(query: QueryRelation, find: FindRows) -> LocalDefinition:
         UnportableError: When it has an expression that only Spark computes; the error names it.
         OptionError: When anything else can't work; the error names it.
     """
+    # All uses of a table share a source, which is read once.
+    find = cache(find)
     with hint_at_spark():
         return (
             _bind_join(query, find)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -12,7 +13,6 @@ from muntin.engine import columns
 from muntin.engine.dtypes import find_shape
 from muntin.engine.results import no_results
 from muntin.engine.windows.operator import WindowOperator
-from muntin.hosts.clock import period_of_windows
 from muntin.hosts.local.expressions import resolve_condition
 from muntin.hosts.local.messages import (
     MessageReader,
@@ -28,11 +28,10 @@ from muntin.hosts.local.plan import (
     lay_out_rejected,
     set_upstream_shards,
 )
-from muntin.hosts.windows import GAP, complete_spec, name_conditions
-from muntin.model.aggregates import Aggregate
+from muntin.hosts.tick_period import period_of_windows
+from muntin.hosts.windows import complete_spec, name_operands, name_session_columns
 from muntin.model.axis import parse_duration
 from muntin.model.errors import OptionError
-from muntin.model.kinds import Kind
 from muntin.model.spec import WindowSpec
 
 
@@ -82,8 +81,9 @@ def _complete_query(
     """Return the reader with all computed columns, and the spec over names of columns."""
     reader = query_input.make_reader()
     names, key_columns = _name_keys(reader.rows, keys, spec.zone_column)
-    aggregates, operands = _name_operands(reader.rows, spec)
-    windows, of_sessions = _name_columns_of_sessions(reader.rows, spec.windows)
+    rows = reader.rows
+    aggregates, operands = name_operands(spec.aggregates, partial(_resolve_operand, rows))
+    windows, of_sessions = name_session_columns(spec.windows, partial(_resolve_option, rows))
     reader = reader.with_columns({**key_columns, **operands, **of_sessions})
     schema = reader.schema
     shapes = {name: find_shape(kind) for name, kind in schema.items()}
@@ -151,50 +151,32 @@ def _name_keys(
     return tuple(names), computed
 
 
-def _name_operands(
-    rows: pl.Schema, spec: WindowSpec
-) -> tuple[dict[str, Aggregate], dict[str, pl.Expr]]:
-    """Return the aggregates over named columns, and the expressions of computed columns."""
-    aggregates, computed = {}, {}
-    for position, (name, aggregate) in enumerate(spec.aggregates.items()):
-        changes: dict[str, Any] = {}
-        for part in ("column", "by"):
-            column = getattr(aggregate, part)
-            if column is None or (isinstance(column, str) and column in rows):
-                continue
-            changes[part] = f"__muntin_{part}_{position}"
-            computed[changes[part]] = resolve_operand(rows, "agg", column, f"{name}={aggregate}")
-        aggregates[name] = replace(aggregate, **changes)
-    return aggregates, computed
+def _resolve_operand(rows: pl.Schema, operand: object, shown: str) -> pl.Expr | None:
+    if isinstance(operand, str) and operand in rows:
+        return None
+    return resolve_operand(rows, "agg", operand, shown)
 
 
-def _name_columns_of_sessions(rows: pl.Schema, windows: Kind) -> tuple[Kind, dict[str, pl.Expr]]:
-    """Return the windows over named columns, and the expressions of sessions' columns."""
-    if windows.own_gap is not None:
-        return _name_gaps(rows, windows)
-    computed = {}
-    for option, value in windows.conditions.items():
-        if option == "same":
-            computed[columns.SAME] = resolve_operand(rows, option, value, value)
-        else:
-            computed[columns.CONDITIONS[option]] = resolve_condition(rows, option, value)
-    return name_conditions(windows), computed
+def _resolve_option(rows: pl.Schema, option: str, value: object) -> pl.Expr:
+    """Return the column of an option of sessions: each message's own gap, or a condition."""
+    if option == "by":
+        return _compute_gap(rows, value)
+    if option == "same":
+        return resolve_operand(rows, option, value, value)
+    return resolve_condition(rows, option, value)
 
 
-def _name_gaps(rows: pl.Schema, windows: Kind) -> tuple[Kind, dict[str, pl.Expr]]:
-    """Return sessions with named gaps, and the expression of each message's own gap."""
-    by = resolve_operand(rows, "by", windows.own_gap, windows.own_gap)
+def _compute_gap(rows: pl.Schema, own_gap: object) -> pl.Expr:
+    by = resolve_operand(rows, "by", own_gap, own_gap)
     kind = pl.LazyFrame(schema=rows).select(by).collect_schema()
     dtype = next(iter(kind.values()))
     if isinstance(dtype, pl.Duration):
-        gap = by.dt.total_microseconds()
-    elif dtype == pl.String():
-        gap = by.map_batches(_parse_lengths, return_dtype=pl.Int64())
-    else:
-        problem = f"is {dtype}, not a length of time"
-        hint = "give a duration, as pl.duration makes it, or text such as '5 minutes'"
-        raise OptionError("by", str(windows.own_gap), problem, hint)
-    return windows.map_columns(lambda *_: GAP), {GAP: gap}
+        return by.dt.total_microseconds()
+    if dtype == pl.String():
+        return by.map_batches(_parse_lengths, return_dtype=pl.Int64())
+    problem = f"is {dtype}, not a length of time"
+    hint = "give a duration, as pl.duration makes it, or text such as '5 minutes'"
+    raise OptionError("by", str(own_gap), problem, hint)
 
 
 def _parse_lengths(texts: pl.Series) -> pl.Series:

@@ -15,19 +15,18 @@ from muntin.hosts.local.expressions import parse_sql_expression
 from muntin.hosts.local.plan import LocalInput, LocalPlan, LocalUpstream
 from muntin.hosts.local.window_plan import plan_windows
 from muntin.hosts.ranking import (
-    RANK,
     SORT_KEY,
     WINDOW_BOUNDS,
     Ascending,
     Names,
     check_bounds,
     check_column_names,
-    check_order,
     collect_ranked,
     complete_names,
     expand_choice,
     list_ranked_columns,
     list_star,
+    rank_first,
 )
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.ranked import rank_rows
@@ -43,7 +42,6 @@ from muntin.model.pipeline import (
     Column,
     Ranking,
     WindowRelation,
-    quote_name,
 )
 from muntin.model.ranking import (
     list_identity_columns,
@@ -115,13 +113,9 @@ def rank_messages(
     by: Names,
     up: Ascending,
 ) -> LocalPlan:
-    """Plan a query for the first messages of each window, with a spec without aggregates.
-
-    Raises:
-        OptionError: When an option can't work; the error names it.
-    """
+    """Plan a query for the first messages of each window, with a spec without aggregates."""
     refuse_unrankable(spec)
-    ranking = order_by_arrival(_rank(query_input.schema, n, by, up, chained=False), spec)
+    ranking = order_by_arrival(rank_first(n, by, up, [*query_input.schema], chained=False), spec)
     rows = collect_rows(query_input.schema, ranking)
     return show_ranked(
         plan_windows(query_input, keys, replace(spec, aggregates={ROWS: rows})), ranking
@@ -131,26 +125,17 @@ def rank_messages(
 def rank_windows(
     upstream: LocalUpstream, n: int, by: Names, per: Names, up: Ascending
 ) -> LocalPlan:
-    """Plan a query for the first of the windows that have the same bounds.
-
-    Raises:
-        OptionError: When an option can't work; the error names it.
-    """
+    """Plan a query for the first of the windows that have the same bounds."""
     schema = upstream.plan.output_schema
     refuse_delayed(upstream.plan.spec)
     check_bounds(n, [*schema])
-    ranking = _rank(schema, n, by, up, chained=True)
+    ranking = rank_first(n, by, up, [*schema], chained=True)
     bounds = pl.col(WINDOW_BOUNDS[0]).alias(FIRST), pl.col(WINDOW_BOUNDS[1]).alias(LAST)
     windows = LocalInput(upstream, columns.WINDOW_END)
     keys = (*bounds, *check_column_names("per", per, [*schema]))
     rows = collect_rows(schema, ranking)
     spec = replace(make_windows_by_end(columns.WINDOW_END), aggregates={ROWS: rows})
     return show_ranked(plan_windows(windows, keys, spec), ranking)
-
-
-def _rank(schema: pl.Schema, n: int, by: Names, up: Ascending, *, chained: bool) -> Ranking:
-    names, directions = check_order(by, up, [*schema])
-    return Ranking(RANK, tuple(map(quote_name, names)), directions, n, (), chained)
 
 
 def collect_rows(schema: pl.Schema, ranking: Ranking) -> Aggregate:
@@ -169,11 +154,7 @@ def collect_rows(schema: pl.Schema, ranking: Ranking) -> Aggregate:
 
 
 def show_each(plan: LocalPlan, windowing: WindowRelation) -> LocalPlan:
-    """Return the plan with a select list over each message that a window ends with.
-
-    Raises:
-        OptionError: When an expression can't be computed in this process; the error names it.
-    """
+    """Return the plan with a select list over each message that a window ends with."""
     assert windowing.columns is not None
     numbers = pl.int_ranges(0, pl.col(ROWS).list.len(), dtype=pl.Int32())
 
@@ -189,11 +170,7 @@ def show_each(plan: LocalPlan, windowing: WindowRelation) -> LocalPlan:
 
 
 def show_ranked(plan: LocalPlan, ranking: Ranking) -> LocalPlan:
-    """Return the plan with each of a window's rows as a row of its own, and its select lists.
-
-    Raises:
-        OptionError: When an expression can't be computed in this process; the error names it.
-    """
+    """Return the plan with each of a window's rows as a row of its own, and its select lists."""
     per = tuple(key for key in plan.keys or () if key not in (FIRST, LAST))
     explode = _explode(plan.results, ranking, per)
     schema = explode(pl.DataFrame(schema=plan.results)).schema

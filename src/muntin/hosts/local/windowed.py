@@ -49,11 +49,7 @@ class LocalWindowed(WindowSentence[LocalWindowedAggregate]):
 
 
 def begin_windowed(frame: object, options: SentenceOptions) -> LocalWindowed:
-    """Begin a windowed aggregation on the local host, for `muntin.windowed`.
-
-    Raises:
-        OptionError: When an option can't work; the error names it.
-    """
+    """Begin a windowed aggregation on the local host, for `muntin.windowed`."""
     rows = find_rows("frame", frame)
     for option in ("time", "where", "clock"):
         if not isinstance(options[option], str | pl.Expr | None):

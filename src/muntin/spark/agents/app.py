@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from muntin.engine.operator import REJECTED
-from muntin.model.axis import SECOND, Duration, format_duration
+from muntin.model.axis import SECOND, Duration
 from muntin.model.errors import OptionError
-from muntin.model.inputs import TimeLimits
+from muntin.model.inputs import MAX_AHEAD
 from muntin.model.option_types import parse_folder
 from muntin.spark.agents.schemas import (
     make_agent_schema,
@@ -180,7 +180,6 @@ class AgentsOnSpark:
         return unpack_rows(emitted, kind, self._schema_of(kind))
 
     def _schema_of(self, kind: str) -> StructType:
-        """Return the columns of a kind of rows."""
         what, _, name = kind.partition(":")
         if what == TABLE:
             return make_agent_table_schema(self._spec_of(name))
@@ -293,13 +292,9 @@ class AgentsOnSpark:
             lines.append(f"{', '.join(route.agents)} reads {route.topic}, partitioned {how}")
         lines += [f"table     {spec}" for spec in self.app.tables.values()]
         lines.append(f"state     {self.shards} shards, each a partition of all tables")
-        ahead = self.app.max_ahead
-        late = (
-            "any time is taken"
-            if ahead is None
-            else (f"rejected beyond {format_duration(ahead)} ahead of the wall clock")
-        )
-        lines.append(f"future    {late}")
+        lines += [
+            f"{name:10}{text}" for name, text in MAX_AHEAD.describe(self.app.max_ahead, "time")
+        ]
         return "\n".join(lines)
 
     def _check_name(self, option: str, name: str, names: Mapping[str, Any]) -> None:
@@ -318,15 +313,15 @@ class AgentsOnSpark:
         Without the clock, and with no bound on times, the code that Spark generates stays the same
         from batch to batch, so Spark compiles it once.
         """
-        ahead = self.app.max_ahead
+        limits = self.app.limits
         several = len(self._topics) > 1 or bool(self.app.clocks)
         needs_clock = (
             time is None
-            or ahead is not None
+            or bool(limits)
             or (several and self.app.idle is not None)
             or (self.app.clocked and not self._needs_ticks)
         )
-        return Input(frame, time, limits=TimeLimits(ahead), stamped=needs_clock)
+        return Input(frame, time, limits=limits, stamped=needs_clock)
 
     def _build(self, wanted: frozenset[str], shards: int) -> DataFrame:
         """Return the output of the shards for some kinds of rows: blobs and progress."""

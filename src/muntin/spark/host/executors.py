@@ -311,7 +311,6 @@ def _is_installed() -> bool:
 
 @lru_cache(maxsize=8)
 def _own_answer(modules: tuple[str, ...]) -> Answer:
-    """Return the answer of this process."""
     question = {"modules": modules, "references": [], "files": [], "holds": 0}
     return Answer(**json.loads(_look(json.dumps(question))))
 

@@ -183,10 +183,10 @@ class Input:
         wall = F.localtimestamp() if self.local else F.current_timestamp()
         if self.clock is not None:
             wall = self._arrival
-        if self.limits.max_ahead is not None:
-            ahead = F.expr(f"make_dt_interval(0, 0, 0, {self.limits.max_ahead / SECOND:.6f})")
+        latest = self.limits.find_latest(wall, _to_interval)
+        if latest is not None:
             # A missing arrival time doesn't make a message one from the future.
-            sent[columns.FUTURE] = F.coalesce(moment > wall + ahead, F.lit(False))
+            sent[columns.FUTURE] = F.coalesce(moment > latest, F.lit(False))
         return time if as_it_is else PARSED
 
     @property
@@ -312,6 +312,10 @@ def _parse_time(time: Column, kind: T.DataType | None) -> Column:
         # Spark fails the query at days beyond these.
         return F.when(days.between(-_MOST_DAYS, _MOST_DAYS), time.cast("timestamp_ntz"))
     return time
+
+
+def _to_interval(length: int) -> Column:
+    return F.expr(f"make_dt_interval(0, 0, 0, {length / SECOND:.6f})")
 
 
 def _batch_clock(*, zoneless: bool) -> Column:

@@ -137,7 +137,6 @@ def _is_locked(path: Path) -> bool:
 
 
 def _skip(frames: Iterator[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]:
-    """Yield frames without their first rows."""
     for frame in frames:
         if rows < len(frame):
             yield frame[rows:]

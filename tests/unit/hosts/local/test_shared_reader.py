@@ -111,8 +111,9 @@ def test_what_was_opened_is_closed_when_another_source_fails() -> None:
     assert source.calls == ["open", "close"]
 
 
+@pytest.mark.parametrize("is_declared", [False, True])
 def test_a_view_that_is_used_twice_is_read_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_declared: bool
 ) -> None:
     rows = {"page": ["a", "a", "b"], "value": [1, 2, 3], "at": ["2026-01-01T00:00:01Z"] * 3}
     frame = pl.DataFrame(rows).with_columns(pl.col("at").str.to_datetime(time_zone="UTC"))
@@ -126,7 +127,12 @@ def test_a_view_that_is_used_twice_is_read_once(
         return read(self, start, end)
 
     monkeypatch.setattr(FileReader, "read", count)
-    query = mt.sql(None, SELF_JOIN, clicks=mt.files(f"{tmp_path}/*.parquet"))
+    path = f"{tmp_path}/*.parquet"
+    if is_declared:
+        table = f"CREATE TABLE clicks WITH (connector = 'parquet', path = '{path}');"
+        query = mt.sql(None, table + SELF_JOIN)
+    else:
+        query = mt.sql(None, SELF_JOIN, clicks=mt.files(path))
     running = query.start(checkpoint=None, available_now=True)
     assert running.await_end(60)
     assert reads == [["1.parquet", "2.parquet"]]

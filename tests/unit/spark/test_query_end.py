@@ -22,7 +22,7 @@ from muntin.model.errors import (
     WaitingWindowsError,
 )
 from muntin.model.patience import WAITS_VARIABLE
-from muntin.spark.ending import error_of_muntin
+from muntin.spark.query_end import error_of_muntin
 
 FAILED = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
 PLAN = """ SQLSTATE: XXKST

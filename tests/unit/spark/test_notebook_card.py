@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from muntin.hosts.progress import Progress
-from muntin.spark import card
-from muntin.spark.card import Card
+from muntin.spark import notebook_card
+from muntin.spark.notebook_card import Card
 from muntin.spark.query import WindowedQuery
 
 
@@ -54,7 +54,7 @@ def test_what_is_on_it() -> None:
 
 
 def test_it_is_drawn_when_it_changes_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(card, "_SECONDS", 0.01)
+    monkeypatch.setattr(notebook_card, "_SECONDS", 0.01)
     query, drawn = Query(progress=Progress(5, counts={"seen": 100})), []
     thread = card_of(query).follow(drawn.append)
 

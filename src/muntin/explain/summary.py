@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 
 from muntin.explain.joins import describe_join_head
-from muntin.explain.story import describe_windows, format_part
+from muntin.explain.windows import describe_windows, format_part
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 

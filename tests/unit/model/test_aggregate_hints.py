@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import muntin as mt
-from muntin.model.other_words import translate_call
+from muntin.model.aggregate_hints import translate_call
 
 WINDOWS: Any = mt.standalone.windowed(key="k", time="at").tumbling("10 us")
 

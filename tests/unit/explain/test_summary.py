@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muntin.explain.glance import format_html_summary, format_summary
+from muntin.explain.summary import format_html_summary, format_summary
 from muntin.model.aggregates import count
 from muntin.standalone import join, windowed
 

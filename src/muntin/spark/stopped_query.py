@@ -16,6 +16,7 @@ from muntin.hosts.local.move import refuse_kind
 from muntin.hosts.seed import FOLDER, Seed
 from muntin.model.errors import OptionError
 from muntin.sources.source import SourceOffsets
+from muntin.spark.checkpoint_files import ProgressRecord, acquire
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.heartbeat import parse_tick
 from muntin.spark.host.internals.checkpoints import (
@@ -27,7 +28,6 @@ from muntin.spark.host.internals.checkpoints import (
 from muntin.spark.host.internals.hadoop_path import path_of
 from muntin.spark.host.internals.jvm import is_connected
 from muntin.spark.host.shards import slots
-from muntin.spark.running import ProgressRecord, acquire
 from muntin.spark.seeding import has_seed
 
 _HINT = "read topics of Kafka or files of this machine, or begin there with a new checkpoint"

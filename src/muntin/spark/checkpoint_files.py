@@ -22,11 +22,11 @@ from muntin.hosts.local.state import is_local_checkpoint
 from muntin.hosts.progress import Progress
 from muntin.model.errors import MuntinError, SpecChangedError
 from muntin.model.facts import STORED_SHARDS
-from muntin.spark.ending import describe_changed_chain
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.internals.checkpoints import find_newest_batch, refuse_missing_files
 from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.jvm import JvmError, find_java_message
+from muntin.spark.query_end import describe_changed_chain
 from muntin.state.disk import replace_text
 
 _LOG = logging.getLogger(__name__)
@@ -50,11 +50,9 @@ class HadoopLeaseFile:
         self._path = folder / FILE
 
     def read(self) -> str | None:
-        """Return the text of the file; ``None`` where there is none."""
         return self._path.read() if self._path.exists() else None
 
     def create(self, text: str) -> bool:
-        """Create the file if it doesn't exist, and return whether it was created."""
         if self._path.exists():
             return False
         try:
@@ -66,14 +64,12 @@ class HadoopLeaseFile:
         return True
 
     def replace(self, text: str) -> None:
-        """Replace the file."""
         try:
             self._path.write(text)
         except JvmError as error:
             raise OSError(find_java_message(error)) from error
 
     def discard(self, text: str) -> None:
-        """Delete the file if it has this text."""
         if self.read() == text:
             self._path.delete()
 

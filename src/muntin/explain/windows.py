@@ -9,10 +9,10 @@ from textwrap import wrap
 from muntin.explain.cautions import list_cautions
 from muntin.explain.ruler import draw_ruler
 from muntin.explain.size import Rates, estimate, format_amount, format_bytes
-from muntin.model.axis import format_duration, format_length
+from muntin.model.axis import Axis, format_duration, format_length
 from muntin.model.fill import Fill, write_constant
 from muntin.model.grouping_sets import format_sets
-from muntin.model.inputs import DURATIONS
+from muntin.model.inputs import BY_GREATEST, BY_SOURCE, DURATIONS, InputSpec
 from muntin.model.pipeline import ROWS
 from muntin.model.policies import After, Every, FirstThen, Never, Policy, When
 from muntin.model.rolling import emits_plain_rows
@@ -161,13 +161,25 @@ def _describe_emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
         yield from _describe_instants(spec)
     else:
         yield from _describe_firings(spec)
-    if spec.clocks:
+    yield from describe_input_options(spec, spec.axis)
+
+
+def describe_input_options(spec: InputSpec, axis: Axis) -> Iterator[tuple[str, str]]:
+    """Describe the options of an input, apart from its lateness: titles and texts."""
+    clocks = ", ".join(spec.clocks)
+    if spec.watermark == BY_SOURCE:
+        clocks = "partition of the source"
+    if clocks:
         idle = spec.idle
         silent = "" if idle is None else f", unless it was silent for {format_duration(idle)}"
-        each = ", ".join(spec.clocks)
-        yield "clocks", f"one for each {each}; the slowest holds the watermark{silent}"
+        yield "clocks", f"one for each {clocks}; the slowest holds the watermark{silent}"
+    elif spec.watermark == BY_GREATEST:
+        yield "clocks", "one for the whole input, which the greatest event time advances"
+    if spec.offset is not None and axis == "time":
+        partition, offset = spec.offset
+        yield "offset", f"{offset} of each {partition}; a message that was read before is ignored"
     for option in DURATIONS:
-        yield from option.describe(getattr(spec, option.name), spec.axis)
+        yield from option.describe(getattr(spec, option.name), axis)
 
 
 def _describe_instants(spec: WindowSpec) -> Iterator[tuple[str, str]]:

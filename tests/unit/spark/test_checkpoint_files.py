@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 import muntin as mt
-from muntin.spark import running
+from muntin.spark import checkpoint_files
 
 
 def test_a_checkpoint_of_the_local_host_is_refused(
@@ -18,6 +18,6 @@ def test_a_checkpoint_of_the_local_host_is_refused(
     here = mt.windowed(mt.ticks(10), time="timestamp").tumbling("1 s").agg(n=mt.count())
     here.start(checkpoint=tmp_path, available_now=True).await_end(30)
     folder = SimpleNamespace(local=tmp_path)
-    monkeypatch.setattr(running, "HadoopPath", lambda spark, checkpoint: folder)
+    monkeypatch.setattr(checkpoint_files, "HadoopPath", lambda spark, checkpoint: folder)
     with pytest.raises(mt.SpecChangedError, match="is a checkpoint of a query without Spark"):
-        running.acquire(Mock(), str(tmp_path))
+        checkpoint_files.acquire(Mock(), str(tmp_path))

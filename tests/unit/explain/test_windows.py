@@ -10,7 +10,7 @@ import muntin as mt
 from muntin.explain.cautions import explain_never_late, list_cautions
 from muntin.explain.flows import describe_flows
 from muntin.explain.size import Rates, estimate, format_amount, format_bytes
-from muntin.explain.story import Circumstances, describe_spec
+from muntin.explain.windows import Circumstances, describe_spec
 from muntin.model.pipeline import Column, DeclaredTable
 from muntin.sql.api import compile_pipeline
 
@@ -258,6 +258,20 @@ def test_queries_before_others_come_first() -> None:
     for reads in ("reads a (json)", "reads the windows above as one", "reads b (json) as b"):
         assert reads in flat(said)
     assert "reads the pairs above" in flat(said)
+
+
+def test_a_table_that_spark_reads_twice_is_named() -> None:
+    pipeline = compile_pipeline(
+        """CREATE TABLE a (k STRING, at TIMESTAMP, x INT) WITH (connector = 'json');
+           CREATE TABLE o WITH (connector = 'parquet', path = '/o');
+           CREATE VIEW large AS SELECT * FROM a WHERE x > 1;
+           INSERT INTO o SELECT one.k, two.x FROM large one JOIN large two
+           ON one.k = two.k AND two.at BETWEEN one.at AND one.at + INTERVAL '1' MINUTE"""
+    )
+    ((_, on_spark),) = describe_flows(pipeline)
+    ((_, locally),) = describe_flows(pipeline, local=True)
+    assert "careful Spark reads a 2 times, as the query does; a local host once" in flat(on_spark)
+    assert "careful" not in locally
 
 
 def test_rows_or_the_clock() -> None:
