@@ -106,13 +106,18 @@ def session(pid: int) -> int | None:
         return None
 
 
-def fill(feed: Feed, chance: random.Random, files: int, messages: int) -> list[int]:
-    """Add files a minute apart, out of order; returns the numbers of hopelessly late messages."""
+def fill(
+    feed: Feed, chance: random.Random, files: int, messages: int, in_time: int = 21
+) -> list[int]:
+    """Add files a minute apart, out of order; returns the numbers of hopelessly late messages.
+
+    The first files, as many as are ``in_time``, have no late messages.
+    """
     too_late = []
     for number in range(files):
         rows = []
         for _ in range(messages):
-            hopeless = number > 20 and chance.random() < 0.02
+            hopeless = number >= in_time and chance.random() < 0.02
             second = 60 * number + (-1200 if hopeless else chance.uniform(-90, 60))
             if hopeless:
                 too_late.append(feed.ids + len(rows))

@@ -52,8 +52,7 @@ def fill(feed: Feed, rows: Sequence[tuple[Any, ...]], files: int) -> None:
 def close(feeds: Sequence[Feed]) -> None:
     """Let all windows end, and those that these windows are in."""
     for feed in feeds:
-        for row in CLOSING:
-            feed.add(row)
+        feed.add(*CLOSING)
 
 
 class Ran:
@@ -229,8 +228,8 @@ def look_at_each_operator(spark: SparkSession, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_three_streams_joined(spark: SparkSession, tmp_path: Path) -> None:
-    feeds = [*feeds_of(tmp_path, 15, files=(4, 2)), Feed(tmp_path / "third")]
-    fill(feeds[2], messages(17, [(None, at(40), 7)]), 3)
+    feeds = [*feeds_of(tmp_path, 15, files=(3, 2)), Feed(tmp_path / "third")]
+    fill(feeds[2], messages(17, [(None, at(40), 7)]), 2)
     close(feeds)
     ran = Ran(three(*(feed.stream(spark) for feed in feeds)), tmp_path / "checkpoint")
     files = {n: f"{feed.folder}/*.parquet" for n, feed in zip("lrt", feeds, strict=True)}

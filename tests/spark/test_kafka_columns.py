@@ -182,7 +182,7 @@ def test_a_broker_that_dies_and_comes_back(
     """Every message is counted once, with batches of some messages and a broker killed twice."""
     topic, count = kafka.topic(3), 3000
     kafka.send(topic, orders(range(count // 3), 3))
-    source = described(kafka, topic, per_batch=200)
+    source = described(kafka, topic, per_batch=400)
     query, out = totals(spark, source, tmp_path)
     try:
         # A broker that isn't there at the start ends the query at once.

@@ -12,7 +12,7 @@ import pytest
 from tests.spark.drivers import Victims, fill, kill, kill_again_and_again
 from tests.spark.feed import Feed, at, emitted, rows
 
-KILLS, FILES, MESSAGES = 3, 26, 40
+KILLS, FILES, MESSAGES, IN_TIME = 3, 14, 40, 8
 pytestmark = pytest.mark.timeout(1800)
 
 
@@ -29,7 +29,7 @@ def victims() -> Iterator[Victims]:
 def test_kills(tmp_path: Path, victims: Victims) -> None:
     chance = random.Random(20260101)
     feed = Feed(tmp_path / "source")
-    too_late = fill(feed, chance, FILES, MESSAGES)
+    too_late = fill(feed, chance, FILES, MESSAGES, IN_TIME)
     kill_again_and_again("windows", tmp_path, victims, chance, KILLS)
 
     out = tmp_path / "out.duckdb"
@@ -64,7 +64,7 @@ def test_kills_of_a_join(tmp_path: Path, victims: Victims) -> None:
     too_late = {}
     for side in ("left", "right"):
         feed = Feed(tmp_path / side)
-        too_late[side] = fill(feed, chance, FILES, MESSAGES)
+        too_late[side] = fill(feed, chance, FILES, MESSAGES, IN_TIME)
         # Nobody can come any more after this, so that all unmatched are emitted.
         feed.add(("z", at(60 * (FILES + 100)), 0))
     kill_again_and_again("join", tmp_path, victims, chance, KILLS)
@@ -100,7 +100,7 @@ def test_kills_of_a_chain(tmp_path: Path, victims: Victims) -> None:
     """Both stages begin again with the batch that was killed: no window counts twice or never."""
     chance = random.Random(20260104)
     feed = Feed(tmp_path / "source")
-    too_late = fill(feed, chance, FILES, MESSAGES)
+    too_late = fill(feed, chance, FILES, MESSAGES, IN_TIME)
     # Behind it all windows of the others are full; its own never are.
     feed.add(("z", at(60 * (FILES + 100)), 0))
     kill_again_and_again("chain", tmp_path, victims, chance, KILLS)
