@@ -23,6 +23,8 @@ from muntin.model.secrets import redact
 _FROM_WORKER = re.compile(r"^\s*muntin\.[\w.]*Error: (.+)$", re.MULTILINE)
 # The text that Spark puts around the cause of a query's failure.
 _STREAM_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: ")
+# What Spark raised in the function that writes a batch, within the trace that Java wraps.
+_IN_BATCH = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): (\[.+)$", re.MULTILINE)
 _WITHOUT_CODE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 _CAUSED_BY = re.compile(r"^Caused by: (?:[\w$]+\.)+[\w$]+: (.+)$", re.MULTILINE)
 
@@ -60,6 +62,8 @@ def summarize_error(error: BaseException) -> str:
         return text
     if worker_errors := _FROM_WORKER.findall(text):
         return str(worker_errors[-1]).strip()
+    if "[FOREACH_BATCH_USER_FUNCTION_ERROR]" in text and (raised := _IN_BATCH.findall(text)):
+        return _WITHOUT_CODE.sub("", raised[-1]).strip()
     summary = _STREAM_FAILED.sub("", text.partition("=== Streaming Query ===")[0]).strip()
     summary = _WITHOUT_CODE.sub("", summary.partition("\n\tat ")[0]).strip()
     causes = [cause.strip() for cause in _CAUSED_BY.findall(text)]
