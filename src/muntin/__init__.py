@@ -30,6 +30,8 @@ _OTHER_NAMES = {
     **dict.fromkeys(("to_jdbc", "to_sql", "to_database"), "to_postgres"),
     **dict.fromkeys(("from_kafka", "read_kafka", "kafka_source"), "kafka"),
     **dict.fromkeys(("read_parquet", "read_csv", "read_json", "from_files"), "files"),
+    **dict.fromkeys(("merge_asof", "join_asof"), "join(…, as_of=True)"),
+    **dict.fromkeys(("from_pandas", "from_polars", "from_arrow"), "windowed(frame, …)"),
     "window": "windowed",
 }
 

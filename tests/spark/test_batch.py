@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -265,6 +266,24 @@ def test_an_action_on_a_stream_says_how_to_start_it(spark: SparkSession, action:
             getattr(frame, action)()
     assert windows.results.isStreaming
     assert "window_start" in windows.results.columns
+
+
+@pytest.mark.parametrize(
+    "derive",
+    [
+        lambda rows: rows.where("emission = 'full'"),
+        lambda rows: rows.select("n").filter(F.col("n") > 1).orderBy("n").limit(3),
+        lambda rows: rows.groupBy("emission").count(),
+        lambda rows: rows.groupBy("emission").agg(F.sum("n")).drop("emission"),
+    ],
+)
+def test_an_action_on_what_is_made_of_a_stream_says_it_too(
+    spark: SparkSession, derive: Callable[[DataFrame], DataFrame]
+) -> None:
+    ticks = spark.readStream.format("rate").load()
+    windows = mt.windowed(ticks, time="timestamp").tumbling("1 second").agg(n=mt.count())
+    with pytest.raises(mt.OptionError, match=r"\.show\(\).*results=muntin\.to_print\(\)"):
+        derive(windows.results).show()
 
 
 def in_a_line(text: str) -> str:

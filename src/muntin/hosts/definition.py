@@ -85,7 +85,7 @@ class Definition(WithoutRows, ABC, Generic[P, Q]):
     def _start(self, options: StartOptions) -> Q:
         """Start the query."""
 
-    @suggest_options('give a folder, checkpoint="checkpoints/views", or None for memory only')
+    @suggest_options('give a folder, checkpoint="checkpoints/views"; in one process also None')
     def start(
         self,
         *,

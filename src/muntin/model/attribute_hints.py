@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
 from muntin.model.close_names import find_close_name
 
-WordsOf = Literal["windows", "query", "running", "source", "app", "topic", "agent", "table"]
+WordsOf = Literal[
+    "windows", "query", "running", "source", "app", "topic", "agent", "table", "state"
+]
 
 
 def _join(*groups: tuple[str, str]) -> dict[str, str]:
@@ -185,6 +187,12 @@ _TABLE = _join(
     ("onrecover changelogtopic", "leave it out: app.open(store=…) keeps the table"),
     ("relativetonow relativetostream", "first give it windows: .tumbling(…) or .hopping(…)"),
 )
+_STATE = _join(
+    ("get all range fetchall lookup read scan query",
+     "write .fetch(key, start=…, end=…); without a key all are read"),
+    ("store getstore", "it is the state: write .fetch(key)"),
+    ("topandas topolars df show", "write .frame(), or .fetch()"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -226,6 +234,7 @@ _KINDS: Mapping[WordsOf, _Words] = {
     "topic": _Words("a topic has", _TOPIC, "write @app.agent(topic), and loop over its events"),
     "agent": _Words("an agent has", _AGENT, "what it yields goes to its sinks"),
     "table": _Words("a table has", _TABLE, "write table[key]"),
+    "state": _Words("the state of a query has", _STATE, "write .fetch(key)"),
 }  # fmt: skip
 
 

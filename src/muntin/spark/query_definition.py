@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -73,11 +74,7 @@ class QueryDefinition(Definition[Plan, "WindowedQuery"]):
         return self._hint_at_start(self.plan.unpack_kind(REJECTED))
 
     def _hint_at_start(self, frame: DataFrame) -> DataFrame:
-        """Let the actions of a stream's DataFrame, which Spark refuses, say how to start it."""
-        if self.plan.reads_streams:
-            for action in _ACTIONS:
-                remember(frame, action, partial(_refuse_action, action))
-        return frame
+        return hint_at_start(frame) if self.plan.reads_streams else frame
 
     def _start(self, options: StartOptions) -> WindowedQuery:
         from muntin.spark.starting import start_spark_query
@@ -92,12 +89,40 @@ _ACTIONS = (
     "show", "collect", "toPandas", "toArrow", "count", "take", "head", "first", "tail", "isEmpty",
     "toLocalIterator",
 )  # fmt: skip
+# Methods that return another DataFrame of the stream, or groups of its rows.
+_TRANSFORMATIONS = (
+    "where", "filter", "select", "selectExpr", "withColumn", "withColumns", "withColumnRenamed",
+    "drop", "orderBy", "sort", "limit", "distinct", "dropDuplicates", "groupBy", "agg", "alias",
+    "join", "union", "unionByName", "fillna", "dropna", "toDF",
+)  # fmt: skip
+_SUMMARIES = ("agg", "count", "sum", "avg", "mean", "min", "max")
+
+
+def hint_at_start(frame: DataFrame) -> DataFrame:
+    """Let the actions of a stream's DataFrame, and of those made of it, say how to start it.
+
+    Spark refuses them, too, in words about `writeStream`.
+    """
+    for name in _ACTIONS:
+        remember(frame, name, partial(_refuse_action, name))
+    for name in _TRANSFORMATIONS:
+        remember(frame, name, partial(_transform, getattr(frame, name)))
+    return frame
+
+
+def _transform(method: Callable[..., Any], *args: object, **options: object) -> Any:
+    result = method(*args, **options)
+    if isinstance(result, DataFrame):
+        return hint_at_start(result)
+    for name in _SUMMARIES:
+        vars(result)[name] = partial(_transform, getattr(result, name))
+    return result
 
 
 def _refuse_action(name: str, *_: object, **__: object) -> NoReturn:
     hint = (
-        "write .start(checkpoint=None, results=muntin.to_print()), or results=muntin.to_memory() "
-        "and query.frame()"
+        'write .start(checkpoint="checkpoints/views", results=muntin.to_print()), or '
+        "results=muntin.to_memory() and query.frame()"
     )
     raise OptionError("results", f".{name}()", "needs all rows, and a stream has no end", hint)
 

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import muntin as mt
+from muntin.hosts.inspect.windows import OpenWindows
 from muntin.model.aggregate_hints import translate_call
 
 WINDOWS: Any = mt.standalone.windowed(key="k", time="at").tumbling("10 us")
@@ -93,6 +94,7 @@ SOURCES: list[Any] = [mt.kafka("host", "t", columns="k string"), mt.ticks(1), mt
 APP: Any = mt.App("words")
 TOPIC: Any = APP.topic("clicks")
 TABLE: Any = APP.Table("views", default=int)
+STATE: Any = OpenWindows.__new__(OpenWindows)
 WINDOWED: Any = APP.Table("windowed", default=int).tumbling("1 minute", expires="1 hour")
 
 
@@ -112,6 +114,7 @@ WINDOWED: Any = APP.Table("windowed", default=int).tumbling("1 minute", expires=
         (TOPIC, "publish", r"running\.send"),
         (TABLE, "to_pandas", r"pandas\.DataFrame\(table\.items\(\)\)"),
         (WINDOWED, "get", r"table\[key\]\.current\(\)"),
+        (STATE, "all", r"write \.fetch\(key, start=…, end=…\)"),
     ],
 )
 def test_words_of_other_libraries_are_answered(subject: Any, word: str, hint: str) -> None:

@@ -19,6 +19,7 @@ import polars as pl
 from muntin.engine.state_reader import CHANGE, StateReader, compare_rows
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
+from muntin.model.next_words import NextWords
 from muntin.model.spec import WindowSpec
 from muntin.state.manifest import Manifest, parse_manifest
 
@@ -56,7 +57,7 @@ class StateView:
 _Spec = TypeVar("_Spec", WindowSpec, JoinSpec)
 
 
-class OpenState(Generic[_Spec]):
+class OpenState(NextWords, Generic[_Spec]):
     """The state of a query as of one batch, as `open_state` returns it.
 
     Attributes:
@@ -64,6 +65,8 @@ class OpenState(Generic[_Spec]):
         batch: The number of the batch.
         spec: The query, as it is stored in the checkpoint.
     """
+
+    _kind_of_words = "state"
 
     def __init__(self, snapshot: StateSnapshot, spec: _Spec) -> None:
         self.checkpoint = snapshot
