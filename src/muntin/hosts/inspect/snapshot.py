@@ -17,9 +17,9 @@ from typing import Any, Generic, TypeVar
 import polars as pl
 
 from muntin.engine.state_reader import CHANGE, StateReader, compare_rows
+from muntin.model.attribute_hints import NextWords
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
-from muntin.model.next_words import NextWords
 from muntin.model.spec import WindowSpec
 from muntin.state.manifest import Manifest, parse_manifest
 
