@@ -16,6 +16,8 @@ _SETTINGS = {
     "spark.driver.memory": "512m",
     "spark.executor.memory": "600m",
     "spark.sql.shuffle.partitions": "2",
+    # Spark asks an executor that is gone three times for its part of a shuffle.
+    "spark.shuffle.io.retryWait": "500ms",
     "spark.executor.extraJavaOptions": f"{QUICK} {archive_options()}",
 }
 

@@ -26,7 +26,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 def test_workers_die_in_mid_batch(cluster: Cluster, tmp_path: Path) -> None:
     """First a Python worker, then a worker with its executor; another takes its place later."""
     feed, checkpoint = Feed(tmp_path / "source"), tmp_path / "checkpoint"
-    fill(feed, random.Random(7), 12, 40)
+    fill(feed, random.Random(7), 9, 40)
     log, driver = tmp_path / "log", run(cluster, "pipeline.py", tmp_path)
     try:
         wait_for_batch(checkpoint, 2, driver)

@@ -28,11 +28,11 @@ def run(*args: str) -> Result:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_small_demo_is_equal_to_duckdb(tmp_path: Path):
-    args = ["--flights", "3000", "--pieces", "4", "--out", str(tmp_path)]
+    args = ["--flights", "3000", "--pieces", "3", "--out", str(tmp_path)]
     emitted = subprocess.run(COMMAND + args, capture_output=True, text=True, check=False)
     assert emitted.returncode == 0, emitted.stdout + emitted.stderr
     assert emitted.stdout.count("equal DuckDB's") == 2
-    assert "3,000 flights in 4 files" in emitted.stdout
+    assert "3,000 flights in 3 files" in emitted.stdout
     assert (tmp_path / "flights.html").stat().st_size > 10_000
 
 
