@@ -61,7 +61,9 @@ def admit(
     if not len(messages):
         return messages, rejected
     if columns.KEEP in messages.columns:
-        messages = messages.filter(pl.col(columns.KEEP).fill_null(False))
+        # A message that couldn't be decoded has NULLs: a condition says nothing about it.
+        is_malformed = pl.col(columns.MALFORMED) if columns.MALFORMED in messages.columns else False
+        messages = messages.filter(pl.col(columns.KEEP).fill_null(is_malformed))
     if columns.MALFORMED in messages.columns:
         messages = split(messages, messages[columns.MALFORMED], "malformed")
     if messages[columns.TIME].null_count():

@@ -52,13 +52,16 @@ def test_a_stream_goes_on_after_a_restart_and_appends_each_row_once(tmp_path: Pa
     assert sorted(written["ms"]) == [0, 1, 2]
 
 
-def test_a_star_shows_the_declared_columns_and_bad_messages_are_rejected(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["", "WHERE page = 'home'", "WHERE ms > 0"])
+def test_a_star_shows_the_declared_columns_and_bad_messages_are_rejected(
+    tmp_path: Path, where: str
+) -> None:
     rows = '{"page": "home", "ms": 1, "x": 0}\n{"page": "cart", "ms": []}\n'
     (tmp_path / "a.json").write_text(rows)
     query = mt.sql(
         f"""CREATE TABLE clicks (page STRING, ms BIGINT, two AS ms * 2)
         WITH (connector = 'json', path = '{tmp_path}/*.json', mode = 'batch');
-        SELECT * FROM clicks"""
+        SELECT * FROM clicks {where}"""
     )
     assert query.results.columns == ["page", "ms", "two"]
     assert query.results.rows() == [("home", 1, 2)]
