@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -113,7 +113,6 @@ class MapState:
                 raise TaskDiedError
 
 
-_COUNTED = {RESULTS: spark_schema(COUNTED), REJECTED: spark_schema(LATE)}
 # The operator of the case that runs.
 _OPERATOR: Operator = CountingOperator()
 
@@ -123,10 +122,16 @@ def current_operator() -> Operator:
     return _OPERATOR
 
 
+@cache
+def describe_counting() -> dict[str, StructType]:
+    """The columns of counting; found late, since processes are forked before Polars is used."""
+    return {RESULTS: spark_schema(COUNTED), REJECTED: spark_schema(LATE)}
+
+
 def describe(drawn: Stream | Query | Counting) -> tuple[Operator, dict[str, StructType]]:
     """The operator of a case, and the columns that it emits."""
     if isinstance(drawn, Counting):
-        return CountingOperator(), _COUNTED
+        return CountingOperator(), describe_counting()
     if isinstance(drawn, Query):
         return _describe_join(drawn)
     source = spark_schema(schema(drawn.spec))
