@@ -107,6 +107,9 @@ class MemoryCheckpoint(Checkpoint):
         image = self.images[self.batch if batch is None else batch]
         return {slot: {n: image[slot][1][n] for n in numbers} for slot, numbers in wanted.items()}
 
+    def read_lease(self) -> str | None:
+        return None
+
     def measure_blobs(self) -> dict[int, dict[int, int]]:
         image = self.images[self.batch]
         return {slot: {n: len(b) for n, b in blobs.items()} for slot, (_, blobs) in image.items()}
