@@ -30,6 +30,7 @@ from muntin.model.placeholders import (
     placeholder_names,
 )
 from muntin.model.rolling import emits_messages
+from muntin.model.secrets import names_secret
 from muntin.model.sentence import Sentence
 from muntin.model.sessions import CONDITION_OPTIONS
 from muntin.model.spec import WindowSpec
@@ -104,7 +105,9 @@ def _format_errors(error: ValidationError) -> list[str]:
         text = _DICTIONARY.sub("input should be a table", problem["msg"])
         problem_text = f"{text[:1].lower()}{text[1:]}{value}"
         hint = _HINTS.get(kind)
-        lines.setdefault(entry, f"{entry}: {problem_text}" + (f"; {hint}" if hint else ""))
+        # Errors mask what stands behind the name of a secret and a colon.
+        after = " is refused," if names_secret(entry) else ":"
+        lines.setdefault(entry, f"{entry}{after} {problem_text}" + (f"; {hint}" if hint else ""))
     # Of an entry that may be a text or a list, the item is to blame, not the whole.
     return [line for entry, line in lines.items() if not _has_blamed_item(entry, lines)]
 
