@@ -40,6 +40,18 @@ NOT_NEEDED = b"""Traceback (most recent call last):
   File "/x/pyspark.zip/pyspark/daemon.py", line 95, in worker
 BrokenPipeError: [Errno 32] Broken pipe
 """
+NO_SOCKET = b"""Traceback (most recent call last):
+  File "/x/pyspark/util.py", line 822, in local_connect_and_auth
+    sock.connect(sock_path)
+FileNotFoundError: [Errno 2] No such file or directory
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/x/pyspark/daemon.py", line 95, in worker
+    raise PySparkRuntimeError(
+pyspark.errors.exceptions.base.PySparkRuntimeError: [CANNOT_OPEN_SOCKET] Can not open socket
+"""
 DEEP = b"""Exception in thread "stream execution thread for v" java.lang.StackOverflowError
 """
 FRAMES = b"\tat java.base/java.util.regex.Pattern$Loop.match(Pattern.java:4898)\n" * 1024
@@ -77,6 +89,7 @@ def test_only_noise_is_left_out(size: int) -> None:
         + STEPS
         + TWICE_CLOSED
         + NOT_NEEDED
+        + NO_SOCKET
         + STEPS
         + b"first\n"
         + DEEP
@@ -93,6 +106,15 @@ def test_only_noise_is_left_out(size: int) -> None:
         found += passing.filter(text[start : start + size])
     assert found + passing.flush() == b"first\n" + DEEP + CUT + CUT + OURS
     assert traces == [TRACE.decode()] * 2
+
+
+@pytest.mark.parametrize("cut", [0, 2, 3])
+def test_an_error_behind_a_worker_without_a_socket_is_not_left_out(cut: int) -> None:
+    """The JVM may end before the worker has printed both of its errors."""
+    lines = NO_SOCKET.splitlines(keepends=True)
+    begun = b"".join(lines[: 4 + cut])
+    passing = StderrFilter()
+    assert passing.filter(begun + b"a line\n" + OURS) + passing.flush() == b"a line\n" + OURS
 
 
 def test_what_waits_is_passed_on_when_nothing_follows() -> None:

@@ -3,11 +3,11 @@
 When Spark starts, it prints which logging profile it uses and that it has no native Hadoop library.
 For each batch with state it starts a Python process that prints each of its steps. Sometimes a
 socket that is closed twice causes a harmless NullPointerException, and a process for Python workers
-that Spark no longer needs prints a BrokenPipeError. Of a StackOverflowError in a stopped query's
-thread only the first line says something. Loggers can't be configured to
-omit these lines, or aren't set up yet. So a JVM that muntin starts writes to a pipe, and a thread
-copies all other lines to stderr. Of an error with a Java trace it copies one line that names the
-cause, and the trace goes to the log file.
+that Spark no longer needs prints a BrokenPipeError, or that it finds no socket. Of a
+StackOverflowError in a stopped query's thread only the first line says something. Loggers can't be
+configured to omit these lines, or aren't set up yet. So a JVM that muntin starts writes to a pipe,
+and a thread copies all other lines to stderr. Of an error with a Java trace it copies one line that
+names the cause, and the trace goes to the log file.
 """
 
 from __future__ import annotations
@@ -37,6 +37,14 @@ _WORKER_NOT_NEEDED = re.compile(
     rb'Traceback \(most recent call last\):\n(\s+File "[^"]*pyspark/daemon\.py", .*\n(    .*\n)*)+'
     rb"BrokenPipeError: .*\n?"
 )
+# A worker that starts while Spark ends finds no socket any more, and prints two errors of it.
+_TRACEBACK = b"Traceback ("
+_NO_SOCKET = re.compile(
+    rb"Traceback \(.*, in local_connect_and_auth\n.*\n"
+    rb"(?:FileNotFoundError|ConnectionRefusedError): .*\n?\Z",
+    re.DOTALL,
+)
+_DURING = b"During handling of the above exception"
 _DEEP_PATTERN = re.compile(
     rb'(Exception in thread "stream execution .*java\.lang\.StackOverflowError\n)'
     rb"(\s+at java\.base/java\.util\.regex\..*\n?)+\Z"
@@ -71,6 +79,8 @@ class StderrFilter:
         self._line = b""
         self._record: list[bytes] = []
         self._is_dropping = False
+        # The start of a record that is dropped as the next one.
+        self._chained: bytes | None = None
 
     def filter(self, data: bytes) -> bytes:
         """Add written bytes, and return those of complete records that aren't filtered out."""
@@ -102,7 +112,7 @@ class StderrFilter:
                 self._record.append(line)
 
     def _continues_record(self, line: bytes) -> bool:
-        if self._is_error() and not _ERROR.match(line) and not line.startswith(b"Traceback ("):
+        if self._is_error() and not _ERROR.match(line) and not line.startswith(_TRACEBACK):
             return True
         if not (self._record and line.strip()):
             return False
@@ -113,7 +123,7 @@ class StderrFilter:
         # The first line without indentation after the frames of a traceback is its error.
         return (
             bool(self._record)
-            and self._record[0].startswith(b"Traceback (")
+            and self._record[0].startswith(_TRACEBACK)
             and (len(self._record) == 1 or self._record[-1].startswith(b" "))
         )
 
@@ -136,9 +146,22 @@ class StderrFilter:
         line = f"{escape_controls(redact(cause))}{where}\n"
         return b"".join([line.encode(), *lines[end:]])
 
+    def _continues_chain(self, record: bytes) -> bool:
+        """Return whether a record is one of the errors of a worker that Spark no longer needs."""
+        if not record.strip():
+            return self._chained is not None
+        if _NO_SOCKET.match(record):
+            self._chained = _DURING
+            return True
+        is_next = self._chained is not None and record.startswith(self._chained)
+        self._chained = _TRACEBACK if is_next and self._chained == _DURING else None
+        return is_next
+
     def _finish_record(self) -> bytes:
         lines, self._record = self._record, []
         record = b"".join(lines)
+        if self._continues_chain(record):
+            return b""
         if deep := _DEEP_PATTERN.match(record):
             # Spark looks for an interruption in a long error; a thousand equal frames say no more.
             return deep[1]
