@@ -12,7 +12,8 @@ if [ ! -x "$folder/versitygw" ]; then
         exit 1
     fi
     made="$(mktemp -d "$folder/.build.XXXXXX")"
-    (cd "$made" && GOBIN="$made" CGO_ENABLED=0 go install "$server" >&2)
+    # Without optimizations it is built in half of the time.
+    (cd "$made" && GOBIN="$made" CGO_ENABLED=0 go install -gcflags='all=-N -l' "$server" >&2)
     mv "$made/versitygw" "$folder/versitygw"
     rm -rf "$made"
 fi
