@@ -15,6 +15,7 @@ from muntin.model.grouping_sets import format_sets
 from muntin.model.inputs import BY_GREATEST, BY_SOURCE, DURATIONS, InputSpec
 from muntin.model.pipeline import ROWS
 from muntin.model.policies import After, Every, FirstThen, Never, Policy, When
+from muntin.model.printable import format_count
 from muntin.model.rolling import emits_plain_rows
 from muntin.model.sessions import AN_EXPRESSION, Sessions
 from muntin.model.spec import WindowSpec
@@ -233,7 +234,7 @@ def describe_policy(policy: Policy) -> str:
         return f"after each batch that changed it, if {policy.condition}"
     text = []
     if policy.rows is not None:
-        text.append(f"after {policy.rows:,} new message{'s' * (policy.rows > 1)}")
+        text.append(f"after {format_count(policy.rows, 'new message')}")
     if isinstance(policy, After):
         text.append(
             f"{format_duration(policy.wait)} of wall clock after the {policy.since} new message"

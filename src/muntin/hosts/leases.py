@@ -1,10 +1,10 @@
 """Leases on checkpoints, which ensure that at most one query at a time runs from each.
 
-A lease is a small file in the checkpoint's folder. It names the process, the host and the start
-time of the query, which renews it every few seconds, and what the query waits for. A query that
-ends deletes its lease. After a
-crash the lease expires: at once if this machine can tell that the process has ended, and otherwise
-when it hasn't been renewed for ``DURATION``. This doesn't depend on the clocks of two machines.
+A lease is a small file in the checkpoint's folder, which the query renews every few seconds. It
+names the process, the host, the start time and what the query waits for. A query that ends deletes
+its lease. After a crash the lease expires: at once if this machine can tell that the process has
+ended, and otherwise when it hasn't been renewed for ``DURATION``. This doesn't depend on the clocks
+of two machines.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from muntin.hosts.health import describe_waits
 from muntin.model.errors import LeaseLostError, OptionError
 from muntin.model.printable import escape_line
 from muntin.model.secrets import redact
+from muntin.state.disk import replace_text
 
 _LOG = logging.getLogger(__name__)
 FILE = "lease.json"
@@ -83,7 +84,8 @@ class LocalLeaseFile:
 
     def create(self, text: str) -> bool:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        complete = self._write_temporary(text)
+        complete = self._temporary_path()
+        complete.write_text(text)
         try:
             # A link makes the file appear with its whole text, and fails if it exists.
             os.link(complete, self._path)
@@ -94,7 +96,7 @@ class LocalLeaseFile:
         return True
 
     def replace(self, text: str) -> None:
-        self._write_temporary(text).replace(self._path)
+        replace_text(self._path, text)
 
     def discard(self, text: str) -> None:
         moved = self._temporary_path()
@@ -112,11 +114,6 @@ class LocalLeaseFile:
 
     def _temporary_path(self) -> Path:
         return self._path.with_name(f".{FILE}.{secrets.token_hex(6)}")
-
-    def _write_temporary(self, text: str) -> Path:
-        path = self._temporary_path()
-        path.write_text(text)
-        return path
 
 
 # The types of a holder's fields, since anybody who writes the checkpoint can write the file.

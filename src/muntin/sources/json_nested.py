@@ -163,7 +163,8 @@ def _read_objects(
     """
     frame, rows, faults = read_each(lines, schema, plain)
     nested = [column for column in frame.get_columns() if column.name not in ("", *plain)]
-    if read_lines(lines.select(rows.tolist()), schema) is not None:
+    # All lines together couldn't be read as they are.
+    if len(rows) < len(lines) and read_lines(lines.select(rows.tolist()), schema) is not None:
         return frame, rows, faults, np.zeros(len(rows), bool)
     doubtful = np.logical_or.reduce([mark_nulls(column) for column in nested])
     if read_lines(lines.select(rows[~doubtful].tolist()), schema) is None:

@@ -135,7 +135,7 @@ def read_each(
     A line isn't valid if a member of one of the columns ``names`` isn't of its type; they come
     first in the schema.
     """
-    texts, rows = lines.to_texts(), np.arange(len(lines))
+    texts, rows = lines.texts, np.arange(len(lines))
     # Where Polars is lenient, it skips a value that is no object.
     opens = texts.str.contains(r"\A[ \t\r\n]*\{").fill_null(False)
     frame = read_lines(lines, schema, lenient=True) if opens.all() else None

@@ -47,14 +47,15 @@ class PayloadLines:
             return self
         return PayloadLines.join([self.payloads[row] for row in rows])
 
-    def to_texts(self) -> pl.Series:
-        """Return the payloads as text; those that aren't UTF-8 are null."""
+    @cached_property
+    def texts(self) -> pl.Series:
+        """The payloads as text; those that aren't UTF-8 are null."""
         return decode_text(pl.Series(self.payloads, dtype=pl.Binary))
 
     @cached_property
     def has_half_pairs(self) -> bool:
         """True if a line escapes half a surrogate pair."""
-        return may_have_half_pairs(self.joined) and has_half_pairs(self.to_texts())
+        return may_have_half_pairs(self.joined) and has_half_pairs(self.texts)
 
     def read(self, schema: pl.Schema, *, lenient: bool = False) -> pl.DataFrame:
         """Read a row per line; where it is lenient, a value of another type becomes null.

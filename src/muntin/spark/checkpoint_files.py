@@ -114,8 +114,9 @@ class ProgressRecord:
             StateCorruptedError: When a part of the checkpoint is gone.
         """
         stored = self._read()
-        refuse_missing_files(self._spark, self._checkpoint, _find_recorded_batch(stored))
         committed = find_newest_batch(self._spark, self._checkpoint)
+        recorded = _find_recorded_batch(stored)
+        refuse_missing_files(self._spark, self._checkpoint, committed, recorded)
         if committed is None:
             return Progress()
         specs = stored.get("specs", [])

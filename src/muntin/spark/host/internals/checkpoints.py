@@ -103,7 +103,9 @@ def _find_newest(folder: HadoopPath) -> int | None:
     return max((int(one.name) for one in folder.children() if one.name.isdigit()), default=None)
 
 
-def refuse_missing_files(spark: SparkSession, checkpoint: str, recorded: int) -> None:
+def refuse_missing_files(
+    spark: SparkSession, checkpoint: str, committed: int | None, recorded: int
+) -> None:
     """Refuse a checkpoint from which Spark would start anew, although batches were committed.
 
     Without offsets Spark reads the sources from their beginning, with an empty state; without its
@@ -112,17 +114,18 @@ def refuse_missing_files(spark: SparkSession, checkpoint: str, recorded: int) ->
     Args:
         spark: A session with a JVM of its own.
         checkpoint: The folder of the query.
+        committed: Its newest committed batch; ``None`` where there is none.
         recorded: The last batch that the sinks have, by the query's own record; -1 without one.
 
     Raises:
         StateCorruptedError: When a part of it is gone.
     """
-    home = HadoopPath(spark, find_home(spark, checkpoint))
-    planned, committed = (_find_newest(home / name) for name in ("offsets", "commits"))
     # The record is written before the commit, and after that of the batch before.
     done = max(-1 if committed is None else committed, recorded - 1)
     if done < 0:
         return
+    home = HadoopPath(spark, find_home(spark, checkpoint))
+    planned = _find_newest(home / "offsets")
     parts = {
         "offsets": planned is not None and planned >= done,
         "commits": committed is not None and committed >= done,
