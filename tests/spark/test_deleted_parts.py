@@ -69,7 +69,7 @@ def test_commits_that_were_deleted_are_missed_by_the_record(
         run(spark, folder)
 
 
-@pytest.mark.parametrize("pattern", ["state/0/*/*.changelog", "state/0/0"])
+@pytest.mark.parametrize("pattern", ["state/0/0/*.changelog", "state/0/0"])
 def test_files_of_the_state_that_were_deleted_are_named(
     spark: SparkSession, folder: Path, pattern: str
 ) -> None:
