@@ -190,8 +190,10 @@ def _find_faults(lines: PayloadLines, frame: pl.DataFrame, columns: Iterable[str
 def _find_members(lines: PayloadLines, names: list[str]) -> dict[str, pl.Series]:
     """Return which lines have a value, other than null, for each of some names."""
     texts = lines.texts
-    nested = reduce(or_, (texts.str.contains(one, literal=True) for one in _NESTED))
-    others = (nested | (texts.str.count_matches("{", literal=True) > 1)).arg_true()
+    others = pl.Series(dtype=pl.UInt32)
+    if lines.data.count(b"{") > len(lines) or any(one.encode() in lines.data for one in _NESTED):
+        nested = reduce(or_, (texts.str.contains(one, literal=True) for one in _NESTED))
+        others = (nested | (texts.str.count_matches("{", literal=True) > 1)).arg_true()
     schema = make_schema(dict.fromkeys(names, pl.String()))
     written = lines.select(others.to_numpy()).read(schema)
     members = {}

@@ -42,10 +42,11 @@ class PayloadLines:
                 False
             )
             texts = texts.filter(may_be)
-        if texts.str.contains("\n", literal=True).any():
+        lines = cls(texts)
+        if lines.data.count(b"\n") >= len(lines):
             # A line ends at a line feed; between values, JSON also allows a carriage return.
-            texts = texts.str.replace_all("\n", "\r", literal=True)
-        return cls(texts), np.flatnonzero(may_be.to_numpy())
+            lines = cls(texts.str.replace_all("\n", "\r", literal=True))
+        return lines, np.flatnonzero(may_be.to_numpy())
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -55,15 +56,15 @@ class PayloadLines:
         return self if len(rows) == len(self) else PayloadLines(self.texts.gather(rows))
 
     @cached_property
-    def joined(self) -> bytes:
+    def data(self) -> bytes:
         """The payloads, a line each."""
-        joined: bytes = self.texts.str.join("\n").item().encode()
-        return joined
+        data: bytes = self.texts.str.join("\n").item().encode()
+        return data
 
     @cached_property
     def has_half_pairs(self) -> bool:
         """True if a line escapes half a surrogate pair."""
-        return may_have_half_pairs(self.joined) and has_half_pairs(self.texts)
+        return may_have_half_pairs(self.data) and has_half_pairs(self.texts)
 
     def read(self, schema: pl.Schema, *, lenient: bool = False) -> pl.DataFrame:
         """Read a row per line; where it is lenient, a value of another type becomes null.
@@ -73,7 +74,7 @@ class PayloadLines:
         """
         if not len(self):
             return pl.DataFrame(schema=schema)
-        return pl.read_ndjson(io.BytesIO(self.joined), schema=schema, ignore_errors=lenient)
+        return pl.read_ndjson(io.BytesIO(self.data), schema=schema, ignore_errors=lenient)
 
 
 def may_have_half_pairs(lines: bytes) -> bool:
