@@ -210,6 +210,24 @@ def test_a_lease_that_cant_be_written_is_named_on_either_host(tmp_path: Path) ->
     )
 
 
+@pytest.mark.parametrize(
+    ("code", "remedy"), [(errno.ENOSPC, "make room"), (errno.EROFS, "mount the disk for writing")]
+)
+def test_a_disk_that_takes_no_lease_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, remedy: str
+) -> None:
+    def refuse(*_: Any) -> bool:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(LocalLeaseFile, "create", refuse)
+    with pytest.raises(mt.OptionError) as caught:
+        acquire_lease(LocalLeaseFile(tmp_path), "checkpoint")
+    assert str(caught.value) == (
+        f"checkpoint='checkpoint' can't be written: {os.strerror(code)}; {remedy}, and start the "
+        "query again"
+    )
+
+
 def start(folder: Path, results: Any = None) -> Any:
     """Start a query, and return its handle when it has read the first file."""
     put(folder / "in", "1.jsonl", -5)
