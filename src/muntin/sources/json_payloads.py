@@ -86,7 +86,7 @@ def make_schema(types: Mapping[str, pl.DataType]) -> pl.Schema:
 def read_strictly(
     values: Sequence[bytes | None], schema: pl.Schema
 ) -> tuple[pl.DataFrame | PayloadLines, Integers]:
-    """Read the values that aren't null or empty, in types that Polars reads.
+    """Read the values that begin and end as an object does, in types that Polars reads.
 
     The result is a row per value, or the values' lines if one of them can't be read; and the
     positions of these values.

@@ -90,8 +90,7 @@ def find_objects(texts: pl.Series) -> pl.Series:
         return sound
     left = texts.set(sound, None)
     # A null stays null here, and isn't among the rows that are true.
-    is_closed = left.str.strip_chars_end(" \t\r\n").str.ends_with("}")
-    others = (is_closed & ~left.str.contains(_BROKEN)).arg_true()
+    others = (~left.str.contains(_BROKEN)).arg_true()
     return sound.scatter(others, _find_nested(texts.gather(others)))
 
 
