@@ -100,6 +100,35 @@ def test_a_table_that_another_session_has_locked_is_named_and_waited_for(
     assert count_rows(admin) == 1
 
 
+def test_a_role_without_a_free_connection_is_named_and_waited_for(
+    admin: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(admin, tmp_path, 1)
+    # Its limit outlasts the wait for a server that refuses the connection for another reason.
+    monkeypatch.setattr(postgres_link, "_REFUSED_SECONDS", 0.1)
+    execute(admin, "ALTER ROLE writer CONNECTION LIMIT 0")
+    with pytest.raises(mt.SinkError, match=r"for 0\.5 seconds: .*; raise its limit of connections"):
+        write(admin, tmp_path, 2, "500 ms")
+    assert f"/{DATABASE} has no connection left (" in caplog.messages[0]
+    later = threading.Timer(0.5, execute, [admin, "ALTER ROLE writer CONNECTION LIMIT -1"])
+    later.start()
+    write(admin, tmp_path, 3)
+    later.join()
+    assert count_rows(admin) == 2
+
+
+def test_a_statement_that_the_server_cancels_is_named_with_its_option(
+    admin: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(admin, tmp_path, 1)
+    execute(admin, "ALTER ROLE writer SET statement_timeout = '50ms'")
+    with psycopg.connect(admin) as holder:
+        holder.execute("LOCK TABLE views")
+        with pytest.raises(mt.SinkError, match="statement timeout; raise its statement_timeout"):
+            write(admin, tmp_path, 2, "500 ms")
+    assert f"/{DATABASE} cancels a statement (canceling statement due" in caplog.messages[0]
+
+
 def test_a_schema_that_doesnt_exist_is_named(admin: str, tmp_path: Path) -> None:
     put(tmp_path / "in", "1.jsonl", -5, -3)
     dsn = make_conninfo(admin, user="writer", password="sesame")

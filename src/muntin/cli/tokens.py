@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from muntin.hosts.interrupts import say_on_stderr
 from muntin.model.errors import OptionError
 
 Token = Annotated[
@@ -32,10 +35,14 @@ def read_token(token: str | None, file: Path | None) -> str | None:
             "token-file", str(file), "can't be combined with --token", "leave one out"
         )
     try:
-        text = file.read_text().strip()
+        with file.open() as opened:
+            mode = os.fstat(opened.fileno()).st_mode
+            text = opened.read().strip()
     except (OSError, ValueError) as error:
         problem = f"can't be read: {getattr(error, 'strerror', None) or error}"
         raise OptionError("token-file", str(file), problem, "name a file") from error
     if not text or len(text.split()) > 1:
         raise OptionError("token-file", str(file), "holds no token", "write one word into it")
+    if mode & stat.S_IROTH:
+        say_on_stderr(f"--token-file {file} can be read by every user of this machine; chmod 600")
     return text

@@ -136,9 +136,9 @@ def watch_signals() -> Iterator[Interruption]:
 
 @contextmanager
 def quit_on_signals() -> Iterator[None]:
-    """End the process at once on SIGINT or SIGTERM in the context, where nothing needs a stop."""
+    """End the process at once, with a line, on SIGINT or SIGTERM during a start."""
     is_main = threading.current_thread() is threading.main_thread()
-    before = _handle_signals(_quit) if is_main else {}
+    before = _handle_signals(_quit_start) if is_main else {}
     try:
         yield
     finally:
@@ -160,6 +160,14 @@ def _quit(number: int, frame: FrameType | None) -> None:
         with suppress(Exception):
             stream.flush()
     os._exit(128 + number)
+
+
+def _quit_start(number: int, frame: FrameType | None) -> None:
+    # A write of Python's own may be under way, and allows no other.
+    line = f"muntin: {_CAUSES[signal.Signals(number)]}: ended before the start was complete\n"
+    with suppress(OSError):
+        os.write(2, line.encode())
+    _quit(number, frame)
 
 
 def _handle_signals(handler: Callable[[int, FrameType | None], None]) -> dict[signal.Signals, Any]:

@@ -28,8 +28,17 @@ _REFUSED_SECONDS = 2.0
 # Classes of errors that may be temporary: lost connections, deadlocks, a full disk or memory,
 # locks, a server that is stopping or starting, its machine, another server behind it.
 _TEMPORARY_ERRORS = ("08", "40", "53", "55", "57", "58", "HV")
-
-
+# The messages of a server that has no connection left for now.
+_FULL = re.compile(r"too many (?:connections|clients)|remaining connection slots")
+# What a server does instead of its work, and what its owner can do about it.
+_READ_ONLY, _LOCKED = "takes no writes", "has the table locked by another session"
+_CANCELS, _IS_FULL = "cancels a statement", "has no connection left"
+_REMEDIES = {
+    _READ_ONLY: "connect to the server that takes writes",
+    _LOCKED: "end that session",
+    _CANCELS: "raise its statement_timeout",
+    _IS_FULL: "raise its limit of connections, or close some",
+}
 _UNKNOWN_PARAMETER = re.compile(r'(?:query parameter: |connection option )"(\w+)"')
 # The values of parameters for security, which libpq only checks when it connects.
 _CHOICES = {
@@ -83,7 +92,11 @@ class PostgresLink:
         try:
             return waiting.run(lambda: self._attempt(work, waiting))
         except AwayError as error:
-            raise SinkError(self._explain(str(error), False)) from None
+            remedy = _REMEDIES.get(error.symptom, "bring the server back")
+            raise SinkError(
+                f"PostgreSQL at {self.location} couldn't be written to for {self.patience:g} "
+                f"seconds: {error}; {remedy} and start the query again: it goes on where it was"
+            ) from None
 
     def _attempt(self, work: Callable[[Connection[Any]], _T], waiting: Patience) -> _T:
         """Run work once.
@@ -103,26 +116,30 @@ class PostgresLink:
         except errors.ReadOnlySqlTransaction as error:
             # After a failover another server may be there.
             self.close()
-            raise AwayError(_to_line(error), "takes no writes") from None
+            raise AwayError(_to_line(error), _READ_ONLY) from None
         except errors.LockNotAvailable as error:
-            raise AwayError(_to_line(error), "has the table locked by another session") from None
+            raise AwayError(_to_line(error), _LOCKED) from None
+        except errors.QueryCanceled as error:
+            raise AwayError(_to_line(error), _CANCELS) from None
         except errors.InvalidSchemaName as error:
             self.close()
             problem = f"PostgreSQL at {self.location} lacks a schema: {_to_line(error)}"
             raise SinkError(f"{problem}; create it, or give another one") from None
         except errors.InsufficientPrivilege as error:
             self.close()
-            raise SinkError(self._explain(_to_line(error), True)) from None
+            raise self._make_refusal(_to_line(error)) from None
         except (OperationalError, InterfaceError) as error:
             connected, problem = self._connection is not None, _to_line(error)
             self.close()
             if connected and not _is_temporary(error):
-                raise SinkError(self._explain(problem, True)) from None
+                raise self._make_refusal(problem) from None
+            if not connected and _FULL.search(problem):
+                raise AwayError(problem, _IS_FULL) from None
             if not connected and self._is_refused():
                 # The server may just have started; if not, waiting longer won't help.
                 seconds = min(_REFUSED_SECONDS, self.patience)
                 if waiting.downtime() >= seconds:
-                    raise SinkError(self._explain(problem, True)) from None
+                    raise self._make_refusal(problem) from None
                 raise AwayError(problem, "refuses us", seconds) from None
             raise AwayError(problem) from None
         except BaseException:
@@ -179,12 +196,10 @@ class PostgresLink:
         answer = pq.PGconn.ping(make_conninfo(**self._find_parameters()).encode())
         return answer in (pq.Ping.OK, pq.Ping.NO_ATTEMPT)
 
-    def _explain(self, message: str, refused: bool) -> str:
-        if refused:
-            return f"PostgreSQL at {self.location} refuses us: {message}; fix the dsn or the rights"
-        waited = f"for {self.patience:g} seconds"
-        hint = "bring the server back and start the query again: it goes on where it was"
-        return f"PostgreSQL at {self.location} couldn't be written to {waited}: {message}; {hint}"
+    def _make_refusal(self, problem: str) -> SinkError:
+        return SinkError(
+            f"PostgreSQL at {self.location} refuses us: {problem}; fix the dsn or the rights"
+        )
 
 
 def _check_security(dsn: str, parameters: Mapping[str, str]) -> None:

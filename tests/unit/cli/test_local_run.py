@@ -229,9 +229,14 @@ def test_metrics_of_local_queries_are_served(tmp_path: Path) -> None:
     assert "Figures at http://127.0.0.1:" in ran.stdout
     token = tmp_path / "token"
     token.write_text("sesame\n")
+    token.chmod(0o644)
     ran = invoke("run", str(file), *inputs, "--metrics", "0.0.0.0:0", "--token-file", str(token))
     assert "Figures at http://0.0.0.0:" in ran.stdout
     assert "sesame" not in ran.output
+    assert f"--token-file {token} can be read by every user" in ran.stderr
+    token.chmod(0o600)
+    ran = invoke("run", str(file), *inputs, "--metrics", "0.0.0.0:0", "--token-file", str(token))
+    assert "can be read" not in ran.stderr
     query = (
         mt.windowed(mt.ticks(100), key="value", time="timestamp")
         .tumbling("1 s")

@@ -67,6 +67,21 @@ def test_a_second_signal_ends_at_once() -> None:
     assert run(signal.SIGINT, signal.SIGINT, stops="time.sleep(40)") == (130, "", "")
 
 
+@pytest.mark.parametrize(
+    ("number", "code", "cause"),
+    [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")],
+)
+def test_a_signal_during_a_start_ends_it_with_a_line(number: int, code: int, cause: str) -> None:
+    program = (
+        "import signal, time; from muntin.hosts.interrupts import quit_on_signals\n"
+        f"with quit_on_signals(): signal.raise_signal({int(number)}); time.sleep(40)"
+    )
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    line = f"muntin: {cause}: ended before the start was complete\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", line)
+
+
 def test_handlers_are_given_back() -> None:
     from muntin.hosts.interrupts import watch_signals
 

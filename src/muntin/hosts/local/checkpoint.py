@@ -376,7 +376,6 @@ class LogCheckpoint:
     def _open(self) -> None:
         contents = LogContents(self._log)
         if contents.file is None:
-            self._log.remove(contents.files)
             # A UUID, since Spark accepts nothing else if the query moves there.
             self.identity = str(uuid.uuid4())
             self._log.begin(1, format_begin(self.identity))
@@ -388,5 +387,4 @@ class LogCheckpoint:
             self._used_bytes[location.file] = (
                 self._used_bytes.get(location.file, 0) + location.length
             )
-        self._log.remove([file for file in contents.files if file > contents.file])
         self._log.resume(contents.file, contents.end)

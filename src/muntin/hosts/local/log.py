@@ -30,6 +30,8 @@ _MAGIC = b"MUNT"
 _FIELDS = struct.Struct("<4scQQQI")
 _HEADER_BYTES = _FIELDS.size + 4
 _SUFFIX = ".log"
+# The name of a file until its first record is on disk, so that a log never begins with half of one.
+_NEW_FILE = "begin.new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +105,17 @@ class Log:
         if self._writing is not None:
             self.flush(disk=True)
             self._writing.close()
+        new = self.folder / _NEW_FILE
         with self._note_failures():
-            self._writing = open(self.get_path(file), "xb", buffering=0)  # noqa: SIM115
+            new.unlink(missing_ok=True)
+            self._writing = open(new, "xb", buffering=0)  # noqa: SIM115
         self.current, self.position = file, 0
         self.append(BEGIN, body)
         self.flush(disk=True)
+        with self._note_failures():
+            if not self._sync:
+                sync(self._writing.fileno())
+            new.rename(self.get_path(file))
         self._sync_folder()
 
     def resume(self, file: int, position: int) -> None:
@@ -158,7 +166,7 @@ class Log:
         body = os.pread(reading.fileno(), location.length, location.start)
         parsed = _parse_header(header)
         if parsed is None or parsed[2] != location.length or zlib.crc32(body) != parsed[3]:
-            raise _make_damage_error(self.get_path(location.file), location.start - _HEADER_BYTES)
+            raise make_damage_error(self.get_path(location.file), location.start - _HEADER_BYTES)
         return body
 
     def read_records(self, file: int, *, last: bool) -> Iterator[LogRecord]:
@@ -177,7 +185,7 @@ class Log:
             record = _parse_record(data, file, position)
             if record is None:
                 if not last or _was_synced(data, file, position):
-                    raise _make_damage_error(self.get_path(file), position)
+                    raise make_damage_error(self.get_path(file), position)
                 return
             yield record
             position = record.end
@@ -291,7 +299,8 @@ def _was_synced(data: bytes, file: int, position: int) -> bool:
     return False
 
 
-def _make_damage_error(path: Path, position: int) -> StateCorruptedError:
+def make_damage_error(path: Path, position: int) -> StateCorruptedError:
+    """Return the error of a file that is damaged at a position."""
     return StateCorruptedError(
         f"{path} is damaged at byte {position:,}: restore the checkpoint from a copy, or start "
         "with a new folder"

@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muntin.hosts.local.log import BEGIN, BLOB, COMMIT, PLAN, Location, Log, LogRecord
+from muntin.hosts.local.log import (
+    BEGIN,
+    BLOB,
+    COMMIT,
+    PLAN,
+    Location,
+    Log,
+    LogRecord,
+    make_damage_error,
+)
 from muntin.model.errors import StateCorruptedError
 from muntin.sources.source import SourceOffsets
 from muntin.state.blobs import missing_blob_error
@@ -76,8 +85,7 @@ class LogContents:
         identity: A text that distinguishes the query from those with another checkpoint.
         last_commit: The last commit.
         planned: The batch that was planned and not committed, if there is one.
-        files: The numbers of its files, in order.
-        file: The last file whose first record is complete; `None` where there is none.
+        file: The last file; `None` where there is none.
         end: The position after its last commit or plan.
 
     Raises:
@@ -94,12 +102,9 @@ class LogContents:
         self._locations: dict[BlobKey, Location] = {}
         # The last commit, and the last plan behind it; earlier ones aren't parsed.
         self._newest: dict[bytes, LogRecord] = {}
-        self.files = log.list_files()
-        for file in self.files:
-            end = self._replay(file, last=file == self.files[-1])
-            # A crash while a file is begun leaves it without its first record.
-            if end:
-                self.file, self.end = file, end
+        files = log.list_files()
+        for file in files:
+            self.file, self.end = file, self._replay(file, last=file == files[-1])
         for record in self._newest.values():
             self._apply(record)
 
@@ -151,6 +156,8 @@ class LogContents:
                 self._newest[record.kind] = record
             self._locations |= locations
             end, locations = record.end, {}
+        if not end:
+            raise make_damage_error(self._log.get_path(file), 0)
         if not last:
             self._locations |= locations
         return end

@@ -10,6 +10,7 @@ import pytest
 
 from muntin import StateCorruptedError
 from muntin.hosts.local.log import BLOB, COMMIT, PLAN, Location, Log
+from muntin.hosts.local.log_contents import LogContents, format_begin
 
 
 def _written(folder: Path) -> tuple[Log, list[Location]]:
@@ -58,6 +59,37 @@ def test_damage_in_what_was_on_the_disk_is_reported_with_its_position(tmp_path: 
     log.get_path(1).write_bytes(whole[: places[1].start] + b"x" + whole[places[1].start + 1 :])
     with pytest.raises(StateCorruptedError, match="damaged"):
         Log(tmp_path).read(places[1])
+
+
+@pytest.mark.parametrize("size", [0, 1, 40])
+def test_a_file_without_its_first_record_is_damaged(size: int, tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.begin(1, format_begin("x"))
+    log.close()
+    path = log.get_path(1)
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(StateCorruptedError, match=r"00000001\.log is damaged at byte 0: restore"):
+        LogContents(Log(tmp_path))
+    assert path.stat().st_size == size
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_file_appears_with_its_first_record_on_disk(
+    sync: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("muntin.hosts.local.log.sync", stop)
+        with pytest.raises(OSError, match="Input/output"):
+            Log(tmp_path, sync).begin(1, format_begin("x"))
+    assert LogContents(Log(tmp_path)).file is None
+    log = Log(tmp_path, sync)
+    log.begin(1, format_begin("x"))
+    log.close()
+    assert LogContents(Log(tmp_path)).file == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["00000001.log"]
 
 
 def test_a_log_resumes_behind_its_last_whole_record(tmp_path: Path) -> None:
