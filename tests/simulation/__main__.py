@@ -39,7 +39,15 @@ def simulate(options: argparse.Namespace, process: int) -> tuple[list[int], int,
     gc.set_threshold(100_000)
     first, stride = options.seed + process, options.processes
     simulation = Simulation(first, stride, options.hosts, options.kinds)
-    seeds = [finding.case.seed for finding in simulation.run(60 * options.minutes)]
+    seeds: list[int] = []
+    until = time.monotonic() + 60 * options.minutes
+    while (left := until - time.monotonic()) > 0:
+        # A search that is cut off has said what it saw until then.
+        for finding in simulation.run(min(left, 60)):
+            seeds.append(finding.case.seed)
+            print(f"failing seed: {finding.case.seed}", flush=True)
+        print(f"before seed {simulation.first}: {simulation.cases} cases, "
+              f"{simulation.steps} batches", flush=True)  # fmt: skip
     return seeds, simulation.cases, simulation.steps, simulation.faults
 
 

@@ -6,7 +6,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 
 from tests.property.joins import Query
 from tests.property.streams import Stream
@@ -83,7 +82,7 @@ class Simulation:
     """Cases of many seeds.
 
     Attributes:
-        first: The first seed.
+        first: The first seed that has yet to run.
         stride: How far the next one is.
         hosts: The hosts to run on.
         kinds: The kinds of queries.
@@ -101,12 +100,14 @@ class Simulation:
     faults: int = 0
 
     def run(self, seconds: float, most_cases: int | None = None) -> Iterator[Finding]:
-        """Run case after case until the time is over; give those that fail, as they were drawn."""
+        """Run case after case until the time is over, and yield those that fail, as drawn.
+
+        Another run continues with the seed after the last one.
+        """
         until = time.monotonic() + seconds
-        for seed in count(self.first, self.stride):
-            if time.monotonic() >= until or self.cases == most_cases:
-                return
-            case = draw_case(seed, self.hosts, self.kinds)
+        while time.monotonic() < until and self.cases != most_cases:
+            case = draw_case(self.first, self.hosts, self.kinds)
+            self.first += self.stride
             end = judge(case)
             self.cases += 1
             self.steps += end.steps
