@@ -46,13 +46,13 @@ FROM TABLE({call}) GROUP BY k, window_start, window_end
 """
 
 
-def environment(folder: Path) -> TableEnvironment:
-    """Return an environment with two slots, state on the heap, and checkpoints every 2 s."""
+def environment(folder: Path, backend: str = "hashmap") -> TableEnvironment:
+    """Return an environment with two slots, and checkpoints every 2 s; state is on the heap."""
     settings = {
         "parallelism.default": "2",
         "restart-strategy.type": "disable",
         "taskmanager.numberOfTaskSlots": "2",
-        "state.backend.type": "hashmap",
+        "state.backend.type": backend,
         "execution.checkpointing.interval": "2 s",
         "execution.checkpointing.storage": "filesystem",
         "execution.checkpointing.dir": (folder / "checkpoints").as_uri(),
