@@ -250,9 +250,7 @@ def main() -> None:
         return run(*arguments.run)
     print("| query | peer | events/s | short topics, s | long topics, s |")
     print("| --- | --- | --- | --- | --- |")
-    for line in compare(
-        arguments.queries.split(","), arguments.peers.split(","), arguments.events
-    ):
+    for line in compare(arguments.queries.split(","), arguments.peers.split(","), arguments.events):
         print(line, flush=True)
     return None
 
