@@ -41,7 +41,7 @@ CREATE TEMPORARY TABLE {name} (
     WATERMARK FOR `time` AS `time` - INTERVAL '1' SECOND
 ) WITH (
     'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{servers}',
-    'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset',
+    'scan.startup.mode' = 'earliest-offset',{bounded}
     'format' = 'json', 'json.timestamp-format.standard' = 'ISO-8601'
 )
 """
@@ -73,8 +73,8 @@ def read_statements() -> dict[str, Statement]:
     return {**queries, "q17": queries["q17"]._replace(columns=columns, expected=text)}
 
 
-def declare_tables(servers: str, topics: dict[str, str]) -> list[str]:
-    """Return a ``CREATE TABLE`` for each kind of events."""
+def declare_tables(servers: str, topics: dict[str, str], bounded: str = "") -> list[str]:
+    """Return a ``CREATE TABLE`` for each kind of events; ``bounded`` is one more option."""
     return [
         TABLE.format(
             name=name,
@@ -82,6 +82,7 @@ def declare_tables(servers: str, topics: dict[str, str]) -> list[str]:
             expires=", expires TIMESTAMP_LTZ(3)" if name == "auctions" else "",
             topic=topics[name],
             servers=servers,
+            bounded=bounded,
         ).strip()
         for name, columns in COLUMNS.items()
     ]
@@ -95,15 +96,15 @@ def fill(broker: Any, events: int, folder: Path) -> dict[str, str]:
     """
     import polars as pl
     from confluent_kafka import Producer
-    from examples.nexmark.generator import Nexmark
+    from examples.nexmark.generator import T0_MS, Nexmark
 
     nexmark, topics = Nexmark(per_second=PER_SECOND), {}
+    last_ms = T0_MS + (events - 1) * 1000 // PER_SECOND
     folder.mkdir()
     for kind in COLUMNS:
         topics[kind] = topic = broker.topic(PARTITIONS)
         table = getattr(nexmark, kind)(0, events)
         pl.from_arrow(table).write_parquet(folder / f"{kind}.parquet")
-        last_ms = int(table["time"].cast("int64")[-1].as_py()) // 1000
         tails = [closing(table, last_ms + days * DAY_MS) for days in (2, 4)]
         producer = Producer({"bootstrap.servers": broker.servers, "linger.ms": 50,
                              "queue.buffering.max.messages": 1_000_000})  # fmt: skip
@@ -190,7 +191,8 @@ def measure(query: str, peer: str, servers: str, topics: dict[str, str], events:
         program = [sys.executable, "-m", "benches.nexmark", "--run"]
         if peer.startswith("flink"):
             text = read_statements()[query].text
-            arguments = [text, peer, json.dumps(declare_tables(servers, topics)), folder]
+            tables = declare_tables(servers, topics, " 'scan.bounded.mode' = 'latest-offset',")
+            arguments = [text, peer, json.dumps(tables), folder]
             program = [str(ensure("flink")), "-m", "benches.peers.flink_nexmark"]
         begin = time.monotonic()
         done = subprocess.run(
@@ -199,11 +201,18 @@ def measure(query: str, peer: str, servers: str, topics: dict[str, str], events:
         )  # fmt: skip
         seconds = time.monotonic() - begin
         if done.returncode:
-            raise RuntimeError(f"{peer}: {done.stderr[-2000:]}")
+            raise RuntimeError(f"{peer}: {summarize(done.stderr)}")
         # Flink's rows of this query change, and files take no changes.
         if (query, peer.partition("-")[0]) != ("q9", "flink"):
             check(read_statements()[query], events, Path(folder) / "results")
     return seconds
+
+
+def summarize(text: str) -> str:
+    """Return the line of an error's text that says the cause."""
+    lines = [line.strip() for line in text.splitlines() if "Error" in line or "xception" in line]
+    causes = [line for line in lines if "Caused by" in line] or lines or [text[-300:]]
+    return causes[-1]
 
 
 @contextmanager

@@ -34,16 +34,12 @@ def main(statement: str, peer: str, declared: str, name: str) -> None:
     for table in json.loads(declared):
         tables.execute_sql(table)
     changes = "auctions A, bids B" in statement
-    query = tables.sql_query(_TIME.sub("`time`", BEST_BIDS if changes else statement))
-    fields = query.get_resolved_schema().get_columns()
-    columns = ", ".join(f"`{one.get_name()}` {one.get_data_type()}" for one in fields)
-    columns = re.sub(r" \*ROWTIME\*| NOT NULL", "", columns)
-    sink = "'connector' = 'filesystem', 'format' = 'parquet'"
-    sink = f"{sink}, 'path' = '{(folder / 'results').as_uri()}'"
+    query = _TIME.sub("`time`", BEST_BIDS if changes else statement)
+    location = (folder / "results").as_uri()
+    files = f"'connector' = 'filesystem', 'format' = 'parquet', 'path' = '{location}'"
     # Files take no changes.
-    sink = "'connector' = 'blackhole'" if changes else sink
-    tables.execute_sql(f"CREATE TEMPORARY TABLE results ({columns}) WITH ({sink})")
-    query.execute_insert("results").wait()
+    sink = "'connector' = 'blackhole'" if changes else files
+    tables.execute_sql(f"CREATE TABLE results WITH ({sink}) AS {query}").wait()
 
 
 if __name__ == "__main__":

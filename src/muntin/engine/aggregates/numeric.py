@@ -164,15 +164,19 @@ class FloatSum(Algebra):
 class Moments(Algebra):
     """``mean``, ``variance``, ``stddev``: count, mean and squared deviations, merged pairwise.
 
+    The mean of whole numbers is their sum, divided once: a product of count and mean is within a
+    rounding error of the sum, which is a whole number. So it doesn't depend on the batches.
+
     Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm", 1979.
     """
 
     scatters = True
 
-    def __init__(self, index: int, column: str, kind: str) -> None:
+    def __init__(self, index: int, column: str, kind: str, dtype: pl.DataType) -> None:
         self.n, self.m, self.d = (columns.partial(index, x) for x in ("n", "m", "d"))
         self.column = column
         self.kind = kind
+        self.is_whole = dtype.is_integer()
 
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
         value = pl.col(self.column).cast(pl.Float64)
@@ -193,8 +197,9 @@ class Moments(Algebra):
 
     def merge(self) -> list[pl.Expr]:
         n, m, d = pl.col(self.n), pl.col(self.m), pl.col(self.d)
-        total = n.sum()
-        mean = pl.when(total > 0).then((n * m).sum() / total).otherwise(0.0)
+        total, sums = n.sum(), n * m
+        sums = sums.round() if self.is_whole else sums
+        mean = pl.when(total > 0).then(sums.sum() / total).otherwise(0.0)
         return [
             total.alias(self.n),
             mean.alias(self.m),
@@ -203,7 +208,7 @@ class Moments(Algebra):
 
     def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
         parts = [cells[c].cast(pl.Float64).to_numpy() for c in (self.n, self.m, self.d)]
-        n, m, d = line.combine(parts, _chan)
+        n, m, d = line.combine(parts, _combine_whole if self.is_whole else _combine)
         return [pl.Series(self.n, n.astype(np.int64)), pl.Series(self.m, m), pl.Series(self.d, d)]
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
@@ -217,7 +222,8 @@ class Moments(Algebra):
         return frame.select(value.alias(self.m)).to_series()
 
 
-def _chan(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
+def _combine(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
+    """Combine counts, means and squared deviations."""
     (na, ma, da), (nb, mb, db) = a, b
     n = na + nb
     with np.errstate(invalid="ignore", over="ignore"):
@@ -230,3 +236,10 @@ def _chan(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
     mean = np.where(na == 0, mb, np.where(nb == 0, ma, mean))
     deviations = np.where(na == 0, db, np.where(nb == 0, da, deviations))
     return [n, mean, deviations]
+
+
+def _combine_whole(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
+    """Combine those of whole numbers, whose sums are whole numbers."""
+    n, mean, deviations = _combine(a, b)
+    sums = np.rint(a[0] * a[1]) + np.rint(b[0] * b[1])
+    return [n, np.divide(sums, n, out=mean, where=n > 0), deviations]

@@ -68,7 +68,7 @@ def _make_sum(bound: BoundAggregate) -> Algebra:
 def _make_moments(bound: BoundAggregate) -> Algebra:
     if bound.aggregate.kind == "mean" and isinstance(bound.dtype, pl.Decimal):
         return DecimalMean(bound.index, bound.column, bound.dtype)
-    return Moments(bound.index, bound.column, bound.aggregate.kind)
+    return Moments(bound.index, bound.column, bound.aggregate.kind, bound.dtype)
 
 
 def _make_extreme(bound: BoundAggregate) -> Algebra:

@@ -8,6 +8,7 @@ import pytest
 from tests.transcripts.comparison import same
 from tests.unit.engine.queries import combiner, lowered, messages, value_of
 
+import muntin as mt
 from muntin.model import aggregates
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
@@ -81,6 +82,24 @@ def test_a_missing_partial_is_an_empty_one(agg: Aggregate, _: Any) -> None:
     blank = pl.DataFrame({"k0": ["a"]}).join(query.no_cells, on="k0", how="left")
     value = lowered(blank, query)[0]["x"]
     assert value == (0 if agg.kind in ("count", "count_if", "approx_distinct") else None)
+
+
+def test_a_mean_of_whole_numbers_is_their_sum_divided_once() -> None:
+    # The count times the mean of the first 49 isn't their sum.
+    values = [40978071] * 44 + [40978070] * 5 + [96_843_463]
+    rows = [("a", 1, value) for value in values]
+    for cuts in [(), (49,), (1, 2), tuple(range(1, 50))]:
+        assert value_of(aggregates.mean("value"), rows, cuts) == sum(values) / 50
+
+
+def test_a_sliding_mean_of_whole_numbers_is_their_sum_divided_once() -> None:
+    values = [(7919 * i * i) % 100_003 for i in range(200)]
+    rows = pl.DataFrame({"k": "a", "at": range(200), "v": values})
+    windows = mt.windowed(rows.with_columns(pl.from_epoch("at")), key="k", time="at")
+    emitted = windows.hopping("50 s", "1 s").agg(mean=mt.mean("v")).results
+    starts = emitted["window_start"].dt.epoch("s")
+    parts = [values[max(0, start) : start + 50] for start in starts]
+    assert emitted["mean"].to_list() == [sum(part) / len(part) for part in parts]
 
 
 class TestIntegerSums:
