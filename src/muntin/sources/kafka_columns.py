@@ -126,10 +126,8 @@ class KafkaReader:
             elif name not in columns:
                 columns[name] = _own_column(name, dtype, parts, lists).cast(dtype)
         if self.has_partition_names:
-            columns[PARTITION] = pl.concat(
-                pl.repeat(f"{p.topic}[{p.partition}]", p.count, dtype=pl.String, eager=True)
-                for p in parts
-            )
+            names = [f"{part.topic}[{part.partition}]" for part in parts]
+            columns[PARTITION] = _repeat_by_part(names, parts, pl.String())
         frame = pl.DataFrame([column.alias(name) for name, column in columns.items()])
         return mark_garbled(frame, garbled)
 
@@ -158,19 +156,27 @@ def _join_field(parts: Sequence[Columns], name: str) -> Any:
     return np.concatenate(lists) if isinstance(lists[0], np.ndarray) else [*chain(*lists)]
 
 
+def _repeat_by_part(
+    values: Sequence[object], parts: Sequence[Columns], dtype: pl.DataType
+) -> pl.Series:
+    """Return a column with the value of each part for all of its messages."""
+    return pl.concat(
+        pl.Series([value], dtype=dtype).new_from_index(0, part.count)
+        for value, part in zip(values, parts, strict=True)
+    )
+
+
 def _own_column(
     name: str, dtype: pl.DataType, parts: Sequence[Columns], lists: Mapping[str, Any]
 ) -> pl.Series:
     if name in ("topic", "partition"):
         # With several topics, a partition's number is ambiguous without its topic.
         has_topic_prefix = name == "partition" and dtype == pl.String
-        return pl.concat(
-            pl.repeat(
-                f"{part.topic}-{part.partition}" if has_topic_prefix else getattr(part, name),
-                part.count, dtype=dtype, eager=True,
-            )
+        each = [
+            f"{part.topic}-{part.partition}" if has_topic_prefix else getattr(part, name)
             for part in parts
-        )  # fmt: skip
+        ]
+        return _repeat_by_part(each, parts, dtype)
     values = lists[_FIELDS[name]]
     if name == "value":
         return binary_column(values)
