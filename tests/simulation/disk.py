@@ -12,6 +12,7 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
@@ -33,9 +34,10 @@ class Disk:
     def __init__(self, folder: Path, interrupt: Interrupt) -> None:
         self.folder = folder
         self._interrupt = interrupt
-        # How many bytes of each file are on the disk, and what happened to the folder since it was.
+        # How many bytes of each file are on the disk, and how to undo what happened to the folder
+        # since it was.
         self._flushed: dict[str, int] = {}
-        self._changes: list[tuple[str, bytes | None]] = []
+        self._undo: list[Callable[[], object]] = []
         self._names: dict[int, str] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -45,7 +47,7 @@ class Disk:
         """Open a file, as the built-in function does."""
         if "x" in mode:
             self._interrupted("create")
-            self._changes.append((path.name, None))
+            self._undo.append(partial((self.folder / path.name).unlink, missing_ok=True))
         file = open(path, mode, buffering)  # noqa: SIM115
         self._names[file.fileno()] = path.name
         return file
@@ -66,13 +68,24 @@ class Disk:
     def fsync(self, descriptor: int) -> None:
         """Flush the folder, the only thing that is flushed so."""
         self._interrupted("flush of the folder")
-        self._changes.clear()
+        self._undo.clear()
 
-    def remove(self, path: Path) -> None:
+    def remove(self, path: Path, missing_ok: bool = False) -> None:
         """Delete a file."""
+        if missing_ok and not path.exists():
+            return
         self._interrupted("remove")
-        self._changes.append((path.name, path.read_bytes()))
+        self._undo.append(partial((self.folder / path.name).write_bytes, path.read_bytes()))
         os.unlink(path)
+
+    def rename(self, path: Path, target: Path) -> None:
+        """Give a file another name."""
+        self._interrupted("rename")
+        os.rename(path, target)
+        self._undo.append(partial(os.rename, target, path))
+        self._flushed[target.name] = self._flushed.pop(path.name, 0)
+        renamed = {path.name: target.name}
+        self._names = {file: renamed.get(name, name) for file, name in self._names.items()}
 
     def _interrupted(self, name: str) -> None:
         error = self._interrupt(name)
@@ -86,13 +99,9 @@ class Disk:
             if size > flushed:
                 _lose_tail(path, flushed, size, dice)
         # A folder's changes reach the disk in their order.
-        lost = self._changes[dice.randint(0, len(self._changes)) :]
-        for name, removed in reversed(lost):
-            if removed is None:
-                (self.folder / name).unlink(missing_ok=True)
-            else:
-                (self.folder / name).write_bytes(removed)
-        self._changes.clear()
+        for undo in reversed(self._undo[dice.randint(0, len(self._undo)) :]):
+            undo()
+        self._undo.clear()
         for path in self.folder.glob("*.log"):
             self._flushed[path.name] = path.stat().st_size
 
@@ -120,7 +129,11 @@ def attached(disk: Disk) -> Iterator[None]:
         attached_to: ClassVar[Disk] = disk
 
         def unlink(self, missing_ok: bool = False) -> None:
-            self.attached_to.remove(Path(self))
+            self.attached_to.remove(Path(self), missing_ok)
+
+        def rename(self, target: Any) -> Any:
+            self.attached_to.rename(Path(self), Path(target))
+            return target
 
     with ExitStack() as patches:
         for module, name, value in (

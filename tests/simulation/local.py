@@ -234,7 +234,7 @@ class LocalRun:
 
 
 # What fails of the disk, and events that are so many that each fails rarely.
-_OF_DISK = {"create", "write", "flush", "flush of the folder", "remove"}
+_OF_DISK = {"create", "write", "flush", "flush of the folder", "remove", "rename"}
 _WEIGHTS = {"planning": 0.3}
 
 

@@ -101,6 +101,8 @@ MUTANTS = [
            "self._await_sync()", "pass", "local", "counting"),
     Mutant("a new file's entry in the folder isn't flushed", f"{_LOG}._sync_folder",
            "if self._sync:", "if False:", "local", "counting"),
+    Mutant("a new file appears before its first record is on disk", f"{_LOG}.begin",
+           "self.folder / _NEW_FILE", "self.get_path(file)", "local", "counting"),
     Mutant("a resumed file's entry in the folder isn't flushed", f"{_LOG}.resume",
            "self._sync_folder()", "pass", "local", "counting"),
     Mutant("a log is ended in order after the disk was full", f"{_LOG}.end",
