@@ -107,6 +107,22 @@ def test_a_file_in_place_of_the_checkpoint_is_named(tmp_path: Path, path: str) -
     assert str(caught.value).startswith(f"checkpoint={str(tmp_path / path)!r} can't be written: ")
 
 
+def test_the_address_of_a_bucket_is_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    put(tmp_path / "in", "1.jsonl", -5)
+    with pytest.raises(
+        mt.OptionError, match=r"^checkpoint='s3a://lake/c' is no local folder; give"
+    ):
+        run(tmp_path, checkpoint="s3a://lake/c")
+    with pytest.raises(
+        mt.OptionError, match=r"^path='s3a://lake/\*.jsonl' is no local folder; give"
+    ):
+        mt.files("s3a://lake/*.jsonl", columns=COLUMNS)
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
 def test_what_waits_for_a_clock_that_was_set_back_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,13 @@ def parse_folder(option: str, value: object) -> str:
     return path
 
 
+def check_local(option: str, path: str) -> None:
+    """Refuse the address of an object store, which would be read as a folder of that name."""
+    if "://" in path:
+        hint = "give a folder of this machine, or run the query on Spark"
+        raise OptionError(option, path, "is no local folder", hint)
+
+
 def check_text(option: str, value: object) -> None:
     """Refuse a value that isn't a text with at least one character that can be seen."""
     if not isinstance(value, str):

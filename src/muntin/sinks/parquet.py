@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from muntin.engine.utf8 import frame_from_arrow
 from muntin.model.errors import OptionError
-from muntin.model.option_types import check_count
+from muntin.model.option_types import check_count, check_local
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import BATCH_COLUMN, TableSink, report_refused, warn_of_new_table
 from muntin.state.disk import sync_path
@@ -45,9 +45,7 @@ class ParquetSink(TableSink):
 
     def check(self, schema: pa.Schema, keys: tuple[str, ...] | None) -> None:
         super().check(schema, keys)
-        if "://" in self.table.removeprefix("file://"):
-            hint = "give a folder of this machine, or run the query on Spark"
-            raise OptionError("path", self.table, "is no local folder", hint)
+        check_local("path", self.table.removeprefix("file://"))
         names = [name for name, _ in self._list_folders(schema.names)]
         self.check_folders(names, schema.names)
 

@@ -18,7 +18,7 @@ from muntin.engine.session_zone import SessionZone, find_session_zone
 from muntin.model.attribute_hints import WithoutRows
 from muntin.model.errors import OptionError, SourceError
 from muntin.model.option_names import suggest_options
-from muntin.model.option_types import check_boolean, check_count, parse_bytes
+from muntin.model.option_types import check_boolean, check_count, check_local, parse_bytes
 from muntin.model.printable import escape_line
 from muntin.sources.ddl import plain_columns
 from muntin.sources.file_formats import FileFormat, format_of
@@ -362,6 +362,7 @@ def files(
         files('clicks/*.jsonl')
     """
     pattern = fspath(path)
+    check_local("path", pattern)
     form = format or _FORMS.get(Path(pattern).suffix)
     if form is None:
         hint = f"give one of {', '.join(get_args(FormatName))}: format='csv'"

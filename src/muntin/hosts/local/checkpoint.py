@@ -38,6 +38,7 @@ from muntin.hosts.local.log_contents import (
 )
 from muntin.hosts.seed import is_spark_checkpoint
 from muntin.model.errors import LeaseLostError, OptionError, SpecChangedError
+from muntin.model.option_types import check_local
 from muntin.state.blobs import Blobs, MemoryBlobs, missing_blob_error
 
 FILE_BYTES = 64 << 20
@@ -163,6 +164,7 @@ class LogCheckpoint:
     def __init__(
         self, folder: str, sync_every: float | None = 0.0, file_bytes: int = FILE_BYTES
     ) -> None:
+        check_local("checkpoint", folder)
         self.folder = Path(folder)
         if is_spark_checkpoint(self.folder):
             raise SpecChangedError(

@@ -132,6 +132,12 @@ def refuse_missing_files(
         "metadata": (home / "metadata").exists(),
         "state": any((home / "state").children()),
     }
+    # Without these Spark fails in the first batch, and doesn't say that a file is gone.
+    for one in (home / "state").children():
+        parts[f"state/{one.name}/_metadata"] = any((one / "_metadata").children())
+    lines = [] if planned is None else read_planned_offsets(spark, checkpoint, planned)
+    if any(line.startswith('{"logOffset":') for line in lines):
+        parts["sources"] = any((home / "sources").children())
     for part, is_whole in parts.items():
         if not is_whole:
             raise StateCorruptedError(
