@@ -112,13 +112,9 @@ def test_the_address_of_a_bucket_is_no_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     put(tmp_path / "in", "1.jsonl", -5)
-    with pytest.raises(
-        mt.OptionError, match=r"^checkpoint='s3a://lake/c' is no local folder; give"
-    ):
+    with pytest.raises(mt.OptionError, match=r"^checkpoint='s3a://lake/c' is no local folder"):
         run(tmp_path, checkpoint="s3a://lake/c")
-    with pytest.raises(
-        mt.OptionError, match=r"^path='s3a://lake/\*.jsonl' is no local folder; give"
-    ):
+    with pytest.raises(mt.OptionError, match=r"^path='s3a://lake/\*.jsonl' is no local folder"):
         mt.files("s3a://lake/*.jsonl", columns=COLUMNS)
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
@@ -192,6 +188,29 @@ def test_what_waits_for_a_clock_that_is_set_during_a_run_goes_on(
         assert re.match(f"this machine's clock {expected}", line)
 
 
+def test_a_file_of_the_checkpoint_that_cant_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a start, and by commands that only read it."""
+    put(tmp_path / "in", "1.jsonl", -5)
+    run(tmp_path)
+    checkpoint, read = tmp_path / "checkpoint", Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path.suffix == ".log":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    for read_it in (lambda: run(tmp_path), lambda: mt.open_state(checkpoint)):
+        with pytest.raises(mt.OptionError) as caught:
+            read_it()
+        assert str(caught.value) == (
+            f"checkpoint={str(checkpoint)!r} can't be read: Permission denied; "
+            "let this user read 00000001.log"
+        )
+
+
 def test_a_lease_that_cant_be_written_is_named_on_either_host(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     path.write_text("a note")
@@ -200,6 +219,24 @@ def test_a_lease_that_cant_be_written_is_named_on_either_host(tmp_path: Path) ->
     assert str(caught.value) == (
         f"checkpoint={str(path)!r} can't be written: File exists; give a folder that this user "
         "can write"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"), [(errno.ENOSPC, "make room"), (errno.EROFS, "mount the disk for writing")]
+)
+def test_a_disk_that_takes_no_lease_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, remedy: str
+) -> None:
+    def refuse(*_: Any) -> bool:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(LocalLeaseFile, "create", refuse)
+    with pytest.raises(mt.OptionError) as caught:
+        acquire_lease(LocalLeaseFile(tmp_path), "checkpoint")
+    assert str(caught.value) == (
+        f"checkpoint='checkpoint' can't be written: {os.strerror(code)}; {remedy}, and start the "
+        "query again"
     )
 
 

@@ -1,4 +1,4 @@
-"""A script whose query fails within the JVM: the cause comes first, and no trace of Java's."""
+"""A query that fails within the JVM: the cause comes first, without a trace, at every door."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ def start(spark, folder):
     windows = mt.windowed(rows, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
     return windows.start(checkpoint=f"{folder}/checkpoint", results=mt.to_memory())
 """
+PIPELINE = (
+    WINDOWS
+    + """
+
+def pipeline(spark, folder):
+    return start(spark, folder)
+"""
+)
 SCRIPT = (
     WINDOWS
     + """
@@ -29,19 +37,44 @@ SCRIPT = (
 start(mt.session(master="local[1]"), {folder!r}).await_end(120)
 """
 )
+STATEMENTS = """
+CREATE TABLE clicks (k STRING, at TIMESTAMP(3), WATERMARK FOR at AS at)
+WITH (connector = 'json', path = '{folder}/in');
+SELECT CAST(k AS INT) AS number, count(*) AS n FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at),
+INTERVAL '1' MINUTE)) GROUP BY number, window_start, window_end;
+"""
+MAIN = "from muntin.cli.app import main; main()"
 CAUSE = r"\[CAST_INVALID_INPUT\] The value 'key-0' of the type \"STRING\" cannot be cast to"
 
 
-def test_the_cause_comes_first_and_the_trace_goes_to_the_log_file(tmp_path: Path) -> None:
+def make_command(door: str, folder: Path) -> list[str]:
+    file = folder / "file.py"
+    if door == "python":
+        file.write_text(SCRIPT.format(folder=str(folder)))
+        return [sys.executable, str(file)]
+    if door == "sql":
+        statements = STATEMENTS.format(folder=folder)
+        return [sys.executable, "-c", MAIN, "sql", "--host", "spark", "-e", statements]
+    file.write_text(PIPELINE)
+    run = ["run", str(file), "--set", f"folder={folder}", "--master", "local[1]"]
+    return [sys.executable, "-c", MAIN, *run]
+
+
+@pytest.mark.parametrize("door", ["cli", "python", "sql"])
+def test_the_cause_comes_first_and_the_trace_goes_to_the_log_file(
+    door: str, tmp_path: Path
+) -> None:
     put(tmp_path / "in", "1.jsonl", -9, -5)
-    script = tmp_path / "file.py"
-    script.write_text(SCRIPT.format(folder=str(tmp_path)))
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=280, cwd=tmp_path
+        make_command(door, tmp_path), capture_output=True, text=True, timeout=280, cwd=tmp_path
     )
     assert done.returncode == 1, done.stdout + done.stderr
-    lines = [line for line in (done.stdout + done.stderr).splitlines() if "Starting" not in line]
+    # Progress has the time of day in front.
+    progress = re.compile(r"\d\d:\d\d:\d\d[+-]\d{4}  |Starting Spark|Reading ")
+    output = (done.stdout + done.stderr).splitlines()
+    lines = [line for line in output if not progress.match(line)]
     assert re.search(CAUSE, lines[0]), lines
+    assert not [line for line in lines if line.startswith("{")]
     assert not [line for line in lines if re.match(r"\s+at \S+\(.*\)|Caused by", line)]
     (file, *_) = re.findall(r"\(details in (\S+)\)", "\n".join(lines))
     trace = Path(file).read_text()

@@ -98,3 +98,14 @@ def test_a_table_that_another_session_has_locked_is_named_and_waited_for(
     assert f"/{DATABASE} has the table locked by another session (canceling statement due" in line
     assert "answers again" in back
     assert count_rows(admin) == 1
+
+
+def test_a_schema_that_doesnt_exist_is_named(admin: str, tmp_path: Path) -> None:
+    put(tmp_path / "in", "1.jsonl", -5, -3)
+    dsn = make_conninfo(admin, user="writer", password="sesame")
+    with pytest.raises(mt.SinkError) as caught:
+        run(tmp_path, mt.to_postgres(dsn, "views", schema="absent"))
+    assert str(caught.value).endswith(
+        f'/{DATABASE} lacks a schema: schema "absent" does not exist; create it, or give '
+        "another one"
+    )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hypothesis.control import BuildContext
+from hypothesis.errors import StopTest
 from hypothesis.internal.conjecture.data import ConjectureData
 from hypothesis.strategies import SearchStrategy
 from tests.property import joins
@@ -98,7 +100,9 @@ def _since_1970(drawn: Stream | Query) -> Stream | Query:
 
 
 def _draw(strategy: SearchStrategy[Any], seed: int) -> Any:
-    """A value of a strategy, drawn from a seed."""
-    data = ConjectureData(random=random.Random(seed))
-    with BuildContext(data, is_final=False, wrapped_test=lambda: None):
-        return data.draw(strategy)
+    """A value of a strategy, drawn from a seed; drawn again while a filter of it takes none."""
+    dice = random.Random(seed)
+    while True:
+        data = ConjectureData(random=dice)
+        with BuildContext(data, is_final=False, wrapped_test=lambda: None), suppress(StopTest):
+            return data.draw(strategy)

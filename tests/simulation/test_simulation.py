@@ -42,6 +42,12 @@ def test_commits_that_wait_for_the_disk_leave_no_damage() -> None:
     assert problems != []
 
 
+def test_a_seed_whose_first_draw_is_filtered_out_is_drawn_again() -> None:
+    assert draw_case(10_000_347, ["local"], ["windows"]) == draw_case(
+        10_000_347, ["local"], ["windows"]
+    )
+
+
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_seed_decides_everything(host: HostName) -> None:
     runs = {"local": run_local, "spark": run_spark}

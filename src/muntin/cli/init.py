@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
-from types import FrameType
 
 _FORWARDED = {
     signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
 }  # fmt: skip
+_AWAITED = {*_FORWARDED, signal.SIGCHLD}
 
 
 def fork_below_init() -> None:
@@ -26,11 +27,11 @@ def fork_below_init() -> None:
     if os.getpid() != 1:
         return
     # A signal that arrives before PID 1 can pass it on has to wait.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     child = os.fork()
     if child == 0:
         _take_terminal()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
         return
     os._exit(_supervise(child))
 
@@ -48,16 +49,20 @@ def _take_terminal() -> None:
 
 def _supervise(child: int) -> int:
     """Pass signals on to a child and reap all children until it ends; return its exit code."""
-
-    def forward(number: int, frame: FrameType | None) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(child, number)
-
-    for number in _FORWARDED:
-        signal.signal(number, forward)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
     while True:
-        pid, status = os.waitpid(-1, 0)
-        if pid == child:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code  # killed by signal -code
+        # They are blocked: one that arrives at any other moment is taken by the next call.
+        number = signal.sigwait(_AWAITED)
+        if number != signal.SIGCHLD:
+            os.kill(child, number)
+            continue
+        for pid, status in _reap():
+            if pid == child:
+                code = os.waitstatus_to_exitcode(status)
+                return code if code >= 0 else 128 - code  # killed by signal -code
+
+
+def _reap() -> Iterator[tuple[int, int]]:
+    """Yield each child that has ended, with its status. One signal may stand for several."""
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            yield ended

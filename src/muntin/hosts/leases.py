@@ -9,6 +9,7 @@ of two machines.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -44,6 +45,11 @@ CHECKPOINT_DELETED = (
     "or start with a new one"
 )
 WRITABLE_HINT = "give a folder that this user can write"
+_REMEDIES = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room",
+    errno.EROFS: "mount the disk for writing",
+}
 CHECKPOINT_REPLACED = (
     "files of the checkpoint were deleted or replaced while the query ran. Restore the folder from "
     "a copy, or start with a new one"
@@ -254,6 +260,20 @@ class Lease:
             )
 
 
+def make_write_error(checkpoint: str, error: OSError, hint: str, again: str) -> OptionError:
+    """Return the error of a checkpoint that can't be written.
+
+    Args:
+        checkpoint: The folder.
+        error: The error of the file system.
+        hint: What to do where the error alone doesn't say it.
+        again: What to do after a remedy.
+    """
+    remedy = _REMEDIES.get(error.errno or 0)
+    hint = f"{remedy}, {again}" if remedy else hint
+    return OptionError("checkpoint", checkpoint, f"can't be written: {error.strerror}", hint)
+
+
 def acquire_lease(file: LeaseFile, checkpoint: str, *, checks_file: bool = True) -> Lease:
     """Acquire the lease on a checkpoint, or refuse while another query runs from it.
 
@@ -266,8 +286,8 @@ def acquire_lease(file: LeaseFile, checkpoint: str, *, checks_file: bool = True)
         try:
             return file.create(holder.to_text())
         except OSError as error:
-            problem = f"can't be written: {error.strerror}"
-            raise OptionError("checkpoint", checkpoint, problem, WRITABLE_HINT) from error
+            again = "and start the query again"
+            raise make_write_error(checkpoint, error, WRITABLE_HINT, again) from error
 
     while not create():
         text = file.read()

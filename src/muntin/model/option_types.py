@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from os import PathLike
+from os import PathLike, fspath
 
 from muntin.model.errors import OptionError
 
@@ -71,9 +71,9 @@ def parse_folder(option: str, value: object) -> str:
     return path
 
 
-def check_local(option: str, path: str) -> None:
+def check_local(option: str, path: str | PathLike[str]) -> None:
     """Refuse the address of an object store, which would be read as a folder of that name."""
-    if "://" in path:
+    if "://" in fspath(path):
         hint = "give a folder of this machine, or run the query on Spark"
         raise OptionError(option, path, "is no local folder", hint)
 

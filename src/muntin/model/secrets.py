@@ -66,7 +66,8 @@ _KEY = re.compile(_PEM_WHOLE, re.DOTALL)
 # name = 'value', name: value, "name"="value", as statements, files and plans have them. Where the
 # text is itself a string of JSON, a part of an address or of a page, its quotes are written
 # differently. Named groups aren't secrets.
-_WORD, _END = r"[\w.\-]{0,100}", r"[\w.\-]{0,100}+"
+# The name of an option that takes the path of a file ends with that word.
+_WORD, _END = r"[\w.\-]{0,100}", r"[\w.\-]{0,100}+(?<![\-_.]file)"
 _ENTITY = r"&quot;|&#3[49];|%2[27]"
 _QUOTE = rf"(?:\\{{0,8}}['\"`]|{_ENTITY})"
 _PAIR = re.compile(

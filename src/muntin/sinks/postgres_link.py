@@ -106,6 +106,10 @@ class PostgresLink:
             raise AwayError(_to_line(error), "takes no writes") from None
         except errors.LockNotAvailable as error:
             raise AwayError(_to_line(error), "has the table locked by another session") from None
+        except errors.InvalidSchemaName as error:
+            self.close()
+            problem = f"PostgreSQL at {self.location} lacks a schema: {_to_line(error)}"
+            raise SinkError(f"{problem}; create it, or give another one") from None
         except errors.InsufficientPrivilege as error:
             self.close()
             raise SinkError(self._explain(_to_line(error), True)) from None

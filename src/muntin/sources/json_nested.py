@@ -7,18 +7,16 @@ decimals. The rest of each message is parsed by itself and becomes columns field
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from polars.exceptions import PolarsError
 
 from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import Mask
-from muntin.sources.byte_values import select_values
+from muntin.sources.byte_values import Integers, select_values
 from muntin.sources.decimals import convert_plain_decimals, decimal_of
 from muntin.sources.json_payloads import (
     JsonPayloads,
@@ -47,8 +45,6 @@ _MAYBE_NO_TEXT = r"^(\[|\{|-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$)"
 _ONE_FORM = r"^(0|-?[1-9][0-9]{0,14})$"
 
 _BITS = {pl.Int8: 8, pl.Int16: 16, pl.Int32: 32, pl.Int64: 64}
-# An exponent beyond a double's range. The reader of many messages refuses such a number.
-_EXTREME = re.compile(rb"[eE][+-]?[0-9]{3}")
 
 
 class _Number(str):
@@ -79,7 +75,6 @@ class NestedJsonPayloads(JsonPayloads):
             return self._decode_each(values)
         frame, bad, faults, unsure = read
         rows = np.flatnonzero(unsure & ~bad.to_numpy())
-        rows = np.array([*rows, *_select_extreme(values, bad)], np.int64)
         if len(rows):
             part, part_bad, faults[rows] = self._decode_each(select_values(values, rows))
             frame = replace_rows(frame, rows, part.select(frame.columns))
@@ -155,28 +150,21 @@ class NestedJsonPayloads(JsonPayloads):
 
 def _read_objects(
     lines: PayloadLines, schema: pl.Schema, plain: Sequence[str]
-) -> tuple[pl.DataFrame, NDArray[np.int64], Faults, Mask]:
+) -> tuple[pl.DataFrame, Integers, Faults, Mask]:
     """Read the lines whose plain members are of their types.
 
     The result is their rows and positions, the faults of all lines, and the rows to be read one by
     one, since a nested member may be of another type.
     """
-    frame, rows, faults = read_each(lines, schema, plain)
+    frame, rows, faults, are_sure = read_each(lines, schema, plain)
     nested = [column for column in frame.get_columns() if column.name not in ("", *plain)]
     # All lines together couldn't be read as they are.
-    if len(rows) < len(lines) and read_lines(lines.select(rows.tolist()), schema) is not None:
+    if are_sure or (len(rows) < len(lines) and read_lines(lines.select(rows), schema) is not None):
         return frame, rows, faults, np.zeros(len(rows), bool)
     doubtful = np.logical_or.reduce([mark_nulls(column) for column in nested])
-    if read_lines(lines.select(rows[~doubtful].tolist()), schema) is None:
+    if read_lines(lines.select(rows[~doubtful]), schema) is None:
         doubtful |= np.logical_or.reduce([mark_lists_of(column) for column in nested])
     return frame, rows, faults, doubtful
-
-
-def _select_extreme(values: Sequence[bytes | None], bad: pl.Series) -> Iterator[int]:
-    """Yield the malformed messages that may have a number which only exceeds a double's range."""
-    for row in bad.arg_true():
-        if _EXTREME.search(values[row] or b""):
-            yield row
 
 
 def _parse_object(payload: bytes | None) -> dict[str, Any] | None:

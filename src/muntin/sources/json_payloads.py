@@ -10,15 +10,16 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import reduce
+from operator import or_
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from polars.exceptions import PolarsError
 
 from muntin.engine.session_zone import SessionZone
-from muntin.sources.byte_values import ByteValues
+from muntin.sources.byte_values import ByteValues, Integers
 from muntin.sources.json_patterns import find_pattern
 from muntin.sources.json_syntax import find_objects
 from muntin.sources.message_patterns import decode_alike
@@ -33,8 +34,9 @@ from muntin.sources.text_values import (
 )
 
 _BAD = "__muntin_bad"
-# Joining so large a part of the lines anew costs more than reading all of them.
-_MANY = 0.7
+# In an object without these or another object, a name in quotes before a colon is a member's, and
+# its value isn't null.
+_NESTED = ("[", "\\", "null")
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class JsonPayloads:
         frame, rows = read_strictly(values, schema)
         faults = no_faults(len(values))
         if isinstance(frame, PayloadLines):
-            frame, among, wrong = read_each(frame, schema, self.columns)
+            frame, among, wrong, _ = read_each(frame, schema, self.columns)
             faults[rows] = wrong
             rows = rows[among]
         decoded, bad, unlike = convert_texts(frame, self.columns, self.zone)
@@ -83,36 +85,37 @@ def make_schema(types: Mapping[str, pl.DataType]) -> pl.Schema:
 
 def read_strictly(
     values: Sequence[bytes | None], schema: pl.Schema
-) -> tuple[pl.DataFrame | PayloadLines, NDArray[np.int64]]:
-    """Read the values that aren't null or empty, in types that Polars reads.
+) -> tuple[pl.DataFrame | PayloadLines, Integers]:
+    """Read the values that begin and end as an object does, in types that Polars reads.
 
     The result is a row per value, or the values' lines if one of them can't be read; and the
     positions of these values.
     """
-    frame, rows = _read_in_place(values, schema), np.arange(len(values))
+    frame, is_tried = _read_in_place(values, schema)
     if frame is not None:
-        return frame, rows
-    lines = PayloadLines.join([*filter(None, values)])
-    if len(lines) < len(values):
-        rows = np.flatnonzero(np.fromiter(map(bool, values), bool, len(values)))
-    frame = read_lines(lines, schema)
+        return frame, np.arange(len(values))
+    lines, rows = PayloadLines.from_values(values)
+    if not is_tried or len(lines) < len(values):
+        frame = read_lines(lines, schema)
     return lines if frame is None else frame, rows
 
 
-def _read_in_place(values: Sequence[bytes | None], schema: pl.Schema) -> pl.DataFrame | None:
-    """Read a row per value without copying each value; ``None`` if that isn't possible."""
+def _read_in_place(
+    values: Sequence[bytes | None], schema: pl.Schema
+) -> tuple[pl.DataFrame | None, bool]:
+    """Read a row per value without copying each value, or return whether one can't be read."""
     lines = values.as_lines() if isinstance(values, ByteValues) else None
     if lines is None:
-        return None
+        return None, False
     joined = lines.tobytes()
     # Such escapes need a closer look.
     if may_have_half_pairs(joined):
-        return None
+        return None, False
     try:
         frame = pl.read_ndjson(io.BytesIO(joined), schema=schema)
     except PolarsError:
-        return None
-    return frame if len(frame) == len(values) else None
+        return None, True
+    return (frame if len(frame) == len(values) else None), True
 
 
 def read_lines(
@@ -127,29 +130,44 @@ def read_lines(
         return None
 
 
-def read_each(
-    lines: PayloadLines, schema: pl.Schema, names: Iterable[str]
-) -> tuple[pl.DataFrame, NDArray[np.int64], Faults]:
-    """Return the valid rows of lines, their positions, and the faults of all lines.
+class Objects(NamedTuple):
+    """The valid lines among some.
+
+    Attributes:
+        rows: A row of each.
+        positions: Their positions among the lines.
+        faults: The faults of all lines.
+        are_sure: Whether all values are of their columns' types; otherwise those of columns which
+            weren't asked for may be null instead.
+    """
+
+    rows: pl.DataFrame
+    positions: Integers
+    faults: Faults
+    are_sure: bool
+
+
+def read_each(lines: PayloadLines, schema: pl.Schema, names: Iterable[str]) -> Objects:
+    """Read the valid ones among lines.
 
     A line isn't valid if a member of one of the columns ``names`` isn't of its type; they come
     first in the schema.
     """
-    texts, rows = lines.texts, np.arange(len(lines))
-    # Where Polars is lenient, it skips a value that is no object.
-    opens = texts.str.contains(r"\A[ \t\r\n]*\{").fill_null(False)
-    frame = read_lines(lines, schema, lenient=True) if opens.all() else None
-    objects = lines
+    rows, objects = np.arange(len(lines)), lines
+    frame = read_lines(lines, schema, lenient=True)
     if frame is None:
-        rows = find_objects(texts).arg_true().to_numpy().astype(np.int64)
-        objects = lines.select(rows.tolist())
+        rows = find_objects(lines.texts).arg_true().to_numpy().astype(np.int64)
+        objects = lines.select(rows)
+        frame = read_lines(objects, schema)
+        if frame is not None:
+            return Objects(frame, rows, no_faults(len(lines)), are_sure=True)
         frame = objects.read(schema, lenient=True)
     faults = no_faults(len(lines))
     faults[rows] = wrong = _find_faults(objects, frame, names)
     is_readable = wrong < 0
     if not is_readable.all():
         frame, rows = frame.filter(pl.Series(is_readable)), rows[is_readable]
-    return frame, rows, faults
+    return Objects(frame, rows, faults, are_sure=False)
 
 
 def _find_faults(lines: PayloadLines, frame: pl.DataFrame, columns: Iterable[str]) -> Faults:
@@ -157,19 +175,35 @@ def _find_faults(lines: PayloadLines, frame: pl.DataFrame, columns: Iterable[str
     faults = no_faults(len(lines))
     # A null stands for a member that is missing, null, or of another type.
     typed = [name for name in columns if frame.schema[name] != pl.String]
-    names = [name for name in typed if frame[name].null_count()]
-    if not names:
+    nulls = {name: frame[name].is_null() for name in typed if frame[name].null_count()}
+    if not nulls:
         return faults
-    wanting = frame.select(pl.any_horizontal(pl.col(names).is_null())).to_series().arg_true()
-    if len(wanting) > _MANY * len(lines):
-        wanting = pl.int_range(len(lines), eager=True)
-    written = lines.select(wanting.to_list()).read(pl.Schema(dict.fromkeys(names, pl.String)))
+    rows = reduce(or_, nulls.values()).arg_true().to_numpy()
+    written = _find_members(lines.select(rows), list(nulls))
     numbers = {name: number - 1 for number, name in enumerate(frame.columns)}
-    for name in names:
-        differs = (frame[name].gather(wanting).is_null() & written[name].is_not_null()).to_numpy()
-        unlike = wanting.to_numpy()[differs]
+    for name, is_null in nulls.items():
+        unlike = rows[is_null.to_numpy()[rows] & written[name].to_numpy()]
         faults[unlike[faults[unlike] < 0]] = numbers[name]
     return faults
+
+
+def _find_members(lines: PayloadLines, names: list[str]) -> dict[str, pl.Series]:
+    """Return which lines have a value, other than null, for each of some names."""
+    texts = lines.texts
+    others = pl.Series(dtype=pl.UInt32)
+    if lines.data.count(b"{") > len(lines) or any(one.encode() in lines.data for one in _NESTED):
+        nested = reduce(or_, (texts.str.contains(one, literal=True) for one in _NESTED))
+        others = (nested | (texts.str.count_matches("{", literal=True) > 1)).arg_true()
+    schema = make_schema(dict.fromkeys(names, pl.String()))
+    written = lines.select(others.to_numpy()).read(schema)
+    members = {}
+    for name in names:
+        is_member = texts.str.contains(f'"{name}":', literal=True)
+        spaced = (~is_member).arg_true()
+        pattern = rf'"{pl.escape_regex(name)}"[ \t\r]+:'
+        is_member = is_member.scatter(spaced, texts.gather(spaced).str.contains(pattern))
+        members[name] = is_member.scatter(others, written[name].is_not_null())
+    return members
 
 
 def as_read(dtype: pl.DataType) -> pl.DataType:

@@ -50,7 +50,11 @@ _SHALLOW = rf"\A{_SPACE}{_object(_value(3))}{_SPACE}\z"
 _EXPONENT = "(?:[4-9][0-9]{2}|3[1-9][0-9]|[1-9][0-9]{3,8})"
 _GREAT = rf"-?[1-9](?:[0-9]{{39,}}|[0-9]*(?:\.[0-9]+)?[eE]\+?0*{_EXPONENT}){_SPACE}[,}}]"
 _MEMBER = f"{_STRING}{_SPACE}:{_SPACE}"
-_OVERFLOWS = rf"\A{_SPACE}\{{{_SPACE}(?:{_MEMBER}{_value(1)}{_SPACE},{_SPACE})*{_MEMBER}{_GREAT}"
+_PAIRS = f"(?:{_MEMBER}{_value(1)}{_SPACE},{_SPACE})"
+# Nor does a value begin with other bytes, or a name without its quote.
+_NO_VALUE = r"-?[^-0-9\"{\[tfn \t\r\n]"
+_OPEN = rf"\A{_SPACE}\{{{_SPACE}"
+_OVERFLOWS = rf"{_OPEN}{_PAIRS}*{_MEMBER}(?:{_GREAT}|{_NO_VALUE})|{_OPEN}{_PAIRS}+[^\" \t\r\n]"
 # A backslash belongs to a string, so half a surrogate pair breaks the object wherever it stands.
 _NO_HALF = rf"[^\\]|\\[^u]|\\u(?:[^dD]|[dD][0-7])|{_HIGH}{_LOW}"
 _NO_LOW = r"[^\\]|\\[^u]|\\u[^dD]|\\u[dD][^c-fC-F]|\z"
@@ -86,8 +90,7 @@ def find_objects(texts: pl.Series) -> pl.Series:
         return sound
     left = texts.set(sound, None)
     # A null stays null here, and isn't among the rows that are true.
-    is_closed = left.str.strip_chars_end(" \t\r\n").str.ends_with("}")
-    others = (is_closed & ~left.str.contains(_BROKEN)).arg_true()
+    others = (~left.str.contains(_BROKEN)).arg_true()
     return sound.scatter(others, _find_nested(texts.gather(others)))
 
 

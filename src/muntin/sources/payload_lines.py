@@ -7,55 +7,64 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import polars as pl
-from polars.exceptions import ComputeError
 
 from muntin.engine.utf8 import decode_text
+from muntin.sources.byte_values import Integers, binary_column
 from muntin.sources.json_syntax import has_half_pairs
 
 # Half a surrogate pair isn't valid text; Polars reads it as a character of its own choice.
 SURROGATES = (b"\\ud", b"\\uD")
+# The space that JSON allows around an object.
+_SPACE = " \t\r\n"
 
 
 @dataclass(frozen=True)
 class PayloadLines:
-    """Payloads, none of which is empty, and the lines that Polars reads.
+    """Payloads that begin and end as an object does, and the lines that Polars reads.
 
     Attributes:
-        payloads: The payloads as they are.
-        joined: A line per payload.
+        texts: The payloads as text, without line feeds.
     """
 
-    payloads: list[bytes]
-    joined: bytes
+    texts: pl.Series
 
     @classmethod
-    def join(cls, payloads: list[bytes]) -> PayloadLines:
-        """Join payloads into lines."""
-        joined = b"\n".join(payloads)
-        if joined.count(b"\n") >= len(payloads):
+    def from_values(cls, values: Sequence[bytes | None]) -> tuple[PayloadLines, Integers]:
+        """Return the lines of the values that may be objects, and the positions of these values."""
+        texts = decode_text(binary_column(values))
+        may_be = (texts.str.starts_with("{") & texts.str.ends_with("}")).fill_null(False)
+        others = (~may_be).arg_true()
+        if len(others):
+            inner = texts.gather(others).str.strip_chars(_SPACE)
+            may_be[others] = (inner.str.starts_with("{") & inner.str.ends_with("}")).fill_null(
+                False
+            )
+            texts = texts.filter(may_be)
+        lines = cls(texts)
+        if lines.data.count(b"\n") >= len(lines):
             # A line ends at a line feed; between values, JSON also allows a carriage return.
-            joined = b"\n".join(payload.replace(b"\n", b"\r") for payload in payloads)
-        return cls(payloads, joined)
+            lines = cls(texts.str.replace_all("\n", "\r", literal=True))
+        return lines, np.flatnonzero(may_be.to_numpy())
 
     def __len__(self) -> int:
-        return len(self.payloads)
+        return len(self.texts)
 
-    def select(self, rows: Sequence[int]) -> PayloadLines:
+    def select(self, rows: Integers) -> PayloadLines:
         """Return some of the lines, by their positions in order."""
-        if len(rows) == len(self):
-            return self
-        return PayloadLines.join([self.payloads[row] for row in rows])
+        return self if len(rows) == len(self) else PayloadLines(self.texts.gather(rows))
 
     @cached_property
-    def texts(self) -> pl.Series:
-        """The payloads as text; those that aren't UTF-8 are null."""
-        return decode_text(pl.Series(self.payloads, dtype=pl.Binary))
+    def data(self) -> bytes:
+        """The payloads, a line each."""
+        data: bytes = self.texts.str.join("\n").item().encode()
+        return data
 
     @cached_property
     def has_half_pairs(self) -> bool:
         """True if a line escapes half a surrogate pair."""
-        return may_have_half_pairs(self.joined) and has_half_pairs(self.texts)
+        return may_have_half_pairs(self.data) and has_half_pairs(self.texts)
 
     def read(self, schema: pl.Schema, *, lenient: bool = False) -> pl.DataFrame:
         """Read a row per line; where it is lenient, a value of another type becomes null.
@@ -63,12 +72,9 @@ class PayloadLines:
         Raises:
             polars.exceptions.PolarsError: When a line isn't JSON, or has a value of another type.
         """
-        if not self.joined:
+        if not len(self):
             return pl.DataFrame(schema=schema)
-        frame = pl.read_ndjson(io.BytesIO(self.joined), schema=schema, ignore_errors=lenient)
-        if len(frame) != len(self):
-            raise ComputeError("blank lines are skipped")
-        return frame
+        return pl.read_ndjson(io.BytesIO(self.data), schema=schema, ignore_errors=lenient)
 
 
 def may_have_half_pairs(lines: bytes) -> bool:

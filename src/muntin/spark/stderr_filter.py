@@ -172,8 +172,9 @@ class StderrFilter:
 @contextmanager
 def quiet_jvm() -> Iterator[None]:
     """Have a JVM that starts in the context write its stderr through the filter."""
-    # It prints the whole plan of each wrong expression, whose exception says the same.
-    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    # PySpark prints each error of an expression as JSON with Java's trace, and then raises it.
+    for kind in ("DataFrame", "SQL"):
+        logging.getLogger(f"{kind}QueryContextLogger").setLevel(logging.CRITICAL)
     try:
         real = os.dup(2)
     except OSError:  # there is no stderr

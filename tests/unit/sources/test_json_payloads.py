@@ -208,3 +208,18 @@ _MEMBERS: dict[str, list[Any]] = {
     "day": ["2026-01-31"],
     "other": [{"a": [1, {"b": None}]}],
 }
+
+
+@pytest.mark.parametrize("others", [[], [b'{"x": [], "id": null}', b'{"x": "\\n", "id": "a"}']])
+def test_a_missing_number_is_told_from_a_value_of_another_type(others: list[bytes | None]) -> None:
+    """Also where the name is a value, has blanks behind it, or is another object's."""
+    values = [
+        b'{"id": "7"}', b'{"id"\r:\n"x"}', b'{"name": "id"}', b'{"name": "id:"}', b'{"x": 1}',
+        b'{"id": 18446744073709551616}', b'{"name": "null", "id": true}', *others,
+        *[b'{"x": {"id": 1}}' for _ in others],
+    ]  # fmt: skip
+    _, bad, faults = JsonPayloads({"id": pl.Int64()}, SessionZone()).decode(values)
+    wrong = [True, True, False, False, False, True, True]
+    wrong += [False, True, False, False] if others else []
+    assert bad.to_list() == wrong
+    assert faults.tolist() == [0 if one else -1 for one in wrong]

@@ -11,7 +11,6 @@ use, its live blobs are copied first.
 
 from __future__ import annotations
 
-import errno
 import json
 import secrets
 import time
@@ -23,7 +22,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from muntin.hosts.leases import CHECKPOINT_REPLACED, WRITABLE_HINT, LocalLeaseFile, acquire_lease
+from muntin.hosts.leases import (
+    CHECKPOINT_REPLACED,
+    WRITABLE_HINT,
+    LocalLeaseFile,
+    acquire_lease,
+    make_write_error,
+)
 from muntin.hosts.local.log import BLOB, COMMIT, PLAN, Location, Log
 from muntin.hosts.local.log_contents import (
     NUMBER_BYTES,
@@ -37,7 +42,7 @@ from muntin.hosts.local.log_contents import (
     format_commit,
 )
 from muntin.hosts.seed import is_spark_checkpoint
-from muntin.model.errors import LeaseLostError, OptionError, SpecChangedError
+from muntin.model.errors import LeaseLostError, SpecChangedError
 from muntin.model.option_types import check_local
 from muntin.state.blobs import Blobs, MemoryBlobs, missing_blob_error
 
@@ -45,11 +50,6 @@ FILE_BYTES = 64 << 20
 """Size of a log file at which the next one begins, bytes."""
 # The least share of a log file in use; below it, live blobs are copied and the file is deleted.
 _MIN_USED_SHARE = 0.5
-_REMEDIES = {
-    errno.ENOSPC: "make room",
-    errno.EDQUOT: "make room",
-    errno.EROFS: "mount the disk for writing",
-}
 
 
 class LocalCheckpoint(Protocol):
@@ -238,10 +238,9 @@ class LogCheckpoint:
         try:
             yield
         except OSError as error:
-            problem = f"can't be written: {error.strerror}"
-            remedy = _REMEDIES.get(error.errno or 0, "correct the rights or the disk")
-            hint = hint or f"{remedy}, and start the query again: the batch is repeated"
-            raise OptionError("checkpoint", str(self.folder), problem, hint) from error
+            again = "and start the query again: the batch is repeated"
+            hint = hint or f"correct the rights or the disk, {again}"
+            raise make_write_error(str(self.folder), error, hint, again) from error
 
     def _await_sync(self) -> None:
         """Wait for the running sync, if there is one."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from muntin.model.errors import StateCorruptedError
+from muntin.model.errors import OptionError, StateCorruptedError
 from muntin.state.disk import refuse_link
 
 PLAN, BLOB, COMMIT, BEGIN, END = b"P", b"B", b"C", b"L", b"E"
@@ -170,8 +170,9 @@ class Log:
 
         Raises:
             StateCorruptedError: When synced data is damaged.
+            OptionError: When this user may not read the file.
         """
-        data, position = self.get_path(file).read_bytes(), 0
+        data, position = self._read_file(file), 0
         while position < len(data):
             record = _parse_record(data, file, position)
             if record is None:
@@ -180,6 +181,14 @@ class Log:
                 return
             yield record
             position = record.end
+
+    def _read_file(self, file: int) -> bytes:
+        try:
+            return self.get_path(file).read_bytes()
+        except PermissionError as error:
+            problem = f"can't be read: {error.strerror}"
+            hint = f"let this user read {self.get_path(file).name}"
+            raise OptionError("checkpoint", str(self.folder), problem, hint) from error
 
     def remove(self, files: Sequence[int]) -> None:
         """Delete files."""
