@@ -218,12 +218,22 @@ class LogCheckpoint:
         return self._log.read(location)[NUMBER_BYTES:]
 
     def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:
-        self.planned = batch
         with self._report_failures():
+            self._check_ownership()
+            self.planned = batch
             self._log.append(PLAN, json.dumps(vars(batch)).encode())
             self._log.flush(disk=False)
         if ahead and self._sync_every == 0:
             self._syncing = self._syncer.submit(self._log.flush, disk=True)
+
+    def _check_ownership(self) -> None:
+        """Refuse to write to files that are gone, or to which another query writes now.
+
+        It may have taken over the checkpoint while this process stood still.
+        """
+        self._lease.check()
+        if not self._log.is_in_folder():
+            raise LeaseLostError(CHECKPOINT_REPLACED)
 
     def sync_plan(self) -> None:
         with self._report_failures():
@@ -238,6 +248,8 @@ class LogCheckpoint:
         try:
             yield
         except OSError as error:
+            # Nothing may follow a record that may be incomplete.
+            self._is_open = False
             again = "and start the query again: the batch is repeated"
             hint = hint or f"correct the rights or the disk, {again}"
             raise make_write_error(str(self.folder), error, hint, again) from error
@@ -257,10 +269,8 @@ class LogCheckpoint:
             OptionError: When it can't be written.
         """
         assert self.planned is not None
-        self._lease.check()
-        if not self._log.is_in_folder():
-            raise LeaseLostError(CHECKPOINT_REPLACED)
         with self._report_failures():
+            self._check_ownership()
             self._commit(progress, shards, self.planned)
 
     def _commit(self, progress: dict[str, Any], shards: Sequence[int], batch: PlannedBatch) -> None:
@@ -326,6 +336,7 @@ class LogCheckpoint:
         try:
             if self._is_open:
                 with self._report_failures():
+                    self._check_ownership()
                     self._log.end()
         finally:
             self._log.close()
