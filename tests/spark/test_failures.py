@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.spark.failures import Failure
+from muntin.hosts.failures import Failure
 
 WORKER = """
   An exception was thrown from the Python worker. Please see the stack trace below.
@@ -126,7 +126,7 @@ def test_his_own_exception_comes_first(case: Any, spark: SparkSession, tmp_path:
 
 
 def test_what_a_worker_sends_as_text_is_read() -> None:
-    failure = Failure.of(PythonException(WORKER), 3, "in a worker")
+    failure = Failure.of(PythonException(WORKER), 3, "in a worker", trace=WORKER)
     assert failure is not None
     assert (failure.kind, failure.message) == ("OddError", "two\nlines: of it")
     assert failure.location == "/home/me/app.py:7, in clean"
@@ -136,7 +136,7 @@ def test_what_a_worker_sends_as_text_is_read() -> None:
 
 def test_where_no_code_of_his_is_in_it_the_error_stays_what_it_is() -> None:
     ours = WORKER.replace("/home/me/app.py", mt.__file__)
-    assert Failure.of(PythonException(ours), 3, "in a worker") is None
+    assert Failure.of(PythonException(ours), 3, "in a worker", trace=ours) is None
 
 
 def test_a_class_that_wants_more_than_a_message_is_an_exception_with_its_name() -> None:

@@ -32,7 +32,7 @@ from muntin.model.errors import BatchError, OptionError
 from muntin.query import BatchTimes, Query
 from muntin.sources.kafka_ranges import lag_of_line
 from muntin.spark.checkpoint_files import CheckedSpec, ProgressRecord, acquire
-from muntin.spark.failures import Failure
+from muntin.hosts.failures import Failure
 from muntin.spark.host.executors import Executors
 from muntin.spark.host.internals.checkpoints import (
     find_home,

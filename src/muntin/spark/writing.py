@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 
 import pyarrow as pa
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -28,7 +29,7 @@ from muntin.sinks.unwritable import (
     UnwritableRows,
     warn_of_unwritable,
 )
-from muntin.spark.failures import Failure
+from muntin.hosts.failures import Failure
 from muntin.spark.host.internals.checkpoints import path_exists
 from muntin.spark.host.processor import PROGRESS
 from muntin.spark.sinks.batch import EmittedRows
@@ -178,7 +179,8 @@ class Writer:
         try:
             yield
         except Exception as error:
-            failure = Failure.of(error, number, part)
+            trace = str(error) if isinstance(error, PythonException) else ""
+            failure = Failure.of(error, number, part, trace=trace)
             if failure is not None:
                 self._report.record_failure(failure, error)
             raise

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from muntin.engine.clocks import SteadyClock, read_elapsed_time, read_machine_clock
 from muntin.engine.function_times import collect_function_times
+from muntin.hosts.failures import report_failures
 from muntin.hosts.health import ClockWatch, warn_of_rejected, warn_of_time_ahead
 from muntin.hosts.local.checkpoint import LocalCheckpoint, PlannedBatch
 from muntin.hosts.local.delivery import REJECTED, RESULTS, Delivery
@@ -203,7 +204,7 @@ class Loop:
             self._last_tick = wall // self._period
         pairs = zip(self._readers, batch.ends, strict=True)
         rest = (Remainder(reader.backlog(end), reader.is_finished(end)) for reader, end in pairs)
-        with self.phases.measure(STEP):
+        with self.phases.measure(STEP), report_failures(batch.number, "a function"):
             emitted = self._run.step(
                 read, batch.now, wall, final=batch.final, ends_run=batch.ends_run, rest=rest
             )

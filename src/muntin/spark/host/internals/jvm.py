@@ -19,8 +19,6 @@ JvmError = Py4JError
 # The exit code of a JVM that Spark ends for want of memory.
 _EXIT_OUT_OF_MEMORY = 52
 _CONNECTION_LOST = ("Exception while sending command", "Exception while reading")
-# The packages of Spark's own lines in a traceback.
-PACKAGES = ("pyspark", "py4j")
 
 
 def is_running() -> bool:
