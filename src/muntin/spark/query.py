@@ -28,7 +28,7 @@ from muntin.hosts.interrupts import register_query
 from muntin.hosts.leases import Lease
 from muntin.hosts.phases import COMMIT, PLAN
 from muntin.hosts.progress import Progress, Totals
-from muntin.model.errors import BatchError, OptionError
+from muntin.model.errors import BatchError, LeaseLostError, OptionError
 from muntin.query import BatchTimes, Query
 from muntin.sources.kafka_ranges import lag_of_line
 from muntin.spark.checkpoint_files import CheckedSpec, ProgressRecord, acquire
@@ -43,7 +43,7 @@ from muntin.spark.host.internals.folders import WatchedFolders, watch_folders
 from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.jvm import JvmError, is_connected, silence_spark
 from muntin.spark.notebook_card import Card, show_card
-from muntin.spark.query_end import QueryEnd, error_of_muntin
+from muntin.spark.query_end import QueryEnd, describe_full_disk, error_of_muntin
 from muntin.spark.remote import Follower, RemoteReporter
 from muntin.spark.rescale import rescale_in_place
 from muntin.spark.seeding import refuse_seed
@@ -178,6 +178,8 @@ class WindowedQuery(Query):
             return
         # Over Spark Connect the error of muntin is inside of Spark's.
         ours = error_of_muntin(error, self.progress.batch)
+        if ours is None and self._failed is None:
+            ours = describe_full_disk(error, self.checkpoint)
         if ours is not None:
             raise ours from error
         if self._failed is None:
@@ -310,6 +312,14 @@ class WindowedQuery(Query):
 
     def _finish(self, end: QueryEnd) -> None:
         """Emit the windows that wait at the end of a run, or release the checkpoint."""
+        if end.error is not None and self._lease is not None:
+            try:
+                self._lease.check()
+            except LeaseLostError as lost:
+                # Spark only says that somebody else has written the same batch.
+                end.error = lost
+            except OSError:
+                pass  # The error of the query says more.
         received = self.progress.received
         ending = self._end_run if end.error is None and self.progress.waits() else None
         # Repeat it only if more messages were read: the remaining windows wait for messages.

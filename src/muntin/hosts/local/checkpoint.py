@@ -27,7 +27,7 @@ from muntin.hosts.leases import (
     WRITABLE_HINT,
     LocalLeaseFile,
     acquire_lease,
-    make_write_error,
+    report_write_failures,
 )
 from muntin.hosts.local.log import BLOB, COMMIT, PLAN, Location, Log
 from muntin.hosts.local.log_contents import (
@@ -42,7 +42,7 @@ from muntin.hosts.local.log_contents import (
     format_commit,
 )
 from muntin.hosts.seed import is_spark_checkpoint
-from muntin.model.errors import LeaseLostError, SpecChangedError
+from muntin.model.errors import LeaseLostError, OptionError, SpecChangedError
 from muntin.model.option_types import check_local
 from muntin.state.blobs import Blobs, MemoryBlobs, missing_blob_error
 
@@ -246,13 +246,12 @@ class LogCheckpoint:
     def _report_failures(self, hint: str | None = None) -> Iterator[None]:
         """Raise an error that names the checkpoint if it can't be written in the context."""
         try:
-            yield
-        except OSError as error:
+            with report_write_failures(str(self.folder), hint):
+                yield
+        except OptionError:
             # Nothing may follow a record that may be incomplete.
             self._is_open = False
-            again = "and start the query again: the batch is repeated"
-            hint = hint or f"correct the rights or the disk, {again}"
-            raise make_write_error(str(self.folder), error, hint, again) from error
+            raise
 
     def _await_sync(self) -> None:
         """Wait for the running sync, if there is one."""

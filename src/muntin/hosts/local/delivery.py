@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from muntin.hosts.chain import identifies_window
 from muntin.hosts.failures import report_failures
+from muntin.hosts.leases import report_write_failures
 from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.phases import Phases, name_sink_phase
 from muntin.model.errors import OptionError
@@ -189,8 +190,9 @@ class Delivery:
             path = self._folder / f"{batch.number:08d}-{batch.kind}.parquet"
             refuse_link(self._folder)
             refuse_link(path)
-            self._folder.mkdir(exist_ok=True)
-            pq.write_table(rows, path)
+            with report_write_failures(str(self._folder.parent)):
+                self._folder.mkdir(exist_ok=True)
+                pq.write_table(rows, path)
         for sink in pc.unique(rows[SINK_COLUMN]).to_pylist():
             some = rows.filter(pc.equal(rows[SINK_COLUMN], sink))
             reason = some[WHY_COLUMN][0].as_py()
