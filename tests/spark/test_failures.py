@@ -51,6 +51,10 @@ def udf(value: int) -> int:
     raise KeyError("my own words")
 
 
+def words(rows: list[dict[str, Any]]) -> str:
+    return "my own words"
+
+
 def mean(rows: list[dict[str, Any]]) -> float:
     return 1 / 0
 
@@ -98,6 +102,9 @@ QUERIES: list[tuple[Callable[[DataFrame], Any], dict[str, Any], str, str, type[E
      "KeyError: 'my own words'", "in a worker, {here}, in udf", KeyError),
     (lambda rows: tens(rows, n=mt.apply(mean, "value")), {},
      "ZeroDivisionError: division by zero", "in a worker, {here}, in mean", ZeroDivisionError),
+    (lambda rows: tens(rows, n=mt.apply(words, "value", result_type="long")), {},
+     "TypeError: result_type='long' can't hold 'my own words', which words returned: return a value "
+     "of that type, or None; or name another type", "in a worker, {here}, in words", TypeError),
     (lambda rows: tens(rows, n=total()), {},
      "PairError: my own words, 1", "in a worker, {here}, in add", Exception),
     (app, {}, "OddError: my own words", "in a worker, {here}, in look", Exception),
@@ -105,7 +112,7 @@ QUERIES: list[tuple[Callable[[DataFrame], Any], dict[str, Any], str, str, type[E
 
 
 @pytest.mark.parametrize(
-    "case", QUERIES, ids=["function", "sink", "udf", "apply", "aggregate", "agent"]
+    "case", QUERIES, ids=["function", "sink", "udf", "apply", "type", "aggregate", "agent"]
 )
 def test_his_own_exception_comes_first(case: Any, spark: SparkSession, tmp_path: Path) -> None:
     make, sinks, first, where, cause = case

@@ -312,14 +312,8 @@ class WindowedQuery(Query):
 
     def _finish(self, end: QueryEnd) -> None:
         """Emit the windows that wait at the end of a run, or release the checkpoint."""
-        if end.error is not None and self._lease is not None:
-            try:
-                self._lease.check()
-            except LeaseLostError as lost:
-                # Spark only says that somebody else has written the same batch.
-                end.error = lost
-            except OSError:
-                pass  # The error of the query says more.
+        if end.error is not None:
+            end.error = self._find_takeover(end.error)
         received = self.progress.received
         ending = self._end_run if end.error is None and self.progress.waits() else None
         # Repeat it only if more messages were read: the remaining windows wait for messages.
@@ -335,6 +329,20 @@ class WindowedQuery(Query):
                     self._moving = False
                     self._changed.notify_all()
         self.release()
+
+    def _find_takeover(self, error: Exception) -> Exception:
+        """Return that another query has taken over the checkpoint, or else the query's own error.
+
+        Spark only says that somebody else has written the same batch.
+        """
+        try:
+            with suppress(OSError):
+                if self._lease is not None:
+                    self._lease.check()
+        except LeaseLostError as lost:
+            lost.__cause__ = error
+            return lost
+        return error
 
     def release(self) -> None:
         """Release the lease on the checkpoint, unless this query is about to resume from it."""
