@@ -110,8 +110,7 @@ class _SendAttempt:
                 break
         self._flush(producer)
         if self._error is not None:
-            if self._error.fatal():
-                _discard_producer(self._client)
+            _discard_producer(self._client)
             raise self._refusal_error(self._error)
 
     def _flush(self, producer: Any) -> None:
@@ -122,9 +121,9 @@ class _SendAttempt:
         _PROBLEMS.pop(name, None)
         try:
             while producer.flush(1.0):
-                self._problem = self._find_problem(producer) or self._problem
-                if self._problem is not None:
-                    waiting.note_failure(self._problem)
+                if (problem := self._find_problem(producer)) is not None:
+                    self._problem = problem
+                    waiting.note_failure(problem)
             if self._error is None:
                 waiting.note_answer()
         finally:
@@ -132,13 +131,17 @@ class _SendAttempt:
 
     def _find_problem(self, producer: Any) -> AwayError | None:
         """Return why messages wait: brokers are away, or lack the topic, which may come later."""
-        from confluent_kafka import KafkaException
+        from confluent_kafka import KafkaError, KafkaException
 
         if (problem := _PROBLEMS.get(_name_producer(self._client))) is not None:
             return AwayError(problem)
         with suppress(KafkaException, KeyError):
             error = producer.list_topics(self.topic, timeout=1.0).topics[self.topic].error
-            if error is not None:
+            if error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                # No right comes by waiting, so the messages that wait are dropped.
+                self._error = error
+                producer.purge()
+            elif error is not None:
                 return MissingTopicError(error.str(), f"topic {self.topic!r}")
         return None
 

@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from tests.services.kafka import Kafka
 
-from muntin.model.errors import SinkError
+import muntin as mt
+from muntin.model.errors import OptionError, SinkError
 from muntin.sinks import kafka_producer
 from muntin.sinks.kafka_producer import Messages, send_messages
 
@@ -114,6 +115,34 @@ def test_a_new_producer_asks_for_its_topic_before_it_sends(
     for value in (b"a", b"b"):
         assert send_messages(CLIENT, "t", given(value), [0]) == {}
     assert (asked, broker.sent) == (["t"], [[b"a", b"b"]])
+
+
+def test_all_that_is_waited_for_is_waited_for_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By itself librdkafka gives up a topic that isn't there after half a minute."""
+    settings: dict[str, Any] = {}
+
+    class Stopped:
+        def __init__(self, client: dict[str, Any]) -> None:
+            settings.update(client)
+            raise RuntimeError
+
+    monkeypatch.setattr("confluent_kafka.Producer", Stopped)
+    monkeypatch.setattr(kafka_producer, "_PRODUCERS", {})
+    for patience, milliseconds in (("5 minutes", "300000"), ("2 days", "172800000")):
+        client = mt.to_kafka("nowhere:9", "t", patience=patience).client
+        with pytest.raises(RuntimeError):
+            send_messages(client, "t", given(b"a"), [0])
+        assert settings["message.timeout.ms"] == milliseconds
+        longest = min(int(milliseconds), 3_600_000)
+        assert settings["topic.metadata.propagation.max.ms"] == str(longest)
+
+
+@pytest.mark.parametrize(
+    "name", ["message.timeout.ms", "delivery.timeout.ms", "topic.metadata.propagation.max.ms"]
+)
+def test_a_second_patience_is_refused(name: str) -> None:
+    with pytest.raises(OptionError, match="is set by the sink itself; give patience="):
+        mt.to_kafka("nowhere:9", "t", options={name: "5"})
 
 
 @pytest.mark.slow
