@@ -1,4 +1,4 @@
-"""Functions of the user's that fail, return a wrong type or stand still, and the first line of it."""
+"""Functions of the user that fail, return a wrong type or stand still, and their first lines."""
 
 from __future__ import annotations
 

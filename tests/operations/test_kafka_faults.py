@@ -190,6 +190,8 @@ def test_a_message_that_is_larger_than_a_fetch_is_read(kafka: Kafka, tmp_path: P
     value = '{{"k": "{}", "at": "2026-01-01T00:00:00Z"}}'
     messages = [(0, None, value.format("a" * length).encode()) for length in (1, size, 1)]
     kafka.send(topic, messages, 2 * size)
-    for number, options in enumerate(({}, {"fetch.max.bytes": "1000", "message.max.bytes": "1000"})):
+    for number, options in enumerate(
+        ({}, {"fetch.max.bytes": "1000", "message.max.bytes": "1000"})
+    ):
         progress = run(kafka.servers, topic, tmp_path / str(number), options=options)
         assert progress.counts == {"seen": 3, "counted": 3}

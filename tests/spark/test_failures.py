@@ -103,8 +103,9 @@ QUERIES: list[tuple[Callable[[DataFrame], Any], dict[str, Any], str, str, type[E
     (lambda rows: tens(rows, n=mt.apply(mean, "value")), {},
      "ZeroDivisionError: division by zero", "in a worker, {here}, in mean", ZeroDivisionError),
     (lambda rows: tens(rows, n=mt.apply(words, "value", result_type="long")), {},
-     "TypeError: result_type='long' can't hold 'my own words', which words returned: return a value "
-     "of that type, or None; or name another type", "in a worker, {here}, in words", TypeError),
+     "TypeError: result_type='long' can't hold 'my own words', which words returned: return a "
+     "value of that type, or None; or name another type",
+     "in a worker, {here}, in words", TypeError),
     (lambda rows: tens(rows, n=total()), {},
      "PairError: my own words, 1", "in a worker, {here}, in add", Exception),
     (app, {}, "OddError: my own words", "in a worker, {here}, in look", Exception),

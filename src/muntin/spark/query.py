@@ -23,6 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from muntin.engine.clocks import read_machine_clock
 from muntin.engine.operator import REJECTED
+from muntin.hosts.failures import Failure
 from muntin.hosts.health import ClockWatch, warn_of_rejected, warn_of_time_ahead
 from muntin.hosts.interrupts import register_query
 from muntin.hosts.leases import Lease
@@ -32,7 +33,6 @@ from muntin.model.errors import BatchError, LeaseLostError, OptionError
 from muntin.query import BatchTimes, Query
 from muntin.sources.kafka_ranges import lag_of_line
 from muntin.spark.checkpoint_files import CheckedSpec, ProgressRecord, acquire
-from muntin.hosts.failures import Failure
 from muntin.spark.host.executors import Executors
 from muntin.spark.host.internals.checkpoints import (
     find_home,

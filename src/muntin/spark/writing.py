@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from muntin.engine.function_times import collect_function_times
+from muntin.hosts.failures import Failure
 from muntin.hosts.phases import STEP, Phases, name_sink_phase
 from muntin.hosts.watchers import RefCounted
 from muntin.sinks.batch import Batch
@@ -29,7 +30,6 @@ from muntin.sinks.unwritable import (
     UnwritableRows,
     warn_of_unwritable,
 )
-from muntin.hosts.failures import Failure
 from muntin.spark.host.internals.checkpoints import path_exists
 from muntin.spark.host.processor import PROGRESS
 from muntin.spark.sinks.batch import EmittedRows

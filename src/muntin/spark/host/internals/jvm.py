@@ -20,9 +20,7 @@ JvmError = Py4JError
 # The exit code of a JVM that Spark ends for want of memory.
 _EXIT_OUT_OF_MEMORY = 52
 _CONNECTION_LOST = ("Exception while sending command", "Exception while reading")
-_FULL_DISK = re.compile(
-    "No space left on device|Disk quota exceeded|not enough space on the disk"
-)
+_FULL_DISK = re.compile("No space left on device|Disk quota exceeded|not enough space on the disk")
 
 
 def is_running() -> bool:
