@@ -115,6 +115,8 @@ class _SendAttempt:
 
     def _flush(self, producer: Any) -> None:
         """Wait until the brokers have accepted or refused all messages."""
+        from confluent_kafka import KafkaError
+
         servers, seconds = (self._client[n] for n in ("bootstrap.servers", "message.timeout.ms"))
         waiting = Patience(f"Kafka at {servers}", float(seconds) / 1000)
         name = _name_producer(self._client)
@@ -123,7 +125,11 @@ class _SendAttempt:
             while producer.flush(1.0):
                 if (problem := self._find_problem(producer)) is not None:
                     self._problem = problem
-                    waiting.note_failure(problem)
+                    if not waiting.note_failure(problem):
+                        # librdkafka itself may take longer to notice.
+                        self._error = KafkaError(KafkaError._MSG_TIMED_OUT)
+                        producer.purge()
+                        break
             if self._error is None:
                 waiting.note_answer()
         finally:

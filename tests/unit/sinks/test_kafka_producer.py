@@ -151,10 +151,7 @@ def test_brokers_that_are_away_are_an_error() -> None:
     mock = {"bootstrap.servers": "", "test.mock.num.brokers": "1"}
     assert send_messages(mock, "t", given(b"a", b"b"), [0, 1]) == {}
     away = {"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": "300"}
-    with pytest.raises(SinkError, match=r"topic t takes no messages: .*timed out"):
-        send_messages(away, "t", given(b"a"), [0])
-    away["message.timeout.ms"] = "3000"
-    with pytest.raises(SinkError, match=r"refused.*, for 3 s\. Bring the brokers back, and start"):
+    with pytest.raises(SinkError, match=r"refused.*, for 0 s\. Bring the brokers back, and start"):
         send_messages(away, "t", given(b"a"), [0])
 
 
