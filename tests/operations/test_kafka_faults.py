@@ -195,3 +195,20 @@ def test_a_message_that_is_larger_than_a_fetch_is_read(kafka: Kafka, tmp_path: P
     ):
         progress = run(kafka.servers, topic, tmp_path / str(number), options=options)
         assert progress.counts == {"seen": 3, "counted": 3}
+
+
+def test_messages_that_are_larger_than_the_client_takes_are_named(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    """The rack is a setting that only librdkafka follows."""
+    topic = kafka.topic(1, largest=3_000_000)
+    large = b'{"k": "%s", "at": "2026-01-01T00:00:00Z"}' % (b"a" * 2_000_000)
+    kafka.send(topic, [(0, None, large)], 3_000_000)
+    sizes = dict.fromkeys(("fetch.max.bytes", "message.max.bytes"), "900000")
+    options = {**sizes, "receive.message.max.bytes": "1000000", "client.rack": "a"}
+    with pytest.raises(mt.SourceError) as caught:
+        start(kafka.servers, topic, tmp_path, options=options).await_end(60)
+    assert str(caught.value).startswith(
+        f"messages of {topic}[0] 0–0 are larger than an answer may be: "
+    )
+    assert str(caught.value).endswith(". Raise it by options={'receive.message.max.bytes': …}")
