@@ -183,6 +183,7 @@ def test_what_waits_for_a_clock_that_is_set_during_a_run_goes_on(
     wait_for(2)
     query.stop()
     logged = [line for line in caplog.messages if line.startswith("this machine")]
+    assert not [line for line in caplog.messages if "producer" in line]
     assert len(logged) == len(lines)
     for line, expected in zip(logged, lines, strict=True):
         assert re.match(f"this machine's clock {expected}", line)

@@ -395,7 +395,8 @@ class WindowedQuery(Query):
         now = read_machine_clock()
         walls = (one.get(WALL) for one in batch.figures)
         self._clock_watch.note_batch(now, max(filter(None, walls), default=None))
-        if not self._is_ahead:
+        # Then this clock is the wrong one, and not a producer's.
+        if not self._is_ahead and not self._clock_watch.is_set_back:
             self._is_ahead = warn_of_time_ahead(self.progress, now)
 
     def _lag(self, batch: int) -> dict[str, int]:

@@ -230,7 +230,8 @@ class Loop:
         """Warn of rejected messages that no sink stores, and of a watermark ahead of the clock."""
         if not self._delivery.stores_rejected:
             self._warned |= warn_of_rejected(progress, self._warned)
-        if not self._is_ahead:
+        # Then this clock is the wrong one, and not a producer's.
+        if not self._is_ahead and not self._clock_watch.is_set_back:
             self._is_ahead = warn_of_time_ahead(progress, now)
 
     def _pause(self) -> None:
