@@ -183,6 +183,7 @@ def test_what_waits_for_a_clock_that_is_set_during_a_run_goes_on(
     wait_for(2)
     query.stop()
     logged = [line for line in caplog.messages if line.startswith("this machine")]
+    assert not [line for line in caplog.messages if "producer" in line]
     assert len(logged) == len(lines)
     for line, expected in zip(logged, lines, strict=True):
         assert re.match(f"this machine's clock {expected}", line)
@@ -429,3 +430,21 @@ def test_the_figures_of_a_frame_say_who_is_ahead() -> None:
     ahead.add_to(parts[0])
     # A message that is rejected as `future` moves nothing.
     assert AheadMessage.find_examples(parts) == {"ahead": "partition=1, k='b'"}
+
+
+def test_a_full_disk_for_rows_that_a_sink_cant_take_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Choosy:
+        def write(self, batch: Any) -> None:
+            rows = batch.table()
+            batch.unwritable.add(rows, "choosy", ["too long"] * len(rows))
+
+    put(tmp_path / "in", "1.jsonl", -5, -1)
+    monkeypatch.setattr("muntin.hosts.local.delivery.pq.write_table", fill_disk)
+    with pytest.raises(mt.OptionError) as caught:
+        run(tmp_path, Choosy())
+    assert str(caught.value) == (
+        f"checkpoint={str(tmp_path / 'checkpoint')!r} can't be written: No space left on device; "
+        "make room, and start the query again: the batch is repeated"
+    )

@@ -12,6 +12,8 @@ pytest.importorskip("confluent_kafka")
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AclOperation, ResourceType
+from tests.operations.test_first_lines import put
+from tests.operations.test_first_lines import run as run_files
 from tests.services.kafka import Kafka
 
 import muntin as mt
@@ -161,3 +163,52 @@ def test_messages_that_expired_below_the_checkpoint_are_named(
     progress = run(kafka.servers, topic, tmp_path, options=WITHOUT_LOSS)
     assert progress.counts["seen"] == 6
     assert caplog.messages == [f"{lost}The query goes on without them"]
+
+
+@pytest.mark.parametrize("left", [AclOperation.DESCRIBE, AclOperation.ALTER_CONFIGS])
+def test_rights_to_write_a_topic_that_lack_are_named(
+    kafka: Kafka, tmp_path: Path, left: AclOperation, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(tmp_path / "in", "1.jsonl", -9, -1)
+    topic = kafka.topic(1)
+    kafka.allow(ResourceType.TOPIC, topic, left)
+    with pytest.raises(mt.SinkError) as caught:
+        run_files(tmp_path, mt.to_kafka(kafka.servers, topic))
+    assert str(caught.value) == (
+        f"Kafka {kafka.servers}, topic {topic} takes no messages: Broker: Topic authorization "
+        "failed. Allow the query's user to write and describe it, and start the query again"
+    )
+    assert not caplog.messages
+    kafka.allow(ResourceType.TOPIC, topic)
+    run_files(tmp_path, mt.to_kafka(kafka.servers, topic))
+    assert len(kafka.read(topic)) == 1
+
+
+def test_a_message_that_is_larger_than_a_fetch_is_read(kafka: Kafka, tmp_path: Path) -> None:
+    size = 3_000_000
+    topic = kafka.topic(1, largest=2 * size)
+    value = '{{"k": "{}", "at": "2026-01-01T00:00:00Z"}}'
+    messages = [(0, None, value.format("a" * length).encode()) for length in (1, size, 1)]
+    kafka.send(topic, messages, 2 * size)
+    for number, options in enumerate(
+        ({}, {"fetch.max.bytes": "1000", "message.max.bytes": "1000"})
+    ):
+        progress = run(kafka.servers, topic, tmp_path / str(number), options=options)
+        assert progress.counts == {"seen": 3, "counted": 3}
+
+
+def test_messages_that_are_larger_than_the_client_takes_are_named(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    """The rack is a setting that only librdkafka follows."""
+    topic = kafka.topic(1, largest=3_000_000)
+    large = b'{"k": "%s", "at": "2026-01-01T00:00:00Z"}' % (b"a" * 2_000_000)
+    kafka.send(topic, [(0, None, large)], 3_000_000)
+    sizes = dict.fromkeys(("fetch.max.bytes", "message.max.bytes"), "900000")
+    options = {**sizes, "receive.message.max.bytes": "1000000", "client.rack": "a"}
+    with pytest.raises(mt.SourceError) as caught:
+        start(kafka.servers, topic, tmp_path, options=options).await_end(60)
+    assert str(caught.value).startswith(
+        f"messages of {topic}[0] 0–0 are larger than an answer may be: "
+    )
+    assert str(caught.value).endswith(". Raise it by options={'receive.message.max.bytes': …}")

@@ -125,6 +125,7 @@ def _sinks() -> dict[str, Call]:
                 "schema": (BESIDE, "no schema"),
                 "registry": (BESIDE, "no address"),
                 "options": ({"linger.ms": "5"}, {"linger.sm": "5"}),
+                "patience": ("5 minutes", "a while"),
             },
         ),
         "to_memory": ({}, {"history": (True, "yes")}),

@@ -49,7 +49,7 @@ def folder(whole: Path) -> Path:
 
 
 @pytest.mark.parametrize("record", [True, False])
-@pytest.mark.parametrize("part", ["offsets", "metadata", "state"])
+@pytest.mark.parametrize("part", ["offsets", "metadata", "state", "state/0/_metadata", "sources"])
 def test_a_part_that_was_deleted_is_named(
     spark: SparkSession, folder: Path, part: str, record: bool
 ) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.spark.failures import Failure
+from muntin.hosts.failures import Failure
 
 WORKER = """
   An exception was thrown from the Python worker. Please see the stack trace below.
@@ -49,6 +49,10 @@ class Failing:
 @F.udf(LongType())
 def udf(value: int) -> int:
     raise KeyError("my own words")
+
+
+def words(rows: list[dict[str, Any]]) -> str:
+    return "my own words"
 
 
 def mean(rows: list[dict[str, Any]]) -> float:
@@ -98,6 +102,10 @@ QUERIES: list[tuple[Callable[[DataFrame], Any], dict[str, Any], str, str, type[E
      "KeyError: 'my own words'", "in a worker, {here}, in udf", KeyError),
     (lambda rows: tens(rows, n=mt.apply(mean, "value")), {},
      "ZeroDivisionError: division by zero", "in a worker, {here}, in mean", ZeroDivisionError),
+    (lambda rows: tens(rows, n=mt.apply(words, "value", result_type="long")), {},
+     "TypeError: result_type='long' can't hold 'my own words', which words returned: return a "
+     "value of that type, or None; or name another type",
+     "in a worker, {here}, in words", TypeError),
     (lambda rows: tens(rows, n=total()), {},
      "PairError: my own words, 1", "in a worker, {here}, in add", Exception),
     (app, {}, "OddError: my own words", "in a worker, {here}, in look", Exception),
@@ -105,7 +113,7 @@ QUERIES: list[tuple[Callable[[DataFrame], Any], dict[str, Any], str, str, type[E
 
 
 @pytest.mark.parametrize(
-    "case", QUERIES, ids=["function", "sink", "udf", "apply", "aggregate", "agent"]
+    "case", QUERIES, ids=["function", "sink", "udf", "apply", "type", "aggregate", "agent"]
 )
 def test_his_own_exception_comes_first(case: Any, spark: SparkSession, tmp_path: Path) -> None:
     make, sinks, first, where, cause = case
@@ -126,7 +134,7 @@ def test_his_own_exception_comes_first(case: Any, spark: SparkSession, tmp_path:
 
 
 def test_what_a_worker_sends_as_text_is_read() -> None:
-    failure = Failure.of(PythonException(WORKER), 3, "in a worker")
+    failure = Failure.of(PythonException(WORKER), 3, "in a worker", trace=WORKER)
     assert failure is not None
     assert (failure.kind, failure.message) == ("OddError", "two\nlines: of it")
     assert failure.location == "/home/me/app.py:7, in clean"
@@ -136,7 +144,7 @@ def test_what_a_worker_sends_as_text_is_read() -> None:
 
 def test_where_no_code_of_his_is_in_it_the_error_stays_what_it_is() -> None:
     ours = WORKER.replace("/home/me/app.py", mt.__file__)
-    assert Failure.of(PythonException(ours), 3, "in a worker") is None
+    assert Failure.of(PythonException(ours), 3, "in a worker", trace=ours) is None
 
 
 def test_a_class_that_wants_more_than_a_message_is_an_exception_with_its_name() -> None:

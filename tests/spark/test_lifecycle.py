@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.hosts.leases import FILE
+from muntin.hosts.leases import FILE, Holder, LocalLeaseFile
 from muntin.model.errors import LeaseLostError, OptionError, SpecChangedError
 from muntin.spark.checkpoint_files import RECORD
 
@@ -133,6 +133,21 @@ def test_a_checkpoint_that_is_deleted_is_missed_at_the_next_batch(
     feed.add(("a", at(12), 1))
     with pytest.raises(LeaseLostError, match="the checkpoint was deleted while the query ran"):
         query.await_end(240)
+
+
+def test_a_takeover_is_named_where_spark_meets_a_batch_of_the_other_query(
+    feed: Feed, spark: SparkSession, tmp_path: Path
+) -> None:
+    feed.add(("a", at(1), 1))
+    query = start(feed, spark, tmp_path)
+    assert query.await_idle(240)
+    checkpoint = tmp_path / "checkpoint"
+    LocalLeaseFile(checkpoint).replace(Holder.create().to_text())
+    shutil.copy(checkpoint / "offsets" / "0", checkpoint / "offsets" / "1")
+    feed.add(("a", at(12), 1))
+    with pytest.raises(LeaseLostError, match="the checkpoint was taken over by a query of") as lost:
+        query.await_end(240)
+    assert "CONCURRENT_STREAM_LOG_UPDATE" in str(lost.value.__cause__)
 
 
 def test_a_thread_waits_for_the_end_like_the_main_one(

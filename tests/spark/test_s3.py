@@ -11,6 +11,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from tests.operations.test_first_lines import put
 from tests.services.kafka import Kafka
 from tests.services.registry import SchemaRegistry
 from tests.services.s3 import S3
@@ -22,7 +23,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "orders.sql"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def s3() -> Iterator[S3]:
     server = S3()
     yield server
@@ -125,6 +126,35 @@ def test_a_pipeline_from_a_topic_of_a_registry_into_a_bucket(
     ]
     rejected = duckdb.sql(f"SELECT reason, malformed FROM '{lake}/rejected/*/*.parquet'")
     assert rejected.fetchall() == [("malformed", b"no order")]
+
+
+def test_parts_that_are_deleted_from_a_bucket_are_named_at_the_start(
+    s3: S3, victims: Victims, tmp_path: Path
+) -> None:
+    for name, minutes in (("0", -9), ("1", -5), ("late", -1)):
+        put(tmp_path / "source", f"{name}.jsonl", minutes)
+    s3.upload(tmp_path / "source", "deleted/source")
+    folder, log = s3.folder / "deleted", tmp_path / "log"
+    driver = Path(__file__).with_name("deleted_objects.py")
+    address = "s3a://deleted"
+    command = [sys.executable, str(driver), address, str(folder), json.dumps(s3.settings)]
+    victims.append(start(command, log))
+    assert victims[-1].wait(timeout=300) == 0, log.read_text()[-3000:]
+    errors = json.loads((folder / "errors.json").read_text())
+    lacks = "StateCorruptedError: s3a://deleted/checkpoint/{} lacks what batch {} wrote"
+    for name, part in {
+        "offsets": "offsets",
+        "metadata": "metadata",
+        "state": "state",
+        "operator": "state/0/_metadata",
+        "log of files": "sources",
+    }.items():
+        assert errors.pop(name).startswith(lacks.format(part, 1)), name
+    assert errors.pop("commits").startswith(lacks.format("commits", 0))
+    blob = errors.pop("blob")
+    assert blob.startswith("StateCorruptedError: the state can't be read: ")
+    assert "s3a://deleted/checkpoint/state/0/0/" in blob
+    assert errors == {"nothing": "seen 3"}
 
 
 def check(bucket: Path, feed: Feed, too_late: list[int], figures: Path) -> None:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from muntin.model.patience import watch_call
+
 FUNCTION_TIMES = "functions"
 """The seconds of functions of users, among the figures of a step and in the header of a part."""
 _LOCAL = threading.local()
@@ -38,6 +40,14 @@ def measure_function(function: Callable[..., Any]) -> Iterator[None]:
             times[name_function(function)] += time.perf_counter() - begun
 
 
+@contextmanager
+def watch_function(function: Callable[..., Any]) -> Iterator[None]:
+    """Measure a function in the context, which is a wait if it takes unusually long."""
+    name = f"the function {name_function(function)}"
+    with measure_function(function), watch_call(name, "its batch"):
+        yield
+
+
 def sum_function_times(several: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Add up the seconds of each function.
 
@@ -59,9 +69,28 @@ def name_function(function: Any) -> str:
         >>> name_function(partial(print, 1)), name_function(dict.fromkeys)
         ('print', 'dict.fromkeys')
     """
-    while isinstance(function, partial):
-        function = function.func
+    function = _unwrap(function)
     name = str(getattr(function, "__qualname__", type(function).__qualname__))
     name = name.rpartition("<locals>.")[2]
     code = getattr(function, "__code__", None)
     return f"{name} of line {code.co_firstlineno}" if name == "<lambda>" and code else name
+
+
+def locate_function(function: Any) -> str | None:
+    """Return where a function is, as a line of a traceback; ``None`` for one that isn't Python's.
+
+    Example:
+        >>> locate_function(print) is None, locate_function(locate_function).partition(",")[2][:6]
+        (True, ' line ')
+    """
+    code = getattr(_unwrap(function), "__code__", None)
+    if code is None:
+        return None
+    return f'  File "{code.co_filename}", line {code.co_firstlineno}, in {code.co_name}'
+
+
+def _unwrap(function: Any) -> Any:
+    """Return the function of a partial one."""
+    while isinstance(function, partial):
+        function = function.func
+    return function

@@ -35,6 +35,13 @@ class ClockWatch:
         # The clock less the elapsed time, which only setting the clock changes.
         self._offset: int | None = None
         self._is_behind = False
+        # By how much the clock was set since the query started.
+        self._drift = 0
+
+    @property
+    def is_set_back(self) -> bool:
+        """True if the clock is behind the one that the query began with."""
+        return self._is_behind or self._drift < -_TOLERANCE
 
     def note_batch(self, now: int, wall: int | None) -> None:
         """Warn if the clock was set since the last batch, or is behind the time of this one.
@@ -46,6 +53,7 @@ class ClockWatch:
         """
         last, self._offset = self._offset, now - self._elapsed()
         jump = 0 if last is None else self._offset - last
+        self._drift += jump
         behind = 0 if wall is None else wall - now
         was_behind, self._is_behind = self._is_behind, behind > _TOLERANCE
         if self._is_behind:

@@ -17,8 +17,8 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -271,7 +271,24 @@ def make_write_error(checkpoint: str, error: OSError, hint: str, again: str) -> 
     """
     remedy = _REMEDIES.get(error.errno or 0)
     hint = f"{remedy}, {again}" if remedy else hint
-    return OptionError("checkpoint", checkpoint, f"can't be written: {error.strerror}", hint)
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return OptionError("checkpoint", checkpoint, f"can't be written: {reason}", hint)
+
+
+@contextmanager
+def report_write_failures(checkpoint: str, hint: str | None = None) -> Iterator[None]:
+    """Raise an error that names the checkpoint if it can't be written in the context.
+
+    Args:
+        checkpoint: The folder.
+        hint: What to do where the error alone doesn't say it.
+    """
+    try:
+        yield
+    except OSError as error:
+        again = "and start the query again: the batch is repeated"
+        hint = hint or f"correct the rights or the disk, {again}"
+        raise make_write_error(checkpoint, error, hint, again) from error
 
 
 def acquire_lease(file: LeaseFile, checkpoint: str, *, checks_file: bool = True) -> Lease:

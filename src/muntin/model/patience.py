@@ -135,7 +135,7 @@ class Patience:
         if self.remaining_time() > 0:
             self._thread = threading.get_ident()
             _WAITS[id(self)] = self
-            self._write()
+            _write_wait(id(self), self.server, self.to_wait())
             return True
         self.end()
         return False
@@ -169,20 +169,22 @@ class Patience:
             return
         if (call := _CALLS.get(threading.get_ident())) is not None:
             call.begin()
-        if (file := self._file()) is not None:
-            with suppress(OSError):
-                file.unlink()
+        _remove_wait(id(self))
 
-    def _write(self) -> None:
-        """Write the wait for the driver, if this is another process on its machine."""
-        if (file := self._file()) is not None:
-            # The wait is also logged, so the file may be missing.
-            with suppress(OSError):
-                file.write_text(f"{self.retries} {self.to_wait().since} {self.server}")
 
-    def _file(self) -> Path | None:
-        folder = find_folder(of_driver=False)
-        return None if folder is None else folder / f"{os.getpid()}-{id(self)}"
+def _write_wait(number: int, name: str, wait: Wait) -> None:
+    """Write a wait for the driver, if this is another process on its machine."""
+    if (folder := find_folder(of_driver=False)) is not None:
+        # The wait is also logged, so the file may be missing.
+        with suppress(OSError):
+            text = f"{wait.retries} {wait.since} {name}"
+            (folder / f"{os.getpid()}-{number}").write_text(text)
+
+
+def _remove_wait(number: int) -> None:
+    if (folder := find_folder(of_driver=False)) is not None:
+        with suppress(OSError):
+            (folder / f"{os.getpid()}-{number}").unlink()
 
 
 def find_folder(*, of_driver: bool) -> Path | None:
@@ -225,6 +227,11 @@ class WatchedCall:
             self.is_silent = True
             _LOG.warning("%s hasn't answered since %s; %s waits for it",
                          self.name, format_clock(self.since), self.task)  # fmt: skip
+            _write_wait(id(self), self.name, self.to_wait())
+
+    def to_wait(self) -> Wait:
+        """Return the wait as others see it."""
+        return Wait(0, self.since, is_silent=True)
 
     def note_answer(self) -> None:
         """Note how long it took, and log that if it was a wait."""
@@ -255,6 +262,8 @@ def watch_call(name: str, task: str) -> Iterator[None]:
         call.note_answer()
     finally:
         del _CALLS[thread]
+        if call.is_silent:
+            _remove_wait(id(call))
         if outer is not None:
             _CALLS[thread] = outer
 
@@ -274,13 +283,14 @@ def list_waits() -> dict[str, Wait]:
     """
     waits = {one.server: one.to_wait() for one in list(_WAITS.values()) if one.remaining_time() > 0}
     silent = (call for call in list(_CALLS.values()) if call.is_silent)
-    waits |= {call.name: Wait(0, call.since, is_silent=True) for call in silent}
+    waits |= {call.name: call.to_wait() for call in silent}
     folder = find_folder(of_driver=True)
     for file in () if folder is None else sorted(folder.glob("*-*")):
         with suppress(OSError, ValueError):
             # The file of a killed process stays behind.
             os.kill(int(file.name.partition("-")[0]), 0)
             retries, since, server = file.read_text().split(" ", 2)
-            wait = Wait(int(retries), float(since))
+            # Only a call that doesn't return has no failed attempts.
+            wait = Wait(int(retries), float(since), is_silent=retries == "0")
             waits[server] = max(waits.get(server, wait), wait, key=lambda one: one.retries)
     return waits

@@ -95,17 +95,18 @@ _BLOCK = re.compile(
     r"|[ \t]{0,100}\r?\n(?P=indent)[ \t]{1,100}([^\s:#\-][^\n:]{0,5000})$)",
     re.IGNORECASE | re.MULTILINE,
 )
-# In prose and after the option of a program, a secret is what is quoted, or a word with digits.
+# In prose, and after the name of an option, a secret is what is quoted, or a word with digits.
 _SAID = (
     r"(?:'([^'\n]{1,2000})'|\"([^\"\n]{1,2000})\"|`([^`\n]{1,2000})`"
     r"|((?=[^\s\d]{0,100}\d)(?=[^\sa-z]{0,100}[a-z])[^\s'\"`]{6,}))"
 )
 _GAP = r"\s{1,100}"
-_SPOKEN = r"(?:password|passwd|passphrase|pwd|secret|token|(?:api|access|secret)[ \-]key)"
+_KEYS = r"(?:access|account|api|secret)"
+_SPOKEN = rf"(?:password|passwd|passphrase|pwd|secret|token|{_KEYS}[ \-._]key)"
 _PHRASE = re.compile(
     rf"\b{_SPOKEN}s?{_GAP}(?:(?:for|of){_GAP}\S{{1,60}}{_GAP})?(?:is|was|are){_GAP}"
     rf"(?:(?:now|still){_GAP})?(?:(?:set|changed){_GAP}to{_GAP})?{_SAID}"
-    rf"|(?<!\S)--?[a-z\-]{{0,40}}{_SPOKEN}{_GAP}{_SAID}"
+    rf"|(?:(?:(?<!\S)--?[a-z\-]{{0,40}}|(?<=[_.])){_SPOKEN}|\b{_KEYS}[_.]key){_GAP}{_SAID}"
     # The user and the password of curl.
     rf"|\bcurl\b[^\n]{{0,300}}?\s(?:-u|--(?:proxy-)?user[\s=])\s{{0,100}}"
     r"['\"]?[^\s:'\"]{1,100}:([^\s'\"]+)"

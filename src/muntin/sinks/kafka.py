@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from muntin.engine import columns
 from muntin.engine.operator import REJECTED
+from muntin.model.axis import Duration, parse_duration
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.model.option_types import check_text
 from muntin.model.references import resolve_all
@@ -24,6 +25,10 @@ from muntin.sources.kafka_columns import KAFKA_COLUMNS
 from muntin.sources.schema_registry import Registry, registry_at
 from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_COLUMNS, MALFORMED_DETAIL_COLUMN
 
+# Settings that follow from ``patience``.
+_TIMES = ("message.timeout.ms", "delivery.timeout.ms", "topic.metadata.propagation.max.ms")
+# The longest time that the first of them takes.
+_LONGEST_MS = (1 << 31) - 1
 # These columns become headers, so that the value of a dead letter is the original message.
 _REJECTED_HEADERS = (
     "topic", "partition", "offset", "timestamp", columns.REASON, columns.WATERMARK,
@@ -132,6 +137,7 @@ def to_kafka(
     schema: str | None = None,
     registry: str | None = None,
     options: Mapping[str, str] | None = None,
+    patience: Duration = "2 minutes",
 ) -> KafkaSink:
     """Send every row to a topic of Kafka.
 
@@ -157,9 +163,12 @@ def to_kafka(
         options: Settings of librdkafka, as in ``kafka`` when the workers read: ``sasl.username``,
             ``ssl.ca.location``, ``message.max.bytes``, … Write a secret as ``${env:NAME}`` or
             ``${file:PATH}``, which whoever sends messages looks up.
+        patience: How long to wait for brokers and registries that are away, or for a topic that
+            doesn't exist, before the query ends with an error.
 
     Returns:
-        The sink. Its query ends with a ``SinkError`` where brokers stay away for two minutes.
+        The sink. Its query ends with a ``SinkError`` where brokers stay away for longer than
+        ``patience``.
 
     Raises:
         OptionError: When options conflict, or aren't librdkafka's.
@@ -183,9 +192,13 @@ def to_kafka(
     if "transactional.id" in client:
         problem = "begins transactions, but messages are sent at least once"
         raise OptionError("options", "transactional.id", problem, "leave it out")
+    for name in client.keys() & {*_TIMES}:
+        raise OptionError("options", name, "is set by the sink itself", "give patience=")
+    waits = parse_duration("patience", patience, zero=False)
     if options:
         refuse_unknown(client, sends=True, defaults=DEFAULTS)
-    schema_registry = registry_at(registry)
+    client[_TIMES[0]] = str(min(max(1, waits // 1000), _LONGEST_MS))
+    schema_registry = registry_at(registry, waits / 1_000_000)
     names = (key,) if isinstance(key, str) else key
     if names is not None:
         if not isinstance(names, Sequence):

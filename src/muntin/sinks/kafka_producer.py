@@ -13,6 +13,7 @@ from typing import Any
 from muntin.model.errors import SinkError
 from muntin.model.patience import AwayError, Patience
 from muntin.model.references import resolve_all
+from muntin.sources.kafka_broker import MissingTopicError
 
 Headers = list[tuple[str, bytes | str | None]]
 # The defaults of Java's client, so that keys are in the same partitions.
@@ -23,6 +24,8 @@ DEFAULTS = {
     "message.timeout.ms": "120000",
     "log_level": "2",
 }
+# The longest time that librdkafka may be told to wait for a topic that isn't there.
+_LONGEST_ABSENCE_MS = 3_600_000
 # Only errors are reported, so that Python isn't called for each message.
 _FIXED_SETTINGS = {"delivery.report.only.error": True}
 # How long to wait for brokers to answer a new producer, in seconds.
@@ -84,6 +87,9 @@ class _SendAttempt:
         self.unfit: dict[int, str] = {}
         self.refused = False
         self._client = {**DEFAULTS, **client}
+        patience = min(int(self._client["message.timeout.ms"]), _LONGEST_ABSENCE_MS)
+        self._client.setdefault("topic.metadata.propagation.max.ms", str(patience))
+        self._problem: AwayError | None = None
         self._sends_one_by_one = "batch.num.messages" in client
         self._too_large = KafkaError.MSG_SIZE_TOO_LARGE
         self._error: Any = None
@@ -104,34 +110,45 @@ class _SendAttempt:
                 break
         self._flush(producer)
         if self._error is not None:
-            if self._error.fatal():
-                _discard_producer(self._client)
+            _discard_producer(self._client)
             raise self._refusal_error(self._error)
 
     def _flush(self, producer: Any) -> None:
         """Wait until the brokers have accepted or refused all messages."""
+        from confluent_kafka import KafkaError
+
         servers, seconds = (self._client[n] for n in ("bootstrap.servers", "message.timeout.ms"))
         waiting = Patience(f"Kafka at {servers}", float(seconds) / 1000)
         name = _name_producer(self._client)
         _PROBLEMS.pop(name, None)
         try:
             while producer.flush(1.0):
-                if name in _PROBLEMS:
-                    waiting.note_failure(AwayError(_PROBLEMS[name]))
-                elif (absence := self._describe_absence(producer)) is not None:
-                    waiting.note_failure(AwayError(absence, f"has no topic {self.topic!r}"))
+                if (problem := self._find_problem(producer)) is not None:
+                    self._problem = problem
+                    if not waiting.note_failure(problem):
+                        # librdkafka itself may take longer to notice.
+                        self._error = KafkaError(KafkaError._MSG_TIMED_OUT)
+                        producer.purge()
+                        break
             if self._error is None:
                 waiting.note_answer()
         finally:
             waiting.end()
 
-    def _describe_absence(self, producer: Any) -> str | None:
-        """Return what the brokers say if they don't know the topic, which they may create later."""
-        from confluent_kafka import KafkaException
+    def _find_problem(self, producer: Any) -> AwayError | None:
+        """Return why messages wait: brokers are away, or lack the topic, which may come later."""
+        from confluent_kafka import KafkaError, KafkaException
 
+        if (problem := _PROBLEMS.get(_name_producer(self._client))) is not None:
+            return AwayError(problem)
         with suppress(KafkaException, KeyError):
             error = producer.list_topics(self.topic, timeout=1.0).topics[self.topic].error
-            return None if error is None else str(error.str())
+            if error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                # No right comes by waiting, so the messages that wait are dropped.
+                self._error = error
+                producer.purge()
+            elif error is not None:
+                return MissingTopicError(error.str(), f"topic {self.topic!r}")
         return None
 
     def _produce(self, producer: Any, messages: Messages, row: int) -> None:
@@ -166,8 +183,17 @@ class _SendAttempt:
         from confluent_kafka import KafkaError
 
         where = f"Kafka {self._client['bootstrap.servers']}, topic {self.topic}"
-        hint = "; create it first" if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART else ""
-        return SinkError(f"{where} takes no messages: {error.str()}{hint}")
+        problem, hint = error.str(), "Correct the topic or the brokers"
+        if error.code() == KafkaError._MSG_TIMED_OUT and self._problem is not None:
+            seconds = float(self._client["message.timeout.ms"]) / 1000
+            problem = f"{self._problem}, for {seconds:.0f} s"
+            is_missing = isinstance(self._problem, MissingTopicError)
+            hint = "Create it" if is_missing else "Bring the brokers back"
+        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            hint = "Allow the query's user to write and describe it"
+        elif error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+            hint = "Create it"
+        return SinkError(f"{where} takes no messages: {problem}. {hint}, and start the query again")
 
 
 def _describe_size(messages: Messages, row: int) -> str:
@@ -201,7 +227,11 @@ def _discard_producer(client: Mapping[str, Any]) -> None:
 
 
 def _note_problem(name: str, error: Any) -> None:
-    _PROBLEMS[name] = error.str()
+    from confluent_kafka import KafkaError
+
+    # That no broker is reached follows the message that says why.
+    if error.code() != KafkaError._ALL_BROKERS_DOWN or name not in _PROBLEMS:
+        _PROBLEMS[name] = error.str()
 
 
 def _name_producer(client: Mapping[str, Any]) -> str:

@@ -189,15 +189,15 @@ class TableSink(ABC):
         # The first batch creates the table, even without rows.
         if batch.empty and self._has_written:
             return
-        if not batch.write_natively(self):
-            try:
+        try:
+            if not batch.write_natively(self):
                 self._write(batch)
-            except OSError as error:
-                reason = os.strerror(error.errno) if error.errno else str(error)
-                raise SinkError(
-                    f"{self.location} can't be written: {reason}. Make room or correct the "
-                    "rights, and start the query again: the batch is repeated"
-                ) from error
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise SinkError(
+                f"{self.location} can't be written: {reason}. Make room or correct the "
+                "rights, and start the query again: the batch is repeated"
+            ) from error
         self._has_written = True
 
     @property

@@ -11,6 +11,7 @@ import json
 import logging
 import time
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +34,8 @@ _AT_ONCE, _WAIT = 2_000, 0.02
 # The approximate limits of a frame, in messages and bytes. Shorter ranges are read together.
 MOST_MESSAGES, MOST_BYTES = 100_000, 64 << 20
 _PATIENCE = 120.0
+# The setting that librdkafka names where an answer is larger.
+_TOO_LARGE = "receive.message.max.bytes"
 # Settings of a consumer of ranges, which take precedence over all others.
 _CONSUMER = {
     "group.id": "muntin",
@@ -58,7 +61,7 @@ _DEFAULTS = {
 }
 
 PartitionName = tuple[str, int]
-CONSUMERS = ConnectionPool[Any]()
+CONSUMERS = ConnectionPool["_Client"]()
 
 
 class Range(NamedTuple):
@@ -172,11 +175,26 @@ def consume(
             yield from _Reading(one, client, lossy, group, fields, watch).messages()
 
 
-def _connect(client: Mapping[str, str]) -> Any:
-    """Create a consumer; only it gets the secrets that settings refer to."""
-    from confluent_kafka import Consumer
+class _Client(NamedTuple):
+    """A consumer, and the last problem of its connections, after which it tries again by itself."""
 
-    return Consumer({**_DEFAULTS, **client, **resolve_all(client), **_CONSUMER})
+    consumer: Any
+    problems: deque[str]
+
+
+def _connect(client: Mapping[str, str]) -> _Client:
+    """Create a consumer; only it gets the secrets that settings refer to."""
+    from confluent_kafka import Consumer, KafkaError
+
+    problems = deque[str](maxlen=1)
+
+    def note_problem(error: Any) -> None:
+        # That no broker is reached follows the message that says why.
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            problems.append(error.str())
+
+    settings = {**_DEFAULTS, **client, **resolve_all(client), **_CONSUMER}
+    return _Client(Consumer({**settings, "error_cb": note_problem}), problems)
 
 
 class _Reading:
@@ -184,7 +202,7 @@ class _Reading:
 
     def __init__(
         self,
-        consumer: Any,
+        connected: _Client,
         client: Mapping[str, str],
         lossy: bool,
         ranges: Sequence[Range],
@@ -203,7 +221,9 @@ class _Reading:
             one.partition_name: self._create_columns(one.partition_name) for one in ranges
         }
         self.servers = client["bootstrap.servers"]
-        self.consumer = consumer
+        self.consumer = connected.consumer
+        self.problems = connected.problems
+        self.problems.clear()
 
     def _create_columns(self, partition: PartitionName) -> Columns:
         return Columns(*partition, {name: [] for name in self.getters})
@@ -237,10 +257,17 @@ class _Reading:
         """Raise if no message has come for too long, or if none will come."""
         if self.watch is not None:
             self.watch.note_silence(seconds)
+        problem = self.problems[-1] if self.problems else ""
+        if _TOO_LARGE in problem:
+            raise SourceError(
+                f"messages of {self._describe_rest()} are larger than an answer may be: "
+                f"{problem}. Raise it by options={{'{_TOO_LARGE}': …}}"
+            )
         if seconds > self.patience:
+            problem = f" ({problem})" if problem else ""
             raise SourceError(
                 f"Kafka at {self.servers} sent no message of {self._describe_rest()} in "
-                f"{self.patience:.0f} s. Bring the brokers back and start the query again"
+                f"{self.patience:.0f} s{problem}. Bring the brokers back and start the query again"
             )
 
     def _assign(self) -> None:

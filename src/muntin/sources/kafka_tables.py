@@ -126,7 +126,7 @@ def writing_arguments(table: str, options: Mapping[str, str]) -> dict[str, Any]:
         if name in remaining:
             hint = f"leave it out, since {table} is written to"
             raise OptionError(name, remaining[name], "only applies to reading", hint)
-    ours = ("format", "schema", "registry")
+    ours = ("format", "schema", "registry", "patience")
     _take(remaining, arguments, dict.fromkeys(ours, str))
     if "key" in remaining:
         arguments["key"] = remaining.pop("key")

@@ -28,6 +28,8 @@ _PATIENCE, _TIMEOUT = 60.0, 10.0
 # The size limit of an answer, in bytes.
 _LARGEST = 8 << 20
 _PORTS = {"http": 80, "https": 443}
+# The symptom of a registry that answers with errors.
+_FAILS = "fails"
 # Errors that pass by themselves: a timeout, or too many requests.
 _PASSING = (408, 425, 429)
 
@@ -95,7 +97,8 @@ class Registry:
         try:
             return patience.run(lambda: _run_with_timeout(_TIMEOUT, lambda: _ask(request)))
         except AwayError as error:
-            problem = f"hasn't answered for {self.patience:.0f} s: {error}"
+            verb = "has failed" if error.symptom == _FAILS else "hasn't answered"
+            problem = f"{verb} for {self.patience:.0f} s: {error}"
             hint = "Correct registry=, or bring the registry back"
             raise SourceError(f"the schema registry {problem} ({address}). {hint}") from None
         except _RefusedError as error:
@@ -172,7 +175,7 @@ def _ask(request: Request) -> Any:
             return None
         said = f"answers {error.code} {_to_line(error.reason)}"
         if error.code >= 500 or error.code in _PASSING or error.code == 404:
-            raise AwayError(said) from error
+            raise AwayError(said, _FAILS) from error
         raise _RefusedError(said) from error
     except (URLError, OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
@@ -180,7 +183,7 @@ def _ask(request: Request) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise AwayError(f"answers {status} without valid JSON") from error
+        raise AwayError(f"answers {status} without valid JSON", _FAILS) from error
 
 
 def _body(answer: Any) -> bytes:

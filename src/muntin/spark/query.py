@@ -23,16 +23,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from muntin.engine.clocks import read_machine_clock
 from muntin.engine.operator import REJECTED
+from muntin.hosts.failures import Failure
 from muntin.hosts.health import ClockWatch, warn_of_rejected, warn_of_time_ahead
 from muntin.hosts.interrupts import register_query
 from muntin.hosts.leases import Lease
 from muntin.hosts.phases import COMMIT, PLAN
 from muntin.hosts.progress import Progress, Totals
-from muntin.model.errors import BatchError, OptionError
+from muntin.model.errors import BatchError, LeaseLostError, OptionError
 from muntin.query import BatchTimes, Query
 from muntin.sources.kafka_ranges import lag_of_line
 from muntin.spark.checkpoint_files import CheckedSpec, ProgressRecord, acquire
-from muntin.spark.failures import Failure
 from muntin.spark.host.executors import Executors
 from muntin.spark.host.internals.checkpoints import (
     find_home,
@@ -43,7 +43,7 @@ from muntin.spark.host.internals.folders import WatchedFolders, watch_folders
 from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.jvm import JvmError, is_connected, silence_spark
 from muntin.spark.notebook_card import Card, show_card
-from muntin.spark.query_end import QueryEnd, error_of_muntin
+from muntin.spark.query_end import QueryEnd, describe_full_disk, error_of_muntin
 from muntin.spark.remote import Follower, RemoteReporter
 from muntin.spark.rescale import rescale_in_place
 from muntin.spark.seeding import refuse_seed
@@ -178,6 +178,8 @@ class WindowedQuery(Query):
             return
         # Over Spark Connect the error of muntin is inside of Spark's.
         ours = error_of_muntin(error, self.progress.batch)
+        if ours is None and self._failed is None:
+            ours = describe_full_disk(error, self.checkpoint)
         if ours is not None:
             raise ours from error
         if self._failed is None:
@@ -310,6 +312,8 @@ class WindowedQuery(Query):
 
     def _finish(self, end: QueryEnd) -> None:
         """Emit the windows that wait at the end of a run, or release the checkpoint."""
+        if end.error is not None:
+            end.error = self._find_takeover(end.error)
         received = self.progress.received
         ending = self._end_run if end.error is None and self.progress.waits() else None
         # Repeat it only if more messages were read: the remaining windows wait for messages.
@@ -325,6 +329,20 @@ class WindowedQuery(Query):
                     self._moving = False
                     self._changed.notify_all()
         self.release()
+
+    def _find_takeover(self, error: Exception) -> Exception:
+        """Return that another query has taken over the checkpoint, or else the query's own error.
+
+        Spark only says that somebody else has written the same batch.
+        """
+        try:
+            with suppress(OSError):
+                if self._lease is not None:
+                    self._lease.check()
+        except LeaseLostError as lost:
+            lost.__cause__ = error
+            return lost
+        return error
 
     def release(self) -> None:
         """Release the lease on the checkpoint, unless this query is about to resume from it."""
@@ -377,7 +395,8 @@ class WindowedQuery(Query):
         now = read_machine_clock()
         walls = (one.get(WALL) for one in batch.figures)
         self._clock_watch.note_batch(now, max(filter(None, walls), default=None))
-        if not self._is_ahead:
+        # Then this clock is the wrong one, and not a producer's.
+        if not self._is_ahead and not self._clock_watch.is_set_back:
             self._is_ahead = warn_of_time_ahead(self.progress, now)
 
     def _lag(self, batch: int) -> dict[str, int]:

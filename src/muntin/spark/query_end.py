@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
@@ -14,6 +16,7 @@ from muntin.hosts.leases import CHECKPOINT_DELETED
 from muntin.model.errors import (
     LeaseLostError,
     MuntinError,
+    OptionError,
     PartitionError,
     SettingError,
     SinkError,
@@ -24,7 +27,7 @@ from muntin.model.errors import (
 )
 from muntin.spark.host.executors import LOST_TASK, explain_lost_tasks
 from muntin.spark.host.internals.checkpoints import find_changed_operators
-from muntin.spark.host.internals.jvm import JvmError, death_of_jvm
+from muntin.spark.host.internals.jvm import JvmError, death_of_jvm, find_full_disk
 from muntin.spark.host.internals.pipes import read_last_death
 
 _OURS = (
@@ -49,6 +52,8 @@ _STATE_UNREADABLE = re.compile(
 _OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ([^\n]+)")
 _WORKER_DIED = re.compile(r"Python worker exited unexpectedly \(crashed\)")
 _BOUND = "Bound batches with bytes_per_batch=, or give it more, as with spark.driver.memory=4g"
+# The free bytes of a disk below which it is full, since small files may still fit.
+_LEAST_FREE = 1 << 16
 
 
 class QueryEnd:
@@ -119,6 +124,25 @@ def describe_changed_chain(written: int, now: int) -> SpecChangedError:
         f"the checkpoint was written by a chain of {written} operators that keep state, and "
         f"this query has {now}. None can be added or removed: start the former chain, or use a "
         "new checkpoint folder"
+    )
+
+
+def describe_full_disk(error: Exception, checkpoint: str) -> MuntinError | None:
+    """Return the error of a disk that takes no more, if that is what an error of Spark says.
+
+    Spark says it without the path, so the disk of the checkpoint is asked whether it is the one.
+    """
+    full = find_full_disk(error)
+    if full is None:
+        return None
+    again = "and start the query again: the batch is repeated"
+    with suppress(OSError):
+        if shutil.disk_usage(checkpoint.removeprefix("file:")).free < _LEAST_FREE:
+            problem = f"can't be written: {full}"
+            return OptionError("checkpoint", checkpoint, problem, f"make room, {again}")
+    return SettingError(
+        f"{full}: the disk of spark.local.dir, of an executor or of the checkpoint is full. "
+        f"Make room there, {again}"
     )
 
 

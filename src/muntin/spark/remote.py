@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from muntin.hosts.failures import Failure
 from muntin.hosts.progress import Progress, Totals
 from muntin.model.errors import OptionError, SettingError
 from muntin.sinks.batch import Batch
-from muntin.spark.failures import Failure
 from muntin.spark.host.handoff import tag_of_batch
 from muntin.spark.host.processor import EMITTED
 from muntin.spark.writing import Destination, WrittenBatch, fetch_batch

@@ -11,11 +11,13 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 
 import pyarrow as pa
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from muntin.engine.function_times import collect_function_times
+from muntin.hosts.failures import Failure
 from muntin.hosts.phases import STEP, Phases, name_sink_phase
 from muntin.hosts.watchers import RefCounted
 from muntin.sinks.batch import Batch
@@ -28,7 +30,6 @@ from muntin.sinks.unwritable import (
     UnwritableRows,
     warn_of_unwritable,
 )
-from muntin.spark.failures import Failure
 from muntin.spark.host.internals.checkpoints import path_exists
 from muntin.spark.host.processor import PROGRESS
 from muntin.spark.sinks.batch import EmittedRows
@@ -178,7 +179,8 @@ class Writer:
         try:
             yield
         except Exception as error:
-            failure = Failure.of(error, number, part)
+            trace = str(error) if isinstance(error, PythonException) else ""
+            failure = Failure.of(error, number, part, trace=trace)
             if failure is not None:
                 self._report.record_failure(failure, error)
             raise

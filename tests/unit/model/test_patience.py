@@ -38,6 +38,19 @@ sys.stdin.readline()
 """
 
 
+SILENT_IN_A_PROCESS = """
+import sys, threading
+from muntin.model import patience
+
+patience._SILENCE = -1.0
+with patience.watch_call("Kafka at h:9092", "its batch"):
+    patience._CALLS[threading.get_ident()].look()
+    print("waits", flush=True)
+    sys.stdin.readline()
+print("answered", flush=True)
+sys.stdin.readline()
+"""
+
 SINK = "the sink of results (PostgreSQL h:5432/db, table views)"
 
 
@@ -154,15 +167,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_what_processes_of_spark_wait_for_is_listed_here(folder: Path) -> None:
-    command = [sys.executable, "-c", IN_A_PROCESS]
+@pytest.mark.parametrize(
+    ("program", "retries"), [(IN_A_PROCESS, 2), (SILENT_IN_A_PROCESS, 0)], ids=["away", "silent"]
+)
+def test_what_processes_of_spark_wait_for_is_listed_here(
+    folder: Path, program: str, retries: int
+) -> None:
+    command = [sys.executable, "-c", program]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.readline() == "waits\n"
-        assert count_retries() == {"Kafka at h:9092": 2}
+        wait = list_waits()["Kafka at h:9092"]
+        assert (wait.retries, wait.is_silent) == (retries, not retries)
         process.stdin.write("\n")
         process.stdin.flush()
         assert process.stdout.readline() == "answered\n"

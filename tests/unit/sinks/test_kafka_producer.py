@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from tests.services.kafka import Kafka
 
-from muntin.model.errors import SinkError
+import muntin as mt
+from muntin.model.errors import OptionError, SinkError
 from muntin.sinks import kafka_producer
 from muntin.sinks.kafka_producer import Messages, send_messages
 
@@ -116,20 +117,55 @@ def test_a_new_producer_asks_for_its_topic_before_it_sends(
     assert (asked, broker.sent) == (["t"], [[b"a", b"b"]])
 
 
+def test_all_that_is_waited_for_is_waited_for_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By itself librdkafka gives up a topic that isn't there after half a minute."""
+    settings: dict[str, Any] = {}
+
+    class Stopped:
+        def __init__(self, client: dict[str, Any]) -> None:
+            settings.update(client)
+            raise RuntimeError
+
+    monkeypatch.setattr("confluent_kafka.Producer", Stopped)
+    monkeypatch.setattr(kafka_producer, "_PRODUCERS", {})
+    for patience, milliseconds in (("5 minutes", "300000"), ("2 days", "172800000")):
+        client = mt.to_kafka("nowhere:9", "t", patience=patience).client
+        with pytest.raises(RuntimeError):
+            send_messages(client, "t", given(b"a"), [0])
+        assert settings["message.timeout.ms"] == milliseconds
+        longest = min(int(milliseconds), 3_600_000)
+        assert settings["topic.metadata.propagation.max.ms"] == str(longest)
+
+
+@pytest.mark.parametrize(
+    "name", ["message.timeout.ms", "delivery.timeout.ms", "topic.metadata.propagation.max.ms"]
+)
+def test_a_second_patience_is_refused(name: str) -> None:
+    with pytest.raises(OptionError, match="is set by the sink itself; give patience="):
+        mt.to_kafka("nowhere:9", "t", options={name: "5"})
+
+
 @pytest.mark.slow
 def test_brokers_that_are_away_are_an_error() -> None:
     """With one that librdkafka plays itself, and one that isn't there."""
     mock = {"bootstrap.servers": "", "test.mock.num.brokers": "1"}
     assert send_messages(mock, "t", given(b"a", b"b"), [0, 1]) == {}
     away = {"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": "300"}
-    with pytest.raises(SinkError, match=r"Kafka 127\.0\.0\.1:1, topic t takes no messages"):
+    with pytest.raises(SinkError, match=r"refused.*, for 0 s\. Bring the brokers back, and start"):
         send_messages(away, "t", given(b"a"), [0])
 
 
 def test_a_topic_that_isnt_there_is_said_while_it_is_waited_for(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = {"bootstrap.servers": kafka.servers, "topic.metadata.propagation.max.ms": "2500"}
-    with pytest.raises(SinkError, match=r"topic nowhere takes no messages: .*; create it first"):
+    client = {"bootstrap.servers": kafka.servers, "message.timeout.ms": "2500"}
+    with pytest.raises(SinkError) as caught:
         send_messages(client, "nowhere", given(b"a"), [0])
-    assert "has no topic 'nowhere' (Broker: Unknown topic or partition); retrying" in caplog.text
+    where = f"Kafka {kafka.servers}, topic nowhere takes no messages: "
+    assert str(caught.value).startswith(f"{where}Broker: Unknown topic or partition")
+    assert str(caught.value).endswith(". Create it, and start the query again")
+    (line,) = caplog.messages
+    assert line == (
+        f"Kafka at {kafka.servers} has no topic 'nowhere' now (Broker: Unknown topic or "
+        "partition); retrying for 2 s"
+    )

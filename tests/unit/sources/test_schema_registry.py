@@ -41,7 +41,7 @@ def test_one_that_is_away_for_a_moment_is_waited_for(
         assert json.loads(Registry(f"{registry.url}/").latest("a")) == SCHEMA
     assert len(registry.asked) == 3
     away, back = caplog.messages
-    assert away.startswith(f"the schema registry at {registry.url} doesn't answer (answers 503")
+    assert away.startswith(f"the schema registry at {registry.url} fails (answers 503")
     assert away.endswith("retrying for 60 s")
     assert "answers again" in back
 

@@ -9,20 +9,27 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.types import StructType
 
+import muntin as mt
 from muntin.model.errors import (
     LeaseLostError,
+    OptionError,
     SettingError,
+    SinkError,
     SourceError,
     StateCorruptedError,
     WaitingWindowsError,
 )
 from muntin.model.patience import WAITS_VARIABLE
-from muntin.spark.query_end import error_of_muntin
+from muntin.sinks.batch import Batch
+from muntin.spark.query_end import describe_full_disk, error_of_muntin
+from muntin.spark.sinks.batch import EmittedRows
 
 FAILED = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
 PLAN = """ SQLSTATE: XXKST
@@ -164,3 +171,38 @@ def test_a_checkpoint_that_was_deleted_is_named(cause: str) -> None:
     error = error_of_muntin(StreamingQueryException(text), 0)
     assert isinstance(error, LeaseLostError)
     assert str(error).startswith("the checkpoint was deleted while the query ran")
+
+
+FULL = "java.io.IOException: No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("free", "kind", "first"),
+    [
+        (0, OptionError, "checkpoint='file:/ck' can't be written: No space left on device; make"),
+        (1 << 30, SettingError, "No space left on device: the disk of spark.local.dir, of an exec"),
+    ],
+)
+def test_a_full_disk_is_the_checkpoints_where_that_takes_no_more(
+    monkeypatch: pytest.MonkeyPatch, free: int, kind: type, first: str
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
+    error = describe_full_disk(StreamingQueryException(f"{FAILED}{FULL}{PLAN}"), "file:/ck")
+    assert type(error) is kind
+    assert str(error).startswith(first)
+    assert describe_full_disk(StreamingQueryException(FAILED + PLAN), "file:/ck") is None
+
+
+def test_a_full_disk_of_a_sink_that_spark_writes_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fill_disk(*_: object, **__: object) -> bool:
+        raise Py4JNetworkError(FULL)
+
+    monkeypatch.setattr("muntin.spark.sinks.batch.write_by_spark", fill_disk)
+    rows = EmittedRows(None, "results", StructType(), (b"",))  # type: ignore[arg-type]
+    with pytest.raises(SinkError) as caught:
+        mt.to_parquet(tmp_path / "out").write(Batch(0, "results", pa.schema([]), None, rows))
+    assert str(caught.value).startswith(
+        f"{tmp_path / 'out'} can't be written: No space left on device. Make room"
+    )

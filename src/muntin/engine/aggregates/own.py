@@ -10,7 +10,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.aggregates.collected import ROW, CollectedRows
-from muntin.engine.function_times import measure_function
+from muntin.engine.function_times import locate_function, name_function, watch_function
 from muntin.model.aggregates import RowsFunction, UserFunctions
 
 _TYPES: dict[str, Any] = {
@@ -49,19 +49,20 @@ class UserAggregate(Algebra):
         if self.values in frame.columns:
             begin, add = self.functions.initializer, self.functions.aggregator
             groups = frame[self.values].to_list()
-            with measure_function(add):
+            with watch_function(add):
                 folded = [self._merge(add(begin(), v) for v in values or ()) for values in groups]
-            states = self._make_column(folded).alias(self.values)
+            states = self._make_column(folded, add).alias(self.values)
             return frame.with_columns(states).rename({self.values: self.states})
         if not frame.select((pl.col(self.states).list.len() > 1).any()).item():
             return frame
-        with measure_function(self.functions.merger):
+        merger = self.functions.merger
+        with watch_function(merger):
             merged = [self._merge(states or ()) for states in frame[self.states].to_list()]
-        return frame.with_columns(self._make_column(merged).alias(self.states))
+        return frame.with_columns(self._make_column(merged, merger).alias(self.states))
 
-    def _make_column(self, states: Sequence[Any]) -> pl.Series:
+    def _make_column(self, states: Sequence[Any], function: Callable[..., Any]) -> pl.Series:
         """Return a column of lists of at most one state."""
-        column = _convert_results(states, "state_type", self.functions.state_type)
+        column = _convert_results(states, "state_type", self.functions.state_type, function)
         return column.reshape((-1, 1)).arr.to_list().list.drop_nulls()
 
     def _merge(self, states: Iterable[Any]) -> Any:
@@ -74,9 +75,10 @@ class UserAggregate(Algebra):
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         states = [self._merge(s or ()) for s in frame[self.states].to_list()]
-        with measure_function(self.functions.finisher):
-            finished = [None if s is None else self.functions.finisher(s) for s in states]
-        return _convert_results(finished, "result_type", self.functions.result_type)
+        finisher = self.functions.finisher
+        with watch_function(finisher):
+            finished = [None if s is None else finisher(s) for s in states]
+        return _convert_results(finished, "result_type", self.functions.result_type, finisher)
 
 
 class Apply(CollectedRows):
@@ -92,24 +94,35 @@ class Apply(CollectedRows):
         column_names = dict(zip(self.columns, self.names, strict=True))
         parts = rows.partition_by(ROW, as_dict=True, include_key=False)
         results = []
-        for number in range(len(frame)):
-            part = parts.get((number,))
-            window_rows = [] if part is None else part.drop(self.at).rename(column_names).to_dicts()
-            with measure_function(self.function):
+        with watch_function(self.function):
+            for number in range(len(frame)):
+                part = parts.get((number,))
+                window_rows = (
+                    [] if part is None else part.drop(self.at).rename(column_names).to_dicts()
+                )
                 results.append(self.function(window_rows))
-        return _convert_results(results, "result_type", self.result_type)
+        return _convert_results(results, "result_type", self.result_type, self.function)
 
 
-def _convert_results(values: Sequence[Any], option: str, name: str) -> pl.Series:
-    """Convert the results of functions to a column of the type that the option names."""
+def _convert_results(
+    values: Sequence[Any], option: str, name: str, function: Callable[..., Any]
+) -> pl.Series:
+    """Convert the results of a function to a column of the type that the option names.
+
+    Raises:
+        TypeError: When a result isn't of that type; the note tells where the function is.
+    """
     dtype = _TYPES[name]
     try:
         return pl.Series(values, dtype=dtype)
     except (TypeError, OverflowError, pl.exceptions.PolarsError):
         unfit = next((value for value in values if not _fits(value, dtype)), values[0])
-        problem = f"can't hold {str(unfit)[:80]!r}, which a function of the aggregate returned"
+        problem = f"can't hold {str(unfit)[:80]!r}, which {name_function(function)} returned"
         hint = "return a value of that type, or None; or name another type"
-        raise TypeError(f"{option}={name!r} {problem}: {hint}") from None
+        mistake = TypeError(f"{option}={name!r} {problem}: {hint}")
+        if (location := locate_function(function)) is not None:
+            mistake.add_note(location)
+        raise mistake from None
 
 
 def _fits(value: Any, dtype: Any) -> bool:

@@ -27,7 +27,7 @@ from muntin.hosts.leases import (
     WRITABLE_HINT,
     LocalLeaseFile,
     acquire_lease,
-    make_write_error,
+    report_write_failures,
 )
 from muntin.hosts.local.log import BLOB, COMMIT, PLAN, Location, Log
 from muntin.hosts.local.log_contents import (
@@ -42,7 +42,7 @@ from muntin.hosts.local.log_contents import (
     format_commit,
 )
 from muntin.hosts.seed import is_spark_checkpoint
-from muntin.model.errors import LeaseLostError, SpecChangedError
+from muntin.model.errors import LeaseLostError, OptionError, SpecChangedError
 from muntin.model.option_types import check_local
 from muntin.state.blobs import Blobs, MemoryBlobs, missing_blob_error
 
@@ -218,12 +218,22 @@ class LogCheckpoint:
         return self._log.read(location)[NUMBER_BYTES:]
 
     def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:
-        self.planned = batch
         with self._report_failures():
+            self._check_ownership()
+            self.planned = batch
             self._log.append(PLAN, json.dumps(vars(batch)).encode())
             self._log.flush(disk=False)
         if ahead and self._sync_every == 0:
             self._syncing = self._syncer.submit(self._log.flush, disk=True)
+
+    def _check_ownership(self) -> None:
+        """Refuse to write to files that are gone, or to which another query writes now.
+
+        It may have taken over the checkpoint while this process stood still.
+        """
+        self._lease.check()
+        if not self._log.is_in_folder():
+            raise LeaseLostError(CHECKPOINT_REPLACED)
 
     def sync_plan(self) -> None:
         with self._report_failures():
@@ -236,11 +246,12 @@ class LogCheckpoint:
     def _report_failures(self, hint: str | None = None) -> Iterator[None]:
         """Raise an error that names the checkpoint if it can't be written in the context."""
         try:
-            yield
-        except OSError as error:
-            again = "and start the query again: the batch is repeated"
-            hint = hint or f"correct the rights or the disk, {again}"
-            raise make_write_error(str(self.folder), error, hint, again) from error
+            with report_write_failures(str(self.folder), hint):
+                yield
+        except OptionError:
+            # Nothing may follow a record that may be incomplete.
+            self._is_open = False
+            raise
 
     def _await_sync(self) -> None:
         """Wait for the running sync, if there is one."""
@@ -257,10 +268,8 @@ class LogCheckpoint:
             OptionError: When it can't be written.
         """
         assert self.planned is not None
-        self._lease.check()
-        if not self._log.is_in_folder():
-            raise LeaseLostError(CHECKPOINT_REPLACED)
         with self._report_failures():
+            self._check_ownership()
             self._commit(progress, shards, self.planned)
 
     def _commit(self, progress: dict[str, Any], shards: Sequence[int], batch: PlannedBatch) -> None:
@@ -326,6 +335,7 @@ class LogCheckpoint:
         try:
             if self._is_open:
                 with self._report_failures():
+                    self._check_ownership()
                     self._log.end()
         finally:
             self._log.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +13,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from muntin.hosts.chain import identifies_window
+from muntin.hosts.failures import report_failures
+from muntin.hosts.leases import report_write_failures
 from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.phases import Phases, name_sink_phase
-from muntin.model.errors import BatchError, MuntinError, OptionError
+from muntin.model.errors import OptionError
 from muntin.sinks.batch import Batch, LocalRows
 from muntin.sinks.memory import MemorySink
 from muntin.sinks.sink import (
@@ -39,7 +40,6 @@ from muntin.sinks.unwritable import (
 from muntin.state.disk import refuse_link
 
 RESULTS, REJECTED = "results", "rejected"
-_PACKAGES = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -166,18 +166,12 @@ class Delivery:
         for destination, batch in zip(self.destinations, batches, strict=True):
             if destination.sink is None or not self._writes(destination, batch):
                 continue
-            try:
-                with (
-                    phases.measure(name_sink_phase(destination.kind)),
-                    watch_sink(destination.sink, destination.kind, batch.number),
-                ):
-                    destination.sink.write(batch)
-            except MuntinError:
-                raise
-            except Exception as error:
-                raise make_batch_error(
-                    error, batch.number, f"the sink of {destination.kind}"
-                ) from error
+            with (
+                phases.measure(name_sink_phase(destination.kind)),
+                watch_sink(destination.sink, destination.kind, batch.number),
+                report_failures(batch.number, f"the sink of {destination.kind}", is_users=True),
+            ):
+                destination.sink.write(batch)
             self._started.add(destination.kind)
             unwritable += self._keep_unwritable(batch)
         return unwritable
@@ -196,31 +190,12 @@ class Delivery:
             path = self._folder / f"{batch.number:08d}-{batch.kind}.parquet"
             refuse_link(self._folder)
             refuse_link(path)
-            self._folder.mkdir(exist_ok=True)
-            pq.write_table(rows, path)
+            with report_write_failures(str(self._folder.parent)):
+                self._folder.mkdir(exist_ok=True)
+                pq.write_table(rows, path)
         for sink in pc.unique(rows[SINK_COLUMN]).to_pylist():
             some = rows.filter(pc.equal(rows[SINK_COLUMN], sink))
             reason = some[WHY_COLUMN][0].as_py()
             where = self._folder or "no folder"
             warn_of_unwritable(sink, len(some), batch.kind, batch.number, reason, where)
         return len(rows)
-
-
-def make_batch_error(error: Exception, batch: int, part: str) -> BatchError:
-    """Return the error that `await_end` raises for an exception of user code."""
-    name = type(error).__name__
-    message = f"{name}: {error}" if str(error) else name
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [
-        frame_summary
-        for frame_summary in frames
-        if not frame_summary.filename.startswith(str(_PACKAGES))
-    ]
-    users = (
-        [frame_summary for frame_summary in own if "site-packages" not in frame_summary.filename]
-        or own
-        or list(frames)
-    )
-    last = users[-1] if users else None
-    line = "" if last is None else f"{last.filename}:{last.lineno}, in {last.name}"
-    return BatchError(message, batch, part, line)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from muntin.engine.clocks import SteadyClock, read_elapsed_time, read_machine_clock
 from muntin.engine.function_times import collect_function_times
+from muntin.hosts.failures import report_failures
 from muntin.hosts.health import ClockWatch, warn_of_rejected, warn_of_time_ahead
 from muntin.hosts.local.checkpoint import LocalCheckpoint, PlannedBatch
 from muntin.hosts.local.delivery import REJECTED, RESULTS, Delivery
@@ -203,7 +204,7 @@ class Loop:
             self._last_tick = wall // self._period
         pairs = zip(self._readers, batch.ends, strict=True)
         rest = (Remainder(reader.backlog(end), reader.is_finished(end)) for reader, end in pairs)
-        with self.phases.measure(STEP):
+        with self.phases.measure(STEP), report_failures(batch.number, "a function"):
             emitted = self._run.step(
                 read, batch.now, wall, final=batch.final, ends_run=batch.ends_run, rest=rest
             )
@@ -229,7 +230,8 @@ class Loop:
         """Warn of rejected messages that no sink stores, and of a watermark ahead of the clock."""
         if not self._delivery.stores_rejected:
             self._warned |= warn_of_rejected(progress, self._warned)
-        if not self._is_ahead:
+        # Then this clock is the wrong one, and not a producer's.
+        if not self._is_ahead and not self._clock_watch.is_set_back:
             self._is_ahead = warn_of_time_ahead(progress, now)
 
     def _pause(self) -> None:

@@ -12,8 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from muntin.model.errors import MuntinError
 from muntin.sinks.batch import Batch
 from muntin.spark.host.internals.checkpoints import read_query_id
+from muntin.spark.host.internals.jvm import find_full_disk
 from muntin.spark.host.internals.versions import make_arrow_schema
 from muntin.spark.host.processor import unpack_rows
 from muntin.spark.host.zones import ZONE_SETTING
@@ -69,8 +71,18 @@ class EmittedRows:
         return self._fetch(most)
 
     def write_natively(self, sink: Any, batch: Batch) -> bool:
-        """Have Spark write a batch, if it writes this kind of sink; return whether it did."""
-        return write_by_spark(sink, batch, few=self.blobs is not None)
+        """Have Spark write a batch, if it writes this kind of sink; return whether it did.
+
+        Raises:
+            OSError: When a disk takes no more.
+        """
+        try:
+            return write_by_spark(sink, batch, few=self.blobs is not None)
+        except Exception as error:
+            full = find_full_disk(error)
+            if full is None or isinstance(error, MuntinError):
+                raise
+            raise OSError(full) from error
 
     def _fetch(self, most: int | None = None) -> pa.Table:
         """Fetch the rows, or at most ``most`` of each shard."""

@@ -126,12 +126,19 @@ def refuse_missing_files(
         return
     home = HadoopPath(spark, find_home(spark, checkpoint))
     planned = _find_newest(home / "offsets")
+    operators = [one.name for one in (home / "state").children() if one.name.isdigit()]
     parts = {
         "offsets": planned is not None and planned >= done,
         "commits": committed is not None and committed >= done,
         "metadata": (home / "metadata").exists(),
-        "state": any((home / "state").children()),
+        "state": bool(operators),
     }
+    # Without these Spark fails in the first batch, and doesn't say that a file is gone.
+    for metadata in (f"state/{operator}/_metadata" for operator in operators):
+        parts[metadata] = any((home / metadata).children())
+    lines = [] if planned is None else read_planned_offsets(spark, checkpoint, planned)
+    if any(line.startswith('{"logOffset":') for line in lines):
+        parts["sources"] = any((home / "sources").children())
     for part, is_whole in parts.items():
         if not is_whole:
             raise StateCorruptedError(

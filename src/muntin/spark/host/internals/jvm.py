@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -19,8 +20,7 @@ JvmError = Py4JError
 # The exit code of a JVM that Spark ends for want of memory.
 _EXIT_OUT_OF_MEMORY = 52
 _CONNECTION_LOST = ("Exception while sending command", "Exception while reading")
-# The packages of Spark's own lines in a traceback.
-PACKAGES = ("pyspark", "py4j")
+_FULL_DISK = re.compile("No space left on device|Disk quota exceeded|not enough space on the disk")
 
 
 def is_running() -> bool:
@@ -173,3 +173,9 @@ def find_java_message(error: Exception) -> str:
 def read_java_trace(error: BaseException) -> str:
     """Return Java's trace of an error that came out of the JVM; empty for another one."""
     return str(getattr(error, "_stackTrace", None) or "")
+
+
+def find_full_disk(error: BaseException) -> str | None:
+    """Return what Java says of a disk that takes no more, if an error is of one."""
+    full = _FULL_DISK.search(f"{error}\n{read_java_trace(error)}")
+    return None if full is None else full[0]
