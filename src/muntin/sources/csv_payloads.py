@@ -146,22 +146,19 @@ def find_record_pattern(
     for name, field in zip(names, fields, strict=True):
         dtype = columns.get(name, pl.String())
         if field or not isinstance(dtype, (*BARE, pl.Datetime)):
-            member = _make_member(before, name, field, dtype)
-            if member is None:
-                return None
-            members.append(member)
+            members.append(_make_member(before, name, field, dtype))
             before = b""
         before += b","
     return Pattern(tuple(members), before[:-1] + whole["end"])
 
 
-def _make_member(before: bytes, name: str, field: bytes, dtype: pl.DataType) -> Member | None:
-    """Return the member of a field; ``None`` if it isn't one of its column's type."""
+def _make_member(before: bytes, name: str, field: bytes, dtype: pl.DataType) -> Member:
+    """Return the member of a field."""
     if time := find_time_form(field, dtype):
         form, zone = time
         return Member(before, name, "time", form, zone)
-    kind = find_kind(field, dtype) if isinstance(dtype, BARE) else "field"
-    return None if kind is None else Member(before, name, kind)
+    # What isn't of its column's type is read as text.
+    return Member(before, name, find_kind(field, dtype) or "field")
 
 
 def parse_fields(record: str) -> list[str | None]:

@@ -7,7 +7,7 @@ decimals. The rest of each message is parsed by itself and becomes columns field
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from polars.exceptions import PolarsError
 from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import Mask
 from muntin.sources.byte_values import Integers, select_values
-from muntin.sources.decimals import convert_plain_decimals, decimal_of
+from muntin.sources.decimals import convert_plain_decimals, decimal_of, find_no_decimals
 from muntin.sources.json_payloads import (
     JsonPayloads,
     as_read,
@@ -110,18 +110,35 @@ class NestedJsonPayloads(JsonPayloads):
         faults[rows] = renumber_faults(of_plain, plain, self.columns)
         bad = np.ones(len(values), bool)
         bad[rows] = unlike.to_numpy()
-        columns = []
-        for name, dtype in self.columns.items():
-            if name in plain:
-                columns.append(decoded[name])
-                continue
-            column, is_unsure = fit_column(frame[name], dtype, self.zone)
-            unsure[rows] |= is_unsure
-            columns.append(column.cast(dtype).alias(name))
-        read = pl.DataFrame(columns)
+        fitted, of_nested, is_unsure = self._fit_columns(frame, nested)
+        unsure[rows] |= is_unsure
+        is_wrong = (of_nested >= 0) & ~bad[rows] & ~unsure[rows]
+        faults[rows[is_wrong]], bad[rows[is_wrong]] = of_nested[is_wrong], True
+        read = pl.DataFrame([(decoded if name in plain else fitted)[name] for name in self.columns])
         if len(rows) < len(values):
             read = spread_rows(read, rows, len(values))
         return read, pl.Series(bad), faults, unsure
+
+    def _fit_columns(
+        self, frame: pl.DataFrame, names: Container[str]
+    ) -> tuple[pl.DataFrame, Faults, Mask]:
+        """Convert some columns as Polars reads them.
+
+        The result also has the faults of rows that can't be right, and the rows to be read one by
+        one.
+        """
+        columns, faults, unsure = [], no_faults(len(frame)), np.zeros(len(frame), bool)
+        for number, (name, dtype) in enumerate(self.columns.items()):
+            if name not in names:
+                continue
+            column, is_unsure = fit_column(frame[name], dtype, self.zone)
+            if isinstance(dtype, pl.Decimal) and is_unsure.any():
+                is_wrong = find_no_decimals(frame[name], dtype).fill_null(False).to_numpy()
+                faults[is_wrong & (faults < 0)] = number
+                is_unsure = is_unsure & ~is_wrong
+            unsure |= is_unsure
+            columns.append(column.cast(dtype).alias(name))
+        return pl.DataFrame(columns), faults, unsure
 
     def _decode_each(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads one by one, except for columns of plain types."""

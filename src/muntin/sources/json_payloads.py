@@ -122,8 +122,6 @@ def read_lines(
     lines: PayloadLines, schema: pl.Schema, *, lenient: bool = False
 ) -> pl.DataFrame | None:
     """Read a row per line; ``None`` if one of the lines can't be read."""
-    if lines.has_half_pairs:
-        return None
     try:
         return lines.read(schema, lenient=lenient)
     except PolarsError:
