@@ -187,12 +187,7 @@ def _read_objects(
 def _parse_object(payload: bytes | None) -> dict[str, Any] | None:
     """Parse a message's object, with the text of fractional numbers; ``None`` if it is none."""
     try:
-        parsed = json.loads(
-            payload or b"",
-            parse_float=_Number,
-            parse_constant=_refuse,
-            object_pairs_hook=_take_first,
-        )
+        parsed = _DECODER.decode((payload or b"").decode())
     except (ValueError, RecursionError):
         return None
     return parsed if isinstance(parsed, dict) else None
@@ -207,6 +202,11 @@ def _take_first(members: list[tuple[str, Any]]) -> dict[str, Any]:
 def _refuse(name: str) -> None:
     """Refuse NaN and the infinities, which JSON doesn't have."""
     raise ValueError(name)
+
+
+_DECODER = json.JSONDecoder(
+    parse_float=_Number, parse_constant=_refuse, object_pairs_hook=_take_first
+)
 
 
 def _convert_column(values: list[Any], dtype: Any, zone: SessionZone) -> tuple[pl.Series, Mask]:

@@ -67,9 +67,11 @@ def records(draw: st.DrawFn) -> list[bytes | None]:
         {name: st.just("") if is_empty[name] else VALUES[name] for name in FIELDS}
     )
     dice = Random(draw(st.integers(0, 2**32)))
+    quoted = draw(st.sets(st.sampled_from(FIELDS)))
     values: list[bytes | None] = []
     for row in draw(st.lists(drawn, min_size=1, max_size=20)):
-        record = (",".join(row.values()) + end).encode()
+        fields = [f'"{text}"' if name in quoted else text for name, text in row.items()]
+        record = (",".join(fields) + end).encode()
         match dice.randrange(12):
             case 0:
                 values.append(damage(record, dice))
@@ -148,6 +150,7 @@ def test_a_record_without_a_pattern(record: bytes) -> None:
         (b"1,a", ["id", "note"]), (b",a", ["id", "note"]), (b"-7,", ["id", "note"]),
         (b",\r\n", ["id", "note"]), (b"a,", ["note", "id"]), (b"a b,\n", ["note", "id"]),
         (b"x,y", ["id", "note"]), (b"1.5,a", ["id", "note"]),
+        (b'"1","a, b"\n', ["id", "note"]), (b'"",1', ["note", "id"]),
     ],
 )  # fmt: skip
 def test_a_record_has_its_own_pattern(record: bytes, names: list[str]) -> None:
