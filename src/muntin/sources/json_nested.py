@@ -21,6 +21,7 @@ from muntin.sources.decimals import convert_plain_decimals, decimal_of, find_no_
 from muntin.sources.json_payloads import (
     JsonPayloads,
     as_read,
+    find_members,
     make_schema,
     read_each,
     read_lines,
@@ -98,9 +99,10 @@ class NestedJsonPayloads(JsonPayloads):
         schema = make_schema({name: as_read(dtype) for name, dtype in plain.items()} | types)
         frame, rows = read_strictly(values, schema)
         faults, unsure = no_faults(len(values)), np.zeros(len(values), bool)
+        is_unlike = np.zeros(len(rows), bool)
         if isinstance(frame, PayloadLines):
             try:
-                frame, among, wrong, doubtful = _read_objects(frame, schema, [*plain])
+                frame, among, wrong, doubtful, is_unlike = _read_objects(frame, schema, [*plain])
             except PolarsError:
                 return None
             faults[rows] = renumber_faults(wrong, plain, self.columns)
@@ -111,7 +113,8 @@ class NestedJsonPayloads(JsonPayloads):
         bad = np.ones(len(values), bool)
         bad[rows] = unlike.to_numpy()
         fitted, of_nested, is_unsure = self._fit_columns(frame, nested)
-        unsure[rows] |= is_unsure
+        unsure[rows] |= is_unsure & ~is_unlike
+        of_nested[is_unlike] = next((n for n, one in enumerate(self.columns) if one in nested), -1)
         is_wrong = (of_nested >= 0) & ~bad[rows] & ~unsure[rows]
         faults[rows[is_wrong]], bad[rows[is_wrong]] = of_nested[is_wrong], True
         read = pl.DataFrame([(decoded if name in plain else fitted)[name] for name in self.columns])
@@ -167,21 +170,36 @@ class NestedJsonPayloads(JsonPayloads):
 
 def _read_objects(
     lines: PayloadLines, schema: pl.Schema, plain: Sequence[str]
-) -> tuple[pl.DataFrame, Integers, Faults, Mask]:
+) -> tuple[pl.DataFrame, Integers, Faults, Mask, Mask]:
     """Read the lines whose plain members are of their types.
 
-    The result is their rows and positions, the faults of all lines, and the rows to be read one by
-    one, since a nested member may be of another type.
+    The result is their rows and positions, the faults of all lines, the rows to be read one by one,
+    since a nested member may be of another type, and those whose first nested member is.
     """
     frame, rows, faults, are_sure = read_each(lines, schema, plain)
     nested = [column for column in frame.get_columns() if column.name not in ("", *plain)]
     # All lines together couldn't be read as they are.
     if are_sure or (len(rows) < len(lines) and read_lines(lines.select(rows), schema) is not None):
-        return frame, rows, faults, np.zeros(len(rows), bool)
+        return frame, rows, faults, np.zeros(len(rows), bool), np.zeros(len(rows), bool)
+    unlike = np.zeros(len(rows), bool)
+    if nested:
+        unlike = _find_unlike(lines.select(rows), nested[0])
     doubtful = np.logical_or.reduce([mark_nulls(column) for column in nested])
-    if read_lines(lines.select(rows[~doubtful]), schema) is None:
+    if read_lines(lines.select(rows[~doubtful & ~unlike]), schema) is None:
         doubtful |= np.logical_or.reduce([mark_lists_of(column) for column in nested])
-    return frame, rows, faults, doubtful
+    return frame, rows, faults, doubtful & ~unlike, unlike
+
+
+def _find_unlike(lines: PayloadLines, column: pl.Series) -> Mask:
+    """Return which values of a column certainly aren't of its type, as a null stands for them."""
+    unlike = column.is_null().to_numpy().copy()
+    rows = np.flatnonzero(unlike)
+    if len(rows):
+        unlike[rows] = find_members(lines.select(rows), [column.name])[column.name].to_numpy()
+    if column.dtype in (pl.List(pl.Int64), pl.List(pl.Float64)):
+        rows = np.flatnonzero(mark_nulls(column) & column.is_not_null().to_numpy())
+        unlike[rows] = ~lines.select(rows).texts.str.contains("null", literal=True).to_numpy()
+    return unlike
 
 
 def _parse_object(payload: bytes | None) -> dict[str, Any] | None:
