@@ -113,9 +113,10 @@ def _parse_times(text: pl.Series, dtype: pl.Datetime, zone: SessionZone) -> pl.S
     formats = _LOCAL if dtype.time_zone is None else _ZONED + _LOCAL
     times = pl.Series(text.name, [None], dtype=dtype).new_from_index(0, len(text))
     for number, form in enumerate((*_guess_formats(text, dtype), *formats)):
-        if number == 1:
-            text = text.set(times.is_null() & ~text.str.contains(_MAYBE_DATE), None)
         is_unparsed = times.is_null() & text.is_not_null()
+        if number == 1 and is_unparsed.any():
+            text = text.set(is_unparsed & ~text.str.contains(_MAYBE_DATE), None)
+            is_unparsed &= text.is_not_null()
         if not is_unparsed.any():
             break
         zoned = form in _ZONED or form.endswith("Z")
