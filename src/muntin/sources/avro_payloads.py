@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from muntin.engine.utf8 import decode_with_escapes
+from muntin.engine.utf8 import decode_text
 from muntin.sources.avro_scalar import MOST_MILLIS, TEXT, AvroReader
 from muntin.sources.avro_schema import AvroType
 from muntin.sources.byte_cursor import (
@@ -167,9 +167,9 @@ def _read_bytes(cursor: ByteCursor, rows: RowSelection, kind: AvroType) -> pl.Se
     values = ByteValues(cursor.data, *cursor.take(rows, sizes)).to_series()
     if kind.kind != "string":
         return values
-    texts, wrong = decode_with_escapes(values)
-    cursor.mark(rows, wrong.to_numpy())
-    return texts
+    texts = decode_text(values)
+    cursor.mark(rows, texts.is_null().to_numpy())
+    return texts.fill_null("")
 
 
 def _read_decimals(

@@ -28,8 +28,11 @@ from muntin.sources.text_values import convert_texts, null_malformed, spread_row
 _FIELD = re.compile(r'(?:"((?:[^"\\]|\\.|"")*)"|([^",\r\n][^,\r\n]*|))(,|\r?\n?\Z)', re.DOTALL)
 _PATTERN = r'(?:"(?:[^"\\]|\\.|"")*"|[^",\r\n][^,\r\n]*|)'
 _RECORD = rf"(?s)\A{_PATTERN}(?:,{_PATTERN})*(?:\r?\n)?\z"
-# A record that has no quotes, and nothing beyond ASCII.
-_UNQUOTED = re.compile(rb'(?P<fields>[^"\x00-\x1f\x7f-\xff]+)(?P<end>\r?\n|)')
+# A field with nothing beyond ASCII: quoted, without quotes in it, or without any.
+_PLAIN = re.compile(
+    rb'(?:(?P<quote>")(?P<inner>[^"\\\x00-\x1f\x7f-\xff]*)"|(?P<text>[^",\x00-\x1f\x7f-\xff]*))'
+    rb"(?P<end>,|(?:\r?\n)?\Z)"
+)
 _ESCAPED = re.compile(r'\\(["\\])|""')
 
 
@@ -126,42 +129,41 @@ class CsvPayloads:
 def find_record_pattern(
     record: bytes, columns: Mapping[str, pl.DataType], names: Sequence[str]
 ) -> Pattern | None:
-    """Return how a record is written; ``None`` if it is quoted, or not of the columns.
+    """Return how a record is written; ``None`` if it can't be read by a pattern.
 
     An empty field of a column that isn't text is a part of the pattern. ``names`` are those of all
     fields.
 
     Example:
         >>> columns = {"k": pl.Int64(), "x": pl.String()}
-        >>> pattern = find_record_pattern(b"1,a", columns, ["k", "x"])
+        >>> pattern = find_record_pattern(b'1,a,"b"', columns, ["k", "x", "y"])
         >>> [(member.before, member.kind) for member in pattern.members], pattern.close
-        ([(b'', 'whole'), (b',', 'field')], b'')
+        ([(b'', 'whole'), (b',', 'field'), (b',"', 'text')], b'')
     """
-    whole = _UNQUOTED.fullmatch(record)
-    fields = whole["fields"].split(b",") if whole else []
-    if whole is None or len(fields) != len(names):
-        return None
     members: list[Member] = []
-    before = b""
-    for name, field in zip(names, fields, strict=True):
+    at, before, end = 0, b"", b","
+    for name in names:
+        field = _PLAIN.match(record, at)
+        if field is None or end != b",":
+            return None
         dtype = columns.get(name, pl.String())
-        if field or not isinstance(dtype, (*BARE, pl.Datetime)):
-            member = _make_member(before, name, field, dtype)
-            if member is None:
-                return None
-            members.append(member)
+        if field["quote"] or field["text"] or not isinstance(dtype, (*BARE, pl.Datetime)):
+            members.append(_make_member(before, name, field, dtype))
             before = b""
-        before += b","
-    return Pattern(tuple(members), before[:-1] + whole["end"])
+        at, end = field.end(), field["end"]
+        before += end
+    return Pattern(tuple(members), before) if record and end != b"," else None
 
 
-def _make_member(before: bytes, name: str, field: bytes, dtype: pl.DataType) -> Member | None:
-    """Return the member of a field; ``None`` if it isn't one of its column's type."""
-    if time := find_time_form(field, dtype):
+def _make_member(before: bytes, name: str, field: re.Match[bytes], dtype: pl.DataType) -> Member:
+    """Return the member of a field."""
+    quote, text = field["quote"] or b"", field["inner"] if field["quote"] else field["text"]
+    if time := find_time_form(text, dtype):
         form, zone = time
-        return Member(before, name, "time", form, zone)
-    kind = find_kind(field, dtype) if isinstance(dtype, BARE) else "field"
-    return None if kind is None else Member(before, name, kind)
+        return Member(before + quote, name, "time", form, zone + quote)
+    # What isn't of its column's type is read as text.
+    kind = find_kind(text, dtype) or ("text" if quote else "field")
+    return Member(before + quote, name, kind, after=quote)
 
 
 def parse_fields(record: str) -> list[str | None]:

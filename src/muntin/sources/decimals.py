@@ -11,6 +11,9 @@ import polars as pl
 # Digits that a double keeps, so that a number that was parsed as one still has all of them.
 _SAFE_DIGITS = 15
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
+# More than what rounding to a double adds.
+_ROUNDED = 1 + 1e-12
+_WHOLE_NUMBER = rf"\A(?:{_NUMBER.pattern})\z"
 _LONGEST = 400
 _EXACT = Context(prec=500, rounding=ROUND_HALF_UP)
 
@@ -27,13 +30,27 @@ def convert_plain_decimals(texts: pl.Series, dtype: pl.Decimal) -> tuple[pl.Seri
     return decimals, decimals.is_null() & texts.is_not_null()
 
 
+def find_no_decimals(texts: pl.Series, dtype: pl.Decimal) -> pl.Series:
+    """Return which texts are no numbers, or too great ones, even if they were rounded before.
+
+    Example:
+        >>> find_no_decimals(pl.Series(["1.5", "1e4", "9999", "x"]), pl.Decimal(4, 2)).to_list()
+        [False, True, True, True]
+    """
+    limit = 10.0 ** ((dtype.precision or 38) - dtype.scale) * _ROUNDED
+    is_great = texts.cast(pl.Float64, strict=False).abs() > limit
+    return ~texts.str.contains(_WHOLE_NUMBER) | is_great.fill_null(False)
+
+
 def convert_decimals(texts: pl.Series, dtype: pl.Decimal) -> pl.Series:
     """Convert texts to decimals; a text that isn't a number, or doesn't fit, becomes null."""
     decimals, is_other = convert_plain_decimals(texts, dtype)
     rows = is_other.arg_true()
     if not len(rows):
         return decimals
-    others = [decimal_of(text, dtype) for text in texts.gather(rows)]
+    left = texts.gather(rows)
+    left = left.set(find_no_decimals(left, dtype), None)
+    others = [decimal_of(text, dtype) for text in left]
     return decimals.scatter(rows, pl.Series(others, dtype=dtype))
 
 

@@ -7,7 +7,7 @@ decimals. The rest of each message is parsed by itself and becomes columns field
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,11 @@ from polars.exceptions import PolarsError
 from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import Mask
 from muntin.sources.byte_values import Integers, select_values
-from muntin.sources.decimals import convert_plain_decimals, decimal_of
+from muntin.sources.decimals import convert_plain_decimals, decimal_of, find_no_decimals
 from muntin.sources.json_payloads import (
     JsonPayloads,
     as_read,
+    find_members,
     make_schema,
     read_each,
     read_lines,
@@ -98,9 +99,10 @@ class NestedJsonPayloads(JsonPayloads):
         schema = make_schema({name: as_read(dtype) for name, dtype in plain.items()} | types)
         frame, rows = read_strictly(values, schema)
         faults, unsure = no_faults(len(values)), np.zeros(len(values), bool)
+        is_unlike = np.zeros(len(rows), bool)
         if isinstance(frame, PayloadLines):
             try:
-                frame, among, wrong, doubtful = _read_objects(frame, schema, [*plain])
+                frame, among, wrong, doubtful, is_unlike = _read_objects(frame, schema, [*plain])
             except PolarsError:
                 return None
             faults[rows] = renumber_faults(wrong, plain, self.columns)
@@ -110,18 +112,36 @@ class NestedJsonPayloads(JsonPayloads):
         faults[rows] = renumber_faults(of_plain, plain, self.columns)
         bad = np.ones(len(values), bool)
         bad[rows] = unlike.to_numpy()
-        columns = []
-        for name, dtype in self.columns.items():
-            if name in plain:
-                columns.append(decoded[name])
-                continue
-            column, is_unsure = fit_column(frame[name], dtype, self.zone)
-            unsure[rows] |= is_unsure
-            columns.append(column.cast(dtype).alias(name))
-        read = pl.DataFrame(columns)
+        fitted, of_nested, is_unsure = self._fit_columns(frame, nested)
+        unsure[rows] |= is_unsure & ~is_unlike
+        of_nested[is_unlike] = next((n for n, one in enumerate(self.columns) if one in nested), -1)
+        is_wrong = (of_nested >= 0) & ~bad[rows] & ~unsure[rows]
+        faults[rows[is_wrong]], bad[rows[is_wrong]] = of_nested[is_wrong], True
+        read = pl.DataFrame([(decoded if name in plain else fitted)[name] for name in self.columns])
         if len(rows) < len(values):
             read = spread_rows(read, rows, len(values))
         return read, pl.Series(bad), faults, unsure
+
+    def _fit_columns(
+        self, frame: pl.DataFrame, names: Container[str]
+    ) -> tuple[pl.DataFrame, Faults, Mask]:
+        """Convert some columns as Polars reads them.
+
+        The result also has the faults of rows that can't be right, and the rows to be read one by
+        one.
+        """
+        columns, faults, unsure = [], no_faults(len(frame)), np.zeros(len(frame), bool)
+        for number, (name, dtype) in enumerate(self.columns.items()):
+            if name not in names:
+                continue
+            column, is_unsure = fit_column(frame[name], dtype, self.zone)
+            if isinstance(dtype, pl.Decimal) and is_unsure.any():
+                is_wrong = find_no_decimals(frame[name], dtype).fill_null(False).to_numpy()
+                faults[is_wrong & (faults < 0)] = number
+                is_unsure = is_unsure & ~is_wrong
+            unsure |= is_unsure
+            columns.append(column.cast(dtype).alias(name))
+        return pl.DataFrame(columns), faults, unsure
 
     def _decode_each(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode payloads one by one, except for columns of plain types."""
@@ -150,32 +170,42 @@ class NestedJsonPayloads(JsonPayloads):
 
 def _read_objects(
     lines: PayloadLines, schema: pl.Schema, plain: Sequence[str]
-) -> tuple[pl.DataFrame, Integers, Faults, Mask]:
+) -> tuple[pl.DataFrame, Integers, Faults, Mask, Mask]:
     """Read the lines whose plain members are of their types.
 
-    The result is their rows and positions, the faults of all lines, and the rows to be read one by
-    one, since a nested member may be of another type.
+    The result is their rows and positions, the faults of all lines, the rows to be read one by one,
+    since a nested member may be of another type, and those whose first nested member is.
     """
     frame, rows, faults, are_sure = read_each(lines, schema, plain)
     nested = [column for column in frame.get_columns() if column.name not in ("", *plain)]
     # All lines together couldn't be read as they are.
     if are_sure or (len(rows) < len(lines) and read_lines(lines.select(rows), schema) is not None):
-        return frame, rows, faults, np.zeros(len(rows), bool)
+        return frame, rows, faults, np.zeros(len(rows), bool), np.zeros(len(rows), bool)
+    unlike = np.zeros(len(rows), bool)
+    if nested:
+        unlike = _find_unlike(lines.select(rows), nested[0])
     doubtful = np.logical_or.reduce([mark_nulls(column) for column in nested])
-    if read_lines(lines.select(rows[~doubtful]), schema) is None:
+    if read_lines(lines.select(rows[~doubtful & ~unlike]), schema) is None:
         doubtful |= np.logical_or.reduce([mark_lists_of(column) for column in nested])
-    return frame, rows, faults, doubtful
+    return frame, rows, faults, doubtful & ~unlike, unlike
+
+
+def _find_unlike(lines: PayloadLines, column: pl.Series) -> Mask:
+    """Return which values of a column certainly aren't of its type, as a null stands for them."""
+    unlike = column.is_null().to_numpy().copy()
+    rows = np.flatnonzero(unlike)
+    if len(rows):
+        unlike[rows] = find_members(lines.select(rows), [column.name])[column.name].to_numpy()
+    if column.dtype in (pl.List(pl.Int64), pl.List(pl.Float64)):
+        rows = np.flatnonzero(mark_nulls(column) & column.is_not_null().to_numpy())
+        unlike[rows] = ~lines.select(rows).texts.str.contains("null", literal=True).to_numpy()
+    return unlike
 
 
 def _parse_object(payload: bytes | None) -> dict[str, Any] | None:
     """Parse a message's object, with the text of fractional numbers; ``None`` if it is none."""
     try:
-        parsed = json.loads(
-            payload or b"",
-            parse_float=_Number,
-            parse_constant=_refuse,
-            object_pairs_hook=_take_first,
-        )
+        parsed = _DECODER.decode((payload or b"").decode())
     except (ValueError, RecursionError):
         return None
     return parsed if isinstance(parsed, dict) else None
@@ -190,6 +220,11 @@ def _take_first(members: list[tuple[str, Any]]) -> dict[str, Any]:
 def _refuse(name: str) -> None:
     """Refuse NaN and the infinities, which JSON doesn't have."""
     raise ValueError(name)
+
+
+_DECODER = json.JSONDecoder(
+    parse_float=_Number, parse_constant=_refuse, object_pairs_hook=_take_first
+)
 
 
 def _convert_column(values: list[Any], dtype: Any, zone: SessionZone) -> tuple[pl.Series, Mask]:

@@ -122,8 +122,6 @@ def read_lines(
     lines: PayloadLines, schema: pl.Schema, *, lenient: bool = False
 ) -> pl.DataFrame | None:
     """Read a row per line; ``None`` if one of the lines can't be read."""
-    if lines.has_half_pairs:
-        return None
     try:
         return lines.read(schema, lenient=lenient)
     except PolarsError:
@@ -179,7 +177,7 @@ def _find_faults(lines: PayloadLines, frame: pl.DataFrame, columns: Iterable[str
     if not nulls:
         return faults
     rows = reduce(or_, nulls.values()).arg_true().to_numpy()
-    written = _find_members(lines.select(rows), list(nulls))
+    written = find_members(lines.select(rows), list(nulls))
     numbers = {name: number - 1 for number, name in enumerate(frame.columns)}
     for name, is_null in nulls.items():
         unlike = rows[is_null.to_numpy()[rows] & written[name].to_numpy()]
@@ -187,7 +185,7 @@ def _find_faults(lines: PayloadLines, frame: pl.DataFrame, columns: Iterable[str
     return faults
 
 
-def _find_members(lines: PayloadLines, names: list[str]) -> dict[str, pl.Series]:
+def find_members(lines: PayloadLines, names: list[str]) -> dict[str, pl.Series]:
     """Return which lines have a value, other than null, for each of some names."""
     texts = lines.texts
     others = pl.Series(dtype=pl.UInt32)

@@ -51,15 +51,15 @@ _EXPONENT = "(?:[4-9][0-9]{2}|3[1-9][0-9]|[1-9][0-9]{3,8})"
 _GREAT = rf"-?[1-9](?:[0-9]{{39,}}|[0-9]*(?:\.[0-9]+)?[eE]\+?0*{_EXPONENT}){_SPACE}[,}}]"
 _MEMBER = f"{_STRING}{_SPACE}:{_SPACE}"
 _PAIRS = f"(?:{_MEMBER}{_value(1)}{_SPACE},{_SPACE})"
-# Nor does a value begin with other bytes, or a name without its quote.
-_NO_VALUE = r"-?[^-0-9\"{\[tfn \t\r\n]"
+# Nor does a value begin with other bytes or letters, or a name without its quote.
+_NO_WORD = "t(?:[^r]|r[^u]|ru[^e])|f(?:[^a]|a[^l]|al[^s]|als[^e])|n(?:[^u]|u[^l]|ul[^l])"
+_NO_VALUE = rf"-?[^-0-9\"{{\[tfn \t\r\n]|{_NO_WORD}"
 _OPEN = rf"\A{_SPACE}\{{{_SPACE}"
 _OVERFLOWS = rf"{_OPEN}{_PAIRS}*{_MEMBER}(?:{_GREAT}|{_NO_VALUE})|{_OPEN}{_PAIRS}+[^\" \t\r\n]"
-# A backslash belongs to a string, so half a surrogate pair breaks the object wherever it stands.
+# A backslash belongs to a string, so half a surrogate pair breaks an object wherever it stands.
 _NO_HALF = rf"[^\\]|\\[^u]|\\u(?:[^dD]|[dD][0-7])|{_HIGH}{_LOW}"
 _NO_LOW = r"[^\\]|\\[^u]|\\u[^dD]|\\u[dD][^c-fC-F]|\z"
 _HALF_PAIR = rf"\A(?:{_NO_HALF})*(?:\\u[dD][c-fC-F]|{_HIGH}(?:{_NO_LOW}))"
-_BROKEN = f"{_OVERFLOWS}|{_HALF_PAIR}"
 
 # No message may have it, so it stands for a string in what follows; a zero stands for any value.
 _TEXT = "\x01"
@@ -78,9 +78,11 @@ _FAST_DIGITS = 19
 _LONG_EXPONENT = r"[eE][+-]?0*([1-9][0-9]{9,})\z"
 
 
-def has_half_pairs(texts: pl.Series) -> bool:
-    """Return whether a text escapes half a surrogate pair."""
-    return texts.str.contains(_HALF_PAIR).any()
+def find_half_pairs(texts: pl.Series) -> pl.Series:
+    """Return which texts escape half a surrogate pair."""
+    may_have = texts.str.contains("\\u", literal=True)
+    rows = may_have.arg_true()
+    return may_have.scatter(rows, texts.gather(rows).str.contains(_HALF_PAIR))
 
 
 def find_objects(texts: pl.Series) -> pl.Series:
@@ -90,7 +92,7 @@ def find_objects(texts: pl.Series) -> pl.Series:
         return sound
     left = texts.set(sound, None)
     # A null stays null here, and isn't among the rows that are true.
-    others = (~left.str.contains(_BROKEN)).arg_true()
+    others = (~left.str.contains(_OVERFLOWS)).arg_true()
     return sound.scatter(others, _find_nested(texts.gather(others)))
 
 

@@ -15,7 +15,7 @@ import polars as pl
 from muntin.engine.columns import PARTITION
 from muntin.engine.utf8 import decode_with_escapes, mark_garbled
 from muntin.model.errors import OptionError
-from muntin.sources.byte_values import ByteValues, binary_column, join_values
+from muntin.sources.byte_values import ByteValues, binary_column, join_values, select_values
 from muntin.sources.flags import Flags
 from muntin.sources.kafka_broker import PATIENCE
 from muntin.sources.kafka_consumer import MOST_MESSAGES, Columns, Range, Watch
@@ -144,7 +144,9 @@ def _keep_malformed(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series
     """Return the bytes of malformed payloads; a null payload becomes empty bytes."""
     none = pl.Series([None], dtype=pl.Binary).new_from_index(0, len(values))
     rows = bad.arg_true()
-    return none.scatter(rows, [values[row] or b"" for row in rows]) if len(rows) else none
+    if not len(rows):
+        return none
+    return none.scatter(rows, binary_column(select_values(values, rows.to_numpy())).fill_null(b""))
 
 
 def _join_field(parts: Sequence[Columns], name: str) -> Any:

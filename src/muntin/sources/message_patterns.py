@@ -9,7 +9,7 @@ patterns don't cover is left to another reader.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ _TIME = re.compile(
     rb"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{3}|\.[0-9]{6})?(Z?)"
 )
 
-ValueKind = Literal["text", "field", "time", "whole", "real", "decimal", "boolean"]
+ValueKind = Literal["text", "field", "time", "whole", "long", "real", "decimal", "boolean"]
 
 
 class Member(NamedTuple):
@@ -42,10 +42,12 @@ class Member(NamedTuple):
     Attributes:
         before: Bytes between the value before and this one.
         name: The value's column, or another name.
-        kind: How the value is written; a ``whole`` number has no fraction, a ``text`` ends at a
-            quote, and a ``field`` at a comma, and is null if it is empty.
+        kind: How the value is written; a ``whole`` number has no fraction, a ``long`` one exceeds
+            64 bits, a ``text`` ends at a quote, and a ``field`` at a comma, and is null if it is
+            empty.
         form: A time with zeros for its digits, without its zone.
         after: Bytes that end the value: a zone, a quote.
+        is_wrong: Whether such a value isn't one of its column's type.
     """
 
     before: bytes
@@ -53,13 +55,26 @@ class Member(NamedTuple):
     kind: ValueKind
     form: bytes = b""
     after: bytes = b""
+    is_wrong: bool = False
 
 
 class Pattern(NamedTuple):
-    """Values in the order in which they are written, and the bytes after the last one."""
+    """Values in the order in which they are written, and the bytes after the last one.
+
+    Attributes:
+        is_broken: Whether such a message isn't of its format.
+    """
 
     members: tuple[Member, ...]
     close: bytes
+    is_broken: bool = False
+
+    def find_fault(self, columns: Iterable[str]) -> int | None:
+        """Return the fault of all such messages; ``None`` if they may be good."""
+        if self.is_broken:
+            return -1
+        wrong = {member.name for member in self.members if member.is_wrong}
+        return next((number for number, name in enumerate(columns) if name in wrong), None)
 
 
 _KINDS: tuple[tuple[ValueKind, tuple[type[pl.DataType], ...], re.Pattern[bytes]], ...] = (
@@ -68,6 +83,8 @@ _KINDS: tuple[tuple[ValueKind, tuple[type[pl.DataType], ...], re.Pattern[bytes]]
     ("decimal", (pl.Decimal,), re.compile(rb"-?[0-9]+(\.[0-9]+)?")),
     ("boolean", (pl.Boolean,), re.compile(rb"true|false")),
 )
+# A whole number of fewer digits may fit into 64 bits, and one of more may not fit into 128.
+LONG = 20, 38
 # The types whose values are written without quotes in every format.
 BARE = tuple(one for _, types, _ in _KINDS for one in types)
 
@@ -78,10 +95,12 @@ class Alike(NamedTuple):
     Attributes:
         positions: Their positions among all messages, in order.
         rows: Numbers of 64 bits, times, booleans and texts; columns without a value are null.
+        fault: The fault of all of them; ``None`` if they may be good.
     """
 
     positions: Integers
     rows: pl.DataFrame
+    fault: int | None = None
 
 
 FindPattern = Callable[[bytes, Mapping[str, pl.DataType]], Pattern | None]
@@ -128,13 +147,22 @@ def decode_alike(
     groups = [*read_alike(values, columns, find_pattern)]
     if not groups:
         return decode_others(values)
-    parts = [convert_texts(group.rows, columns, zone) for group in groups]
+    parts = [_convert(group, columns, zone) for group in groups]
     positions = [group.positions for group in groups]
     others = _find_others(positions, len(values))
     if len(others):
         parts.append(decode_others(values.select(others)))
         positions.append(others)
     return _unite(parts, positions)
+
+
+def _convert(alike: Alike, columns: Mapping[str, pl.DataType], zone: SessionZone) -> Decoded:
+    """Convert messages of a pattern to the columns' types."""
+    if alike.fault is None:
+        return convert_texts(alike.rows, columns, zone)
+    count = len(alike.rows)
+    bad = pl.repeat(True, count, dtype=pl.Boolean, eager=True)
+    return Decoded(alike.rows, bad, np.full(count, alike.fault, np.int16))
 
 
 def _find_others(positions: Sequence[Integers], count: int) -> Integers:
@@ -176,10 +204,8 @@ def read_alike(
         if pattern is None:
             return
         agrees, rows = _read_rows(rest, pattern, columns)
-        if agrees.all():
-            yield Alike(left, rows)
-            return
-        yield Alike(left[agrees], rows.filter(pl.Series(agrees)))
+        some = rows if agrees.all() else rows.filter(pl.Series(agrees))
+        yield Alike(left[agrees], some, pattern.find_fault(columns))
         left = left[~agrees]
 
 
@@ -203,8 +229,9 @@ def _read_rows(
     values: ByteValues, pattern: Pattern, columns: Mapping[str, pl.DataType]
 ) -> tuple[Mask, pl.DataFrame]:
     """Return which messages have a pattern, and a row of each; those of others are arbitrary."""
+    read = columns if pattern.find_fault(columns) is None else {}
     parts = [
-        _read_part(values[first : first + _AT_ONCE], pattern, columns)
+        _read_part(values[first : first + _AT_ONCE], pattern, read)
         for first in range(0, len(values), _AT_ONCE)
     ]
     agrees = np.concatenate([agrees for agrees, _ in parts])
@@ -245,6 +272,8 @@ def _read_value(cursor: TextCursor, member: Member) -> Any:
             return cursor.read_time(member.form)
         case "whole":
             return cursor.read_whole()
+        case "long":
+            return cursor.skip_digits(*LONG)
         case "real":
             return cursor.read_real()
         case "decimal":

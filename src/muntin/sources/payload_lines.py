@@ -12,9 +12,8 @@ import polars as pl
 
 from muntin.engine.utf8 import decode_text
 from muntin.sources.byte_values import Integers, binary_column
-from muntin.sources.json_syntax import has_half_pairs
+from muntin.sources.json_syntax import find_half_pairs
 
-# Half a surrogate pair isn't valid text; Polars reads it as a character of its own choice.
 SURROGATES = (b"\\ud", b"\\uD")
 # The space that JSON allows around an object.
 _SPACE = " \t\r\n"
@@ -25,7 +24,7 @@ class PayloadLines:
     """Payloads that begin and end as an object does, and the lines that Polars reads.
 
     Attributes:
-        texts: The payloads as text, without line feeds.
+        texts: The payloads as text, without line feeds and half surrogate pairs.
     """
 
     texts: pl.Series
@@ -42,11 +41,15 @@ class PayloadLines:
                 False
             )
             texts = texts.filter(may_be)
-        lines = cls(texts)
+        lines, rows = cls(texts), np.flatnonzero(may_be.to_numpy())
+        if may_have_half_pairs(lines.data):
+            # Half a pair isn't valid text; Polars reads it as a character of its own choice.
+            whole = (~find_half_pairs(texts)).arg_true().to_numpy()
+            lines, rows = lines.select(whole), rows[whole]
         if lines.data.count(b"\n") >= len(lines):
             # A line ends at a line feed; between values, JSON also allows a carriage return.
-            lines = cls(texts.str.replace_all("\n", "\r", literal=True))
-        return lines, np.flatnonzero(may_be.to_numpy())
+            lines = cls(lines.texts.str.replace_all("\n", "\r", literal=True))
+        return lines, rows
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -60,11 +63,6 @@ class PayloadLines:
         """The payloads, a line each."""
         data: bytes = self.texts.str.join("\n").item().encode()
         return data
-
-    @cached_property
-    def has_half_pairs(self) -> bool:
-        """True if a line escapes half a surrogate pair."""
-        return may_have_half_pairs(self.data) and has_half_pairs(self.texts)
 
     def read(self, schema: pl.Schema, *, lenient: bool = False) -> pl.DataFrame:
         """Read a row per line; where it is lenient, a value of another type becomes null.

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from muntin.sources.byte_values import binary_column, select_values
 
 # A message whose list has more items than this is malformed, since items are read one by one.
 MOST_ITEMS = 100_000
@@ -79,7 +84,7 @@ def describe_faults(
     details = none.scatter(rows, texts.gather(numbers))
     if payloads.may_have_header:
         headers = _find_headers(values, bad, [*payloads.columns])
-        details = details.scatter(headers, _HEADER) if headers else details
+        details = details.scatter(headers, _HEADER) if len(headers) else details
     return details
 
 
@@ -90,21 +95,24 @@ _HEADER = "a header of column names, not a record; for files, give header=true"
 
 def _find_headers(
     values: Sequence[bytes | None], bad: pl.Series, columns: Sequence[str]
-) -> list[int]:
+) -> pl.Series:
     """Return the CSV records, among malformed ones, that have names of columns as their fields."""
     spelled = {name for one in columns[:_FIRST] for name in (one, one.lower(), one.upper())}
-    marks = ("", '"', "\ufeff", '\ufeff"')
-    begins = tuple(f"{mark}{name}".encode() for name in spelled for mark in marks)
+    begins = rf"\A(?:\xef\xbb\xbf)?\"?(?:{'|'.join(map(re.escape, spelled))})"
+    rows = bad.arg_true()
+    records = binary_column(select_values(values, rows.to_numpy()))
+    may_be = pc.match_substring_regex(records.to_arrow().cast(pa.large_binary()), begins)
+    is_likely = pl.Series(may_be).fill_null(False)
+    rows, records = rows.filter(is_likely), records.filter(is_likely)
     names = {name.lower().encode() for name in columns}
-    headers = []
-    for row in bad.arg_true().to_list():
-        value = values[row]
-        if value is not None and value.startswith(begins):
-            record = value.removeprefix(b"\xef\xbb\xbf").lower()
-            fields = {field.strip(b'" \r\n') for field in record.split(b",")}
-            if fields <= names or names <= fields:
-                headers.append(row)
-    return headers
+    headers = {record for record in set(records.to_list()) if _is_header(record, names)}
+    return rows.filter(pl.Series([record in headers for record in records], dtype=pl.Boolean))
+
+
+def _is_header(record: bytes, names: set[bytes]) -> bool:
+    record = record.removeprefix(b"\xef\xbb\xbf").lower()
+    fields = {field.strip(b'" \r\n') for field in record.split(b",")}
+    return fields <= names or names <= fields
 
 
 _WORDS: dict[Any, str] = {

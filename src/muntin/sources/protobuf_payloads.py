@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from muntin.engine.utf8 import decode_with_escapes
+from muntin.engine.utf8 import decode_text
 from muntin.sources.byte_cursor import ByteCursor, decode_in_batches, replace_nulls
 from muntin.sources.byte_values import ByteValues, binary_column
 from muntin.sources.lists import drop_repeated_keys, list_of
@@ -223,8 +223,8 @@ def _convert_values(
     values = ByteValues(cursor.data, *raw).to_series()
     if kind.kind == "bytes":
         return values, none, none
-    texts, garbled = decode_with_escapes(values)
-    return texts, garbled.to_numpy(), none
+    texts = decode_text(values)
+    return texts.fill_null(""), texts.is_null().to_numpy(), none
 
 
 def _read_nested(cursor: ByteCursor, kind: ProtoType) -> tuple[pl.Series, NumberArray]:

@@ -6,6 +6,7 @@ classifies or converts all their bytes together.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -117,11 +118,21 @@ class TextCursor:
     def read_text(self, ends: bytes) -> tuple[Integers, Integers]:
         """Read printable ASCII up to one of two bytes; return its positions and sizes."""
         first, second = (_repeat(end) for end in ends)
+        return self._read_up_to(lambda word: _find_stops(word, first, second))
+
+    def skip_digits(self, fewest: int, most: int) -> None:
+        """Read a whole number without a sign, of some digits."""
+        starts_with_zero = (self._look() & _LOWEST) == ord("0")
+        _, sizes = self._read_up_to(lambda word: _mark_others(word ^ _ZEROS))
+        self.agrees &= (sizes >= fewest) & (sizes <= most) & ~starts_with_zero
+
+    def _read_up_to(self, find_stops: Callable[[Words], Words]) -> tuple[Integers, Integers]:
+        """Read up to a byte that is marked as an end; return the positions and sizes before it."""
         starts = self.at
         sizes = np.zeros(len(starts), np.int64)
         is_open = np.ones(len(starts), bool)
         for _ in range(_MOST_WORDS):
-            stops = _find_stops(self._look(), first, second)
+            stops = find_stops(self._look())
             sizes += _count_before(stops) * is_open
             self._read += _WORD
             is_open &= stops == 0
@@ -218,12 +229,17 @@ class TextCursor:
 def _parse_word(word: Words) -> tuple[Words, Integers]:
     """Return the digits with which each word begins, as a number and their count."""
     digits = word ^ _ZEROS
-    count = _count_before(((digits + _TO_TOP) | digits) & _TOPS)
+    count = _count_before(_mark_others(digits))
     # The last digit moves to the last byte; before the first one are zeros.
     number = digits << (_WORD * (_WORD - count)).astype(np.uint64)
     for ten, width, stays in _MERGES:
         number = (number * ten + (number >> width)) & stays
     return number, count
+
+
+def _mark_others(digits: Words) -> Words:
+    """Mark the bytes beyond nine by their top bits; bytes after such a one may be marked, too."""
+    return ((digits + _TO_TOP) | digits) & _TOPS
 
 
 def _find_stops(word: Words, first: np.uint64, second: np.uint64) -> Words:

@@ -17,6 +17,8 @@ def test_forms_of_times_may_differ_from_row_to_row() -> None:
         "1970-01-01 00:01": 60 * SECOND,
         "1970-01-02": 86_400 * SECOND,
         "tomorrow": None,
+        "-1": None,
+        "1767225600000": None,
         None: None,
     }
     frame = pl.DataFrame({"at": list(texts)}, schema={"at": pl.String()})
