@@ -75,9 +75,11 @@ class CompiledQuery:
     def locate_option(self, table: str, error: OptionError) -> SqlError:
         """Return the error of a declared table with the span of its option, or of its connector."""
         text, spans = self.option_spans[table.lower()]
-        names = (name for name in (error.option, str(error.value)) if name in spans)
-        span = spans[next(names, "connector")]
-        return SqlError(text, span, f"{error.option} {error.value!r} {error.problem}", error.hint)
+        written = {_strip_client_prefix(name): name for name in spans}
+        names = (_strip_client_prefix(name) for name in (error.option, str(error.value)))
+        span = spans[next((written[name] for name in names if name in written), "connector")]
+        shown = error.option if error.value is None else f"{error.option} {error.value!r}"
+        return SqlError(text, span, f"{shown} {error.problem}", error.hint)
 
     def locate_expression(self, expression: str | None) -> tuple[str, Span]:
         """Return the text and span of an expression; those of the query if it isn't known."""
@@ -100,6 +102,11 @@ class CompiledQuery:
             value = error.value
         problem = f"{error.option} {value!r} {error.problem}"
         return SqlError(text, span, problem, error.hint)
+
+
+def _strip_client_prefix(name: str) -> str:
+    """Return the name of an option of Kafka's client without the prefix of Spark or Flink."""
+    return name.removeprefix("kafka.").removeprefix("properties.")
 
 
 @dataclass

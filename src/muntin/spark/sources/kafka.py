@@ -32,8 +32,8 @@ from muntin.spark.host.zones import ZONE_SETTING
 from muntin.spark.security_settings import hide_secrets
 from muntin.spark.sources.connector import connect
 from muntin.spark.sources.decimals import LONG_TEXTS, exclude_long_numbers
-from muntin.spark.sources.inputs import MARKS_MALFORMED
 from muntin.spark.sources.kafka_rows import KafkaRows, read_topic_rows
+from muntin.spark.sources.malformed import MARKS_MALFORMED
 
 _LOG = logging.getLogger(__name__)
 _CORRUPT = "__muntin_corrupt"

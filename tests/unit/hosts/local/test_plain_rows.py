@@ -23,6 +23,11 @@ IN = "CREATE TABLE clicks (page STRING, ms BIGINT) WITH (connector = 'json', pat
         ("SELECT * FROM clicks", CLICKS.rows()),
         ("SELECT * FROM clicks EMIT CHANGES", CLICKS.rows()),
         ("SELECT ms FROM clicks ORDER BY ms DESC LIMIT 1", [(340,)]),
+        (
+            "SELECT page, ms FROM clicks WHERE ms > 200 UNION ALL SELECT upper(page), ms * 2 "
+            "FROM clicks ORDER BY ms DESC NULLS LAST LIMIT 3",
+            [("CART", 680), ("cart", 340), ("HOME", 240)],
+        ),
         ("WITH v AS (SELECT ms FROM clicks) SELECT ms FROM v WHERE ms IN (120, 5)", [(120,)]),
         ("SELECT ms AS emission, page AS window_start FROM clicks WHERE ms = 120", [(120, "home")]),
     ],
