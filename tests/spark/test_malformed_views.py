@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,6 @@ from pyspark.sql import SparkSession
 from tests.services.kafka import Kafka
 
 import muntin as mt
-
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 GOOD = [b'{"page": "home", "ms": 1}', b'{"page": "cart", "ms": 2}']
 BAD = b'{"page": "home", "ms": "soon"}'
@@ -25,6 +24,8 @@ def topic(broker: Kafka) -> str:
     return name
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("host", ["local", "spark"])
 @pytest.mark.parametrize(
     ("statement", "rows", "bad"),
@@ -87,3 +88,38 @@ def test_a_message_that_a_view_cant_show_is_rejected_as_malformed(
     shown = [name for name in results.columns if name in _SHOWN]
     assert sorted(results.select(shown).rows()) == rows
     assert rejected.frame().select("reason", "malformed").rows() == [("malformed", BAD)] * bad
+
+
+@pytest.mark.parametrize("host", ["local", "spark"])
+@pytest.mark.parametrize(
+    ("form", "records"),
+    [
+        (
+            "json",
+            [b'{"page": "home", "ms": 1, "at": "%b"}', b'{"page": "a", "ms": "x", "at": "%b"}'],
+        ),
+        ("csv", [b"home,1,%b", b"a,x,%b"]),
+    ],
+)
+def test_a_record_of_a_file_is_rejected_whatever_columns_a_query_needs(
+    spark: SparkSession, tmp_path: Path, host: str, form: str, records: list[bytes]
+) -> None:
+    good, bad = (record % b"2026-01-01T00:00:01Z" for record in records)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.txt").write_bytes(b"\n".join([bad, good, b""]))
+    os.utime(tmp_path / "in" / "1.txt", (1e9, 1e9))
+    statement = f"""
+        CREATE TABLE clicks (page STRING, ms BIGINT, at TIMESTAMP, WATERMARK FOR at AS at)
+        WITH (connector = '{form}', path = '{tmp_path}/in/*.txt');
+        CREATE VIEW v AS SELECT page, at FROM clicks;
+        SELECT page, count(*) AS n FROM v GROUP BY page, TUMBLE(at, INTERVAL '1' MINUTE)
+        EMIT EARLY EACH
+    """
+    rejected = mt.to_memory()
+    query = mt.sql(spark if host == "spark" else None, statement).start(
+        checkpoint=tmp_path / "c", results=mt.to_memory(), rejected=rejected, available_now=True
+    )
+    assert query.await_end(120)
+    assert query.progress.counts == {"seen": 2, "counted": 1, "malformed": 1}
+    assert query.frame().select("page", "n").rows() == [("home", 1)]
+    assert rejected.frame().select("reason", "malformed").rows() == [("malformed", bad)]

@@ -148,9 +148,7 @@ def _match_names(part: Source, target: pl.Schema) -> dict[str, str]:
     return {**names, **({name: name for name in MALFORMED_COLUMNS} if _decodes(part) else {})}
 
 
-def match_columns(
-    rows: pl.DataFrame, names: Mapping[str, str], target: pl.Schema
-) -> pl.DataFrame:
+def match_columns(rows: pl.DataFrame, names: Mapping[str, str], target: pl.Schema) -> pl.DataFrame:
     """Return the rows of one source with the names and types of a union.
 
     Columns that the source lacks are NULL. The name of a row's partition is left out.

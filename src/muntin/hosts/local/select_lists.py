@@ -66,9 +66,7 @@ def _make_window_select(schema: pl.Schema, windowing: WindowRelation) -> MakeRow
         alive = ~retracted
     identity = (*spec.keys, columns.WINDOW_START, columns.WINDOW_END, columns.REVISION)
     parse = partial(parse_sql_expression, schema, "SELECT", never_zero=never_zero)
-    selected = [
-        _make_window_column(one, parse(one.text), alive, identity, having) for one in shown
-    ]
+    selected = [_make_window_column(one, parse(one.text), alive, identity, having) for one in shown]
     stays = pl.col(_HOLDS) | retracted
     if spec.firing.accumulate:
         stays = stays | (pl.col(columns.REVISION) > 0)
@@ -87,7 +85,9 @@ def _list_never_zero(spec: WindowSpec) -> frozenset[str]:
     if spec.firing.fill is not None or not spec.firing.accumulate:
         return frozenset()
     aggregates = spec.aggregates.items()
-    return frozenset(n for n, one in aggregates if one.kind == "count" and one.column is one.frame is None)
+    return frozenset(
+        n for n, one in aggregates if one.kind == "count" and one.column is one.frame is None
+    )
 
 
 def _make_window_column(

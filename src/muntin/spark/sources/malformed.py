@@ -15,12 +15,36 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from muntin.model.pipeline import Column, quote_name
+from muntin.sources.kafka_columns import refuse_malformed
 from muntin.sources.source import MALFORMED_COLUMN, MALFORMED_DETAIL_COLUMN
 
 # Metadata of a column that isn't null where the source couldn't parse a message.
 MARKS_MALFORMED = "muntin.malformed"
+# Spark doesn't say which column is at fault.
+UNREADABLE = "not readable by Spark"
 _DETAILS = {MALFORMED_COLUMN: "binary", MALFORMED_DETAIL_COLUMN: "string"}
 _EXPLODE = re.compile(r"(?is)\s*((?:pos)?explode)\s*\((.*)\)\s*")
+
+
+def mark_malformed(frame: DataFrame, corrupt: str) -> DataFrame:
+    """Return the rows of Spark's reader of texts, of which those that it couldn't parse are marked.
+
+    Args:
+        frame: The rows.
+        corrupt: The column that Spark fills with the text of such a row.
+    """
+    own = [name for name in frame.columns if name != corrupt]
+    refuse_malformed(own)
+    # Name all columns: Spark parses those alone that a query needs, and whether a row is malformed
+    # mustn't depend on that.
+    nulls = ", ".join(f"{quote_name(name)} IS NULL" for name in own)
+    is_bad = f"{corrupt} IS NOT NULL AND size(array({nulls})) > 0"
+    payload = F.expr(f"CASE WHEN {is_bad} THEN encode({corrupt}, 'UTF-8') END")
+    return frame.select(
+        *(F.col(quote_name(name)) for name in own),
+        payload.alias(MALFORMED_COLUMN, metadata={MARKS_MALFORMED: True}),
+        F.expr(f"CASE WHEN {is_bad} THEN '{UNREADABLE}' END").alias(MALFORMED_DETAIL_COLUMN),
+    )
 
 
 def find_malformed_column(frame: DataFrame) -> str | None:
@@ -46,9 +70,9 @@ def keep_malformed(frame: DataFrame, shown: Sequence[Column]) -> list[Column]:
     if name is None:
         return [*shown]
     names = {column.name.lower() for column in shown}
-    kept = [one for one in _DETAILS if one in frame.columns and not {one, "*"} & names]
+    missing = [one for one in _DETAILS if one in frame.columns and not {one, "*"} & names]
     exploded = (_pass_exploded(column, name) for column in shown)
-    return [*exploded, *(Column(one, quote_name(one)) for one in kept)]
+    return [*exploded, *(Column(one, quote_name(one)) for one in missing)]
 
 
 def _pass_exploded(column: Column, malformed: str) -> Column:
