@@ -197,7 +197,11 @@ def test_what_waits_goes_on_after_a_start_with_a_clock_behind(
     early = windows.early(every="1 second").agg(n=mt.count())
     options = {"checkpoint": f"{tmp_path}/checkpoint", "results": sink}
     feed.add(("a", at(1), 0))
-    assert early.start(available_now=True, **options).await_end(240)
+    query = early.start(**options)
+    try:
+        wait_for(lambda: not sink.frame().is_empty())
+    finally:
+        query.stop()
     move_ticks(tmp_path / "checkpoint" / "offsets", 600)
     feed.add(("a", at(2), 0))
     query = early.start(**options)

@@ -50,9 +50,9 @@ def topic(broker: Kafka) -> str:
             2,
         ),
         (
-            "WITH v AS (SELECT page, ms FROM clicks) "
-            "SELECT page, name FROM v JOIN (VALUES ('cart', 'Cart')) AS t(page, name) "
-            "ON v.page = t.page",
+            "WITH v AS (SELECT page, ms FROM clicks), w AS (SELECT v.page, name FROM v "
+            "JOIN (VALUES ('cart', 'Cart')) AS t(page, name) ON v.page = t.page) "
+            "SELECT page, name FROM w",
             [("cart", "Cart")],
             1,
         ),

@@ -120,6 +120,8 @@ class Definitions:
         shards: Number of shards of the state.
         expression_spans: Text and span of the expressions that Spark is handed.
         option_spans: Text of each table's statement, and the spans of its options.
+        starts_queries: Whether the queries are started, as those of a pipeline; one that its caller
+            starts takes no settings of a start.
     """
 
     catalog: Catalog = field(default_factory=Catalog)
@@ -129,6 +131,7 @@ class Definitions:
     shards: int | None = None
     expression_spans: dict[str, tuple[str, Span]] = field(default_factory=dict)
     option_spans: dict[str, tuple[str, Mapping[str, Span]]] = field(default_factory=dict)
+    starts_queries: bool = False
 
     def define(self, cursor: Cursor, statement: Statement) -> bool:
         """Apply a statement if it defines something; return whether it does so."""
@@ -146,6 +149,9 @@ class Definitions:
 
     def _apply_setting(self, cursor: Cursor, setting: Setting) -> None:
         name, span = setting.name.lower(), setting.value_span
+        if name in ("checkpoint", "trigger") and not self.starts_queries:
+            hint = "give it to start(): checkpoint=FOLDER, every=DURATION or available_now=True"
+            cursor.fail(setting.name_span, f"{name} is a setting of pipelines", hint)
         if name == "checkpoint":
             # Its placeholders are filled in when the pipeline runs, like those of options.
             self.checkpoint = setting.value
@@ -215,7 +221,7 @@ def compile_pipeline(
     """
     errors: list[SqlError] = []
     statements, cursor = parse_statements(text, parse_statement, placeholder_values, errors)
-    definitions = Definitions()
+    definitions = Definitions(starts_queries=True)
     inserts: list[Insert] = []
     flows: list[Flow] = []
     for one in statements:

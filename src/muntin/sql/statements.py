@@ -260,6 +260,11 @@ def _parse_options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:
 def _parse_key(cursor: Cursor) -> str:
     if cursor.peek_kind(TokenType.STRING):
         return cursor.parse_string("the option")[0]
+    if cursor.next_word.isalpha() and cursor.second_word == "=":
+        # Also a word of SQL, as `create` is.
+        name = cursor.sql[slice(*cursor.next_span)]
+        cursor.skip()
+        return name
     return cursor.parse_path("an option")
 
 
