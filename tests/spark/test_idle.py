@@ -188,6 +188,7 @@ def test_the_last_step_of_a_run_emits_what_waits_for_the_clock(
     assert len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) <= ended + 1
 
 
+@pytest.mark.slow
 def test_what_waits_goes_on_after_a_start_with_a_clock_behind(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -210,7 +211,7 @@ def test_what_waits_goes_on_after_a_start_with_a_clock_behind(
     finally:
         query.stop()
     (line,) = [line for line in caplog.messages if "clock is" in line]
-    assert re.match(r"this machine's clock is (59\d|600) s behind the last batch\. What", line)
+    assert re.match(r"this machine's clock is (5\d\d|600) s behind the last batch\. What", line)
 
 
 def move_ticks(offsets: Path, seconds: int) -> None:
