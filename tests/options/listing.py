@@ -44,7 +44,7 @@ def listing() -> str:
             default = signature(function).parameters[option].default
             needed = default is signature(function).empty
             said = "the table's name" if option == "table" else "required" if needed else ""
-            shown = said or ("" if default in (None, ()) else f"`{default}`")
+            shown = said or ("" if default is None else _code(default))
             parts.append(f"| `{name.removeprefix('to_')}` | `{option}` | {shown} |\n")
     parts.append("\n## Sources in SQL and files\n\n")
     parts.append("The options of `kafka` are on [its page](../kafka.md).\n\n")

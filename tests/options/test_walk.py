@@ -104,6 +104,7 @@ def test_an_option_of_a_source_is_honoured_or_refused(
 ) -> None:
     monkeypatch.setattr("muntin.spark.sources.tables.hide_secrets", lambda spark: None)
     monkeypatch.setattr("muntin.spark.sources.tables.has_decimals", lambda columns: False)
+    monkeypatch.setattr("muntin.spark.sources.tables.mark_malformed", lambda frame, _: frame)
     monkeypatch.setattr(StructType, "fromDDL", lambda ddl: StructType())
     valid, invalid = walk.VALUES[option.convert.__name__]
     value = valid or walk.CHOICES[option.name]

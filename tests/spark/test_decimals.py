@@ -110,7 +110,8 @@ def test_endless_numbers_in_files_are_null(spark: SparkSession, tmp_path: Path, 
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "part").write_text("\n".join([*endless, *sound]))
     table = DeclaredTable("t", form, columns, options={"path": f"{tmp_path}/in"}, stream=False)
-    found = read_table(spark, table, Surroundings()).collect()
+    frame = read_table(spark, table, Surroundings())
+    found = frame.drop(MALFORMED_COLUMN, MALFORMED_DETAIL_COLUMN).collect()
     rows = [row.asDict(recursive=True) for row in found]
     assert len(rows) == len(endless) + len(sound)
     frame = spark.createDataFrame([(text,) for text in sound], "value string")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
+from muntin.model.axis import SECOND
+from muntin.spark.host.heartbeat import parse_tick
 
 
 def test_idle_windows_speak_and_then_are_quiet(spark: SparkSession, tmp_path: Path) -> None:
@@ -182,3 +186,39 @@ def test_the_last_step_of_a_run_emits_what_waits_for_the_clock(
     # Nothing waits, and so nothing runs but a tick.
     assert run() == [(2, "late"), (1, "early")]
     assert len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) <= ended + 1
+
+
+@pytest.mark.slow
+def test_what_waits_goes_on_after_a_start_with_a_clock_behind(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ticks go on from the checkpoint's, and a line says how far the clock is behind."""
+    feed, sink = Feed(tmp_path / "source"), mt.to_memory()
+    windows = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("1 day")
+    early = windows.early(every="1 second").agg(n=mt.count())
+    options = {"checkpoint": f"{tmp_path}/checkpoint", "results": sink}
+    feed.add(("a", at(1), 0))
+    query = early.start(**options)
+    try:
+        wait_for(lambda: not sink.frame().is_empty())
+    finally:
+        query.stop()
+    move_ticks(tmp_path / "checkpoint" / "offsets", 600)
+    feed.add(("a", at(2), 0))
+    query = early.start(**options)
+    try:
+        wait_for(lambda: sink.frame()["n"].to_list() == [2])
+    finally:
+        query.stop()
+    (line,) = [line for line in caplog.messages if "clock is" in line]
+    assert re.match(r"this machine's clock is (5\d\d|600) s behind the last batch\. What", line)
+
+
+def move_ticks(offsets: Path, seconds: int) -> None:
+    """Move the newest ticks of a checkpoint ahead, as if the clock had been set back since."""
+    newest = max(offsets.glob("[0-9]*"), key=lambda path: int(path.name))
+    lines = newest.read_text().splitlines()
+    (place,) = [n for n, line in enumerate(lines) if parse_tick(line) is not None]
+    lines[place] = json.dumps({"tick": json.loads(lines[place])["tick"] + seconds * SECOND})
+    newest.write_text("\n".join(lines))
+    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.series import read_series
 from tests.spark.feed import Feed, at
 
 import muntin as mt
@@ -66,7 +67,7 @@ def test_a_restart_with_nothing_new_is_idle_and_shows_what_the_checkpoint_holds(
         if damaged:
             (tmp_path / "checkpoint" / RECORD).write_text("[]")
         again = start(feed, spark, tmp_path)
-        shown = again.progress
+        shown, series = again.progress, read_series(again)
         try:
             assert again.await_idle(240)
         finally:
@@ -76,6 +77,10 @@ def test_a_restart_with_nothing_new_is_idle_and_shows_what_the_checkpoint_holds(
         assert shown.counts == before.counts == {"seen": 3, "counted": 2, "null_key": 1}
         assert shown.state_rows == before.state_rows
         assert shown.fired == {}
+        assert series["muntin_batch",] == 0
+        assert series["muntin_messages_total", "seen"] == 3
+        assert series["muntin_rejected_total", "null_key"] == 1
+        assert series["muntin_state_rows",] == before.state_rows
     feed.add(("a", at(25), 1))
     assert run(feed, spark, tmp_path).progress.counts["seen"] == 4
 

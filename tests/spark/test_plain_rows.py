@@ -1,7 +1,8 @@
-"""Statements without windows give on Spark what they give in this process."""
+"""Statements give on Spark what they give in this process, above all those without windows."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import polars as pl
@@ -10,7 +11,9 @@ from pyspark.sql import SparkSession
 
 import muntin as mt
 
-CLICKS = pl.DataFrame({"page": ["home", "cart", "home"], "ms": [120, 340, None]})
+CLICKS = pl.DataFrame(
+    {"page": ["home", "cart", "home"], "ms": [120, 340, None], "at": [datetime(2026, 1, 1)] * 3}
+)
 
 
 @pytest.mark.parametrize(
@@ -19,11 +22,14 @@ CLICKS = pl.DataFrame({"page": ["home", "cart", "home"], "ms": [120, 340, None]}
         "SELECT page, ms * 2 AS two FROM clicks WHERE ms > 100",
         "SELECT * FROM clicks EMIT CHANGES",
         "SELECT ms FROM clicks ORDER BY ms DESC LIMIT 1",
+        "SELECT page, ms FROM clicks UNION ALL SELECT upper(page), ms * 2 FROM clicks WHERE ms > 1",
+        "SELECT page, sum(ms) / count(*) AS mean, 1 - 3 / count(*) AS less FROM clicks "
+        "GROUP BY page, TUMBLE(at, INTERVAL '1' DAY) HAVING sum(ms) / count(*) > 9",
     ],
 )
 def test_both_hosts_give_the_same_rows(spark: SparkSession, statement: str) -> None:
     local = mt.sql(statement, clicks=CLICKS).results
-    clicks = spark.createDataFrame(CLICKS.rows(), "page string, ms long")
+    clicks = spark.createDataFrame(CLICKS.rows(), "page string, ms long, at timestamp_ntz")
     on_spark = mt.sql(spark, statement, clicks=clicks).results
     assert on_spark.columns == local.columns
     assert sorted(map(tuple, on_spark.collect()), key=repr) == sorted(local.rows(), key=repr)

@@ -31,6 +31,8 @@ def choose_host(option: str, frame: object, requested_host: str | None) -> Host:
             hint = f"write muntin.files({frame!r}), or read it with Polars or pandas"
         elif isinstance(frame, list | tuple | dict):
             hint = "write pl.DataFrame(rows), or pd.DataFrame(rows)"
+            if option == "tables" and isinstance(frame, dict):
+                hint = "give tables by name, mt.sql({'clicks': clicks}, statement)"
         raise OptionError(option, type(frame), "isn't a frame or a source", hint)
     if requested_host is None or requested_host == inferred:
         return inferred

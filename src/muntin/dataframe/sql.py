@@ -186,7 +186,10 @@ def bind_locally(question: CompiledQuery, tables: Mapping[str, Any]) -> LocalDef
             hint = hint if nearest is None else f"write {nearest}"
             raise OptionError("FROM", name, "isn't a table", hint)
         try:
-            return make_source(table, surroundings)
+            source = make_source(table, surroundings)
+            # A source finds out with its columns whether this process can read it.
+            _ = source.schema
+            return source
         except OptionError as error:
             raise question.locate_option(name, error) from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from muntin.engine import columns
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.pipeline import EMISSION_COLUMNS, SIDE_COLUMNS, SUFFIX, Column, JoinRelation
@@ -81,6 +82,16 @@ class PairColumns:
         Every computed column is NULL there, whatever its expression yields.
         """
         return bool(self.identity) and column.name not in self.identity
+
+    @property
+    def payloads(self) -> list[str]:
+        """The columns of pairs with payloads that couldn't be decoded, which are NULL in all pairs.
+
+        Messages with such a payload are rejected, so `*` doesn't stand for these columns.
+        """
+        names = (columns.PAYLOAD, columns.PAYLOAD_DETAIL)
+        sides = (side for side in self.sides if {*names} <= side.keys())
+        return [side[name] for side in sides for name in names]
 
     def select(self, shown: Iterable[Column]) -> list[Column]:
         """Return the selected columns without a pair's emission columns."""

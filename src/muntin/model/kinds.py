@@ -52,7 +52,7 @@ def of_size(
         windows = days(size, zone, slide=slide, origin=origin, offset=offset)
     else:
         step = size if slide is None else slide
-        windows = hopping(size, step, origin=_position(origin) + offset)
+        windows = hopping(size, step, origin=_position(origin, size) + offset)
     _check_overlap(windows, "slide", slide, overlap)
     return add_zone_column(windows, zone_column)
 
@@ -72,7 +72,7 @@ def cumulating_in(
     _check_size(size)
     windows: Cumulating | Days
     if zone is None:
-        windows = cumulating(size, step, origin=_position(origin) + offset)
+        windows = cumulating(size, step, origin=_position(origin, size) + offset)
     else:
         windows = cumulating_days(size, step, zone, origin=origin, offset=offset)
     _check_overlap(windows, "step", step, overlap)
@@ -100,9 +100,12 @@ def _check_overlap(windows: Paned, option: str, value: Length | None, overlap: i
         raise OptionError(option, str(value), f"puts a message in {count:,} windows", hint)
 
 
-def _position(origin: Origin) -> int:
+def _position(origin: Origin, size: Length) -> int:
     if origin is None or isinstance(origin, int):
         return origin or 0
+    if isinstance(size, Rows):
+        hint = "give the number of a row at which some window starts, or leave it out"
+        raise OptionError("origin", origin, "is a time, and the windows are of rows", hint)
     return parse_time("origin", origin)
 
 

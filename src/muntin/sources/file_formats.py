@@ -73,6 +73,9 @@ def format_of(
         hint = "give columns='…', or header=True"
         raise OptionError("header", header, "leaves the columns without names", hint)
     if form == "parquet":
+        if zone != SessionZone():
+            hint = "leave it out: their times are instants, or local on purpose"
+            raise OptionError("zone", zone.name, "doesn't apply to format='parquet'", hint)
         return ParquetFiles(columns)
     for name, kind in (columns or {}).items():
         if not is_readable(kind):

@@ -10,7 +10,14 @@ import polars as pl
 from muntin.engine.utf8 import GARBLED
 from muntin.model.errors import OptionError
 from muntin.sources.frames import FrameSource
-from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
+from muntin.sources.source import (
+    MALFORMED_COLUMN,
+    MALFORMED_COLUMNS,
+    Planned,
+    Source,
+    SourceOffsets,
+    SourceReader,
+)
 
 _WIDTHS: Mapping[pl.DataType, int] = {pl.Int8(): 8, pl.Int16(): 16, pl.Int32(): 32, pl.Int64(): 64}
 
@@ -31,26 +38,29 @@ class UnitedSource(Source):
 
     @property
     def schema(self) -> pl.Schema:
-        """The columns of the first source, with types that hold the values of all."""
+        """The columns of the first source, with types that hold the values of all.
+
+        Those of malformed messages follow, if a source has them.
+        """
         return self._schema
 
     @property
     def malformed_column(self) -> str | None:
-        """The column of bytes that couldn't be decoded, if all sources have the same one."""
-        names = {part.malformed_column for part in self._parts}
-        name = names.pop() if len(names) == 1 else None
-        return name if name in self.schema else None
+        """The column of bytes that couldn't be decoded, if a source has one."""
+        return MALFORMED_COLUMN if any(map(_decodes, self._parts)) else None
 
     def open(self) -> UnitedReader:
         """Connect to all sources."""
-        return UnitedReader([(part.open(), part.schema) for part in self._parts], self.schema)
+        return UnitedReader(
+            [(part.open(), _match_names(part, self.schema)) for part in self._parts], self.schema
+        )
 
 
 class UnitedReader(SourceReader):
     """Reads a range of each source; see `SourceReader`."""
 
     def __init__(
-        self, readers: Sequence[tuple[SourceReader, pl.Schema]], schema: pl.Schema
+        self, readers: Sequence[tuple[SourceReader, Mapping[str, str]]], schema: pl.Schema
     ) -> None:
         self._readers = readers
         self._schema = schema
@@ -71,9 +81,9 @@ class UnitedReader(SourceReader):
 
     def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
         """Read the range of each source, one after the other."""
-        for number, (reader, schema) in enumerate(self._readers):
+        for number, (reader, names) in enumerate(self._readers):
             for rows in reader.read(_part(start, number), end[str(number)]):
-                yield match_columns(rows, schema, self._schema)
+                yield match_columns(rows, names, self._schema)
 
     def is_finished(self, end: SourceOffsets) -> bool:
         """Return whether no row can follow an end in any source."""
@@ -94,18 +104,20 @@ class UnitedReader(SourceReader):
 
 def unite(parts: Sequence[Source]) -> Source:
     """Return the union of sources, or refuse columns that don't fit together."""
-    first = parts[0].schema
-    for part in parts[1:]:
-        if len(part.schema) != len(first):
-            problem = f"unites {len(first)} columns with {len(part.schema)}"
+    first, *others = schemas = [_own_columns(part) for part in parts]
+    for other in others:
+        if len(other) != len(first):
+            problem = f"unites {len(first)} columns with {len(other)}"
             raise OptionError("UNION ALL", "columns", problem, "select as many in each query")
-    columns = zip(*(part.schema.values() for part in parts), strict=True)
+    columns = zip(*(one.values() for one in schemas), strict=True)
     kinds = [_common_type(name, types) for name, types in zip(first, columns, strict=True)]
-    schema = pl.Schema(dict(zip(first, kinds, strict=True)))
+    more = MALFORMED_COLUMNS if any(map(_decodes, parts)) else {}
+    schema = pl.Schema({**dict(zip(first, kinds, strict=True)), **more})
     if all(isinstance(part, FrameSource) for part in parts):
         frames: list[Any] = list(parts)
-        rows = [match_columns(one.rows, one.schema, schema) for one in frames]
-        return FrameSource(pl.concat(rows, how="diagonal"), frames[0].origin)
+        rows = [match_columns(one.rows, _match_names(one, schema), schema) for one in frames]
+        malformed = MALFORMED_COLUMN if more else None
+        return FrameSource(pl.concat(rows, how="diagonal"), frames[0].origin, malformed)
     return UnitedSource(parts, schema)
 
 
@@ -119,13 +131,31 @@ def _common_type(name: str, types: Sequence[pl.DataType]) -> pl.DataType:
     return max(kinds, key=lambda kind: _WIDTHS.get(kind, 0))
 
 
-def match_columns(rows: pl.DataFrame, schema: pl.Schema, target: pl.Schema) -> pl.DataFrame:
-    """Return the rows of one source with the columns of a union, matched by position.
+def _decodes(part: Source) -> bool:
+    """Return whether a source has columns for messages that can't be decoded."""
+    return part.malformed_column is not None
 
-    The name of a row's partition is left out.
+
+def _own_columns(part: Source) -> pl.Schema:
+    """Return the columns of a source without those of malformed messages."""
+    left_out = MALFORMED_COLUMNS if _decodes(part) else {}
+    return pl.Schema({name: kind for name, kind in part.schema.items() if name not in left_out})
+
+
+def _match_names(part: Source, target: pl.Schema) -> dict[str, str]:
+    """Return the names in a union of a source's columns, which are matched by position."""
+    names = dict(zip(_own_columns(part), target, strict=False))
+    return {**names, **({name: name for name in MALFORMED_COLUMNS} if _decodes(part) else {})}
+
+
+def match_columns(rows: pl.DataFrame, names: Mapping[str, str], target: pl.Schema) -> pl.DataFrame:
+    """Return the rows of one source with the names and types of a union.
+
+    Columns that the source lacks are NULL. The name of a row's partition is left out.
     """
-    names = dict(zip(schema, target, strict=True))
     shown = [pl.col(own).cast(target[name]).alias(name) for own, name in names.items()]
+    lacking = target.keys() - {*names.values()}
+    shown += [pl.lit(None, target[name]).alias(name) for name in target if name in lacking]
     garbled = pl.col(GARBLED).list.eval(pl.element().replace(names))
     return rows.select(*shown, *([garbled] if GARBLED in rows.columns else []))
 

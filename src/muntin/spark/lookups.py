@@ -20,24 +20,38 @@ from muntin.model.pipeline import (
 )
 from muntin.spark.host.chain import filter_results
 from muntin.spark.host.internals.jvm import is_connected
+from muntin.spark.sources.malformed import drop_malformed, find_malformed_column
 
 _LEFT, _RIGHT = SIDE_COLUMNS
+_MATCHES = "__muntin_matches"
 
 
 def join_table(lookup: Lookup, left: DataFrame, right: DataFrame) -> DataFrame:
     """Join rows with a table; the result has the columns of both, and shared ones once."""
     _refuse_stream(lookup.name, right)
+    right = drop_malformed(right)
     taken = {name.lower() for name in left.columns}
     shared = {name.lower() for name in lookup.shared}
     shows = lookup.how in ("inner", "left")
     twice = [name for name in right.columns if name.lower() in taken - shared]
     if shows and twice:
         raise _twice(lookup.name, "messages", twice)
-    joined = left.alias(_LEFT).join(right.alias(_RIGHT), F.expr(lookup.on), lookup.how)
-    if not shows:
-        return joined
-    more = (name for name in right.columns if name.lower() not in taken)
+    joined = _join(lookup, left, right)
+    more = [name for name in right.columns if shows and name.lower() not in taken]
     return joined.select(f"{_LEFT}.*", *(F.col(f"{_RIGHT}.{quote_name(name)}") for name in more))
+
+
+def _join(lookup: Lookup, left: DataFrame, right: DataFrame) -> DataFrame:
+    """Return the join of rows with a table, in which malformed messages match nothing, and stay."""
+    malformed, how = find_malformed_column(left), lookup.how
+    is_unique = how == "semi" and lookup.rest is None
+    if malformed is None or not (how == "inner" or is_unique):
+        return left.alias(_LEFT).join(right.alias(_RIGHT), F.expr(lookup.on), how)
+    if is_unique:
+        right = right.select(*{quote_name(name) for _, name in lookup.equal}).distinct()
+    right = right.withColumn(_MATCHES, F.lit(True))
+    joined = left.alias(_LEFT).join(right.alias(_RIGHT), F.expr(lookup.on), "left")
+    return joined.where(f"{_RIGHT}.{_MATCHES} OR {_LEFT}.{malformed} IS NOT NULL")
 
 
 def _refuse_stream(name: str, frame: DataFrame) -> None:
@@ -103,7 +117,7 @@ class TableBeside:
 def create_lookup(lookup: WindowLookup, frame: DataFrame) -> TableBeside:
     """Return a table that is looked up for the results of windows; a stream is refused."""
     _refuse_stream(lookup.name, frame)
-    return TableBeside(lookup, frame)
+    return TableBeside(lookup, drop_malformed(frame))
 
 
 def in_full(columns: Sequence[Column], tables: Sequence[TableBeside]) -> Iterator[Column]:

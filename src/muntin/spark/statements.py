@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial, reduce
+from functools import cache, partial
 from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.errors import PySparkException
@@ -60,6 +60,7 @@ from muntin.spark.sinks.selected import (
     select_columns,
 )
 from muntin.spark.sources.inputs import Input
+from muntin.spark.sources.malformed import keep_malformed, pass_malformed, unite_rows
 from muntin.spark.sources.naming import resolve_time
 from muntin.spark.sources.tables import read_table
 from muntin.spark.window_plan import build_windows
@@ -240,9 +241,9 @@ def _bind_join(joining: JoinRelation, find: Find) -> Joined:
             frame, side_spec.time, None, clock, side_spec.limits, side_spec.offset, upstream
         )
     plan = build_join(inputs, spec, SUFFIX, joining.shards, both_keys=joining.keeps_both_keys)
-    if joining.shows_pairs_unchanged:
-        return Joined(plan)
     shape = PairShape.of(joining, spec, frames["left"].columns, frames["right"].columns)
+    if joining.shows_pairs_unchanged and not shape.names.payloads:
+        return Joined(plan)
     join = Joined(plan.feeding() if shape.computes else plan, shape)
     _ = join.results.schema
     return join
@@ -344,7 +345,7 @@ def select_rows(relation: Relation, find: Find) -> DataFrame:
             relation, select_rows(relation.source, find), select_rows(relation.table, find)
         )
     if isinstance(relation, Union):
-        return reduce(DataFrame.union, (select_rows(part, find) for part in relation.parts))
+        return unite_rows([select_rows(part, find) for part in relation.parts])
     if not isinstance(relation, Derived):
         return bind(relation, find).results
     frame, step = select_rows(relation.source, find), _Selection(relation)
@@ -365,8 +366,10 @@ class _Selection:
         """Return the filtered rows with the selected columns."""
         where, shown = self.relation.where, self.relation.columns
         if where is not None:
-            frame = filter_results(frame, where, beside)
-        return frame if shown is None else select_columns(frame, shown, beside)
+            frame = filter_results(frame, pass_malformed(frame, where), beside)
+        if shown is None:
+            return frame
+        return select_columns(frame, keep_malformed(frame, shown), beside)
 
     def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
         """Return the selected columns that follow a window's end, and their distances."""

@@ -86,10 +86,21 @@ def lower_query(
     catalog = catalog.copy()
     for view in select.views:
         add_view(cursor, view, catalog)
+    lowered: LoweredQuery | ResolvedRelation
     if select.unions:
-        return lower_union(
-            cursor, select, partial(lower_query, cursor, catalog=catalog), is_outermost
-        )
+        lower_part = partial(lower_query, cursor, catalog=catalog)
+        lowered = lower_union(cursor, select, lower_part, is_outermost)
+    else:
+        lowered = _lower_one(cursor, select, catalog, is_outermost)
+    if select.order_by is None:
+        return lowered
+    return _apply_order(cursor, select, select.order_by, lowered, is_outermost)
+
+
+def _lower_one(
+    cursor: Cursor, select: Select, catalog: Catalog, is_outermost: bool
+) -> LoweredQuery | ResolvedRelation:
+    """Lower a query that isn't a union, without its order."""
     resolve_source = partial(_resolve_source, cursor, select.source, catalog)
     resolve_table = partial(_resolve_join_side, cursor, catalog)
     source = (
@@ -98,12 +109,8 @@ def lower_query(
         else resolve_source()
     )
     if source is None:
-        lowered = _lower_pairs(cursor, select, resolve_table, is_outermost)
-    else:
-        lowered = _lower_over_relation(cursor, select, *source, is_outermost)
-    if select.order_by is None:
-        return lowered
-    return _apply_order(cursor, select, select.order_by, lowered, is_outermost)
+        return _lower_pairs(cursor, select, resolve_table, is_outermost)
+    return _lower_over_relation(cursor, select, *source, is_outermost)
 
 
 def _apply_order(

@@ -55,7 +55,8 @@ def _split_selection(
     where: str | None = None
     if isinstance(source, Derived) and not makes_rows(source) and not select.joins:
         columns, where, source = source.columns, source.where, source.source
-    if resolved.star and any(item.scalar is None for item in select.items):
+    is_star = bool(select.unions) or any(item.scalar is None for item in select.items)
+    if resolved.star and is_star:
         # A source has further columns, such as Kafka's; ``*`` stands for the declared ones.
         computed = {one.name: one for one in columns or ()}
         columns = tuple(computed.get(n, Column(n, quote_name(n))) for n in resolved.star)

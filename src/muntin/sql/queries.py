@@ -67,7 +67,14 @@ def parse_query(cursor: Cursor) -> Select:
             hint = "write UNION ALL"
             cursor.fail(cursor.last_token, "UNION would remember every row of a stream", hint)
         unions.append(_parse_select(cursor, ()))
-    return replace(first, unions=tuple(unions))
+    if not unions:
+        return first
+    if first.order_by is not None:
+        hint = "write it behind the last query, for all rows"
+        cursor.fail(first.order_by.span, "ORDER BY and LIMIT stand in front of UNION ALL", hint)
+    *others, last = unions
+    others.append(replace(last, order_by=None))
+    return replace(first, unions=tuple(others), order_by=last.order_by)
 
 
 def _parse_view(cursor: Cursor) -> CreateView:

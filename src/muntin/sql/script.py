@@ -75,9 +75,11 @@ class CompiledQuery:
     def locate_option(self, table: str, error: OptionError) -> SqlError:
         """Return the error of a declared table with the span of its option, or of its connector."""
         text, spans = self.option_spans[table.lower()]
-        names = (name for name in (error.option, str(error.value)) if name in spans)
-        span = spans[next(names, "connector")]
-        return SqlError(text, span, f"{error.option} {error.value!r} {error.problem}", error.hint)
+        written = {_strip_client_prefix(name): name for name in spans}
+        names = (_strip_client_prefix(name) for name in (error.option, str(error.value)))
+        span = spans[next((written[name] for name in names if name in written), "connector")]
+        shown = error.option if error.value is None else f"{error.option} {error.value!r}"
+        return SqlError(text, span, f"{shown} {error.problem}", error.hint)
 
     def locate_expression(self, expression: str | None) -> tuple[str, Span]:
         """Return the text and span of an expression; those of the query if it isn't known."""
@@ -102,6 +104,11 @@ class CompiledQuery:
         return SqlError(text, span, problem, error.hint)
 
 
+def _strip_client_prefix(name: str) -> str:
+    """Return the name of an option of Kafka's client without the prefix of Spark or Flink."""
+    return name.removeprefix("kafka.").removeprefix("properties.")
+
+
 @dataclass
 class Definitions:
     """Tables, views and settings that statements define for the statements after them.
@@ -113,6 +120,8 @@ class Definitions:
         shards: Number of shards of the state.
         expression_spans: Text and span of the expressions that Spark is handed.
         option_spans: Text of each table's statement, and the spans of its options.
+        starts_queries: Whether the queries are started, as those of a pipeline; one that its caller
+            starts takes no settings of a start.
     """
 
     catalog: Catalog = field(default_factory=Catalog)
@@ -122,6 +131,7 @@ class Definitions:
     shards: int | None = None
     expression_spans: dict[str, tuple[str, Span]] = field(default_factory=dict)
     option_spans: dict[str, tuple[str, Mapping[str, Span]]] = field(default_factory=dict)
+    starts_queries: bool = False
 
     def define(self, cursor: Cursor, statement: Statement) -> bool:
         """Apply a statement if it defines something; return whether it does so."""
@@ -139,6 +149,9 @@ class Definitions:
 
     def _apply_setting(self, cursor: Cursor, setting: Setting) -> None:
         name, span = setting.name.lower(), setting.value_span
+        if name in ("checkpoint", "trigger") and not self.starts_queries:
+            hint = "give it to start(): checkpoint=FOLDER, every=DURATION or available_now=True"
+            cursor.fail(setting.name_span, f"{name} is a setting of pipelines", hint)
         if name == "checkpoint":
             # Its placeholders are filled in when the pipeline runs, like those of options.
             self.checkpoint = setting.value
@@ -208,7 +221,7 @@ def compile_pipeline(
     """
     errors: list[SqlError] = []
     statements, cursor = parse_statements(text, parse_statement, placeholder_values, errors)
-    definitions = Definitions()
+    definitions = Definitions(starts_queries=True)
     inserts: list[Insert] = []
     flows: list[Flow] = []
     for one in statements:

@@ -252,7 +252,7 @@ def _parse_options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:
             cursor.fail((start, cursor.position), f"{key} is given twice", "give it once")
         if not cursor.accept_kind(TokenType.EQ):
             cursor.fail(None, f"{key} has no value", f"write {key} = '...'")
-        options[key], spans[key] = _parse_value(cursor)
+        options[key], spans[key] = _parse_value(cursor, key)
     cursor.expect_close("WITH", _OR_COMMA)
     return options, spans
 
@@ -260,10 +260,15 @@ def _parse_options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:
 def _parse_key(cursor: Cursor) -> str:
     if cursor.peek_kind(TokenType.STRING):
         return cursor.parse_string("the option")[0]
+    if cursor.next_word.isalpha() and cursor.second_word == "=":
+        # Also a word of SQL, as `create` is.
+        name = cursor.sql[slice(*cursor.next_span)]
+        cursor.skip()
+        return name
     return cursor.parse_path("an option")
 
 
-def _parse_value(cursor: Cursor) -> tuple[str, Span]:
+def _parse_value(cursor: Cursor, key: str) -> tuple[str, Span]:
     number = cursor.accept_kind(TokenType.NUMBER)
     if number is not None:
         return number.text, (number.start, number.end + 1)
@@ -272,6 +277,9 @@ def _parse_value(cursor: Cursor) -> tuple[str, Span]:
         value = cursor.next_word.lower()
         cursor.skip()
         return value, span
+    if cursor.next_word.isalnum():
+        hint = f"write {key} = '{cursor.sql[slice(*cursor.next_span)]}'"
+        cursor.fail(None, f"the value of {key} isn't in quotes", hint)
     return cursor.parse_string("the value")
 
 
@@ -294,5 +302,5 @@ def _parse_setting(cursor: Cursor) -> Setting:
     name_span = (start, cursor.last_token.end + 1)
     if not cursor.accept_kind(TokenType.EQ):
         cursor.fail(None, f"{name} has no value", f"write SET {name} = '...'")
-    value, span = _parse_value(cursor)
+    value, span = _parse_value(cursor, name)
     return Setting(name, name_span, value, span)

@@ -229,14 +229,25 @@ CASES = [
     (f"SELECT k, count(*) FROM {HOUR} {G} LIMIT 5 OFFSET 2", "OFFSET isn't supported", "OFFSET"),
     (f"SELECT k, count(*) FROM {HOUR} {G} UNION SELECT 1", "remember every row", "UNION"),
     (
-        f"SELECT k, count(*) FROM {HOUR} {G} UNION ALL SELECT k FROM u",
-        "unites messages, not results",
-        "SELECT k",
+        f"SELECT k FROM u UNION ALL SELECT k, count(*) FROM {HOUR} {G}",
+        "this query's results can't be united",
+        "SELECT k, count(*)",
     ),
     (
         f"SELECT k, sum(n) FROM (SELECT k, ts FROM t UNION ALL SELECT k, count(*) FROM {HOUR} {G})",
         "this query's results can't be united",
         "SELECT k, count(*)",
+    ),
+    (
+        "CREATE TABLE u (k STRING) WITH (connector = postgres, create = 'never'); SELECT k FROM t",
+        "the value of connector isn't in quotes; write connector = 'postgres'",
+        "postgres",
+    ),
+    ("SELECT k FROM t LIMIT 2 UNION ALL SELECT k FROM u", "stand in front of UNION ALL", "LIMIT 2"),
+    (
+        "SELECT k FROM (SELECT k FROM t UNION ALL SELECT k FROM u LIMIT 2)",
+        "aren't supported within a query",
+        "LIMIT 2",
     ),
     (f"SELECT k, (SELECT 1) FROM {HOUR} {G}", "a query within an expression", "(SELECT 1)"),
     ("SELECT count(*) FROM t GROUP BY 3, TUMBLE(ts, 1 HOUR)", "from 1 to 1", "3"),

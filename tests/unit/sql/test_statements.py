@@ -188,3 +188,14 @@ def test_an_option_of_ours_is_refused_by_our_name(option: str, problem: str) -> 
 def test_explain_takes_the_words_of_flink() -> None:
     for words in ("EXPLAIN", "EXPLAIN PLAN FOR"):
         assert compile_query(f"{words} SELECT k FROM t").explain == (0, len("EXPLAIN"))
+
+
+@pytest.mark.parametrize("name", ["create", "CREATE", "'create'", "`create`"])
+def test_an_option_may_have_the_name_of_a_word_of_sql(name):
+    script = f"""
+        CREATE TABLE t (k STRING) WITH (connector = 'json', path = 'p');
+        CREATE TABLE o WITH (connector = 'postgres', dsn = 'host=h', {name} = 'never');
+        INSERT INTO o SELECT k FROM t;
+    """
+    options = compile_pipeline(script).tables["o"].options
+    assert {key.lower(): value for key, value in options.items()}["create"] == "never"

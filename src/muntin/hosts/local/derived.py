@@ -16,7 +16,13 @@ from muntin.hosts.local.plan import InputRows, LocalPlan, LocalUpstream
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column
 from muntin.sources.frames import FrameSource
-from muntin.sources.source import ForwardingReader, Source, SourceOffsets, SourceReader
+from muntin.sources.source import (
+    MALFORMED_COLUMNS,
+    ForwardingReader,
+    Source,
+    SourceOffsets,
+    SourceReader,
+)
 
 _EXPLODE = re.compile(r"(?is)\s*explode\((.*)\)\s*")
 
@@ -42,20 +48,26 @@ class RowSelectList:
         shown: The selected columns; `None` selects all unchanged.
         where: The condition; `None` selects all rows.
         exploded: The selected list whose elements are rows; `None` without `explode`.
+        malformed: The column with the bytes that couldn't be decoded, if the rows have one.
     """
 
     shown: tuple[pl.Expr, ...] | None = None
     where: pl.Expr | None = None
     exploded: str | None = None
+    malformed: str | None = None
 
     @classmethod
     def of(
-        cls, schema: pl.Schema, columns_shown: Sequence[Column] | None, where: str | None
+        cls,
+        schema: pl.Schema,
+        columns_shown: Sequence[Column] | None,
+        where: str | None,
+        malformed: str | None = None,
     ) -> RowSelectList:
-        """Parse a select list and a condition in SQL."""
+        """Parse a select list and a condition in SQL; the columns of malformed messages stay."""
         holds = None if where is None else resolve_condition(schema, "where", where)
         if columns_shown is None:
-            return cls(None, holds)
+            return cls(None, holds, malformed=malformed)
         expressions: list[pl.Expr] = []
         exploded = None
         for column in columns_shown:
@@ -76,19 +88,28 @@ class RowSelectList:
         for name in names:
             if names.count(name) > 1:
                 raise OptionError("SELECT", name, "is selected twice", "rename one with AS")
-        return cls(tuple(expressions), holds, exploded)
+        if malformed is not None:
+            expressions += [pl.col(name) for name in MALFORMED_COLUMNS if name not in names]
+        return cls(tuple(expressions), holds, exploded, malformed)
 
     def apply(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the selected rows and columns."""
         if self.where is not None:
-            rows = rows.filter(self.where)
+            rows = rows.filter(self._pass_malformed(self.where))
         if self.shown is None:
             return rows
         engine_columns = [name for name in (GARBLED, columns.PARTITION) if name in rows.columns]
         rows = rows.select(*self.shown, *engine_columns)
         if self.exploded is None:
             return rows
-        return rows.filter(pl.col(self.exploded).list.len() > 0).explode(self.exploded)
+        has_elements = self._pass_malformed(pl.col(self.exploded).list.len() > 0)
+        return rows.filter(has_elements).explode(self.exploded)
+
+    def _pass_malformed(self, holds: pl.Expr) -> pl.Expr:
+        """Return a condition that is true of malformed messages of whose NULLs it says nothing."""
+        if self.malformed is None:
+            return holds
+        return holds.fill_null(pl.col(self.malformed).is_not_null())
 
     def derive_schema(self, schema: pl.Schema) -> pl.Schema:
         """Return the columns of the selection from rows of a schema."""
@@ -165,7 +186,7 @@ def derive(rows: InputRows, columns_shown: Sequence[Column] | None, where: str |
         selection = RowSelectList.of(rows.plan.output_schema, columns_shown, where)
         keeps_end = rows.plan.keeps_end and selection.keeps(columns.WINDOW_END)
         return replace(rows, plan=with_selection(rows.plan, selection, keeps_end=keeps_end))
-    selection = RowSelectList.of(rows.schema, columns_shown, where)
+    selection = RowSelectList.of(rows.schema, columns_shown, where, rows.malformed_column)
     if isinstance(rows, FrameSource):
         return derive_frame(rows, selection)
     return DerivedSource(rows, selection)

@@ -6,7 +6,8 @@ and Spark agree, and refuses others by name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import polars as pl
 
@@ -47,14 +48,18 @@ def resolve_column(schema: pl.Schema, option: str, name: str) -> pl.Expr:
     raise OptionError(option, name, "isn't a column", hint)
 
 
-def resolve_condition(schema: pl.Schema, option: str, value: object) -> pl.Expr:
+def resolve_condition(
+    schema: pl.Schema, option: str, value: object, never_zero: Collection[str] = ()
+) -> pl.Expr:
     """Return a condition on messages, from a Polars expression or SQL text.
+
+    SQL text may divide by the columns `never_zero`.
 
     Raises:
         OptionError: When it can't be computed, or isn't boolean.
     """
     if isinstance(value, str):
-        expression = parse_sql_expression(schema, option, value)
+        expression = parse_sql_expression(schema, option, value, never_zero)
     elif isinstance(value, pl.Expr):
         expression = value
     else:
@@ -66,8 +71,10 @@ def resolve_condition(schema: pl.Schema, option: str, value: object) -> pl.Expr:
     return expression
 
 
-def parse_sql_expression(schema: pl.Schema, option: str, text: str) -> pl.Expr:
-    """Return the Polars expression of SQL text.
+def parse_sql_expression(
+    schema: pl.Schema, option: str, text: str, never_zero: Collection[str] = ()
+) -> pl.Expr:
+    """Return the Polars expression of SQL text, which may divide by the columns `never_zero`.
 
     Raises:
         UnportableError: When it has an operator or function that Polars and Spark don't both have
@@ -76,7 +83,8 @@ def parse_sql_expression(schema: pl.Schema, option: str, text: str) -> pl.Expr:
     """
 
     def lookup(path: list[str]) -> Value:
-        return _find_sql_column(schema, option, text, path)
+        value = _find_sql_column(schema, option, text, path)
+        return replace(value, never_zero=len(path) == 1 and path[0] in never_zero)
 
     try:
         return read_sql(text, lookup).finish()

@@ -31,6 +31,8 @@ class TableLookup:
         pairs: The columns of both that must be equal.
         condition: A further condition over the structs of both sides; `None` is none.
         more: The columns of the table that a row gets, by their names in the table.
+        malformed: The column with the bytes that couldn't be decoded, if the rows have one. Such a
+            row matches nothing, and stays.
     """
 
     how: str
@@ -38,17 +40,21 @@ class TableLookup:
     pairs: tuple[tuple[str, str], ...]
     condition: pl.Expr | None
     more: tuple[str, ...]
+    malformed: str | None = None
 
     def apply(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows, joined with those of the table, in the order of the rows."""
         rows = rows.with_row_index(_INDEX)
         matches = self._match(rows)
-        if self.how in ("semi", "anti"):
-            holds = pl.col(_INDEX).is_in(matches[_INDEX].implode())
-            return rows.filter(holds if self.how == "semi" else ~holds).drop(_INDEX)
-        how = "left" if self.how == "left" else "inner"
-        joined = rows.join(matches, on=_INDEX, how=how, maintain_order="left_right")  # type: ignore[arg-type]
-        return joined.drop(_INDEX)
+        stays = pl.col(_INDEX).is_in(matches[_INDEX].implode())
+        if self.how == "anti":
+            return rows.filter(~stays).drop(_INDEX)
+        if self.malformed is not None:
+            stays = stays | pl.col(self.malformed).is_not_null()
+        rows = rows if self.how == "left" else rows.filter(stays)
+        if self.how == "semi":
+            return rows.drop(_INDEX)
+        return rows.join(matches, on=_INDEX, how="left", maintain_order="left_right").drop(_INDEX)
 
     def derive_schema(self, schema: pl.Schema) -> pl.Schema:
         """Return the columns of joined rows."""
@@ -140,7 +146,8 @@ def look_up(lookup: Lookup, source: Source, table: Source) -> Source:
         }
     )
     further = None if lookup.rest is None else resolve_condition(sides, "JOIN", lookup.rest)
-    step = TableLookup(lookup.how, table.rows, pairs, further, more)
+    malformed = source.malformed_column
+    step = TableLookup(lookup.how, table.rows, pairs, further, more, malformed)
     if isinstance(source, FrameSource):
         return derive_frame(source, step)
     return DerivedSource(source, step)

@@ -183,6 +183,9 @@ class LocalQuery(Query):
 def start_query(plan: LocalPlan, options: StartOptions) -> LocalQuery:
     """Start a query with the options of `Definition.start`."""
     waits, every = sync_seconds(options.durable), options.every
+    if options.checkpoint is None and options.durable is not True:
+        hint = "give checkpoint= a folder, or leave it out"
+        raise OptionError("durable", options.durable, "needs a checkpoint on a disk", hint)
     seconds = 0.0 if every is None else parse_duration("every", every) / 1_000_000
     pace = Pace(seconds, options.available_now)
     outputs = tuple(make_destinations(plan, (options.results, options.rejected)))

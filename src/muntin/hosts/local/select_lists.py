@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import polars as pl
 
@@ -11,6 +12,7 @@ from muntin.hosts.local.expressions import parse_sql_expression, resolve_conditi
 from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.pair_columns import PairColumns
 from muntin.model.pipeline import SIDE_COLUMNS, Column, JoinRelation, WindowRelation
+from muntin.model.spec import WindowSpec
 
 _HOLDS = "__muntin_holds"
 _EMISSION = pl.col(columns.EMISSION)
@@ -45,7 +47,7 @@ def show_pairs(plan: LocalPlan, joining: JoinRelation, names: PairColumns) -> Lo
         rows = name_columns(results)
         rows = rows if holds is None else rows.filter(holds)
         if shown is None:
-            return rows.drop(*SIDE_COLUMNS, strict=False)
+            return rows.drop(*SIDE_COLUMNS, *names.payloads, strict=False)
         return rows.select(shown)
 
     return plan.select(apply, plan.keys)
@@ -54,15 +56,17 @@ def show_pairs(plan: LocalPlan, joining: JoinRelation, names: PairColumns) -> Lo
 def _make_window_select(schema: pl.Schema, windowing: WindowRelation) -> MakeRows:
     """Return the function that applies a select list to windows."""
     spec, shown = windowing.spec, windowing.columns or ()
-    having = (
-        None if windowing.having is None else resolve_condition(schema, "HAVING", windowing.having)
-    )
+    never_zero = _list_never_zero(spec)
+    having: pl.Expr | None = None
+    if windowing.having is not None:
+        having = resolve_condition(schema, "HAVING", windowing.having, never_zero)
     retracted = _EMISSION == "retract"
     alive = pl.col(_HOLDS) if having is not None else None
     if having is None and spec.windows.retracts:
         alive = ~retracted
     identity = (*spec.keys, columns.WINDOW_START, columns.WINDOW_END, columns.REVISION)
-    selected = [_make_window_column(schema, one, alive, identity, having) for one in shown]
+    parse = partial(parse_sql_expression, schema, "SELECT", never_zero=never_zero)
+    selected = [_make_window_column(one, parse(one.text), alive, identity, having) for one in shown]
     stays = pl.col(_HOLDS) | retracted
     if spec.firing.accumulate:
         stays = stays | (pl.col(columns.REVISION) > 0)
@@ -76,14 +80,24 @@ def _make_window_select(schema: pl.Schema, windowing: WindowRelation) -> MakeRow
     return apply
 
 
+def _list_never_zero(spec: WindowSpec) -> frozenset[str]:
+    """Return the counts of messages, if no window emits without messages."""
+    if spec.firing.fill is not None or not spec.firing.accumulate:
+        return frozenset()
+    aggregates = spec.aggregates.items()
+    return frozenset(
+        n for n, one in aggregates if one.kind == "count" and one.column is one.frame is None
+    )
+
+
 def _make_window_column(
-    schema: pl.Schema,
     column: Column,
+    value: pl.Expr,
     alive: pl.Expr | None,
     identity: tuple[str, ...],
     having: pl.Expr | None,
 ) -> pl.Expr:
-    value = parse_sql_expression(schema, "SELECT", column.text).alias(column.name)
+    value = value.alias(column.name)
     if alive is None or (column.bare and column.name in identity):
         return value
     if column.text == columns.EMISSION and having is not None:

@@ -146,10 +146,11 @@ def _bind_join(joining: JoinRelation, find: FindRows) -> LocalJoined:
             rows, side_spec.time, None, clock, side_spec.limits, side_spec.offset, hidden
         )
     plan = plan_join(inputs, spec, SUFFIX, joining.shards, both_keys=joining.keeps_both_keys)
-    if joining.shows_pairs_unchanged:
-        return LocalJoined(plan)
     left, right = ([*inputs[side].schema] for side in SIDES)
-    return LocalJoined(show_pairs(plan, joining, PairColumns.of(joining, spec, left, right)))
+    names = PairColumns.of(joining, spec, left, right)
+    if joining.shows_pairs_unchanged and not names.payloads:
+        return LocalJoined(plan)
+    return LocalJoined(show_pairs(plan, joining, names))
 
 
 def _bind_rows(relation: Relation, find: FindRows, *, each_change: bool = False) -> InputRows:

@@ -232,7 +232,7 @@ class PairShape:
         if self.where is not None:
             whole = filter_results(whole, self.where, beside)
         if self.columns is None:
-            return whole.drop(*SIDE_COLUMNS)
+            return whole.drop(*SIDE_COLUMNS, *self.names.payloads)
         shown = map(self._select_text, self.names.select(self.columns))
         return whole.selectExpr(*shown, *self.names.emission_columns, *beside)
 

@@ -37,14 +37,13 @@ from muntin.spark.host.messages import PASSED, BatchReader, read_frames
 from muntin.spark.host.schema import moment_type, polars_schema
 from muntin.spark.sources.kafka_rows import KafkaRows, topics_of
 from muntin.spark.sources.kafka_task import RangeReader
+from muntin.spark.sources.malformed import find_malformed_column
 from muntin.spark.sources.parquet import ParquetReader, list_file_parts
 
 if TYPE_CHECKING:
     from muntin.spark.host.chain import SparkUpstream
 
 PARSED = "__muntin_parsed"
-# Metadata of a column that isn't null where the source couldn't parse a message.
-MARKS_MALFORMED = "muntin.malformed"
 # Column of the wall clock that a tick carries, microseconds; below zero where the run ends with it.
 WALL = "wall"
 # Whether plans are built only to end a run, by `ending_run`.
@@ -162,9 +161,9 @@ class Input:
             sent[columns.CLOCK] = self._arrival
         if self.stamped:
             sent[NOW] = _batch_clock(zoneless=False)
-        unparsed = [f.name for f in self.frame.schema.fields if MARKS_MALFORMED in f.metadata]
-        for name in unparsed:
-            sent[columns.MALFORMED] = _column(name).isNotNull()
+        unparsed = find_malformed_column(self.frame)
+        if unparsed is not None:
+            sent[columns.MALFORMED] = _column(unparsed).isNotNull()
         if time is None:
             return None
         event_time = _column(time) if self.computed_time is None else self.computed_time

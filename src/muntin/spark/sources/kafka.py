@@ -32,8 +32,8 @@ from muntin.spark.host.zones import ZONE_SETTING
 from muntin.spark.security_settings import hide_secrets
 from muntin.spark.sources.connector import connect
 from muntin.spark.sources.decimals import LONG_TEXTS, exclude_long_numbers
-from muntin.spark.sources.inputs import MARKS_MALFORMED
 from muntin.spark.sources.kafka_rows import KafkaRows, read_topic_rows
+from muntin.spark.sources.malformed import MARKS_MALFORMED, UNREADABLE
 
 _LOG = logging.getLogger(__name__)
 _CORRUPT = "__muntin_corrupt"
@@ -187,8 +187,7 @@ def parse_rows(
     # A null in this column means well-formed, so a malformed null payload becomes empty bytes.
     raw = F.coalesce(F.col("value"), F.lit(b""))
     malformed = F.when(corrupt, raw).alias(MALFORMED_COLUMN, metadata={MARKS_MALFORMED: True})
-    # Spark doesn't say which column is at fault.
-    detail = F.when(corrupt, F.lit("not readable by Spark")).alias(MALFORMED_DETAIL_COLUMN)
+    detail = F.when(corrupt, F.lit(UNREADABLE)).alias(MALFORMED_DETAIL_COLUMN)
     own = [name for name in KAFKA_COLUMNS if name not in names and name in frame.columns]
     return whole.select(
         *(F.col(f"{_PARSED}.`{name}`") for name in names),

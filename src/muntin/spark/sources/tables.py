@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 import muntin
@@ -19,9 +20,12 @@ from muntin.sources.kafka_tables import reading_arguments
 from muntin.spark.security_settings import hide_secrets
 from muntin.spark.sources.decimals import LONG_TEXTS, as_text, from_text, has_decimals
 from muntin.spark.sources.kafka import read_topics
+from muntin.spark.sources.malformed import mark_malformed
 
 # Connectors with columns of their own.
 _FIXED = {"rate", "rate-micro-batch", "kafka", "socket"}
+# The column of Spark's readers for the text of a row that they can't parse, and its option.
+_CORRUPT, _CORRUPT_OPTION = "__muntin_corrupt", "columnnameofcorruptrecord"
 
 
 def read_table(spark: SparkSession, table: DeclaredTable, around: Surroundings) -> DataFrame:
@@ -38,37 +42,42 @@ def read_table(spark: SparkSession, table: DeclaredTable, around: Surroundings) 
     reader = reader.format(table.connector)
     if table.connector == "json":
         reader = reader.options(**LONG_TEXTS)
-    decimals: StructType | None = None
+    reader = reader.options(**options)
     if table.columns is not None and table.connector not in _FIXED:
-        wanted = cast(StructType, StructType.fromDDL(table.columns))
-        if has_decimals(wanted) and _in_text(table, options):
-            decimals = wanted
-        reader = reader.schema(table.columns if decimals is None else as_text(decimals))
-    elif table.stream and table.connector not in _FIXED and "path" in options:
+        return add_computed(_read_declared(reader, table, options), table.computed)
+    if table.stream and table.connector not in _FIXED and "path" in options:
         hint = f"write CREATE TABLE {table.name} (name TYPE, ...) WITH (...)"
         raise OptionError("columns", table.name, "are unknown, and a stream needs them", hint)
-    frame = reader.options(**options).load()
-    if decimals is not None:
-        kinds = {field.name: field.dataType for field in decimals.fields}
-        frame = frame.select(
-            *(
-                from_text(F.col(quote_name(name)), kinds[name]).alias(name)
-                if name in kinds
-                else F.col(quote_name(name))
-                for name in frame.columns
-            )
-        )
-    return add_computed(frame, table.computed)
+    return add_computed(reader.load(), table.computed)
 
 
-def _in_text(table: DeclaredTable, options: Mapping[str, str]) -> bool:
-    """Return whether decimals are read as text first, so that no message takes minutes to parse.
+def _read_declared(
+    reader: DataFrameReader | DataStreamReader, table: DeclaredTable, options: Mapping[str, str]
+) -> DataFrame:
+    """Return rows with the declared columns, of which those that Spark can't parse are marked.
 
-    They aren't if options ask Spark to fail at malformed rows, or set a locale of numbers.
+    Decimals are read as text first, so that no message takes minutes to parse; not if options set a
+    locale of numbers. A user who names a column of unreadable rows, or has Spark leave them out or
+    fail at them, gets that.
     """
     named = {name.lower(): value.lower() for name, value in options.items()}
-    usual = named.get("mode", "permissive") == "permissive" and "locale" not in named
-    return table.connector in ("json", "csv") and usual
+    parses = table.connector in ("json", "csv") and named.get("mode", "permissive") == "permissive"
+    kinds = cast(StructType, StructType.fromDDL(str(table.columns)))
+    in_text = parses and has_decimals(kinds) and "locale" not in named
+    schema = as_text(kinds) if in_text else kinds
+    marks = parses and not {_CORRUPT_OPTION, "singlevariantcolumn"} & named.keys()
+    if marks:
+        reader = reader.option(_CORRUPT_OPTION, _CORRUPT)
+        schema = StructType(schema.fields).add(_CORRUPT, "string")
+    frame = reader.schema(schema).load()
+    frame = mark_malformed(frame, _CORRUPT) if marks else frame
+    if not in_text:
+        return frame
+    types = {field.name: field.dataType for field in kinds.fields}
+    columns = ((name, F.col(quote_name(name))) for name in frame.columns)
+    return frame.select(
+        *(from_text(one, types[n]).alias(n) if n in types else one for n, one in columns)
+    )
 
 
 def add_computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:

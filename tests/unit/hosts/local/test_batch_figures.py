@@ -12,11 +12,11 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.series import read_series
 
 import muntin as mt
 from muntin.dataframe.state import read_checkpoint, report_checkpoint
 from muntin.engine.function_times import name_function
-from muntin.hosts.inspect.metrics import Metrics
 from muntin.hosts.inspect.observed import observe
 from muntin.model.patience import AwayError, Patience
 from muntin.sources.source import Planned, Source, SourceReader
@@ -53,16 +53,6 @@ def query() -> Any:
     return query
 
 
-def collect(query: Any) -> dict[tuple[str, ...], float]:
-    return {
-        (sample.name, *(value for name, value in sample.labels.items() if name != "query")): (
-            sample.value
-        )
-        for family in Metrics((query,)).collect()
-        for sample in family.samples
-    }
-
-
 def test_the_figures_of_a_batch(query: Any) -> None:
     progress = query.progress
     assert progress.lag == {"orders[0]": 40, "orders[1]": 2}
@@ -85,7 +75,7 @@ def test_the_figures_of_a_batch(query: Any) -> None:
 
 
 def test_the_metrics_of_a_batch(query: Any) -> None:
-    metrics = collect(query)
+    metrics = read_series(query)
     assert metrics["muntin_lag", "orders[0]"] == 40
     assert metrics["muntin_heaviest_key_messages", "1"] == 3000
     assert metrics["muntin_shard_messages", "0"] + metrics["muntin_shard_messages", "1"] == 4500
@@ -146,18 +136,18 @@ def test_a_server_that_is_away_degrades_a_query(
     monkeypatch.setattr(type(query), "is_active", True)
     degraded = ("muntin_degraded", "server_away")
     assert query.progress.degradation is None
-    assert collect(query)[degraded] == 0
+    assert read_series(query)[degraded] == 0
     waiting = Patience("Kafka at h:9092", 60)
     waiting.note_failure(AwayError("refused"))
     assert query.progress.waiting_for == {"Kafka at h:9092": 1}
     shown = r"waiting for Kafka at h:9092 \(since \d\d:\d\d:\d\d[+-]\d{4}, 1 retry\)"
     assert re.fullmatch(shown, query.progress.degradation)
     assert "degraded='waiting for Kafka" in repr(query.progress)
-    metrics = collect(query)
+    metrics = read_series(query)
     assert metrics[degraded] == metrics["muntin_waiting_retries", "Kafka at h:9092"] == 1
     waiting.note_answer()
     assert query.progress.degradation is None
-    assert ("muntin_waiting_retries", "Kafka at h:9092") not in collect(query)
+    assert ("muntin_waiting_retries", "Kafka at h:9092") not in read_series(query)
 
 
 def deliver(rows: Any, batch: int) -> None:
@@ -187,7 +177,7 @@ def test_the_time_of_functions_of_the_users_is_named(capsys: pytest.CaptureFixtu
     assert query.progress.seconds["sink results"] >= functions["deliver"]
     lines = dict(query.progress.lines())
     assert lines["time in deliver"] == f"{functions['deliver']:.3f} s"
-    assert collect(query)["muntin_function_seconds", "add_slowly"] == functions["add_slowly"]
+    assert read_series(query)["muntin_function_seconds", "add_slowly"] == functions["add_slowly"]
     assert "functions" not in query.progress.to_dict()
     while not batches:
         time.sleep(0.01)

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.series import read_series
 
 import muntin as mt
 from muntin.cli.page import add_query
@@ -28,14 +29,18 @@ def _write(folder: Path, name: str, *seconds: int | None) -> None:
     rows.cast({"at": pl.Datetime("us", "UTC")}).write_parquet(folder / f"{name}.parquet")
 
 
+def _start(folder: Path) -> LocalQuery:
+    feed = mt.windowed(mt.files(f"{folder}/source/*.parquet"), key="k", time="at")
+    counted = feed.tumbling("10 seconds").keep("1 day").agg(n=mt.count())
+    return counted.start(checkpoint=folder / "checkpoint", name="views")
+
+
 @pytest.fixture
 def query(tmp_path: Path) -> Iterator[LocalQuery]:
     source = tmp_path / "source"
     source.mkdir()
     _write(source, "1", 1, 2, 3, 15, None)
-    feed = mt.windowed(mt.files(f"{source}/*.parquet"), key="k", time="at")
-    counted = feed.tumbling("10 seconds").keep("1 day").agg(n=mt.count())
-    running = counted.start(checkpoint=tmp_path / "checkpoint", name="views")
+    running = _start(tmp_path)
     yield running
     running.stop()
 
@@ -67,6 +72,21 @@ def test_figures_are_served(query: LocalQuery) -> None:
     assert served["muntin_watermark_seconds",] == (_START + timedelta(seconds=15)).timestamp()
     assert served["muntin_running",] == served["muntin_adds_up",] == 1
     assert served["muntin_state_rows",] == query.progress.state_rows > 0
+
+
+def test_figures_go_on_from_the_checkpoint(query: LocalQuery, tmp_path: Path) -> None:
+    assert query.await_idle(60)
+    query.stop()
+    before = read_series(query)
+    resumed = _start(tmp_path)
+    try:
+        series = read_series(resumed)
+    finally:
+        resumed.stop()
+    for name in ("muntin_messages_total", "muntin_rejected_total", "muntin_batch"):
+        of_both = [{k: v for k, v in one.items() if k[0] == name} for one in (before, series)]
+        assert of_both[0] == of_both[1] != {}
+    assert not any(name == "muntin_fired_total" for name, *_ in series)
 
 
 def test_the_page_shows_batches_and_state(query: LocalQuery, tmp_path: Path) -> None:

@@ -23,6 +23,11 @@ IN = "CREATE TABLE clicks (page STRING, ms BIGINT) WITH (connector = 'json', pat
         ("SELECT * FROM clicks", CLICKS.rows()),
         ("SELECT * FROM clicks EMIT CHANGES", CLICKS.rows()),
         ("SELECT ms FROM clicks ORDER BY ms DESC LIMIT 1", [(340,)]),
+        (
+            "SELECT page, ms FROM clicks WHERE ms > 200 UNION ALL SELECT upper(page), ms * 2 "
+            "FROM clicks ORDER BY ms DESC NULLS LAST LIMIT 3",
+            [("CART", 680), ("cart", 340), ("HOME", 240)],
+        ),
         ("WITH v AS (SELECT ms FROM clicks) SELECT ms FROM v WHERE ms IN (120, 5)", [(120,)]),
         ("SELECT ms AS emission, page AS window_start FROM clicks WHERE ms = 120", [(120, "home")]),
     ],
@@ -103,3 +108,33 @@ def test_a_sink_declares_the_selected_columns(columns: str, problem: str | None)
     )
     problems = check_pipeline(pipeline, lambda table: None).problems
     assert (problems == []) if problem is None else (problem in str(problems[0]))
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("SELECT page FROM clicks UNION ALL SELECT name FROM names", [("cart",), ("home",)]),
+        (
+            "WITH v AS (SELECT page FROM clicks WHERE page IN (SELECT name FROM names)) "
+            "SELECT page FROM v",
+            [],
+        ),
+        (
+            "WITH v AS (SELECT c.page, n.name FROM clicks c JOIN names n ON c.page = n.name), "
+            "w AS (SELECT name FROM v) SELECT * FROM w",
+            [],
+        ),
+    ],
+)
+def test_a_bad_message_passes_unions_and_lookups_and_is_rejected(
+    tmp_path: Path, query: str, rows: list[tuple[object, ...]]
+) -> None:
+    (tmp_path / "a.json").write_text('{"page": "home", "ms": 1}\n{"page": "bag", "ms": []}\n')
+    results = mt.sql(
+        f"""CREATE TABLE clicks (page STRING, ms BIGINT)
+        WITH (connector = 'json', path = '{tmp_path}/*.json', mode = 'batch'); {query}""",
+        names=pl.DataFrame({"name": ["cart"]}),
+    )
+    assert sorted(results.results.rows()) == rows
+    assert results.rejected["reason"].to_list() == ["malformed"]
+    assert results.rejected["malformed"].to_list() == [b'{"page": "bag", "ms": []}']

@@ -50,8 +50,10 @@ def test_quotients_and_days_of_windows() -> None:
     rows = mt.sql(statement, clicks=CLICKS).results.select("page", "mean", "day")
     day = date(2026, 1, 1)
     assert sorted(rows.rows()) == [("cart", 2.0, day), ("home", 1.0, day)]
-    with pytest.raises(mt.SqlError, match=r"'sum\(v\) / count\(\*\)' has / .* x / nullif\(y, 0\)"):
-        mt.sql(f"SELECT page, sum(v) / count(*) AS m FROM clicks {WINDOW}", clicks=CLICKS)
+    plain = f"SELECT page, sum(v) / count(*) AS mean FROM clicks {WINDOW}"
+    assert sorted(mt.sql(plain, clicks=CLICKS).results["mean"]) == [1.0, 2.0]
+    with pytest.raises(mt.SqlError, match=r"'sum\(v\) / sum\(v\)' has / .* x / nullif\(y, 0\)"):
+        mt.sql(f"SELECT page, sum(v) / sum(v) AS m FROM clicks {WINDOW}", clicks=CLICKS)
     again = "sum(v) / coalesce(nullif(count(*), 0), 0)"
     with pytest.raises(mt.SqlError, match="what may be 0"):
         mt.sql(f"SELECT page, {again} AS m FROM clicks {WINDOW}", clicks=CLICKS)
@@ -337,3 +339,34 @@ def test_two_tables_of_one_name_are_refused(
 ) -> None:
     with pytest.raises(mt.OptionError, match=problem):
         mt.sql(f"{statement} SELECT count(*) AS n FROM t {WINDOW}", **tables)
+
+
+def test_tables_as_an_option_are_refused_with_what_to_write() -> None:
+    with pytest.raises(mt.OptionError, match=r"give tables by name, mt.sql\(\{'clicks': clicks\}"):
+        mt.sql(f"SELECT count(*) AS n FROM clicks {WINDOW}", tables={"clicks": CLICKS})
+
+
+@pytest.mark.parametrize(
+    ("option", "marked"),
+    [
+        ("'kafka.auto.offset.reset' = 'earliest'", "'earliest'"),
+        ("'properties.ssl.truststore.certificates' = 'x'", "'x'"),
+        ("reader = 'spark'", "'spark'"),
+    ],
+)
+def test_an_option_of_a_table_that_needs_spark_is_marked(option: str, marked: str) -> None:
+    statement = (
+        "CREATE TABLE clicks (page STRING, at TIMESTAMP) WITH (connector = 'kafka', "
+        f"topic = 't', 'bootstrap.servers' = '127.0.0.1:9', {option}); "
+        f"SELECT count(*) AS n FROM clicks {WINDOW}"
+    )
+    with pytest.raises(mt.SqlError) as caught:
+        mt.sql(statement)
+    assert caught.value.text[slice(*caught.value.span)] == marked
+    assert "None" not in str(caught.value)
+
+
+def test_a_mean_that_may_be_over_nothing_is_refused_with_what_to_write() -> None:
+    for share in ("sum(v) / sum(v)", "sum(v) / count(v)"):
+        with pytest.raises(mt.SqlError, match=r"x / nullif\(y, 0\)"):
+            mt.sql(f"SELECT page, {share} AS share FROM clicks {WINDOW}", clicks=CLICKS)
