@@ -88,8 +88,9 @@ def test_a_folder_that_the_driver_cant_write_is_refused(answers: dict[str, str])
     assert answers["unwritable"].startswith("SettingError: /proc/table can't be written: ")
 
 
-def test_a_file_that_executors_dont_have_is_named_with_the_host(answers: dict[str, str]) -> None:
-    named = "SourceError: /proc/self/cwd/unshared-source/one.json isn't on 127.0.0."
+def test_a_file_that_executors_dont_have_is_named(answers: dict[str, str]) -> None:
+    # Spark's error has the host of the task, or not.
+    named = "SourceError: /proc/self/cwd/unshared-source/one.json isn't on "
     assert answers["source"].startswith(named)
 
 

@@ -101,7 +101,7 @@ def _describe_lost_file(error: str) -> SourceError | None:
     """Return the error of a file that a task couldn't find; ``None`` if none did."""
     if (file := _LOST_FILE.search(error)) is None:
         return None
-    lost = LOST_TASK.search(error[: file.start()])
+    lost = LOST_TASK.search(error)
     return make_lost_file_error(file[1], lost[1] if lost else "an executor")
 
 
