@@ -17,9 +17,9 @@ folder, master = Path(sys.argv[1]), sys.argv[2]
 UNSHARED = "/proc/self/cwd/unshared"
 
 
-def run(case: str, checkpoint: str, table: str) -> None:
+def run(case: str, checkpoint: str, table: str, source: str) -> None:
     """Run a query to its end, and print how it ended; the last one until an executor joins."""
-    rows = spark.readStream.schema("k string, at timestamp, v long").json(str(folder / "source"))
+    rows = spark.readStream.schema("k string, at timestamp, v long").json(source)
     more = {"p": mt.quantile("v", 0.9)} if case == "sketches" else {}
     sentence = mt.windowed(rows, key="k", time="at").tumbling("1 minute")
     windows = sentence.agg(n=mt.count(), **more)
@@ -44,14 +44,15 @@ spark = mt.session(
     spark__executor__extraJavaOptions=os.environ["SPARK_SUBMIT_OPTS"],
 )
 for case in sys.argv[3:]:
-    shared = str(folder / f"{case}-checkpoint"), str(folder / f"{case}-table")
+    checkpoint, table = str(folder / f"{case}-checkpoint"), str(folder / f"{case}-table")
+    source = str(folder / "source")
+    folders = {
+        "checkpoint": (UNSHARED, table, source),
+        "table": (checkpoint, UNSHARED, source),
+        "unwritable": (checkpoint, "/proc/table", source),
+        "source": (checkpoint, table, f"{UNSHARED}-source"),
+    }
     # Executors start their Python anew for each program.
-    program = "good" if case in ("checkpoint", "table") else case
-    spark.sparkContext.pythonExec = str(folder / program)
-    if case == "checkpoint":
-        run(case, UNSHARED, shared[1])
-    elif case == "table":
-        run(case, shared[0], UNSHARED)
-    else:
-        run(case, *shared)
+    spark.sparkContext.pythonExec = str(folder / ("good" if case in folders else case))
+    run(case, *folders.get(case, (checkpoint, table, source)))
 spark.stop()

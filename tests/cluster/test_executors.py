@@ -42,6 +42,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         file.write("# another build\n")
     (folder / "lacking").mkdir()
     (folder / "lacking" / "datasketches.py").write_text("raise ImportError\n")
+    # Executors have working folders of their own.
+    shutil.copytree(source, folder / "unshared-source")
     for case, other in OTHERS.items():
         script = folder / case
         worker = "work-3" if case == "later" else "work-2"
@@ -54,7 +56,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     cluster = Cluster(folder)
     try:
         command = [sys.executable, str(Path(__file__).with_name("asking.py"))]
-        command += [str(folder), cluster.master, "absent", *FOLDERS, *OTHERS]
+        command += [str(folder), cluster.master, "absent", "unwritable", "source"]
+        command += [*FOLDERS, *OTHERS]
         out, err = folder / "out", folder / "err"
         with out.open("w") as stdout, err.open("w") as stderr:
             driver = subprocess.Popen(command, stdout=stdout, stderr=stderr, cwd=folder)
@@ -79,6 +82,16 @@ def test_a_query_has_a_shard_for_each_core_of_the_cluster(answers: dict[str, str
 def test_a_folder_that_executors_dont_share_is_refused(answers: dict[str, str], case: str) -> None:
     assert answers[case].startswith("SettingError: /proc/self/cwd/unshared on 127.0.0.")
     assert "rows would be lost" in answers[case]
+
+
+def test_a_folder_that_the_driver_cant_write_is_refused(answers: dict[str, str]) -> None:
+    assert answers["unwritable"].startswith("SettingError: /proc/table can't be written: ")
+
+
+def test_a_file_that_executors_dont_have_is_named(answers: dict[str, str]) -> None:
+    # Spark's error has the host of the task, or not.
+    named = "SourceError: /proc/self/cwd/unshared-source/one.json isn't on "
+    assert answers["source"].startswith(named)
 
 
 def test_a_python_without_muntin_is_refused_by_its_host(answers: dict[str, str]) -> None:

@@ -36,6 +36,17 @@ agg = { n = "count(*)" }
 into = "views"
 """
 
+SCRIPT = """
+import muntin as mt
+
+spark = mt.session()
+clicks = spark.readStream.schema("page string, ts timestamp").json("source")
+views = mt.windowed(clicks, key="page", time="ts").tumbling("1 minute").agg(n=mt.count())
+query = views.start(checkpoint="checkpoint", results=mt.to_parquet("views"), available_now=True)
+query.await_end()
+print(spark.sparkContext.master)
+"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -55,26 +66,42 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, master: str, *settings: str) -> subprocess.CompletedProcess[str]:
-    command = [shutil.which("muntin", path=str(Path(sys.executable).parent)) or "muntin", "run"]
-    command += ["views.toml", "--set", f"folder={folder}", "--host", "spark", "--master", master]
-    options = os.environ.get("SPARK_SUBMIT_OPTS", "")
-    for setting in ("spark.executor.memory=600m", f"spark.executor.extraJavaOptions={options}"):
-        command += ["--conf", setting]
-    for setting in settings:
-        command += ["--conf", setting]
+def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a program beside the environment, whose Python the executors take."""
+    whole = [str(Path(sys.executable).with_name(command[0])), *command[1:]]
     environment = {**os.environ, "PYSPARK_PYTHON": "./env/bin/python"}
     return subprocess.run(
-        [*command, "--until-quiet"], cwd=folder, env=environment, capture_output=True, text=True,
-        check=False, timeout=240,
-    )  # fmt: skip
+        whole, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=240
+    )
+
+
+def list_options(master: str, *more: str) -> list[str]:
+    options = os.environ.get("SPARK_SUBMIT_OPTS", "")
+    settings = ("spark.executor.memory=600m", f"spark.executor.extraJavaOptions={options}", *more)
+    return ["--master", master, *(part for one in settings for part in ("--conf", one))]
+
+
+def run_pipeline(folder: Path, master: str, *more: str) -> subprocess.CompletedProcess[str]:
+    options = ["--host", "spark", *list_options(master, *more), "--until-quiet"]
+    return run(folder, "muntin", "run", "views.toml", "--set", f"folder={folder}", *options)
+
+
+def read_counts(folder: Path) -> list[tuple[object, ...]]:
+    counts = pl.read_parquet(folder / "views" / "**" / "*.parquet")
+    return sorted(counts.select("page", "n").rows())
 
 
 def test_executors_run_the_python_of_an_archive(folder: Path) -> None:
+    (folder / "script.py").write_text(SCRIPT)
     cluster = Cluster(folder, workers=1)
     try:
-        refused = run(folder, cluster.master)
-        done = run(folder, cluster.master, "spark.archives=env.tar.gz#env")
+        refused = run_pipeline(folder, cluster.master)
+        done = run_pipeline(folder, cluster.master, "spark.archives=env.tar.gz#env")
+        counts = read_counts(folder)
+        for name in ("checkpoint", "views"):
+            shutil.rmtree(folder / name)
+        options = [*list_options(cluster.master), "--archives", "env.tar.gz#env"]
+        submitted = run(folder, "spark-submit", *options, "script.py")
     finally:
         cluster.remove()
     assert refused.returncode == 1
@@ -83,5 +110,8 @@ def test_executors_run_the_python_of_an_archive(folder: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     # The executors have no such file but that of the archive.
     assert [*folder.glob("work-*/*/*/env/bin/python")]
-    counts = pl.read_parquet(folder / "views" / "**" / "*.parquet")
-    assert sorted(counts.select("page", "n").rows()) == [("a", 5), ("b", 5)]
+    assert counts == [("a", 5), ("b", 5)]
+    # The script names no cluster, and its paths are relative to the driver's folder.
+    assert submitted.returncode == 0, submitted.stderr[-3000:]
+    assert submitted.stdout.split()[-1] == cluster.master
+    assert read_counts(folder) == [("a", 5), ("b", 5)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,7 +13,8 @@ from tests.spark.feed import Feed, at
 
 import muntin as mt
 from muntin.spark.host import executors
-from muntin.spark.host.executors import Executors
+from muntin.spark.host.executors import Answer, Executors, check_folder
+from muntin.spark.host.internals import executors as listing
 
 
 def bare_python(folder: Path) -> str:
@@ -102,3 +105,52 @@ def test_a_secret_that_workers_cant_look_up_is_refused(
     with pytest.raises(mt.SettingError) as caught:
         Executors(spark, references=[*lacking, *there]).check()
     assert str(caught.value).startswith(f"{', '.join(lacking)} of the workers has no value. Set ")
+
+
+class Clock:
+    """A clock that moves in sleeps alone."""
+
+    now = 1000.0
+
+    def time(self) -> float:
+        return self.now
+
+    monotonic = time
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize(
+    ("joins", "most_seconds"),
+    [
+        ((0.5, 1.2), 3),
+        ((6.0, 8.5), 14),  # of a loaded machine
+        ((50.0, 55.0), 66),  # none had a core for the query at first
+        ((-100.0, -99.0), 0),  # another query of the session has waited for them
+    ],
+)
+def test_executors_that_join_seconds_apart_are_counted_together(
+    monkeypatch: pytest.MonkeyPatch, joins: tuple[float, ...], most_seconds: float
+) -> None:
+    clock = Clock()
+    begin = clock.now
+    monkeypatch.setattr(listing, "time", clock)
+    all_of_them = [listing.Executor(str(at), "h", 2, begin + at) for at in joins]
+    monkeypatch.setattr(
+        listing, "list_executors", lambda _: [one for one in all_of_them if one.joined <= clock.now]
+    )
+    start = 1000 * (begin + min(0.0, *joins) * 2)
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(startTime=start, master="spark://h"))
+    assert listing.await_cores(spark) == 4
+    assert clock.now - begin <= most_seconds
+
+
+def test_a_shared_folder_that_executors_cant_write_is_refused_with_the_reason() -> None:
+    # It is there, and takes no file from anybody.
+    unread, written, refused = executors._look_at_folders(["/proc/version"])
+    answer = Answer(0, "python", {}, "", [], unread, written, refused)
+    with pytest.raises(mt.SettingError) as caught:
+        check_folder("/proc", answer, "worker-3")
+    assert str(caught.value).startswith("/proc on worker-3 can't be written: ")
+    assert "isn't the driver's folder" not in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
@@ -149,6 +150,13 @@ def one(reader: ParquetReader, path: Path, **columns: pa.Array) -> dict[str, Any
     (frame,) = reader.read(str(path))
     assert dict(frame.schema) == reader.schema
     return frame.row(0, named=True)
+
+
+def test_a_file_that_this_machine_lacks_is_named_with_it(tmp_path: Path) -> None:
+    with pytest.raises(mt.SourceError) as caught:
+        list(reader().read(f"{tmp_path}/a.parquet"))
+    here = socket.gethostname()
+    assert str(caught.value).startswith(f"{tmp_path}/a.parquet isn't on {here}: it was deleted, or")
 
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])

@@ -29,6 +29,7 @@ from muntin.spark.host.executors import LOST_TASK, explain_lost_tasks
 from muntin.spark.host.internals.checkpoints import find_changed_operators
 from muntin.spark.host.internals.jvm import JvmError, death_of_jvm, find_full_disk
 from muntin.spark.host.internals.pipes import read_last_death
+from muntin.spark.sources.parquet import make_lost_file_error
 
 _OURS = (
     LeaseLostError,
@@ -48,6 +49,9 @@ _NO_FOLDER = re.compile(r"/(?:offsets|commits)/\.\S+\.tmp[^\n]*(?:does not exist
 _STATE_UNREADABLE = re.compile(
     r"\[CANNOT_LOAD_STATE_STORE[.\w]*\] An error occurred during loading state\.\s+"
     r"([^\n]*?)\.?(?: If the stream job[^\n]*)?(?: SQLSTATE[^\n]*)?(?:\n|\Z)"
+)
+_LOST_FILE = re.compile(
+    r"FILE_NOT_EXIST\] Encountered error while reading file (\S.*?)\.\s+File does not exist"
 )
 _OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ([^\n]+)")
 _WORKER_DIED = re.compile(r"Python worker exited unexpectedly \(crashed\)")
@@ -96,6 +100,14 @@ def _describe_death(batch: int) -> SettingError | None:
     if how is None:
         return None
     return SettingError(f"Spark's JVM died ({how}){_format_batch(batch)}. {_BOUND}")
+
+
+def _describe_lost_file(error: str) -> SourceError | None:
+    """Return the error of a file that a task couldn't find; ``None`` if none did."""
+    if (file := _LOST_FILE.search(error)) is None:
+        return None
+    lost = LOST_TASK.search(error)
+    return make_lost_file_error(file[1], lost[1] if lost else "an executor")
 
 
 def _describe_dead_worker(error: str, batch: int) -> SettingError | None:
@@ -177,6 +189,8 @@ def error_of_muntin(error: Exception, batch: int) -> MuntinError | None:
         return SettingError(
             f"Spark's JVM ran out of memory ({memory[1]}){_format_batch(batch)}. {_BOUND}"
         )
+    if (lost := _describe_lost_file(str(error))) is not None:
+        return lost
     if (dead := _describe_dead_worker(str(error), batch)) is not None:
         return dead
     return explain_lost_tasks(str(error), os.environ.get("PYSPARK_PYTHON", "python3"))

@@ -21,6 +21,7 @@ from muntin.model.references import resolve_all
 from muntin.model.secrets import SECRET_NAMES, reveals_secret
 from muntin.spark.host.internals import archive, versions
 from muntin.spark.host.internals.jvm import (
+    find_submitted_master,
     is_connected,
     is_running,
     local_cores,
@@ -112,7 +113,8 @@ def session(
 
     Args:
         app: The application's name.
-        master: The cluster; ``local[*]`` if neither this option nor the environment names one.
+        master: The cluster; ``local[*]`` if neither this option, the environment nor
+            ``spark-submit`` names one.
         verbose: Whether to print Spark's messages at startup, and each step of its Python
             processes. It has no effect if the JVM already runs.
         **more: More settings, with double underscores for dots, for example
@@ -132,7 +134,7 @@ def session(
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     builder = SparkSession.builder.appName(app)
     if master is None and "SPARK_REMOTE" not in os.environ and "MASTER" not in os.environ:
-        master = "local[*]"
+        master = find_submitted_master() or "local[*]"
     if master is not None:
         builder = builder.master(master)
     remote = os.environ.get("SPARK_REMOTE", "").startswith("sc:")

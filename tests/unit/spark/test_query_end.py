@@ -110,6 +110,18 @@ for end in (lambda: os._exit(0), lambda: os.kill(os.getpid(), signal.SIGKILL)):
     assert (tmp_path / "death").read_text() == "-9"
 
 
+def test_a_file_that_a_machine_lacks_is_named_with_it() -> None:
+    text = (
+        f"{FAILED}Job aborted: Lost task 0.3 in stage 7.0 (TID 9) (worker-2 executor 1): "
+        "org.apache.spark.SparkFileNotFoundException: [FAILED_READ_FILE.FILE_NOT_EXIST] "
+        "Encountered error while reading file file:///data/a b.json. File does not exist. It is "
+        "possible the underlying files have been updated.\nYou can explicitly"
+    )
+    error = error_of_muntin(StreamingQueryException(text + PLAN), 4)
+    assert isinstance(error, SourceError)
+    assert str(error).startswith("/data/a b.json isn't on worker-2: it was deleted, or ")
+
+
 def test_a_python_that_didnt_start_in_time_is_named() -> None:
     text = f"{FAILED}Python worker failed to connect back.{PLAN}"
     error = error_of_muntin(StreamingQueryException(text), -1)

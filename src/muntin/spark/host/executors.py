@@ -13,7 +13,6 @@ import logging
 import re
 import secrets
 import sys
-import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +24,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from muntin.model.errors import SettingError
-from muntin.spark.host.internals.executors import Attempt, Executor, list_executors, run_observed
+from muntin.spark.host.internals.executors import (
+    Attempt,
+    Executor,
+    await_executors,
+    list_executors,
+    run_observed,
+)
 from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.jvm import is_connected, runs_in_driver, shares_python, workers_of
 
@@ -41,8 +46,6 @@ _PACKAGES = {
 _ASKED: set[str] = set()
 # Number of rounds in which executors are asked that got no task in the round before.
 _ROUNDS = 3
-# Time without any executor after which a warning is logged, seconds.
-_WARNS = 15.0
 _CANNOT_RUN = re.compile(r'Cannot run program "[^"]+"')
 _VERSION = re.compile(r"PYTHON_VERSION_MISMATCH\] Python in worker has different version: (\S+)")
 _TOO_SLOW = "Python worker failed to connect back"
@@ -61,7 +64,8 @@ class Answer:
         build: A fingerprint of muntin's modules there; empty where muntin is missing.
         unresolved: The references that mean nothing there.
         unread: The driver's files that it can't see.
-        written: The file that it wrote to each folder; empty where it couldn't.
+        written: The file that it wrote to each folder.
+        refused: The reason for each folder that it couldn't write to.
     """
 
     task: int
@@ -71,6 +75,7 @@ class Answer:
     unresolved: list[str]
     unread: list[str]
     written: dict[str, str]
+    refused: dict[str, str]
 
 
 class Executors:
@@ -137,13 +142,14 @@ class Executors:
         """Ask all executors, in several rounds if some are too busy to get a task."""
         answered: set[str] = set()
         for attempt in range(_ROUNDS):
-            tasks = sum(executor.cores for executor in self._await_executors())
+            tasks = sum(executor.cores for executor in await_executors(self._spark))
             answers, error, attempts = self._run(tasks * (1 + attempt), files, held=0.2)
             ran = {one.task: one for one in attempts}
             for answer in answers:
                 where = ran.get(answer.task)
                 check_answer(answer, where.host if where else None)
-                self._check_folders(answer, where.host if where else "an executor")
+                for folder in self._folders:
+                    check_folder(folder, answer, where.host if where else "an executor")
                 answered |= {where.executor} if where else set()
             alive = list_executors(self._spark)
             missing = {one.name: one.host for one in alive if one.name not in answered}
@@ -175,20 +181,6 @@ class Executors:
             returned, error, attempts = run_observed(self._spark, frame.collect)
         return [Answer(**json.loads(row[0])) for row in returned or ()], error, attempts
 
-    def _await_executors(self) -> list[Executor]:
-        """Wait until there is an executor, and warn if the cluster has no free one."""
-        begun, warned = time.monotonic(), False
-        while not (alive := list_executors(self._spark)):
-            if not warned and time.monotonic() - begun > _WARNS:
-                warned = True
-                _LOG.warning(
-                    "master=%r has given no executor for %d s. Look there whether workers are up "
-                    "and have cores and memory left",
-                    self._spark.sparkContext.master, _WARNS,
-                )  # fmt: skip
-            time.sleep(0.1)
-        return alive
-
     @contextmanager
     def _driver_files(self) -> Iterator[list[Path]]:
         """Write a file to each folder for executors to find; delete it and theirs at the end."""
@@ -196,24 +188,12 @@ class Executors:
         files = [Path(folder) / name for folder in self._folders]
         try:
             for file in files:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.touch()
+                _touch(file)
             yield files
         finally:
             for file in files:
                 for one in file.parent.glob(f"{name}*"):
                     one.unlink(missing_ok=True)
-
-    def _check_folders(self, answer: Answer, host: str) -> None:
-        for folder in self._folders:
-            unread = any(Path(file).parent == Path(folder) for file in answer.unread)
-            written = answer.written.get(folder, "")
-            if unread or not written or not Path(written).exists():
-                raise SettingError(
-                    f"{folder} on {host} isn't the driver's folder: a file that one of them writes "
-                    "isn't seen by the other, and rows would be lost. Give a folder that all "
-                    "machines share, or one in an object store (s3a://…)"
-                )
 
     def _error_of(
         self, host: str | None, error: Exception | None, attempts: Sequence[Attempt]
@@ -253,6 +233,34 @@ def check_answer(answer: Answer, host: str | None) -> None:
             _LOG.warning(
                 "%s %s %s, and the driver has %s", package, version, where, ours.modules[name]
             )
+
+
+def check_folder(folder: str, answer: Answer, host: str) -> None:
+    """Refuse workers that don't share a folder with the driver, or can't write to it."""
+    unread = any(Path(file).parent == Path(folder) for file in answer.unread)
+    if not unread and (reason := answer.refused.get(folder)):
+        raise SettingError(
+            f"{folder} on {host} can't be written: {reason}. Let the user of the executors write "
+            "there: the best is that of the driver"
+        )
+    written = answer.written.get(folder)
+    if unread or written is None or not Path(written).exists():
+        raise SettingError(
+            f"{folder} on {host} isn't the driver's folder: a file that one of them writes "
+            "isn't seen by the other, and rows would be lost. Give a folder that all "
+            "machines share, or one in an object store (s3a://…)"
+        )
+
+
+def _touch(file: Path) -> None:
+    """Write a file of the driver, and create its folder."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    except OSError as error:
+        raise SettingError(
+            f"{file.parent} can't be written: {error.strerror}. Correct the path or the rights"
+        ) from error
 
 
 _INSTALL = (
@@ -346,11 +354,11 @@ def _look(question: str) -> str:
         kind, name = reference[2:-1].split(":", 1)
         if not (name in os.environ if kind == "env" else os.access(name, os.R_OK)):
             unresolved.append(reference)
-    unread, written = _look_at_folders(asked["files"])
+    unread, written, refused = _look_at_folders(asked["files"])
     context = TaskContext.get()
     answer = {"task": context.taskAttemptId() if context else -1, "python": sys.executable}
     answer |= {"modules": modules, "build": build, "unresolved": unresolved}
-    answer |= {"unread": unread, "written": written}
+    answer |= {"unread": unread, "written": written, "refused": refused}
     time.sleep(asked["holds"])
     return json.dumps(answer)
 
@@ -378,12 +386,12 @@ def _fingerprint(file: str) -> str:
     return digest.hexdigest()[:12]
 
 
-def _look_at_folders(files: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the driver's files that can't be seen, and files written next to the others."""
+def _look_at_folders(files: list[str]) -> tuple[list[str], dict[str, str], dict[str, str]]:
+    """Return the driver's files that can't be seen, files written beside them, and refusals."""
     import os
     import uuid
 
-    unread, written = [], {}
+    unread, written, refused = [], {}, {}
     for path in files:
         if not os.path.exists(path):
             unread.append(path)
@@ -392,9 +400,9 @@ def _look_at_folders(files: list[str]) -> tuple[list[str], dict[str, str]]:
         try:
             with open(mine, "w"):
                 written[folder] = mine
-        except OSError:
-            written[folder] = ""
-    return unread, written
+        except OSError as error:
+            refused[folder] = str(error.strerror)
+    return unread, written, refused
 
 
 # Functions of `__main__` are pickled by value, so workers don't need to import this module.

@@ -14,6 +14,7 @@ an expression, a nested type or another file system) is read by Spark.
 from __future__ import annotations
 
 import os
+import socket
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType
 
 from muntin.engine.utf8 import GARBLED, frame_from_arrow
-from muntin.model.errors import OptionError
+from muntin.model.errors import OptionError, SourceError
 from muntin.sources.flags import Flags
 from muntin.spark.host.internals.jvm import default_files, working_directory
 from muntin.spark.host.internals.plans import find_bare_source, is_seen
@@ -84,6 +85,14 @@ def list_file_parts(frame: DataFrame, now: Column) -> tuple[DataFrame, str | Non
     path = _absolute(spark, options["path"])
     listed = _split_files(reader.load().select("path", now.alias("now")), path)
     return listed, _root(path)
+
+
+def make_lost_file_error(path: str, host: str) -> SourceError:
+    """Return the error of a file that Spark has listed, and that isn't on the machine of a task."""
+    return SourceError(
+        f"{_strip_scheme(path)} isn't on {host}: it was deleted, or that machine doesn't share the "
+        "folder. Restore the file, or give a folder that all machines share"
+    )
 
 
 def _split_files(files_frame: DataFrame, path: str) -> DataFrame:
@@ -166,6 +175,8 @@ class ParquetReader:
 
     def read(self, path: str, part: int = 0, parts: int = 1) -> Iterator[pl.DataFrame]:
         """Yield the rows of one part of a file, or refuse a type that Spark reads differently."""
+        if not os.path.exists(path):
+            raise make_lost_file_error(path, socket.gethostname())
         file = pl.scan_parquet(path, glob=False, hive_partitioning=False)
         first, end = _row_range(path, file.select(pl.len()).collect().item(), part, parts)
         if first == end:

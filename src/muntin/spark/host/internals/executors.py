@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -15,14 +16,18 @@ from pyspark.sql import SparkSession
 
 from muntin.spark.host.internals.jvm import JvmError
 
+_LOG = logging.getLogger(__name__)
 _DRIVER = "driver"
 # Longest time to wait until Spark has recorded how tasks ended.
 _SETTLE_MILLISECONDS = 5000
 _MAX_TASKS = 100_000
-# After this time without a new executor, all are assumed to have joined.
-_QUIET_SECONDS = 1.0
-# The longest time to wait for the first executor, seconds.
-_PATIENCE = 15.0
+# After this time without a new executor, all are assumed to have joined: a share of the time that
+# the newest one took to start, seconds between these bounds.
+_QUIET_SHARE, _LEAST_QUIET, _MOST_QUIET = 0.5, 1.0, 10.0
+# The longest time to wait for all, seconds.
+_PATIENCE = 40.0
+# Time without any executor after which a warning is logged, seconds.
+_WARNS = 15.0
 
 
 @dataclass(frozen=True)
@@ -32,11 +37,13 @@ class Executor:
     Attributes:
         name: Its number in the session, as Spark writes it.
         cores: The number of tasks that it runs at a time.
+        joined: The time at which it joined the session, seconds since 1970.
     """
 
     name: str
     host: str
     cores: int
+    joined: float
 
 
 @dataclass(frozen=True)
@@ -59,22 +66,46 @@ def list_executors(spark: SparkSession) -> list[Executor]:
     """Return the current executors of a session; none if the driver runs all tasks itself."""
     store = spark.sparkContext._jsc.sc().statusStore()
     return [
-        Executor(str(one.id()), str(one.hostPort()).rpartition(":")[0], int(one.totalCores()))
+        Executor(
+            str(one.id()),
+            str(one.hostPort()).rpartition(":")[0],
+            int(one.totalCores()),
+            int(one.addTime().getTime()) / 1000,
+        )
         for one in _iterate_sequence(store.executorList(True))
         if str(one.id()) != _DRIVER
     ]
 
 
-def await_cores(spark: SparkSession) -> int | None:
-    """Wait until no more executors join; return their cores together, ``None`` if none joins."""
-    started = last_change = time.monotonic()
-    cores = 0
-    while time.monotonic() < (last_change + _QUIET_SECONDS if cores else started + _PATIENCE):
-        now = sum(executor.cores for executor in list_executors(spark))
-        if now != cores:
-            cores, last_change = now, time.monotonic()
+def await_executors(spark: SparkSession) -> list[Executor]:
+    """Wait until there is an executor, and warn if the cluster has no free one."""
+    begun, warned = time.monotonic(), False
+    while not (alive := list_executors(spark)):
+        if not warned and time.monotonic() - begun > _WARNS:
+            warned = True
+            _LOG.warning(
+                "master=%r has given no executor for %d s. Look there whether workers are up "
+                "and have cores and memory left", spark.sparkContext.master, _WARNS,
+            )  # fmt: skip
         time.sleep(0.05)
-    return cores or None
+    return alive
+
+
+def await_cores(spark: SparkSession) -> int:
+    """Wait until executors have joined, and no more do; return their cores together.
+
+    Executors of a loaded cluster start slowly, and seconds apart.
+    """
+    session_start = int(spark.sparkContext.startTime) / 1000
+    alive, begun = await_executors(spark), time.monotonic()
+    while time.monotonic() - begun < _PATIENCE:
+        newest = max(executor.joined for executor in alive)
+        quiet = min(max((newest - session_start) * _QUIET_SHARE, _LEAST_QUIET), _MOST_QUIET)
+        if time.time() - newest >= quiet:
+            break
+        time.sleep(0.05)
+        alive = await_executors(spark)
+    return sum(executor.cores for executor in alive)
 
 
 def run_observed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -83,6 +84,15 @@ def workers_of(spark: SparkSession) -> str:
     if is_connected(spark):
         return session_of(spark)
     return f"{spark.sparkContext.applicationId} {spark.sparkContext.pythonExec}"
+
+
+def find_submitted_master() -> str | None:
+    """Return the master of ``spark-submit``; ``None`` where it didn't start this process."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return None
+    # Its settings are in the JVM, which runs already.
+    SparkContext._ensure_initialized()
+    return SparkConf().get("spark.master")
 
 
 def shares_python(spark: SparkSession) -> bool:
