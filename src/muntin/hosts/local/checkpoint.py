@@ -15,9 +15,8 @@ import json
 import secrets
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -187,7 +186,7 @@ class LogCheckpoint:
         self._last_sync = 0.0
         self._log = Log(self.folder, sync_every is not None)
         self._is_open = False
-        self._syncer = ThreadPoolExecutor(1, thread_name_prefix="muntin-sync")
+        self._syncer: ThreadPoolExecutor | None = None
         self._syncing: Future[None] | None = None
         try:
             with self._report_failures():
@@ -223,6 +222,8 @@ class LogCheckpoint:
             self._log.append(PLAN, json.dumps(vars(batch)).encode())
             self._log.flush(disk=False)
         if ahead and self._sync_every == 0:
+            if self._syncer is None:
+                self._syncer = ThreadPoolExecutor(1, thread_name_prefix="muntin-sync")
             self._syncing = self._syncer.submit(self._log.flush, disk=True)
 
     def sync_plan(self) -> None:
@@ -232,15 +233,9 @@ class LogCheckpoint:
             elif self._sync_every == 0:
                 self._log.flush(disk=True)
 
-    @contextmanager
-    def _report_failures(self, hint: str | None = None) -> Iterator[None]:
+    def _report_failures(self, hint: str | None = None) -> _ReportedFailures:
         """Raise an error that names the checkpoint if it can't be written in the context."""
-        try:
-            yield
-        except OSError as error:
-            again = "and start the query again: the batch is repeated"
-            hint = hint or f"correct the rights or the disk, {again}"
-            raise make_write_error(str(self.folder), error, hint, again) from error
+        return _ReportedFailures(self.folder, hint)
 
     def _await_sync(self) -> None:
         """Wait for the running sync, if there is one."""
@@ -322,7 +317,8 @@ class LogCheckpoint:
         self._log.flush(disk=True)
 
     def close(self) -> None:
-        self._syncer.shutdown()
+        if self._syncer is not None:
+            self._syncer.shutdown()
         try:
             if self._is_open:
                 with self._report_failures():
@@ -390,3 +386,21 @@ class LogCheckpoint:
             )
         self._log.remove([file for file in contents.files if file > contents.file])
         self._log.resume(contents.file, contents.end)
+
+
+class _ReportedFailures:
+    """A context of a checkpoint; a class, since each batch writes several times."""
+
+    __slots__ = ("_folder", "_hint")
+
+    def __init__(self, folder: Path, hint: str | None) -> None:
+        self._folder = folder
+        self._hint = hint
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, OSError):
+            again = "and start the query again: the batch is repeated"
+            hint = self._hint or f"correct the rights or the disk, {again}"
+            raise make_write_error(str(self._folder), error, hint, again) from error
