@@ -200,7 +200,9 @@ class Log:
         """Return whether the file that is written is still the one in the folder."""
         assert self._writing is not None
         try:
-            return os.path.samestat(os.fstat(self._writing.fileno()), os.stat(self._writing.name))
+            return os.path.samestat(
+                os.fstat(self._writing.fileno()), os.stat(self.get_path(self.current))
+            )
         except FileNotFoundError:
             return False
 
