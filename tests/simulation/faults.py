@@ -40,10 +40,11 @@ class Faults:
         self.rate = rate
         self.muted = frozenset(muted)
         self.struck: list[str] = []
+        self._checksum = zlib.crc32(f"{seed} ".encode(), 0x5EED)
 
     def number(self, name: str) -> float:
         """A number from 0 to 1 that depends on the seed and the name alone."""
-        return zlib.crc32(f"{self.seed} {name}".encode(), 0x5EED) / (1 << 32)
+        return zlib.crc32(name.encode(), self._checksum) / (1 << 32)
 
     def dice(self, name: str) -> random.Random:
         """Dice for whatever has to be drawn at an event."""

@@ -21,7 +21,13 @@ from tests.simulation.tables import Table
 
 from muntin.hosts.local import checkpoint as checkpoints
 from muntin.hosts.local.checkpoint import LogCheckpoint, PlannedBatch
-from muntin.hosts.local.delivery import REJECTED, RESULTS, Delivery, make_destinations
+from muntin.hosts.local.delivery import (
+    REJECTED,
+    RESULTS,
+    Delivery,
+    LocalDestination,
+    make_destinations,
+)
 from muntin.hosts.local.loop import Loop, Pace
 from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.local.query import resume_plan
@@ -114,6 +120,7 @@ class LocalRun:
         self._planned = 0
         self._committed: dict[int, PlannedBatch] = {}
         self._plans: Plans = {} if plans is None else plans
+        self._fed: dict[int, tuple[LocalPlan, list[LocalDestination]]] = {}
 
     def run(self) -> Outcome:
         """Run until the input has ended."""
@@ -180,9 +187,8 @@ class LocalRun:
         return True
 
     def _begin(self, checkpoint: LogCheckpoint) -> Loop:
-        sinks = (self._tables[0], self._tables[1])
-        plan = resume_plan(self._plan(), checkpoint)
-        outputs = make_destinations(plan, sinks)
+        fed, outputs = self._plan()
+        plan = resume_plan(fed, checkpoint)
         run = OperatorRun(plan, checkpoint.open_store)
         delivery = Delivery(outputs, checkpoint.identity, str(self._folder))
         readers = [source.open() for source in plan.sources]
@@ -199,15 +205,21 @@ class LocalRun:
         checkpoint.commit = watch  # type: ignore[method-assign]
         return loop
 
-    def _plan(self) -> LocalPlan:
+    def _plan(self) -> tuple[LocalPlan, list[LocalDestination]]:
+        """The plan of a life with its sources, and its sinks."""
         shards = self.case.shards[self.life % len(self.case.shards)]
+        if shards in self._fed:
+            return self._fed[shards]
         if shards not in self._plans:
             # A plan has no state, so that all processes and runs may share it.
             self._plans[shards] = plan_of(self.case, shards)
         plan, frames = self._plans[shards]
         feeds = [Feed(one, self) for one in frames]
         inputs = [replace(i, rows=feed) for i, feed in zip(plan.inputs, feeds, strict=True)]
-        return replace(plan, inputs=tuple(inputs))
+        fed = replace(plan, inputs=tuple(inputs))
+        outputs = make_destinations(fed, (self._tables[0], self._tables[1]))
+        self._fed[shards] = fed, outputs
+        return self._fed[shards]
 
     def _die(self, checkpoint: LogCheckpoint | None, error: KilledError) -> None:
         if checkpoint is not None:

@@ -14,6 +14,7 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -38,6 +39,7 @@ from muntin.engine import columns
 from muntin.engine.joins.joiner import SIDE
 from muntin.engine.joins.operator import JoinOperator
 from muntin.engine.operator import REJECTED, RESULTS, Operator
+from muntin.engine.utf8 import frame_from_arrow
 from muntin.engine.windows.operator import WindowOperator
 from muntin.hosts.local.checkpoint import PlannedBatch
 from muntin.hosts.progress import Totals
@@ -277,8 +279,13 @@ class SparkRun:
         """Plan the query, once for each driver."""
         if self._life not in self._stages:
             stage = replace(self._stage, identity=f"run{self._life}")
+            # Pickled once for a case, since lives differ by the identity of their stage alone.
+            if not self._stages:
+                self._processor = ShardProcessor(ShardSteps(stage, final=False))
+            else:
+                self._processor = copy(self._processor)
+                self._processor._steps = ShardSteps(stage, final=False)
             self._stages[self._life] = stage
-            self._processor = ShardProcessor(ShardSteps(stage, final=False))
         return self._stages[self._life]
 
     def _change_executors(self, batch: int) -> None:
@@ -402,12 +409,14 @@ class SparkRun:
 
     def _write(self, batch: int, stage: Stage, emitted: Sequence[Any]) -> None:
         """Give the rows of a batch to the sinks, as ``foreachBatch`` does."""
+        sent: dict[str, list[bytes]] = {}
+        for kind, blob, _ in emitted:
+            sent.setdefault(kind, []).append(blob)
         for kind, table in self._tables.items():
-            held = [row.blob for row in emitted if row.kind == kind]
             rows = _NO_ROWS
-            if held:
-                sent = pa.record_batch({"blob": pa.array(held, pa.binary())})
-                rows = pl.from_arrow(pa.Table.from_batches(unpack_blobs(iter([sent]))))  # type: ignore[assignment]
+            if held := sent.get(kind):
+                batch_sent = pa.RecordBatch.from_arrays([pa.array(held, pa.binary())], ["blob"])
+                rows = frame_from_arrow(pa.Table.from_batches(unpack_blobs(iter([batch_sent]))))
             table.write(SimpleNamespace(number=batch, frame=rows))
 
 

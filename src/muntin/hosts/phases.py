@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import TypeVar
 
 _T = TypeVar("_T")
@@ -41,18 +40,9 @@ class Phases:
         self._before.update(self.batch)
         self.batch = {}
 
-    @contextmanager
-    def measure(self, phase: str) -> Iterator[None]:
+    def measure(self, phase: str) -> Measurement:
         """Add the time of the context to a part, without that of contexts within it."""
-        begun = time.perf_counter()
-        self._nested.append(0.0)
-        try:
-            yield
-        finally:
-            whole = time.perf_counter() - begun
-            own = whole - self._nested.pop()
-            self._nested[-1] += whole
-            self.batch[phase] = self.batch.get(phase, 0.0) + own
+        return Measurement(self, self._nested, phase)
 
     def measure_each(self, phase: str, items: Iterable[_T]) -> Iterator[_T]:
         """Yield items, and add the time that each takes to a part."""
@@ -64,3 +54,26 @@ class Phases:
                 except StopIteration:
                     return
             yield item
+
+
+class Measurement:
+    """A context whose time is measured; a class, since a batch has more of them than rows."""
+
+    __slots__ = ("_begun", "_nested", "_phase", "_phases")
+
+    def __init__(self, phases: Phases, nested: list[float], phase: str) -> None:
+        self._phases = phases
+        self._nested = nested
+        self._phase = phase
+        self._begun = 0.0
+
+    def __enter__(self) -> None:
+        self._begun = time.perf_counter()
+        self._nested.append(0.0)
+
+    def __exit__(self, *_: object) -> None:
+        whole = time.perf_counter() - self._begun
+        own = whole - self._nested.pop()
+        self._nested[-1] += whole
+        batch = self._phases.batch
+        batch[self._phase] = batch.get(self._phase, 0.0) + own

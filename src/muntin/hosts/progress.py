@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
@@ -251,7 +250,11 @@ class Progress:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as a dictionary that JSON can hold."""
-        figures = {name: copy(value) for name, value in vars(self).items() if name not in _OF_BATCH}
+        figures = {
+            name: value.copy() if isinstance(value, dict) else value
+            for name, value in vars(self).items()
+            if name not in _OF_BATCH
+        }
         return {**figures, **{name: one.to_dict() for name, one in self.upstreams.items()}}
 
     def of_new_run(self) -> Progress:

@@ -15,9 +15,8 @@ import json
 import secrets
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -187,7 +186,7 @@ class LogCheckpoint:
         self._last_sync = 0.0
         self._log = Log(self.folder, sync_every is not None)
         self._is_open = False
-        self._syncer = ThreadPoolExecutor(1, thread_name_prefix="muntin-sync")
+        self._syncer: ThreadPoolExecutor | None = None
         self._syncing: Future[None] | None = None
         try:
             with self._report_failures():
@@ -224,6 +223,8 @@ class LogCheckpoint:
             self._log.append(PLAN, json.dumps(vars(batch)).encode())
             self._log.flush(disk=False)
         if ahead and self._sync_every == 0:
+            if self._syncer is None:
+                self._syncer = ThreadPoolExecutor(1, thread_name_prefix="muntin-sync")
             self._syncing = self._syncer.submit(self._log.flush, disk=True)
 
     def _check_ownership(self) -> None:
@@ -331,7 +332,8 @@ class LogCheckpoint:
         self._log.flush(disk=True)
 
     def close(self) -> None:
-        self._syncer.shutdown()
+        if self._syncer is not None:
+            self._syncer.shutdown()
         try:
             if self._is_open:
                 with self._report_failures():

@@ -12,7 +12,6 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -160,7 +159,7 @@ class Log:
                 reading = self._reading[location.file] = open(self.get_path(location.file), "rb")  # noqa: SIM115
             except FileNotFoundError as error:
                 raise StateCorruptedError(f"{self.get_path(location.file)} is missing") from error
-        if location.file == self.current and self._writing is not None:
+        if self._pending and location.file == self.current:
             self.flush(disk=False)
         header = os.pread(reading.fileno(), _HEADER_BYTES, location.start - _HEADER_BYTES)
         body = os.pread(reading.fileno(), location.length, location.start)
@@ -233,14 +232,9 @@ class Log:
             self._writing.close()
             self._writing = None
 
-    @contextmanager
-    def _note_failures(self) -> Iterator[None]:
+    def _note_failures(self) -> _NotedFailures:
         """Note a failure in the context, after which the log gets no end record."""
-        try:
-            yield
-        except BaseException:
-            self._has_failed = True
-            raise
+        return _NotedFailures(self)
 
     def _sync_folder(self) -> None:
         if self._sync:
@@ -250,6 +244,21 @@ class Log:
                     os.fsync(descriptor)
                 finally:
                     os.close(descriptor)
+
+
+class _NotedFailures:
+    """A context of a log; a class, since each batch writes several times."""
+
+    __slots__ = ("_log",)
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._log._has_failed = True
 
 
 def write(descriptor: int, data: bytes) -> None:

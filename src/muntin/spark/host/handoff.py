@@ -57,7 +57,8 @@ def write_watermark(operator: str, judged: TaskWatermark) -> None:
         with open(scratch, "wb") as file:
             file.write(encode_watermark(judged.watermark, taken))
         os.replace(scratch, path)
-        os.remove(_path_of(query, operator, batch - 2))
+        if batch > 1:
+            os.remove(_path_of(query, operator, batch - 2))
 
 
 def encode_watermark(watermark: int | None, taken: Sequence[OffsetRange]) -> bytes:

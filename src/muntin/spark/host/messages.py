@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 
 import polars as pl
 import pyarrow as pa
@@ -37,8 +38,13 @@ def read_frames(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
 def _frame(batches: list[pa.RecordBatch]) -> pl.DataFrame:
     table = pa.Table.from_batches(batches)
     # Spark labels moments with the session's zone; the engine uses UTC.
-    schema = pa.schema([_in_utc(field) for field in table.schema])
+    schema = _to_utc_schema(table.schema)
     return frame_from_arrow(table if schema == table.schema else table.cast(schema))
+
+
+@lru_cache(64)
+def _to_utc_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([_in_utc(field) for field in schema])
 
 
 def _in_utc(field: pa.Field) -> pa.Field:

@@ -141,14 +141,16 @@ def moment_type(time: T.DataType | None) -> T.DataType:
 
 def to_batch(frame: pl.DataFrame, schema: pa.Schema) -> pa.RecordBatch:
     """Return a frame as one Arrow batch; integers become times where the schema has times."""
-    arrays = [_to_array(frame[field.name], field.type) for field in schema]
+    columns_by_name = dict(zip(frame.columns, frame.rechunk().get_columns(), strict=True))
+    kinds = zip(schema.names, schema.types, strict=True)
+    arrays = [_to_array(columns_by_name[name], kind) for name, kind in kinds]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _to_array(column: pl.Series, kind: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(kind) and column.dtype.is_integer():
         column = column.cast(pl.Datetime("us", kind.tz))
-    array = column.rechunk().to_arrow()
+    array = column.to_arrow()
     return array if array.type == kind else array.cast(kind)
 
 

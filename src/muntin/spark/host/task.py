@@ -34,6 +34,7 @@ _ROW = pa.schema(
         ("passed", pa.binary()),
     ]
 )
+_ROW_TYPES = _ROW.types
 ROW_SCHEMA = from_arrow_schema(_ROW)
 _Sent = tuple[int, str | None, list[bytes], bytes | None]
 # Size of the batches that Spark takes at once, bytes; they are outside of its heap.
@@ -120,8 +121,8 @@ class ShuffleTask:
             if passed:
                 rows.append((stage.slots[0], None, [], encode_frame(pl.concat(passed))))
             for few in _group_rows(rows):
-                columns_of = zip(zip(*few, strict=True), _ROW, strict=True)
-                arrays = [pa.array(values, field.type) for values, field in columns_of]
+                columns_of = zip(zip(*few, strict=True), _ROW_TYPES, strict=True)
+                arrays = [pa.array(values, kind) for values, kind in columns_of]
                 yield pa.RecordBatch.from_arrays(arrays, schema=_ROW)
 
     def _find_event_time(self, passed: Sequence[pl.DataFrame]) -> int | None:
