@@ -26,7 +26,7 @@ QUOTED = [
 ]
 # What stands for a value: a number, a path, an option, or a word of the example.
 VALUE = re.compile(
-    r".*[\d…=/'*$:].*|clicks|views|refused\.|\(signal|spark\.autenticate|spark\.authenticate\?"
+    r".*[\d…=/'*$:].*|clicks|views|refused\.|\(signal|\(answers|spark\.autenticate|spark\.authenticate\?"
 )
 
 

@@ -183,7 +183,8 @@ class _SendAttempt:
         from confluent_kafka import KafkaError
 
         where = f"Kafka {self._client['bootstrap.servers']}, topic {self.topic}"
-        problem, hint = error.str(), "Correct the topic or the brokers"
+        problem = error.str().removeprefix("Unable to produce message: ")
+        hint = "Correct the topic or the brokers"
         if error.code() == KafkaError._MSG_TIMED_OUT and self._problem is not None:
             seconds = float(self._client["message.timeout.ms"]) / 1000
             problem = f"{self._problem}, for {seconds:.0f} s"
