@@ -10,8 +10,8 @@ import muntin
 _SOURCE = Path(muntin.__file__).parent
 _ROOM = _SOURCE / "spark" / "host" / "internals"
 _INSIDE = re.compile(
-    r"""\b_(jvm|jdf|jsparkSession|jsc|jc|jq|jdataframe|gateway)\b | \b(from|import)\ py4j\b | \bvars\(frame\)
-    | /offsets\b | "commits" | \bpyspark(\.\w+)*\._\w""",
+    r"""\b_(jvm|jdf|jsparkSession|jsc|jc|jq|jdataframe|gateway)\b | \b(from|import)\ py4j\b
+    | \bvars\(frame\) | /offsets\b | "commits" | \bpyspark(\.\w+)*\._\w""",
     re.VERBOSE,
 )
 
