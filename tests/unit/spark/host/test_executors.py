@@ -41,7 +41,8 @@ def test_this_python_has_what_a_query_needs(tmp_path: Path) -> None:
 def test_a_folder_that_isnt_there_is_neither_read_nor_written(tmp_path: Path) -> None:
     answer = ask(tmp_path / "nowhere" / "asks")
     assert answer.unread == [str(tmp_path / "nowhere" / "asks")]
-    assert answer.written == {str(tmp_path / "nowhere"): ""}
+    assert answer.written == {}
+    assert answer.refused == {str(tmp_path / "nowhere"): "No such file or directory"}
 
 
 def test_a_missing_module_is_refused_with_its_host() -> None:
