@@ -52,6 +52,23 @@ Traceback (most recent call last):
     raise PySparkRuntimeError(
 pyspark.errors.exceptions.base.PySparkRuntimeError: [CANNOT_OPEN_SOCKET] Can not open socket
 """
+NO_READER = b"""Traceback (most recent call last):
+  File "/x/pyspark/sql/streaming/transform_with_state_driver_worker.py", line 90, in main
+    outfile.flush()
+BrokenPipeError: [Errno 32] Broken pipe
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/x/pyspark/worker_util.py", line 253, in get_sock_file_to_executor
+    yield sock_file
+  File "/x/pyspark/sql/streaming/transform_with_state_driver_worker.py", line 98, in <module>
+    main(sock_file, sock_file)
+BrokenPipeError: [Errno 32] Broken pipe
+
+During handling of the above exception, another exception occurred:
+
+"""
 DEEP = b"""Exception in thread "stream execution thread for v" java.lang.StackOverflowError
 """
 FRAMES = b"\tat java.base/java.util.regex.Pattern$Loop.match(Pattern.java:4898)\n" * 1024
@@ -90,6 +107,7 @@ def test_only_noise_is_left_out(size: int) -> None:
         + TWICE_CLOSED
         + NOT_NEEDED
         + NO_SOCKET
+        + NO_READER
         + STEPS
         + b"first\n"
         + DEEP

@@ -37,11 +37,13 @@ _WORKER_NOT_NEEDED = re.compile(
     rb'Traceback \(most recent call last\):\n(\s+File "[^"]*pyspark/daemon\.py", .*\n(    .*\n)*)+'
     rb"BrokenPipeError: .*\n?"
 )
-# A worker that starts while Spark ends finds no socket any more, and prints two errors of it.
+# A worker that starts while Spark ends finds no socket any more, and the one that prepares a batch
+# can't write to it. Each prints several errors of it.
 _TRACEBACK = b"Traceback ("
 _NO_SOCKET = re.compile(
     rb"Traceback \(.*, in local_connect_and_auth\n.*\n"
-    rb"(?:FileNotFoundError|ConnectionRefusedError): .*\n?\Z",
+    rb"(?:FileNotFoundError|ConnectionRefusedError): .*\n?\Z"
+    rb'|Traceback \(.*/transform_with_state_driver_worker\.py".*\nBrokenPipeError: .*\n?\Z',
     re.DOTALL,
 )
 _DURING = b"During handling of the above exception"
