@@ -43,7 +43,10 @@ _OURS = (
 )
 
 
-_SOURCE_DIED = re.compile(r"terminated with exception: (Broken pipe|Connection reset|null)\b")
+# The end of a stream has no message.
+_SOURCE_DIED = re.compile(
+    r"terminated with exception: (?:(?:Broken pipe|Connection reset|null)\b| ?SQLSTATE)"
+)
 # Spark may write into the folder before muntin looks for its lease.
 _NO_FOLDER = re.compile(r"/(?:offsets|commits)/\.\S+\.tmp[^\n]*(?:does not exist|No such file)")
 _STATE_UNREADABLE = re.compile(

@@ -39,8 +39,9 @@ PythonMicroBatchStreamWithTriggerAvailableNow@25af1a0a: {"tick": 179578500900000
 """
 
 
-def test_a_source_process_that_was_killed() -> None:
-    error = error_of_muntin(StreamingQueryException(f"{FAILED}Broken pipe{PLAN}"), 4)
+@pytest.mark.parametrize("message", ["Broken pipe", "Connection reset", "null", ""])
+def test_a_source_process_that_was_killed(message: str) -> None:
+    error = error_of_muntin(StreamingQueryException(f"{FAILED}{message}{PLAN}"), 4)
     assert isinstance(error, SourceError)
     assert str(error).startswith("the Python source process died (killed; out of memory?). ")
 
