@@ -132,6 +132,9 @@ class _SendAttempt:
                         break
             if self._error is None:
                 waiting.note_answer()
+            elif self._problem is None and self._error.code() == KafkaError._MSG_TIMED_OUT:
+                # They gave up within the first second.
+                self._problem = self._find_problem(producer)
         finally:
             waiting.end()
 
