@@ -149,17 +149,17 @@ def check(statement: Statement, events: Path, results: Path) -> int:
             database.execute(
                 f"CREATE VIEW {kind} AS SELECT * FROM read_parquet('{events / kind}.parquet')"
             )
-        database.execute(f"CREATE TABLE wanted AS {statement.expected}")
+        database.execute(f"CREATE TABLE expected AS {statement.expected}")
         files = [str(path) for path in results.rglob("*") if is_result(path)]
         columns = ", ".join(statement.columns)
         database.read_parquet(files).create("emitted")  # type: ignore[arg-type]
-        database.execute(f"CREATE TABLE found AS SELECT {columns} FROM emitted")
+        database.execute(f"CREATE TABLE results AS SELECT {columns} FROM emitted")
         difference = "SELECT count(*) FROM (FROM {} EXCEPT ALL FROM {})"
         missing, others = (
             database.execute(difference.format(*pair)).fetchall()[0][0]
-            for pair in (("wanted", "found"), ("found", "wanted"))
+            for pair in (("expected", "results"), ("results", "expected"))
         )
-        (rows,) = database.execute("SELECT count(*) FROM wanted").fetchall()[0]
+        (rows,) = database.execute("SELECT count(*) FROM expected").fetchall()[0]
     if missing or others > 4 * PARTITIONS:
         raise RuntimeError(f"{missing} of {rows} rows are missing, {others} are others")
     return int(rows)

@@ -63,17 +63,42 @@ def test_rights_that_are_revoked_are_named(admin: str, tmp_path: Path) -> None:
     assert count_rows(admin) == 2
 
 
-def test_a_server_that_takes_no_writes_is_named_and_waited_for(
-    admin: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("fault", "cure", "symptom", "problem"),
+    [
+        # A standby takes no writes until it is promoted.
+        (
+            "SET default_transaction_read_only = on",
+            "SET default_transaction_read_only = off",
+            "takes no writes (cannot execute",
+            r"cannot execute .* in a read-only",
+        ),
+        (
+            "CONNECTION LIMIT 0",
+            "CONNECTION LIMIT -1",
+            "has no connection left (",
+            ".*; raise its limit of connections",
+        ),
+    ],
+)
+def test_a_server_that_does_no_work_for_now_is_named_and_waited_for(
+    admin: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    cure: str,
+    symptom: str,
+    problem: str,
 ) -> None:
-    """A standby takes none until it is promoted."""
+    # Both outlast the wait for a server that refuses the connection for another reason.
+    monkeypatch.setattr(postgres_link, "_REFUSED_SECONDS", 0.1)
     write(admin, tmp_path, 1)
-    execute(admin, "ALTER ROLE writer SET default_transaction_read_only = on")
-    with pytest.raises(mt.SinkError, match=r"for 0\.5 seconds: cannot execute .* in a read-only"):
+    execute(admin, f"ALTER ROLE writer {fault}")
+    with pytest.raises(mt.SinkError, match=rf"for 0\.5 seconds: {problem}"):
         write(admin, tmp_path, 2, "500 ms")
-    assert f"/{DATABASE} takes no writes (cannot execute" in caplog.messages[0]
-    writable = "ALTER ROLE writer SET default_transaction_read_only = off"
-    later = threading.Timer(0.3, execute, [admin, writable])
+    assert f"/{DATABASE} {symptom}" in caplog.messages[0]
+    later = threading.Timer(0.3, execute, [admin, f"ALTER ROLE writer {cure}"])
     later.start()
     write(admin, tmp_path, 3)
     later.join()
@@ -98,23 +123,6 @@ def test_a_table_that_another_session_has_locked_is_named_and_waited_for(
     assert f"/{DATABASE} has the table locked by another session (canceling statement due" in line
     assert "answers again" in back
     assert count_rows(admin) == 1
-
-
-def test_a_role_without_a_free_connection_is_named_and_waited_for(
-    admin: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(admin, tmp_path, 1)
-    # Its limit outlasts the wait for a server that refuses the connection for another reason.
-    monkeypatch.setattr(postgres_link, "_REFUSED_SECONDS", 0.1)
-    execute(admin, "ALTER ROLE writer CONNECTION LIMIT 0")
-    with pytest.raises(mt.SinkError, match=r"for 0\.5 seconds: .*; raise its limit of connections"):
-        write(admin, tmp_path, 2, "500 ms")
-    assert f"/{DATABASE} has no connection left (" in caplog.messages[0]
-    later = threading.Timer(0.5, execute, [admin, "ALTER ROLE writer CONNECTION LIMIT -1"])
-    later.start()
-    write(admin, tmp_path, 3)
-    later.join()
-    assert count_rows(admin) == 2
 
 
 def test_a_statement_that_the_server_cancels_is_named_with_its_option(

@@ -218,7 +218,7 @@ def move_ticks(offsets: Path, seconds: int) -> None:
     """Move the newest ticks of a checkpoint ahead, as if the clock had been set back since."""
     newest = max(offsets.glob("[0-9]*"), key=lambda path: int(path.name))
     lines = newest.read_text().splitlines()
-    (place,) = [n for n, line in enumerate(lines) if parse_tick(line) is not None]
-    lines[place] = json.dumps({"tick": json.loads(lines[place])["tick"] + seconds * SECOND})
+    (number,) = [n for n, line in enumerate(lines) if parse_tick(line) is not None]
+    lines[number] = json.dumps({"tick": json.loads(lines[number])["tick"] + seconds * SECOND})
     newest.write_text("\n".join(lines))
     newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)

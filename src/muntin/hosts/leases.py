@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Protocol
 
 from muntin.hosts.health import describe_waits
-from muntin.model.errors import LeaseLostError, OptionError
+from muntin.model.errors import LeaseLostError, OptionError, describe_os_error
 from muntin.model.printable import escape_line
 from muntin.model.secrets import redact
 from muntin.state.disk import replace_text
@@ -271,8 +271,8 @@ def make_write_error(checkpoint: str, error: OSError, hint: str, again: str) -> 
     """
     remedy = _REMEDIES.get(error.errno or 0)
     hint = f"{remedy}, {again}" if remedy else hint
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    return OptionError("checkpoint", checkpoint, f"can't be written: {reason}", hint)
+    problem = f"can't be written: {describe_os_error(error)}"
+    return OptionError("checkpoint", checkpoint, problem, hint)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from muntin.model.printable import escape_controls
@@ -197,3 +198,8 @@ class MissingExtraError(MuntinError, ImportError):
     def __init__(self, feature: str, extra: str, instead: str = "") -> None:
         way = f", or {instead}" if instead else ""
         super().__init__(f"{feature} needs an extra: pip install 'muntin[{extra}]'{way}")
+
+
+def describe_os_error(error: OSError) -> str:
+    """Return the reason of an error of the operating system, without its path."""
+    return os.strerror(error.errno) if error.errno else str(error)

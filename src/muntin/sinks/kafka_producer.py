@@ -24,7 +24,7 @@ DEFAULTS = {
     "message.timeout.ms": "120000",
     "log_level": "2",
 }
-# The longest time that librdkafka may be told to wait for a topic that isn't there.
+# The longest time for which librdkafka can wait for a topic that isn't there.
 _LONGEST_ABSENCE_MS = 3_600_000
 # Only errors are reported, so that Python isn't called for each message.
 _FIXED_SETTINGS = {"delivery.report.only.error": True}

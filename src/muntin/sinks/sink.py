@@ -7,7 +7,6 @@ must leave the table in the same state. It sets aside the rows that it can't sto
 from __future__ import annotations
 
 import logging
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -18,7 +17,7 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from muntin.engine.function_times import measure_function
-from muntin.model.errors import OptionError, SinkError
+from muntin.model.errors import OptionError, SinkError, describe_os_error
 from muntin.model.option_types import check_text
 from muntin.model.patience import watch_call
 from muntin.model.printable import escape_line
@@ -193,10 +192,9 @@ class TableSink(ABC):
             if not batch.write_natively(self):
                 self._write(batch)
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else str(error)
             raise SinkError(
-                f"{self.location} can't be written: {reason}. Make room or correct the "
-                "rights, and start the query again: the batch is repeated"
+                f"{self.location} can't be written: {describe_os_error(error)}. Make room or "
+                "correct the rights, and start the query again: the batch is repeated"
             ) from error
         self._has_written = True
 
