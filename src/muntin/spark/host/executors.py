@@ -98,6 +98,7 @@ class Executors:
         self._references = sorted(references)
         self._modules = (*NEEDED, *modules)
         self._asked: frozenset[str] = frozenset()
+        self._has_asked_unseen = False
         # Spark Connect doesn't list executors, and a local master is its only executor.
         self._are_seen = not is_connected(spark) and not runs_in_driver(spark)
         local = [HadoopPath(spark, folder).local for folder in folders if self._are_seen]
@@ -106,7 +107,10 @@ class Executors:
     def check(self) -> None:
         """Refuse workers that can't run the query; each worker is asked once."""
         if not self._are_seen:
-            self._check_unseen()
+            # This is called twice a batch, and asking takes a Spark job.
+            if not self._has_asked_unseen:
+                self._check_unseen()
+                self._has_asked_unseen = True
         elif not self._asked or not _names(list_executors(self._spark)) <= self._asked:
             if not self._asked:
                 self._warn_of_plain_text()

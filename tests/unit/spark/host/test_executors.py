@@ -7,6 +7,7 @@ import shutil
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from muntin.model.errors import SettingError
 from muntin.spark.host.executors import (
     NEEDED,
     Answer,
+    Executors,
     _fingerprint,
     _look,
     check_answer,
@@ -36,6 +38,27 @@ def test_this_python_has_what_a_query_needs(tmp_path: Path) -> None:
     check_answer(answer, "here")
     assert answer.unread == []
     assert Path(answer.written[str(tmp_path)]).parent == tmp_path
+
+
+def test_the_workers_of_one_machine_are_asked_for_secrets_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = "muntin.spark.host.executors."
+    answers = {"is_connected": False, "runs_in_driver": True, "shares_python": True}
+    for name, answer in {**answers, "workers_of": "local-1"}.items():
+        monkeypatch.setattr(module + name, lambda _, answer=answer: answer)
+    jobs = []
+
+    def run(self: Executors, *_: Any, held: float) -> Any:
+        jobs.append(held)
+        return [ask()], None, []
+
+    monkeypatch.setattr(Executors, "_run", run)
+    spark: Any = None
+    executors = Executors(spark, references=["${env:PASSWORD}"])
+    for _ in range(3):
+        executors.check()
+    assert jobs == [0.0]
 
 
 def test_a_folder_that_isnt_there_is_neither_read_nor_written(tmp_path: Path) -> None:
