@@ -28,7 +28,11 @@ from muntin.spark.host.internals.jvm import (
     start_jvm,
     use_python,
 )
-from muntin.spark.host.internals.python_start import start_daemon, use_compiled_modules
+from muntin.spark.host.internals.python_start import (
+    import_ahead,
+    start_daemon,
+    use_compiled_modules,
+)
 from muntin.spark.security_settings import refuse_mistyped
 from muntin.spark.stderr_filter import quiet_jvm
 
@@ -154,7 +158,8 @@ def session(
     compiled = use_compiled_modules() if local else nullcontext()
     # The stderr of a JVM that already runs can't be filtered any more.
     quiet = quiet_jvm() if starts_jvm and not verbose else nullcontext()
-    with private as more_settings, compiled, quiet:
+    ahead = import_ahead() if starts_jvm else nullcontext()
+    with private as more_settings, compiled, quiet, ahead:
         wanted |= more_settings
         for name, value in wanted.items():
             builder = builder.config(name, value)

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
 from threading import Thread
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _VERSION = "pyspark/version.py"
+# Modules that take a second to import and that most queries need. They must not import Spark's,
+# which the thread that starts the JVM imports at the same time: two threads that import modules
+# which import each other may see one of them half imported.
+_AHEAD = ("muntin.engine.windows.operator", "muntin.sources.kafka_columns", "muntin.sinks.kafka")
 
 
 def prefer_installed() -> None:
@@ -63,6 +68,27 @@ def use_compiled_modules() -> Iterator[None]:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = former
+
+
+@contextmanager
+def import_ahead() -> Iterator[None]:
+    """Import modules of queries in the background while the context starts a JVM.
+
+    The driver only waits for the JVM, and would import them after it.
+    """
+    thread = Thread(target=_import_modules, name="muntin-import-ahead", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def _import_modules() -> None:
+    for name in _AHEAD:
+        # A module that can't be imported raises where it is needed.
+        with suppress(Exception):
+            import_module(name)
 
 
 def start_daemon(spark: SparkSession) -> None:

@@ -11,7 +11,11 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from muntin.spark.host.internals.python_start import prefer_installed, use_compiled_modules
+from muntin.spark.host.internals.python_start import (
+    import_ahead,
+    prefer_installed,
+    use_compiled_modules,
+)
 
 VERSION = Path(pyspark.__file__).with_name("version.py").read_text()
 
@@ -77,3 +81,29 @@ def test_a_sitecustomize_of_the_environment_still_runs(
         output = run_as_spark(tmp_path, "import os; print(os.environ['CUSTOMIZED'])")
     assert output == "yes"
     assert os.environ["PYTHONPATH"] == str(own)
+
+
+def test_what_is_imported_ahead_is_there_afterwards_and_imports_nothing_of_spark() -> None:
+    body = f"""
+import sys
+from runpy import run_path
+names = run_path({str(Path(prefer_installed.__code__.co_filename))!r})
+with names["import_ahead"]():
+    pass
+assert set(names["_AHEAD"]) <= set(sys.modules), names["_AHEAD"]
+assert "polars" in sys.modules and "pyarrow" in sys.modules
+print(*(name for name in sys.modules if name.split(".")[0] in ("pyspark", "py4j")))
+"""
+    done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_a_module_that_cant_be_imported_ahead_is_left_to_where_it_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = ("muntin.nothing_of_that_name", "wave")
+    monkeypatch.setattr("muntin.spark.host.internals.python_start._AHEAD", names)
+    monkeypatch.delitem(sys.modules, "wave", raising=False)
+    with import_ahead():
+        pass
+    assert "wave" in sys.modules
