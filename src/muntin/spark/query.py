@@ -36,7 +36,6 @@ from muntin.spark.checkpoint_files import CheckedSpec, ProgressRecord, acquire
 from muntin.spark.host.executors import Executors
 from muntin.spark.host.internals.checkpoints import (
     find_home,
-    read_planned_offsets,
     remove_cut_off_move,
 )
 from muntin.spark.host.internals.folders import WatchedFolders, watch_folders
@@ -401,9 +400,9 @@ class WindowedQuery(Query):
 
     def _lag(self, batch: int) -> dict[str, int]:
         """Return the unread messages of each partition after a batch, as far as sources say."""
-        if self._without_lag:
+        if self._without_lag or self._folders is None:
             return {}
-        lines = read_planned_offsets(self.spark, self.checkpoint, batch)
+        lines = self._folders.read_offsets(batch)
         lag: dict[str, int] = {}
         for line in lines:
             lag |= lag_of_line(line)

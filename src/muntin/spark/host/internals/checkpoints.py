@@ -136,7 +136,7 @@ def refuse_missing_files(
     # Without these Spark fails in the first batch, and doesn't say that a file is gone.
     for metadata in (f"state/{operator}/_metadata" for operator in operators):
         parts[metadata] = any((home / metadata).children())
-    lines = [] if planned is None else read_planned_offsets(spark, checkpoint, planned)
+    lines = [] if planned is None else _read_planned_offsets(spark, checkpoint, planned)
     if any(line.startswith('{"logOffset":') for line in lines):
         parts["sources"] = any((home / "sources").children())
     for part, is_whole in parts.items():
@@ -166,14 +166,12 @@ def read_newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | Non
         return None  # The file is damaged; Spark reads it next, and reports that.
 
 
-def read_planned_offsets(spark: SparkSession, checkpoint: str, batch: int) -> list[str]:
+def _read_planned_offsets(spark: SparkSession, checkpoint: str, batch: int) -> list[str]:
     """Return the end offset of each source in a batch, as JSON; none where they can't be read."""
-    if is_connected(spark):
-        return []
     try:
         return read_offset_lines(spark, checkpoint, batch)[2:]
     except Py4JJavaError:
-        return []  # Only a figure of the progress needs it, which is no reason to fail a batch.
+        return []  # The file is damaged; Spark reads it next, and reports that.
 
 
 def read_offset_lines(spark: SparkSession, checkpoint: str, batch: int) -> list[str]:

@@ -39,6 +39,9 @@ class WatchedFolders(Protocol):
     def await_commit(self, batch: int, seconds: float) -> None:
         """Wait until a batch that was written is committed, at most some seconds."""
 
+    def read_offsets(self, batch: int) -> list[str]:
+        """Return the end offset of each source in a batch, as JSON; none if they can't be read."""
+
     def close(self) -> None:
         """Watch it no more."""
 
@@ -84,6 +87,12 @@ class StoredFolders:
     def await_commit(self, batch: int, seconds: float) -> None:
         """Return at once: a batch that isn't committed is repeated."""
 
+    def read_offsets(self, batch: int) -> list[str]:
+        """Return the end offset of each source in a batch, as JSON; none if they can't be read."""
+        with suppress(JvmError):
+            return _skip_head((self._home / "offsets" / str(batch)).read())
+        return []
+
     def close(self) -> None:
         """Do nothing, since no resource is held."""
 
@@ -126,10 +135,24 @@ class CheckpointFolders:
         while batch >= 0 and not commit.exists() and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
 
+    def read_offsets(self, batch: int) -> list[str]:
+        """Return the end offset of each source in a batch, as JSON; none if they can't be read.
+
+        Each batch waits for this, and to read a file through the JVM takes dozens of calls.
+        """
+        with suppress(OSError, ValueError):
+            return _skip_head((self._home / "offsets" / str(batch)).read_text("utf-8"))
+        return []
+
     def close(self) -> None:
         """Watch no folder any more."""
         while self._open:
             os.close(self._open.popitem()[1])
+
+
+def _skip_head(planned: str) -> list[str]:
+    """Return the lines of sources in the file of a planned batch, which follow two others."""
+    return planned.split("\n")[2:]
 
 
 def _list_folders(home: Path) -> Iterator[Path]:
