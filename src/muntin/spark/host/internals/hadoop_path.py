@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -30,7 +31,8 @@ class HadoopPath:
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
         self._jvm = classes_of(spark)
-        self._path = self._jvm.org.apache.hadoop.fs.Path(path)
+        self._path_class = self._jvm.org.apache.hadoop.fs.Path
+        self._path = self._path_class(path)
         try:
             self._files = self._path.getFileSystem(hadoop_settings(spark))
         except JvmError as error:
@@ -39,7 +41,10 @@ class HadoopPath:
             raise SettingError(f"{path!r} can't be opened: {problem}. {hint}") from error
 
     def __truediv__(self, name: str) -> HadoopPath:
-        return HadoopPath(self._spark, f"{self}/{name}")
+        # To look up the class and the file system again would take the JVM a dozen calls.
+        below = copy(self)
+        below._path = self._path_class(f"{self}/{name}")
+        return below
 
     def __str__(self) -> str:
         return str(self._path.toString())
