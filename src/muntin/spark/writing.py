@@ -255,8 +255,9 @@ class DeadLetters:
 
 def _frames(unwritable: UnwritableRows, spark: SparkSession) -> Iterator[DataFrame]:
     """Yield the unwritable rows of one output, in the columns of the folder."""
-    fixed = (F.lit(unwritable.output).alias("output"), F.lit(UNWRITABLE).alias("reason"))
     for frame in unwritable.frames:
+        # Most batches have none, and a column takes the JVM a dozen calls.
+        fixed = (F.lit(unwritable.output).alias("output"), F.lit(UNWRITABLE).alias("reason"))
         yield frame.select(*fixed, *UNWRITABLE_COLUMNS[2:])
     if unwritable.tables:
         yield spark.createDataFrame(unwritable.table())
