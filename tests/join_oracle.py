@@ -60,7 +60,7 @@ class HeldMessage:
     late: bool
     let_in: bool = False
     matched: bool = False
-    met: set[int] = field(default_factory=set)
+    met: set[HeldMessage] = field(default_factory=set)
 
 
 class JoinOracle:
@@ -296,10 +296,10 @@ class JoinOracle:
         return all(end <= mark for _, end in bounds(windows, one.place))
 
     def _emit_pairs(self, step: JoinStep, final: bool) -> None:
-        met = [(one, other) for one, other in self._pairs() if id(other) not in one.met]
+        met = [(one, other) for one, other in self._pairs() if other not in one.met]
         emitted = self._once(met) if self._spec.how == "semi" else met
         for one, other in met:
-            one.met.add(id(other))
+            one.met.add(other)
             one.matched = other.matched = True
         for one, other in emitted:
             late = one.late or other.late

@@ -12,12 +12,18 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.join_doors import EngineJoinDoor, JoinBatch, JoinRun, StandaloneJoinDoor
+from tests.join_doors import (
+    EngineJoinDoor,
+    JoinBatch,
+    JoinRun,
+    OracleJoinDoor,
+    StandaloneJoinDoor,
+)
 from tests.property.agreement import join_differences
 from tests.property.joins import EARLY, Query, queries
 
 from muntin.model.bounds import AsOf, SessionBound, Together, Within
-from muntin.model.joins import HOWS, SIDES, How
+from muntin.model.joins import HOWS, SIDES, How, JoinSpec, Side
 from muntin.model.policies import Each, Every
 from muntin.state import runs
 
@@ -201,3 +207,18 @@ def test_no_row_lies_further_behind_than_the_spec_says(how: How, data: st.DataOb
         times = [row["time"] for row in step.rows if row["time"] is not None]
         assert greatest is None or all(time >= greatest - lag for time in times)
         greatest = max([*times, *([] if greatest is None else [greatest])], default=None)
+
+
+def test_oracle_pairs_a_message_with_partners_that_come_after_others_were_dropped() -> None:
+    sides = (Side(("key",), "time"), Side(("key",), "time"))
+    spec = JoinSpec(*sides, Within(0, 1_000))
+    types = {side: {"key": "string", "time": "long", "id": "long"} for side in SIDES}
+    steps = [
+        JoinBatch(
+            left=[{"key": "b" if at else "a", "time": at, "id": at}] if at % 10 == 0 else [],
+            right=[{"key": "a", "time": at, "id": at}],
+        )
+        for at in range(300)
+    ]
+    rows = [row for step in OracleJoinDoor().run(spec, types, steps) for row in step.rows]
+    assert sorted(row["id_right"] for row in rows) == [*range(300)]
