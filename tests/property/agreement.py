@@ -1,4 +1,4 @@
-"""Whether a door says what the oracle says of the same steps; in words, where it doesn't."""
+"""Describes how a runner's output differs from the oracle's for the same steps."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.doors import Batch, Door, OracleDoor, StandaloneDoor
-from tests.join_doors import Columns, JoinBatch, JoinDoor, OracleJoinDoor, StandaloneJoinDoor
 from tests.join_oracle import JoinStep
+from tests.join_runners import (
+    Columns,
+    JoinBatch,
+    JoinRunner,
+    OracleJoinRunner,
+    StandaloneJoinRunner,
+)
+from tests.runners import Batch, OracleRunner, Runner, StandaloneRunner
 from tests.transcripts.comparison import row_differences, same_row, unordered_differences
 
 from muntin.model.joins import SIDES, JoinSpec
@@ -20,23 +26,23 @@ from muntin.testing.oracle.emitting import nulls_first
 Place = tuple[Any, ...]
 
 
-def differences(door: Door, spec: WindowSpec, steps: Sequence[Batch]) -> list[str]:
-    """Where a door says something else than the oracle, step by step."""
-    return differences_of_output(door, spec, steps, door.run(spec, steps))
+def differences(runner: Runner, spec: WindowSpec, steps: Sequence[Batch]) -> list[str]:
+    """Return the differences between a runner and the oracle, step by step."""
+    return differences_of_output(runner, spec, steps, runner.run(spec, steps))
 
 
 def differences_of_output(
-    door: Door, spec: WindowSpec, steps: Sequence[Batch], emitted: Sequence[OracleStep]
+    runner: Runner, spec: WindowSpec, steps: Sequence[Batch], emitted: Sequence[OracleStep]
 ) -> list[str]:
-    """Where what a door has emitted is something else than what the oracle says."""
-    single = isinstance(door, StandaloneDoor) and door.single
-    expected = one_by_one(spec, steps) if single else OracleDoor().run(spec, steps)
+    """Return the differences between a runner's output and the oracle's."""
+    single = isinstance(runner, StandaloneRunner) and runner.single
+    expected = one_by_one(spec, steps) if single else OracleRunner().run(spec, steps)
     found = [] if len(emitted) == len(expected) else [f"{len(emitted)} steps emitted"]
     for number, (step, wanted) in enumerate(zip(emitted, expected, strict=False), start=1):
         texts = _singles(step, wanted) if single else step_differences(step, wanted)
         # An operator that runs by itself has a mark of its own on the rows axis.
-        marked = spec.axis == "time" or not isinstance(door, StandaloneDoor)
-        if marked and door.tells_watermark and step.watermark != wanted.watermark:
+        marked = spec.axis == "time" or not isinstance(runner, StandaloneRunner)
+        if marked and runner.tells_watermark and step.watermark != wanted.watermark:
             texts.append(f"watermark {step.watermark}, expected {wanted.watermark}")
         found += [f"step {number}: {text}" for text in texts]
     return found
@@ -86,7 +92,7 @@ def one_by_one(spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
         mine.append(Batch([], wall, step.final))
         parts += mine
         counts.append(len(mine))
-    emitted = iter(OracleDoor().run(spec, parts))
+    emitted = iter(OracleRunner().run(spec, parts))
     return [joined([next(emitted) for _ in range(n)]) for n in counts]
 
 
@@ -126,10 +132,10 @@ def place_of(spec: WindowSpec, row: dict[str, Any]) -> Place:
 
 
 def last_revisions(
-    door: Door, spec: WindowSpec, steps: Sequence[Batch]
+    runner: Runner, spec: WindowSpec, steps: Sequence[Batch]
 ) -> dict[Place, dict[str, Any]]:
     """What each window said last, without how often and why it emitted; none of vanished ones."""
-    rows = (row for step in door.run(spec, steps) for row in step.firings)
+    rows = (row for step in runner.run(spec, steps) for row in step.firings)
     said = {place_of(spec, row): row for row in rows}
     return {
         at: {name: row[name] for name in spec.aggregates}
@@ -152,28 +158,28 @@ def revision_differences(
 
 
 def join_differences(
-    door: JoinDoor, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]
+    runner: JoinRunner, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]
 ) -> list[str]:
-    """Where a door says something else of a join than the oracle, step by step."""
-    if isinstance(door, StandaloneJoinDoor) and not door.single:
+    """Return the differences of a join between a runner and the oracle, step by step."""
+    if isinstance(runner, StandaloneJoinRunner) and not runner.single:
         # A batch is judged by the clock that its step ends with, and let in by the one before.
         for side in SIDES:
             spec = spec.with_side(side, replace(spec.side(side), max_ahead=None))
-    return differences_of_pairs(door, spec, types, steps, door.run(spec, types, steps))
+    return differences_of_pairs(runner, spec, types, steps, runner.run(spec, types, steps))
 
 
 def differences_of_pairs(
-    door: JoinDoor,
+    runner: JoinRunner,
     spec: JoinSpec,
     types: Columns,
     steps: Sequence[JoinBatch],
     emitted: Sequence[JoinStep],
 ) -> list[str]:
-    """Where what a door has emitted of a join is something else than what the oracle says."""
-    wanted = _say_of(door)(spec, types, steps)
+    """Return the differences between a runner's output of a join and the oracle's."""
+    wanted = _say_of(runner)(spec, types, steps)
     found = [] if len(emitted) == len(wanted) else [f"{len(emitted)} steps emitted"]
     for number, (one, other) in enumerate(zip(emitted, wanted, strict=False), start=1):
-        texts = join_step_differences(one, other, door.tells_watermarks)
+        texts = join_step_differences(one, other, runner.tells_watermarks)
         found += [f"step {number}: {text}" for text in texts]
     return found
 
@@ -196,10 +202,12 @@ def _refused(step: JoinStep) -> list[dict[str, Any]]:
     ]
 
 
-def _say_of(door: JoinDoor) -> Callable[[JoinSpec, Columns, Sequence[JoinBatch]], list[JoinStep]]:
-    if not isinstance(door, StandaloneJoinDoor):
-        return OracleJoinDoor().run
-    return joins_one_by_one if door.single else joins_by_batch
+def _say_of(
+    runner: JoinRunner,
+) -> Callable[[JoinSpec, Columns, Sequence[JoinBatch]], list[JoinStep]]:
+    if not isinstance(runner, StandaloneJoinRunner):
+        return OracleJoinRunner().run
+    return joins_one_by_one if runner.single else joins_by_batch
 
 
 def joins_by_batch(spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
@@ -208,7 +216,7 @@ def joins_by_batch(spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -
     for step in steps:
         parts += [JoinBatch(step.left, step.right, wall, step.final), JoinBatch(wall=step.wall)]
         wall = step.wall
-    emitted = iter(OracleJoinDoor().run(spec, types, parts))
+    emitted = iter(OracleJoinRunner().run(spec, types, parts))
     return [joins_joined([next(emitted), next(emitted)]) for _ in steps]
 
 
@@ -221,7 +229,7 @@ def joins_one_by_one(spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch])
         mine.append(JoinBatch([], [], wall, step.final))
         parts += mine
         counts.append(len(mine))
-    emitted = iter(OracleJoinDoor().run(spec, types, parts))
+    emitted = iter(OracleJoinRunner().run(spec, types, parts))
     return [joins_joined([next(emitted) for _ in range(n)]) for n in counts]
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
-from tests.doors import Batch, Door
 from tests.property.streams import Ground, Range, Stream, any_streams, specs
+from tests.runners import Batch, Runner
 
 from muntin.model import aggregates
 from muntin.model.axis import HOUR
@@ -90,17 +90,17 @@ def _has(policy: Policy | None, kind: type[OnePolicy]) -> bool:
 
 
 def run(
-    door: Door, chain: Chain, *, follows: bool = True
+    runner: Runner, chain: Chain, *, follows: bool = True
 ) -> tuple[list[OracleStep], list[OracleStep]]:
     """What both queries say, step by step.
 
     Args:
-        door: Runs each of them.
+        runner: Runs each of them.
         chain: The queries.
         follows: Whether the second one's time is as far as the first one's watermark.
     """
-    below = door.run(chain.inner.spec, chain.inner.steps)
-    return below, door.run(chain.outer, between(chain, below, follows=follows))
+    below = runner.run(chain.inner.spec, chain.inner.steps)
+    return below, runner.run(chain.outer, between(chain, below, follows=follows))
 
 
 def between(chain: Chain, below: Sequence[OracleStep], *, follows: bool) -> list[Batch]:

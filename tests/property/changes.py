@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
-from tests.join_doors import Columns, JoinBatch
+from tests.join_runners import Columns, JoinBatch
 from tests.property.joins import Query
 
 from muntin.model.bounds import Newest, SideName

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
-from tests.join_doors import Columns, JoinBatch
+from tests.join_runners import Columns, JoinBatch
 
 from muntin.model.bounds import AsOf, Bound, ByArrival, SessionBound, SideName, Together, Within
 from muntin.model.cumulating import Cumulating

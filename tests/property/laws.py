@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.doors import Batch, EngineDoor
 from tests.property.agreement import Place, last_revisions, revision_differences
 from tests.property.streams import Stream, Twins
+from tests.runners import Batch, EngineRunner
 
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days, Hours
@@ -19,7 +19,7 @@ from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
 
-DOOR = EngineDoor()
+RUNNER = EngineRunner()
 Revisions = dict[Place, dict[str, Any]]
 
 
@@ -27,7 +27,7 @@ def check_split_by_key(twins: Twins) -> list[str]:
     """Keys that are computed apart say together what they say in one query."""
     # How far empty windows are filled depends on the watermark of all keys.
     spec = replace(twins.spec, firing=replace(twins.spec.firing, fill=None))
-    whole = last_revisions(DOOR, spec, twins.one)
+    whole = last_revisions(RUNNER, spec, twins.one)
     if not spec.key_columns or spec.key_columns[-1] not in ("key", "second"):
         return []
     name, united = spec.key_columns[-1], Revisions()
@@ -35,7 +35,7 @@ def check_split_by_key(twins: Twins) -> list[str]:
     halves = [{value for value in values if hash(repr(value)) % 2 == half} for half in (0, 1)]
     for half in halves:
         mine = _only(twins.one, lambda message, half=half: message[name] in half)
-        united |= last_revisions(DOOR, spec, mine)
+        united |= last_revisions(RUNNER, spec, mine)
     return revision_differences(united, whole)
 
 
@@ -51,19 +51,19 @@ def check_irrelevant_keys(twins: Twins) -> list[str]:
         for step in twins.one
     ]
     place = spec.keys.index("key")
-    mixed = last_revisions(DOOR, spec, steps)
+    mixed = last_revisions(RUNNER, spec, steps)
     own = {at: row for at, row in mixed.items() if at[1][place][1] != another}
-    return revision_differences(own, last_revisions(DOOR, spec, twins.one))
+    return revision_differences(own, last_revisions(RUNNER, spec, twins.one))
 
 
 def check_policies(twins: Twins) -> list[str]:
     """When a window emits changes nothing about its last revision."""
     spec, texts = twins.spec, []
-    expected = last_revisions(DOOR, spec, twins.one)
+    expected = last_revisions(RUNNER, spec, twins.one)
     for early in (None, Each(), EveryRows(3)):
         for late in (Each(), EveryRows(99)):
             firing = replace(spec.firing, early=early, late=late, repeat=True)
-            other = last_revisions(DOOR, replace(spec, firing=firing), twins.one)
+            other = last_revisions(RUNNER, replace(spec, firing=firing), twins.one)
             texts += revision_differences(other, expected)
     return texts
 
@@ -76,9 +76,9 @@ def check_shift(twins: Twins) -> list[str]:
         return []
     by = 7 * period
     steps = _timed_otherwise(twins.one, spec, lambda time: time + by)
-    expected = last_revisions(DOOR, spec, twins.one)
+    expected = last_revisions(RUNNER, spec, twins.one)
     moved = {(start + by, key, end + by): row for (start, key, end), row in expected.items()}
-    return revision_differences(last_revisions(DOOR, spec, steps), moved)
+    return revision_differences(last_revisions(RUNNER, spec, steps), moved)
 
 
 def check_scale(twins: Twins) -> list[str]:
@@ -91,9 +91,9 @@ def check_scale(twins: Twins) -> list[str]:
     firing = replace(firing, grace=3 * firing.grace, retention=3 * firing.retention)
     large = replace(spec, windows=kind, firing=firing, lateness=3 * spec.lateness)
     steps = _timed_otherwise(twins.one, spec, lambda time: 3 * time)
-    expected = last_revisions(DOOR, plain, twins.one)
+    expected = last_revisions(RUNNER, plain, twins.one)
     scaled = {(3 * start, key, 3 * end): row for (start, key, end), row in expected.items()}
-    return revision_differences(last_revisions(DOOR, large, steps), scaled)
+    return revision_differences(last_revisions(RUNNER, large, steps), scaled)
 
 
 def check_parts(twins: Twins) -> list[str]:
@@ -106,9 +106,9 @@ def check_parts(twins: Twins) -> list[str]:
     counts = {"n": spec.aggregates["n"]}
     whole = replace(spec, aggregates=counts, firing=firing)
     panes = replace(whole, windows=replace(windows, size=windows.slide))
-    by_pane = {at: row["n"] for at, row in last_revisions(DOOR, panes, twins.one).items()}
+    by_pane = {at: row["n"] for at, row in last_revisions(RUNNER, panes, twins.one).items()}
     texts = []
-    for (start, key, end), row in last_revisions(DOOR, whole, twins.one).items():
+    for (start, key, end), row in last_revisions(RUNNER, whole, twins.one).items():
         places = ((at, key, at + windows.slide) for at in range(start, end, windows.slide))
         inside = sum(by_pane.get(place, 0) for place in places)
         if inside != row["n"]:
@@ -124,8 +124,8 @@ def check_grace(stream: Stream) -> list[str]:
     longer = 2 * spec.firing.grace + 3 * (_period(spec.windows) or 1)
     firing = replace(spec.firing, grace=longer, retention=longer + spec.firing.retention, rows=None)
     short = replace(spec, firing=replace(spec.firing, rows=None))
-    less = last_revisions(DOOR, short, stream.steps)
-    more = last_revisions(DOOR, replace(spec, firing=firing), stream.steps)
+    less = last_revisions(RUNNER, short, stream.steps)
+    more = last_revisions(RUNNER, replace(spec, firing=firing), stream.steps)
     return [
         f"{at} has {more.get(at, {}).get('n')} messages with more grace, {row['n']} with less"
         for at, row in less.items()

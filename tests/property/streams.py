@@ -18,8 +18,8 @@ from itertools import pairwise
 from typing import Any
 
 from hypothesis import strategies as st
-from tests.doors import Batch
 from tests.property.computed import AGGREGATES, FULL_STATE, NAMES, NUMBERS, OF_NAMES
+from tests.runners import Batch
 
 from muntin.model.axis import DAY, HOUR, Axis, parse_time
 from muntin.model.cumulating import Cumulating

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.doors import Batch, OracleDoor
-from tests.duckdb_door import computed_at_once
+from tests.duckdb_runner import computed_at_once
 from tests.property.agreement import last_revisions, revision_differences
 from tests.property.streams import POSITIONS, WIDEST, Range, Twins, twins_in_time
+from tests.runners import Batch, OracleRunner
 
 from muntin.model import aggregates
 from muntin.model.days import HOUR, Hours
@@ -25,7 +25,7 @@ def test_last_revisions_are_those_of_duckdb(drawn_from: Range, data: st.DataObje
     computed = computed_at_once(twins.spec, twins.other)
     # A rolling window that excludes its message may hold none.
     expected = {at: row for at, row in computed.items() if row["n"]}
-    said = last_revisions(OracleDoor(), twins.spec, twins.one)
+    said = last_revisions(OracleRunner(), twins.spec, twins.one)
     known = next(iter(expected.values()), {})
     # What is filled has no message.
     found = {at: {name: row[name] for name in known} for at, row in said.items() if row["n"]}

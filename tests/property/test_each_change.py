@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.join_doors import EngineJoinDoor, JoinDoor, StandaloneJoinDoor
+from tests.join_runners import EngineJoinRunner, JoinRunner, StandaloneJoinRunner
 from tests.property.agreement import join_differences
 from tests.property.changes import TYPES, Come, comings, cuts, queries, spec_of, table_of
 from tests.property.joined_chains import Message, dictionaries, in_micros, moment
@@ -23,30 +23,30 @@ from muntin.model.joins import HOWS, SIDES, How
 from muntin.standalone import JoinWindow, WindowedAggregator, join, windowed
 from muntin.state import runs
 
-DOORS: list[JoinDoor] = [
-    EngineJoinDoor(),
-    EngineJoinDoor(shards=3),
-    EngineJoinDoor(shards=2, restart=True),
-    EngineJoinDoor(repeat=True),
-    StandaloneJoinDoor(),
-    StandaloneJoinDoor(single=True),
+RUNNERS: list[JoinRunner] = [
+    EngineJoinRunner(),
+    EngineJoinRunner(shards=3),
+    EngineJoinRunner(shards=2, restart=True),
+    EngineJoinRunner(repeat=True),
+    StandaloneJoinRunner(),
+    StandaloneJoinRunner(single=True),
 ]
 BOUNDS = ["key", "window_start", "window_end"]
 FEWER = settings(max_examples=max(1, settings.default.max_examples // 3))  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+@pytest.mark.parametrize("runner", RUNNERS, ids=lambda runner: runner.name)
 @FEWER
 @given(query=queries())
-def test_every_door_says_what_the_oracle_says(door: JoinDoor, query: Query) -> None:
+def test_every_runner_says_what_the_oracle_says(runner: JoinRunner, query: Query) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "MAX_RUNS", 2)
-        assert join_differences(door, query.spec, query.types, query.steps) == []
+        assert join_differences(runner, query.spec, query.types, query.steps) == []
 
 
 @given(query=queries())
 def test_every_firing_is_accounted_for(query: Query) -> None:
-    for step in EngineJoinDoor(shards=2).run(query.spec, query.types, query.steps):
+    for step in EngineJoinRunner(shards=2).run(query.spec, query.types, query.steps):
         counts = step.counts
         assert counts["seen"] == sum(n for name, n in counts.items() if name != "seen")
         assert counts["late"] + counts["null_key"] == len(step.rejected)
@@ -61,7 +61,7 @@ def test_neither_cuts_nor_the_order_of_sides_change_the_table(
     tables = []
     for given_so in (come, data.draw(st.permutations(come))):
         steps = data.draw(cuts(given_so))
-        emitted = EngineJoinDoor(shards=2).run(spec_of(how, lateness=100), TYPES, steps)
+        emitted = EngineJoinRunner(shards=2).run(spec_of(how, lateness=100), TYPES, steps)
         tables.append(table_of(row for step in emitted for row in step.rows))
     assert tables[0] == tables[1]
     found = {

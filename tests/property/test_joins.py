@@ -12,12 +12,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.join_doors import (
-    EngineJoinDoor,
+from tests.join_runners import (
+    EngineJoinRunner,
     JoinBatch,
     JoinRun,
-    OracleJoinDoor,
-    StandaloneJoinDoor,
+    OracleJoinRunner,
+    StandaloneJoinRunner,
 )
 from tests.property.agreement import join_differences
 from tests.property.joins import EARLY, Query, queries
@@ -27,25 +27,25 @@ from muntin.model.joins import HOWS, SIDES, How, JoinSpec, Side
 from muntin.model.policies import Each, Every
 from muntin.state import runs
 
-DOORS = [
-    EngineJoinDoor(),
-    EngineJoinDoor(shards=3),
-    EngineJoinDoor(shards=2, restart=True),
-    EngineJoinDoor(repeat=True),
+RUNNERS = [
+    EngineJoinRunner(),
+    EngineJoinRunner(shards=3),
+    EngineJoinRunner(shards=2, restart=True),
+    EngineJoinRunner(repeat=True),
 ]
 
 
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+@pytest.mark.parametrize("runner", RUNNERS, ids=lambda runner: runner.name)
 @given(query=queries())
-def test_engine_says_what_the_oracle_says(door: EngineJoinDoor, query: Query) -> None:
+def test_engine_says_what_the_oracle_says(runner: EngineJoinRunner, query: Query) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "MAX_RUNS", 2)
-        assert join_differences(door, query.spec, query.types, query.steps) == []
+        assert join_differences(runner, query.spec, query.types, query.steps) == []
 
 
 @given(query=queries())
 def test_every_message_is_accounted_for(query: Query) -> None:
-    for step in EngineJoinDoor(shards=2).run(query.spec, query.types, query.steps):
+    for step in EngineJoinRunner(shards=2).run(query.spec, query.types, query.steps):
         counts = step.counts
         assert counts["seen"] == sum(n for name, n in counts.items() if name != "seen")
         assert len(step.rejected) == sum(
@@ -58,9 +58,9 @@ def test_every_message_is_accounted_for(query: Query) -> None:
 def test_a_side_sends_on_each_message_that_it_counts_once(
     query: Query, restart: bool, single: bool
 ) -> None:
-    door = StandaloneJoinDoor(restart=restart, single=single, outputs=True)
+    runner = StandaloneJoinRunner(restart=restart, single=single, outputs=True)
     steps = [*query.steps, JoinBatch(wall=query.steps[-1].wall, final=True)]
-    run = JoinRun(door, query.spec, query.types, Path(), steps[0].wall)
+    run = JoinRun(runner, query.spec, query.types, Path(), steps[0].wall)
     counted = sum(run.step(step).counts["counted"] for step in steps)
     assert counted == sum(map(len, run.sent.values()))
     for side in SIDES:
@@ -78,7 +78,7 @@ def test_rows_are_those_of_duckdb_however_the_input_arrives(how: How, data: st.D
     query = data.draw(queries(how=how, policies=EARLY, orderly=True))
     rows = [
         tuple(v for name, v in row.items() if name != "emission")
-        for step in EngineJoinDoor(shards=2).run(query.spec, query.types, query.steps)
+        for step in EngineJoinRunner(shards=2).run(query.spec, query.types, query.steps)
         for row in step.rows
     ]
     assert sorted(rows, key=repr) == sorted(by_duckdb(query), key=repr)
@@ -97,7 +97,7 @@ def test_policies_change_when_rows_are_told_and_not_which(query: Query) -> None:
         at_once = at_once.with_side(name, replace(side, firing=each))
     emitted = []
     for one in (spec, at_once):
-        steps = EngineJoinDoor().run(one, query.types, query.steps)
+        steps = EngineJoinRunner().run(one, query.types, query.steps)
         rows = [tuple(v for n, v in r.items() if n != "emission") for s in steps for r in s.rows]
         emitted.append(sorted(rows, key=repr))
     assert emitted[0] == emitted[1]
@@ -183,7 +183,7 @@ def test_a_limit_of_rows_bounds_what_is_kept_and_loses_no_row_of_an_outer_join(
     data: st.DataObject,
 ) -> None:
     query = data.draw(queries(how="full", policies=EARLY, orderly=True, limit=3))
-    emitted = EngineJoinDoor(restart=True).run(query.spec, query.types, query.steps)
+    emitted = EngineJoinRunner(restart=True).run(query.spec, query.types, query.steps)
     rows = [row for step in emitted for row in step.rows]
     for side, name in (("left", "id"), ("right", "id_right")):
         ids = [m["id"] for step in query.steps for m in step.side(side)]
@@ -203,7 +203,7 @@ def test_no_row_lies_further_behind_than_the_spec_says(how: How, data: st.DataOb
     if lag is None:
         assert query.spec.axis == "rows" or isinstance(query.spec.bound, SessionBound)
         return
-    for step in EngineJoinDoor().run(query.spec, query.types, query.steps):
+    for step in EngineJoinRunner().run(query.spec, query.types, query.steps):
         times = [row["time"] for row in step.rows if row["time"] is not None]
         assert greatest is None or all(time >= greatest - lag for time in times)
         greatest = max([*times, *([] if greatest is None else [greatest])], default=None)
@@ -220,5 +220,5 @@ def test_oracle_pairs_a_message_with_partners_that_come_after_others_were_droppe
         )
         for at in range(300)
     ]
-    rows = [row for step in OracleJoinDoor().run(spec, types, steps) for row in step.rows]
+    rows = [row for step in OracleJoinRunner().run(spec, types, steps) for row in step.rows]
     assert sorted(row["id_right"] for row in rows) == [*range(300)]

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.local_door import Run, rows_of, window_plan
+from tests.local_runner import Run, rows_of, window_plan
 from tests.property import laws
 from tests.property.streams import EVERYTHING, Range, Stream, Twins, any_streams, twins_in_time
 

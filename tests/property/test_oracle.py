@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.doors import Batch, OracleDoor
 from tests.property.in_order import check_in_order
 from tests.property.streams import (
     EVERYTHING,
@@ -21,6 +20,7 @@ from tests.property.streams import (
     any_streams,
     twins_in_time,
 )
+from tests.runners import Batch, OracleRunner
 from tests.transcripts.comparison import same_row
 
 from muntin.model.kinds import Kind
@@ -131,7 +131,7 @@ def test_what_is_told_again_changes_nothing(stream: Stream) -> None:
 
 
 def steps_of(stream: Stream) -> list[OracleStep]:
-    return OracleDoor().run(stream.spec, stream.steps)
+    return OracleRunner().run(stream.spec, stream.steps)
 
 
 def key_of(spec: WindowSpec, row: dict[str, Any]) -> Key:
@@ -144,7 +144,7 @@ def bounds_of(row: dict[str, Any]) -> Bounds:
 
 def last_said(spec: WindowSpec, steps: list[Batch]) -> Said:
     """The values of each window's last revision, without the windows that were taken back."""
-    rows = (row for step in OracleDoor().run(spec, steps) for row in step.firings)
+    rows = (row for step in OracleRunner().run(spec, steps) for row in step.firings)
     last = {(key_of(spec, row), bounds_of(row)): row for row in rows}
     return {
         at: {name: row[name] for name in spec.aggregates}

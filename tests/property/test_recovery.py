@@ -11,9 +11,9 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.doors import Batch, OracleDoor, as_arguments
 from tests.property.agreement import in_order
 from tests.property.streams import EVERYTHING, Range, any_streams
+from tests.runners import Batch, OracleRunner, as_arguments
 
 from muntin.model.errors import RefusedError, SelectorDisabledError
 from muntin.model.sessions import Sessions
@@ -198,7 +198,7 @@ def test_refusals_change_nothing(script: Script, refusals: list[str]) -> None:
 def test_a_rejected_message_leaves_at_once(stream: Any, downstream: bool) -> None:
     spec = replace(stream.spec, max_ahead=None)
     messages = [message for step in stream.steps for message in step.messages]
-    emitted = OracleDoor().run(spec, [Batch([message], 0) for message in messages])
+    emitted = OracleRunner().run(spec, [Batch([message], 0) for message in messages])
     rejected: Rows = []
     more = {"downstream": lambda row: None} if downstream else {}
     with opened(spec, memory(), errors=rejected.append, **more) as operator:
@@ -214,7 +214,7 @@ def test_a_rejected_message_leaves_at_once(stream: Any, downstream: bool) -> Non
 def test_what_is_due_leaves_with_the_message_that_made_it_due(stream: Any) -> None:
     spec = replace(stream.spec, max_ahead=None)
     messages = [message for step in stream.steps for message in step.messages]
-    emitted = OracleDoor().run(spec, [Batch([message], 0) for message in messages])
+    emitted = OracleRunner().run(spec, [Batch([message], 0) for message in messages])
     taken: Rows = []
     expected: Rows = []
     with opened(spec, memory(), downstream=taken.append) as operator:

@@ -9,9 +9,9 @@ from unittest import mock
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.doors import StandaloneDoor
 from tests.property.agreement import differences
 from tests.property.streams import EVERYTHING, Range, Stream, any_streams
+from tests.runners import StandaloneRunner
 
 from muntin.state import runs
 
@@ -24,7 +24,11 @@ EACH_KIND += [
     replace(EVERYTHING, positions=("offset",)),
 ]
 FEWER = settings(max_examples=max(1, settings.default.max_examples // 4))
-BATCHES = [StandaloneDoor(), StandaloneDoor("memory", restart=True), StandaloneDoor(tables=True)]
+BATCHES = [
+    StandaloneRunner(),
+    StandaloneRunner("memory", restart=True),
+    StandaloneRunner(tables=True),
+]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -40,21 +44,21 @@ def named(drawn_from: Range) -> str:
 
 @pytest.mark.parametrize("drawn_from", EACH_KIND, ids=named)
 @FEWER
-@given(data=st.data(), door=st.sampled_from(BATCHES))
+@given(data=st.data(), runner=st.sampled_from(BATCHES))
 def test_batches_say_what_the_oracle_says(
-    drawn_from: Range, data: st.DataObject, door: StandaloneDoor
+    drawn_from: Range, data: st.DataObject, runner: StandaloneRunner
 ) -> None:
     stream: Stream = data.draw(any_streams(drawn_from))
-    assume(door.runs(stream.spec, stream.steps))
-    assert differences(door, stream.spec, stream.steps) == []
+    assume(runner.runs(stream.spec, stream.steps))
+    assert differences(runner, stream.spec, stream.steps) == []
 
 
 @pytest.mark.parametrize("drawn_from", EACH_KIND, ids=named)
 @FEWER
-@given(data=st.data(), door=st.sampled_from([StandaloneDoor(single=True)]))
+@given(data=st.data(), runner=st.sampled_from([StandaloneRunner(single=True)]))
 def test_single_messages_are_batches_of_one(
-    drawn_from: Range, data: st.DataObject, door: StandaloneDoor
+    drawn_from: Range, data: st.DataObject, runner: StandaloneRunner
 ) -> None:
     stream: Stream = data.draw(any_streams(drawn_from))
-    assume(door.runs(stream.spec, stream.steps))
-    assert differences(door, stream.spec, stream.steps) == []
+    assume(runner.runs(stream.spec, stream.steps))
+    assert differences(runner, stream.spec, stream.steps) == []

@@ -8,8 +8,8 @@ from typing import Any
 
 import duckdb
 from hypothesis import given, settings
-from tests.doors import Batch, EngineDoor
 from tests.property.streams import Range, Twins, twins_in_time
+from tests.runners import Batch, EngineRunner
 from tests.transcripts.comparison import row_differences
 
 from muntin import count, max, min
@@ -50,7 +50,7 @@ def test_the_newest_rows_are_those_of_duckdb(twins: Twins) -> None:
 
 def list_rows(spec: WindowSpec, steps: Sequence[Batch]) -> list[dict[str, Any]]:
     """Return the rows that the engine emits, in the order of their instants."""
-    rows = [row for step in EngineDoor(2).run(spec, steps) for row in step.firings]
+    rows = [row for step in EngineRunner(2).run(spec, steps) for row in step.firings]
     return sorted(rows, key=lambda row: row["window_end"])
 
 

@@ -8,24 +8,29 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.doors import Door, EngineDoor
-from tests.local_door import LocalDoor
+from tests.local_runner import LocalRunner
 from tests.property.agreement import differences
 from tests.property.streams import Stream
 from tests.property.zoned import zoned_streams
+from tests.runners import EngineRunner, Runner
 
 import muntin as mt
 from muntin.model.axis import parse_time
 
-DOORS: list[Door] = [EngineDoor(), EngineDoor(3), EngineDoor(2, restart=True), LocalDoor(2)]
+RUNNERS: list[Runner] = [
+    EngineRunner(),
+    EngineRunner(3),
+    EngineRunner(2, restart=True),
+    LocalRunner(2),
+]
 FEWER = settings(max_examples=max(1, settings.default.max_examples // 2))
 
 
 @FEWER
-@given(stream=zoned_streams(), door=st.sampled_from(DOORS))
-def test_doors_say_what_the_oracle_says(stream: Stream, door: Door) -> None:
-    if door.runs(stream.spec, stream.steps):
-        assert differences(door, stream.spec, stream.steps) == []
+@given(stream=zoned_streams(), runner=st.sampled_from(RUNNERS))
+def test_runners_say_what_the_oracle_says(stream: Stream, runner: Runner) -> None:
+    if runner.runs(stream.spec, stream.steps):
+        assert differences(runner, stream.spec, stream.steps) == []
 
 
 _UNITS = {"1 day": "day", "1 month": "month", "7 days": "week"}  # A week begins on Monday.

@@ -34,8 +34,8 @@ class Subject(Protocol):
     passes: Sequence[Pass]
     tries: int
 
-    def doors(self, case: Case) -> list[str]:
-        """The doors that a case goes through."""
+    def runners(self, case: Case) -> list[str]:
+        """Return the names of the runners of a case."""
         ...
 
     def differences(self, case: Case) -> list[str]:
@@ -76,7 +76,7 @@ class Looking:
     Attributes:
         subject: What is looked at.
         over: Whether the time is over.
-        tally: How many cases went through each door.
+        tally: The number of cases that each runner ran.
     """
 
     subject: Subject
@@ -90,7 +90,7 @@ class Looking:
         def look(case: Case) -> None:
             if self.over():
                 raise EnoughError
-            self.tally.update(self.subject.doors(case))
+            self.tally.update(self.subject.runners(case))
             if self._differences(case):
                 wrong.append(case)
                 raise EnoughError

@@ -13,16 +13,16 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from pyspark.sql import SparkSession
-from tests.doors import Batch
-from tests.join_doors import JoinBatch
+from tests.join_runners import JoinBatch
 from tests.property import agreement
 from tests.property.joins import ALL, Query, queries
 from tests.property.streams import WIDEST, Stream, any_streams
+from tests.runners import Batch
 from tests.search import smaller
 from tests.search.finding import Subject
 from tests.search.smaller import Pass
-from tests.spark.door import SparkDoor
-from tests.spark.join_door import SparkJoinDoor
+from tests.spark.join_runner import SparkJoinRunner
+from tests.spark.runner import SparkRunner
 from tests.transcripts.writing import join_transcript, transcript
 
 import muntin as mt
@@ -37,7 +37,7 @@ STEPS = 4
 def subjects(session: SparkSession | None = None) -> list[Subject]:
     """Windows and joins, through Spark alone."""
     session = session or _session()
-    return [_windows(SparkDoor(session)), _joins(SparkJoinDoor(session))]
+    return [_windows(SparkRunner(session)), _joins(SparkJoinRunner(session))]
 
 
 def _session() -> SparkSession:
@@ -72,7 +72,7 @@ class Several:
     def passes(self) -> list[Pass]:
         return smaller.of_several(self.of_one)
 
-    def doors(self, case: list[Any]) -> list[str]:
+    def runners(self, case: list[Any]) -> list[str]:
         of = " of joins" * self.name.startswith("joins")
         return [f"oracle{of}", f"spark{of}"] * len(case)
 
@@ -84,25 +84,27 @@ class Several:
         return "\n".join(self.write(f"{name}, {n}", one) for n, one in enumerate(case, start=1))
 
 
-def _windows(door: SparkDoor) -> Subject:
+def _windows(runner: SparkRunner) -> Subject:
     drawn = st.lists(any_streams(WIDEST), min_size=LEAST, max_size=MOST)
     return Several(
         "windows on Spark",
         st.builds(_fitted, drawn, st.booleans()),
-        lambda streams: door.run_all([(s.spec, s.steps) for s in streams]),
-        lambda s, emitted: agreement.differences_of_output(door, s.spec, s.steps, emitted),
+        lambda streams: runner.run_all([(s.spec, s.steps) for s in streams]),
+        lambda s, emitted: agreement.differences_of_output(runner, s.spec, s.steps, emitted),
         lambda name, s: transcript(name, s.spec, s.steps),
         smaller.of_streams(),
     )
 
 
-def _joins(door: SparkJoinDoor) -> Subject:
+def _joins(runner: SparkJoinRunner) -> Subject:
     drawn = st.lists(queries(policies=ALL), min_size=LEAST, max_size=MOST)
     return Several(
         "joins on Spark",
         st.builds(_fitted_joins, drawn, st.booleans()),
-        lambda found: door.run_all([(q.spec, q.types, q.steps) for q in found]),
-        lambda q, emitted: agreement.differences_of_pairs(door, q.spec, q.types, q.steps, emitted),
+        lambda found: runner.run_all([(q.spec, q.types, q.steps) for q in found]),
+        lambda q, emitted: agreement.differences_of_pairs(
+            runner, q.spec, q.types, q.steps, emitted
+        ),
         lambda name, q: join_transcript(name, q.spec, q.types, q.steps),
         smaller.of_joins(),
     )
@@ -133,7 +135,7 @@ def _fitted_joins(found: list[Query], at_once: bool) -> list[Query]:
 
 
 def _fit_join(query: Query, at_once: bool) -> Query:
-    """The same of both sides; the door reads times that are times."""
+    """The same of both sides; the runner reads times that are times."""
     steps = [
         replace(step, left=_readable(step.left), right=_readable(step.right), final=False)
         for step in query.steps
@@ -148,7 +150,7 @@ def _fit_join(query: Query, at_once: bool) -> Query:
 def fill_deletions(query: Query) -> Query:
     """The join with a value in each right row of NULLs that would delete the row of its key.
 
-    Through the door no row deletes another: the clock that it carries is a value.
+    On this runner no row deletes another, since the clock that each row carries is a value.
     """
     if not isinstance(query.spec.bound, ByArrival):
         return query

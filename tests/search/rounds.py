@@ -71,15 +71,15 @@ class Search:
             text = finding.subject.transcript(name, finding.case)
         except Exception as error:
             text = f"# can't be written down ({error!r}):\n# {finding.case!r}\n"
-        doors = ", ".join(finding.subject.doors(finding.case))
-        lines = [f"FOUND in {finding.subject.name}, with {doors}:", "", str(finding), text]
+        runners = ", ".join(finding.subject.runners(finding.case))
+        lines = [f"FOUND in {finding.subject.name}, with {runners}:", "", str(finding), text]
         print("\n".join(lines), file=self.out, flush=True)
 
     def _say(self, when: str) -> None:
         minutes, seconds = divmod(int(self.clock() - self._began), 60)
-        doors = ", ".join(f"{name} {n}" for name, n in sorted(self.tally.items()))
+        runners = ", ".join(f"{name} {n}" for name, n in sorted(self.tally.items()))
         where = f"seed {self.seed}, round {self._round}"
         text = (
-            f"{when} {minutes}:{seconds:02d}, {where}, findings {len(self.found)}; cases: {doors}"
+            f"{when} {minutes}:{seconds:02d}, {where}, findings {len(self.found)}; cases: {runners}"
         )
         print(text, file=self.out, flush=True)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from tests.doors import Batch
-from tests.join_doors import JoinBatch
+from tests.join_runners import JoinBatch
 from tests.property.joins import Query
 from tests.property.streams import Stream, Twins
+from tests.runners import Batch
 
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec

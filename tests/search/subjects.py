@@ -1,7 +1,7 @@
 """What is drawn, and what is held against what.
 
-A case is a query, its messages cut into steps, and the door that it goes through. Hypothesis draws
-it from the strategies of the property tests, and makes it smaller.
+A case is a query, its messages cut into steps, and the runner that runs it. Hypothesis draws it
+from the strategies of the property tests, and makes it smaller.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from unittest import mock
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
-from tests.doors import Door, OracleDoor
-from tests.duckdb_door import computed_at_once
-from tests.join_doors import JoinDoor
+from tests.duckdb_runner import computed_at_once
+from tests.join_runners import JoinRunner
 from tests.property import agreement
 from tests.property.joins import ALL, Query, queries
 from tests.property.streams import WIDEST, Range, Stream, Twins, any_streams, twins_in_time
 from tests.property.zoned import zoned_streams
+from tests.runners import OracleRunner, Runner
 from tests.search import smaller
 from tests.search.smaller import Pass
 from tests.transcripts.writing import join_transcript, transcript
@@ -44,7 +44,7 @@ class Case:
     """What was drawn, and the way that it goes."""
 
     drawn: Any
-    door: Any
+    runner: Any
     runs: int
 
 
@@ -76,7 +76,7 @@ def limited_streams(draw: st.DrawFn) -> Stream:
 class Windows:
     """Windows of all messages, late ones too: each step says what the oracle says of it."""
 
-    through: Sequence[Door]
+    through: Sequence[Runner]
     examples: int
     drawn_from: Range = ANY_WINDOWS
     tries: int = 300
@@ -93,17 +93,17 @@ class Windows:
     def passes(self) -> list[Pass]:
         return _of_drawn(smaller.of_streams())
 
-    def doors(self, case: Case) -> list[str]:
-        return ["oracle", case.door.name]
+    def runners(self, case: Case) -> list[str]:
+        return ["oracle", case.runner.name]
 
     def differences(self, case: Case) -> list[str]:
         stream: Stream = case.drawn
-        if not case.door.runs(stream.spec, stream.steps):
+        if not case.runner.runs(stream.spec, stream.steps):
             return []
-        said = OracleDoor().run(stream.spec, stream.steps)
+        said = OracleRunner().run(stream.spec, stream.steps)
         found = agreement.unaccounted(stream.steps, said)
         with fold_after(case.runs):
-            return found + agreement.differences(case.door, stream.spec, stream.steps)
+            return found + agreement.differences(case.runner, stream.spec, stream.steps)
 
     def transcript(self, name: str, case: Case) -> str:
         return transcript(name, case.drawn.spec, case.drawn.steps)
@@ -113,10 +113,10 @@ class Windows:
 class Twice:
     """One set of messages, arranged in two ways: the last revisions are the same, and DuckDB's."""
 
-    through: Sequence[Door]
+    through: Sequence[Runner]
     examples: int
     by_duckdb: bool = True
-    reference: Door = OracleDoor()  # noqa: RUF009 (it is frozen)
+    reference: Runner = OracleRunner()  # noqa: RUF009 (it is frozen)
     drawn_from: Range = WIDEST
     tries: int = 300
     name: str = "twins"
@@ -130,13 +130,13 @@ class Twice:
     def passes(self) -> list[Pass]:
         return _of_drawn(smaller.of_twins())
 
-    def doors(self, case: Case) -> list[str]:
-        return ["oracle", case.door.name, *(["duckdb"] if self.by_duckdb else [])]
+    def runners(self, case: Case) -> list[str]:
+        return ["oracle", case.runner.name, *(["duckdb"] if self.by_duckdb else [])]
 
     def differences(self, case: Case) -> list[str]:
         twins: Twins = case.drawn
         with fold_after(case.runs):
-            said = agreement.last_revisions(case.door, twins.spec, twins.one)
+            said = agreement.last_revisions(case.runner, twins.spec, twins.one)
         other = agreement.last_revisions(self.reference, twins.spec, twins.other)
         found = agreement.revision_differences(said, other)
         if self.by_duckdb:
@@ -162,7 +162,7 @@ class Twice:
 class Joins:
     """Joins of all kinds: each step says what the oracle says of it."""
 
-    through: Sequence[JoinDoor]
+    through: Sequence[JoinRunner]
     examples: int
     tries: int = 300
     name: str = "joins"
@@ -175,15 +175,15 @@ class Joins:
     def passes(self) -> list[Pass]:
         return _of_drawn(smaller.of_joins())
 
-    def doors(self, case: Case) -> list[str]:
-        return ["oracle of joins", f"{case.door.name} of joins"]
+    def runners(self, case: Case) -> list[str]:
+        return ["oracle of joins", f"{case.runner.name} of joins"]
 
     def differences(self, case: Case) -> list[str]:
         query: Query = case.drawn
-        if not case.door.runs(query.spec, query.steps):
+        if not case.runner.runs(query.spec, query.steps):
             return []
         with fold_after(case.runs):
-            return agreement.join_differences(case.door, query.spec, query.types, query.steps)
+            return agreement.join_differences(case.runner, query.spec, query.types, query.steps)
 
     def transcript(self, name: str, case: Case) -> str:
         query: Query = case.drawn

@@ -9,11 +9,11 @@ from io import StringIO
 from typing import Any
 
 import pytest
-from tests.doors import Batch, EngineDoor, OracleDoor
-from tests.join_doors import Columns, EngineJoinDoor, JoinBatch, OracleJoinDoor
 from tests.join_oracle import JoinStep
+from tests.join_runners import Columns, EngineJoinRunner, JoinBatch, OracleJoinRunner
 from tests.property.joins import Query
 from tests.property.streams import Range
+from tests.runners import Batch, EngineRunner, OracleRunner
 from tests.search.__main__ import main
 from tests.search.finding import Finding, Looking, Subject
 from tests.search.on_spark import fill_deletions
@@ -31,7 +31,7 @@ NARROW = Range(("fixed", "sessions"))
 
 
 @dataclass(frozen=True)
-class Forgetful(OracleDoor):
+class Forgetful(OracleRunner):
     """Says what the oracle says, but of every step's third message it knows nothing."""
 
     name: str = "forgetful"
@@ -42,7 +42,7 @@ class Forgetful(OracleDoor):
 
 
 @dataclass(frozen=True)
-class Hasty(OracleDoor):
+class Hasty(OracleRunner):
     """Raises at the second step with two messages or more."""
 
     name: str = "hasty"
@@ -54,7 +54,7 @@ class Hasty(OracleDoor):
 
 
 @dataclass(frozen=True)
-class Deaf(OracleJoinDoor):
+class Deaf(OracleJoinRunner):
     """Says what the oracle says, but hears of one message a step on the right."""
 
     name: str = "deaf"
@@ -69,13 +69,13 @@ def found(subject: Subject, seed: int = 1) -> Finding:
     return finding
 
 
-def test_a_door_that_drops_a_message_is_found_out_by_three_messages() -> None:
+def test_a_runner_that_drops_a_message_is_found_out_by_three_messages() -> None:
     finding = found(Windows([Forgetful()], 100, NARROW), 2)
     assert any("seen 2, expected 3" in text for text in finding.differences)
     case = read_back(finding.subject.transcript("pasted", finding.case))
     assert [len(step.messages) for step in case.steps] == [3]
     assert len(case.spec.aggregates) == 1
-    assert differences(case, OracleDoor()) == []
+    assert differences(case, OracleRunner()) == []
     assert differences(case, Forgetful()) != []
 
 
@@ -84,11 +84,11 @@ def test_a_dropped_message_shows_in_duckdb_too() -> None:
         def differences(self, case: Any) -> list[str]:
             return [text for text in super().differences(case) if "DuckDB" in text]
 
-    finding = found(Blind([OracleDoor()], 50, reference=Forgetful(), drawn_from=NARROW, tries=30))
+    finding = found(Blind([OracleRunner()], 50, reference=Forgetful(), drawn_from=NARROW, tries=30))
     assert "not as in DuckDB" in str(finding)
 
 
-def test_a_door_that_raises_is_found_out() -> None:
+def test_a_runner_that_raises_is_found_out() -> None:
     finding = found(Windows([Hasty()], 100, NARROW))
     assert "KeyError" in str(finding)
     case = read_back(finding.subject.transcript("pasted", finding.case))
@@ -105,15 +105,15 @@ def test_what_fails_once_is_counted_and_no_finding() -> None:
             return super().differences(case)
 
     tally: Counter[str] = Counter()
-    assert Looking(Flaky([OracleDoor()], 5), lambda: False, tally).round(1) is None
+    assert Looking(Flaky([OracleRunner()], 5), lambda: False, tally).round(1) is None
     assert tally["failed once"] == 1
 
 
-def test_a_door_of_joins_that_drops_a_message_is_found_out() -> None:
+def test_a_runner_of_joins_that_drops_a_message_is_found_out() -> None:
     finding = found(Joins([Deaf()], 200))
     case = joins_read_back(finding.subject.transcript("pasted", finding.case))
     assert [len(step.right) for step in case.steps if step.right] == [2]
-    assert join_differences(case, OracleJoinDoor()) == []
+    assert join_differences(case, OracleJoinRunner()) == []
 
 
 _DELETION = """\
@@ -132,21 +132,21 @@ _DELETION = """\
 """
 
 
-def test_no_row_deletes_another_through_a_door_whose_clock_is_a_value() -> None:
+def test_no_row_deletes_another_through_a_runner_whose_clock_is_a_value() -> None:
     case = joins_read_back(_DELETION)
     query = Query(case.spec, case.types, case.steps)
     assert [one["id"] for one in query.steps[0].right] == [None, 5]
     filled = fill_deletions(query)
     assert [one["id"] for one in filled.steps[0].right] == [0, 5]
     for one, pairs in ((query, 0), (filled, 1)):
-        (step,) = OracleJoinDoor().run(one.spec, one.types, one.steps)
+        (step,) = OracleJoinRunner().run(one.spec, one.types, one.steps)
         assert len(step.rows) == pairs
 
 
 def test_a_search_goes_on_until_its_time_is_over_and_says_what_it_found() -> None:
     subjects: list[Subject] = [
         Windows([Forgetful()], 50, NARROW),
-        Windows([OracleDoor()], 20, NARROW),
+        Windows([OracleRunner()], 20, NARROW),
     ]
     out = StringIO()
     seconds = iter(range(10**6))
@@ -171,12 +171,14 @@ def test_a_round_is_drawn_again_by_its_seed_and_number() -> None:
                 seen.append(repr(case))
                 return []
 
-        Search([Watched([OracleDoor()], 5)], 3, StringIO()).run(60, only=4)
+        Search([Watched([OracleRunner()], 5)], 3, StringIO()).run(60, only=4)
         drawn.append(seen)
     assert drawn[0] == drawn[1] != []
 
 
-@pytest.mark.parametrize("subject", [Windows([EngineDoor(2)], 4), Joins([EngineJoinDoor(2)], 4)])
+@pytest.mark.parametrize(
+    "subject", [Windows([EngineRunner(2)], 4), Joins([EngineJoinRunner(2)], 4)]
+)
 def test_a_few_cases(subject: Subject) -> None:
     assert Looking(subject, lambda: False, Counter()).round(11) is None
 
@@ -189,7 +191,7 @@ def test_the_command_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> Non
         "5",
         "--round",
         "1",
-        "--doors",
+        "--runners",
         "standalone",
         "--minutes",
         "0.05",
@@ -198,7 +200,7 @@ def test_the_command_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> Non
     assert "done " in capsys.readouterr().out
 
 
-def test_the_command_knows_its_doors(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_knows_its_runners(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["--doors", "flink"])
+        main(["--runners", "flink"])
     assert "there are engine, standalone, duckdb, spark" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 import polars as pl
-from tests.doors import Batch
+from tests.runners import Batch
 
 from muntin.engine.operator import (
     REJECTED,

@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 import polars as pl
-from tests.doors import Batch, OracleDoor
-from tests.join_doors import JoinBatch, OracleJoinDoor, rejected_of, schema
 from tests.join_oracle import JoinStep
-from tests.local_door import rejected_message, rows_of, window_rows
+from tests.join_runners import JoinBatch, OracleJoinRunner, rejected_of, schema
+from tests.local_runner import rejected_message, rows_of, window_rows
 from tests.property.agreement import count_differences, join_step_differences, step_differences
 from tests.property.joins import Query
 from tests.property.streams import Stream
+from tests.runners import Batch, OracleRunner
 from tests.simulation.cases import Case
 from tests.simulation.counting import Counting, count_plainly
 from tests.simulation.local import Outcome
@@ -92,7 +92,7 @@ def _counting_differences(drawn: Counting, outcome: Outcome) -> list[str]:
 
 def _window_differences(drawn: Stream, outcome: Outcome) -> list[str]:
     texts, counts = [], Counter[str]()
-    expected = OracleDoor().run(drawn.spec, _batches(drawn, outcome))
+    expected = OracleRunner().run(drawn.spec, _batches(drawn, outcome))
     for number, wanted in enumerate(expected):
         firings, rejected = window_rows(drawn.spec, *_held(outcome, number))
         step = OracleStep(firings, rejected, wanted.counts)
@@ -113,7 +113,7 @@ def _join_differences(drawn: Query, outcome: Outcome, *, on_spark: bool) -> list
         schemas = {side: schema(drawn.spec.side(side), drawn.types[side]) for side in SIDES}
         read = partial(rejected_of, Joiner(drawn.spec, schemas))
     texts, counts = [], Counter[str]()
-    expected = OracleJoinDoor().run(drawn.spec, drawn.types, steps)
+    expected = OracleJoinRunner().run(drawn.spec, drawn.types, steps)
     for number, wanted in enumerate(expected):
         results, rejected = _held(outcome, number)
         step = JoinStep(rows_of(results))

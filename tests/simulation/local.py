@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 import polars as pl
-from tests.local_door import join_plan, window_plan
+from tests.local_runner import join_plan, window_plan
 from tests.property.streams import Stream
 from tests.simulation.cases import Case
 from tests.simulation.counting import Counting, counting_plan

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 from tests.chaos.survivor import SIZE, SLIDE
 from tests.chaos.traffic import BURST, BURST_SECONDS, PER_TURN, TURNS
-from tests.doors import Batch
 from tests.property.streams import Stream
+from tests.runners import Batch
 from tests.simulation.cases import Case
 from tests.simulation.faults import ChosenFaults
 

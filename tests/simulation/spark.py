@@ -25,10 +25,10 @@ from unittest import mock
 import polars as pl
 import pyarrow as pa
 from pyspark.sql.types import StructType, TimestampType
-from tests import join_doors
-from tests.doors import Batch, frame, schema
+from tests import join_runners
 from tests.property.joins import Query
 from tests.property.streams import Stream
+from tests.runners import Batch, frame, schema
 from tests.simulation.cases import Case
 from tests.simulation.counting import COUNTED, LATE, Counting, CountingOperator, lay_out
 from tests.simulation.faults import Faults, KilledError
@@ -146,7 +146,7 @@ def describe(drawn: Stream | Query | Counting) -> tuple[Operator, dict[str, Stru
 
 def _describe_join(drawn: Query) -> tuple[Operator, dict[str, StructType]]:
     sides: dict[SideName, pl.Schema] = {
-        side: join_doors.schema(drawn.spec.side(side), drawn.types[side]) for side in SIDES
+        side: join_runners.schema(drawn.spec.side(side), drawn.types[side]) for side in SIDES
     }
     operator = JoinOperator(drawn.spec, sides, "_right", both_keys=False)
     joiner = operator.joiner
@@ -310,7 +310,7 @@ class SparkRun:
             for side in SIDES:
                 mine = [m for step in drawn.steps[begin:end] for m in step.side(side)]
                 spec, types = drawn.spec.side(side), drawn.types[side]
-                rows = join_doors.frame(spec, mine, types, planned.now).to_arrow()
+                rows = join_runners.frame(spec, mine, types, planned.now).to_arrow()
                 inputs[str(side)] = rows, columns.TIME
             return inputs
         if isinstance(drawn, Counting):

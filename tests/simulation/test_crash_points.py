@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.join_doors import OracleJoinDoor
-from tests.local_door import LocalDoor, LocalJoinDoor
+from tests.join_runners import OracleJoinRunner
+from tests.local_runner import LocalJoinRunner, LocalRunner
 from tests.property.joins import Query
 from tests.property.streams import Stream
 from tests.simulation.cases import Case
@@ -33,12 +33,14 @@ def transcripts() -> list[Any]:
     cases: list[tuple[str, Stream | Query]] = [
         (one.name, Stream(one.spec, one.steps))
         for one in test_transcripts.RIGHT
-        if LocalDoor().runs(one.spec, one.steps) and not any(step.backlog for step in one.steps)
+        if LocalRunner().runs(one.spec, one.steps) and not any(step.backlog for step in one.steps)
     ]
     cases += [
         (one.name, Query(one.spec, one.types, one.steps))
         for one in test_joins.RIGHT
-        if all(door.runs(one.spec, one.steps) for door in (LocalJoinDoor(), OracleJoinDoor()))
+        if all(
+            runner.runs(one.spec, one.steps) for runner in (LocalJoinRunner(), OracleJoinRunner())
+        )
     ]
     return [
         pytest.param(Case("local", drawn, (1,), number, 0.0), id=name)

@@ -1,7 +1,7 @@
-"""Every aggregate over every Spark type: what Spark SQL and the oracle give, through every door.
+"""Every aggregate over every Spark type: every interface gives what Spark SQL and the oracle give.
 
-All types are columns of one frame, so that a door is one query. What can't be computed is refused
-by name before anything runs.
+All types are columns of one frame, so that each interface runs one query. Unsupported types are
+refused by name before anything runs.
 """
 
 from __future__ import annotations

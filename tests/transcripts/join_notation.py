@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tests.join_doors import Columns, JoinBatch
+from tests.join_runners import Columns, JoinBatch
 from tests.transcripts.notation import (
     LOADER,
     only_known,

@@ -63,7 +63,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tests.doors import Batch
+from tests.runners import Batch
 
 from muntin.model import aggregates, cumulating, days, months, sessions, sliding, trailing, windows
 from muntin.model.aggregates import Aggregate

@@ -7,10 +7,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
-from tests.doors import OracleDoor
-from tests.join_doors import OracleJoinDoor
+from tests.join_runners import OracleJoinRunner
 from tests.property.joins import Query, queries
 from tests.property.streams import EVERYTHING, Stream, any_streams
+from tests.runners import OracleRunner
 from tests.transcripts.join_notation import JoinCase, read_joins
 from tests.transcripts.notation import Case, read_cases
 from tests.transcripts.test_joins import CASES as JOINS
@@ -27,7 +27,7 @@ def test_streams(stream: Stream) -> None:
     assert case.steps == stream.steps
     written = {**case.spec.facts(), "types": ""}
     assert written == {**stream.spec.facts(), "types": ""}
-    assert differences(case, OracleDoor()) == []
+    assert differences(case, OracleRunner()) == []
 
 
 @pytest.mark.parametrize("case", CASES, ids=by_name)
@@ -35,7 +35,7 @@ def test_cases(case: Case) -> None:
     again = read_back(transcript(case.name, case.spec, case.steps))
     assert repr(again.steps) == repr(case.steps)
     assert again.spec.facts() == case.spec.facts()
-    assert differences(again, OracleDoor()) == []
+    assert differences(again, OracleRunner()) == []
 
 
 @given(query=queries())
@@ -43,16 +43,16 @@ def test_joins(query: Query) -> None:
     case = joins_read_back(join_transcript("any join", query.spec, query.types, query.steps))
     assert case.steps == query.steps
     assert case.types == query.types
-    assert join_differences(case, OracleJoinDoor()) == []
+    assert join_differences(case, OracleJoinRunner()) == []
 
 
 @pytest.mark.parametrize("case", JOINS, ids=by_name)
 def test_cases_of_joins(case: JoinCase) -> None:
-    if not OracleJoinDoor().runs(case.spec, case.steps):
+    if not OracleJoinRunner().runs(case.spec, case.steps):
         pytest.skip("the oracle can't take these steps")
     again = joins_read_back(join_transcript(case.name, case.spec, case.types, case.steps))
     assert again.steps == case.steps
-    assert join_differences(again, OracleJoinDoor()) == []
+    assert join_differences(again, OracleJoinRunner()) == []
 
 
 def read_back(text: str) -> Case:

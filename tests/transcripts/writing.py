@@ -1,7 +1,7 @@
 """Writes transcripts in the notation that ``notation`` and ``join_notation`` read.
 
 What a step must give is what the oracle says of it, so that a case that was found somewhere can be
-pasted into a file of transcripts and runs through every door from then on.
+pasted into a file of transcripts and runs on every runner from then on.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
-from tests.doors import Batch, OracleDoor
-from tests.join_doors import Columns, JoinBatch, OracleJoinDoor
 from tests.join_oracle import JoinStep
+from tests.join_runners import Columns, JoinBatch, OracleJoinRunner
+from tests.runners import Batch, OracleRunner
 from tests.transcripts.notation import product, written
 
 from muntin.model.aggregates import Aggregate
@@ -47,7 +47,7 @@ from muntin.testing.oracle import OracleStep
 
 def transcript(name: str, spec: WindowSpec, steps: Sequence[Batch]) -> str:
     """A case of a windowed aggregation."""
-    said = OracleDoor().run(spec, steps)
+    said = OracleRunner().run(spec, steps)
     columns = _columns(spec, steps)
     lines = [f"- name: {_scalar(name)}", "  spec:", *_indented(4, _spec(spec, columns))]
     lines.append("  steps:")
@@ -58,7 +58,7 @@ def transcript(name: str, spec: WindowSpec, steps: Sequence[Batch]) -> str:
 
 def join_transcript(name: str, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> str:
     """A case of a join."""
-    said = OracleJoinDoor().run(spec, types, steps)
+    said = OracleJoinRunner().run(spec, types, steps)
     lines = [f"- name: {_scalar(name)}", "  spec:", *_indented(4, _join_spec(spec, types))]
     lines.append("  steps:")
     for batch, step in zip(steps, said, strict=True):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.doors import Batch, EngineDoor
-from tests.join_doors import Columns, EngineJoinDoor, JoinBatch
+from tests.join_runners import Columns, EngineJoinRunner, JoinBatch
 from tests.property.agreement import differences_of_output, join_differences, unaccounted
+from tests.runners import Batch, EngineRunner
 
 from muntin.model import aggregates
 from muntin.model.axis import DAY, HOUR, MAX_TIME_DISTANCE, SECOND
@@ -56,9 +56,9 @@ def test_in_windows(kind: Kind, time: int, early: Each | None) -> None:
         Batch([{"key": 1, "time": 20}, {"key": 1, "time": time}]),
         Batch(final=True),
     ]
-    door = EngineDoor() if early else EngineDoor(2, restart=True)
-    emitted = door.run(spec, steps)
-    assert differences_of_output(door, spec, steps, emitted) == []
+    runner = EngineRunner() if early else EngineRunner(2, restart=True)
+    emitted = runner.run(spec, steps)
+    assert differences_of_output(runner, spec, steps, emitted) == []
     assert unaccounted(steps, emitted) == []
     reasons = [row["reason"] for step in emitted for row in step.rejected]
     assert reasons.count("malformed") == (2 if time in BEYOND else 0)
@@ -75,7 +75,7 @@ def test_in_days_of_a_zone(time: int) -> None:
         types={"key": "long"},
     )
     steps = [Batch([{"key": 1, "time": 0}, {"key": 1, "time": time}]), Batch(final=True)]
-    emitted = EngineDoor().run(spec, steps)
+    emitted = EngineRunner().run(spec, steps)
     assert unaccounted(steps, emitted) == []
 
 
@@ -89,4 +89,4 @@ def test_in_joins(how: How, time: int) -> None:
     types: Columns = {"left": one, "right": one}
     near, far = {"key": 1, "time": 0}, {"key": 1, "time": time}
     steps = [JoinBatch([near], [near, far], 0), JoinBatch([far], [], 0), JoinBatch(final=True)]
-    assert join_differences(EngineJoinDoor(), spec, types, steps) == []
+    assert join_differences(EngineJoinRunner(), spec, types, steps) == []

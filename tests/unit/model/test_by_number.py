@@ -9,8 +9,8 @@ from typing import ClassVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.doors import Batch, Door, EngineDoor, StandaloneDoor
 from tests.property.agreement import differences
+from tests.runners import Batch, EngineRunner, Runner, StandaloneRunner
 
 from muntin.explain.cautions import list_cautions
 from muntin.explain.ruler import draw_ruler
@@ -113,10 +113,10 @@ MESSAGES = st.lists(
 @given(
     batches=st.lists(MESSAGES, min_size=1, max_size=3),
     early=st.integers(1, 9),
-    door=st.sampled_from([EngineDoor(), EngineDoor(2), StandaloneDoor()]),
+    runner=st.sampled_from([EngineRunner(), EngineRunner(2), StandaloneRunner()]),
 )
 def test_a_kind_of_its_own_gives_what_the_oracle_gives(
-    batches: list[list[tuple[str, int, int]]], early: int, door: Door
+    batches: list[list[tuple[str, int, int]]], early: int, runner: Runner
 ) -> None:
     steps = [
         Batch(
@@ -126,7 +126,7 @@ def test_a_kind_of_its_own_gives_what_the_oracle_gives(
         )
         for number, batch in enumerate(batches)
     ]
-    assert differences(door, query(Shifts(early, 4)), steps) == []
+    assert differences(runner, query(Shifts(early, 4)), steps) == []
 
 
 def test_a_kind_of_its_own_is_explained() -> None:

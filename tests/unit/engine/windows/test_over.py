@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.doors import Batch, EngineDoor, OracleDoor
+from tests.runners import Batch, EngineRunner, OracleRunner
 
 from muntin.engine import columns
 from muntin.engine.windows.operator import make_combiner, open_shard
@@ -65,10 +65,10 @@ def test_drawn_batches_emit_as_by_the_oracle(seed: int) -> None:
         ]
         steps.append(Batch(messages, clock * SECOND))
     steps.append(Batch([], clock * SECOND, final=True))
-    expected = [one.firings for one in OracleDoor().run(spec, steps)]
+    expected = [one.firings for one in OracleRunner().run(spec, steps)]
     assert any(row["emission"] == "early" for rows in expected for row in rows)
-    for door in (EngineDoor(1), EngineDoor(1, restart=True), EngineDoor(1, repeat=True)):
-        assert [one.firings for one in door.run(spec, steps)] == expected
+    for runner in (EngineRunner(1), EngineRunner(1, restart=True), EngineRunner(1, repeat=True)):
+        assert [one.firings for one in runner.run(spec, steps)] == expected
 
 
 def test_a_shard_has_its_part_of_the_limit() -> None:

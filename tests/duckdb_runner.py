@@ -1,6 +1,6 @@
 """Window results computed by DuckDB from all messages at once, where its SQL can express them.
 
-It isn't a door, since it has neither steps nor policies. It returns the last revision of every
+It isn't a runner, since it has neither steps nor policies. It returns the last revision of every
 window, given messages of which none is late.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import duckdb
-from tests.doors import Batch
+from tests.runners import Batch
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.cumulating import Cumulating

@@ -1,10 +1,10 @@
-"""Doors: the ways to run a windowed aggregation, all under one protocol.
+"""Runners: the ways to run a windowed aggregation, all under one protocol.
 
-The transcripts and the property tests call a door and nothing behind it. Every door takes the same
-steps and returns the rows that each step emits.
+The transcripts and the property tests call a runner and nothing behind it. Every runner takes the
+same steps and returns the rows that each step emits.
 
-To add a door, write a class with the attributes and the methods of ``Door``, and add it to
-``DOORS``. The door of Spark is ``tests.spark.door.SparkDoor``.
+To add a runner, write a class with the attributes and the methods of ``Runner``, and add it to
+``RUNNERS``. The runner for Spark is ``tests.spark.runner.SparkRunner``.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class Batch:
     now: int | None = None
 
 
-class Door(Protocol):
+class Runner(Protocol):
     """One way to run a windowed aggregation.
 
     Attributes:
-        name: Name of the door in tests.
+        name: Name of the runner in tests.
         tells_watermark: Whether it sets ``OracleStep.watermark``.
     """
 
@@ -75,7 +75,7 @@ class Door(Protocol):
     tells_watermark: bool
 
     def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
-        """Return whether this door supports a query and its steps."""
+        """Return whether this runner supports a query and its steps."""
         ...
 
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
@@ -88,7 +88,7 @@ class Door(Protocol):
 
 
 @dataclass(frozen=True)
-class OracleDoor:
+class OracleRunner:
     """The slow oracle."""
 
     name: str = "oracle"
@@ -107,7 +107,7 @@ class OracleDoor:
 
 
 @dataclass(frozen=True)
-class EngineDoor:
+class EngineRunner:
     """The columnar engine over stores in memory, with a shard per shard.
 
     Attributes:
@@ -191,7 +191,7 @@ class EngineDoor:
 
 
 @dataclass(frozen=True)
-class StandaloneDoor:
+class StandaloneRunner:
     """A standalone operator; a step is a batch (or single messages) and a timeout.
 
     Attributes:
@@ -213,7 +213,7 @@ class StandaloneDoor:
         return f"standalone-{self.store}{ways}"
 
     def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
-        """Return whether the door supports the steps; tables need years between 1 and 9999."""
+        """Return whether the runner supports the steps; tables need years between 1 and 9999."""
         times = [m[spec.time] for step in steps for m in step.messages if spec.time]
         conditions = isinstance(spec.windows, Sessions) and spec.windows.conditions
         if conditions or spec.zone_column is not None:
@@ -235,8 +235,8 @@ class StandaloneDoor:
 class OperatorRun:
     """A standalone operator with its store, and the clock of the steps."""
 
-    def __init__(self, door: StandaloneDoor, spec: WindowSpec, folder: Path, wall: int) -> None:
-        self.door = door
+    def __init__(self, runner: StandaloneRunner, spec: WindowSpec, folder: Path, wall: int) -> None:
+        self.runner = runner
         self.spec = spec
         self.folder = folder
         self.image = Image()
@@ -247,17 +247,17 @@ class OperatorRun:
         words = {"string": str, "long": int, "double": float, "boolean": bool}
         types: dict[str, Any] = {name: words[kind] for name, kind in self.spec.types.items()}
         if self.spec.time is not None:
-            types[self.spec.time] = str if self.door.tables else int
+            types[self.spec.time] = str if self.runner.tables else int
         made = SessionAggregator if isinstance(self.spec.windows, Sessions) else WindowedAggregator
         store: KeyValue = memory(self.image)
-        if self.door.store == "rocks":
+        if self.runner.store == "rocks":
             store = rocks(self.folder / "state", sync=False)
         return made(self.spec, store, schema=types, clock=lambda: self.now)
 
     def step(self, step: Batch) -> OracleStep:
         operator = self.operator
         before = Counter(operator.counts)
-        if self.door.single:
+        if self.runner.single:
             for message in step.messages:
                 operator.add_message(**as_arguments(self.spec, message))
             if step.final:
@@ -273,18 +273,18 @@ class OperatorRun:
         watermark = math.inf if ends else operator.watermark
         bounds = pl.col("window_start", "window_end").cast(pl.Int64)
         firings = operator.get_result().with_columns(bounds).to_dicts()
-        if not self.door.single:  # single messages are steps of their own, each in order
+        if not self.runner.single:  # single messages are steps of their own, each in order
             firings.sort(key=lambda row: _spoken_order(row, self.spec))
         rejected = [self._rejected(row) for row in operator.rejected.to_dicts()]
         operator.flush()
-        if self.door.restart:
+        if self.runner.restart:
             operator.close()
             self.operator = self.opened()
         zeros = dict.fromkeys(OUTCOMES, 0)
         return OracleStep(firings, rejected, {**zeros, **counts}, watermark)
 
     def _batch(self, step: Batch) -> Any:
-        if not self.door.tables:
+        if not self.runner.tables:
             return step.messages
         messages = frame(self.spec, step).select(*schema(self.spec), columns.TIME)
         if self.spec.time is None:
@@ -296,13 +296,13 @@ class OperatorRun:
     def _rejected(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return a rejected message in the oracle's form."""
         unread, time = row.pop("unread"), self.spec.time
-        if self.door.tables and self.spec.axis == "time":
+        if self.runner.tables and self.spec.axis == "time":
             row["watermark"] = micros(row["watermark"])
         if time is None:
             return row
         text = re.fullmatch(rf"{time}='(.*)'", unread or "")
         held = text[1] if text else row[time]
-        return {**row, time: micros(held) if self.door.tables else held}
+        return {**row, time: micros(held) if self.runner.tables else held}
 
 
 def as_arguments(spec: WindowSpec, message: dict[str, Any]) -> dict[str, Any]:
@@ -392,13 +392,13 @@ def _rejected_row(row: dict[str, Any], spec: WindowSpec, watermark: int | None) 
     return {**row, spec.time: text if time is None else time, "watermark": watermark}
 
 
-DOORS: list[Door] = [
-    OracleDoor(),
-    EngineDoor(),
-    EngineDoor(3),
-    EngineDoor(2, restart=True),
-    StandaloneDoor(),
-    StandaloneDoor(restart=True),
-    StandaloneDoor("rocks"),
+RUNNERS: list[Runner] = [
+    OracleRunner(),
+    EngineRunner(),
+    EngineRunner(3),
+    EngineRunner(2, restart=True),
+    StandaloneRunner(),
+    StandaloneRunner(restart=True),
+    StandaloneRunner("rocks"),
 ]
-"""Every door that runs the transcripts without Spark."""
+"""Every runner that runs the transcripts without Spark."""

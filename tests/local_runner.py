@@ -1,4 +1,4 @@
-"""The doors of windows and of joins through the operators of the local host."""
+"""Runs windows and joins on the operators of the local host."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
-from tests.doors import Batch, in_order
-from tests.join_doors import KINDS, Columns, JoinBatch
 from tests.join_oracle import JoinStep
+from tests.join_runners import KINDS, Columns, JoinBatch
+from tests.runners import Batch, in_order
 
 from muntin.engine import columns
 from muntin.hosts.local.join_plan import plan_join
@@ -40,7 +40,7 @@ _STAMP = pl.Datetime("us", "UTC")
 
 
 @dataclass(frozen=True)
-class LocalDoor:
+class LocalRunner:
     """The plan of a frame, run step by step.
 
     Attributes:
@@ -213,8 +213,8 @@ def _micros(time: str) -> int | str:
 
 
 @dataclass(frozen=True)
-class LocalJoinDoor:
-    """The plan of a join of two frames, run step by step; see `LocalDoor`."""
+class LocalJoinRunner:
+    """The plan of a join of two frames, run step by step; see `LocalRunner`."""
 
     shards: int = 1
     restart: bool = False
@@ -225,7 +225,7 @@ class LocalJoinDoor:
         return f"local-{self.shards}{'-restarted' * self.restart}"
 
     def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
-        """Return whether the door supports the steps: no bounded rows in shards, no text times."""
+        """Return whether these steps are supported: no bounded rows in shards, no text times."""
         bounded = any(spec.side(side).firing.rows for side in SIDES)
         times = (
             message.get(spec.side(side).time or "")
@@ -282,5 +282,5 @@ def rejected_message(
     return row["side"], message, row["reason"], row["watermark"]
 
 
-LOCAL_DOORS = [LocalDoor(), LocalDoor(2), LocalDoor(restart=True)]
-LOCAL_JOIN_DOORS = [LocalJoinDoor(), LocalJoinDoor(2), LocalJoinDoor(restart=True)]
+LOCAL_RUNNERS = [LocalRunner(), LocalRunner(2), LocalRunner(restart=True)]
+LOCAL_JOIN_RUNNERS = [LocalJoinRunner(), LocalJoinRunner(2), LocalJoinRunner(restart=True)]

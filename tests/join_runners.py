@@ -1,4 +1,4 @@
-"""Doors: the ways to run a join, all under one protocol; see ``tests.doors``."""
+"""Runners: the ways to run a join, all under one protocol; see ``tests.runners``."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class JoinBatch:
         return self.left if name == "left" else self.right
 
 
-class JoinDoor(Protocol):
+class JoinRunner(Protocol):
     """One way to run a join."""
 
     name: str
     tells_watermarks: bool
 
     def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
-        """Return whether this door supports a join and its steps."""
+        """Return whether this runner supports a join and its steps."""
         ...
 
     def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
@@ -71,7 +71,7 @@ class JoinDoor(Protocol):
 
 
 @dataclass(frozen=True)
-class OracleJoinDoor:
+class OracleJoinRunner:
     """The slow oracle, which keeps any number of messages."""
 
     name: str = "oracle"
@@ -95,8 +95,8 @@ class OracleJoinDoor:
 
 
 @dataclass(frozen=True)
-class EngineJoinDoor:
-    """The columnar engine over stores in memory, with a shard per shard; see ``EngineDoor``."""
+class EngineJoinRunner:
+    """The columnar engine over stores in memory, with a shard per shard; see ``EngineRunner``."""
 
     shards: int = 1
     restart: bool = False
@@ -220,7 +220,7 @@ def _copied(store: MemoryBlobs) -> MemoryBlobs:
 
 
 @dataclass(frozen=True)
-class StandaloneJoinDoor:
+class StandaloneJoinRunner:
     """A standalone operator; a step is a batch (or single messages) and a timeout.
 
     Attributes:
@@ -256,9 +256,9 @@ class JoinRun:
     """A standalone join with its store, and the clock of the steps."""
 
     def __init__(
-        self, door: StandaloneJoinDoor, spec: JoinSpec, types: Columns, folder: Path, wall: int
+        self, runner: StandaloneJoinRunner, spec: JoinSpec, types: Columns, folder: Path, wall: int
     ) -> None:
-        self.door = door
+        self.runner = runner
         self.spec = spec
         self.types = types
         self.folder = folder
@@ -278,15 +278,15 @@ class JoinRun:
         }
         made = SessionJoinWindow if isinstance(self.spec.bound, SessionBound) else JoinWindow
         store: KeyValue = memory(self.image)
-        if self.door.store == "rocks":
+        if self.runner.store == "rocks":
             store = rocks(self.folder / "state", sync=False)
-        clock, outputs = (lambda: self.now), self.door.outputs
+        clock, outputs = (lambda: self.now), self.runner.outputs
         return made(self.spec, store, schema=given, clock=clock, window_outputs=outputs)
 
     def step(self, step: JoinBatch) -> JoinStep:
         operator = self.operator
         before = Counter(operator.counts)
-        if self.door.single:
+        if self.runner.single:
             for side in SIDES:
                 for message in step.side(side):
                     operator.add_message(side, **as_arguments(self.spec.side(side), message))
@@ -303,10 +303,10 @@ class JoinRun:
         emitted.rejected = [self._rejected(row) for row in operator.rejected.to_dicts()]
         emitted.counts = {**dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0), **counts}
         emitted.watermarks = dict(operator.watermarks)
-        for side in SIDES if self.door.outputs else ():
+        for side in SIDES if self.runner.outputs else ():
             self.sent[side] += operator.get_result(side).to_dicts()
         operator.flush()
-        if self.door.restart:
+        if self.runner.restart:
             operator.close()
             self.operator = self.opened()
         return emitted
@@ -335,12 +335,12 @@ def as_arguments(side: Side, message: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-JOIN_DOORS: list[JoinDoor] = [
-    OracleJoinDoor(),
-    EngineJoinDoor(),
-    EngineJoinDoor(shards=3),
-    EngineJoinDoor(shards=2, restart=True),
-    EngineJoinDoor(repeat=True),
-    StandaloneJoinDoor(),
-    StandaloneJoinDoor("rocks", restart=True),
+JOIN_RUNNERS: list[JoinRunner] = [
+    OracleJoinRunner(),
+    EngineJoinRunner(),
+    EngineJoinRunner(shards=3),
+    EngineJoinRunner(shards=2, restart=True),
+    EngineJoinRunner(repeat=True),
+    StandaloneJoinRunner(),
+    StandaloneJoinRunner("rocks", restart=True),
 ]
