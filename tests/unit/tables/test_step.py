@@ -291,7 +291,7 @@ def test_the_guides_basics() -> None:
 
 
 def test_the_guides_corrected_form() -> None:
-    shop = guide(faust_tables.corrected(), "user")
+    shop = guide(faust_tables.correct(), "user")
     assert shop.table("user_to_total") == TOTALS
     by_country = [(row["key"], row["value"]) for row in shop.emitted(TABLE, "country_to_total")]
     assert sorted(by_country) == [("DE", 4.0), ("NL", 11.5), ("NL", 16.0)]
