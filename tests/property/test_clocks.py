@@ -31,8 +31,8 @@ _RUNNERS = st.sampled_from([EngineRunner(), EngineRunner(2, restart=True)])
 
 
 def batches(steps: list[tuple[list[tuple[str, str, int]], dict[str, bool], int]]) -> list[Batch]:
-    """Steps whose backlogs name the partitions of their messages, and whose clock goes on."""
-    found, wall = [], 100
+    """Return steps whose backlogs name the partitions of their messages."""
+    results, wall = [], 100
     for messages, backlog, silence in steps:
         wall += silence
         rows = [
@@ -40,15 +40,17 @@ def batches(steps: list[tuple[list[tuple[str, str, int]], dict[str, bool], int]]
             for partition, key, time in messages
         ]
         read = {partition: False for partition, _, _ in messages}
-        found.append(Batch(rows, wall * SECOND, backlog={**read, **backlog}))
-    return found
+        results.append(Batch(rows, wall * SECOND, backlog={**read, **backlog}))
+    return results
 
 
 def compare(spec: WindowSpec, steps: list[Batch], runner: Runner) -> None:
-    for one, other in zip(runner.run(spec, steps), OracleRunner().run(spec, steps), strict=True):
-        assert one.watermark == other.watermark
-        assert row_differences("firing", one.firings, other.firings) == []
-        assert unordered_differences("rejected", one.rejected, other.rejected) == []
+    for step, expected in zip(
+        runner.run(spec, steps), OracleRunner().run(spec, steps), strict=True
+    ):
+        assert step.watermark == expected.watermark
+        assert row_differences("firing", step.firings, expected.firings) == []
+        assert unordered_differences("rejected", step.rejected, expected.rejected) == []
 
 
 @given(steps=_STEPS, kind=_KINDS, lateness=st.sampled_from([0, 5 * SECOND]), runner=_RUNNERS)

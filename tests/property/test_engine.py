@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.property.agreement import (
     differences,
+    get_message_counts,
+    identify_window,
     last_revisions,
-    of_messages,
-    place_of,
     revision_differences,
 )
 from tests.property.in_order import check_in_order
@@ -55,7 +55,7 @@ BOTH_RUNNERS = [
 
 @pytest.fixture(autouse=True, scope="module")
 def runs_are_folded_early() -> Iterator[None]:
-    """Streams of a few steps would fold no runs otherwise."""
+    """Make streams of a few steps fold runs, which they wouldn't otherwise."""
     with mock.patch.object(runs, "MAX_RUNS", 2):
         yield
 
@@ -77,10 +77,10 @@ def test_last_revisions_are_the_same_however_the_input_arrives(
     make_runner: Callable[[], Runner], twins: Twins
 ) -> None:
     runner = make_runner()
-    expected = last_revisions(OracleRunner(), twins.spec, twins.one)
-    for arrangement in (twins.one, twins.other):
-        found = last_revisions(runner, twins.spec, arrangement)
-        assert revision_differences(found, expected) == []
+    expected = last_revisions(OracleRunner(), twins.spec, twins.first)
+    for arrangement in (twins.first, twins.second):
+        actual = last_revisions(runner, twins.spec, arrangement)
+        assert revision_differences(actual, expected) == []
 
 
 @pytest.mark.parametrize("make_runner", BOTH_RUNNERS)
@@ -88,7 +88,7 @@ def test_last_revisions_are_the_same_however_the_input_arrives(
 @given(stream=any_streams(EVERYTHING))
 def test_every_message_is_accounted_for(make_runner: Callable[[], Runner], stream: Stream) -> None:
     for batch, step in zip(stream.steps, make_runner().run(stream.spec, stream.steps), strict=True):
-        counts = of_messages(step)
+        counts = get_message_counts(step)
         assert counts.pop("seen") == len(batch.messages)
         counted, duplicates = counts.pop("counted"), counts.pop(DUPLICATES)
         assert 0 <= counts.pop(PARTLY_LATE, 0) <= counted
@@ -101,13 +101,13 @@ def test_every_message_is_accounted_for(make_runner: Callable[[], Runner], strea
 @FEWER
 @given(stream=any_streams(EVERYTHING))
 def test_windows_emit_in_order(make_runner: Callable[[], Runner], stream: Stream) -> None:
-    heard: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    rows_by_window: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for step in make_runner().run(stream.spec, stream.steps):
-        places = [place_of(stream.spec, row) for row in step.firings]
-        assert places == sorted(set(places))
+        windows = [identify_window(stream.spec, row) for row in step.firings]
+        assert windows == sorted(set(windows))
         for row in step.firings:
-            heard[place_of(stream.spec, row)].append(row)
-    for rows in heard.values():
+            rows_by_window[identify_window(stream.spec, row)].append(row)
+    for rows in rows_by_window.values():
         check_in_order(rows, stream.spec.firing.repeat)
 
 
@@ -121,13 +121,13 @@ def test_every_counted_message_is_in_some_last_revision(
     counted = sum(step.counts["counted"] for step in steps)
     firings = [row for step in steps for row in step.firings]
     if stream.spec.firing.accumulate:
-        firings = list({place_of(stream.spec, row): row for row in firings}.values())
+        firings = list({identify_window(stream.spec, row): row for row in firings}.values())
     emitted = sum(row["n"] for row in firings if row["emission"] != "retract")
-    assert counted <= emitted <= counted * windows_of_a_message(stream.spec)
+    assert counted <= emitted <= counted * count_windows_per_message(stream.spec)
 
 
-def windows_of_a_message(spec: WindowSpec) -> int:
-    """How many windows a message may be in at most."""
+def count_windows_per_message(spec: WindowSpec) -> int:
+    """Return the greatest number of windows that a message may be in."""
     match spec.windows:
         case Sessions():
             return 1

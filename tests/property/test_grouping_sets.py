@@ -26,7 +26,7 @@ RUNNERS: list[Runner] = [
 
 @st.composite
 def streams_by_sets(draw: st.DrawFn) -> Stream:
-    """A stream whose query has some of the sets that its keys allow, in any order."""
+    """Draw a stream whose query has some of the grouping sets of its keys, in any order."""
     stream = draw(any_streams(KINDS))
     number = st.integers(0, 2 ** len(stream.spec.keys) - 1)
     sets = tuple(draw(st.lists(number, min_size=1, unique=True)))

@@ -1,4 +1,4 @@
-"""Joins that run by themselves say what the oracle says, and hold what they say they hold."""
+"""Standalone joins agree with the oracle, for batches and for single messages."""
 
 from __future__ import annotations
 

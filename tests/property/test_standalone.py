@@ -1,4 +1,4 @@
-"""Operators that run by themselves say what the oracle says, whatever happens to them."""
+"""Standalone operators agree with the oracle, for batches, restarts and single messages."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ BATCHES = [
 
 @pytest.fixture(autouse=True, scope="module")
 def runs_are_folded_early() -> Iterator[None]:
-    """Streams of a few steps would fold no runs otherwise."""
+    """Make streams of a few steps fold runs, which they wouldn't otherwise."""
     with mock.patch.object(runs, "MAX_RUNS", 2):
         yield
 
 
-def named(drawn_from: Range) -> str:
+def name_range(drawn_from: Range) -> str:
     return f"{'-'.join(drawn_from.kinds)}-{'-'.join(drawn_from.positions)}"
 
 
-@pytest.mark.parametrize("drawn_from", EACH_KIND, ids=named)
+@pytest.mark.parametrize("drawn_from", EACH_KIND, ids=name_range)
 @FEWER
 @given(data=st.data(), runner=st.sampled_from(BATCHES))
 def test_batches_say_what_the_oracle_says(
@@ -53,7 +53,7 @@ def test_batches_say_what_the_oracle_says(
     assert differences(runner, stream.spec, stream.steps) == []
 
 
-@pytest.mark.parametrize("drawn_from", EACH_KIND, ids=named)
+@pytest.mark.parametrize("drawn_from", EACH_KIND, ids=name_range)
 @FEWER
 @given(data=st.data(), runner=st.sampled_from([StandaloneRunner(single=True)]))
 def test_single_messages_are_batches_of_one(

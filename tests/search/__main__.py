@@ -1,4 +1,4 @@
-"""The command: ``python -m tests.search --minutes 30 --seed 7 --runners engine,standalone``."""
+"""Runs ``python -m tests.search --minutes 30 --seed 7 --runners engine,standalone``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 from tests.join_runners import EngineJoinRunner, StandaloneJoinRunner
 from tests.runners import EngineRunner, StandaloneRunner
 from tests.search.finding import Subject
+from tests.search.list_subjects import Joins, Twice, Windows
 from tests.search.rounds import Search
-from tests.search.subjects import Joins, Twice, Windows
 
 RUNNERS = ("engine", "standalone", "duckdb", "spark")
 ENGINES = [
@@ -40,27 +40,27 @@ JOIN_OPERATORS = [
 ]
 
 
-def subjects(runners: list[str]) -> list[Subject]:
-    """Return the subjects that these runners can run."""
-    found: list[Subject] = []
+def list_subjects(runners: list[str]) -> list[Subject]:
+    """Return the subjects to search with these runners."""
+    subjects: list[Subject] = []
     by_duckdb = "duckdb" in runners
     if "engine" in runners:
-        found += [Windows(ENGINES, 40), Twice(ENGINES, 20, by_duckdb), Joins(JOIN_ENGINES, 40)]
+        subjects += [Windows(ENGINES, 40), Twice(ENGINES, 20, by_duckdb), Joins(JOIN_ENGINES, 40)]
     if "standalone" in runners:
-        found += [Windows(OPERATORS, 40), Joins(JOIN_OPERATORS, 40)]
+        subjects += [Windows(OPERATORS, 40), Joins(JOIN_OPERATORS, 40)]
     if "spark" in runners:
         from tests.search import on_spark
 
-        found += on_spark.subjects()
-    return found
+        subjects += on_spark.list_subjects()
+    return subjects
 
 
-def parsed(arguments: list[str]) -> argparse.Namespace:
-    """The options, or an explanation of them."""
+def parse_options(arguments: list[str]) -> argparse.Namespace:
+    """Parse the options of the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.search", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10, help="how long (default 10)")
-    parser.add_argument("--seed", type=int, help="what is drawn; another one each time")
-    parser.add_argument("--round", type=int, help="look at this round only, of that seed")
+    parser.add_argument("--seed", type=int, help="seed of all cases; random by default")
+    parser.add_argument("--round", type=int, help="run only this round of the seed")
     parser.add_argument("--runners", default=",".join(RUNNERS), help="some of %(default)s")
     options = parser.parse_args(arguments)
     options.runners = options.runners.split(",")
@@ -73,9 +73,9 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
 
 
 def main(arguments: list[str]) -> int:
-    """Search; 1 where something was found."""
-    options = parsed(arguments)
-    search = Search(subjects(options.runners), options.seed, sys.stdout)
+    """Run a search; return 1 if it found a difference."""
+    options = parse_options(arguments)
+    search = Search(list_subjects(options.runners), options.seed, sys.stdout)
     return 1 if search.run(60 * options.minutes, options.round) else 0
 
 

@@ -1,4 +1,4 @@
-"""The searcher finds what is planted, makes it small, and says it so that it can be pasted."""
+"""The search finds planted differences, shrinks them, and prints them as transcripts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.property.joins import Query
 from tests.property.streams import Range
 from tests.runners import Batch, EngineRunner, OracleRunner
 from tests.search.__main__ import main
-from tests.search.finding import Finding, Looking, Subject
+from tests.search.finding import Examiner, Finding, Subject
 from tests.search.on_spark import fill_deletions
 from tests.search.rounds import Search
 from tests.search.subjects import Joins, Twice, Windows
 from tests.transcripts.test_joins import differences as join_differences
 from tests.transcripts.test_transcripts import differences
-from tests.transcripts.test_writing import joins_read_back, read_back
+from tests.transcripts.test_writing import parse_case, parse_join
 
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
@@ -32,18 +32,18 @@ NARROW = Range(("fixed", "sessions"))
 
 @dataclass(frozen=True)
 class Forgetful(OracleRunner):
-    """Says what the oracle says, but of every step's third message it knows nothing."""
+    """The oracle without the third message of every step."""
 
     name: str = "forgetful"
 
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
-        heard = [replace(s, messages=s.messages[:2] + s.messages[3:]) for s in steps]
-        return super().run(spec, heard)
+        received = [replace(s, messages=s.messages[:2] + s.messages[3:]) for s in steps]
+        return super().run(spec, received)
 
 
 @dataclass(frozen=True)
 class Hasty(OracleRunner):
-    """Raises at the second step with two messages or more."""
+    """Raises an error at the second step with two messages or more."""
 
     name: str = "hasty"
 
@@ -55,7 +55,7 @@ class Hasty(OracleRunner):
 
 @dataclass(frozen=True)
 class Deaf(OracleJoinRunner):
-    """Says what the oracle says, but hears of one message a step on the right."""
+    """The oracle with only the first right message of each step."""
 
     name: str = "deaf"
 
@@ -63,16 +63,16 @@ class Deaf(OracleJoinRunner):
         return super().run(spec, types, [replace(step, right=step.right[:1]) for step in steps])
 
 
-def found(subject: Subject, seed: int = 1) -> Finding:
-    finding = Looking(subject, lambda: False, Counter()).round(seed)
+def find_difference(subject: Subject, seed: int = 1) -> Finding:
+    finding = Examiner(subject, lambda: False, Counter()).run_round(seed)
     assert finding is not None
     return finding
 
 
 def test_a_runner_that_drops_a_message_is_found_out_by_three_messages() -> None:
-    finding = found(Windows([Forgetful()], 100, NARROW), 2)
+    finding = find_difference(Windows([Forgetful()], 100, NARROW), 2)
     assert any("seen 2, expected 3" in text for text in finding.differences)
-    case = read_back(finding.subject.transcript("pasted", finding.case))
+    case = parse_case(finding.subject.write_transcript("pasted", finding.case))
     assert [len(step.messages) for step in case.steps] == [3]
     assert len(case.spec.aggregates) == 1
     assert differences(case, OracleRunner()) == []
@@ -84,14 +84,16 @@ def test_a_dropped_message_shows_in_duckdb_too() -> None:
         def differences(self, case: Any) -> list[str]:
             return [text for text in super().differences(case) if "DuckDB" in text]
 
-    finding = found(Blind([OracleRunner()], 50, reference=Forgetful(), drawn_from=NARROW, tries=30))
+    finding = find_difference(
+        Blind([OracleRunner()], 50, reference=Forgetful(), drawn_from=NARROW, tries=30)
+    )
     assert "not as in DuckDB" in str(finding)
 
 
 def test_a_runner_that_raises_is_found_out() -> None:
-    finding = found(Windows([Hasty()], 100, NARROW))
+    finding = find_difference(Windows([Hasty()], 100, NARROW))
     assert "KeyError" in str(finding)
-    case = read_back(finding.subject.transcript("pasted", finding.case))
+    case = parse_case(finding.subject.write_transcript("pasted", finding.case))
     assert [len(step.messages) for step in case.steps] == [2, 2]
 
 
@@ -105,13 +107,13 @@ def test_what_fails_once_is_counted_and_no_finding() -> None:
             return super().differences(case)
 
     tally: Counter[str] = Counter()
-    assert Looking(Flaky([OracleRunner()], 5), lambda: False, tally).round(1) is None
+    assert Examiner(Flaky([OracleRunner()], 5), lambda: False, tally).run_round(1) is None
     assert tally["failed once"] == 1
 
 
 def test_a_runner_of_joins_that_drops_a_message_is_found_out() -> None:
-    finding = found(Joins([Deaf()], 200))
-    case = joins_read_back(finding.subject.transcript("pasted", finding.case))
+    finding = find_difference(Joins([Deaf()], 200))
+    case = parse_join(finding.subject.write_transcript("pasted", finding.case))
     assert [len(step.right) for step in case.steps if step.right] == [2]
     assert join_differences(case, OracleJoinRunner()) == []
 
@@ -133,13 +135,13 @@ _DELETION = """\
 
 
 def test_no_row_deletes_another_through_a_runner_whose_clock_is_a_value() -> None:
-    case = joins_read_back(_DELETION)
+    case = parse_join(_DELETION)
     query = Query(case.spec, case.types, case.steps)
-    assert [one["id"] for one in query.steps[0].right] == [None, 5]
-    filled = fill_deletions(query)
-    assert [one["id"] for one in filled.steps[0].right] == [0, 5]
-    for one, pairs in ((query, 0), (filled, 1)):
-        (step,) = OracleJoinRunner().run(one.spec, one.types, one.steps)
+    assert [joined["id"] for joined in query.steps[0].right] == [None, 5]
+    filled_query = fill_deletions(query)
+    assert [joined["id"] for joined in filled_query.steps[0].right] == [0, 5]
+    for joined, pairs in ((query, 0), (filled_query, 1)):
+        (step,) = OracleJoinRunner().run(joined.spec, joined.types, joined.steps)
         assert len(step.rows) == pairs
 
 
@@ -150,41 +152,41 @@ def test_a_search_goes_on_until_its_time_is_over_and_says_what_it_found() -> Non
     ]
     out = StringIO()
     seconds = iter(range(10**6))
-    search = Search(subjects, 7, out, clock=lambda: 10.0 * next(seconds), most=2)
+    search = Search(subjects, 7, out, clock=lambda: 10.0 * next(seconds), max_findings=2)
     assert len(search.run(600)) >= 1
-    said = out.getvalue()
-    assert "FOUND in windows, with oracle, forgetful:" in said
-    assert "# step 1: seen 2, expected 3" in said
-    assert "- name: found by the search with seed 7 in round 0" in said
-    assert said.startswith("so far 0:")
-    assert said.splitlines()[-1].startswith("done ")
-    assert f"findings {len(search.found)}; cases: forgetful" in said.splitlines()[-1]
+    output = out.getvalue()
+    assert "FOUND in windows, with oracle, forgetful:" in output
+    assert "# step 1: seen 2, expected 3" in output
+    assert "- name: found by the search with seed 7 in round 0" in output
+    assert output.startswith("so far 0:")
+    assert output.splitlines()[-1].startswith("done ")
+    assert f"findings {len(search.findings)}; cases: forgetful" in output.splitlines()[-1]
 
 
 def test_a_round_is_drawn_again_by_its_seed_and_number() -> None:
-    drawn = []
+    rounds = []
     for _ in range(2):
-        seen: list[str] = []
+        cases: list[str] = []
 
         class Watched(Windows):
-            def differences(self, case: Any, seen: list[str] = seen) -> list[str]:
-                seen.append(repr(case))
+            def differences(self, case: Any, cases: list[str] = cases) -> list[str]:
+                cases.append(repr(case))
                 return []
 
         Search([Watched([OracleRunner()], 5)], 3, StringIO()).run(60, only=4)
-        drawn.append(seen)
-    assert drawn[0] == drawn[1] != []
+        rounds.append(cases)
+    assert rounds[0] == rounds[1] != []
 
 
 @pytest.mark.parametrize(
     "subject", [Windows([EngineRunner(2)], 4), Joins([EngineJoinRunner(2)], 4)]
 )
 def test_a_few_cases(subject: Subject) -> None:
-    assert Looking(subject, lambda: False, Counter()).round(11) is None
+    assert Examiner(subject, lambda: False, Counter()).run_round(11) is None
 
 
 def test_the_command_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
-    given = [
+    arguments = [
         "--minutes",
         "1",
         "--seed",
@@ -196,7 +198,7 @@ def test_the_command_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> Non
         "--minutes",
         "0.05",
     ]
-    assert main(given) == 0
+    assert main(arguments) == 0
     assert "done " in capsys.readouterr().out
 
 

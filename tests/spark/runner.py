@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from tests.runners import Batch, in_order
+from tests.runners import Batch, make_sort_key
 from tests.spark.groups import spark_can_run
 
 from muntin.model.axis import parse_time
@@ -205,7 +205,7 @@ def _step(
 
 def _firings(rows: list[Any], spec: WindowSpec) -> list[dict[str, Any]]:
     firings = [row for blob in blobs(rows, "results") for row in rows_of(blob)]
-    return sorted(firings, key=lambda row: in_order(row, spec))
+    return sorted(firings, key=lambda row: make_sort_key(row, spec))
 
 
 def blobs(rows: list[Any], kind: str) -> list[pa.Table]:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tests.property import chains
 from tests.property.chains import Chain
 from tests.runners import OracleRunner
-from tests.search.on_spark import fitted
+from tests.search.on_spark import fit_stream
 from tests.spark.runner import SparkRunner
 from tests.transcripts.comparison import row_differences
 
@@ -25,7 +25,7 @@ from tests.transcripts.comparison import row_differences
 def test_chains_say_what_oracles_over_oracles_say(
     spark: SparkSession, at_once: bool, drawn: list[Chain]
 ) -> None:
-    cases = [replace(chain, inner=fitted(chain.inner, at_once)) for chain in drawn]
+    cases = [replace(chain, inner=fit_stream(chain.inner, at_once)) for chain in drawn]
     found = SparkRunner(spark).run_chains([(c.inner.spec, c.inner.steps, c.outer) for c in cases])
     differences: list[Any] = []
     for number, (chain, steps) in enumerate(zip(cases, found, strict=True)):

@@ -18,7 +18,7 @@ RIGHT = [case for case in CASES if not case.wrong]
 WRONG = [case for case in CASES if case.wrong]
 
 
-def by_name(parameter: Any) -> str:
+def get_name(parameter: Any) -> str:
     return parameter.name
 
 
@@ -40,26 +40,26 @@ def test_names_are_unique() -> None:
 def differences(case: JoinCase, runner: JoinRunner) -> list[str]:
     """Return the differences between a runner's output and the transcript."""
     if not runner.runs(case.spec, case.steps):
-        pytest.skip(f"{runner.name} can't take these steps")
+        pytest.skip(f"{runner.name} can't run these steps")
     return compare_output(case, runner.run(case.spec, case.types, case.steps), runner)
 
 
 def compare_output(case: JoinCase, emitted: Sequence[JoinStep], runner: JoinRunner) -> list[str]:
-    """Return where the output of a run differs from its transcript, step by step and in words."""
-    found = [] if len(emitted) == len(case.steps) else [f"{len(emitted)} steps emitted"]
+    """Return the differences between an output and its transcript, step by step."""
+    texts = [] if len(emitted) == len(case.steps) else [f"{len(emitted)} steps emitted"]
     for number, (step, expected) in enumerate(zip(emitted, case.expected, strict=False), start=1):
-        found += [f"step {number}: {text}" for text in step_differences(step, expected, runner)]
-    return found
+        texts += [f"step {number}: {text}" for text in step_differences(step, expected, runner)]
+    return texts
 
 
 def step_differences(step: JoinStep, expected: JoinExpected, runner: JoinRunner) -> list[str]:
     rejected = [
-        {"side": side, **message, "reason": reason, "watermark": mark}
-        for side, message, reason, mark in step.rejected
+        {"side": side, **message, "reason": reason, "watermark": watermark}
+        for side, message, reason, watermark in step.rejected
     ]
-    found = unordered_differences("row", step.rows, expected.rows)
-    found += unordered_differences("rejected", rejected, expected.rejected)
-    knows = runner.tells_watermarks and expected.watermarks is not ...
-    if knows and step.watermarks != expected.watermarks:
-        found.append(f"watermarks {step.watermarks}, expected {expected.watermarks}")
-    return found
+    texts = unordered_differences("row", step.rows, expected.rows)
+    texts += unordered_differences("rejected", rejected, expected.rejected)
+    has_watermarks = runner.tells_watermarks and expected.watermarks is not ...
+    if has_watermarks and step.watermarks != expected.watermarks:
+        texts.append(f"watermarks {step.watermarks}, expected {expected.watermarks}")
+    return texts

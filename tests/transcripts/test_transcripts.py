@@ -20,7 +20,7 @@ RIGHT = [case for case in CASES if not case.wrong]
 WRONG = [case for case in CASES if case.wrong]
 
 
-def by_name(parameter: Any) -> str:
+def get_name(parameter: Any) -> str:
     return parameter.name
 
 
@@ -42,25 +42,25 @@ def test_names_are_unique() -> None:
 def differences(case: Case, runner: Runner) -> list[str]:
     """Return the differences between a runner's output and the transcript."""
     if not runner.runs(case.spec, case.steps):
-        pytest.skip(f"{runner.name} can't take these steps")
+        pytest.skip(f"{runner.name} can't run these steps")
     return compare_output(case, runner.run(case.spec, case.steps), runner)
 
 
 def compare_output(case: Case, emitted: Sequence[OracleStep], runner: Runner) -> list[str]:
-    """Return where the output of a run differs from its transcript, step by step and in words."""
-    found = [] if len(emitted) == len(case.steps) else [f"{len(emitted)} steps emitted"]
+    """Return the differences between an output and its transcript, step by step."""
+    texts = [] if len(emitted) == len(case.steps) else [f"{len(emitted)} steps emitted"]
     for number, (step, expected) in enumerate(zip(emitted, case.expected, strict=False), start=1):
-        found += [f"step {number}: {text}" for text in step_differences(step, expected, runner)]
-    return found
+        texts += [f"step {number}: {text}" for text in step_differences(step, expected, runner)]
+    return texts
 
 
 def step_differences(step: OracleStep, expected: Expected, runner: Runner) -> list[str]:
-    found = row_differences("firing", step.firings, expected.firings)
-    found += unordered_differences("rejected", step.rejected, expected.rejected)
-    knows = runner.tells_watermark and expected.watermark is not ...
-    if knows and step.watermark != expected.watermark:
-        found.append(f"watermark {step.watermark}, expected {expected.watermark}")
+    texts = row_differences("firing", step.firings, expected.firings)
+    texts += unordered_differences("rejected", step.rejected, expected.rejected)
+    has_watermark = runner.tells_watermark and expected.watermark is not ...
+    if has_watermark and step.watermark != expected.watermark:
+        texts.append(f"watermark {step.watermark}, expected {expected.watermark}")
     duplicates = step.counts[DUPLICATES]
     if expected.duplicates not in (..., duplicates):
-        found.append(f"{duplicates} duplicates, expected {expected.duplicates}")
-    return found
+        texts.append(f"{duplicates} duplicates, expected {expected.duplicates}")
+    return texts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.join_runners import Columns, EngineJoinRunner, JoinBatch
-from tests.property.agreement import differences_of_output, join_differences, unaccounted
+from tests.property.agreement import accounting_differences, differences_of_output, join_differences
 from tests.runners import Batch, EngineRunner
 
 from muntin.model import aggregates
@@ -59,7 +59,7 @@ def test_in_windows(kind: Kind, time: int, early: Each | None) -> None:
     runner = EngineRunner() if early else EngineRunner(2, restart=True)
     emitted = runner.run(spec, steps)
     assert differences_of_output(runner, spec, steps, emitted) == []
-    assert unaccounted(steps, emitted) == []
+    assert accounting_differences(steps, emitted) == []
     reasons = [row["reason"] for step in emitted for row in step.rejected]
     assert reasons.count("malformed") == (2 if time in BEYOND else 0)
     assert all(f["window_start"] <= f["window_end"] for s in emitted for f in s.firings)
@@ -76,7 +76,7 @@ def test_in_days_of_a_zone(time: int) -> None:
     )
     steps = [Batch([{"key": 1, "time": 0}, {"key": 1, "time": time}]), Batch(final=True)]
     emitted = EngineRunner().run(spec, steps)
-    assert unaccounted(steps, emitted) == []
+    assert accounting_differences(steps, emitted) == []
 
 
 @pytest.mark.parametrize("how", HOWS)

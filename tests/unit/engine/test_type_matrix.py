@@ -11,7 +11,15 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.transcripts.comparison import row_differences
-from tests.typed import AGGREGATES, GROWS, TYPES, Typed, fit_mean, messages, refused
+from tests.typed import (
+    AGGREGATES,
+    GROWS,
+    TYPES,
+    Typed,
+    fit_mean,
+    list_unsupported_aggregates,
+    messages,
+)
 
 from muntin.model.aggregates.entry import ENTRIES
 from muntin.model.axis import rows
@@ -50,7 +58,9 @@ def test_every_aggregate_is_tried() -> None:
 
 
 def spec_of(typed: Typed, kind: str) -> WindowSpec:
-    accepted = {n: agg for n, agg in AGGREGATES.items() if n not in refused(typed)}
+    accepted = {
+        n: agg for n, agg in AGGREGATES.items() if n not in list_unsupported_aggregates(typed)
+    }
     time = None if KINDS[kind].axis == "rows" else "t"
     return WindowSpec(("k",), time, KINDS[kind], accepted, lateness=0 if time is None else 100)
 
@@ -105,7 +115,7 @@ def test_values_however_messages_are_read(typed: Typed, kind: str) -> None:
 
 @pytest.mark.parametrize("typed", TYPES, ids=lambda typed: typed.name)
 def test_refusals(typed: Typed) -> None:
-    for name in sorted(refused(typed)):
+    for name in sorted(list_unsupported_aggregates(typed)):
         spec = WindowSpec(("k",), "t", KINDS["tumbling"], {"x": AGGREGATES[name]})
         with pytest.raises(OptionError, match=r"^agg='.*' reads a column of type "):
             operator(typed, spec)

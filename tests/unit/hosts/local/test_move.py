@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
-from tests.moved_queries import QUERIES, Folders, clocked, hopping, read_tables, run
+from tests.moved_queries import QUERIES, Folders, clock_triggers, hopping, read_tables, run
 
 import muntin as mt
 from muntin import OptionError, SpecChangedError, StateCorruptedError
@@ -159,7 +159,7 @@ def test_damaged_seeds_and_those_of_other_versions_are_refused(tmp_path: Path) -
 def test_a_batch_that_spark_has_planned_keeps_its_clock(tmp_path: Path) -> None:
     folders, new = Folders(tmp_path / "in"), tmp_path / "new"
     folders.add(2)
-    query = clocked(folders.read).start(
+    query = clock_triggers(folders.read).start(
         checkpoint=tmp_path / "old", results=_fail_in(1), available_now=True
     )
     with pytest.raises(mt.BatchError, match="the power failed"):
@@ -177,7 +177,7 @@ def test_a_batch_that_spark_has_planned_keeps_its_clock(tmp_path: Path) -> None:
             raise RuntimeError("it is late")
 
     folders.add(1)
-    again = clocked(folders.read).start(checkpoint=new, results=stop, available_now=True)
+    again = clock_triggers(folders.read).start(checkpoint=new, results=stop, available_now=True)
     with pytest.raises(mt.BatchError, match="it is late"):
         again.await_end(60)
     with read_local_query(str(new)) as (seed, _):
