@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
-from tests.contract.sinks import PostgresPlace
+from tests.contract.sinks import PostgresTarget
 from tests.services.postgres import PASSWORD, Postgres, rows
 from tests.spark.feed import Feed, at
 
@@ -256,5 +256,5 @@ def test_two_writers_of_a_table_take_turns(dsn: str) -> None:
     for thread in threads:
         thread.join(timeout=60)
     assert failures == []
-    found = PostgresPlace(dsn).read("windows", "key", "n")
+    found = PostgresTarget(dsn).read("windows", "key", "n")
     assert found == sorted((f"{worker}-{key}", 4) for worker in range(4) for key in range(20))
