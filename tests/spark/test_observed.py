@@ -1,4 +1,4 @@
-"""What the page is shown of a running query."""
+"""Tests of the data about a running query that the page gets."""
 
 from __future__ import annotations
 
