@@ -38,12 +38,15 @@ def group_cases(cases: Sequence[Any], every_run: Container[str]) -> list[Any]:
     rarely = [case for case in runnable if case.name not in every_run]
     rarely = rarely if ALL else rarely[::_RARELY_ONE_IN]
     return [
-        *(pytest.param(group, id=group[0].name) for group in _cut(often)),
-        *(pytest.param(group, id=group[0].name, marks=pytest.mark.slow) for group in _cut(rarely)),
+        *(pytest.param(group, id=group[0].name) for group in _split_cases(often)),
+        *(
+            pytest.param(group, id=group[0].name, marks=pytest.mark.slow)
+            for group in _split_cases(rarely)
+        ),
     ]
 
 
-def _cut(cases: Sequence[Any]) -> Iterator[list[Any]]:
+def _split_cases(cases: Sequence[Any]) -> Iterator[list[Any]]:
     def is_batch(case: Any) -> bool:
         return case.steps[-1].final
 

@@ -116,7 +116,7 @@ def _table(spec: JoinSpec, side: SideName, types: Columns, step: JoinBatch) -> p
 
 
 def _step(types: Columns, plan: Plan, emitted: list[Any], totals: dict[str, int]) -> JoinStep:
-    """What a batch emitted; its figures have one watermark for both sides."""
+    """Return the output of a batch; its progress has one watermark for both sides."""
     results = [row for blob in blobs(emitted, "results") for row in rows_of(blob)]
     rejected = [row for blob in blobs(emitted, "rejected") for row in rows_of(blob)]
     progress = [json.loads(row["progress"]) for row in emitted if row["progress"]]

@@ -69,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def seen(connect: ConnectServer, folder: Path) -> dict[str, Any]:
+def observations(connect: ConnectServer, folder: Path) -> dict[str, Any]:
     """Return the observations of that client by scenario."""
     return run_client(connect, folder, "windows,others,refused")
 
@@ -89,8 +89,8 @@ def check_windows(seen: dict[str, Any]) -> None:
     assert seen["left"] == []
 
 
-def test_windows_run_there_and_are_seen_here(seen: dict[str, Any], folder: Path) -> None:
-    check_windows(seen["windows"])
+def test_windows_run_there_and_are_seen_here(observations: dict[str, Any], folder: Path) -> None:
+    check_windows(observations["windows"])
     with duckdb.connect(str(folder / "windows" / "new" / "out.duckdb")) as connection:
         assert connection.execute("SELECT n FROM windows ORDER BY window_start").fetchall() == [
             (10,), (10,), (10,), (1,),
@@ -128,8 +128,8 @@ def test_a_topic_of_windows_comes_of_a_topic(
     ]
 
 
-def test_joins_that_feed_windows_and_agents_run_too(seen: dict[str, Any]) -> None:
-    assert seen["others"] == {
+def test_joins_that_feed_windows_and_agents_run_too(observations: dict[str, Any]) -> None:
+    assert observations["others"] == {
         "pairs": [10, 10],
         "join": {"seen": 60, "counted": 60},
         "views": [30],
@@ -137,8 +137,8 @@ def test_joins_that_feed_windows_and_agents_run_too(seen: dict[str, Any]) -> Non
     }
 
 
-def test_what_cannot_be_there_is_refused(seen: dict[str, Any]) -> None:
-    errors = seen["refused"]
+def test_what_cannot_be_there_is_refused(observations: dict[str, Any]) -> None:
+    errors = observations["refused"]
     assert errors["locked"].startswith("OptionError: results=<__main__.Locked")
     assert "can't be sent to the server of Spark Connect" in errors["locked"]
     error = "BatchError: ValueError: no batch 0 today (batch 0, the sink of results, "

@@ -213,7 +213,7 @@ STATEMENTS = [
 ]
 
 
-def _sorted(rows: Any) -> list[tuple[Any, ...]]:
+def _sort(rows: Any) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in rows), key=repr)
 
 
@@ -226,7 +226,7 @@ def test_statements_give_the_same_rows_on_both_hosts(spark: SparkSession, statem
     local_results = mt.sql(statement, clicks=clicks).results
     spark_results = mt.sql(spark, statement, clicks=on_spark).results
     assert local_results.columns == spark_results.columns
-    assert _sorted(local_results.rows()) == _sorted(spark_results.collect())
+    assert _sort(local_results.rows()) == _sort(spark_results.collect())
 
 
 def test_a_declared_table_takes_references(

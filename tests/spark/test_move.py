@@ -48,7 +48,7 @@ class PowerCut(DuckDBSink):
             raise RuntimeError("the power failed")
 
 
-def cut(query: Any, checkpoint: Path, out: Path, batch: int) -> None:
+def run_until_power_cut(query: Any, checkpoint: Path, out: Path, batch: int) -> None:
     """Run a query until the power fails, after the sink has written a batch."""
     sink = PowerCut(out, "results", "history")
     sink.batch = batch
@@ -101,10 +101,10 @@ def test_a_batch_that_was_begun_is_repeated_on_the_other_host(
     folders, out = Folders(tmp_path / "in"), tmp_path / "out.duckdb"
     steps = [tmp_path / step for step in ("first", "second", "third")]
     folders.add(3)
-    cut(sessions(folders.read), steps[0], out, batch=2)
+    run_until_power_cut(sessions(folders.read), steps[0], out, batch=2)
     assert mt.move(steps[0], steps[1], to="spark") == 1
     folders.add(2)
-    cut(sessions(on_spark(spark, folders)), steps[1], out, batch=4)
+    run_until_power_cut(sessions(on_spark(spark, folders)), steps[1], out, batch=4)
     assert mt.move(steps[1], steps[2], to="local", spark=spark) == 3
     folders.add(1)
     last = run(sessions(folders.read), steps[2], out)
