@@ -59,21 +59,25 @@ class SparkJoinRunner:
             for number, (spec, types, steps) in enumerate(cases):
                 rest = [JoinBatch(wall=steps[-1].wall)] * (longest - len(steps))
                 source = Path(folder) / f"source-{number}"
-                plans.append(self._plan(spec, self._written(source, spec, types, [*steps, *rest])))
+                plans.append(
+                    self._plan(spec, self._write_steps(source, spec, types, [*steps, *rest]))
+                )
             emitted = reduce(DataFrame.union, map(numbered, count(), plans))
             final = cases[0][2][-1].final
             batches = [emitted.collect()] if final else batches_of(emitted, folder)
-        found = []
+        outputs = []
         for number, (plan, (_, types, steps)) in enumerate(zip(plans, cases, strict=True)):
             totals: dict[str, int] = {}
-            mine = [[row for row in rows if row["number"] == number] for rows in batches]
-            found.append([_step(types, plan, rows, totals) for rows in mine[: len(steps)]])
-        return found
+            case_batches = [[row for row in rows if row["number"] == number] for rows in batches]
+            outputs.append(
+                [_step(types, plan, rows, totals) for rows in case_batches[: len(steps)]]
+            )
+        return outputs
 
-    def _written(
+    def _write_steps(
         self, folder: Path, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]
     ) -> dict[SideName, DataFrame]:
-        """The steps as files of both sides, and the frames that read them."""
+        """Write the steps as files of both sides, and return the frames that read them."""
         frames: dict[SideName, DataFrame] = {}
         for side in SIDES:
             (folder / side).mkdir(parents=True)
@@ -90,16 +94,16 @@ class SparkJoinRunner:
     def _plan(self, spec: JoinSpec, frames: dict[SideName, DataFrame]) -> Plan:
         inputs: dict[SideName, Input] = {}
         for side in SIDES:
-            given = spec.side(side)
+            side_spec = spec.side(side)
             inputs[side] = Input(
-                frames[side], given.time, _TAKE, _CLOCK, given.limits, given.offset
+                frames[side], side_spec.time, _TAKE, _CLOCK, side_spec.limits, side_spec.offset
             )
-            spec = spec.with_side(side, replace(given, types={}))
+            spec = spec.with_side(side, replace(side_spec, types={}))
         return build_join(inputs, spec, "_right", None)
 
 
 def _table(spec: JoinSpec, side: SideName, types: Columns, step: JoinBatch) -> pa.Table:
-    """A side's messages in a step, and the row that only carries the clock."""
+    """Return a side's messages in a step, and the row that only carries the clock."""
     stamp, time = pa.timestamp("us", tz="UTC"), spec.side(side).time
     kinds = {n: stamp if n == time else _TYPES[kind] for n, kind in types[side].items()}
     kinds |= {_CLOCK: stamp, _TAKE: pa.bool_()}
@@ -112,7 +116,7 @@ def _table(spec: JoinSpec, side: SideName, types: Columns, step: JoinBatch) -> p
 
 
 def _step(types: Columns, plan: Plan, emitted: list[Any], totals: dict[str, int]) -> JoinStep:
-    """What a batch emitted; its figures have one watermark for both sides."""
+    """Return the output of a batch; its progress has one watermark for both sides."""
     results = [row for blob in blobs(emitted, "results") for row in rows_of(blob)]
     rejected = [row for blob in blobs(emitted, "rejected") for row in rows_of(blob)]
     progress = [json.loads(row["progress"]) for row in emitted if row["progress"]]
@@ -120,7 +124,7 @@ def _step(types: Columns, plan: Plan, emitted: list[Any], totals: dict[str, int]
     for row in [*results, *rejected]:
         for column in _OWN:
             row.pop(column, None)
-    step = JoinStep(results, [_rejected(types, row) for row in rejected])
+    step = JoinStep(results, [_describe_rejected(types, row) for row in rejected])
     for name in {name for shard in progress for name in shard["counts"]}:
         total = sum(shard["counts"].get(name, 0) for shard in progress)
         step.counts[name] = total - totals.get(name, 0)
@@ -130,6 +134,8 @@ def _step(types: Columns, plan: Plan, emitted: list[Any], totals: dict[str, int]
     return step
 
 
-def _rejected(types: Columns, row: dict[str, Any]) -> tuple[SideName, dict[str, Any], str, Any]:
+def _describe_rejected(
+    types: Columns, row: dict[str, Any]
+) -> tuple[SideName, dict[str, Any], str, Any]:
     message = {name: row[name] for name in types[row["side"]]}
     return row["side"], message, row["reason"], row["watermark"]

@@ -1,4 +1,4 @@
-"""One chain three deep, run in every way there is: all of them emit the same windows."""
+"""Tests that a chain of three operators emits the same windows however it is run."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def by_duckdb(spark: SparkSession, folder: Path) -> Rows:
 def on_spark(orders: DataFrame, shipments: DataFrame) -> Any:
     sides = []
     for frame in (orders, shipments):
-        made = mt.windowed(frame, key="key", time="at", lateness=LATENESS)
-        sides.append(made.tumbling("10 seconds").agg(total=mt.sum("value")))
+        windows = mt.windowed(frame, key="key", time="at", lateness=LATENESS)
+        sides.append(windows.tumbling("10 seconds").agg(total=mt.sum("value")))
     pairs = mt.join(*sides, on=ON, how="full")
     whole = mt.windowed(pairs, key="key", time="window_time").tumbling("20 seconds")
     return whole.agg(n=mt.count(), orders=mt.sum("total"), shipped=mt.sum("total_right"))
@@ -91,33 +91,33 @@ def in_sql(orders: DataFrame, shipments: DataFrame) -> Any:
 
 
 def feeds(folder: Path) -> list[Feed]:
-    found = [Feed(folder / name) for name in ("orders", "shipments")]
+    both_feeds = [Feed(folder / name) for name in ("orders", "shipments")]
     for step in STEPS:
-        for feed, messages in zip(found, step, strict=True):
+        for feed, messages in zip(both_feeds, step, strict=True):
             feed.add(*((key, at(second), value) for key, second, value in messages))
-    return found
+    return both_feeds
 
 
 def in_batch(make: Callable[..., Any]) -> Callable[[SparkSession, Path], Rows]:
     def run(spark: SparkSession, folder: Path) -> Rows:
-        made = make(*(feed.frame(spark) for feed in feeds(folder)))
-        return format_windows([chains.convert_times(row) for row in utc(made.results)])
+        query = make(*(feed.frame(spark) for feed in feeds(folder)))
+        return format_windows([chains.convert_times(row) for row in utc(query.results)])
 
     return run
 
 
 def as_stream(make: Callable[..., Any]) -> Callable[[SparkSession, Path], Rows]:
     def run(spark: SparkSession, folder: Path) -> Rows:
-        found: list[dict[str, Any]] = []
-        made = make(*(feed.stream(spark) for feed in feeds(folder)))
-        query = made.start(
+        emitted: list[dict[str, Any]] = []
+        windows = make(*(feed.stream(spark) for feed in feeds(folder)))
+        query = windows.start(
             checkpoint=f"{folder}/checkpoint",
-            results=lambda frame, _: found.extend(utc(frame)),
+            results=lambda frame, _: emitted.extend(utc(frame)),
             available_now=True,
         )
         assert query.await_end(timeout=240)
         assert query.progress.adds_up()
-        return format_windows([chains.convert_times(row) for row in found])
+        return format_windows([chains.convert_times(row) for row in emitted])
 
     return run
 

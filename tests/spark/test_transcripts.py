@@ -1,4 +1,4 @@
-"""Transcripts through Spark, some of them in one query."""
+"""Tests of transcripts on Spark, several of them in one query."""
 
 from __future__ import annotations
 
