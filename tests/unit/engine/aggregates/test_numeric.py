@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.transcripts.comparison import same
-from tests.unit.engine.queries import combiner, lowered, messages, value_of
+from tests.unit.engine.queries import combiner, lower_partials, messages, value_of
 
 import muntin as mt
 from muntin.model import aggregates
@@ -51,14 +51,14 @@ EXPECTED = [
 ]
 
 
-@pytest.mark.parametrize(("agg", "wanted"), EXPECTED, ids=lambda value: str(value))
-def test_values_however_the_input_was_cut(agg: Aggregate, wanted: Any) -> None:
+@pytest.mark.parametrize(("agg", "expected"), EXPECTED, ids=lambda value: str(value))
+def test_values_however_the_input_was_cut(agg: Aggregate, expected: Any) -> None:
     oracle = Oracle(combiner(aggs={"x": agg}).spec)
     names = ("key", "time", "value", "amount", "flag")
     step = oracle.step([dict(zip(names, row, strict=True)) for row in ROWS], 0, final=True)
-    assert same(step.firings[0]["x"], wanted)
+    assert same(step.firings[0]["x"], expected)
     for cuts in [(), (3,), (0, 1, 5), (1, 2, 3, 4, 5)]:
-        assert same(value_of(agg, ROWS, cuts), wanted), cuts
+        assert same(value_of(agg, ROWS, cuts), expected), cuts
 
 
 @pytest.mark.parametrize(("agg", "_"), EXPECTED, ids=lambda value: str(value))
@@ -66,21 +66,21 @@ def test_values_however_the_input_was_cut(agg: Aggregate, wanted: Any) -> None:
 def test_nulls_alone_give_null_or_a_count_of_nothing(
     agg: Aggregate, _: Any, cuts: tuple[int, ...]
 ) -> None:
-    found = value_of(agg, [("a", 1), ("a", 2)], cuts)
+    value = value_of(agg, [("a", 1), ("a", 2)], cuts)
     if agg.kind == "count" and agg.column is None:
-        assert found == 2
+        assert value == 2
     elif agg.kind in ("count", "count_if", "approx_distinct"):
-        assert found == 0
+        assert value == 0
     else:
-        assert found is None
+        assert value is None
 
 
 @pytest.mark.parametrize(("agg", "_"), EXPECTED, ids=lambda value: str(value))
 def test_a_missing_partial_is_an_empty_one(agg: Aggregate, _: Any) -> None:
-    # What is told of a window in delta mode may hold nothing new.
+    # In delta mode, a window may be emitted without any new message.
     query = combiner(aggs={"x": agg})
     blank = pl.DataFrame({"k0": ["a"]}).join(query.no_cells, on="k0", how="left")
-    value = lowered(blank, query)[0]["x"]
+    value = lower_partials(blank, query)[0]["x"]
     assert value == (0 if agg.kind in ("count", "count_if", "approx_distinct") else None)
 
 
@@ -105,7 +105,7 @@ def test_a_sliding_mean_of_whole_numbers_is_their_sum_divided_once() -> None:
 class TestIntegerSums:
     @pytest.mark.parametrize("cuts", [(), (1,), (1, 2)])
     @pytest.mark.parametrize(
-        ("values", "wanted"),
+        ("values", "expected"),
         [
             ([GREATEST, 0, 0], GREATEST),
             ([GREATEST, 1, 0], None),
@@ -119,12 +119,12 @@ class TestIntegerSums:
         ],
     )
     def test_at_the_limits(
-        self, values: list[int], wanted: int | None, cuts: tuple[int, ...]
+        self, values: list[int], expected: int | None, cuts: tuple[int, ...]
     ) -> None:
         rows = [("a", 1, value) for value in values]
-        assert value_of(aggregates.sum("value"), rows, cuts) == wanted
+        assert value_of(aggregates.sum("value"), rows, cuts) == expected
 
-    def test_a_sum_that_is_a_whole_number_of_spans_is_not_taken_for_nothing(self) -> None:
+    def test_a_sum_of_zero_modulo_64_bits_is_an_overflow(self) -> None:
         # Four times 2^62 is 2^64, which is 0 modulo 2^64.
         rows = [("a", 1, 2**62)] * 4
         assert value_of(aggregates.sum("value"), rows) is None
@@ -134,7 +134,7 @@ class TestIntegerSums:
     def test_narrow_integers_add_wide(self, dtype: pl.DataType) -> None:
         query = combiner(schema={"value": dtype})
         frame = messages([("a", 1, 127)] * 1000, {"value": dtype})
-        assert lowered(query.lift(frame), query)[0]["sum"] == 127_000
+        assert lower_partials(query.lift(frame), query)[0]["sum"] == 127_000
 
 
 class TestFloats:
@@ -189,7 +189,7 @@ class TestChosen:
         assert value_of(aggregates.first("value"), rows, cuts) == 5
 
     @pytest.mark.parametrize("cuts", [(), (1,)])
-    def test_no_value_stands_at_a_null_place(self, cuts: tuple[int, ...]) -> None:
+    def test_a_row_with_a_null_to_order_by_is_not_chosen(self, cuts: tuple[int, ...]) -> None:
         rows = [("a", 1, 5, None), ("a", 2, 3, 0.5)]
         assert value_of(aggregates.arg_max("value", "amount"), rows, cuts) == 3
 
@@ -197,11 +197,11 @@ class TestChosen:
         rows = [("a", 1, 2), ("é", 2, 2), ("b", 3, 1)]
         query = combiner(aggs={"x": aggregates.arg_max("key", "value")})
         merged = query.merge([query.lift(messages(rows))], by=["pane"])
-        assert lowered(merged, query) == [{"x": "é"}]
+        assert lower_partials(merged, query) == [{"x": "é"}]
 
 
 @pytest.mark.parametrize(
-    ("agg", "dtype", "said"),
+    ("agg", "dtype", "problem"),
     [
         (aggregates.sum("value"), pl.String(), r"agg='sum\(value\)' reads a column of type String"),
         (aggregates.mean("value"), pl.Boolean(), "cast it to a long or a double"),
@@ -212,9 +212,9 @@ class TestChosen:
     ],
 )
 def test_columns_that_an_aggregate_cannot_take(
-    agg: Aggregate, dtype: pl.DataType, said: str
+    agg: Aggregate, dtype: pl.DataType, problem: str
 ) -> None:
-    with pytest.raises(OptionError, match=said):
+    with pytest.raises(OptionError, match=problem):
         combiner(aggs={"x": agg}, schema={"value": dtype})
 
 
@@ -222,5 +222,5 @@ def test_columns_that_an_aggregate_cannot_take(
 @pytest.mark.parametrize("agg", [aggregates.min("value"), aggregates.last("value")], ids=str)
 def test_partials_of_every_type_that_has_an_order(agg: Aggregate, dtype: pl.DataType) -> None:
     query = combiner(aggs={"x": agg}, schema={"value": dtype})
-    assert lowered(query.no_cells, query) == []
+    assert lower_partials(query.no_cells, query) == []
     assert query.no_cells["a0.v"].dtype == dtype

@@ -1,4 +1,4 @@
-"""What joins by arrival keep, what they let go, and what they refuse."""
+"""Tests of joins with the newest row to have arrived: rows kept, deleted and refused options."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TYPES = {"key": "String", "id": "Int64"}
 
 
 class Run:
-    """A join of keys, numbers and times, opened anew for each step."""
+    """A join of keys, numbers and times, which opens its shard again at each step."""
 
     def __init__(self, keep: int = 0, **options: Any) -> None:
         left, right = (
@@ -44,7 +44,7 @@ class Run:
         self.joiner = Joiner(self.spec, dict.fromkeys(SIDES, SCHEMA))
         self.store = MemoryBlobs()
 
-    def opened(self) -> JoinShard:
+    def open_shard(self) -> JoinShard:
         return JoinShard(self.joiner, self.store, FrameCache())
 
     def step(self, left: Rows = [], right: Rows = [], **options: Any) -> Rows:  # noqa: B006
@@ -53,10 +53,14 @@ class Run:
             side: [self.joiner.arrive(side, pl.DataFrame(frames[side], SCHEMA, orient="row"))]
             for side in SIDES
         }
-        return self.opened().step(arrived, 0, **options).results.rows()
+        return self.open_shard().step(arrived, 0, **options).results.rows()
 
-    def kept(self, side: SideName) -> list[int]:
-        return read_join_messages(self.opened(), side, AxisRange(None, None))["id"].sort().to_list()
+    def read_stored_ids(self, side: SideName) -> list[int]:
+        return (
+            read_join_messages(self.open_shard(), side, AxisRange(None, None))["id"]
+            .sort()
+            .to_list()
+        )
 
     def read_from_outside(self) -> list[int]:
         manifest = parse_manifest(self.store.manifest or "")
@@ -71,9 +75,9 @@ def test_one_row_of_each_key_is_stored_and_no_left_message():
     run = Run()
     for turn in range(60):
         run.step(left=[("a", 0, turn)], right=[("a", turn, -turn), ("b", 100 + turn, turn)])
-    assert run.kept("right") == run.read_from_outside() == [59, 159]
-    assert run.kept("left") == []
-    assert run.opened().strategy.rows < 40
+    assert run.read_stored_ids("right") == run.read_from_outside() == [59, 159]
+    assert run.read_stored_ids("left") == []
+    assert run.open_shard().strategy.rows < 40
 
 
 def test_deletions_go_once_they_hide_nothing():
@@ -83,8 +87,8 @@ def test_deletions_go_once_they_hide_nothing():
             key = f"k{turn}"
             run.step(right=[(key, turn, turn)])
             run.step(right=[(key, None, turn)], left=[(key, 9, turn)])
-    assert run.kept("right") == run.read_from_outside() == []
-    assert run.opened().strategy.rows < 10
+    assert run.read_stored_ids("right") == run.read_from_outside() == []
+    assert run.open_shard().strategy.rows < 10
 
 
 def test_a_row_never_outlives_one_that_arrived_after_it():
@@ -101,9 +105,9 @@ def test_a_row_never_outlives_one_that_arrived_after_it():
 def test_only_the_left_side_moves_the_watermark():
     run = Run()
     run.step(right=[("a", 1, 100)])
-    assert run.opened().watermark is None
+    assert run.open_shard().watermark is None
     run.step(left=[("a", 1, 5)])
-    assert run.opened().watermark == 5
+    assert run.open_shard().watermark == 5
 
 
 def test_the_columns_of_kafka_are_no_values():
@@ -173,7 +177,7 @@ def test_policies_without_a_use_are_refused(side, firing, option):
         ({"newest": "1 day"}, "isn't True or False"),
     ],
 )
-def test_what_contradicts_it_is_refused(options, problem):
+def test_options_that_contradict_newest_are_refused(options, problem):
     with pytest.raises(OptionError, match=problem):
         find_bound(options.pop("within", None), None, None, **{"newest": True, **options})
 
