@@ -64,7 +64,9 @@ def batch(query: Combiner, watermark: int | None, *rows: tuple[Any, ...]) -> lis
     return [query.combine(messages(rows), watermark)]
 
 
-def value_of(agg: Aggregate, rows: Iterable[tuple[Any, ...]], cuts: tuple[int, ...] = ()) -> Any:
+def compute_value(
+    agg: Aggregate, rows: Iterable[tuple[Any, ...]], cuts: tuple[int, ...] = ()
+) -> Any:
     """Return the aggregate of one window whose messages arrive in batches, split at cuts."""
     query = combiner(aggs={"x": agg})
     frame = messages(rows)

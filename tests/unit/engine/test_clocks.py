@@ -32,7 +32,7 @@ def test_parts_of_a_partition_are_one_clock() -> None:
     assert merged == [("r", None, False), ("q", 4, None), ("p", 9, True)]
 
 
-def test_clocks_of_columns_hold_nothing_once_the_source_says_its_own() -> None:
+def test_clocks_of_columns_are_ignored_while_the_source_has_its_own() -> None:
     clocks = InputClocks({})
     clocks.take([ClockTime("device", 5)], 1)
     clocks.take([ClockTime("p0", 90, True), ClockTime("p1", 70, False)], 2)

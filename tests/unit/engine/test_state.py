@@ -67,7 +67,7 @@ def test_the_watermark_trails_the_greatest_time_and_never_goes_back() -> None:
     assert state.follow(-2, [], QUERY.spec, 0) == -2
 
 
-def test_the_messages_own_clock_goes_first_and_never_back() -> None:
+def test_the_messages_own_clock_takes_precedence_and_never_goes_back() -> None:
     state = State(CountingBlobs(), FrameCache(), QUERY.spec)
     assert state.clock([batch()], 40) == 40
     assert state.clock([batch(clock=7), batch(clock=9), batch()], 40) == 9

@@ -70,7 +70,7 @@ def compute_expected(
         precision = typed.polars.precision
         for name, more in GROWS.items():
             for row in rows:
-                if row[name] is not None and _digits(row[name]) > min(38, precision + more):
+                if row[name] is not None and _count_digits(row[name]) > min(38, precision + more):
                     row[name] = None
         for row in rows:
             if row["mean"] is not None:
@@ -78,7 +78,7 @@ def compute_expected(
     return rows
 
 
-def _digits(value: Decimal) -> int:
+def _count_digits(value: Decimal) -> int:
     return len(value.as_tuple().digits)
 
 
@@ -87,7 +87,7 @@ def sort_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("typed", "kind"), CASES)
-def test_values_however_messages_are_read(typed: Typed, kind: str) -> None:
+def test_values_equal_the_oracles(typed: Typed, kind: str) -> None:
     spec = make_spec(typed, kind)
     input_messages = messages(typed, lambda at: at)
     expected = sort_rows(compute_expected(typed, spec, input_messages))

@@ -30,16 +30,18 @@ def make_texts(values: list[bytes | None], kind: Any = pa.string) -> pa.Array:
 
 
 @pytest.mark.parametrize("kind", [pa.string, pa.large_string])
-def test_it_is_escaped_and_marked(kind: Any) -> None:
+def test_text_is_escaped_and_flagged(kind: Any) -> None:
     table = pa.table({"k": make_texts(BYTES, kind), "n": range(6), "x": ["y"] * 6})
     # Only the rows of the slice are read, wherever they are in the buffers.
     for start, end in ((0, 6), (1, 5), (2, 3)):
         frame = decode_frame(encode_frame(frame_from_arrow(table.slice(start, end - start))))
         assert frame["k"].to_list() == SHOWN[start:end]
         assert frame["n"].to_list() == list(range(start, end))
-        bad = [["k"] if shown and "\\" in shown else [] for shown in SHOWN[start:end]]
-        marks = frame[GARBLED].to_list() if GARBLED in frame.columns else [[]] * len(frame)
-        assert marks == bad
+        expected = [["k"] if shown and "\\" in shown else [] for shown in SHOWN[start:end]]
+        garbled_columns = (
+            frame[GARBLED].to_list() if GARBLED in frame.columns else [[]] * len(frame)
+        )
+        assert garbled_columns == expected
 
 
 def nest_texts(flat: pa.Array) -> dict[str, pa.Array]:

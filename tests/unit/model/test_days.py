@@ -30,7 +30,7 @@ def test_days_on_which_clocks_change(zone: str, day_of_change: str, hours: int) 
 
 
 @pytest.mark.parametrize(("zone", "date"), [change[:2] for change in CHANGES])
-def test_a_day_contains_what_falls_into_it(zone: str, date: str) -> None:
+def test_a_day_contains_its_times(zone: str, date: str) -> None:
     local = days("1 day", zone)
     noon = parse_time("noon", f"{date}T12:00:00")
     for time in range(noon - 36 * HOUR, noon + 36 * HOUR, HOUR // 4):

@@ -166,7 +166,7 @@ def test_windows_and_policies_are_read_back(kind: Kind, policy: Any) -> None:
 _FRAME = {"frame": None, "frame_axis": "time"}
 
 
-def test_a_query_says_in_plain_words_what_it_stores() -> None:
+def test_the_stored_form_of_a_query() -> None:
     spec = WindowSpec(
         ("k",), "at", Windows(10, 5), {"n": a.arg_max("x", "y, z")}, firing=Firing(Every(7)),
         types={"k": "String"},
@@ -203,7 +203,7 @@ def test_a_query_says_in_plain_words_what_it_stores() -> None:
     }
 
 
-def test_what_was_added_to_the_model_since_has_its_default() -> None:
+def test_options_missing_in_old_checkpoints_have_their_defaults() -> None:
     spec = WindowSpec(("k",), "at", Windows(10, 5), {"n": a.count()})
     stored = spec.to_dict()
     del stored["zone"], stored["firing"]["rows"], stored["aggregates"][0][1]["frame"]

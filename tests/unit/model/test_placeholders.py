@@ -42,7 +42,7 @@ def test_a_value_outside_of_quotes_would_be_code(text: str) -> None:
     "text",
     ["a = '-- ${p}'", "a = '/* ${p} */'", "`--` = '${p}'", "a = 'it\\'s ${p}'", 'a = "${p}"'],
 )
-def test_quotes_hold_whatever_else_is_in_them(text: str) -> None:
+def test_comment_marks_within_quotes_are_text(text: str) -> None:
     assert fill_expression(text, lambda name, at: "x") == text.replace("${p}", "x")
 
 

@@ -130,7 +130,7 @@ def test_a_key_that_was_cut_is_named(part: Any, data: st.DataObject) -> None:
         decode_key(key[: data.draw(st.integers(1, len(key) - 1))] if len(key) > 1 else b"\x99")
 
 
-def test_a_part_can_be_read_alone() -> None:
+def test_a_single_part_can_be_decoded() -> None:
     data = encode_key((1, "a"))
     number, at = decode_part(data)
     assert (number, decode_part(data, at)) == (1, ("a", len(data)))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.transcripts.comparison import same
-from tests.unit.engine.queries import combiner, lower_partials, messages, value_of
+from tests.unit.engine.queries import combiner, compute_value, lower_partials, messages
 
 from muntin.engine import columns
 from muntin.model import aggregates
@@ -45,7 +45,7 @@ def make_rows(*values: Any) -> Rows:
     ],
 )
 def test_medians(amounts: list[float | None], expected: float | None) -> None:
-    assert value_of(aggregates.median("amount"), make_rows(*amounts)) == expected
+    assert compute_value(aggregates.median("amount"), make_rows(*amounts)) == expected
 
 
 def test_infinities_are_restored_only_where_the_median_lost_them() -> None:
@@ -56,7 +56,7 @@ def test_infinities_are_restored_only_where_the_median_lost_them() -> None:
 
 
 def test_the_median_of_whole_numbers_is_a_double() -> None:
-    median = value_of(aggregates.median("value"), [("a", 0, 1), ("a", 1, 2)])
+    median = compute_value(aggregates.median("value"), [("a", 0, 1), ("a", 1, 2)])
     assert (median, type(median)) == (1.5, float)
 
 
@@ -65,12 +65,12 @@ def test_the_median_of_whole_numbers_is_a_double() -> None:
 )
 def test_exact_quantiles(q: float, expected: int) -> None:
     rows = [("a", 0, n) for n in (4, 1, 5, 3, 2)]
-    assert value_of(aggregates.exact_quantile("value", q), rows) == expected
+    assert compute_value(aggregates.exact_quantile("value", q), rows) == expected
 
 
 @pytest.mark.parametrize("q", [0, 0.5, 1])
 def test_the_exact_quantile_of_nothing(q: float) -> None:
-    assert value_of(aggregates.exact_quantile("amount", q), make_rows(None, NAN)) is None
+    assert compute_value(aggregates.exact_quantile("amount", q), make_rows(None, NAN)) is None
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_the_exact_quantile_of_nothing(q: float) -> None:
     ],
 )
 def test_the_greatest_few(k: int, amounts: list[float | None], expected: list[float]) -> None:
-    assert value_of(aggregates.top_k("amount", k), make_rows(*amounts)) == expected
+    assert compute_value(aggregates.top_k("amount", k), make_rows(*amounts)) == expected
 
 
-def test_no_more_than_the_greatest_few_are_kept() -> None:
+def test_a_partial_has_at_most_k_values() -> None:
     query = combiner(aggs={"top": aggregates.top_k("value", 3)})
     parts = [query.lift(messages([("a", 0, n + part) for n in range(50)])) for part in range(9)]
     assert {len(part["a0.v"][0]) for part in parts} == {3}
@@ -96,11 +96,11 @@ def test_no_more_than_the_greatest_few_are_kept() -> None:
 
 def test_distinct_keeps_one_of_each() -> None:
     agg = aggregates.distinct("amount")
-    values = value_of(agg, make_rows(NAN, 2.0, None, 2.0, -1.0, NAN, math.inf), cuts=(2, 4))
+    values = compute_value(agg, make_rows(NAN, 2.0, None, 2.0, -1.0, NAN, math.inf), cuts=(2, 4))
     assert values[:3] == [-1.0, 2.0, math.inf]
     assert len(values) == 4
     assert math.isnan(values[3])
-    assert value_of(agg, make_rows(None, None)) == []
+    assert compute_value(agg, make_rows(None, None)) == []
     query = combiner(aggs={"set": agg})
     parts = [query.lift(messages(make_rows(1.0, 1.0, 2.0))) for _ in range(9)]
     assert [len(part["a0.v"][0]) for part in [*parts, query.merge(parts)]] == [2] * 10
@@ -109,14 +109,14 @@ def test_distinct_keeps_one_of_each() -> None:
 def test_a_list_is_in_order_of_time_then_value_without_nulls() -> None:
     rows = [("a", 5, 1), ("a", 2, 9), ("a", 2, None), ("a", 2, 3), ("a", 0, 7), ("a", 5, 1)]
     for cuts in ((), (1,), (2, 3), (1, 2, 3, 4, 5)):
-        assert value_of(aggregates.collect_list("value"), rows, cuts) == [7, 3, 9, 1, 1]
-    assert value_of(aggregates.collect_list("value"), [("a", 0, None)]) == []
+        assert compute_value(aggregates.collect_list("value"), rows, cuts) == [7, 3, 9, 1, 1]
+    assert compute_value(aggregates.collect_list("value"), [("a", 0, None)]) == []
 
 
 def test_a_function_sees_whole_rows_with_nulls_and_in_order() -> None:
     agg = aggregates.apply(repr, "flag", "value", result_type="string")
     rows = [("a", 5, 1, None, True), ("a", 5, 1), ("a", 5, None, None, True), ("a", 0, 2)]
-    assert value_of(agg, rows, cuts=(1, 3)) == repr(
+    assert compute_value(agg, rows, cuts=(1, 3)) == repr(
         [
             {"flag": None, "value": 2},
             {"flag": True, "value": 1},
@@ -133,7 +133,7 @@ def test_a_function_sees_whole_rows_with_nulls_and_in_order() -> None:
 def test_a_function_may_return_any_type_or_nothing(result_type: str, emitted: Any) -> None:
     for result in (emitted, None):
         agg = aggregates.apply(lambda _, r=result: r, "value", result_type=result_type)
-        assert value_of(agg, [("a", 0, 1)]) == result
+        assert compute_value(agg, [("a", 0, 1)]) == result
 
 
 def test_a_function_is_called_once_a_window() -> None:
@@ -176,7 +176,7 @@ EVERY = [
 @pytest.mark.parametrize("agg", EVERY, ids=str)
 @settings(max_examples=max(1, settings.default.max_examples // 2))  # type: ignore[union-attr]
 @given(rows=MESSAGES, data=st.data())
-def test_however_messages_are_cut_and_merged_the_value_is_that_of_all(
+def test_the_value_is_the_same_for_all_cuts_and_orders_of_merging(
     agg: Aggregate, rows: Rows, data: st.DataObject
 ) -> None:
     names = ("key", "time", "value", "amount", "flag")
@@ -216,11 +216,13 @@ def test_a_missing_partial_is_an_empty_one(agg: Aggregate) -> None:
         ([None], None),
     ],
 )
-def test_the_most_frequent_is_the_same_however_it_is_cut(
+def test_the_most_frequent_value_is_the_same_for_all_cuts(
     amounts: list[float | None], expected: float | None
 ) -> None:
     for cut in range(len(amounts)):
-        assert same(value_of(aggregates.mode("amount"), make_rows(*amounts), cuts=(cut,)), expected)
+        assert same(
+            compute_value(aggregates.mode("amount"), make_rows(*amounts), cuts=(cut,)), expected
+        )
 
 
 def test_the_most_frequent_keeps_a_count_of_each() -> None:

@@ -1,4 +1,4 @@
-"""Sums and means of decimals against Python's own decimals."""
+"""Tests of sums and means of decimals against Python's own decimals."""
 
 from __future__ import annotations
 

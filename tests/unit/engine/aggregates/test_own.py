@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.unit.engine.queries import combiner, lower_partials, messages, value_of
+from tests.unit.engine.queries import combiner, compute_value, lower_partials, messages
 
 from muntin.model import aggregates
 from muntin.model.aggregates import Aggregate
@@ -36,24 +36,24 @@ class TestUser:
         self, cuts: tuple[int, ...], start: str, expected: str
     ) -> None:
         rows = [("a", time, time) for time in (1, 2, 3)]
-        assert value_of(concatenate(initializer=lambda: start), rows, cuts) == expected
+        assert compute_value(concatenate(initializer=lambda: start), rows, cuts) == expected
 
     @pytest.mark.parametrize("cuts", [(), (1,), (2,), (1, 2)])
     def test_a_state_of_none_is_no_state(self, cuts: tuple[int, ...]) -> None:
         odd = concatenate(aggregator=lambda _, value: str(value) if value % 2 else None)
-        assert value_of(odd, [("a", time, time) for time in (1, 2, 3)], cuts) == "1+3"
-        assert value_of(odd, [("a", time, 2) for time in (1, 2, 3)], cuts) is None
+        assert compute_value(odd, [("a", time, time) for time in (1, 2, 3)], cuts) == "1+3"
+        assert compute_value(odd, [("a", time, 2) for time in (1, 2, 3)], cuts) is None
 
     def test_the_finisher_comes_last_and_once(self) -> None:
         rows = [("a", 1, 1), ("a", 2, 2)]
         agg = concatenate(finisher=len, result_type="long")
-        assert value_of(agg, rows, (1,)) == len("1+2")
+        assert compute_value(agg, rows, (1,)) == len("1+2")
 
     def test_nulls_are_not_seen(self) -> None:
         rows = [("a", 1, None), ("a", 2, 7), ("a", 3, None)]
         for cuts in [(), (1,), (1, 2)]:
-            assert value_of(concatenate(), rows, cuts) == "7"
-        assert value_of(concatenate(), [("a", 1, None)]) is None
+            assert compute_value(concatenate(), rows, cuts) == "7"
+        assert compute_value(concatenate(), [("a", 1, None)]) is None
 
     @pytest.mark.parametrize(
         ("state_type", "state", "dtype"),
@@ -72,7 +72,7 @@ class TestUser:
             merger=lambda one, _: one,
             state_type=state_type,
         )
-        assert value_of(agg, [("a", 1, 1), ("a", 2, 2)], (1,)) == state
+        assert compute_value(agg, [("a", 1, 1), ("a", 2, 2)], (1,)) == state
         query = combiner(aggs={"x": agg})
         assert query.no_cells["a0.u"].dtype == pl.List(dtype)
 
@@ -92,18 +92,18 @@ class TestUser:
             aggregator=lambda *_: state, merger=lambda one, _: one, state_type=state_type
         )
         with pytest.raises(TypeError, match=f"state_type='{state_type}' can't hold '{state}'"):
-            value_of(agg, [("a", 1, 1), ("a", 2, 2)], cuts)
+            compute_value(agg, [("a", 1, 1), ("a", 2, 2)], cuts)
 
     @pytest.mark.parametrize("cuts", [(), (1,)])
     @pytest.mark.parametrize("name", ["initializer", "aggregator", "merger", "finisher"])
     def test_an_error_of_a_function_is_raised_unchanged(
         self, name: str, cuts: tuple[int, ...]
     ) -> None:
-        def failing(*arguments: Any) -> str:
+        def fail(*arguments: Any) -> str:
             raise OddError(arguments, "there")
 
         with pytest.raises(OddError, match=r"there$") as caught:
-            value_of(concatenate(**{name: failing}), [("a", 1, 1), ("a", 2, 2)], cuts)
+            compute_value(concatenate(**{name: fail}), [("a", 1, 1), ("a", 2, 2)], cuts)
         assert len(caught.value.details) == {"initializer": 0, "finisher": 1}.get(name, 2)
 
     def test_a_merged_state_of_another_type_is_refused_by_name(self) -> None:
@@ -113,9 +113,9 @@ class TestUser:
             merger=lambda one, other: one + other,
             state_type="long",
         )
-        assert value_of(agg, [("a", 1, 1)]) == 2**62
+        assert compute_value(agg, [("a", 1, 1)]) == 2**62
         with pytest.raises(TypeError, match="can't hold '9223372036854775808'"):
-            value_of(agg, [("a", 1, 1), ("a", 2, 2)], (1,))
+            compute_value(agg, [("a", 1, 1), ("a", 2, 2)], (1,))
 
     @pytest.mark.parametrize(
         "agg",
@@ -126,4 +126,4 @@ class TestUser:
     )
     def test_a_result_of_another_type_is_refused_by_name(self, agg: Aggregate) -> None:
         with pytest.raises(TypeError, match="result_type='long' can't hold"):
-            value_of(agg, [("a", 1, 1)])
+            compute_value(agg, [("a", 1, 1)])

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from tests.unit.engine.queries import combiner, lower_partials, messages, value_of
+from tests.unit.engine.queries import combiner, compute_value, lower_partials, messages
 
 from muntin.model import aggregates
 from muntin.model.aggregates import Aggregate
@@ -20,7 +20,7 @@ def aggregate_in_parts(
         values = random.Random(parts).sample(values, len(values))
     rows = [("a", 1, v if isinstance(v, int) else None, float(v)) for v in values]
     size = -(-len(rows) // parts)
-    return value_of(agg, rows, tuple(range(size, len(rows), size)))
+    return compute_value(agg, rows, tuple(range(size, len(rows), size)))
 
 
 class TestDistinct:
@@ -59,7 +59,7 @@ class TestDistinct:
 
     def test_nulls_are_no_value(self) -> None:
         rows = [("a", 1, 1), ("a", 1, None), ("a", 1, None)]
-        assert value_of(aggregates.approx_distinct("value"), rows, (2,)) == 1
+        assert compute_value(aggregates.approx_distinct("value"), rows, (2,)) == 1
 
     def test_golden_registers(self) -> None:
         # They are in checkpoints, so they can never change.
@@ -106,6 +106,6 @@ class TestQuantile:
 
     def test_nan_and_nulls_are_skipped(self) -> None:
         rows = [("a", 1, 0, value) for value in (1.0, float("nan"), None, 3.0)]
-        assert value_of(aggregates.quantile("amount", 1.0), rows) == 3.0
+        assert compute_value(aggregates.quantile("amount", 1.0), rows) == 3.0
         nothing = [("a", 1, 0, float("nan"))]
-        assert value_of(aggregates.quantile("amount", 1.0), nothing) is None
+        assert compute_value(aggregates.quantile("amount", 1.0), nothing) is None

@@ -54,7 +54,7 @@ def test_of_old_versions_the_newest_of_each_key_stays():
     run = Run()
     for turn in range(40):
         run.step(left=[("z", 0, turn)], right=[("a", turn, turn), ("b", 100 + turn, turn)])
-    # What lies before both watermarks has one version a key; those at 39 are not before.
+    # Before both watermarks there is one version of each key; the rows at 39 are not before.
     assert run.read_stored_ids("right") == [38, 39, 138, 139]
     assert run.open_shard().strategy.rows < 60
     assert run.step(left=[("a", 1, 39)], final=True)[-1][:3] == ("a", 1, 39)

@@ -80,7 +80,7 @@ def test_one_row_of_each_key_is_stored_and_no_left_message():
     assert run.open_shard().strategy.rows < 40
 
 
-def test_deletions_go_once_they_hide_nothing():
+def test_deletions_are_removed_once_they_hide_no_row():
     run = Run()
     with mock.patch.object(runs, "MAX_RUNS", 1):
         for turn in range(40):
@@ -226,7 +226,7 @@ def test_a_finite_table_is_looked_up_whole():
     assert "never waits" in pairs.explain()
 
 
-def _visits(rows: list[tuple[str, int]], **names: Any) -> pl.DataFrame:
+def _build_visits(rows: list[tuple[str, int]], **names: Any) -> pl.DataFrame:
     frame = pl.DataFrame(rows, schema={"user": pl.String, "at": pl.Int64}, orient="row")
     return frame.with_columns(pl.from_epoch("at", "s").dt.replace_time_zone("UTC"), **names)
 
@@ -242,7 +242,7 @@ def test_a_changing_table_replaces_its_rows_and_follows_merged_sessions(tmp_path
     for number, (seen, clicked) in enumerate(steps):
         for folder, rows in ((visits, seen), (clicks, clicked)):
             folder.mkdir(exist_ok=True)
-            _visits(rows).write_parquet(folder / f"{number}.parquet")
+            _build_visits(rows).write_parquet(folder / f"{number}.parquet")
     sessions = (
         mt.windowed(mt.files(f"{visits}/*.parquet", files_per_batch=1), key="user", time="at",
                     lateness="1 hour")
@@ -261,7 +261,7 @@ def test_a_changing_table_replaces_its_rows_and_follows_merged_sessions(tmp_path
 
 
 def test_windows_that_emit_again_are_joined_by_their_full(tmp_path):
-    _visits([("a", 0), ("a", 30)]).write_parquet(tmp_path / "1.parquet")
+    _build_visits([("a", 0), ("a", 30)]).write_parquet(tmp_path / "1.parquet")
     windows = (
         mt.windowed(mt.files(f"{tmp_path}/*.parquet"), key="user", time="at")
         .tumbling("10 seconds")

@@ -22,7 +22,7 @@ SIDE = Side(("id",), "time")
 FAR = 3_000_000_000
 
 
-def joiner(
+def make_joiner(
     left: dict[str, Any], right: dict[str, Any], how: How = "inner", bound: Bound | None = None
 ) -> Joiner:
     spec = JoinSpec(SIDE, SIDE, bound or Within(10, 10), how)
@@ -50,7 +50,7 @@ def test_columns_with_names_of_output_columns_are_refused(
     left: dict[str, Any], right: dict[str, Any], how: How, text: str
 ) -> None:
     with pytest.raises(OptionError) as refusal:
-        joiner(left, right, how)
+        make_joiner(left, right, how)
     assert text in str(refusal.value)
     assert "rename" in refusal.value.hint
 
@@ -62,12 +62,12 @@ def test_columns_of_windows_may_be_joined() -> None:
         "revision": pl.Int32(),
         "emission_then": TEXT,
     }
-    assert joiner(window_columns, window_columns).result_types.keys() >= {
+    assert make_joiner(window_columns, window_columns).result_types.keys() >= {
         *window_columns,
         "revision_right",
     }
     # No column of the right side of a semi join is emitted.
-    assert "emission" not in joiner({}, {"emission": TEXT}, "semi").result_types
+    assert "emission" not in make_joiner({}, {"emission": TEXT}, "semi").result_types
 
 
 WIDTHS = [
@@ -87,10 +87,10 @@ def test_keys_of_the_right_side_are_emitted_in_the_left_column(
     how: How, left_type: Any, right_type: Any, is_wide_enough: bool
 ) -> None:
     if is_wide_enough or how not in ("right", "full"):
-        joiner({"id": left_type}, {"id": right_type}, how)
+        make_joiner({"id": left_type}, {"id": right_type}, how)
         return
     with pytest.raises(OptionError, match="too narrow for id") as refusal:
-        joiner({"id": left_type}, {"id": right_type}, how)
+        make_joiner({"id": left_type}, {"id": right_type}, how)
     assert refusal.value.hint == f"cast it to {right_type}"
 
 
@@ -100,8 +100,8 @@ def test_a_key_that_does_not_fit_the_other_side_has_no_partner(
     wide: SideName, narrow: SideName, bound: Bound
 ) -> None:
     types = {wide: {"id": pl.Int64()}, narrow: {"id": pl.Int32()}}
-    id_joiner = joiner(types["left"], types["right"], bound=bound)
-    shard = JoinShard(id_joiner, MemoryBlobs(), FrameCache())
+    joiner = make_joiner(types["left"], types["right"], bound=bound)
+    shard = JoinShard(joiner, MemoryBlobs(), FrameCache())
     step(shard, narrow, (1, 0), (2, 0))
     assert step(shard, wide, (FAR, 0), (-FAR, 1), (2, 1)) == [2]
     assert step(shard, wide, (FAR, 2)) == []

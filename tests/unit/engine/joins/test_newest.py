@@ -70,7 +70,7 @@ class Run:
         return results
 
 
-def test_a_row_for_each_window_that_may_change_is_kept():
+def test_a_row_is_stored_for_each_window_that_may_change():
     run = Run(grace=20, how="full")
     for end in range(0, 200, 10):
         for revision in range(5):
@@ -78,7 +78,7 @@ def test_a_row_for_each_window_that_may_change_is_kept():
             rows = [("a", end, revision, word, revision)]
             results = run.step(rows, rows)
             assert results == [("a", end, revision, revision, word, 2 * revision + 1)]
-    # Those that neither side may change have gone, and so have the rows that were replaced.
+    # Windows that neither side may change are deleted, and so are the rows that were replaced.
     for side in SIDES:
         stored_rows = read_join_messages(run.open_shard(), side, AxisRange(None, None))
         assert stored_rows.select("end", "revision").rows() == [(170, 4), (180, 4), (190, 4)]

@@ -36,7 +36,7 @@ def step(shard: JoinShard, left: pl.DataFrame, right: pl.DataFrame, wall: int = 
     return shard.step({side: [shard.joiner.arrive(side, frames[side])] for side in SIDES}, wall)
 
 
-def test_a_message_is_kept_while_the_other_side_may_bring_a_partner() -> None:
+def test_a_message_is_stored_while_the_other_side_may_have_a_partner() -> None:
     shard = make_shard()
     assert step(shard, messages(0, 50), messages()).rows == 2
     assert step(shard, messages(), messages(100)).rows == 3
@@ -44,7 +44,7 @@ def test_a_message_is_kept_while_the_other_side_may_bring_a_partner() -> None:
     assert step(shard, messages(900), messages(900)).rows == 2
 
 
-def test_a_silent_side_keeps_the_other_for_good_unless_its_own_clock_bounds_it() -> None:
+def test_a_silent_side_retains_the_others_messages_unless_their_own_clock_expires_them() -> None:
     assert step(make_shard(), messages(0, 5_000), messages()).rows == 2
     assert step(make_shard(retention=1_000), messages(0, 5_000), messages()).rows == 1
 
@@ -60,7 +60,7 @@ def test_the_oldest_are_emitted_and_deleted_where_there_are_too_many() -> None:
 
 
 @pytest.mark.parametrize("how", ["inner", "full"])
-def test_a_message_whose_time_is_over_is_held_while_its_partner_waits(how: How) -> None:
+def test_an_expired_message_is_stored_while_its_partner_waits(how: How) -> None:
     shard = make_shard(how, early=Every(60), late=Every(60))
     step(shard, messages(0, 40), messages(), wall=1)
     assert len(step(shard, messages(), messages(), wall=60).results) == 0

@@ -61,7 +61,7 @@ class Run:
         arrived = {side: [self.joiner.arrive(side, frames[side])] for side in SIDES}
         return self.open_shard().step(arrived, 0, **options)
 
-    def values(self, emitted: Any) -> list[tuple[Any, ...]]:
+    def read_values(self, emitted: Any) -> list[tuple[Any, ...]]:
         rows = emitted.results.select(self.name, f"{self.name}_right").rows()
         return sorted(rows, key=repr)
 
@@ -71,8 +71,8 @@ class Run:
 def test_columns_may_have_ordinary_names(name: str, kind: Any, values: list[Any]) -> None:
     run, (first, second, third) = Run(name, kind, "full"), values
     run.step([(first, 100)])
-    assert run.values(run.step([], [(second, 105)])) == [(first, second)]
-    assert run.values(run.step([(third, 112)])) == [(third, second)]
+    assert run.read_values(run.step([], [(second, 105)])) == [(first, second)]
+    assert run.read_values(run.step([(third, 112)])) == [(third, second)]
     shard = run.open_shard()
     stored_messages = read_join_messages(shard, "left", AxisRange(None, None))
     assert stored_messages.select("key", name, columns.TIME).rows() == [
@@ -85,7 +85,7 @@ def test_columns_may_have_ordinary_names(name: str, kind: Any, values: list[Any]
     (outside_frame,) = read_from_outside(run, "left")
     assert sorted(outside_frame[name]) == sorted([first, third])
     emitted = run.step([(first, 200)], final=True)
-    assert run.values(emitted) == [(first, None)]
+    assert run.read_values(emitted) == [(first, None)]
 
 
 def read_from_outside(run: Run, side: str) -> list[pl.DataFrame]:
@@ -112,9 +112,9 @@ def test_state_of_an_earlier_version_is_read(name: str, old_value: int | None) -
     (outside_frame,) = read_from_outside(run, "left")
     assert outside_frame[LAST].to_list() == [100]
     unmatched = (None, old_value and 5)
-    assert set(run.values(run.step([], [(8, 105)]))) == {(old_value, 8), unmatched}
-    assert run.values(run.step([(9, 112)])) == [(9, 8)]
-    assert run.values(run.step(final=True)) == []
+    assert set(run.read_values(run.step([], [(8, 105)]))) == {(old_value, 8), unmatched}
+    assert run.read_values(run.step([(9, 112)])) == [(9, 8)]
+    assert run.read_values(run.step(final=True)) == []
 
 
 @pytest.mark.parametrize("value", [0, 10**9])
@@ -135,7 +135,7 @@ def test_whether_a_message_is_late_depends_on_its_session(grace: int) -> None:
     assert emitted.rejected.select("side", "value").rows() == [("left", 4), ("right", 5)]
     emitted = run.step([(6, late_time + 1), (7, late_time - 9)], [(8, late_time - 19)])
     assert emitted.counts["late"] == 2
-    assert {(6, 8), (7, 8)} <= set(run.values(emitted))
+    assert {(6, 8), (7, 8)} <= set(run.read_values(emitted))
 
 
 def test_a_late_message_is_accepted_where_it_bridges_to_an_open_session() -> None:
@@ -143,4 +143,4 @@ def test_a_late_message_is_accepted_where_it_bridges_to_an_open_session() -> Non
     run.step([(1, 100)], [(2, 100)])
     emitted = run.step([(3, 80), (4, 90)], [(5, 70)])
     assert emitted.counts.get("late") is None
-    assert run.values(emitted) == [(1, 5), (3, 2), (3, 5), (4, 2), (4, 5)]
+    assert run.read_values(emitted) == [(1, 5), (3, 2), (3, 5), (4, 2), (4, 5)]

@@ -67,7 +67,7 @@ def test_messages_are_lifted_to_whole_sessions(rows: Messages, gap: int, closed:
 
 
 @given(MESSAGES, st.integers(1, 12), CLOSED, st.data())
-def test_however_messages_are_cut_their_sessions_merge(
+def test_sessions_merge_for_all_cuts_of_the_messages(
     rows: Messages, gap: int, closed: Closed, data: st.DataObject
 ) -> None:
     combiner = build_combiner(gap, closed)
@@ -136,10 +136,10 @@ def test_no_messages_make_no_sessions() -> None:
 
 @pytest.mark.parametrize("closed", ["both", "left"])
 @pytest.mark.parametrize(("lateness", "grace", "edge"), [(0, 0, 99), (7, 0, 99), (0, 20, 79)])
-def test_what_may_be_late_is_left_to_the_shard(
+def test_messages_that_may_be_late_are_left_to_the_shard(
     closed: Closed, grace: int, edge: int, lateness: int
 ) -> None:
-    # A session that ended at 100 takes nothing more, and what lies before may be within its gap.
+    # A session that ended at 100 is closed, and earlier messages may be within its gap.
     combiner = build_combiner(
         10, closed, lateness=lateness, firing=Firing(grace=grace, retention=grace)
     )

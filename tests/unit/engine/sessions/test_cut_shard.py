@@ -55,7 +55,7 @@ def early_garbage_collection() -> Any:
 
 
 @pytest.mark.usefixtures("early_garbage_collection")
-def test_cells_of_closed_sessions_are_dropped_beside_one_that_stays_open() -> None:
+def test_cells_of_closed_sessions_are_dropped_while_one_stays_open() -> None:
     run = Run(Sessions(10, end="leaves"))
     stored = []
     for n in range(60):

@@ -94,7 +94,7 @@ def test_a_session_emits_when_it_has_ended() -> None:
 
 @pytest.mark.parametrize(("retention", "rows"), [(0, 1), (488, 1), (489, 2), (490, 3)])
 def test_only_retained_sessions_are_stored(retention: int, rows: int) -> None:
-    # The sessions that end at 11 and 12 have come and gone when the batch ends at 500.
+    # The sessions that end at 11 and 12 start and expire within the batch, which ends at 500.
     run = Run(retention=retention)
     emitted = run.emit(("a", 0), ("b", 1), ("a", 500))
     assert emitted == [("a", 0, 0, 1, "full", 0), ("b", 1, 1, 1, "full", 0)]
@@ -155,7 +155,7 @@ def test_a_bridging_message_retracts_both_sessions() -> None:
 def test_retractions_come_before_the_rows_that_replace_them() -> None:
     run = Run(early=Each(), grace=100)
     run.step(("a", 10), ("b", 3))
-    # The new session begins earlier; whoever adds up as rows come never counts a message twice.
+    # The new session begins earlier; adding up rows in this order never counts a message twice.
     assert run.emit(("a", 4), ("b", 0)) == [
         ("b", 3, 3, None, "retract", 1),
         ("a", 10, 10, None, "retract", 1),
@@ -205,7 +205,7 @@ def test_a_late_message_is_taken_where_the_session_it_joins_is_open() -> None:
     assert (emitted.counts["counted"], emitted.counts["late"]) == (5, 3)
 
 
-def test_late_messages_of_one_batch_help_each_other() -> None:
+def test_late_messages_of_one_batch_extend_a_session_together() -> None:
     run = Run(grace=50, late=Each())
     run.step(("a", 100))
     emitted = run.step(("a", 45), ("a", 36), ("a", 27), ("a", 5))

@@ -85,12 +85,12 @@ def test_winners(cells: Cells, n: int) -> None:
     ranks = [None if random.random() < 0.3 else rank for rank in ranks]
     names = [f"cell {i}" for i in range(len(cells))]
 
-    def winner(inside: list[int]) -> str | None:
+    def find_winner(inside: list[int]) -> str | None:
         ranked = [i for i in inside if ranks[i] is not None]
         return names[max(ranked, key=lambda i: ranks[i])] if ranked else None
 
     winners = flat.winner(pl.Series(ranks, dtype=pl.UInt32), pl.Series(names))
-    assert winners.to_list() == [winner(inside) for inside in list_window_cells(cells, flat)]
+    assert winners.to_list() == [find_winner(inside) for inside in list_window_cells(cells, flat)]
 
 
 @pytest.mark.parametrize(("cells", "n"), CASES)
@@ -135,7 +135,7 @@ def test_every_requested_window_holds_its_own_cells(cells: Cells, n: int) -> Non
 
 
 def test_windows_outside_the_range_have_no_rows() -> None:
-    # pane   0 1 2 3      only the window over all four is requested: the keys stand side by side
+    # pane   0 1 2 3      only the window over all four is requested: the keys are adjacent
     # a      1 . . 2
     # b      . 4 . .
     flat = Flat(np.array([0, 3, 1]), np.array([True, False, True]), 4, (0, 3))
@@ -145,7 +145,7 @@ def test_windows_outside_the_range_have_no_rows() -> None:
 def test_keys_never_mix() -> None:
     # pane   0 1 2 3
     # a      1 2 . .     windows of 3 end at 0..3
-    # b      . . 4 8     though 2 and 3 follow at once, no window holds both keys
+    # b      . . 4 8     though 2 and 3 follow directly, no window contains both keys
     flat = build_flat([(0, 0), (0, 1), (1, 2), (1, 3)], 3)
     assert flat.add_integers(np.array([1, 2, 4, 8])).tolist() == [1, 3, 3, 2, 4, 12, 12, 8]
 

@@ -55,7 +55,7 @@ def test_sliding_windows_of_rows_have_their_shards() -> None:
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "UTC"])
-def test_days_go_on_with_times_at_the_ends_of_the_calendar(zone: str) -> None:
+def test_days_continue_with_times_at_the_ends_of_the_calendar(zone: str) -> None:
     query, store = combiner(days("1 day", zone), lateness=3), MemoryBlobs()
     first, last = -62_135_596_800_000_000, 253_402_300_799_999_999
     emitted = []

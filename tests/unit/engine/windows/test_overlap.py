@@ -68,16 +68,16 @@ SHAPES = [
 def random_messages(seed: int, spread: int, count: int = 60) -> pl.DataFrame:
     random = np.random.default_rng(seed)
 
-    def or_null(value: Any) -> Any:
+    def maybe_null(value: Any) -> Any:
         return None if random.random() < 0.2 else value
 
     return messages(
         (
             str(random.choice(["a", "b", "c"])),
             int(random.integers(-spread, spread)),
-            or_null(int(random.integers(-9, 9))),
-            or_null(float(random.integers(-40, 40)) / 4),
-            or_null(bool(random.integers(0, 2))),
+            maybe_null(int(random.integers(-9, 9))),
+            maybe_null(float(random.integers(-40, 40)) / 4),
+            maybe_null(bool(random.integers(0, 2))),
         )
         for _ in range(count)
     )

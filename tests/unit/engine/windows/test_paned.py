@@ -154,7 +154,7 @@ class TestEmissions:
         emitted = step(shard, ("a", 2, 2), ("a", 20, 1))
         assert list_brief_emissions(emitted) == [(0, 3, "late", 1), (10, 8, "full", 0)]
 
-    def test_the_messages_own_clock_goes_before_the_wall_and_never_back(self) -> None:
+    def test_the_messages_own_clock_takes_precedence_and_never_goes_back(self) -> None:
         shard = make_shard(combiner(TUMBLING, firing=Firing(early=Every(60))))
 
         def step_at(clock: int) -> ShardOutput:

@@ -85,12 +85,12 @@ def test_the_highest_rank_wins(drawn: tuple[int, Pairs], random: Any, nulls: boo
         ranks = [rank if random.random() < 0.5 else None for rank in ranks]
     values = [str(rank) for rank in ranks]
 
-    def winner(inside: list[int | None]) -> str | None:
+    def find_winner(inside: list[int | None]) -> str | None:
         non_nulls = [rank for rank in inside if rank is not None]
         return str(max(non_nulls)) if non_nulls else None
 
     winners = build_ranges(pairs).winner(pl.Series(ranks, dtype=pl.UInt32), pl.Series(values))
-    assert winners.to_list() == aggregate_ranges(pairs, ranks, winner)
+    assert winners.to_list() == aggregate_ranges(pairs, ranks, find_winner)
 
 
 @given(rows_and_ranges())

@@ -55,9 +55,9 @@ def count_waiting_windows(shard: PanedShard) -> int:
         frames = table.table.read()
         if frames and shard.state.watermark is not None:
             identity = [columns.WINDOW, *shard.keys]
-            whole = pl.concat(frames, how="diagonal").group_by(identity).agg(pl.col("n").sum())
+            counts = pl.concat(frames, how="diagonal").group_by(identity).agg(pl.col("n").sum())
             is_open = pl.col(columns.WINDOW) > find_last_window(shard.state.watermark)
-            count += len(whole.filter(is_open, pl.col("n") > 0))
+            count += len(counts.filter(is_open, pl.col("n") > 0))
     return count
 
 
@@ -85,7 +85,9 @@ def test_pending_is_how_many_windows_wait(
 
 @pytest.mark.parametrize("windows", [Windows(100, 100), Sliding(90)], ids=str)
 @pytest.mark.parametrize("late", [False, True])
-def test_a_batch_costs_the_same_however_many_windows_wait(windows: Any, late: bool) -> None:
+def test_the_cost_of_a_batch_does_not_depend_on_the_windows_that_wait(
+    windows: Any, late: bool
+) -> None:
     costs = []
     for keys in (10, 3_000):
         firing = Firing(EveryRows(4), EveryRows(4), grace=5_000, retention=5_000)
@@ -99,15 +101,13 @@ def test_a_batch_costs_the_same_however_many_windows_wait(windows: Any, late: bo
         for _ in range(4):
             emitted += run.step(("key 1", 50, 1)).results["emission"].to_list()
             run.step()
-        # What is written is compressed, so its length varies a little.
+        # Blobs are compressed, so their length varies a little.
         costs.append((dict(run.store.calls), run.store.written // 5_000, emitted))
     assert costs[0] == costs[1]
     assert costs[0][2] == ["late" if late else "early"] * len(costs[0][2]) != []
 
 
-def test_a_batch_costs_the_same_however_many_windows_wait_for_the_clock_behind_their_first() -> (
-    None
-):
+def test_the_cost_of_a_batch_does_not_depend_on_the_windows_that_wait_for_the_clock() -> None:
     costs = []
     for keys in (10, 3_000):
         run = Run(Windows(100, 100), Firing(early=FirstThen(Each(), Every(10**9))))
@@ -154,7 +154,7 @@ def test_an_emission_is_not_repeated() -> None:
 
 
 def test_late_windows_emit_once_when_they_close() -> None:
-    # The row of window 0 lies in a run with one of a window that goes on waiting.
+    # The row of window 0 is in one run with that of a window that continues to wait.
     run = Run(Windows(10, 10), replace(FIRING, early=None))
     run.step(("a", 1, 1), ("a", 31, 1))
     assert run.step(("a", 2, 1), ("a", 25, 1)).pending == 2

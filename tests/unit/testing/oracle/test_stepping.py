@@ -42,7 +42,7 @@ def test_the_columns_of_an_emission() -> None:
     assert list(step.firings[0])[-2:] == ["emission", "revision"]
 
 
-def test_the_watermark_from_nothing_to_the_end() -> None:
+def test_the_watermark_from_the_first_batch_to_the_end() -> None:
     oracle = Oracle(replace(SPEC, lateness=4))
     assert oracle.step([], wall=0).watermark is None
     assert oracle.step([message(3)], wall=1).watermark == -1
