@@ -1,4 +1,4 @@
-"""Times far from the epoch: in a window as any other, or rejected; none vanishes or comes round."""
+"""Tests that messages with times far from the epoch are in a window or rejected, never lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
 
-# Milliseconds that were read as seconds, a time before the first year, and what 64 bits hold.
+# Milliseconds that were read as seconds, a time before year 1, and the limits of 64 bits.
 NEAR = [
     1_767_225_600_000_000_000,
     -219_966_000_000_000_000,
@@ -85,8 +85,8 @@ def test_in_joins(how: How, time: int) -> None:
     firing = Firing(Each(), Each())
     side = Side(("key",), "time", firing=firing, lateness=5)
     spec = JoinSpec(side, side, find_bound("10 seconds", None, None), how)
-    one = {"key": "long", "time": "long"}
-    types: Columns = {"left": one, "right": one}
+    side_types = {"key": "long", "time": "long"}
+    types: Columns = {"left": side_types, "right": side_types}
     near, far = {"key": 1, "time": 0}, {"key": 1, "time": time}
     steps = [JoinBatch([near], [near, far], 0), JoinBatch([far], [], 0), JoinBatch(final=True)]
     assert join_differences(EngineJoinRunner(), spec, types, steps) == []
