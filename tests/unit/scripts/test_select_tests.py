@@ -1,4 +1,4 @@
-"""The tests of a change: those that it changes, mirror it, or import it, also through helpers."""
+"""Tests that a change selects the tests that it changes, that mirror it, or that import it."""
 
 from __future__ import annotations
 
