@@ -47,12 +47,12 @@ MAIN = "from muntin.cli.app import main; main()"
 CAUSE = r"\[CAST_INVALID_INPUT\] The value 'key-0' of the type \"STRING\" cannot be cast to"
 
 
-def make_command(entry_point: str, folder: Path) -> list[str]:
+def make_command(interface: str, folder: Path) -> list[str]:
     file = folder / "file.py"
-    if entry_point == "python":
+    if interface == "python":
         file.write_text(SCRIPT.format(folder=str(folder)))
         return [sys.executable, str(file)]
-    if entry_point == "sql":
+    if interface == "sql":
         statements = STATEMENTS.format(folder=folder)
         return [sys.executable, "-c", MAIN, "sql", "--host", "spark", "-e", statements]
     file.write_text(PIPELINE)
@@ -60,17 +60,13 @@ def make_command(entry_point: str, folder: Path) -> list[str]:
     return [sys.executable, "-c", MAIN, *run]
 
 
-@pytest.mark.parametrize("entry_point", ["cli", "python", "sql"])
+@pytest.mark.parametrize("interface", ["cli", "python", "sql"])
 def test_the_cause_comes_first_and_the_trace_goes_to_the_log_file(
-    entry_point: str, tmp_path: Path
+    interface: str, tmp_path: Path
 ) -> None:
     put(tmp_path / "in", "1.jsonl", -9, -5)
     done = subprocess.run(
-        make_command(entry_point, tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=280,
-        cwd=tmp_path,
+        make_command(interface, tmp_path), capture_output=True, text=True, timeout=280, cwd=tmp_path
     )
     assert done.returncode == 1, done.stdout + done.stderr
     # Lines of progress begin with the time of day.

@@ -291,7 +291,7 @@ def test_the_guides_basics() -> None:
 
 
 def test_the_guides_corrected_form() -> None:
-    shop = run_guide(faust_tables.corrected(), "user")
+    shop = run_guide(faust_tables.correct(), "user")
     assert shop.read_table("user_to_total") == TOTALS
     by_country = [
         (row["key"], row["value"]) for row in shop.list_emitted(TABLE, "country_to_total")
