@@ -233,7 +233,7 @@ def values_of(frame: DataFrame, *columns: str) -> list[Any]:
 
 
 def test_the_guides_group_by(spark: SparkSession) -> None:
-    run = make_guide_run(spark, faust_tables.repartitioned(), "account")
+    run = make_guide_run(spark, faust_tables.repartition(), "account")
     start = (F.col("window_start").cast("double") - START).cast("int").alias("start")
     assert values_of(run.table("country_to_total"), start) == [
         ("DE", 10, 4.0), ("NL", 0, 11.5), ("NL", 30, 16.0),

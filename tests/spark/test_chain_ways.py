@@ -11,7 +11,15 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.property import joined_chains as chains
-from tests.property.joined_chains import CLOSING, LATENESS, ON, Rows, Step, moment, shown
+from tests.property.joined_chains import (
+    CLOSING,
+    LATENESS,
+    ON,
+    Rows,
+    Step,
+    format_windows,
+    to_micros,
+)
 from tests.spark.feed import Feed, at
 
 import muntin as mt
@@ -34,14 +42,14 @@ WANTED: Rows = [
 def by_duckdb(spark: SparkSession, folder: Path) -> Rows:
     connection = duckdb.connect()
     for side, name in enumerate(("orders", "shipments")):
-        messages = [message for step in STEPS for message in chains.dictionaries(step[side])]
+        messages = [message for step in STEPS for message in chains.make_messages(step[side])]
         connection.register(name, pa.Table.from_pylist(messages))
     windows = """
         SELECT key, "at" // 10000000 * 10000000 AS start, sum(value)::BIGINT AS total FROM {}
         WHERE key IS NOT NULL GROUP BY ALL
     """
     return connection.sql(f"""
-        SELECT key, (start // 20000000 * 20000000 - {moment(0)}) // 1000000, count(*),
+        SELECT key, (start // 20000000 * 20000000 - {to_micros(0)}) // 1000000, count(*),
             sum(l.total)::BIGINT, sum(r.total)::BIGINT
         FROM ({windows.format("orders")}) AS l FULL JOIN ({windows.format("shipments")}) AS r
         USING (key, start) WHERE key <> 'z' GROUP BY ALL ORDER BY ALL
@@ -93,7 +101,7 @@ def feeds(folder: Path) -> list[Feed]:
 def in_batch(make: Callable[..., Any]) -> Callable[[SparkSession, Path], Rows]:
     def run(spark: SparkSession, folder: Path) -> Rows:
         query = make(*(feed.frame(spark) for feed in feeds(folder)))
-        return shown([chains.in_micros(row) for row in utc(query.results)])
+        return format_windows([chains.convert_times(row) for row in utc(query.results)])
 
     return run
 
@@ -109,7 +117,7 @@ def as_stream(make: Callable[..., Any]) -> Callable[[SparkSession, Path], Rows]:
         )
         assert query.await_end(timeout=240)
         assert query.progress.adds_up()
-        return shown([chains.in_micros(row) for row in emitted])
+        return format_windows([chains.convert_times(row) for row in emitted])
 
     return run
 
@@ -119,8 +127,8 @@ def utc(frame: DataFrame) -> list[dict[str, Any]]:
 
 
 WAYS: dict[str, Callable[[SparkSession, Path], Rows]] = {
-    "oracle": lambda *_: chains.by_oracles(STEPS),
-    "standalone": lambda *_: chains.by_operators(STEPS),
+    "oracle": lambda *_: chains.run_oracles(STEPS),
+    "standalone": lambda *_: chains.run_operators(STEPS),
     "duckdb": by_duckdb,
     "batch": in_batch(on_spark),
     "stream": as_stream(on_spark),

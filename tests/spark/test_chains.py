@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
-from tests.spark.door import rows_of
 from tests.spark.feed import Feed, at
+from tests.spark.runner import rows_of
 
 import muntin as mt
 from muntin.model.axis import SECOND

@@ -14,7 +14,7 @@ from tests.moved_queries import (
     QUERIES,
     Folders,
     Read,
-    clocked,
+    clock_triggers,
     hopping,
     join,
     read_tables,
@@ -121,15 +121,15 @@ def test_a_policy_by_the_clock_continues_on_the_other_host(
     folders, out = Folders(tmp_path / "in"), tmp_path / "out.duckdb"
     steps = [tmp_path / step for step in ("first", "second", "third")]
     folders.add(2)
-    run(clocked(folders.read), steps[0], out)
+    run(clock_triggers(folders.read), steps[0], out)
     mt.move(steps[0], steps[1], to="spark")
     folders.add(1)
-    run(clocked(on_spark(spark, folders)), steps[1], out)
+    run(clock_triggers(on_spark(spark, folders)), steps[1], out)
     mt.move(steps[1], steps[2], to="local", spark=spark)
     folders.add(1)
-    last = run(clocked(folders.read), steps[2], out)
+    last = run(clock_triggers(folders.read), steps[2], out)
     expected = tmp_path / "expected.duckdb"
-    whole = run(clocked(folders.read), tmp_path / "whole", expected)
+    whole = run(clock_triggers(folders.read), tmp_path / "whole", expected)
     assert last.progress.counts == whole.progress.counts
     key, count = slice(0, 3), 3
     final = [{row[key]: row[count] for row in read_tables(o)["results"]} for o in (out, expected)]

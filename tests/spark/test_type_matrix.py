@@ -1,7 +1,7 @@
-"""Every aggregate over every Spark type: what Spark SQL and the oracle give, through every door.
+"""Every aggregate over every Spark type: every interface gives what Spark SQL and the oracle give.
 
-All types are columns of one frame, so that a door is one query. What can't be computed is refused
-by name before anything runs.
+All types are columns of one frame, so that each interface runs one query. Unsupported types are
+refused by name before anything runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 from tests.spark.feed import at
 from tests.transcripts.comparison import same
-from tests.typed import AGGREGATES, GROWS, TYPES, Typed, fit_mean, refused
+from tests.typed import AGGREGATES, GROWS, TYPES, Typed, fit_mean, list_unsupported_aggregates
 
 import muntin as mt
 from muntin.model.aggregates import Aggregate
@@ -109,7 +109,7 @@ class Wide:
             f"{name}_{column}": apply_to(agg, column)
             for column, typed in self.types.items()
             for name, agg in AGGREGATES.items()
-            if name not in refused(typed)
+            if name not in list_unsupported_aggregates(typed)
         }
         groups = dict.fromkeys(key for typed in types for key in typed.groups)
         self.rows = [row for key in groups for row in self._group(key)]
@@ -300,7 +300,7 @@ def test_refusals(spark: SparkSession, types: Sequence[Typed]) -> None:
     frame = wide.frame(spark)
     windows = mt.windowed(frame, key="k", time="t").tumbling("1 minute")
     for column, typed in wide.types.items():
-        for name in sorted(refused(typed)):
+        for name in sorted(list_unsupported_aggregates(typed)):
             with pytest.raises(OptionError, match=r"^agg='x=.*' reads a column of type "):
                 windows.agg(x=apply_to(AGGREGATES[name], column))
 

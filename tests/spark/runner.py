@@ -1,4 +1,4 @@
-"""The door through Spark: each step is a file, and the messages carry the clock."""
+"""Runs windows on Spark: each step is a file, and the messages carry the clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from tests.doors import Batch, in_order
+from tests.runners import Batch, make_sort_key
 from tests.spark.groups import spark_can_run
 
 from muntin.model.axis import parse_time
@@ -38,7 +38,7 @@ _TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64(), "bo
 
 
 @dataclass(frozen=True)
-class SparkDoor:
+class SparkRunner:
     """A streaming query over one file a step, or a batch frame where the first step is the last.
 
     Every step has one more row, which ``where`` leaves out: it carries the clock of a step
@@ -207,7 +207,7 @@ def _step(
 
 def _firings(rows: list[Any], spec: WindowSpec) -> list[dict[str, Any]]:
     firings = [row for blob in blobs(rows, "results") for row in rows_of(blob)]
-    return sorted(firings, key=lambda row: in_order(row, spec))
+    return sorted(firings, key=lambda row: make_sort_key(row, spec))
 
 
 def blobs(rows: list[Any], kind: str) -> list[pa.Table]:

@@ -1,4 +1,4 @@
-"""The door of joins through Spark: each step is a file a side, and the messages carry the clock."""
+"""Runs joins on Spark: each step is a file a side, and the messages carry the clock."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from tests.join_doors import Columns, JoinBatch
 from tests.join_oracle import JoinStep
-from tests.spark.door import batches_of, blobs, numbered, rows_of
+from tests.join_runners import Columns, JoinBatch
 from tests.spark.groups import spark_can_run
+from tests.spark.runner import batches_of, blobs, numbered, rows_of
 
 from muntin.model.bounds import SideName
 from muntin.model.joins import SIDES, JoinSpec
@@ -32,7 +32,7 @@ _OWN = [column + suffix for column in (_CLOCK, _TAKE) for suffix in ("", "_right
 
 
 @dataclass(frozen=True)
-class SparkJoinDoor:
+class SparkJoinRunner:
     """A streaming query over one file a side and step, or batch frames where the first is the last.
 
     Every file has one more row, which ``where`` leaves out: it carries the clock of a step
@@ -52,7 +52,7 @@ class SparkJoinDoor:
     def run_all(
         self, cases: Sequence[tuple[JoinSpec, Columns, Sequence[JoinBatch]]]
     ) -> list[list[JoinStep]]:
-        """Run some joins in one query; see ``SparkDoor.run_all``."""
+        """Run some joins in one query; see ``SparkRunner.run_all``."""
         longest = max(len(steps) for _, _, steps in cases)
         with tempfile.TemporaryDirectory() as folder:
             plans = []
