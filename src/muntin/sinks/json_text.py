@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
@@ -33,11 +34,16 @@ def format_objects(rows: pl.DataFrame, names: Sequence[str], zone: str) -> pl.Se
         >>> format_objects(rows, ["k", "l"], "UTC")[0]
         '{"k":"a\\"","l":[1.5]}'
     """
-    texts = _JsonFormatter(
-        _find_zone(zone), far=any(map(_may_be_far, (rows[name] for name in names)))
-    )
-    fields = ((name, texts.format_value(pl.col(name), rows.schema[name])) for name in names)
-    return rows.select(_format_object(fields).alias("json"))["json"]
+    columns = [rows[name] for name in names]
+    types = tuple((column.name, column.dtype) for column in columns)
+    return rows.select(_build_object(types, zone, far=any(map(_may_be_far, columns)))).to_series()
+
+
+@lru_cache(maxsize=64)
+def _build_object(types: tuple[tuple[str, pl.DataType], ...], zone: str, *, far: bool) -> pl.Expr:
+    """Return the expression of columns as a JSON object, which batches of a query share."""
+    texts = _JsonFormatter(_find_zone(zone), far=far)
+    return _format_object((name, texts.format_value(pl.col(name), kind)) for name, kind in types)
 
 
 def format_values(rows: pl.DataFrame, name: str, zone: str) -> pl.Series:
@@ -174,7 +180,11 @@ def _may_be_far(column: pl.Series) -> bool:
     kind = column.dtype
     if not isinstance(kind, pl.Datetime):
         return any(isinstance(leaf, pl.Datetime) for leaf in _list_leaves(kind))
-    return bool((column.cast(pl.Int64).abs() > _FAR).any())
+    if column.null_count() == len(column):
+        return False
+    numbers = column.cast(pl.Int64)
+    least, greatest = int(numbers.min()), int(numbers.max())  # type: ignore[arg-type]
+    return least < -_FAR or greatest > _FAR
 
 
 def _list_leaves(kind: Any) -> Iterable[Any]:
