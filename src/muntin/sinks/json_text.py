@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -34,16 +35,42 @@ def format_objects(rows: pl.DataFrame, names: Sequence[str], zone: str) -> pl.Se
         >>> format_objects(rows, ["k", "l"], "UTC")[0]
         '{"k":"a\\"","l":[1.5]}'
     """
-    columns = [rows[name] for name in names]
+    return format_several(rows, {"json": names}, zone)["json"]
+
+
+def format_several(
+    rows: pl.DataFrame, objects: Mapping[str, Sequence[str]], zone: str
+) -> pl.DataFrame:
+    """Format several JSON objects of each row; a column that some of them share, only once.
+
+    Args:
+        rows: The rows.
+        objects: The columns of each object, by the name of the column of texts to return.
+        zone: The time zone in which times are written.
+    """
+    columns = [rows[name] for name in dict.fromkeys(chain.from_iterable(objects.values()))]
     types = tuple((column.name, column.dtype) for column in columns)
-    return rows.select(_build_object(types, zone, far=any(map(_may_be_far, columns)))).to_series()
+    texts = rows.select(_build_texts(types, zone, far=any(map(_may_be_far, columns))))
+    return texts.select(_build_objects(tuple((name, *held) for name, held in objects.items())))
+
+
+# The batches of a query share their expressions.
+@lru_cache(maxsize=64)
+def _build_texts(
+    types: tuple[tuple[str, pl.DataType], ...], zone: str, *, far: bool
+) -> list[pl.Expr]:
+    """Return the expressions of columns as texts of JSON, by their names."""
+    texts = _JsonFormatter(_find_zone(zone), far=far)
+    return [texts.format_value(pl.col(name), kind).alias(name) for name, kind in types]
 
 
 @lru_cache(maxsize=64)
-def _build_object(types: tuple[tuple[str, pl.DataType], ...], zone: str, *, far: bool) -> pl.Expr:
-    """Return the expression of columns as a JSON object, which batches of a query share."""
-    texts = _JsonFormatter(_find_zone(zone), far=far)
-    return _format_object((name, texts.format_value(pl.col(name), kind)) for name, kind in types)
+def _build_objects(objects: tuple[tuple[str, ...], ...]) -> list[pl.Expr]:
+    """Return the expressions of objects: the name of each, and those of its columns of texts."""
+    return [
+        _format_object((column, pl.col(column)) for column in columns).alias(name)
+        for name, *columns in objects
+    ]
 
 
 def format_values(rows: pl.DataFrame, name: str, zone: str) -> pl.Series:
