@@ -40,6 +40,9 @@ from muntin.sources.source import (
 _BATCH_BYTES = 256 << 20
 # How often to look for new partitions of topics, in seconds.
 _DESCRIBING = 5.0
+# How long a broker waits for the first message, in seconds. It doubles from the first to the last,
+# so that a query is soon known to be idle.
+_SHORTEST_WAIT, _LONGEST_WAIT = 0.001, 0.05
 # The messages of a batch after which the next one may be small enough for a single request.
 _FEW_MESSAGES = 20_000
 
@@ -108,6 +111,7 @@ class KafkaSourceReader(SourceReader):
         self._tail = Tail(source.topics.client)
         # Whether the last batch had all messages that there were, and these were few.
         self._keeps_up = False
+        self._wait = _SHORTEST_WAIT
 
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
         """Plan a batch up to the newest messages, or up to a number of messages or bytes."""
@@ -134,10 +138,12 @@ class KafkaSourceReader(SourceReader):
             self._broker.commit(before)
         self._last_start = start
         if not ranges:
+            self._keeps_up = start is not None
             nothing = (
                 self._create_offsets(before, newest, described, start) if start is None else start
             )
             return Planned(nothing, has_new=False)
+        self._wait = _SHORTEST_WAIT
         if self._next is not None and self._next.before == before:
             ends = self._next.ends
         else:
@@ -151,7 +157,8 @@ class KafkaSourceReader(SourceReader):
         """Wait for the first message after all that were planned; see `SourceReader`."""
         if start is None or self._next is not None:
             return False
-        return self._fetch_newest(ends_of(start), self._description, timeout) is not None
+        wait, self._wait = min(timeout, self._wait), min(2 * self._wait, _LONGEST_WAIT)
+        return self._fetch_newest(ends_of(start), self._description, wait) is not None
 
     def _fetch_newest(
         self, before: Offsets, described: Described, wait: float = 0.0

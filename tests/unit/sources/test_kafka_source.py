@@ -134,6 +134,7 @@ def test_a_reader_that_keeps_up_fetches_messages_in_one_request(
     assert not reader.plan(planned.end, None).has_new
     sender = threading.Timer(0.05, broker.send, (topic, messages(1, 28)))
     sender.start()
+    monkeypatch.setattr(reader, "_wait", 60.0)
     assert reader.wait(planned.end, 60.0)
     after = reader.plan(planned.end, None)
     sender.join()
@@ -143,6 +144,19 @@ def test_a_reader_that_keeps_up_fetches_messages_in_one_request(
     again = mt.kafka(broker.servers, topic, columns=COLUMNS).open()
     assert rows(again.read(last.end, planned.end)) == some
     again.close()
+    reader.close()
+
+
+def test_a_reader_waits_for_the_first_message_of_a_topic_that_was_read(broker: Kafka) -> None:
+    topic = broker.topic()
+    broker.send(topic, messages(4))
+    reader = mt.kafka(broker.servers, topic, columns=COLUMNS).open()
+    first = reader.plan(None, None)
+    # A query that begins has no offsets yet, and one that has just read everything can wait.
+    assert not reader.wait(None, 0.01)
+    assert not reader.wait(first.end, 0.01)
+    assert not reader.plan(first.end, None).has_new
+    assert reader.wait(first.end, 0.01)
     reader.close()
 
 

@@ -27,8 +27,7 @@ from muntin.state.manifest import parse_manifest
 BATCH_ROWS = 1_000_000
 # Time that the loop sleeps while nothing is new, seconds; it doubles from the first to the last.
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.001, 0.02
-# Longest time that a source waits for messages before the loop checks whether to stop, seconds. It
-# begins with the shortest wait, so that a query is soon known to be idle.
+# Longest time that a source waits for messages before the loop checks whether to stop, seconds.
 _SOURCE_WAIT = 0.1
 
 Clock = Callable[[], int]
@@ -242,13 +241,13 @@ class Loop:
             self.stopping.wait(rest)
 
     def _wait_for_messages(self) -> None:
-        wait = self._wait
+        limit = _SOURCE_WAIT
         if self._period is not None:
-            wait = min(wait, (self._period - self._clock() % self._period) / 1_000_000)
-        self._wait = min(self._wait * 2, _SOURCE_WAIT)
-        if len(self._readers) == 1 and self._readers[0].wait(self.ends[0], wait):
+            limit = min(limit, (self._period - self._clock() % self._period) / 1_000_000)
+        if len(self._readers) == 1 and self._readers[0].wait(self.ends[0], limit):
             return
-        self.stopping.wait(min(wait, _LONGEST_WAIT))
+        self.stopping.wait(min(self._wait, limit))
+        self._wait = min(self._wait * 2, _LONGEST_WAIT)
 
     def close(self) -> None:
         """Release the sources, the checkpoint and the shards."""
