@@ -18,6 +18,8 @@ from muntin.model.axis import DAY
 _ESCAPES = {chr(n): f"\\u{n:04x}" for n in range(32)} | {'"': '\\"', "\\": "\\\\"}
 _ESCAPES |= {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _NULL = pl.lit("null")
+# So few rows are formatted sooner than other threads wake up.
+_FEW_ROWS = 1_000
 # Polars formats times within some 262 000 years; later ones are shifted by 40 000 years.
 _FAR, _SHIFT_YEARS = 8_000_000_000_000_000_000, 40_000
 _SHIFT = _SHIFT_YEARS // 400 * 146_097 * DAY
@@ -50,8 +52,11 @@ def format_several(
     """
     columns = [rows[name] for name in dict.fromkeys(chain.from_iterable(objects.values()))]
     types = tuple((column.name, column.dtype) for column in columns)
-    texts = rows.select(_build_texts(types, zone, far=any(map(_may_be_far, columns))))
-    return texts.select(_build_objects(tuple((name, *held) for name, held in objects.items())))
+    expressions = _build_texts(types, zone, far=any(map(_may_be_far, columns)))
+    layout = tuple((name, *held) for name, held in objects.items())
+    if len(rows) <= _FEW_ROWS:
+        return rows.select_seq(expressions).select_seq(_build_objects(layout))
+    return rows.select(expressions).select(_build_objects(layout))
 
 
 # The batches of a query share their expressions.
