@@ -1,4 +1,4 @@
-"""What the counters of words count, and what they pass over."""
+"""Tests of the counters of words, and of what they pass over."""
 
 from __future__ import annotations
 
