@@ -37,6 +37,14 @@ WINDOW_KINDS = {
     *("ZonedWindows", "Moving", "ByNumber", "WindowKind", "Paned", "Numbered", "Uniform", "Kind"),
 }
 
+# Tests have their own counts, without the names that several modules define.
+OTHER_FOLDERS = ("benches", "examples", "scripts", "tests")
+COUNTERS_OF_TESTS = {
+    "functions named by a participle": "functions of tests named by a participle",
+    "private words as identifiers": "private words as identifiers in tests",
+    "docstrings with an unclear start": "docstrings of tests with an unclear start",
+}
+
 Finding = tuple[str, str]
 """The name of a counter, and one thing that it counts with its location."""
 
@@ -106,6 +114,20 @@ def is_participle(function: str) -> bool:
     return re.fullmatch(f"{PARTICIPLES}|{ADVERBS}", first) is not None
 
 
+def check_tests(folders: list[Path]) -> Iterator[Finding]:
+    """Yield the findings of tests, benchmarks, examples and scripts, which have own counters."""
+    for folder in folders:
+        for counter, finding in check_modules(folder):
+            if counter in COUNTERS_OF_TESTS and not _is_given_of_hypothesis(folder, finding):
+                yield COUNTERS_OF_TESTS[counter], f"{folder.name}/{finding}"
+
+
+def _is_given_of_hypothesis(folder: Path, finding: str) -> bool:
+    module, _, name = finding.rpartition(":")
+    text = (folder / module).read_text() if name.endswith(" given") else ""
+    return re.search(r"from hypothesis import [\w\s,(]*\bgiven\b", text) is not None
+
+
 def check_prose(pages: list[Path]) -> Iterator[Finding]:
     """Yield the sentences of Markdown pages that are too long; tables and code are passed over."""
     for page in pages:
@@ -128,7 +150,9 @@ def main() -> int:
     limits: dict[str, int] = json.loads(LIMITS.read_text())
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     findings: dict[str, list[str]] = {counter: [] for counter in limits}
-    for counter, finding in [*check_modules(ROOT / "src" / "muntin"), *check_prose(pages)]:
+    folders = [ROOT / name for name in OTHER_FOLDERS]
+    sources = check_modules(ROOT / "src" / "muntin")
+    for counter, finding in [*sources, *check_tests(folders), *check_prose(pages)]:
         findings[counter].append(finding)
     if options.list:
         print("\n".join(findings[options.list]))
