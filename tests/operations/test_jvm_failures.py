@@ -1,4 +1,4 @@
-"""A query that fails within the JVM: the cause comes first, without a trace, in every interface."""
+"""Tests that a query which fails in the JVM prints its cause first, however it was started."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_cause_comes_first_and_the_trace_goes_to_the_log_file(
         make_command(interface, tmp_path), capture_output=True, text=True, timeout=280, cwd=tmp_path
     )
     assert done.returncode == 1, done.stdout + done.stderr
-    # Progress has the time of day in front.
+    # Lines of progress begin with the time of day.
     progress = re.compile(r"\d\d:\d\d:\d\d[+-]\d{4}  |Starting Spark|Reading ")
     output = (done.stdout + done.stderr).splitlines()
     lines = [line for line in output if not progress.match(line)]

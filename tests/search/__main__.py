@@ -9,8 +9,8 @@ import sys
 from tests.join_runners import EngineJoinRunner, StandaloneJoinRunner
 from tests.runners import EngineRunner, StandaloneRunner
 from tests.search.finding import Subject
-from tests.search.subjects import Joins, Twice, Windows
 from tests.search.rounds import Search
+from tests.search.subjects import Joins, Twice, Windows
 
 RUNNERS = ("engine", "standalone", "duckdb", "spark")
 ENGINES = [

@@ -11,7 +11,7 @@ import pytest
 from tests.services.kafka import Kafka
 
 from muntin.model.errors import SourceError
-from muntin.sources import fetch, kafka_reading
+from muntin.sources import fetch, fetch_requests, kafka_reading
 from muntin.sources.fetch import Fetcher, FetchProgress, lend_fetcher
 from muntin.sources.kafka_connection import FetchError
 from muntin.sources.kafka_consumer import Range, consume
@@ -87,7 +87,8 @@ def test_a_range_is_read_in_pieces(
     for n in range(5000):
         producer.produce(topic, b"%d" % n, partition=0)
     assert producer.flush(60) == 0
-    monkeypatch.setattr(fetch, "_MOST", 2000)
+    for module in (fetch, fetch_requests):
+        monkeypatch.setattr(module, "MOST_BYTES", 2000)
     monkeypatch.setattr(kafka_reading, "MOST_MESSAGES", 700)
     parts = list(read(client, False, [Range(topic, 0, 10, 4990)], FIELDS))
     assert len(parts) > 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,12 @@ from tests.services.kafka import Kafka
 import muntin as mt
 from muntin.engine.columns import PARTITION
 from muntin.model.errors import OptionError, SourceError
-from muntin.sources.source import Source
+from muntin.sources.fetch import Fetcher
+from muntin.sources.fetch_requests import BY_ID
+from muntin.sources.kafka_broker import Broker
+from muntin.sources.kafka_connection import Connection
+from muntin.sources.kafka_source import KafkaSourceReader
+from muntin.sources.source import Planned, Source
 
 COLUMNS = "id long, at timestamp"
 
@@ -92,6 +98,103 @@ def test_a_batch_that_is_read_ahead_has_the_rows_of_its_plan(broker: Kafka) -> N
     assert sorted(first_rows + second_rows + third_rows) == [
         (n % 2, n // 2, n) for n in (*range(0, 50, 2), *range(1, 50, 2))
     ]
+    reader.close()
+
+
+def keep_up(broker: Kafka, topic: str) -> tuple[KafkaSourceReader, Planned]:
+    """A reader that has read all messages of a topic, and its last plan."""
+    broker.send(topic, make_messages(20))
+    reader = mt.kafka(broker.servers, topic, columns=COLUMNS).open()
+    first = reader.plan(None, None)
+    assert len(list_rows(reader.read(None, first.end))) == 20
+    broker.send(topic, make_messages(2, 20))
+    second = reader.plan(first.end, None)
+    assert len(list_rows(reader.read(first.end, second.end))) == 2
+    return reader, second
+
+
+def test_a_reader_that_keeps_up_fetches_messages_in_one_request(
+    broker: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = broker.topic()
+    reader, last = keep_up(broker, topic)
+    for name in ("latest", "ids", "describe"):
+        monkeypatch.delattr(Broker, name)
+    monkeypatch.setattr(Fetcher, "fetch", None)
+    broker.send(topic, [*make_messages(6, 22), (0, None, b"broken")])
+    planned = reader.plan(last.end, None)
+    assert planned.has_new
+    assert planned.caught_up
+    assert planned.end["ends"] == planned.end["newest"] == {topic: {"0": 15, "1": 14}}
+    some = list_rows(reader.read(last.end, planned.end))
+    assert some == [(0, 11, 22), (0, 12, 24), (0, 13, 26), (0, 14, None),
+                    (1, 11, 23), (1, 12, 25), (1, 13, 27)]  # fmt: skip
+    # Without messages, a wait ends at its limit; it ends earlier when the first one comes.
+    assert reader.wait(planned.end, 0.01)
+    assert not reader.plan(planned.end, None).has_new
+    sender = threading.Timer(0.05, broker.send, (topic, make_messages(1, 28)))
+    sender.start()
+    monkeypatch.setattr(reader, "_wait", 60.0)
+    assert reader.wait(planned.end, 60.0)
+    after = reader.plan(planned.end, None)
+    sender.join()
+    assert list_rows(reader.read(planned.end, after.end)) == [(0, 15, 28)]
+    # Another process reads the same.
+    monkeypatch.undo()
+    again = mt.kafka(broker.servers, topic, columns=COLUMNS).open()
+    assert list_rows(again.read(last.end, planned.end)) == some
+    again.close()
+    reader.close()
+
+
+def test_a_reader_waits_for_the_first_message_of_a_topic_that_was_read(broker: Kafka) -> None:
+    topic = broker.topic()
+    broker.send(topic, make_messages(4))
+    reader = mt.kafka(broker.servers, topic, columns=COLUMNS).open()
+    first = reader.plan(None, None)
+    # A query that begins has no offsets yet, and one that has just read everything can wait.
+    assert not reader.wait(None, 0.01)
+    assert not reader.wait(first.end, 0.01)
+    assert not reader.plan(first.end, None).has_new
+    assert reader.wait(first.end, 0.01)
+    reader.close()
+
+
+def test_a_reader_that_keeps_up_plans_no_more_than_a_batch_has(broker: Kafka) -> None:
+    topic = broker.topic()
+    reader, last = keep_up(broker, topic)
+    broker.send(topic, make_messages(10, 22))
+    planned = reader.plan(last.end, 4)
+    assert planned.end["ends"] == {topic: {"0": 13, "1": 13}}
+    assert not planned.caught_up
+    assert len(list_rows(reader.read(last.end, planned.end))) == 4
+    reader.close()
+
+
+def test_a_reader_that_keeps_up_reads_no_other_topic(broker: Kafka) -> None:
+    topic = broker.topic()
+    reader, last = keep_up(broker, topic)
+    broker.create_again(topic, 2)
+    broker.send(topic, make_messages(40))
+    with pytest.raises(SourceError, match="deleted and created again"):
+        list(reader.read(last.end, reader.plan(last.end, None).end))
+    reader.close()
+
+
+def test_a_batch_by_name_is_discarded_if_its_topic_is_another_one(
+    broker: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker before Kafka 3.1 has no requests by id."""
+    takes = Connection.takes
+    monkeypatch.setattr(Connection, "takes", lambda *two: two[2] != BY_ID and takes(*two))
+    topic = broker.topic()
+    reader, last = keep_up(broker, topic)
+    broker.send(topic, make_messages(4, 22))
+    planned = reader.plan(last.end, None)
+    broker.create_again(topic)
+    broker.send(topic, [(0, b"k", b"{}")])
+    with pytest.raises(SourceError, match="The batch is discarded"):
+        list(reader.read(last.end, planned.end))
     reader.close()
 
 
