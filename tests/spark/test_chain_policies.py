@@ -1,4 +1,4 @@
-"""Windows over windows in one query of Spark's, with policies that are drawn."""
+"""Tests of windows over windows in one query of Spark, with random policies."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ def test_chains_say_what_oracles_over_oracles_say(
     spark: SparkSession, at_once: bool, drawn: list[Chain]
 ) -> None:
     cases = [replace(chain, inner=fit_stream(chain.inner, at_once)) for chain in drawn]
-    found = SparkRunner(spark).run_chains([(c.inner.spec, c.inner.steps, c.outer) for c in cases])
+    firings_by_case = SparkRunner(spark).run_chains(
+        [(c.inner.spec, c.inner.steps, c.outer) for c in cases]
+    )
     differences: list[Any] = []
-    for number, (chain, steps) in enumerate(zip(cases, found, strict=True)):
+    for number, (chain, steps) in enumerate(zip(cases, firings_by_case, strict=True)):
         _, wanted = chains.run(OracleRunner(), chain)
         for step, (emitted, expected) in enumerate(zip(steps, wanted, strict=True)):
             texts = row_differences("firing", emitted, expected.firings)
