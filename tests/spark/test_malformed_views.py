@@ -137,26 +137,25 @@ def test_a_lookup_keeps_a_malformed_message_once(
     assert sorted(row["name"] for row in joined.collect()) == sorted([*kept, "bad"])
 
 
-@pytest.mark.parametrize("host", ["local", "spark"])
+@pytest.mark.parametrize(
+    ("host", "kind"), [("local", "BIGINT"), ("spark", "BIGINT"), ("spark", "DECIMAL(9, 2)")]
+)
 @pytest.mark.parametrize(
     ("form", "records"),
     [
-        (
-            "json",
-            [b'{"page": "home", "ms": 1, "at": "%b"}', b'{"page": "a", "ms": "x", "at": "%b"}'],
-        ),
+        ("json", [b'{"page":"home","ms":1,"at":"%b"}', b'{"page":"a","ms":"x","at":"%b"}']),
         ("csv", [b"home,1,%b", b"a,x,%b"]),
     ],
 )
 def test_a_record_of_a_file_is_rejected_whatever_columns_a_query_needs(
-    spark: SparkSession, tmp_path: Path, host: str, form: str, records: list[bytes]
+    spark: SparkSession, tmp_path: Path, host: str, kind: str, form: str, records: list[bytes]
 ) -> None:
-    good, bad = (record % b"2026-01-01T00:00:01Z" for record in records)
+    good, bad = (record % b"2026-01-01T00:00:01.000Z" for record in records)
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "1.txt").write_bytes(b"\n".join([bad, good, b""]))
     os.utime(tmp_path / "in" / "1.txt", (1e9, 1e9))
     statement = f"""
-        CREATE TABLE clicks (page STRING, ms BIGINT, at TIMESTAMP, WATERMARK FOR at AS at)
+        CREATE TABLE clicks (page STRING, ms {kind}, at TIMESTAMP, WATERMARK FOR at AS at)
         WITH (connector = '{form}', path = '{tmp_path}/in/*.txt');
         CREATE VIEW v AS SELECT page, at FROM clicks;
         SELECT page, count(*) AS n FROM v GROUP BY page, TUMBLE(at, INTERVAL '1' MINUTE)
