@@ -199,6 +199,7 @@ CALLS: dict[str, Call] = {
             "nulls": ("group", "keep"),
             "host": ("local", "flink"),
         },
+        beside={"idle": {"frame": mt.files("clicks/*.csv", columns="page string, ts timestamp")}},
     ),
     ".tumbling": Call(
         mt.windowed(CLICKS).tumbling,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from inspect import Parameter, isfunction, signature
 from typing import Any
 
+import polars as pl
 import pytest
-from tests.options.calls import ANY, BESIDE, CALLS
+from tests.options.calls import ANY, BESIDE, CALLS, CLICKS
 
 import muntin as mt
+from muntin import standalone
 from muntin.model.errors import MuntinError
 
 # These need Spark, a checkpoint, or a function of the user's; tests of their own try their options.
@@ -57,3 +60,57 @@ def test_an_option_is_honoured_or_refused(name: str, option: str) -> None:
 def test_an_unknown_option_is_refused(name: str) -> None:
     with pytest.raises((TypeError, mt.OptionError), match="no_such_option"):
         CALLS[name].run(**CALLS[name].needed, no_such_option=1)
+
+
+_TIMED = {"key": "page", "time": "ts"}
+_BY_MINUTE = "GROUP BY page, TUMBLE(ts, INTERVAL '1' MINUTE)"
+_IDLE = r"idle '1 minute' has no effect|idle='1 minute.*' has no effect on input that ends"
+
+
+@pytest.mark.parametrize(
+    ("run", "problem"),
+    [
+        (
+            lambda: mt.windowed(CLICKS, key="page", max_ahead="1 hour"),
+            "max_ahead='1 hour' needs an event time; give time=",
+        ),
+        (
+            lambda: standalone.windowed(key="page", max_ahead="1 hour"),
+            "max_ahead='1 hour' needs an event time; give time=",
+        ),
+        (
+            lambda: (
+                mt.windowed(CLICKS, **_TIMED, idle="1 minute").tumbling("1 hour").agg(n=mt.count())
+            ),
+            _IDLE,
+        ),
+        (
+            lambda: (
+                mt.windowed(CLICKS.to_pandas(), **_TIMED, idle="1 minute")
+                .tumbling("1 hour")
+                .agg(n=mt.count())
+            ),
+            _IDLE,
+        ),
+        (
+            lambda: mt.join(
+                mt.windowed(CLICKS, time="ts"),
+                mt.windowed(CLICKS, time="ts", idle="1 minute"),
+                on="page",
+                within="1 minute",
+            ),
+            r"idle='1 minute \(right\)' has no effect on input that ends",
+        ),
+        (
+            lambda: mt.sql(
+                "SELECT page, count(*) AS n FROM clicks WATERMARK ts DELAY OF 0 SECONDS "
+                f"IDLE AFTER '1 minute' {_BY_MINUTE}",
+                clicks=CLICKS.with_columns(ts=pl.lit(0).cast(pl.Datetime("us"))),
+            ),
+            _IDLE,
+        ),
+    ],
+)
+def test_an_option_without_an_effect_is_refused(run: Callable[[], Any], problem: str) -> None:
+    with pytest.raises(MuntinError, match=problem):
+        run()

@@ -145,6 +145,16 @@ def test_an_option_without_an_effect_is_refused(stream: bool, columns: str, opti
         check_reader(table)
 
 
+def test_a_column_of_unreadable_rows_is_declared() -> None:
+    options = {"path": "in", "columnNameOfCorruptRecord": "unread"}
+    names = ("page", "unread")
+    check_reader(
+        DeclaredTable("t", "json", "page string, unread string", options=options, names=names)
+    )
+    with pytest.raises(OptionError, match="'unread' isn't a column of t; add unread STRING"):
+        check_reader(DeclaredTable("t", "json", "page string", options=options, names=names[:1]))
+
+
 # TOML
 
 PARTS: dict[str, type[BaseModel]] = {

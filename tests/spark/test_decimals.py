@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -98,7 +100,9 @@ def test_endless_numbers_in_lines_of_csv_are_malformed(spark: SparkSession) -> N
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("form", ["json", "csv"])
-def test_endless_numbers_in_files_are_null(spark: SparkSession, tmp_path: Path, form: str) -> None:
+def test_endless_numbers_in_files_are_malformed(
+    spark: SparkSession, tmp_path: Path, form: str
+) -> None:
     from pyspark.sql import functions as F
 
     columns = COLUMNS if form == "json" else FLAT
@@ -111,15 +115,71 @@ def test_endless_numbers_in_files_are_null(spark: SparkSession, tmp_path: Path, 
     (tmp_path / "in" / "part").write_text("\n".join([*endless, *sound]))
     table = DeclaredTable("t", form, columns, options={"path": f"{tmp_path}/in"}, stream=False)
     frame = read_table(spark, table, Surroundings())
-    frame_rows = frame.drop(MALFORMED_COLUMN, MALFORMED_DETAIL_COLUMN).collect()
-    rows = [row.asDict(recursive=True) for row in frame_rows]
+    rows = [row.asDict(recursive=True) for row in frame.collect()]
+    marks = [(row.pop(MALFORMED_COLUMN), row.pop(MALFORMED_DETAIL_COLUMN)) for row in rows]
+    assert marks[len(endless) :] == [(None, None)] * len(sound)
+    # Of a name that comes twice, Spark's reader has the last.
+    is_twice = [row["amount"] == Decimal(1) for row in rows[: len(endless)]]
+    assert is_twice == ['"amount": 1}' in text for text in endless]
+    assert [mark is not None for mark, _ in marks[: len(endless)]] == [not two for two in is_twice]
     assert len(rows) == len(endless) + len(sound)
     frame = spark.createDataFrame([(text,) for text in sound], "value string")
     parse: Any = F.from_json if form == "json" else F.from_csv
     wanted = frame.select(parse("value", columns).alias("v")).select("v.*").collect()
     assert rows[len(endless) :] == [row.asDict(recursive=True) for row in wanted]
-    for row in rows[: len(endless)]:
-        assert row["amount"] in (None, Decimal(1))  # of a name that comes twice, the last
+
+
+@pytest.mark.parametrize("own_column", [None, "Unread", "_corrupt_record"])
+@pytest.mark.parametrize(
+    ("form", "columns", "lines", "good"),
+    [
+        (
+            "json",
+            f"{COLUMNS}, at timestamp",
+            {
+                '{"id":"a","amount":"1.2.3"}': "amount is not a decimal(20, 4)",
+                '{"id":"b","amount":12345678901234567.5}': "amount is not a decimal(20, 4)",
+                '{"nested":{"price":"soon"},"at":"2026"}': "nested is not a struct of its fields",
+                '{"many":["1",null,"x"]}': "many is not an array of its items",
+                '{"named":{"a":"?"}}': "named is not a map of its values",
+            },
+            '{"id":"c","amount":1,"nested":{"note":"x"},"many":[],"named":{"k":"1,5"}}',
+        ),
+        (
+            "csv",
+            "id string, amount decimal(20,4), at timestamp",
+            {"a;1.2.3;": "amount is not a decimal(20, 4)"},
+            "c;2;2026",
+        ),
+    ],
+)
+def test_texts_of_files_that_arent_decimals_are_malformed(
+    spark: SparkSession,
+    tmp_path: Path,
+    form: str,
+    columns: str,
+    lines: dict[str, str],
+    good: str,
+    own_column: str | None,
+) -> None:
+    (tmp_path / "part").write_text("\n".join([*lines, good]))
+    options = {"path": str(tmp_path), "timestampFormat": "yyyy"}
+    options |= {"sep": ";"} if form == "csv" else {}
+    columns += f", {own_column} string" if own_column else ""
+    options |= {"columnNameOfCorruptRecord": own_column} if own_column == "Unread" else {}
+    table = DeclaredTable("t", form, columns, options=options, stream=False)
+    rows = [row.asDict() for row in read_table(spark, table, Surroundings()).collect()]
+    if own_column:
+        assert [row[own_column] for row in rows] == [*_spell(form, lines), None]
+        return
+    assert [row[MALFORMED_DETAIL_COLUMN] for row in rows] == [*lines.values(), None]
+    texts = [text.encode() for text in _spell(form, lines)]
+    assert [row[MALFORMED_COLUMN] for row in rows] == [*texts, None]
+
+
+def _spell(form: str, lines: Iterable[str]) -> list[str]:
+    """Return lines as Spark writes them, with decimals as texts."""
+    return [re.sub(r"(?<=:)([0-9.]+)", r'"\1"', line) if form == "json" else line for line in lines]
 
 
 @pytest.mark.slow

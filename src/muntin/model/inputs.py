@@ -229,6 +229,9 @@ class InputOptions(InputValues):
         durations: dict[str, Any] = {
             one.name: one.parse(options.get(one.name, one.default)) for one in DURATIONS
         }
+        if time is None and durations[MAX_AHEAD.name] not in (None, AHEAD):
+            hint = "give time=, or leave it out"
+            raise OptionError(MAX_AHEAD.name, options[MAX_AHEAD.name], "needs an event time", hint)
         watermark, clocks = read_watermark(options.get("watermark"))
         offset = _read_offset(options.get("offset"))
         return cls(time, clock, offset=offset, watermark=watermark, clocks=clocks, **durations)
@@ -325,6 +328,13 @@ class InputSpec(InputValues, JsonDataclass):
         if watermark and axis == "rows":
             hint = "leave it out: rows have no watermark"
             raise OptionError("watermark", f"{watermark}{whose}", "isn't measured in rows", hint)
+
+    def check_end(self, is_finite: bool, whose: str = "") -> None:
+        """Refuse an idle time of input that ends, which has no silence."""
+        if is_finite and self.idle is not None:
+            hint = "leave it out: all windows emit when the input has been read"
+            shown = f"{format_duration(self.idle)}{whose}"
+            raise OptionError("idle", shown, "has no effect on input that ends", hint)
 
     def input_facts(self, axis: Axis) -> dict[str, Fact]:
         """Return the facts of the input by name; options that aren't set have no fact."""

@@ -116,6 +116,7 @@ READERS: Mapping[str, tuple[ReaderOption, ...]] = {
     "jdbc": tuple(_JDBC),
 }  # fmt: skip
 """The options of Spark's sources by connector; ``kafka`` is handled elsewhere."""
+_CORRUPT = "columnNameOfCorruptRecord"
 _FILE_CONNECTORS = ("json", "csv", "parquet", "orc", "text")
 # Our own names of options of files.
 _FILE_NAMES = {"bytes_per_batch": "maxBytesPerTrigger", "files_per_batch": "maxFilesPerTrigger"}
@@ -235,5 +236,9 @@ def reader_problems(table: DeclaredTable) -> Iterator[OptionError]:
         if option.required and option.name.lower() not in {name.lower() for name in options}:
             hint = f"add '{option.name}' = '...' to the table {table.name}"
             yield OptionError(option.name, None, f"is missing for {connector}", hint)
+    corrupt = {name.lower(): value for name, value in options.items()}.get(_CORRUPT.lower())
+    if corrupt is not None and table.names and corrupt not in table.names:
+        hint = f"add {corrupt} STRING to the columns, or leave it out"
+        yield OptionError(_CORRUPT, corrupt, f"isn't a column of {table.name}", hint)
     if connector == "jdbc" and table.stream:
         yield OptionError("connector", "jdbc", "isn't read as a stream", "add mode = 'batch'")

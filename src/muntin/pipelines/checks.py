@@ -351,7 +351,18 @@ def _list_columns(table: DeclaredTable) -> Shapes | None:
             if table.connector == "socket"
             else {"value": _TEXT}
         )
+    if columns and "_corrupt_record" not in columns and _marks_malformed(table):
+        return {"malformed": None, "malformed_detail": _TEXT, **columns}
     return columns or None
+
+
+def _marks_malformed(table: DeclaredTable) -> bool:
+    """Return whether a table of files has columns for records that can't be read."""
+    connector = (
+        table.options.get("format", "") if table.connector == "filesystem" else table.connector
+    )
+    own = {"mode", "columnnameofcorruptrecord", "singlevariantcolumn"}
+    return connector in ("json", "csv") and not own & {name.lower() for name in table.options}
 
 
 def list_inserted_columns(query: QueryRelation) -> list[str] | None:

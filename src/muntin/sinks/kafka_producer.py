@@ -123,7 +123,12 @@ class _SendAttempt:
         _PROBLEMS.pop(name, None)
         try:
             while producer.flush(1.0):
-                if (problem := self._find_problem(producer)) is not None:
+                topic_error = self._ask_for_topic_error(producer)
+                if _is_forbidden(topic_error):
+                    # No right comes by waiting, so the messages that wait are dropped.
+                    self._error = topic_error
+                    producer.purge()
+                elif (problem := self._find_problem(topic_error)) is not None:
                     self._problem = problem
                     if not waiting.note_failure(problem):
                         # librdkafka itself may take longer to notice.
@@ -134,25 +139,29 @@ class _SendAttempt:
                 waiting.note_answer()
             elif self._problem is None and self._error.code() == KafkaError._MSG_TIMED_OUT:
                 # They gave up within the first second.
-                self._problem = self._find_problem(producer)
+                topic_error = self._ask_for_topic_error(producer)
+                self._problem = self._find_problem(topic_error)
+                self._error = topic_error if _is_forbidden(topic_error) else self._error
         finally:
             waiting.end()
 
-    def _find_problem(self, producer: Any) -> AwayError | None:
-        """Return why messages wait: brokers are away, or lack the topic, which may come later."""
-        from confluent_kafka import KafkaError, KafkaException
+    def _ask_for_topic_error(self, producer: Any) -> Any:
+        """Return what brokers that answer say against the topic, if anything."""
+        from confluent_kafka import KafkaException
 
+        if _name_producer(self._client) in _PROBLEMS:
+            return None
+        with suppress(KafkaException, KeyError):
+            return producer.list_topics(self.topic, timeout=1.0).topics[self.topic].error
+        return None
+
+    def _find_problem(self, topic_error: Any) -> AwayError | None:
+        """Return why messages wait: brokers are away, or lack the topic, which may come later."""
         if (problem := _PROBLEMS.get(_name_producer(self._client))) is not None:
             return AwayError(problem)
-        with suppress(KafkaException, KeyError):
-            error = producer.list_topics(self.topic, timeout=1.0).topics[self.topic].error
-            if error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                # No right comes by waiting, so the messages that wait are dropped.
-                self._error = error
-                producer.purge()
-            elif error is not None:
-                return MissingTopicError(error.str(), f"topic {self.topic!r}")
-        return None
+        if topic_error is None or _is_forbidden(topic_error):
+            return None
+        return MissingTopicError(topic_error.str(), f"topic {self.topic!r}")
 
     def _produce(self, producer: Any, messages: Messages, row: int) -> None:
         parts = messages.values[row], messages.keys[row]
@@ -198,6 +207,12 @@ class _SendAttempt:
         elif error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
             hint = "Create it"
         return SinkError(f"{where} takes no messages: {problem}. {hint}, and start the query again")
+
+
+def _is_forbidden(error: Any) -> bool:
+    from confluent_kafka import KafkaError
+
+    return error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def _describe_size(messages: Messages, row: int) -> str:

@@ -51,6 +51,7 @@ def build_join(
         # The zone that upstream operators depend on is in their own specs.
         zone = zone_of(source.messages, inputs[side].time, whole=inputs[side].upstream is None)
         side_spec = replace(spec.side(side), types=_types(source), zone=zone)
+        side_spec.check_end(not inputs[side].frame.isStreaming, f" ({side})")
         spec = replace(spec, shards=count).with_side(side, side_spec)
         source = replace(
             source,

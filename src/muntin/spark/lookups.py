@@ -43,15 +43,39 @@ def join_table(lookup: Lookup, left: DataFrame, right: DataFrame) -> DataFrame:
 
 def _join(lookup: Lookup, left: DataFrame, right: DataFrame) -> DataFrame:
     """Return the join of rows with a table, in which malformed messages match nothing, and stay."""
-    malformed, how = find_malformed_column(left), lookup.how
-    is_unique = how == "semi" and lookup.rest is None
-    if malformed is None or not (how == "inner" or is_unique):
-        return left.alias(_LEFT).join(right.alias(_RIGHT), F.expr(lookup.on), how)
-    if is_unique:
-        right = right.select(*{quote_name(name) for _, name in lookup.equal}).distinct()
-    right = right.withColumn(_MATCHES, F.lit(True))
-    joined = left.alias(_LEFT).join(right.alias(_RIGHT), F.expr(lookup.on), "left")
+    malformed, how, on = find_malformed_column(left), lookup.how, lookup.on
+    if malformed is None:
+        return left.alias(_LEFT).join(right.alias(_RIGHT), F.expr(on), how)
+    if how == "semi":
+        return _join_semi(lookup, left, right, f"{_LEFT}.{malformed} IS NOT NULL")
+    if how == "inner":
+        right = right.withColumn(_MATCHES, F.lit(True))
+    # A condition may be true of NULLs, as NOT IN is.
+    on = f"({on}) AND {_LEFT}.{malformed} IS NULL"
+    joined = left.alias(_LEFT).join(
+        right.alias(_RIGHT), F.expr(on), "left" if how == "inner" else how
+    )
+    if how != "inner":
+        return joined
     return joined.where(f"{_RIGHT}.{_MATCHES} OR {_LEFT}.{malformed} IS NOT NULL")
+
+
+def _join_semi(lookup: Lookup, left: DataFrame, right: DataFrame, is_malformed: str) -> DataFrame:
+    """Return the rows that match, and malformed messages, which match one more row of the table.
+
+    The columns that are equal stay conditions of their own, by which Spark hashes the rows.
+    """
+    right = right.withColumn(_MATCHES, F.lit(True))
+    nulls = (F.lit(None).cast(field.dataType) for field in right.schema.fields)
+    right = right.union(right.sparkSession.range(1).select(*nulls))
+    equal = (
+        f"if({is_malformed}, NULL, {_LEFT}.{quote_name(one)}) <=> {_RIGHT}.{quote_name(other)}"
+        for one, other in lookup.equal
+    )
+    is_of_table = f"{_RIGHT}.{_MATCHES}"
+    matches = f"if({is_malformed}, {is_of_table} IS NULL, {is_of_table} AND ({lookup.on}))"
+    on = " AND ".join([*equal, matches])
+    return left.alias(_LEFT).join(right.alias(_RIGHT), F.expr(on), "semi")
 
 
 def _refuse_stream(name: str, frame: DataFrame) -> None:

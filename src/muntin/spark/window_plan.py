@@ -50,6 +50,7 @@ def build_windows(
     The spec's keys and columns are added here. The default is a shard for each core.
     """
     frame, time = input_.frame, input_.time
+    spec.check_end(not frame.isStreaming)
     columns_sent = input_.columns()
     key_names = _name_keys(frame, keys, columns_sent, spec.zone_column)
     aggregates, operands = name_operands(spec.aggregates, partial(_resolve_operand, frame))

@@ -67,7 +67,9 @@ def lower_aggregate(scope: Scope, node: exp.Expr) -> Aggregate:
     """Return the aggregate that a node calls."""
     span = scope.locate(node)
     condition: exp.Expr | None = None
-    if isinstance(node, exp.Filter):
+    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls) and isinstance(node.this, exp.Filter):
+        condition, node = node.this.expression.this, type(node)(this=node.this.this)
+    elif isinstance(node, exp.Filter):
         condition, node = node.expression.this, node.this
     order: exp.Expr | None = None
     if isinstance(node, exp.WithinGroup):

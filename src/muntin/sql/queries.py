@@ -117,6 +117,11 @@ def _parse_select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     distinct = cursor.accept("DISTINCT")
     items = cursor.parse_list(lambda: _parse_item(cursor))
     head = cursor.span_from(start)
+    if cursor.peek("FILTER") and cursor.sql[slice(*head)].rstrip().upper().endswith("NULLS"):
+        hint = (
+            "write FILTER (WHERE ...) before them, as in last(a) FILTER (WHERE b > 1) IGNORE NULLS"
+        )
+        cursor.fail(None, "FILTER stands behind IGNORE NULLS or RESPECT NULLS", hint)
     cursor.expect("FROM", hint="write FROM and a table, or AS before a column's name")
     source = _parse_source(cursor)
     joins = _parse_joins(cursor, source.span[1])

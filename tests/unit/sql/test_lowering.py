@@ -388,6 +388,10 @@ AGGREGATES = [
     ("count(x) FILTER (WHERE y > 2)", mt.count(Expression("CASE WHEN y > 2 THEN x END"))),
     ("count_if(x > 1)", mt.count_if(Expression("x > 1"))),
     ("sum(x)", mt.sum("x")),
+    (
+        "last(x) FILTER (WHERE y) IGNORE NULLS",
+        mt.last(Expression("CASE WHEN y THEN x END"), nulls="skip"),
+    ),
     ("sum(x * 2) FILTER (WHERE y)", mt.sum(Expression("CASE WHEN y THEN x * 2 END"))),
     ("min(t.x)", mt.min("x")),
     ("max(upper(t.x))", mt.max(Expression("upper(`x`)"))),

@@ -205,6 +205,11 @@ CASES = [
         "first(a) FILTER (WHERE b)",
     ),
     (
+        f"SELECT k, last(a) IGNORE NULLS FILTER (WHERE b) FROM {HOUR} {G}",
+        "FILTER stands behind IGNORE NULLS or RESPECT NULLS",
+        "FILTER",
+    ),
+    (
         f"SELECT k, sum(a) IGNORE NULLS FROM {HOUR} {G}",
         "sum takes no IGNORE NULLS",
         "sum(a) IGNORE NULLS",

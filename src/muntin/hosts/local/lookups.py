@@ -45,7 +45,8 @@ class TableLookup:
     def apply(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows, joined with those of the table, in the order of the rows."""
         rows = rows.with_row_index(_INDEX)
-        matches = self._match(rows)
+        has_values = True if self.malformed is None else pl.col(self.malformed).is_null()
+        matches = self._match(rows.filter(has_values))
         stays = pl.col(_INDEX).is_in(matches[_INDEX].implode())
         if self.how == "anti":
             return rows.filter(~stays).drop(_INDEX)

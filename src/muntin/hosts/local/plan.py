@@ -143,6 +143,12 @@ class LocalInput:
         """The upstream operator, if there is one."""
         return self.rows if isinstance(self.rows, LocalUpstream) else None
 
+    @property
+    def is_finite(self) -> bool:
+        """True if the rows end, as those of frames do."""
+        sources = (self.rows,) if self.upstream is None else self.upstream.plan.sources
+        return all(isinstance(source, FrameSource) for source in sources)
+
     def make_reader(self) -> MessageReader:
         """Build the reader that turns its rows into messages.
 

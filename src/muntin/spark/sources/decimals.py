@@ -45,9 +45,7 @@ def exclude_long_numbers(
     """Return the text to parse, or null where parsing it would take long."""
     if not has_decimals(schema):
         return text
-    fields_checked = T.StructType(
-        [field for field in schema.fields if has_decimals(field.dataType)]
-    )
+    fields_checked = T.StructType(_select_decimals(schema))
     if form == "json":
         # Spark parses a number without quotes as a double, so it may be infinite or zero here.
         parsed, bare = F.from_json(text, as_text(fields_checked), LONG_TEXTS), text.rlike(_BARE)
@@ -89,6 +87,32 @@ def from_text(column: Column, kind: T.DataType) -> Column:
     return F.when(~_is_beyond(column), digits.try_cast(kind))
 
 
+def describe_wrong(column: Column, name: str, kind: T.DataType) -> Column:
+    """Return what is wrong where a text in a column of ``as_text`` is no decimal, else null."""
+    a_kind = {T.StructType: "a struct of its fields", T.ArrayType: "an array of its items",
+              T.MapType: "a map of its values"}  # fmt: skip
+    words = a_kind.get(type(kind), f"a {kind.simpleString()}".replace(",", ", "))
+    return F.when(_any_wrong(column, kind), F.lit(f"{name} is not {words}"))
+
+
+def _any_wrong(column: Column, kind: T.DataType) -> Column:
+    """Return whether any text in a value, in place of a decimal, isn't one."""
+    if isinstance(kind, T.StructType):
+        parts = (_any_wrong(column[f.name], f.dataType) for f in _select_decimals(kind))
+        return reduce(Column.__or__, parts)
+    if isinstance(kind, T.ArrayType):
+        element = kind.elementType
+        return F.coalesce(F.exists(column, lambda one: _any_wrong(one, element)), F.lit(False))
+    if isinstance(kind, T.MapType):
+        values = F.map_values(column)
+        return _any_wrong(values, T.ArrayType(kind.valueType))
+    return column.isNotNull() & from_text(column, kind).isNull()
+
+
+def _select_decimals(kind: T.StructType) -> list[T.StructField]:
+    return [field for field in kind.fields if has_decimals(field.dataType)]
+
+
 def _as_text(kind: T.DataType) -> T.DataType:
     if isinstance(kind, T.DecimalType):
         return T.StringType()
@@ -110,8 +134,7 @@ def _any_beyond(column: Column, kind: T.DataType, bare: Column) -> Column:
     if isinstance(kind, T.StructType):
         conditions = [
             _any_beyond(column[field.name], field.dataType, bare)
-            for field in kind.fields
-            if has_decimals(field.dataType)
+            for field in _select_decimals(kind)
         ]
         return reduce(Column.__or__, [F.coalesce(one, F.lit(False)) for one in conditions])
     if isinstance(kind, T.ArrayType):

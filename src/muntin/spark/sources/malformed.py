@@ -26,24 +26,33 @@ _DETAILS = {MALFORMED_COLUMN: "binary", MALFORMED_DETAIL_COLUMN: "string"}
 _EXPLODE = re.compile(r"(?is)\s*((?:pos)?explode)\s*\((.*)\)\s*")
 
 
-def mark_malformed(frame: DataFrame, corrupt: str) -> DataFrame:
+def mark_malformed(
+    frame: DataFrame,
+    corrupt: str,
+    detail: SparkColumn | None = None,
+    text: SparkColumn | None = None,
+) -> DataFrame:
     """Return the rows of Spark's reader of texts, of which those that it couldn't parse are marked.
 
     Args:
         frame: The rows.
         corrupt: The column that Spark fills with the text of such a row.
+        detail: What is wrong with a row that Spark could parse; null of a good one.
+        text: Such a row, written as text.
     """
     own = [name for name in frame.columns if name != corrupt]
     refuse_malformed(own)
     # Name all columns: Spark parses those alone that a query needs, and whether a row is malformed
     # mustn't depend on that.
     nulls = ", ".join(f"{quote_name(name)} IS NULL" for name in own)
-    is_bad = f"{corrupt} IS NOT NULL AND size(array({nulls})) > 0"
-    payload = F.expr(f"CASE WHEN {is_bad} THEN encode({corrupt}, 'UTF-8') END")
+    is_unreadable = F.expr(f"{corrupt} IS NOT NULL AND size(array({nulls})) > 0")
+    payload, details = F.when(is_unreadable, F.col(corrupt)), F.when(is_unreadable, UNREADABLE)
+    if detail is not None:
+        payload, details = payload.when(detail.isNotNull(), text), details.otherwise(detail)
     return frame.select(
         *(F.col(quote_name(name)) for name in own),
-        payload.alias(MALFORMED_COLUMN, metadata={MARKS_MALFORMED: True}),
-        F.expr(f"CASE WHEN {is_bad} THEN '{UNREADABLE}' END").alias(MALFORMED_DETAIL_COLUMN),
+        F.encode(payload, "UTF-8").alias(MALFORMED_COLUMN, metadata={MARKS_MALFORMED: True}),
+        details.alias(MALFORMED_DETAIL_COLUMN),
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import cast
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -18,7 +19,13 @@ from muntin.model.reader_options import check_reader, translate_options
 from muntin.sinks.declared import Surroundings
 from muntin.sources.kafka_tables import reading_arguments
 from muntin.spark.security_settings import hide_secrets
-from muntin.spark.sources.decimals import LONG_TEXTS, as_text, from_text, has_decimals
+from muntin.spark.sources.decimals import (
+    LONG_TEXTS,
+    as_text,
+    describe_wrong,
+    from_text,
+    has_decimals,
+)
 from muntin.spark.sources.kafka import read_topics
 from muntin.spark.sources.malformed import mark_malformed
 
@@ -26,6 +33,10 @@ from muntin.spark.sources.malformed import mark_malformed
 _FIXED = {"rate", "rate-micro-batch", "kafka", "socket"}
 # The column of Spark's readers for the text of a row that they can't parse, and its option.
 _CORRUPT, _CORRUPT_OPTION = "__muntin_corrupt", "columnnameofcorruptrecord"
+_CORRUPT_DEFAULT = "_corrupt_record"
+# Options of Spark's readers for how values are spelled.
+_FORMATS = {"sep", "delimiter", "quote", "escape", "nullvalue", "dateformat", "timestampformat",
+            "timestampntzformat", "timezone"}  # fmt: skip
 
 
 def read_table(spark: SparkSession, table: DeclaredTable, around: Surroundings) -> DataFrame:
@@ -63,6 +74,8 @@ def _read_declared(
     named = {name.lower(): value.lower() for name, value in options.items()}
     parses = table.connector in ("json", "csv") and named.get("mode", "permissive") == "permissive"
     kinds = cast(StructType, StructType.fromDDL(str(table.columns)))
+    if _CORRUPT_DEFAULT in kinds.names:
+        named.setdefault(_CORRUPT_OPTION, _CORRUPT_DEFAULT)
     in_text = parses and has_decimals(kinds) and "locale" not in named
     schema = as_text(kinds) if in_text else kinds
     marks = parses and not {_CORRUPT_OPTION, "singlevariantcolumn"} & named.keys()
@@ -70,14 +83,51 @@ def _read_declared(
         reader = reader.option(_CORRUPT_OPTION, _CORRUPT)
         schema = StructType(schema.fields).add(_CORRUPT, "string")
     frame = reader.schema(schema).load()
-    frame = mark_malformed(frame, _CORRUPT) if marks else frame
-    if not in_text:
-        return frame
-    types = {field.name: field.dataType for field in kinds.fields}
-    columns = ((name, F.col(quote_name(name))) for name in frame.columns)
-    return frame.select(
-        *(from_text(one, types[n]).alias(n) if n in types else one for n, one in columns)
-    )
+    if in_text:
+        return _convert_decimals(
+            frame, kinds, table.connector, options, marks, named.get(_CORRUPT_OPTION)
+        )
+    return mark_malformed(frame, _CORRUPT) if marks else frame
+
+
+def _convert_decimals(
+    frame: DataFrame,
+    kinds: StructType,
+    connector: str,
+    options: Mapping[str, str],
+    marks: bool,
+    corrupt: str | None,
+) -> DataFrame:
+    """Return rows with decimals in place of texts; those with another text are malformed.
+
+    Args:
+        frame: The rows.
+        kinds: Their columns, with the types of decimals.
+        connector: The format that they have been read from.
+        options: The options of their reader.
+        marks: Whether to mark malformed rows.
+        corrupt: The user's column for the text of such rows, in lower case.
+    """
+    columns = {field.name: F.col(quote_name(field.name)) for field in kinds.fields}
+    types = {f.name: f.dataType for f in kinds.fields if has_decimals(f.dataType)}
+    detail = F.coalesce(*(describe_wrong(columns[name], name, types[name]) for name in types))
+    corrupt = next((name for name in columns if name.lower() == corrupt), None)
+    text = _write_text(connector, (columns[name] for name in columns if name != corrupt), options)
+    if marks:
+        frame = mark_malformed(frame, _CORRUPT, detail, text)
+    converted = {name: from_text(columns[name], kind) for name, kind in types.items()}
+    if corrupt is not None:
+        converted[corrupt] = F.coalesce(columns[corrupt], F.when(detail.isNotNull(), text))
+    return frame.withColumns(converted)
+
+
+def _write_text(
+    connector: str, columns: Iterable[SparkColumn], options: Mapping[str, str]
+) -> SparkColumn:
+    """Return rows as text, since Spark hands over the text of those alone that it can't parse."""
+    row = F.struct(*columns)
+    formats = {name: one for name, one in options.items() if name.lower() in _FORMATS}
+    return F.to_csv(row, formats) if connector == "csv" else F.to_json(row, formats)
 
 
 def add_computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
