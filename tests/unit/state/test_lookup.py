@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -12,11 +13,12 @@ from muntin.state.blobs import MemoryBlobs
 from muntin.state.frame_cache import FrameCache
 from muntin.state.lookup import (
     HASH_COLUMN,
+    add_hashes,
     divide_by_hash,
     hash_keys,
     join_null_safe,
     list_hash_ranges,
-    select_hashes,
+    select_keys,
     sort_by_hash,
     split_repeated,
 )
@@ -32,21 +34,30 @@ def table(rows: list[Row]) -> pl.DataFrame:
     return frame.with_row_index("at")
 
 
-@given(ROWS, ROWS)
-def test_rows_of_keys_in_their_order(rows: list[Row], asked: list[Row]) -> None:
+@pytest.mark.parametrize("scanned", [0, 1 << 20], ids=["by order", "at once"])
+@given(st.lists(ROWS, min_size=1, max_size=4), ROWS.filter(bool))
+def test_rows_of_keys_in_their_order(scanned: int, rows: list[list[Row]], asked: list[Row]) -> None:
     keys = ["k0", "k1"]
-    hashes = hash_keys(table(asked), keys)
-    assert select_hashes(sort_by_hash(table(rows).clear(), keys), hashes) is None
-    found = select_hashes(sort_by_hash(table(rows), keys), hashes)
-    if found is None:
-        assert not set(rows) & set(asked)
-        return
-    found = found.drop(HASH_COLUMN)
-    expected = [(n, *row) for n, row in enumerate(rows) if row in asked]
-    assert sorted(found.rows()) == expected
-    for key in set(rows):
-        places = [at for at, *rest in found.rows() if tuple(rest) == key]
-        assert places == sorted(places)
+    only = add_hashes(table(asked).select(keys), keys)
+    hashes = hash_keys(only, keys)
+    assert (hashes == hash_keys(table(asked), keys)).all()
+    frames = [sort_by_hash(table(some), keys) for some in rows]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lookup, "_SCANNED_ROWS", scanned)
+        selected = select_keys(frames, only, keys, hashes)
+    for some, found in zip(rows, selected, strict=True):
+        expected = [(n, *row) for n, row in enumerate(some) if row in asked]
+        assert sorted(found.rows()) == expected
+        for key in set(some):
+            places = [at for at, *rest in found.rows() if tuple(rest) == key]
+            assert places == sorted(places)
+
+
+def test_rows_of_another_key_with_the_same_hash_are_left_out() -> None:
+    frame = table([(1, "a"), (2, "b")]).hstack([pl.Series(HASH_COLUMN, [7, 7], dtype=pl.UInt64)])
+    only = pl.DataFrame({"k0": [2]})
+    (found,) = select_keys([frame], only, ["k0"], np.array([7], dtype=np.uint64))
+    assert found.rows() == [(1, 2, "b")]
 
 
 @given(ROWS, st.booleans())
