@@ -148,8 +148,8 @@ class Runs:
         if self.span is None or self._find_segment(low) == self._find_segment(high):
             self._add_run(self._find_segment(low), frame, low, high)
             return
-        segment = (pl.col(self.axis).floordiv(self.span)).alias("__segment")
-        parts = frame.with_columns(segment).partition_by("__segment", include_key=True)
+        segment = pl.Series("__segment", frame[self.axis].to_numpy() // self.span)
+        parts = frame.hstack([segment]).partition_by("__segment", include_key=True)
         for part in parts:
             self._add_run(
                 int(part["__segment"][0]),
@@ -270,6 +270,8 @@ class Runs:
         runs = self._select_runs(low, high)
         if only is None:
             return self._stack((run, self._read_without_hash(run)) for run in runs)
+        if not len(only):
+            return []
         hashes, only = hash_keys(only, self.keys), only[self.keys]
         ranges = list_hash_ranges(hashes)
         candidates = [run for run in runs if run.hash_range is None or run.hash_range in ranges]
