@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from muntin.engine import columns
 from muntin.model.axis import MIN_POSITION, is_representable
 from muntin.model.inputs import TimeLimits
+from muntin.state.rows import add_constants, split_rows
 
 FLAGS = (
     columns.KEEP,
@@ -96,8 +97,8 @@ def split_rejected(
     """Split off the bad messages, if there are any, as a frame with the reason."""
     if not bad.any():
         return messages, []
-    rejected = messages.filter(bad).with_columns(pl.lit(reason).alias(columns.REASON))
-    return messages.filter(~bad), [rejected]
+    rejected, rest = split_rows(messages, bad)
+    return rest, [add_constants(rejected, {columns.REASON: reason})]
 
 
 def flag_missing_offsets(messages: pl.DataFrame, partition: str, offset: str) -> pl.DataFrame:

@@ -100,7 +100,12 @@ def find_group_starts(frame: pl.DataFrame, names: Sequence[str]) -> NDArray[np.b
         >>> find_group_starts(pl.DataFrame({"a": [1, 1, 2], "b": [0, 0, 0]}), ["a", "b"]).tolist()
         [True, False, True]
     """
-    is_changed = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in names)
-    starts: NDArray[np.bool_] = frame.select(is_changed).to_series().to_numpy(writable=True)
+    starts = np.zeros(len(frame), dtype=np.bool_)
+    for name in names if len(frame) else ():
+        column = frame[name]
+        before, rest = column.head(len(column) - 1), column.tail(len(column) - 1)
+        # Most columns have no nulls, and comparing them takes no plan.
+        is_changed = rest.ne_missing(before) if column.null_count() else rest != before
+        starts[1:] |= is_changed.to_numpy()
     starts[:1] = True
     return starts

@@ -170,7 +170,7 @@ def count_open_again(
         return len(newest.filter(has_messages, pl.col(columns.LAST).is_between(low, high)))
     rows = rows.select(*keys, columns.PANE).unique()
     if is_paned(windows):
-        return len(copy_to_windows(rows, low, high, windows).drop(columns.PANE).unique())
+        return len(copy_to_windows(rows, low, high, windows).unique())
     return len(rows.filter(pl.col(columns.PANE).is_between(low, high)))
 
 

@@ -110,10 +110,10 @@ def reject_overflows(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     if combiner.spec.firing.fill is not None:
         emitted = emitted.filter(_has_messages(emitted))
     overflowing = [algebra.find_overflows(emitted) for algebra in combiner.algebras]
-    masks = [rows.fill_null(False) for rows in overflowing if rows is not None]
-    overflowed = emitted.filter(pl.any_horizontal(masks)) if masks else emitted.clear()
-    if not len(overflowed):
+    masks = [rows.fill_null(False) for rows in overflowing if rows is not None and rows.any()]
+    if not masks:
         return combiner.nothing_rejected
+    overflowed = emitted.filter(pl.any_horizontal(masks))
     spec, start = combiner.spec, combiner.find_starts(overflowed)
     reason = pl.lit("overflow").alias(columns.REASON)
     key_pairs = zip(combiner.keys, spec.key_columns, strict=False)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from muntin.state.rows import fill_nulls
@@ -80,7 +79,9 @@ def _to_words(column: pl.Series) -> Hashes:
 
 def _hash_bytes(column: pl.Series) -> Hashes:
     """Compute a polynomial over the bytes of each value."""
-    array = fill_nulls(column.cast(pl.Binary), b"").rechunk().to_arrow().cast(pa.large_binary())
+    blobs = fill_nulls(column.cast(pl.Binary), b"").rechunk()
+    # The oldest level has one buffer of all values, and their offsets of 64 bits.
+    array = blobs.to_arrow(compat_level=pl.CompatLevel.oldest())
     _, offset_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offset_buffer, dtype=np.int64)[array.offset :][: len(array) + 1]
     data = np.frombuffer(data_buffer or b"", dtype=np.uint8)

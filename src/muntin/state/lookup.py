@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -10,11 +11,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.state.hashing import Hashes, hash_rows
-from muntin.state.rows import drop_columns
+from muntin.state.rows import drop_columns, stack_rows
 
-HASH_COLUMN = "__hash"
+HASH_COLUMN, _OWNER = "__hash", "__owner"
 # Large tables are divided by the leading bits of the hash, shards by its remainder.
 _RANGE_BITS = 4
+# Values of so few rows are compared faster than Polars plans a join of them.
+_FEW_ROWS = 256
+# So few rows of all frames are searched at once, and each of larger frames by its order.
+_SCANNED_ROWS = 4096
 # Fewer rows are grouped as fast as they are searched for repeated identities.
 _MANY_ROWS = 50_000
 # Of hashes that are multiples of this number, the share of repeated ones is estimated.
@@ -51,8 +56,15 @@ def divide_by_hash(
 
 
 def hash_keys(only: pl.DataFrame, keys: Sequence[str]) -> Hashes:
-    """Return the distinct hashes of some keys, in order."""
+    """Return the distinct hashes of some keys, in order; ``add_hashes`` may have added them."""
+    if HASH_COLUMN in only.columns:
+        return np.unique(only[HASH_COLUMN].to_numpy())
     return np.unique(hash_rows([only[k] for k in keys]))
+
+
+def add_hashes(only: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Return keys with their hashes, for several look-ups of the same keys."""
+    return only.hstack([pl.Series(HASH_COLUMN, hash_rows([only[k] for k in keys]))])
 
 
 def list_hash_ranges(hashes: Hashes) -> set[int]:
@@ -77,11 +89,32 @@ def join_null_safe(
         >>> join_null_safe(some, some.select("k0").head(1), ["k0"], "semi").rows()
         [(None, 1)]
     """
-    if how in ("semi", "anti") and not (len(frame) and len(other)):
-        return frame if how == "anti" or not len(frame) else frame.clear()
+    if how in ("semi", "anti"):
+        if not (len(frame) and len(other)):
+            return frame if how == "anti" or not len(frame) else frame.clear()
+        if len(frame) + len(other) <= _FEW_ROWS and _are_plain(frame, on):
+            return _filter_few(frame, other, on, is_listed=how == "semi")
     # A plain join is faster, and equivalent if one side has no NULL.
     nulls = any(other[name].null_count() for name in on)
     return frame.join(other, on=list(on), how=how, nulls_equal=nulls)
+
+
+def _are_plain(frame: pl.DataFrame, names: Sequence[str]) -> bool:
+    """Return whether Python's values of some columns are equal exactly where Polars' are."""
+    kinds = (frame.schema[name] for name in names)
+    return all(kind.is_integer() or kind in (pl.String, pl.Boolean, pl.Binary) for kind in kinds)
+
+
+def _filter_few(
+    frame: pl.DataFrame, other: pl.DataFrame, on: Sequence[str], *, is_listed: bool
+) -> pl.DataFrame:
+    """Return the rows whose values in some columns are, or aren't, in another frame."""
+    names = list(on)
+    listed = set(other[names].rows())
+    is_selected = [(row in listed) == is_listed for row in frame[names].rows()]
+    if all(is_selected):
+        return frame
+    return frame.filter(is_selected) if any(is_selected) else frame.clear()
 
 
 def split_repeated(
@@ -114,20 +147,40 @@ def split_repeated(
     return rows.filter(~is_repeated), rows.filter(is_repeated)
 
 
-def select_hashes(frame: pl.DataFrame, hashes: Hashes) -> pl.DataFrame | None:
-    """Return the rows of a frame that have one of some hashes.
-
-    Two keys may share a hash, so the rows may have other keys, too.
+def select_keys(
+    frames: Sequence[pl.DataFrame], only: pl.DataFrame, keys: Sequence[str], hashes: Hashes
+) -> list[pl.DataFrame]:
+    """Return the rows of each frame that have one of some keys, in order, without their hashes.
 
     Args:
-        frame: A frame of ``sort_by_hash``.
-        hashes: The result of ``hash_keys``.
-
-    Returns:
-        The rows, in order, or ``None`` if there are none.
+        frames: Frames of ``sort_by_hash`` with the same columns, of which there is at least one.
+        only: The keys.
+        keys: The key columns.
+        hashes: The result of ``hash_keys`` for the keys.
     """
-    rows = _find_rows(frame[HASH_COLUMN].to_numpy(), hashes)
-    return frame[rows] if len(rows) else None
+    selected, owners = _select_hashes(frames, hashes)
+    # Two keys may share a hash.
+    marked = join_null_safe(selected.hstack([pl.Series(_OWNER, owners)]), only, keys, "semi")
+    ends = np.searchsorted(marked[_OWNER].to_numpy(), np.arange(len(frames) + 1)).tolist()
+    selected = drop_columns(marked, HASH_COLUMN, _OWNER)
+    return [selected.slice(start, end - start) for start, end in pairwise(ends)]
+
+
+def _select_hashes(
+    frames: Sequence[pl.DataFrame], hashes: Hashes
+) -> tuple[pl.DataFrame, NDArray[np.int64]]:
+    """Return the rows of frames that have one of some hashes, each with the index of its frame."""
+    sizes, indices = [len(frame) for frame in frames], np.arange(len(frames))
+    if sum(sizes) > _SCANNED_ROWS:
+        rows = [_find_rows(frame[HASH_COLUMN].to_numpy(), hashes) for frame in frames]
+        selected = stack_rows(frame[own] for frame, own in zip(frames, rows, strict=True))
+        return selected, np.repeat(indices, [len(own) for own in rows])
+    stacked = stack_rows(frames)
+    row_hashes = stacked[HASH_COLUMN].to_numpy()
+    nearest = np.minimum(np.searchsorted(hashes, row_hashes), len(hashes) - 1)
+    rows_of_all = np.flatnonzero(hashes[nearest] == row_hashes)
+    selected = stacked if len(rows_of_all) == len(stacked) else stacked[rows_of_all]
+    return selected, np.repeat(indices, sizes)[rows_of_all]
 
 
 def _find_rows(

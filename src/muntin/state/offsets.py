@@ -52,9 +52,12 @@ def _split(
     if len(rows) and partitions.min() == partitions.max():
         yield partitions[0], rows, numbers
         return
-    for value in partitions.unique():
+    is_left = np.ones(len(rows), dtype=np.bool_)
+    while is_left.any():
+        value = partitions[int(is_left.argmax())]
         mask = (partitions == value).to_numpy()
         yield value, rows[mask], numbers[mask]
+        is_left &= ~mask
 
 
 def find_greatest(

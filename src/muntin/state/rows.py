@@ -6,7 +6,7 @@ handed to its threads, and a busy machine lets those wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import reduce
 
 import polars as pl
@@ -23,6 +23,18 @@ def drop_columns(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
     for name in {*names}.intersection(frame.columns):
         rest.drop_in_place(name)
     return rest
+
+
+def rename_column(frame: pl.DataFrame, name: str, new_name: str) -> pl.DataFrame:
+    """Return a frame with another name of a column.
+
+    Example:
+        >>> rename_column(pl.DataFrame({"pane": [1], "n": [2]}), "pane", "window").columns
+        ['window', 'n']
+    """
+    renamed = frame.clone()
+    renamed.columns = [new_name if column == name else column for column in frame.columns]
+    return renamed
 
 
 def stack_rows(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
@@ -43,3 +55,38 @@ def fill_nulls(column: pl.Series, value: float | bytes) -> pl.Series:
         [1, 0]
     """
     return column.fill_null(value) if column.null_count() else column
+
+
+def add_constants(frame: pl.DataFrame, values: Mapping[str, int | str | bool]) -> pl.DataFrame:
+    """Return a frame with a column for each value, in place of one of that name.
+
+    Example:
+        >>> add_constants(pl.DataFrame({"k0": [1, 2]}), {"fired": 0}).rows()
+        [(1, 0), (2, 0)]
+    """
+    constants = [pl.Series(name, [value]) for name, value in values.items()]
+    return drop_columns(frame, *values).hstack(
+        [constant.new_from_index(0, len(frame)) for constant in constants]
+    )
+
+
+def filter_rows(frame: pl.DataFrame, mask: pl.Series) -> pl.DataFrame:
+    """Return the rows for which a mask is true; often these are all, or none.
+
+    Example:
+        >>> filter_rows(pl.DataFrame({"n": [1, 2]}), pl.Series([False, True])).rows()
+        [(2,)]
+    """
+    if mask.all(ignore_nulls=False):
+        return frame
+    return frame.filter(mask) if mask.any() else frame.clear()
+
+
+def split_rows(frame: pl.DataFrame, mask: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the rows for which a mask is true, and those for which it is false.
+
+    Example:
+        >>> [len(part) for part in split_rows(pl.DataFrame({"n": [1, 2]}), pl.Series([True, True]))]
+        [2, 0]
+    """
+    return filter_rows(frame, mask), filter_rows(frame, ~mask)

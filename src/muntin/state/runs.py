@@ -25,9 +25,8 @@ from muntin.state.lookup import (
     HASH_COLUMN,
     divide_by_hash,
     hash_keys,
-    join_null_safe,
     list_hash_ranges,
-    select_hashes,
+    select_keys,
     sort_by_hash,
 )
 from muntin.state.manifest import Run, select_overlapping
@@ -149,8 +148,8 @@ class Runs:
         if self.span is None or self._find_segment(low) == self._find_segment(high):
             self._add_run(self._find_segment(low), frame, low, high)
             return
-        segment = (pl.col(self.axis).floordiv(self.span)).alias("__segment")
-        parts = frame.with_columns(segment).partition_by("__segment", include_key=True)
+        segment = pl.Series("__segment", frame[self.axis].to_numpy() // self.span)
+        parts = frame.hstack([segment]).partition_by("__segment", include_key=True)
         for part in parts:
             self._add_run(
                 int(part["__segment"][0]),
@@ -271,19 +270,22 @@ class Runs:
         runs = self._select_runs(low, high)
         if only is None:
             return self._stack((run, self._read_without_hash(run)) for run in runs)
+        if not len(only):
+            return []
         hashes, only = hash_keys(only, self.keys), only[self.keys]
         ranges = list_hash_ranges(hashes)
-        candidates = self._stack(
-            (run, frame)
-            for run in runs
-            if run.hash_range is None or run.hash_range in ranges
-            if (frame := select_hashes(self._read_by_hash(run), hashes)) is not None
+        candidates = [run for run in runs if run.hash_range is None or run.hash_range in ranges]
+        by_schema: dict[Any, dict[int, pl.DataFrame]] = {}
+        for run in candidates:
+            frame = self._read_by_hash(run)
+            by_schema.setdefault(tuple(frame.schema.items()), {})[run.number] = frame
+        selected: dict[int, pl.DataFrame] = {}
+        for frames in by_schema.values():
+            rows = select_keys([*frames.values()], only, self.keys, hashes)
+            selected |= {n: own for n, own in zip(frames, rows, strict=True) if len(own)}
+        return self._stack(
+            (run, selected[run.number]) for run in candidates if run.number in selected
         )
-        selected = (
-            (join_null_safe(drop_columns(frame, HASH_COLUMN), only, self.keys, "semi"), low, high)
-            for frame, low, high in candidates
-        )
-        return [ranged for ranged in selected if len(ranged[0])]
 
     def _stack(self, frames: Iterable[tuple[Run, pl.DataFrame]]) -> list[RangedFrame]:
         """Concatenate frames of the same age and columns, of different ranges of hashes."""

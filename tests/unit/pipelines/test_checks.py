@@ -111,9 +111,9 @@ INSERT INTO views SELECT c.page, p.at AS paid FROM clicks c JOIN pays p ON c.pag
 def test_columns_of_records_that_cant_be_read_are_known(tmp_path: Path) -> None:
     view = "CREATE VIEW v AS SELECT page, ts, malformed, malformed_detail FROM clicks;\n"
     counted = COUNT.replace("TABLE clicks", "TABLE v")
-    assert mistakes(tmp_path, CLICKS + VIEWS + view + counted) == []
+    assert list_mistakes(tmp_path, CLICKS + VIEWS + view + counted) == []
     by_spark = CLICKS.replace("n BIGINT", "_corrupt_record STRING")
-    mistake, *_ = mistakes(tmp_path, by_spark + VIEWS + view + counted)
+    mistake, *_ = list_mistakes(tmp_path, by_spark + VIEWS + view + counted)
     assert "malformed" in mistake
 
 

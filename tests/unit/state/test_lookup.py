@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -12,11 +13,12 @@ from muntin.state.blobs import MemoryBlobs
 from muntin.state.frame_cache import FrameCache
 from muntin.state.lookup import (
     HASH_COLUMN,
+    add_hashes,
     divide_by_hash,
     hash_keys,
     join_null_safe,
     list_hash_ranges,
-    select_hashes,
+    select_keys,
     sort_by_hash,
     split_repeated,
 )
@@ -32,21 +34,33 @@ def build_table(rows: list[Row]) -> pl.DataFrame:
     return frame.with_row_index("at")
 
 
-@given(ROWS, ROWS)
-def test_rows_of_keys_are_selected_in_their_order(rows: list[Row], keys: list[Row]) -> None:
-    key_columns = ["k0", "k1"]
-    hashes = hash_keys(build_table(keys), key_columns)
-    assert select_hashes(sort_by_hash(build_table(rows).clear(), key_columns), hashes) is None
-    selected = select_hashes(sort_by_hash(build_table(rows), key_columns), hashes)
-    if selected is None:
-        assert not set(rows) & set(keys)
-        return
-    selected = selected.drop(HASH_COLUMN)
-    expected = [(n, *row) for n, row in enumerate(rows) if row in keys]
-    assert sorted(selected.rows()) == expected
-    for key in set(rows):
-        indices = [at for at, *rest in selected.rows() if tuple(rest) == key]
-        assert indices == sorted(indices)
+@pytest.mark.parametrize("scanned", [0, 1 << 20], ids=["by order", "at once"])
+@given(st.lists(ROWS, min_size=1, max_size=4), ROWS.filter(bool))
+def test_rows_of_keys_are_selected_in_their_order(
+    scanned: int, rows_of_frames: list[list[Row]], key_rows: list[Row]
+) -> None:
+    keys = ["k0", "k1"]
+    only = add_hashes(build_table(key_rows).select(keys), keys)
+    hashes = hash_keys(only, keys)
+    assert (hashes == hash_keys(build_table(key_rows), keys)).all()
+    frames = [sort_by_hash(build_table(rows), keys) for rows in rows_of_frames]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lookup, "_SCANNED_ROWS", scanned)
+        selected_frames = select_keys(frames, only, keys, hashes)
+    for rows, selected in zip(rows_of_frames, selected_frames, strict=True):
+        expected = [(n, *row) for n, row in enumerate(rows) if row in key_rows]
+        assert sorted(selected.rows()) == expected
+        for key in set(rows):
+            indices = [at for at, *rest in selected.rows() if tuple(rest) == key]
+            assert indices == sorted(indices)
+
+
+def test_rows_of_another_key_with_the_same_hash_are_left_out() -> None:
+    frame = build_table([(1, "a"), (2, "b")])
+    frame = frame.hstack([pl.Series(HASH_COLUMN, [7, 7], dtype=pl.UInt64)])
+    only = pl.DataFrame({"k0": [2]})
+    (selected,) = select_keys([frame], only, ["k0"], np.array([7], dtype=np.uint64))
+    assert selected.rows() == [(1, 2, "b")]
 
 
 @given(ROWS, st.booleans())

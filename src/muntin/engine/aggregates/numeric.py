@@ -120,12 +120,12 @@ class IntegerSum(Algebra):
         return [sums[self.s], sums[self.rounded]]
 
     def find_overflows(self, frame: pl.DataFrame) -> pl.Series:
-        gap = pl.col(self.rounded) - pl.col(self.s).cast(pl.Float64)
-        return frame.select((gap / _INT64_SPAN).round() != 0).to_series()
+        gap, half = frame[self.rounded] - frame[self.s].cast(pl.Float64), _INT64_SPAN / 2
+        return (gap >= half) | (gap <= -half)
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
-        fits = ~self.find_overflows(frame)
-        return frame.select(pl.when(fits).then(pl.col(self.s)).alias(self.s)).to_series()
+        overflows, sums = self.find_overflows(frame), frame[self.s]
+        return sums.set(overflows, None) if overflows.any() else sums
 
 
 class FloatSum(Algebra):

@@ -247,26 +247,21 @@ class Joiner:
         """
         if not len(left):
             return self.no_results
-        parts = [
-            f.select(self._rename_columns(s)) for s, f in zip(SIDES, (left, right), strict=True)
-        ]
-        rows = pl.concat(parts, how="horizontal")
-        return rows.with_columns(_make_emission(left[LATE] | right[LATE], final, on_time))
+        rows = self._select_results("left", left).hstack(self._select_results("right", right))
+        return rows.hstack([_make_emission(left[LATE] | right[LATE], final, on_time)])
 
     def build_semi_results(self, left: pl.DataFrame, final: bool) -> pl.DataFrame:
         """Return results for left messages with their first partner.
 
         ``select_distinct_left`` selects them.
         """
-        return left.select(self._rename_columns("left")).with_columns(
-            _make_emission(left[LATE], final)
-        )
+        return self._select_results("left", left).hstack([_make_emission(left[LATE], final)])
 
     def build_unmatched(self, side: SideName, messages: pl.DataFrame) -> pl.DataFrame:
         """Return results for unmatched messages of one side, with nulls for the other."""
         if not len(messages):
             return self.no_results
-        rows = messages.select(self._rename_columns(side))
+        rows = self._select_results(side, messages)
         if side == "right" and not self.both_keys:
             keys = zip(self.spec.left.keys, self.spec.right.keys, strict=True)
             left = self.schemas["left"]
@@ -278,20 +273,27 @@ class Joiner:
         rows = rows.with_columns(nulls).select(*self.result_types)
         return rows.with_columns(pl.lit("full").alias(columns.EMISSION))
 
-    def _rename_columns(self, side: SideName) -> list[pl.Expr]:
-        return [pl.col(name).alias(out) for name, out in self.result_names[side].items()]
+    def _select_results(self, side: SideName, messages: pl.DataFrame) -> pl.DataFrame:
+        """Return the columns of results that a side's messages have, by their names in results."""
+        names = self.result_names[side]
+        results = messages[[*names]]
+        results.columns = [*names.values()]
+        return results
 
     def convert_keys(self, side: SideName, messages: pl.DataFrame) -> pl.DataFrame:
         """Return the distinct keys of a side's messages, with the other side's names and types."""
         other_side = OTHER[side]
         names = zip(self.spec.side(side).keys, self.spec.side(other_side).keys, strict=True)
         kinds = self.schemas[other_side]
-        keys = messages.select(
+        converted = [
             # A value that doesn't fit the other side's type has no partner.
-            pl.col(mine).cast(kinds[theirs], strict=False).alias(theirs)
+            messages[mine].cast(kinds[theirs], strict=False).alias(theirs)
             for mine, theirs in names
-        )
-        return (keys if self.spec.nulls == "group" else keys.drop_nulls()).unique()
+        ]
+        keys = pl.DataFrame(converted)
+        if self.spec.nulls != "group" and any(column.null_count() for column in converted):
+            keys = keys.drop_nulls()
+        return keys.unique()
 
 
 def select_distinct_left(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:

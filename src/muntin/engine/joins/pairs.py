@@ -19,7 +19,7 @@ from muntin.engine.order import Code
 from muntin.engine.windows.panes import in_columns, pane_of, window_end
 from muntin.model.bounds import Together, Within
 from muntin.model.joins import JoinSpec
-from muntin.state.rows import stack_rows
+from muntin.state.rows import filter_rows, stack_rows
 
 RowNumbers = NDArray[np.int64]
 AT, ROW, BUCKET = "__at", "__row", "__bucket"
@@ -43,18 +43,23 @@ def find_pairs(
         pairs = _join_on(one, other, [*names, AT], nulls_equal=nulls_equal)
     else:
         width = back + ahead + 1
-        low, high = ((pl.col(AT) + by).floordiv(width) for by in (-back, ahead))
-        early = one.with_columns(low.alias(BUCKET))
-        late = one.filter(low < high).with_columns(high.alias(BUCKET))
-        other = other.with_columns(pl.col(AT).floordiv(width).alias(BUCKET))
+        at = one[AT].to_numpy()
+        low, high = (at - back) // width, (at + ahead) // width
+        early = _add_bucket(one, low)
+        late = filter_rows(_add_bucket(one, high), pl.Series(low < high))
+        other = _add_bucket(other, other[AT].to_numpy() // width)
         either = stack_rows([early, late])
         pairs = _join_on(either, other, [*names, BUCKET], nulls_equal=nulls_equal)
-        distance = pl.col(f"{AT}_right") - pl.col(AT)
-        pairs = pairs.filter(distance.is_between(-back, ahead))
+        distance = pairs[f"{AT}_right"] - pairs[AT]
+        pairs = filter_rows(pairs, (distance >= -back) & (distance <= ahead))
     rows = pairs[ROW].to_numpy(), pairs[f"{ROW}_right"].to_numpy()
     if isinstance(bound, Within):
         return rows
     return _keep_pairs_in_one_window(left, right, rows, bound)
+
+
+def _add_bucket(rows: pl.DataFrame, bucket: NDArray[np.int64]) -> pl.DataFrame:
+    return rows.hstack([pl.Series(BUCKET, bucket)])
 
 
 def _find_distances(bound: Within | Together) -> tuple[int, int]:
@@ -69,17 +74,18 @@ def _select_search_columns(
     frame: pl.DataFrame, keys: Sequence[str], bound: Within | Together
 ) -> pl.DataFrame:
     """Return the columns of the search: keys, position (or pane) and row number."""
-    position = pl.col(columns.TIME)
+    position = frame[columns.TIME]
     if isinstance(bound, Together):
-        position = pane_of(position, bound.windows[0])
-    rows = pl.int_range(pl.len(), dtype=pl.Int64).alias(ROW)
-    return frame.select(*select_comparable_keys(frame, keys), position.alias(AT), rows)
+        panes = pane_of(pl.col(columns.TIME), bound.windows[0])
+        position = frame.select(panes).to_series()
+    rows = pl.Series(ROW, np.arange(len(frame)))
+    return pl.DataFrame([*select_comparable_keys(frame, keys), position.alias(AT), rows])
 
 
-def select_comparable_keys(frame: pl.DataFrame, keys: Sequence[str]) -> list[pl.Expr]:
+def select_comparable_keys(frame: pl.DataFrame, keys: Sequence[str]) -> list[pl.Series]:
     """Return the key columns as ``k0…``, with all integers in the width that holds them."""
     return [
-        pl.col(key).cast(comparable_type(frame.schema[key])).alias(f"k{i}")
+        frame[key].cast(comparable_type(frame.schema[key])).alias(f"k{i}")
         for i, key in enumerate(keys)
     ]
 

@@ -24,12 +24,13 @@ from muntin.engine.joins.strategy import (
     SidePositions,
     SideWatermarks,
 )
+from muntin.engine.order import sort_rows
 from muntin.engine.state import State
 from muntin.model.bounds import SideName, Together, Within
 from muntin.model.joins import OTHER, SIDES
 from muntin.model.policies import Every
 from muntin.state.lookup import join_null_safe
-from muntin.state.rows import stack_rows
+from muntin.state.rows import split_rows, stack_rows
 
 
 class PositionJoin(JoinStrategy):
@@ -107,8 +108,8 @@ class PositionJoin(JoinStrategy):
         rest = accepted
         if len(accepted):
             waits = accepted[LATE].is_in(list(periods))
-            buffer.waiting.append(accepted.filter(waits))
-            rest = accepted.filter(~waits)
+            waiting, rest = split_rows(accepted, waits)
+            buffer.waiting.append(waiting)
         due = [late for late, period in periods.items() if clock.has_passed(period)]
         ready = is_late.is_in(due)
         ended, expired = self._find_ended_before(side, clock), clock.after[side]
@@ -185,7 +186,8 @@ class PositionJoin(JoinStrategy):
                 due = join_null_safe(
                     buffer.select_unmatched(due, after - 1), partners, [ID], "anti"
                 )
-                emitted = self.joiner.build_unmatched(side, due.sort(columns.TIME, ID))
+                due = sort_rows(due, [columns.TIME, ID])
+                emitted = self.joiner.build_unmatched(side, due)
         if matched is not None:
             if self.spec.how == "semi":
                 stored = join_null_safe(stored, matched, [ID], "anti")
@@ -212,7 +214,4 @@ def _select_distinct(messages: pl.DataFrame) -> pl.DataFrame:
 
 def _split_at(position: int, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the messages from a position on, and those before it."""
-    is_before = messages[columns.TIME] < position
-    if not is_before.any():
-        return messages, messages.clear()
-    return messages.filter(~is_before), messages.filter(is_before)
+    return split_rows(messages, messages[columns.TIME] >= position)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from muntin.engine import admission, columns
@@ -33,7 +34,7 @@ from muntin.model.bounds import AsOf, ByArrival, Newest, SessionBound, SideName
 from muntin.model.joins import SIDES
 from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
-from muntin.state.rows import stack_rows
+from muntin.state.rows import add_constants, stack_rows
 
 _STRATEGIES: dict[type, Callable[..., JoinStrategy]] = {
     AsOf: AsOfJoin,
@@ -154,11 +155,13 @@ class JoinShard:
         if not len(accepted):
             return self.joiner.no_numbered[side]
         watermark = self.watermarks[side]
-        numbers = pl.int_range(pl.len(), dtype=pl.Int64) + self.next_numbers[side]
+        first = self.next_numbers[side]
         self.next_numbers[side] += len(accepted)
-        is_late = pl.lit(False) if watermark is None else pl.col(columns.TIME) < watermark
-        own = [*self.joiner.inputs[side], columns.TIME]
-        return accepted.select(*own, numbers.alias(ID), is_late.alias(LATE))
+        numbers = pl.Series(ID, np.arange(first, first + len(accepted)))
+        own = accepted[[*self.joiner.inputs[side], columns.TIME]].hstack([numbers])
+        if watermark is None:
+            return add_constants(own, {LATE: False})
+        return own.hstack([(accepted[columns.TIME] < watermark).alias(LATE)])
 
     def _advance_watermarks(
         self, new: Mapping[SideName, SideArrival], wall: int, final: bool

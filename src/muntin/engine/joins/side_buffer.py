@@ -20,7 +20,7 @@ from muntin.engine.retention import RetentionCounter, divide_limit
 from muntin.engine.state import State
 from muntin.model.bounds import SideName
 from muntin.state.lookup import join_null_safe
-from muntin.state.rows import stack_rows
+from muntin.state.rows import split_rows, stack_rows
 from muntin.state.runs import Runs, segment_length
 
 # A table is searched by key only if it has this many times more rows than there are keys.
@@ -134,8 +134,9 @@ class SideBuffer:
         mask = waiting.select(ready).to_series()
         if not mask.any():
             return self.empty
-        self.waiting.rewrite(waiting.filter(~mask))
-        return waiting.filter(mask)
+        taken, rest = split_rows(waiting, mask)
+        self.waiting.rewrite(rest)
+        return taken
 
     def drop_before(self, position: int | None) -> None:
         if position is None:

@@ -26,7 +26,7 @@ from muntin.model.kinds import Numbered
 from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
-from muntin.state.rows import stack_rows
+from muntin.state.rows import drop_columns, split_rows, stack_rows
 
 # Whether the messages of a cell have different values in the column that sessions keep.
 MIXED = "__muntin_mixed"
@@ -139,9 +139,8 @@ class SessionCombiner(Combiner):
             sure, doubtful = taken.clear(), taken
         elif watermark is not None and len(taken):
             # Any message before this position may be within the gap of a closed session.
-            late = pl.col(columns.TIME) < watermark - self.spec.firing.grace
-            doubtful = taken.filter(late)
-            sure = taken.filter(~late) if len(doubtful) else taken
+            edge = watermark - self.spec.firing.grace
+            doubtful, sure = split_rows(taken, taken[columns.TIME] < edge)
         combined = self._summarize(messages, taken, rejected, self.combine_cells([self.lift(sure)]))
         if doubtful is not None and len(doubtful):
             combined.raw = doubtful
@@ -235,7 +234,7 @@ def group_rows(
     """Return rows by key and first position, and the session number of each."""
     full = [f for f in frames if len(f)] or list(frames[:1])
     rows = pl.concat(full, how="diagonal") if len(full) > 1 else full[0]
-    rows = sort_rows(rows.drop(columns.PANE, strict=False), [*combiner.keys, columns.FIRST])
+    rows = sort_rows(drop_columns(rows, columns.PANE), [*combiner.keys, columns.FIRST])
     bounds = columns.FIRST, columns.LAST
     return rows, number_sessions(rows, combiner.keys, *bounds, combiner.sessions.reach)
 
@@ -271,14 +270,15 @@ def merge_groups(
     """Merge each group of adjacent rows into one, in their order; single rows are unchanged."""
     begins = np.flatnonzero(np.diff(group, prepend=-1))
     is_single = np.diff(begins, append=len(rows)) == 1
+    if is_single.all():
+        return rows
     is_grouped = ~is_single[group]
-    grouped_rows = rows.filter(is_grouped).with_columns(pl.Series("__group", group[is_grouped]))
-    frame = combiner.merge([grouped_rows], by=["__group"]).sort("__group").drop("__group")
-    merged_sessions = pl.concat(
-        [rows.select(combiner.keys)[begins[~is_single]], frame], how="horizontal"
-    )
+    grouped_rows = rows.filter(is_grouped).hstack([pl.Series("__group", group[is_grouped])])
+    # The groups keep their order.
+    merged = drop_columns(combiner.merge([grouped_rows], by=["__group"]), "__group")
+    merged_sessions = rows[combiner.keys][begins[~is_single]].hstack(merged)
     sessions: pl.DataFrame = stack_rows(
-        [rows[begins[is_single]].select(merged_sessions.columns), merged_sessions]
+        [rows[merged_sessions.columns][begins[is_single]], merged_sessions]
     )
     order = np.where(is_single, np.cumsum(is_single), is_single.sum() + np.cumsum(~is_single)) - 1
-    return sessions.select(pl.all().gather(order))
+    return sessions.rechunk()[order]

@@ -45,8 +45,14 @@ from muntin.model.sessions import Sessions
 from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
 from muntin.state.lookup import join_null_safe
-from muntin.state.rows import stack_rows
-from muntin.state.runs import deduplicate, segment_length
+from muntin.state.rows import (
+    add_constants,
+    drop_columns,
+    filter_rows,
+    split_rows,
+    stack_rows,
+)
+from muntin.state.runs import deduplicate, segment_length, select_between
 
 FIRED, UNEMITTED = "fired", "unemitted"
 # The number of a session's late emissions; only stored if the late policy needs it.
@@ -72,7 +78,9 @@ class SessionShard(WindowShard):
         # Other sessions end a gap after their last position.
         self._ends = [columns.END] if self.windows.conditions else []
         replaced = dict.fromkeys([columns.FIRST, columns.LAST, FIRED, *self._ends], pl.Int64)
-        self._no_retracts = pl.lit(None, dtype=pl.List(pl.Struct(replaced))).alias(RETRACTS)
+        owed = pl.List(pl.Struct(replaced))
+        self._no_retracts = pl.lit(None, dtype=owed).alias(RETRACTS)
+        self._without_retracts = pl.Series(RETRACTS, [None], dtype=owed)
         first = isinstance(self.spec.firing.late, FirstThen)
         self._counts = [FIRED, UNEMITTED, *([FIRED_LATE] if first else [])]
         self._times = since_columns(self.spec.firing.early, self.spec.firing.late)
@@ -93,7 +101,8 @@ class SessionShard(WindowShard):
         ready = self._select_due_by_clock(absorbed, clock)
         silent = pl.concat([passed, ready], how="diagonal")
         emitted, rows, still = self._emit(changed, silent, clock)
-        emitted = pl.concat([self._retractions(emitted), emitted], how="diagonal")
+        if emitted[RETRACTS].null_count() < len(emitted):
+            emitted = pl.concat([self._retractions(emitted), emitted], how="diagonal")
         if not self._clear_at_end(final):
             self._keep(rows, still, absorbed, clock)
         pending, rows_kept = self.waiting.rows, self.sessions.rows
@@ -150,13 +159,14 @@ class SessionShard(WindowShard):
         clock: BatchClock,
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """Merge cells with the stored sessions; the results are those of ``_take``."""
-        new = pl.concat(cells, how="diagonal").with_columns(self._zeros())
-        now = [columns.number(name, clock.wall) for name in self._times]
-        new = new.with_columns(pl.col(columns.MESSAGES).alias(UNEMITTED), *now)
-        old = self._select_open(stored, clock)
-        rows, group = group_rows(
-            [old.with_columns(old=True), new.with_columns(old=False)], self.combiner
-        )
+        new = pl.concat(cells, how="diagonal")
+        zeros = {name: 0 for name in (*self._counts, *self._ends) if name != UNEMITTED}
+        now = dict.fromkeys(self._times, clock.wall)
+        unemitted = new[columns.MESSAGES].alias(UNEMITTED)
+        new = add_constants(new, {**zeros, **now, "old": False})
+        new = new.hstack([unemitted, self._without_retracts.new_from_index(0, len(new))])
+        old = add_constants(self._select_open(stored, clock), {"old": True})
+        rows, group = group_rows([old, new], self.combiner)
         return self._merge_groups(rows, group, doubtful, clock)
 
     def _read_stored(
@@ -167,12 +177,12 @@ class SessionShard(WindowShard):
         keys = [c[self.keys] for c in cells] + [m.select(of_messages) for m in raw]
         if not keys:
             return self._no_sessions
-        return self._newest(self.sessions.read(only=stack_rows(keys).unique()))
+        return self._newest(self.sessions.read(only=stack_rows(keys)))
 
     def _select_open(self, stored: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:
         """Return the stored sessions that exist and are open."""
-        is_open = pl.col(columns.LAST) > clock.closed_before
-        return stored.filter((pl.col(columns.MESSAGES) > 0) & is_open)
+        is_open = stored[columns.LAST] > clock.closed_before
+        return filter_rows(stored, (stored[columns.MESSAGES] > 0) & is_open)
 
     def _split_closed(
         self, doubtful: pl.DataFrame, stored: pl.DataFrame, clock: BatchClock
@@ -209,7 +219,7 @@ class SessionShard(WindowShard):
         olds = np.add.reduceat(is_old.astype(np.int64), begins)
         news = np.diff(np.append(begins, len(rows))) - olds
         own = ["old", RETRACTS, *self._counts, *self._times]
-        sessions = merge_groups(rows.drop(own), group, self.combiner)
+        sessions = merge_groups(drop_columns(rows, *own), group, self.combiner)
         begin = sessions[columns.FIRST].to_numpy()
         is_late = (sessions[columns.LAST].to_numpy() <= clock.closed_before) & (olds == 0)
         is_changed = (news > 0) & ~is_late
@@ -225,13 +235,13 @@ class SessionShard(WindowShard):
         counts = {c: np.add.reduceat(rows[c].to_numpy(), begins) for c in self._counts}
         counts[FIRED] = np.where(is_unchanged, counts[FIRED], 0)
         counts |= self._merge_times(rows, begins)
-        sessions = sessions.with_columns(pl.Series(c, count) for c, count in counts.items())
+        sessions = sessions.hstack([pl.Series(c, count) for c, count in counts.items()])
         sessions = self._with_retracts(sessions, rows, group, is_old & ~is_unchanged[group])
         is_replaced = rows[columns.FIRST].to_numpy() != begin[group]
-        absorbed = rows.with_columns(pl.Series(REPLACED, is_replaced))
-        absorbed = absorbed.filter(pl.Series(is_old & is_changed[group])).drop("old")
+        absorbed = drop_columns(rows, "old").hstack([pl.Series(REPLACED, is_replaced)])
+        absorbed = filter_rows(absorbed, pl.Series(is_old & is_changed[group]))
         late = self._reject_late(rows, group, is_late, doubtful)
-        changed = sessions.filter(pl.Series(is_changed))
+        changed = filter_rows(sessions, pl.Series(is_changed))
         self.retained.add(changed)
         self.retained.add(absorbed, -1)
         return changed, absorbed, late
@@ -261,15 +271,16 @@ class SessionShard(WindowShard):
         vanished: NDArray[np.bool_],
     ) -> pl.DataFrame:
         """Add to sessions those that they replace, directly or earlier, for retraction."""
+        replaced = pl.Series(vanished) & (rows[FIRED] > 0)
+        if not replaced.any() and rows[RETRACTS].null_count() == len(rows):
+            return whole.hstack([self._without_retracts.new_from_index(0, len(whole))])
         of = pl.Series(_GROUP, group)
         bounds = [columns.FIRST, columns.LAST, FIRED, *self._ends]
-        own = rows.with_columns(of).filter(pl.Series(vanished) & (rows[FIRED] > 0))
+        own = rows.with_columns(of).filter(replaced)
         lists = [own.select(_GROUP, pl.struct(bounds).alias(RETRACTS))]
         earlier = rows.select(of, RETRACTS).drop_nulls(RETRACTS)
         lists.append(earlier.explode(RETRACTS))
         owed = stack_rows(lists)
-        if not len(owed):
-            return whole.with_columns(self._no_retracts)
         by_group = owed.group_by(_GROUP).agg(pl.col(RETRACTS))
         numbers = pl.int_range(pl.len(), dtype=pl.Int64).alias(_GROUP)
         numbered = whole.with_columns(numbers)
@@ -333,18 +344,14 @@ class SessionShard(WindowShard):
         frames = [frame[self._bounds] for frame in lists]
         if not frames:
             return self._no_sessions
-        last = pl.col(columns.LAST)
-        listed = stack_rows(frames)
-        if low is not None:
-            listed = listed.filter(last >= low)
-        if high is not None:
-            listed = listed.filter(last <= high)
-        listed = join_null_safe(listed.unique(), excluded, self._identity, "anti")
+        least, greatest = -MAX_WINDOW if low is None else low, MAX_WINDOW if high is None else high
+        listed = select_between(stack_rows(frames), columns.LAST, least, greatest)
+        listed = join_null_safe(listed, excluded, self._identity, "anti")
         if not len(listed):
             return self._no_sessions
-        sessions = self._newest(self.sessions.read(only=listed[self.keys].unique()))
+        sessions = self._newest(self.sessions.read(only=listed[self.keys]))
         sessions = join_null_safe(sessions, listed, self._bounds, "semi")
-        return sessions.filter(pl.col(columns.MESSAGES) > 0)
+        return filter_rows(sessions, sessions[columns.MESSAGES] > 0)
 
     def _emit(
         self, changed: pl.DataFrame, silent: pl.DataFrame, clock: BatchClock
@@ -369,16 +376,13 @@ class SessionShard(WindowShard):
             .then(pl.lit("early"))
             .alias(columns.EMISSION)
         )
+        changed, silent = (self._label(rows, emission) for rows in (changed, silent))
         emits = pl.col(columns.EMISSION).is_not_null()
-        policies = (self.spec.firing.early, self.spec.firing.late)
-        changed, silent = (
-            drop_condition_columns(
-                add_condition_columns(rows, policies, self.combiner).with_columns(emission),
-                policies,
-            )
-            for rows in (changed, silent)
-        )
-        rows = pl.concat([changed, silent.filter(emits)], how="diagonal")
+        silent, still = split_rows(silent, silent[columns.EMISSION].is_not_null())
+        rows = pl.concat([changed, silent], how="diagonal")
+        if rows[columns.EMISSION].null_count() == len(rows):
+            nothing = rows.clear().with_columns(pl.col(FIRED).alias(columns.REVISION))
+            return nothing, drop_columns(rows, columns.EMISSION), still
         emitted = rows.filter(emits).with_columns(pl.col(FIRED).alias(columns.REVISION))
         once = emits.cast(pl.Int64)
         again = (pl.col(columns.EMISSION) == "late").fill_null(False).cast(pl.Int64)
@@ -386,7 +390,15 @@ class SessionShard(WindowShard):
         added = added[: len(self._counts)]  # the last one is optional
         no_retracts = pl.when(emits).then(self._no_retracts).otherwise(RETRACTS)
         rows = rows.with_columns(*added, no_retracts)
-        return emitted, rows.drop(columns.EMISSION), silent.filter(~emits)
+        return emitted, drop_columns(rows, columns.EMISSION), still
+
+    def _label(self, sessions: pl.DataFrame, emission: pl.Expr) -> pl.DataFrame:
+        """Add to sessions their emission, which is null for those that don't emit."""
+        if not len(sessions):
+            return sessions.hstack([pl.Series(columns.EMISSION, [], dtype=pl.String)])
+        policies = (self.spec.firing.early, self.spec.firing.late)
+        labelled = add_condition_columns(sessions, policies, self.combiner).with_columns(emission)
+        return drop_condition_columns(labelled, policies)
 
     def _late(self, clock: BatchClock) -> pl.Expr:
         closes = pl.col(columns.LAST) <= clock.closed_after
@@ -398,7 +410,7 @@ class SessionShard(WindowShard):
 
     def _retractions(self, emitted: pl.DataFrame) -> pl.DataFrame:
         """Return retractions of the sessions that the emitted ones have replaced."""
-        owing = emitted.filter(pl.col(RETRACTS).is_not_null()).explode(RETRACTS)
+        owing = emitted.drop_nulls(RETRACTS).explode(RETRACTS)
         replaced = pl.col(RETRACTS).struct
         return owing.select(
             *self.keys,
@@ -411,21 +423,24 @@ class SessionShard(WindowShard):
         self, rows: pl.DataFrame, still: pl.DataFrame, absorbed: pl.DataFrame, clock: BatchClock
     ) -> None:
         """Store the sessions of this batch, and drop the expired ones."""
-        last = pl.col(columns.LAST)
-        edge = self._find_first_stored(clock)
-        replaced = absorbed.filter(REPLACED).drop(REPLACED)
+        last, edge = rows[columns.LAST], self._find_first_stored(clock)
         # Most sessions of a large batch start and end within it.
-        gone = replaced.with_columns(columns.number(columns.MESSAGES))
-        self.sessions.append(pl.concat([gone, rows.filter(last >= edge)], how="diagonal"))
-        self.ends.append(rows.filter(last > clock.after)[self._bounds])
+        stored = filter_rows(rows, last >= edge)
+        if absorbed[REPLACED].any():
+            replaced = drop_columns(filter_rows(absorbed, absorbed[REPLACED]), REPLACED)
+            gone = replaced.with_columns(columns.number(columns.MESSAGES))
+            stored = pl.concat([gone, stored], how="diagonal")
+        self.sessions.append(stored)
+        self.ends.append(filter_rows(rows, last > clock.after)[self._bounds])
         if self.spec.firing.on_wall_clock or self.spec.firing.grace:
             pending = [rows[[*self._bounds, UNEMITTED]]]
             if self._clock_due(clock):
                 # All waiting sessions were read, so the table is rewritten.
                 self.waiting.drop_before(None)
                 pending.append(still[[*self._bounds, UNEMITTED]])
-            waits = (pl.col(UNEMITTED) > 0) & (last > clock.closed_after)
-            self.waiting.append(stack_rows(pending).filter(waits)[self._bounds])
+            waiting = stack_rows(pending)
+            waits = (waiting[UNEMITTED] > 0) & (waiting[columns.LAST] > clock.closed_after)
+            self.waiting.append(filter_rows(waiting, waits)[self._bounds])
             self.waiting.drop_before(clock.closed_after + 1)
         self.sessions.drop_before(edge)
         self._save_retained()
@@ -469,6 +484,8 @@ class SessionShard(WindowShard):
         numbers = [*self._counts, *self._times]
         # These columns are missing if other policies wrote the state.
         optional = [name for name in (FIRED_LATE, *SINCE.values()) if name in numbers]
+        if not optional:
+            return whole
         absent = [columns.number(name) for name in optional if name not in stored.columns]
         return whole.with_columns(absent).with_columns(
             pl.col(name).fill_null(0).cast(pl.Int64) for name in optional

@@ -174,7 +174,7 @@ class ArrivalShard(WindowShard):
         stored = self.changes.read(only=heads[self.keys]) if len(heads) else []
         waiting = self._select_newest(stored, self._no_changes())
         waiting = waiting.filter(pl.col(columns.WINDOW).is_not_null())
-        new = copy_to_windows(new_cells, None, None, self.combiner.paned_windows).drop(columns.PANE)
+        new = copy_to_windows(new_cells, None, None, self.combiner.paned_windows)
         now = [columns.number(name, moment.wall) for name in self._times]
         frames = [waiting, new.with_columns(_ZERO.alias(FIRED), *now)]
         rows = pl.concat([f for f in frames if len(f)] or frames[:1], how="diagonal")

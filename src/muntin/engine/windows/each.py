@@ -121,7 +121,7 @@ class EachShard(PanedShard):
     def _lift_to_windows(self, accepted: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:
         """Return each message's partials, for each of its open windows."""
         messages, windows = self.combiner.lift_each(accepted, ROW), self.combiner.paned_windows
-        return copy_to_windows(messages, clock.closed_before + 1, None, windows).drop(columns.PANE)
+        return copy_to_windows(messages, clock.closed_before + 1, None, windows)
 
     def _emit_each(
         self,
@@ -156,7 +156,7 @@ class EachShard(PanedShard):
         ).filter(pl.Series(due))
         none = pl.lit(0, dtype=pl.Int64)
         firings = whole.select(*self._identity, (none + 1).alias(FIRED), none.alias(LATE))
-        marks.append(self._add_marks([firings]))
+        marks.append(self._sum_marks([firings]))
         return whole.drop(FIRED)
 
     def _read_stored(self, emission: str, before: pl.DataFrame) -> pl.DataFrame:
@@ -164,10 +164,11 @@ class EachShard(PanedShard):
         window = before[columns.WINDOW]
         low, high = int(window.min()), int(window.max())  # type: ignore[arg-type]
         windows = before[self._identity]
-        stored = self._compose([], low, high, windows[self.keys].unique())
+        keys = self._list_keys(windows)
+        stored = self._compose([], low, high, keys)
         stored = join_null_safe(before.drop(columns.MESSAGES), stored, self._identity, "left")
         stored = stored.with_columns(pl.col(columns.MESSAGES).fill_null(0))
-        stored = self._with_marks(stored, low, high, (), windows)
+        stored = self._with_marks(stored, low, high, (), keys)
         if emission == "late":
             stored = self._count_full(stored, stored[[*self._identity, columns.MESSAGES]])
         return stored.drop(LATE)

@@ -99,7 +99,9 @@ class FillingShard(PanedShard):
             return emitted
         extent = find_extent(gaps[columns.WINDOW])
         # Those that this step fills for the first time have no stored firing.
-        repeated = self._with_marks(gaps, *extent, only=gaps).filter(pl.col(FIRED) > 0)
+        repeated = self._with_marks(gaps, *extent, only=self._list_keys(gaps)).filter(
+            pl.col(FIRED) > 0
+        )
         firing = [columns.number(FIRED, 1), columns.number(LATE)]
         marks.append(repeated[self._identity].with_columns(firing))
         corrected = self._empty_rows(repeated, "late", pl.col(FIRED))

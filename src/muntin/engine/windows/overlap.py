@@ -13,7 +13,7 @@ from muntin.engine.windows.compose import Flat
 from muntin.engine.windows.panes import in_columns
 from muntin.model.kinds import Paned
 from muntin.state.lookup import join_null_safe
-from muntin.state.rows import drop_columns
+from muntin.state.rows import add_constants, drop_columns, rename_column
 from muntin.state.runs import find_extent, select_between
 
 # Fewer windows than this are merged from copies of their cells, which may come in several rows.
@@ -51,7 +51,7 @@ def _compose_part(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) 
     if not len(cells):
         return combiner.no_windows
     if windows.panes_per_window == 1:
-        return cells.rename({columns.PANE: columns.WINDOW})
+        return rename_column(cells, columns.PANE, columns.WINDOW)
     first, last = find_extent(cells[columns.PANE])
     low, high = max(low, windows.first_window(first)), min(high, windows.last_window(last))
     if high - low < FEW_WINDOWS:
@@ -112,20 +112,27 @@ def _merge_copies(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) 
     if low == high:
         # Grouping by one column is twice as fast as by two.
         merged = combiner.merge([drop_columns(cells, columns.PANE)], by=combiner.keys)
-        return merged.with_columns(pl.lit(low, dtype=pl.Int64).alias(columns.WINDOW))
+        return add_constants(merged, {columns.WINDOW: low})
     copied = copy_to_windows(cells, low, high, combiner.paned_windows)
-    return combiner.merge([drop_columns(copied, columns.PANE)], by=[columns.WINDOW, *combiner.keys])
+    return combiner.merge([copied], by=[columns.WINDOW, *combiner.keys])
 
 
 def copy_to_windows(
     cells: pl.DataFrame, low: int | None, high: int | None, windows: Paned
 ) -> pl.DataFrame:
-    """Copy each cell to all windows that contain it, between bounds (both included)."""
-    pane = pl.col(columns.PANE)
-    first, last = (in_columns(f)(pane) for f in (windows.first_window, windows.last_window))
+    """Return each cell for all windows that contain it, with their number in place of the pane.
+
+    The windows are between bounds (both included).
+    """
+    panes, rest = cells[columns.PANE].to_numpy(), drop_columns(cells, columns.PANE)
+    first, last = (in_columns(f)(panes) for f in (windows.first_window, windows.last_window))
     if low is not None:
-        first = pl.max_horizontal(first, pl.lit(low, dtype=pl.Int64))
+        first = np.maximum(first, low)
     if high is not None:
-        last = pl.min_horizontal(last, pl.lit(high, dtype=pl.Int64))
-    numbers = pl.int_ranges(first, last + 1).alias(columns.WINDOW)
-    return cells.with_columns(numbers).explode(columns.WINDOW, empty_as_null=False)
+        last = np.minimum(last, high)
+    counts = np.maximum(last - first + 1, 0)
+    if (counts == 1).all():
+        return rest.hstack([pl.Series(columns.WINDOW, first)])
+    rows = np.repeat(np.arange(len(panes)), counts)
+    ahead = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return rest.rechunk()[rows].hstack([pl.Series(columns.WINDOW, first[rows] + ahead)])

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns, conditions
-from muntin.engine.firing import SINCE, BatchClock
+from muntin.engine.firing import MAX_WINDOW, SINCE, BatchClock
 from muntin.engine.output import ShardOutput
 from muntin.engine.results import build_values, share_empty
 from muntin.engine.windows.combine import Combined, Combiner
@@ -25,9 +25,16 @@ from muntin.model.kinds import Numbered
 from muntin.model.policies import FirstThen, Policy, by_change
 from muntin.state.blobs import Blobs
 from muntin.state.frame_cache import FrameCache
-from muntin.state.lookup import join_null_safe
-from muntin.state.rows import drop_columns
-from muntin.state.runs import RangedFrame, add_range, find_extent, join_runs, segment_length
+from muntin.state.lookup import add_hashes, join_null_safe
+from muntin.state.rows import add_constants, drop_columns, filter_rows, stack_rows
+from muntin.state.runs import (
+    RangedFrame,
+    add_range,
+    find_extent,
+    join_runs,
+    segment_length,
+    select_between,
+)
 
 _WAITS = "waits"
 FIRED, LATE = "fired", "late"
@@ -158,11 +165,8 @@ class PanedShard(WindowShard):
                 silent = unchanged.filter(pl.col(FIRED) > 0)
                 composed = join_null_safe(composed, silent, self._identity, "anti")
         else:
-            composed = composed.with_columns(columns.number(FIRED))
-        full = composed.with_columns(
-            pl.lit("full").alias(columns.EMISSION), pl.col(FIRED).alias(columns.REVISION)
-        )
-        return full, silent
+            composed = add_constants(composed, {FIRED: 0})
+        return _label_emission(composed, "full"), silent
 
     def _empty(self, context: StepContext, *changed: Any) -> list[pl.DataFrame]:
         return []  # see ``FillingShard``
@@ -173,12 +177,12 @@ class PanedShard(WindowShard):
         """Return the marks of late changes, and of ended windows without a full firing."""
         if not len(late) and not len(silent):
             return self._no_marks
-        marks = late.select(*self._identity, pl.lit(0).alias(FIRED), late=columns.MESSAGES)
+        marks = late.select(*self._identity, columns.number(FIRED), late=columns.MESSAGES)
         if not len(silent) or not self.spec.firing.grace:
             return marks
         # ``_count_full`` adds a full firing for all windows; these had none.
-        without_full = silent.select(*self._identity, pl.lit(-1).alias(FIRED))
-        return pl.concat([marks, without_full.with_columns(late=pl.lit(0))], how="vertical_relaxed")
+        without_full = add_constants(silent[self._identity], {FIRED: -1, LATE: 0})
+        return stack_rows([marks, without_full])
 
     @property
     def _fulls_count_changes(self) -> bool:
@@ -215,7 +219,10 @@ class PanedShard(WindowShard):
         if self.spec.firing.accumulate:
             cells = [f[[*self.keys, columns.PANE, columns.MESSAGES]] for f in cells]
         touched = [copy_to_windows(f, low, high, self.combiner.paned_windows) for f in cells]
-        return self._merge_changes([drop_columns(pl.concat(touched, how="diagonal"), columns.PANE)])
+        if len(touched) == 1 and self.windows.panes_per_window == 1 and self.spec.firing.accumulate:
+            # Each key and pane is in one row, and a pane is a window.
+            return touched[0][[*self._identity, columns.MESSAGES]]
+        return self._merge_changes(touched)
 
     def _emit_changed(
         self,
@@ -264,7 +271,7 @@ class PanedShard(WindowShard):
         extra, first = [late], pl.col(LATE) <= pl.col(columns.MESSAGES)  # none has emitted
         if emission == "early":
             extra, first = [], pl.col(FIRED) == 0
-        only, bounds = windows[self._identity], find_extent(windows[columns.WINDOW])
+        only, bounds = self._list_keys(windows), find_extent(windows[columns.WINDOW])
         return self._with_marks(windows, *bounds, extra, only).with_columns(first.alias(IS_FIRST))
 
     def _emit(
@@ -276,19 +283,25 @@ class PanedShard(WindowShard):
     ) -> pl.DataFrame:
         low, high = find_extent(emitting[columns.WINDOW])
         identities = emitting[self._identity]
-        composed = self._compose(new_cells, low, high, identities[self.keys].unique())
+        keys = self._list_keys(identities)
+        composed = self._compose(new_cells, low, high, keys)
         composed = join_null_safe(composed, identities, self._identity, "semi")
         whole = composed[[*self._identity, columns.MESSAGES]]
         if not self.spec.firing.accumulate:
             composed = self._only_new(composed, emitting)
         extra = [marks[0]] if emission == "late" else []
-        composed = self._with_marks(composed, low, high, extra, identities)
+        composed = self._with_marks(composed, low, high, extra, keys)
         if emission == "late":
             composed = self._count_full(composed, whole)
-        marks.append(identities.with_columns(columns.number(FIRED, 1), columns.number(LATE)))
-        return composed.with_columns(
-            pl.lit(emission).alias(columns.EMISSION), pl.col(FIRED).alias(columns.REVISION)
-        )
+        marks.append(add_constants(identities, {FIRED: 1, LATE: 0}))
+        return _label_emission(composed, emission)
+
+    def _list_keys(self, windows: pl.DataFrame) -> pl.DataFrame:
+        """Return the keys of windows, each once, to look them up in tables."""
+        low, high = find_extent(windows[columns.WINDOW])
+        keys = windows[self.keys]
+        # Windows are unique, so that those with one number have different keys.
+        return add_hashes(keys if low == high else keys.unique(), self.keys)
 
     def _count_full(self, composed: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
         """Count the full firing of late windows, which marks don't include.
@@ -337,9 +350,12 @@ class PanedShard(WindowShard):
         only: pl.DataFrame | None = None,
     ) -> pl.DataFrame:
         """Add the numbers of firings and late messages; ``only`` limits the search to some keys."""
-        keys = None if only is None else only[self.keys].unique()
-        added = self._add_marks([self._no_marks, *self.marks.read(low, high, keys), *extra])
-        joined = join_null_safe(composed, added, self._identity, "left")
+        marks = [frame for frame in (*self.marks.read(low, high, only), *extra) if len(frame)]
+        if not marks:
+            return add_constants(composed, {FIRED: 0, LATE: 0})
+        joined = join_null_safe(composed, self._add_marks(marks), self._identity, "left")
+        if not joined[FIRED].null_count():
+            return joined
         return joined.with_columns(pl.col(FIRED, LATE).fill_null(0))
 
     def _store(
@@ -364,7 +380,8 @@ class PanedShard(WindowShard):
                 self.retained.add(cells)
         if any(map(len, marks)):
             added = self._add_marks(marks)
-            self.marks.append(added.filter(pl.col(columns.WINDOW) > clock.closed_after))
+            first_open = clock.closed_after + 1
+            self.marks.append(select_between(added, columns.WINDOW, first_open, MAX_WINDOW))
         first = self.retained.apply_limit(self.windows.first_pane(clock.closed_after + 1), expired)
         if first is not None:
             self.cells.drop_before(first)
@@ -378,7 +395,7 @@ class PanedShard(WindowShard):
         if self.spec.firing.accumulate:
             frame = pl.concat(frames, how="diagonal")
             whole = frame.group_by(self._identity).agg(pl.col(columns.MESSAGES, *times).sum())
-            return whole.filter(pl.col(columns.MESSAGES) != 0)
+            return filter_rows(whole, whole[columns.MESSAGES] != 0)
         merged = self.combiner.merge(frames, by=self._identity)
         if not times:
             return merged
@@ -386,6 +403,11 @@ class PanedShard(WindowShard):
         return join_null_safe(merged, sums, self._identity, "inner")
 
     def _add_marks(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Add the marks of frames that have each window once."""
+        non_empty = [frame for frame in frames if len(frame)]
+        return non_empty[0] if len(non_empty) == 1 else self._sum_marks(frames)
+
+    def _sum_marks(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         return (
             pl.concat(frames, how="diagonal_relaxed")
             .group_by(self._identity)
@@ -401,3 +423,9 @@ class PanedShard(WindowShard):
 
     def _no_windows(self) -> pl.DataFrame:
         return self.combiner.no_windows
+
+
+def _label_emission(windows: pl.DataFrame, emission: str) -> pl.DataFrame:
+    """Add to windows their emission, and the number of their firings as revision."""
+    revision = windows[FIRED].alias(columns.REVISION)
+    return add_constants(windows, {columns.EMISSION: emission}).hstack([revision])

@@ -15,6 +15,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.firing import (
+    MAX_WINDOW,
     SINCE,
     BatchClock,
     is_due,
@@ -26,6 +27,7 @@ from muntin.engine.order import sort_rows
 from muntin.engine.retention import divide_limit
 from muntin.model.errors import WaitingWindowsError
 from muntin.model.policies import (
+    Each,
     EveryRows,
     Policy,
     RowsOrEvery,
@@ -34,8 +36,8 @@ from muntin.model.policies import (
     by_message,
 )
 from muntin.state.lookup import join_null_safe
-from muntin.state.rows import stack_rows
-from muntin.state.runs import Merge, Runs, find_extent, join_runs
+from muntin.state.rows import split_rows, stack_rows
+from muntin.state.runs import Merge, Runs, find_extent, join_runs, select_between
 
 BEFORE, _READY = "__muntin_before", "__muntin_ready"
 # The column for whether a window hasn't emitted yet, early or late, if its policy needs it.
@@ -229,10 +231,12 @@ class Waiting:
     def _take_from_all(self, changes: pl.DataFrame, clock: BatchClock, mark: Mark) -> pl.DataFrame:
         """Check all waiting windows, and rewrite the table with those that still wait."""
         assert self.policy is not None
-        waiting = self.merge([self.read(None, None, changes.clear()), changes])
+        waiting = changes
+        if self.table.low is not None:
+            waiting = self.merge([self.read(None, None, changes.clear()), changes])
         # The table may also have windows that don't wait any more.
         last_done = clock.closed_before if self.late else clock.after
-        waiting = waiting.filter(pl.col(columns.WINDOW) > last_done)
+        waiting = select_between(waiting, columns.WINDOW, last_done + 1, MAX_WINDOW)
         emitting, rest = self._split_due(waiting, clock, mark)
         if self.table.low is not None or len(rest):
             self.table.rewrite(rest)
@@ -269,12 +273,13 @@ class Waiting:
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the windows that emit, and those that still wait."""
         assert self.policy is not None
+        if isinstance(self.policy, Each):
+            return windows, windows.clear()
         is_ready = is_due(self.policy, clock, columns.MESSAGES, pl.col(IS_FIRST))
         if self.late:
             is_ready = is_ready | (pl.col(columns.WINDOW) <= clock.closed_after)
         marked = mark(windows).with_columns(is_ready.alias(_READY))
-        emitting, rest = marked.filter(_READY), marked.filter(pl.col(_READY).not_())
-        return emitting[windows.columns], rest[windows.columns]
+        return split_rows(marked[windows.columns], marked[_READY])
 
     def _read_stored(self, changes: pl.DataFrame) -> pl.DataFrame:
         """Return the stored numbers of waiting messages of the changed windows."""
