@@ -37,30 +37,43 @@ def build_table(rows: list[Row]) -> pl.DataFrame:
 @pytest.mark.parametrize("scanned", [0, 1 << 20], ids=["by order", "at once"])
 @given(st.lists(ROWS, min_size=1, max_size=4), ROWS.filter(bool))
 def test_rows_of_keys_are_selected_in_their_order(
-    scanned: int, rows_of_frames: list[list[Row]], key_rows: list[Row]
+    scanned: int, rows: list[list[Row]], keys: list[Row]
 ) -> None:
-    keys = ["k0", "k1"]
-    only = add_hashes(build_table(key_rows).select(keys), keys)
-    hashes = hash_keys(only, keys)
-    assert (hashes == hash_keys(build_table(key_rows), keys)).all()
-    frames = [sort_by_hash(build_table(rows), keys) for rows in rows_of_frames]
+    key_columns = ["k0", "k1"]
+    only = add_hashes(build_table(keys).select(key_columns), key_columns)
+    hashes = hash_keys(only, key_columns)
+    assert (hashes == hash_keys(build_table(keys), key_columns)).all()
+    frames = [sort_by_hash(build_table(own_rows), key_columns) for own_rows in rows]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lookup, "_SCANNED_ROWS", scanned)
-        selected_frames = select_keys(frames, only, keys, hashes)
-    for rows, selected in zip(rows_of_frames, selected_frames, strict=True):
-        expected = [(n, *row) for n, row in enumerate(rows) if row in key_rows]
+        parts = select_keys(frames, only, key_columns, hashes)
+    for own_rows, selected in zip(rows, parts, strict=True):
+        assert HASH_COLUMN not in selected.columns
+        expected = [(n, *row) for n, row in enumerate(own_rows) if row in keys]
         assert sorted(selected.rows()) == expected
-        for key in set(rows):
+        for key in set(own_rows):
             indices = [at for at, *rest in selected.rows() if tuple(rest) == key]
             assert indices == sorted(indices)
 
 
 def test_rows_of_another_key_with_the_same_hash_are_left_out() -> None:
-    frame = build_table([(1, "a"), (2, "b")])
-    frame = frame.hstack([pl.Series(HASH_COLUMN, [7, 7], dtype=pl.UInt64)])
+    hashes = pl.Series(HASH_COLUMN, [7, 7], dtype=pl.UInt64)
+    frame = build_table([(1, "a"), (2, "b")]).hstack([hashes])
     only = pl.DataFrame({"k0": [2]})
     (selected,) = select_keys([frame], only, ["k0"], np.array([7], dtype=np.uint64))
     assert selected.rows() == [(1, 2, "b")]
+
+
+def test_times_that_differ_by_a_nanosecond_are_different_keys() -> None:
+    frame = pl.DataFrame({"k0": pl.Series([1_000, 1_001]).cast(pl.Datetime("ns"))})
+    assert len(join_null_safe(frame, frame.head(1), ["k0"], "semi")) == 1
+    assert len(join_null_safe(frame, frame.head(1), ["k0"], "anti")) == 1
+
+
+def test_no_keys_have_no_rows() -> None:
+    runs = Runs("place", 10, MemoryBlobs(), FrameCache(0), pl.concat, (), ["k0"])
+    runs.append(pl.DataFrame({"k0": [1], "place": [5]}))
+    assert runs.read(only=pl.DataFrame({"k0": []}, schema={"k0": pl.Int64})) == []
 
 
 @given(ROWS, st.booleans())
