@@ -69,7 +69,7 @@ check: $(STAMP) ## lint, format, types, import contracts, sizes, words
 	$(BIN)/python scripts/check_sizes.py
 	$(BIN)/python scripts/check_words.py
 
-search: $(STAMP) ## look for queries of which two doors differ (ARGS=--minutes=30)
+search: $(STAMP) ## look for queries on which two runners differ (ARGS=--minutes=30)
 	@$(WITH_JAVA) $(BIN)/python -m tests.search $(ARGS)
 
 simulate: $(STAMP) ## run queries on simulated machines that fail (ARGS='--minutes=30', or '--only --seed=N')

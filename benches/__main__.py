@@ -34,16 +34,16 @@ def options() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=1800, help="seconds for a single run")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the report")
     parser.add_argument("--list", action="store_true", help="list workloads and peers, and end")
-    chosen = parser.parse_args()
-    chosen.peers = chosen.peers.split(",") if chosen.peers else list(PEERS)
+    arguments = parser.parse_args()
+    arguments.peers = arguments.peers.split(",") if arguments.peers else list(PEERS)
     for kind, names, choices in (
-        ("workload", chosen.workloads, WORKLOADS),
-        ("peer", chosen.peers, PEERS),
+        ("workload", arguments.workloads, WORKLOADS),
+        ("peer", arguments.peers, PEERS),
     ):
         unknown = [name for name in names if name not in choices]
         if unknown:
             parser.error(f"no {kind} {', '.join(unknown)}; there are {', '.join(choices)}")
-    return chosen
+    return arguments
 
 
 def show() -> None:
@@ -57,7 +57,7 @@ def show() -> None:
         print(f"{peer.name:20} {peer.state}")
 
 
-def keep(folder: Path, name: str, document: Document) -> None:
+def store_results(folder: Path, name: str, document: Document) -> None:
     """Add the results of a workload to the existing ones, and render the report again."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "latest.json"
@@ -75,8 +75,8 @@ def main() -> int:
         from benches.scaling import main as scaling
 
         return scaling(sys.argv[2:])
-    chosen = options()
-    if chosen.list:
+    arguments = options()
+    if arguments.list:
         show()
         return 0
     progress = Progress()
@@ -87,13 +87,13 @@ def main() -> int:
     except venvs.CannotInstallError as failure:
         progress.say(f"DuckDB, against which all is checked, could not be installed: {failure}")
         return 1
-    track = Track(Plan(chosen.runs, chosen.scale, chosen.limit), progress)
-    for name in chosen.workloads or WORKLOADS:
+    track = Track(Plan(arguments.runs, arguments.scale, arguments.limit), progress)
+    for name in arguments.workloads or WORKLOADS:
         workload = WORKLOADS[name]
         progress.say(f"{name}: {workload.title}")
-        entries = track.run(workload, [PEERS[peer] for peer in chosen.peers])
-        keep(chosen.results, name, summarise(workload, entries, track.plan))
-        progress.say(f"{name}: done, see {chosen.results.name}/latest.md")
+        entries = track.run(workload, [PEERS[peer] for peer in arguments.peers])
+        store_results(arguments.results, name, summarise(workload, entries, track.plan))
+        progress.say(f"{name}: done, see {arguments.results.name}/latest.md")
     return 0
 
 

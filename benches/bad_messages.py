@@ -3,8 +3,8 @@
     .venv/bin/python -m benches.bad_messages [--messages 100000]
 
 Messages of each format, some of which are bad, are decoded on one core, from the buffer in which
-the reader of Kafka has them. The table has the CPU time of a message, and how many times that of
-good messages alone it is. A time counts only if exactly the bad messages were rejected.
+the reader of Kafka has them. The table has the CPU time of a message, and its ratio to that of good
+messages alone. A time counts only if exactly the bad messages were rejected.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def messages_of(form: str, count: int) -> list[bytes]:
     """Return good messages of a format."""
     good = [*encode_messages(form.partition(",")[0], 0, stream(0, count))]
     if form == "json, an array":
-        return [one.replace(b',"v"', b',"a":[1,2],"v"') for one in good]
+        return [message.replace(b',"v"', b',"a":[1,2],"v"') for message in good]
     return good
 
 
@@ -115,7 +115,9 @@ def rows_of(form: str, count: int) -> Iterator[str]:
         cells = []
         for share in SHARES:
             first = share // 2
-            mixed = [change(one) if n % share == first else one for n, one in enumerate(good)]
+            mixed = [
+                change(message) if n % share == first else message for n, message in enumerate(good)
+            ]
             spent = measure(payloads, put_in_buffer(mixed), len(range(first, count, share)))
             cells.append(f"{spent:.0f} | {spent / alone:.1f}")
         yield f"| {form} | {name} | {' | '.join(cells)} |"

@@ -74,7 +74,7 @@ def main() -> None:
     from tests.services.kafka import Kafka
 
     rates, shards, partitions = (
-        [int(one) for one in text.split(",")]
+        [int(number) for number in text.split(",")]
         for text in (arguments.rates, arguments.shards, arguments.partitions)
     )
     print("| messages/s | partitions | shards | a batch, ms | longest | batches |")

@@ -30,8 +30,8 @@ def svg(results: dict[str, Document]) -> str:
     top, panels = 8, []
     for workload in results.values():
         for name, case in workload["cases"].items():
-            drawn, height = _panel(f"{name}: {case['title']}", case, top)
-            panels.append(drawn)
+            panel, height = _panel(f"{name}: {case['title']}", case, top)
+            panels.append(panel)
             top += height
     size = f'width="{WIDTH}" height="{top}" viewBox="0 0 {WIDTH} {top}"'
     label = 'role="img" aria-label="Benchmark results, log scale"'
@@ -55,7 +55,7 @@ def _panel(title: str, case: Document, top: int) -> tuple[str, int]:
     low, high = decades(list(figures.values()))
     bottom = top + height - FOOT
     for decade in range(low, high + 1):
-        x = _place(10.0**decade, low, high)
+        x = _position(10.0**decade, low, high)
         lines.append(f'<path class="grid" d="M{x:.1f} {top + HEAD}V{bottom}"/>')
         lines.append(text(x, bottom + 14, short(10.0**decade), "axis", "middle"))
     for number, (name, peer) in enumerate(peers.items()):
@@ -71,7 +71,7 @@ def _bar(
     """Return one bar with its figure, or the reason why there is none."""
     if figure is None:
         return [text(LEFT + 6, y + 13, f"{peer['status']}: {peer['reason'][:80]}", "lost")]
-    end = _place(figure, *decades)
+    end = _position(figure, *decades)
     kind = {"muntin": "ours", "duckdb": "ceiling", "polars": "ceiling"}.get(name, "peer")
     return [
         f'<rect class="{kind}" x="{LEFT}" y="{y}" width="{end - LEFT:.1f}" height="{BAR}" rx="2"/>',
@@ -87,15 +87,15 @@ def decades(figures: list[float]) -> tuple[int, int]:
     return low, max(low + 1, math.ceil(math.log10(max(figures))))
 
 
-def _place(figure: float, low: int, high: int) -> float:
+def _position(figure: float, low: int, high: int) -> float:
     """Return the position of a figure on the log axis."""
     return LEFT + (math.log10(figure) - low) / (high - low) * (WIDTH - LEFT - RIGHT)
 
 
 def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
     """Return a line of text."""
-    named = f' class="{kind}"' if kind else ""
-    return f'<text{named} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+    attribute = f' class="{kind}"' if kind else ""
+    return f'<text{attribute} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def short(value: float) -> str:

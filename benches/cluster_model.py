@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benches.curves import fit_line, series
-from benches.scaling import KEPT
+from benches.scaling import RESULTS
 
 # The cost of a message of JSON in Kafka, parsed and combined, in core microseconds (case K1).
 MESSAGE_MICROS = 2 / 637_000 * 1e6
@@ -51,7 +51,7 @@ class Parts:
         driver, task = fit_line([2 * n for n in counts], costs)
         read = fit_line(*series(curves["files"], "cpu"))[1] - task
         shard = fit_line(*series(curves["shards"], "cpu"))[1] - task
-        n, whole = (np.asarray(one) for one in series(curves["tasks"], "cpu"))
+        n, whole = (np.asarray(values) for values in series(curves["tasks"], "cpu"))
         own = whole - np.asarray(costs)
         terms = np.stack([1 / own, n / own, n * n / own], axis=1)
         pair = float(np.linalg.lstsq(terms, np.ones(len(own)), rcond=None)[0][2])
@@ -77,8 +77,8 @@ def main() -> None:
     """Print the parts, and a table by cores."""
     parser = argparse.ArgumentParser(prog="benches.cluster_model", description=__doc__)
     parser.add_argument("--cores", default="2,16,64,250,1000,4000")
-    cores = [int(one) for one in parser.parse_args().cores.split(",")]
-    parts = Parts.of(json.loads(KEPT.read_text()))
+    cores = [int(number) for number in parser.parse_args().cores.split(",")]
+    parts = Parts.of(json.loads(RESULTS.read_text()))
     print(parts)
     print("| cores | driver, s | each core, s | messages/s, batches of 1 s | of 10 s | of 60 s |")
     print("| --- " * 6 + "|")

@@ -32,8 +32,8 @@ def fit_line(values: Sequence[float], costs: Sequence[float]) -> tuple[float, fl
         [10.0, 2.0]
     """
     x, y = np.asarray(values, float), np.asarray(costs, float)
-    both = np.stack([1 / y, x / y], axis=1)
-    fixed, each = np.linalg.lstsq(both, np.ones(len(y)), rcond=None)[0]
+    terms = np.stack([1 / y, x / y], axis=1)
+    fixed, each = np.linalg.lstsq(terms, np.ones(len(y)), rcond=None)[0]
     if each < 0:
         return float(1 / (1 / y).mean()), 0.0
     if fixed < 0:
@@ -64,7 +64,7 @@ def exponent(values: Sequence[float], costs: Sequence[float]) -> float | None:
 def series(points: Points, figure: str) -> tuple[list[float], list[float]]:
     """Return the varied values, and a figure at each."""
     figures_by_value = {
-        float(value): float(one[figure]) for value, one in points.items() if figure in one
+        float(value): float(point[figure]) for value, point in points.items() if figure in point
     }
     return list(figures_by_value), list(figures_by_value.values())
 

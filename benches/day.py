@@ -115,11 +115,11 @@ def send(servers: str, topic: str, day: Day, began: float) -> None:
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, "enable.idempotence": True,
                          "message.timeout.ms": 600_000, "log_level": 2,
                          "queue.buffering.max.messages": 2_000_000})  # fmt: skip
-    failed = []
+    errors = []
 
-    def keep(error: Any, _: Any) -> None:
+    def note_error(error: Any, _: Any) -> None:
         if error is not None:
-            failed.append(error)
+            errors.append(error)
 
     behind = 0.0
     for step in range(day.steps):
@@ -127,15 +127,15 @@ def send(servers: str, topic: str, day: Day, began: float) -> None:
         time.sleep(max(0.0, due - time.time()))
         behind = max(behind, time.time() - due)
         for n, text in enumerate(day.messages(step).texts()):
-            producer.produce(topic, text, None, n % PARTITIONS, on_delivery=keep)
+            producer.produce(topic, text, None, n % PARTITIONS, on_delivery=note_error)
         producer.poll(0)
     end = np.datetime_as_string(np.datetime64(START + 48 * HOUR, "ms"), timezone="UTC")
     for partition in range(PARTITIONS):
         last = f'{{"at":"{end}","k":-1,"v":0}}'
-        producer.produce(topic, last.encode(), None, partition, on_delivery=keep)
+        producer.produce(topic, last.encode(), None, partition, on_delivery=note_error)
     producer.flush(600)
-    if failed or len(producer):
-        raise RuntimeError(f"{len(failed)} messages weren't sent: {failed[:1]}")
+    if errors or len(producer):
+        raise RuntimeError(f"{len(errors)} messages weren't sent: {errors[:1]}")
     print(f"behind its clock by {behind:.2f} s at most", flush=True)
 
 

@@ -34,7 +34,7 @@ def write(stream: Stream) -> None:
 
 
 def main(run: Run) -> Outcome:
-    """Write the files and say how long it took."""
+    """Write the files and return the seconds that it took."""
     started = time.perf_counter()
     for side in run.stream.sides:
         write(side)

@@ -44,19 +44,19 @@ def write_kind(kind: Kind, stream: Auctions) -> None:
         if number == len(files) - 1:
             table = pa.concat_tables([table, closing(table, stream.last_ms + TAIL_MS)])
         path = kind.folder / name
-        keep(table, path, number)
+        write_file(table, path, number)
     # Windows over results of windows close when the results of the first closing row are emitted.
-    again = closing(table, stream.last_ms + 2 * TAIL_MS)
-    keep(again, kind.folder / "part-closing.parquet", len(files))
-    whole = pa.concat_tables(tables)
-    ms = whole["time"].cast(pa.int64()).to_numpy() // 1000
-    whole = whole.drop_columns("time").append_column("ms", pa.array(ms))
+    second_row = closing(table, stream.last_ms + 2 * TAIL_MS)
+    write_file(second_row, kind.folder / "part-closing.parquet", len(files))
+    events_table = pa.concat_tables(tables)
+    ms = events_table["time"].cast(pa.int64()).to_numpy() // 1000
+    events_table = events_table.drop_columns("time").append_column("ms", pa.array(ms))
     for half in (0, 1):
-        every_other = pa.array(range(half, whole.num_rows, 2), pa.int64())
-        pq.write_table(whole.take(every_other), kind.halves / f"half-{half}.parquet")
+        every_other = pa.array(range(half, events_table.num_rows, 2), pa.int64())
+        pq.write_table(events_table.take(every_other), kind.halves / f"half-{half}.parquet")
 
 
-def keep(table: pa.Table, path: Path, number: int) -> None:
+def write_file(table: pa.Table, path: Path, number: int) -> None:
     """Write a file whose row groups are tasks for Spark's two cores."""
     pq.write_table(table, path, row_group_size=max(2048, table.num_rows // 8))
     os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
@@ -73,7 +73,7 @@ def closing(table: pa.Table, ms: int) -> pa.Table:
 
 
 def main(run: Run) -> Outcome:
-    """Write the files and say how long it took."""
+    """Write the files and return the seconds that it took."""
     started = time.perf_counter()
     assert isinstance(run.stream, Auctions)
     write(run.stream)

@@ -30,7 +30,7 @@ from benches.scaling import Point, columns, fill, write_file
 from benches.venvs import ensure
 
 ROOT = Path(__file__).resolve().parent.parent
-KEPT = ROOT / "benches/results/large_state.json"
+RESULTS = ROOT / "benches/results/large_state.json"
 PEERS = ("native", "muntin", "flink")
 DAY = 86_400_000_000
 SMALL = Point()
@@ -183,9 +183,9 @@ def main() -> None:
         flink = peer == "flink"
         figures = checkpoint_of_flink(arguments.keys) if flink else measure(peer, arguments.keys)
         print(peer, json.dumps(figures), flush=True)
-        results = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+        results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         results.setdefault(peer, {})[str(arguments.keys)] = figures
-        KEPT.write_text(json.dumps(results, indent=1) + "\n")
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     return None
 
 

@@ -142,7 +142,7 @@ def receive(servers: str, topic: str, until: Callable[[], bool]) -> tuple[float,
     settings = {"bootstrap.servers": servers, "group.id": "latency", "fetch.wait.max.ms": 10}
     consumer = Consumer({**settings, "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    first, delays, counted = 0.0, [], set()
+    first, delays, received = 0.0, [], set()
     while not until():
         for message in consumer.consume(1000, 0.005):
             if message.error() is not None or message.value() is None:
@@ -150,9 +150,9 @@ def receive(servers: str, topic: str, until: Callable[[], bool]) -> tuple[float,
             now, row = time.time(), json.loads(message.value())
             first = first or now
             # The full emission of a window repeats a result that was received before.
-            if row["sent"] not in counted and now > first + WARM:
+            if row["sent"] not in received and now > first + WARM:
                 delays.append(now - row["sent"] / 1e6)
-            counted.add(row["sent"])
+            received.add(row["sent"])
     consumer.close()
     return first, delays
 
@@ -221,11 +221,11 @@ def rounds_of(peers: Sequence[str], rounds: int, seconds: int) -> dict[str, list
 
 
 def print_table(figures: dict[str, list[dict[str, float]]]) -> None:
-    """Return the medians of all rounds."""
+    """Print the medians of all rounds."""
     print("| peer | p50, s | p90 | p99 | greatest | script to first result, s | memory, MB |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    for peer, mine in figures.items():
-        middle = {name: statistics.median(one[name] for one in mine) for name in mine[0]}
+    for peer, rounds in figures.items():
+        middle = {name: statistics.median(figure[name] for figure in rounds) for name in rounds[0]}
         times = " | ".join(f"{middle[name]:.2f}" for name in ("p50", "p90", "p99", "greatest"))
         print(f"| {peer} | {times} | {middle['start']:.1f} | {middle['memory']:.0f} |")
 

@@ -66,7 +66,9 @@ def read_statements() -> dict[str, Statement]:
     """Return the queries by number."""
     from examples.nexmark.printed import PRINTED
 
-    queries = {name.split()[0]: Statement(*one) for name, one in PRINTED.items() if name[0] == "q"}
+    queries = {
+        name.split()[0]: Statement(*query) for name, query in PRINTED.items() if name[0] == "q"
+    }
     # Flink's mean of whole numbers is a whole number.
     columns = tuple(f"floor({n})" if n == "mean" else n for n in queries["q17"].columns)
     text = queries["q17"].expected.replace("avg(price)", "floor(avg(price))")
@@ -167,8 +169,8 @@ def check(statement: Statement, events: Path, results: Path) -> int:
 
 def is_result(path: Path) -> bool:
     """Return whether a file holds results, not a table's or a sink's notes."""
-    named = path.name.endswith(".parquet") or path.name.startswith("part-")
-    return named and path.is_file() and path.stat().st_size > 0
+    is_parquet_or_part = path.name.endswith(".parquet") or path.name.startswith("part-")
+    return is_parquet_or_part and path.is_file() and path.stat().st_size > 0
 
 
 def run(query: str, host: str, servers: str, topics: str, folder: str) -> None:
@@ -178,10 +180,10 @@ def run(query: str, host: str, servers: str, topics: str, folder: str) -> None:
     spark = None if host == "local" else mt.session(master="local[2]")
     tables = ";\n".join(declare_tables(servers, json.loads(topics)))
     statement = read_statements()[query].text
-    started = mt.sql(spark, f"{tables};\n{statement}").start(
+    running_query = mt.sql(spark, f"{tables};\n{statement}").start(
         checkpoint=f"{folder}/state", results=mt.to_parquet(f"{folder}/results"), available_now=True
     )
-    started.await_end()
+    running_query.await_end()
 
 
 def measure(query: str, peer: str, servers: str, topics: dict[str, str], events: Path) -> float:
@@ -209,7 +211,7 @@ def measure(query: str, peer: str, servers: str, topics: dict[str, str], events:
 
 
 def summarize(text: str) -> str:
-    """Return the line of an error's text that says the cause."""
+    """Return the line of an error's text with the cause."""
     lines = [line.strip() for line in text.splitlines() if "Error" in line or "xception" in line]
     causes = [line for line in lines if "Caused by" in line] or lines or [text[-300:]]
     return causes[-1]

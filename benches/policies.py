@@ -36,7 +36,7 @@ def _tumbling() -> Any:
     return windowed(key="k", time="at", lateness="1 second").tumbling("10 seconds")
 
 
-def _counted(windows: Any) -> WindowedAggregator:
+def _make_aggregator(windows: Any) -> WindowedAggregator:
     return WindowedAggregator(windows.agg(n=mt.count(), s=mt.sum("v"), m=mt.max("v")))
 
 
@@ -51,10 +51,10 @@ def _join() -> JoinWindow:
 
 
 OPERATORS: dict[str, Callable[[], Any]] = {
-    "plain": lambda: _counted(_tumbling()),
-    ".early(each=True)": lambda: _counted(_tumbling().early(each=True)),
-    ".early(rows=1000)": lambda: _counted(_tumbling().early(rows=1000)),
-    ".late(each=True)": lambda: _counted(_tumbling().late(each=True, grace="1 minute")),
+    "plain": lambda: _make_aggregator(_tumbling()),
+    ".early(each=True)": lambda: _make_aggregator(_tumbling().early(each=True)),
+    ".early(rows=1000)": lambda: _make_aggregator(_tumbling().early(rows=1000)),
+    ".late(each=True)": lambda: _make_aggregator(_tumbling().late(each=True, grace="1 minute")),
     "sessions, disordered": _sessions,
     "join, .early(every=)": _join,
 }

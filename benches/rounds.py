@@ -176,18 +176,18 @@ def is_settled(entry: Entry, entries: list[Entry], targets: Iterable[Target]) ->
     if not entry.rounds or entry.peer.own:
         return False
     name, case = entry.peer.name, entry.case.name
-    named = [t for t in targets if (t.other_peer, t.against) == (name, case)]
+    peer_targets = [t for t in targets if (t.other_peer, t.against) == (name, case)]
     ours = {(e.case.name, e.peer.name): e.rounds for e in entries if e.status == "ok"}
-    for target in named:
-        for mine, theirs in zip(
+    for target in peer_targets:
+        for own, theirs in zip(
             ours.get((target.case, target.peer), []), entry.rounds, strict=False
         ):
-            ratio = mine.get("figure", 0.0) / theirs["figure"] if theirs.get("figure") else 0.0
+            ratio = own.get("figure", 0.0) / theirs["figure"] if theirs.get("figure") else 0.0
             if not (
                 ratio and target.is_reached(ratio / CLEAR if target.at_least else ratio * CLEAR)
             ):
                 return False
-    return all((target.case, target.peer) in ours for target in named)
+    return all((target.case, target.peer) in ours for target in peer_targets)
 
 
 def environment_of(peer: Peer) -> dict[str, str]:

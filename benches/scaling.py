@@ -31,7 +31,7 @@ from benches.curves import draw_curves, table
 from benches.processes import members, users_environment
 
 ROOT = Path(__file__).resolve().parent.parent
-KEPT = ROOT / "benches/results/scaling.json"
+RESULTS = ROOT / "benches/results/scaling.json"
 CHART = ROOT / "benches/notes/growth.svg"
 START = 1_767_225_600_000_000  # microseconds
 SECOND = 1_000_000
@@ -166,7 +166,7 @@ def fill(folder: Path, point: Point) -> None:
             if values is None:
                 path.hardlink_to(folder / f"{point.loads:05}-{part:03}.parquet")
                 continue
-            write_file(path, [one[part :: point.files] for one in values], when + batch)
+            write_file(path, [column[part :: point.files] for column in values], when + batch)
 
 
 def write_file(path: Path, columns: Sequence[Any], when: float) -> None:
@@ -207,7 +207,7 @@ def run(point: Point, folder: str, master: str, machines: Sequence[int]) -> dict
 
     def write(rows: Any, _: int) -> None:
         rows.count()
-        marks.append([cpu_seconds(one) for one in (os.getsid(0), *machines)])
+        marks.append([cpu_seconds(session) for session in (os.getsid(0), *machines)])
 
     sink = write if point.sink == "function" else mt.to_duckdb(f"{folder}/out.duckdb", "results")
     query = counted.start(checkpoint=f"{folder}/state", results=sink, available_now=True)
@@ -216,9 +216,9 @@ def run(point: Point, folder: str, master: str, machines: Sequence[int]) -> dict
     first = point.loads + point.warm
     took = {p["batchId"]: p["durationMs"] for p in query.query.recentProgress if p["numInputRows"]}
     measured = [steps for batch, steps in took.items() if first <= batch < point.batches]
-    figures = {step: statistics.median(one.get(step, 0) for one in measured) for step in _STEPS}
-    figures["batch"] = statistics.median(one["triggerExecution"] for one in measured)
-    figures["longest"] = max(one["triggerExecution"] for one in measured)
+    figures = {step: statistics.median(steps.get(step, 0) for steps in measured) for step in _STEPS}
+    figures["batch"] = statistics.median(steps["triggerExecution"] for steps in measured)
+    figures["longest"] = max(steps["triggerExecution"] for steps in measured)
     if marks:
         pairs = zip(marks[point.batches - 1], marks[first - 1], strict=True)
         spent = [1000 * (end - begin) / point.measured for end, begin in pairs]
@@ -265,9 +265,9 @@ def measure(point: Point) -> dict[str, Any]:
         cluster = Cluster(Path(folder), point.executors) if point.executors else None
         if cluster is not None:
             ends.callback(cluster.remove)
-        where = cluster.master if cluster else "local[2]"
+        master = cluster.master if cluster else "local[2]"
         machines = [worker.pid for worker in cluster.workers] if cluster else []
-        argument = json.dumps([asdict(point), folder, where, machines])
+        argument = json.dumps([asdict(point), folder, master, machines])
         done = subprocess.run(
             [sys.executable, "-m", "benches.scaling", "--run", argument], cwd=ROOT,
             capture_output=True, text=True, check=False, env=users_environment(),
@@ -295,14 +295,14 @@ def measure_points(
             yield name, value, figures
 
 
-def keep(name: str, value: int, figures: Mapping[str, Any]) -> None:
+def store_point(name: str, value: int, figures: Mapping[str, Any]) -> None:
     """Add a point to the stored ones."""
-    curves = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    curves = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     curves.setdefault(name, {})[str(value)] = figures
-    for one in curves:
-        curves[one] = dict(sorted(curves[one].items(), key=lambda item: int(item[0])))
-    ordered = {one: curves[one] for one in FACTORS if one in curves}
-    KEPT.write_text(json.dumps(ordered, indent=1) + "\n")
+    for factor in curves:
+        curves[factor] = dict(sorted(curves[factor].items(), key=lambda item: int(item[0])))
+    ordered = {factor: curves[factor] for factor in FACTORS if factor in curves}
+    RESULTS.write_text(json.dumps(ordered, indent=1) + "\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -310,16 +310,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benches.scaling", description=__doc__)
     parser.add_argument("--factors", default=",".join(FACTORS), help=", ".join(FACTORS))
     parser.add_argument("--values", type=int, nargs="*", default=[], help="only these points")
-    parser.add_argument("--draw", action="store_true", help="draw what is kept, measure nothing")
+    parser.add_argument(
+        "--draw", action="store_true", help="draw the stored points, measure nothing"
+    )
     parser.add_argument("--run", help=argparse.SUPPRESS)
-    chosen = parser.parse_args(arguments)
-    if chosen.run:
-        point, *where = json.loads(chosen.run)
-        print(json.dumps(run(Point(**point), *where)))
+    options = parser.parse_args(arguments)
+    if options.run:
+        point, *rest = json.loads(options.run)
+        print(json.dumps(run(Point(**point), *rest)))
         return 0
-    for one in () if chosen.draw else measure_points(chosen.factors.split(","), chosen.values):
-        keep(*one)
-    curves = json.loads(KEPT.read_text())
+    for measurement in (
+        () if options.draw else measure_points(options.factors.split(","), options.values)
+    ):
+        store_point(*measurement)
+    curves = json.loads(RESULTS.read_text())
     titles = {name: factor.title for name, factor in FACTORS.items()}
     CHART.write_text(draw_curves(curves, titles))
     print(table(curves, titles))

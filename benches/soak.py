@@ -168,11 +168,11 @@ class Hour:
 
     def run(self) -> None:
         """Run from the day's first message to its last."""
-        reader, left, sampled = newest_windows(self.dsn), list(EVENTS), 0.0
+        reader, events, sampled = newest_windows(self.dsn), list(EVENTS), 0.0
         while (spent := time.time() - self.began) < self.day.seconds:
             self.query.check()
-            if left and spent >= left[0][0] * self.day.seconds:
-                self.happen(left.pop(0)[1])
+            if events and spent >= events[0][0] * self.day.seconds:
+                self.happen(events.pop(0)[1])
             self.look(reader)
             if spent - sampled >= SAMPLE_SECONDS:
                 sampled = spent
@@ -201,11 +201,15 @@ def compute_expected(day: Day) -> tuple[pl.DataFrame, dict[str, int]]:
     """Return all windows by the day's formula, and the number of messages of each reason."""
     parts, reasons = [], dict.fromkeys(REASONS, 0)
     for step in range(day.steps):
-        sent = day.messages(step)
-        whole = sent.reasons < 0
-        pane = sent.at[whole] // SLIDE
-        parts.append(pl.DataFrame({"k": sent.keys[whole], "pane": pane, "v": sent.values[whole]}))
-        for number in sent.reasons[~whole].tolist():
+        messages = day.messages(step)
+        is_valid = messages.reasons < 0
+        pane = messages.at[is_valid] // SLIDE
+        parts.append(
+            pl.DataFrame(
+                {"k": messages.keys[is_valid], "pane": pane, "v": messages.values[is_valid]}
+            )
+        )
+        for number in messages.reasons[~is_valid].tolist():
             reasons[REASONS[number]] += 1
     aggregates = [pl.col("n").sum(), pl.col("total").sum(), pl.col("most").max()]
     first = [pl.len().alias("n"), pl.col("v").sum().alias("total"), pl.col("v").max().alias("most")]
@@ -230,10 +234,10 @@ def check(day: Day, dsn: str) -> dict[str, Any]:
     results = pl.DataFrame(rows, schema=names, orient="row")
     results = results.with_columns(pl.col("pane") * 1000 // SLIDE).sort("k", "pane")
     emissions = dict(results["emission"].value_counts().iter_rows())
-    got = results.drop("emission").cast(pl.Int64)
-    if not got.equals(windows):
-        both = got.join(windows, on=["k", "pane"], how="full", coalesce=True)
-        wrong = both.filter(
+    values = results.drop("emission").cast(pl.Int64)
+    if not values.equals(windows):
+        joined = values.join(windows, on=["k", "pane"], how="full", coalesce=True)
+        wrong = joined.filter(
             pl.any_horizontal(
                 pl.col(n).ne_missing(pl.col(f"{n}_right")) for n in ("n", "total", "most")
             )
@@ -245,7 +249,7 @@ def check(day: Day, dsn: str) -> dict[str, Any]:
     return {"windows": len(windows), "counted": counted, "rejected": rejected, "emitted": emissions}
 
 
-def earlier(revision: str, folder: Path) -> Path:
+def extract_build(revision: str, folder: Path) -> Path:
     """Extract the source of an earlier build."""
     packed = subprocess.run(
         ["git", "archive", revision, "src"], cwd=ROOT, check=True, capture_output=True
@@ -267,7 +271,7 @@ def hour(minutes: float, before: str) -> Iterator[Hour]:
         ends.callback(postgres.remove)
         topic, dsn = kafka.topic(4), postgres.database()
         day = Day(minutes * 60)
-        query = Query([kafka.servers, topic, dsn, name], folder, earlier(before, folder))
+        query = Query([kafka.servers, topic, dsn, name], folder, extract_build(before, folder))
         run = Hour(day, query, kafka, postgres, dsn)
         query.start()
         ends.callback(query.kill)

@@ -29,21 +29,23 @@ def percentile(values: Sequence[float], share: float) -> float:
 def spread(values: Sequence[float], digits: int = 1) -> str:
     """Return the median, 99th percentile and maximum of some values."""
     figures = (percentile(values, 0.5), percentile(values, 0.99), max(values))
-    return " / ".join(f"{one:.{digits}f}" for one in figures)
+    return " / ".join(f"{figure:.{digits}f}" for figure in figures)
 
 
 def make_page(report: Mapping[str, Any]) -> str:
     """Return the page."""
     batches = [{"minute": minute, "seconds": took} for minute, took in report["batches"]]
-    latencies = [one["seconds"] for one in report["latencies"]]
+    latencies = [latency["seconds"] for latency in report["latencies"]]
     quiet = [
-        one["seconds"] for one in report["latencies"] if not is_disturbed(report, one["minute"])
+        latency["seconds"]
+        for latency in report["latencies"]
+        if not is_disturbed(report, latency["minute"])
     ]
     rejected = ", ".join(f"{n} `{reason}`" for reason, n in report["rejected"].items())
     emitted = ", ".join(f"{n} `{emission}`" for emission, n in report["emitted"].items())
     messages = report["counted"] + sum(report["rejected"].values())
     delays = f"{spread(latencies)}; {spread(quiet)} where nothing happened a minute before"
-    took = spread([one["seconds"] for one in batches], 2)
+    took = spread([batch["seconds"] for batch in batches], 2)
     head = f"""# A day in {report["minutes"]:g} minutes
 
 {messages:,} messages of JSON in Kafka, hopping windows of an hour by 15 minutes of the
@@ -61,7 +63,9 @@ each is there once: {rejected}.
 
 def is_disturbed(report: Mapping[str, Any], minute: float) -> bool:
     """Return whether an incident happened shortly before."""
-    return any(one["minute"] - 0.1 <= minute <= one["minute"] + AFTER for one in report["events"])
+    return any(
+        event["minute"] - 0.1 <= minute <= event["minute"] + AFTER for event in report["events"]
+    )
 
 
 def table(report: Mapping[str, Any], batches: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -73,17 +77,19 @@ def table(report: Mapping[str, Any], batches: Sequence[Mapping[str, Any]]) -> li
     for part in range(PARTS):
         first, end = part * length, (part + 1) * length
 
-        def within(rows: Any, first: float = first, end: float = end) -> list[Any]:
-            return [one for one in rows if first <= one["minute"] < end]
+        def select_part(rows: Any, first: float = first, end: float = end) -> list[Any]:
+            return [row for row in rows if first <= row["minute"] < end]
 
-        samples, took = within(report["samples"]), within(batches)
-        latencies = [one["seconds"] for one in within(report["latencies"])]
+        samples, part_batches = select_part(report["samples"]), select_part(batches)
+        latencies = [latency["seconds"] for latency in select_part(report["latencies"])]
         steps = range(round(first * 60 / STEP), round(end * 60 / STEP))
         rate = sum(map(day.count, steps)) / length / 60
         cells = [f"{first:g}–{end:g}", f"{rate:,.0f}"]
-        cells += [f"{statistics.median(one[kind] for one in samples):.0f}" for kind in KINDS]
-        cells.append(spread([one["seconds"] for one in took], 2) if took else "")
+        cells += [f"{statistics.median(sample[kind] for sample in samples):.0f}" for kind in KINDS]
+        cells.append(
+            spread([batch["seconds"] for batch in part_batches], 2) if part_batches else ""
+        )
         cells.append(spread(latencies) if latencies else "")
-        cells.append(", ".join(one["what"] for one in within(report["events"])))
+        cells.append(", ".join(event["what"] for event in select_part(report["events"])))
         lines.append("| " + " | ".join(cells) + " |")
     return lines

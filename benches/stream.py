@@ -97,12 +97,12 @@ class Stream:
         if not self.bursts:
             k = (ahead * 1103515245 + 12345) % 2147483648 // 256 % self.keys
             return k, v, T0_MS + 1000 * i // self.per_second
-        turn, number = i // self.per_second, i % self.per_second
-        one, dropped = number % 2, (3 - turn % 3) % 3
-        k = 3 * (number // 2) + one + (one >= dropped)
-        burst, second = turn // ROUNDS_OF_A_BURST, turn % ROUNDS_OF_A_BURST
-        within = 1000 * second + 1000 * number // self.per_second
-        return k, v, T0_MS + BURST_EVERY_MS * burst + within
+        round_number, number = i // self.per_second, i % self.per_second
+        odd, dropped = number % 2, (3 - round_number % 3) % 3
+        k = 3 * (number // 2) + odd + (odd >= dropped)
+        burst, second = round_number // ROUNDS_OF_A_BURST, round_number % ROUNDS_OF_A_BURST
+        offset = 1000 * second + 1000 * number // self.per_second
+        return k, v, T0_MS + BURST_EVERY_MS * burst + offset
 
     @property
     def sentinel_ms(self) -> int:
@@ -180,10 +180,10 @@ class Stream:
             self.select_sql(start, min(start + self.batch, self.rows))
             for start in range(0, self.rows, self.batch)
         ]
-        apart = self.load_keys > 0
-        if not apart:
+        has_own_sentinel = self.load_keys > 0
+        if not has_own_sentinel:
             queries[-1] += " UNION ALL " + self.sentinel_sql()
         for number, query in enumerate(queries):
             yield f"part-{number:05d}.parquet", query
-        if apart:
+        if has_own_sentinel:
             yield "sentinel.parquet", self.sentinel_sql()

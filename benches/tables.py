@@ -31,11 +31,11 @@ def markdown(results: dict[str, Document]) -> str:
 
 def _workload(name: str, workload: Document) -> str:
     """Return one workload."""
-    on = workload["machine"]
+    machine = workload["machine"]
     lines = [
         f"## {name}: {workload['title']}\n",
         f"{workload['date']}, up to {workload['runs']} rounds, scale {workload['scale']:g},"
-        f" {on['cores']} cores of {on['processor']}, {on['memory_gib']:g} GiB.\n",
+        f" {machine['cores']} cores of {machine['processor']}, {machine['memory_gib']:g} GiB.\n",
     ]
     if workload["scale"] != 1:
         lines += ["**A trial on fewer rows, in smaller batches: its ratios prove nothing.**\n"]
@@ -66,21 +66,23 @@ def _table(case: Document, targets: dict[str, Document]) -> list[str]:
 
 def _throughput(name: str, peer: Document) -> list[str]:
     """Return the cells of a throughput row."""
-    of = peer["median"]
-    steady, whole = (_big(of.get(key)) for key in ("figure", "whole_rate"))
-    spent = [_plain(of.get(key)) for key in ("tenth", "seconds", "start_up")]
+    medians = peer["median"]
+    steady, whole = (_big(medians.get(key)) for key in ("figure", "whole_rate"))
+    spent = [_plain(medians.get(key)) for key in ("tenth", "seconds", "start_up")]
     counted = [_big(peer["rows"]), str(len(peer["rounds"]))]
-    return [name, peer["state"], *counted, steady, whole, *spent, _big(of["peak_mb"])]
+    return [name, peer["state"], *counted, steady, whole, *spent, _big(medians["peak_mb"])]
 
 
 def _seconds(name: str, peer: Document, measure: str) -> list[str]:
     """Return the cells of a row of seconds."""
-    of = peer["median"]
+    medians = peer["median"]
     if measure == "latency":
-        text = f"p50 {_plain(of['p50'])} s, p99 {_plain(of['p99'])} s"
+        text = f"p50 {_plain(medians['p50'])} s, p99 {_plain(medians['p99'])} s"
     else:
-        text = f"median {_plain(of['batch_median'])} s, worst {_plain(of['batch_worst'])} s"
-    return [name, peer["state"], str(len(peer["rounds"])), text, _big(of["peak_mb"])]
+        text = (
+            f"median {_plain(medians['batch_median'])} s, worst {_plain(medians['batch_worst'])} s"
+        )
+    return [name, peer["state"], str(len(peer["rounds"])), text, _big(medians["peak_mb"])]
 
 
 def _compare(target: Document | None) -> list[str]:
@@ -97,17 +99,17 @@ def _compare(target: Document | None) -> list[str]:
 def _ratio(target: Document) -> str:
     """Return the ratio, with that of the whole run in brackets."""
     whole = target["whole_ratio"]
-    beside = f" ({whole:.2f} whole)" if whole is not None else ""
-    return f"{target['ratio']:.2f}{beside}"
+    suffix = f" ({whole:.2f} whole)" if whole is not None else ""
+    return f"{target['ratio']:.2f}{suffix}"
 
 
 def _own(workload: Document) -> list[str]:
     """Return the targets between two cases of muntin itself."""
-    own = [t for t in workload["targets"] if t["case"] != t["against"]]
-    if not own:
+    targets = [t for t in workload["targets"] if t["case"] != t["against"]]
+    if not targets:
         return []
     rows = ["| ratio | reached | target |", "| --- | --- | --- |"]
-    for target in own:
+    for target in targets:
         reached, bound = _compare(target)
         rows.append(f"| {target['text'].rpartition(' ')[0][:-2]} | {reached} | {bound} |")
     return [*rows, ""]

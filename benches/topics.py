@@ -275,7 +275,9 @@ def run(work: str, peer: str, servers: str, topic: str) -> None:
         query.awaitTermination()
         took = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress
                 if p["numInputRows"]]  # fmt: skip
-    print(json.dumps({"found": totals.tolist(), "first": ends[0], "whole": ends[-1], "took": took}))
+    print(
+        json.dumps({"totals": totals.tolist(), "first": ends[0], "whole": ends[-1], "took": took})
+    )
 
 
 def measure(work: str, peer: str, servers: str, topic: str, totals: list[int]) -> dict[str, float]:
@@ -296,8 +298,8 @@ def measure(work: str, peer: str, servers: str, topic: str, totals: list[int]) -
     if done.returncode:
         raise RuntimeError(f"{peer}: {done.stderr[-2000:]}")
     line = json.loads(done.stdout.splitlines()[-1])
-    if line["found"] != totals:
-        raise RuntimeError(f"{peer}: {line['found']} instead of {totals}")
+    if line["totals"] != totals:
+        raise RuntimeError(f"{peer}: {line['totals']} instead of {totals}")
     whole = {"first": line["first"], "whole": line["whole"]}
     if "messages" in line:
         rate, took = line["messages"] / line["seconds"], line["seconds"]
@@ -359,10 +361,12 @@ def main() -> None:
             print(f"{work}: skipped for {', '.join(unable)}, which can't read it", file=sys.stderr)
         figures = rounds_of(work, able, arguments.rounds)
         first = figures[able[0]]
-        for peer, mine in figures.items():
-            middle = {name: statistics.median(one[name] for one in mine) for name in mine[0]}
+        for peer, rounds in figures.items():
+            middle = {
+                name: statistics.median(figure[name] for figure in rounds) for name in rounds[0]
+            }
             ratio = statistics.median(
-                one["rate"] / other["rate"] for one, other in zip(mine, first, strict=True)
+                own["rate"] / base["rate"] for own, base in zip(rounds, first, strict=True)
             )
             rates = f"{middle['rate']:,.0f} | {ratio:.2f} | {middle['batches']:.0f}"
             times = f"{middle['seconds']:.1f} | {middle['first']:.1f} | {middle['whole']:.1f}"

@@ -50,8 +50,8 @@ def jars(name: str) -> list[Path]:
         if not path.exists():
             if shutil.which("mvn") is None:
                 raise CannotInstallError(f"{path.name} is fetched by Maven, which isn't there")
-            where = [f"-Dartifact={coordinates}", f"-DoutputDirectory={folder}"]
-            _call(["mvn", "--quiet", "--batch-mode", "dependency:copy", *where])
+            options = [f"-Dartifact={coordinates}", f"-DoutputDirectory={folder}"]
+            _call(["mvn", "--quiet", "--batch-mode", "dependency:copy", *options])
         paths.append(path)
     return paths
 

@@ -368,7 +368,9 @@ W7 = Workload(
 )
 
 
-def _keyed(name: str, title: str, load_keys: int, early: Literal["never", "batch"]) -> Case:
+def _make_batch_case(
+    name: str, title: str, load_keys: int, early: Literal["never", "batch"]
+) -> Case:
     """Return a case of 20 small batches on many keys in one window that never closes.
 
     With few keys, muntin is compared only with itself.
@@ -393,8 +395,8 @@ W8 = Workload(
     "W8",
     "5 M keys in state, batches of 10 000 rows; Spark native in update mode",
     (
-        _keyed("W8", "5 M keys", 5_000_000, "never"),
-        _keyed("W8-small", "50 K keys", 50_000, "never"),
+        _make_batch_case("W8", "5 M keys", 5_000_000, "never"),
+        _make_batch_case("W8-small", "50 K keys", 50_000, "never"),
     ),
     (
         *_spark("W8", 0.5, at_least=False),
@@ -406,8 +408,8 @@ W8E = Workload(
     "W8e",
     "W8, every touched window fires early in every batch; Spark native in update mode",
     (
-        _keyed("W8e", "5 M keys", 5_000_000, "batch"),
-        _keyed("W8e-small", "50 K keys", 50_000, "batch"),
+        _make_batch_case("W8e", "5 M keys", 5_000_000, "batch"),
+        _make_batch_case("W8e-small", "50 K keys", 50_000, "batch"),
     ),
     _spark("W8e", 1.0, at_least=False),
 )

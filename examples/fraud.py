@@ -1,8 +1,8 @@
-"""Card payments in sessions: who pays in four cities in one burst is found, as early as it shows.
+"""Find stolen cards: a session of payments in four cities or more raises an alarm at once.
 
-A session ends when a card has been silent for ten minutes. Payments come out of order, so a session
-may have been emitted when the payment that joins it with another arrives: then both are taken back,
-and the whole is emitted. A table by card and session start is always right.
+A session ends when a card has had no payment for ten minutes. Payments come out of order: one may
+arrive that joins two sessions after both were emitted. Then both are retracted, and the merged
+session is emitted. A table by card and session start is always right.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ PAYMENTS = "card string, city string, amount double, at timestamp"
 
 
 def payments(seed: int = 1) -> list[tuple[str, str, float, datetime]]:
-    """Two hours of a hundred cards, each at home; two are copied, and used all over Europe."""
+    """Return two hours of payments by a hundred cards; thieves use two of them all over Europe."""
     chance = random.Random(seed)
-    made = []
+    rows = []
     for number in range(100):
         card, home = f"card-{number:03d}", chance.choice(CITIES)
         for _ in range(8):
-            moment = START + timedelta(seconds=chance.uniform(0, 7200))
-            made.append((card, home, round(chance.uniform(5, 80), 2), moment))
+            time = START + timedelta(seconds=chance.uniform(0, 7200))
+            rows.append((card, home, round(chance.uniform(5, 80), 2), time))
     for card in THIEVES:
         begin = START + timedelta(minutes=chance.uniform(20, 90))
         for step, city in enumerate(chance.sample(CITIES, 5)):
-            made.append((card, city, 400.0, begin + timedelta(minutes=4 * step)))
-    # As they arrive: up to five minutes after they were made.
-    return sorted(made, key=lambda payment: payment[3] + timedelta(seconds=chance.uniform(0, 300)))
+            rows.append((card, city, 400.0, begin + timedelta(minutes=4 * step)))
+    # In the order of arrival: a payment arrives up to five minutes after its time.
+    return sorted(rows, key=lambda payment: payment[3] + timedelta(seconds=chance.uniform(0, 300)))
 
 
 def sessions(frame: DataFrame):
-    """The sentence."""
+    """Return the query: sessions of each card, emitted again whenever a payment changes them."""
     return (
         mt.windowed(frame, key="card", time="at", lateness="1 minute")
         .session("10 minutes")
@@ -52,10 +52,10 @@ def sessions(frame: DataFrame):
 
 
 def run(spark: SparkSession, folder: Path) -> duckdb.DuckDBPyConnection:
-    """Stream the payments in, file by file, into a table of sessions."""
-    made = payments()
-    for number in range(0, len(made), 100):
-        part = spark.createDataFrame(made[number : number + 100], PAYMENTS).coalesce(1)
+    """Stream the payments, file by file, into a table of sessions, and return its database."""
+    rows = payments()
+    for number in range(0, len(rows), 100):
+        part = spark.createDataFrame(rows[number : number + 100], PAYMENTS).coalesce(1)
         part.write.mode("append").parquet(f"{folder}/payments")
     reader = spark.readStream.schema(PAYMENTS).option("maxFilesPerTrigger", 1)
     query = sessions(reader.parquet(f"{folder}/payments")).start(
@@ -80,5 +80,5 @@ FIRST = """
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        table = run(mt.session("fraud"), Path(folder))
-        print(table.sql(ALARMS), table.sql(FIRST))
+        database = run(mt.session("fraud"), Path(folder))
+        print(database.sql(ALARMS), database.sql(FIRST))

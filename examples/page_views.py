@@ -1,4 +1,4 @@
-"""Page views in a windowed table, as Faust's own example has it: ``views[page] += 1``."""
+"""Count page views in a windowed table, as in Faust's own example: ``views[page] += 1``."""
 
 from __future__ import annotations
 
@@ -32,18 +32,23 @@ async def count(stream):
 
 
 def events() -> list[tuple[str, str, datetime]]:
-    """An hour: the home page every minute, the cart every three."""
-    made = []
+    """Return an hour of views: the home page every minute, the cart every three minutes."""
+    rows = []
     for minute in range(60):
-        moment = START + timedelta(minutes=minute)
-        made.append(("home", f"visitor-{minute}", moment))
+        time = START + timedelta(minutes=minute)
+        rows.append(("home", f"visitor-{minute}", time))
         if minute % 3 == 0:
-            made.append(("cart", f"visitor-{minute}", moment))
-    return made
+            rows.append(("cart", f"visitor-{minute}", time))
+    return rows
 
 
-def here(at: str) -> tuple[int, int, str]:
-    """In this process: home's views in the newest window, those before, and its last visitor."""
+def run_locally(at: str) -> tuple[int, int, str]:
+    """Run the app in this process.
+
+    Returns:
+        The home page's views in the window at a time, those in the window ten minutes before,
+        and the page's last visitor.
+    """
     names = ("page", "visitor", "at")
     rows = [dict(zip(names, row, strict=True)) for row in events()]
     with app.open() as running:
@@ -52,8 +57,8 @@ def here(at: str) -> tuple[int, int, str]:
         return home.current(at), home.delta("10 minutes", at), newest["home"]
 
 
-def on_spark(spark: SparkSession, folder: Path) -> mt.WindowedQuery:
-    """The same app, its tables in Spark's state."""
+def run_on_spark(spark: SparkSession, folder: Path) -> mt.WindowedQuery:
+    """Run the same app on Spark, which keeps its tables in the state of a query."""
     spark.createDataFrame(events(), VIEWS).coalesce(1).write.parquet(f"{folder}/views")
     stream = spark.readStream.schema(VIEWS).parquet(f"{folder}/views")
     run = mt.on_spark(app, {"views": mt.source(stream, key="page", time="at")})
@@ -67,9 +72,9 @@ def on_spark(spark: SparkSession, folder: Path) -> mt.WindowedQuery:
 
 
 if __name__ == "__main__":
-    print(here("2026-03-01T09:59:00Z"))
+    print(run_locally("2026-03-01T09:59:00Z"))
     with tempfile.TemporaryDirectory() as folder:
         spark = mt.session("page views")
-        on_spark(spark, Path(folder))
-        outside = mt.open_table(f"{folder}/checkpoint", "views")
-        print(outside["home"].current("2026-03-01T09:59:00Z"))
+        run_on_spark(spark, Path(folder))
+        table = mt.open_table(f"{folder}/checkpoint", "views")
+        print(table["home"].current("2026-03-01T09:59:00Z"))

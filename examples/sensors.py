@@ -1,7 +1,7 @@
-"""Readings of sensors whose clocks are wrong: what can't be used is told apart, nothing is lost.
+"""Average the readings of sensors, some with wrong clocks; unusable readings are rejected.
 
-Some readings come twice, some clocks are a century ahead, some start at the epoch, some readings
-are a day late, some are without a name. One sensor's wrong clock moves nobody's windows.
+Some readings come twice, some are a day late, and some have no sensor. Some clocks are a century
+ahead, and some start at the epoch. A wrong clock doesn't move the windows of other sensors.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ Reading = tuple[str | None, float, datetime, int, int]
 
 
 def readings(seed: int = 1) -> tuple[list[Reading], Counter[str]]:
-    """Three hours of twenty sensors, and how many readings of each kind of trouble there are."""
-    chance, made, trouble = random.Random(seed), [], Counter()
+    """Return three hours of twenty sensors, and the number of readings by kind of problem."""
+    chance, rows, problems = random.Random(seed), [], Counter()
     for number in range(6000):
-        moment = START + timedelta(seconds=1.8 * number + chance.uniform(-20, 20))
+        time = START + timedelta(seconds=1.8 * number + chance.uniform(-20, 20))
         sensor: str | None = f"s{chance.randrange(20):02d}"
-        odd = chance.random() if number > 500 else 1.0
-        if odd < 0.005:
-            moment, kind = moment + timedelta(days=36_500), "future"
-        elif odd < 0.01:
-            moment, kind = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=odd), "late"
-        elif odd < 0.015:
-            moment, kind = moment - timedelta(days=1), "late"
-        elif odd < 0.02:
+        draw = chance.random() if number > 500 else 1.0
+        if draw < 0.005:
+            time, kind = time + timedelta(days=36_500), "future"
+        elif draw < 0.01:
+            time, kind = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=draw), "late"
+        elif draw < 0.015:
+            time, kind = time - timedelta(days=1), "late"
+        elif draw < 0.02:
             sensor, kind = None, "null_key"
         else:
             kind = "counted"
-        trouble[kind] += 1
-        made.append((sensor, 20 + chance.gauss(0, 2), moment, 0, number))
-        # A gateway that hears no answer sends again.
+        problems[kind] += 1
+        rows.append((sensor, 20 + chance.gauss(0, 2), time, 0, number))
+        # A gateway that gets no answer sends the reading again.
         if chance.random() < 0.02:
-            made.append(made[-1])
-            trouble["duplicate"] += 1
-    return made, trouble
+            rows.append(rows[-1])
+            problems["duplicate"] += 1
+    return rows, problems
 
 
-def run(spark: SparkSession, folder: Path, made: list[Reading]) -> mt.WindowedQuery:
-    """Averages of each sensor over ten minutes, every five."""
-    for number in range(0, len(made), 500):
-        part = spark.createDataFrame(made[number : number + 500], READINGS).coalesce(1)
+def run(spark: SparkSession, folder: Path, rows: list[Reading]) -> mt.WindowedQuery:
+    """Compute the averages of each sensor over ten minutes, every five minutes."""
+    for number in range(0, len(rows), 500):
+        part = spark.createDataFrame(rows[number : number + 500], READINGS).coalesce(1)
         part.write.mode("append").parquet(f"{folder}/readings")
     reader = spark.readStream.schema(READINGS).option("maxFilesPerTrigger", 1)
     query = (
@@ -80,9 +80,9 @@ def run(spark: SparkSession, folder: Path, made: list[Reading]) -> mt.WindowedQu
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        made, trouble = readings()
-        query = run(mt.session("sensors"), Path(folder), made)
-        print(f"made     {dict(trouble)}\ncounted  {query.progress.counts}")
+        rows, problems = readings()
+        query = run(mt.session("sensors"), Path(folder), rows)
+        print(f"sent     {dict(problems)}\ncounted  {query.progress.counts}")
         rejected = f"read_parquet('{folder}/rejected/*/*.parquet')"
         print(duckdb.sql(f"SELECT reason, count(*) FROM {rejected} GROUP BY 1"))
         averages = "FROM averages ORDER BY window_start, sensor LIMIT 10"

@@ -12,23 +12,25 @@ FUNCTION_LINES = 45
 EMPTY_NAMES = {"utils", "helpers", "base", "manager", "impl"}
 
 
-def docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """How long the docstring is, which may say all that a user must know."""
+def count_docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the length of the docstring, which isn't limited."""
     first = node.body[0]
     if ast.get_docstring(node) is None:
         return 0
     return (first.end_lineno or first.lineno) - first.lineno + 1
 
 
-def long_functions(path: Path, text: str) -> Iterator[str]:
+def find_long_functions(path: Path, text: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(text, filename=str(path))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = (node.end_lineno or node.lineno) - node.lineno + 1 - docstring_lines(node)
+            length = (
+                (node.end_lineno or node.lineno) - node.lineno + 1 - count_docstring_lines(node)
+            )
             if length > FUNCTION_LINES:
                 yield f"{path}:{node.lineno} {node.name} {length} lines, over {FUNCTION_LINES}"
 
 
-def findings(root: Path) -> Iterator[str]:
+def find_violations(root: Path) -> Iterator[str]:
     for path in sorted(root.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         module = path.parent.name if path.stem == "__init__" else path.stem
@@ -37,7 +39,7 @@ def findings(root: Path) -> Iterator[str]:
         length = len(text.splitlines())
         if length > FILE_LINES:
             yield f"{path}:1 {path.name} {length} lines, over {FILE_LINES}"
-        yield from long_functions(path, text)
+        yield from find_long_functions(path, text)
 
 
 def main() -> int:
@@ -45,9 +47,9 @@ def main() -> int:
     if not root.is_dir():
         print(f"{root} is not a folder")
         return 1
-    found = list(findings(root))
-    print("\n".join(found) or f"sizes: every file and function in {root} is within bounds")
-    return 1 if found else 0
+    violations = list(find_violations(root))
+    print("\n".join(violations) or f"sizes: every file and function in {root} is within bounds")
+    return 1 if violations else 0
 
 
 if __name__ == "__main__":

@@ -37,8 +37,16 @@ WINDOW_KINDS = {
     *("ZonedWindows", "Moving", "ByNumber", "WindowKind", "Paned", "Numbered", "Uniform", "Kind"),
 }
 
+# Tests have their own counts, without the names that several modules define.
+OTHER_FOLDERS = ("benches", "examples", "scripts", "tests")
+COUNTERS_OF_TESTS = {
+    "functions named by a participle": "functions of tests named by a participle",
+    "private words as identifiers": "private words as identifiers in tests",
+    "docstrings with an unclear start": "docstrings of tests with an unclear start",
+}
+
 Finding = tuple[str, str]
-"""The name of a counter and what it counts, with its place."""
+"""The name of a counter, and one thing that it counts with its location."""
 
 
 def check_modules(folder: Path) -> Iterator[Finding]:
@@ -67,31 +75,31 @@ def _public_names(tree: ast.Module) -> set[str]:
 
 
 def _check_node(node: ast.AST, module: str) -> Iterator[Finding]:
-    place = f"{module}:{getattr(node, 'lineno', 1)}"
+    location = f"{module}:{getattr(node, 'lineno', 1)}"
     if (
         isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and is_participle(node.name)
         and not _is_noun_property(node)
     ):
-        yield "functions named by a participle", f"{place} {node.name}"
+        yield "functions named by a participle", f"{location} {node.name}"
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
         text = (ast.get_docstring(node) or "").strip()
         if re.match(UNCLEAR_STARTS, text):
-            yield "docstrings with an unclear start", f"{place} {text.splitlines()[0]}"
+            yield "docstrings with an unclear start", f"{location} {text.splitlines()[0]}"
     if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
         classes = {
-            getattr(one, "id", "") for argument in node.args[1:] for one in ast.walk(argument)
+            getattr(child, "id", "") for argument in node.args[1:] for child in ast.walk(argument)
         }
         if classes & WINDOW_KINDS:
-            yield "isinstance on window kinds", f"{place} {ast.unparse(node)}"
+            yield "isinstance on window kinds", f"{location} {ast.unparse(node)}"
     identifier = {ast.Name: "id", ast.arg: "arg", ast.Attribute: "attr"}.get(type(node), "")
     if re.fullmatch(PRIVATE_WORDS, getattr(node, identifier, "")):
-        yield "private words as identifiers", f"{place} {getattr(node, identifier)}"
+        yield "private words as identifiers", f"{location} {getattr(node, identifier)}"
 
 
 def _is_noun_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Return whether a function is a property named by a noun phrase, such as `late_messages`."""
-    names = {getattr(one, "id", "") for one in function.decorator_list}
+    names = {getattr(decorator, "id", "") for decorator in function.decorator_list}
     return bool(names & {"property", "cached_property"}) and "_" in function.name.strip("_")
 
 
@@ -104,6 +112,20 @@ def is_participle(function: str) -> bool:
     if any(re.fullmatch(NOUNS_IN_ED, word) for word in (first, *rest[-1:])):
         return False
     return re.fullmatch(f"{PARTICIPLES}|{ADVERBS}", first) is not None
+
+
+def check_tests(folders: list[Path]) -> Iterator[Finding]:
+    """Yield the findings of tests, benchmarks, examples and scripts, which have own counters."""
+    for folder in folders:
+        for counter, finding in check_modules(folder):
+            if counter in COUNTERS_OF_TESTS and not _is_given_of_hypothesis(folder, finding):
+                yield COUNTERS_OF_TESTS[counter], f"{folder.name}/{finding}"
+
+
+def _is_given_of_hypothesis(folder: Path, finding: str) -> bool:
+    module, _, name = finding.rpartition(":")
+    text = (folder / module).read_text() if name.endswith(" given") else ""
+    return re.search(r"from hypothesis import [\w\s,(]*\bgiven\b", text) is not None
 
 
 def check_prose(pages: list[Path]) -> Iterator[Finding]:
@@ -127,13 +149,15 @@ def main() -> int:
     options = parser.parse_args()
     limits: dict[str, int] = json.loads(LIMITS.read_text())
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    places: dict[str, list[str]] = {counter: [] for counter in limits}
-    for counter, place in [*check_modules(ROOT / "src" / "muntin"), *check_prose(pages)]:
-        places[counter].append(place)
+    findings: dict[str, list[str]] = {counter: [] for counter in limits}
+    folders = [ROOT / name for name in OTHER_FOLDERS]
+    sources = check_modules(ROOT / "src" / "muntin")
+    for counter, finding in [*sources, *check_tests(folders), *check_prose(pages)]:
+        findings[counter].append(finding)
     if options.list:
-        print("\n".join(places[options.list]))
+        print("\n".join(findings[options.list]))
         return 0
-    counts = {counter: len(listed) for counter, listed in places.items()}
+    counts = {counter: len(listed) for counter, listed in findings.items()}
     if options.lower:
         lowered = {counter: min(limits[counter], count) for counter, count in counts.items()}
         LIMITS.write_text(json.dumps(lowered, indent=4) + "\n")

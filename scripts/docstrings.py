@@ -25,21 +25,25 @@ class DeclaredOptions(griffe.Extension):
     """Lists declared options where a function takes them as ``**options``."""
 
     def on_function_instance(self, *, func: griffe.Function, **_: Any) -> None:
-        if not any(_DECLARED.search(str(one.annotation)) for one in func.parameters):
+        if not any(_DECLARED.search(str(parameter.annotation)) for parameter in func.parameters):
             return
         function = getattr(import_module(func.module.path), func.name)
         if func.docstring is not None:
             func.docstring.value = inspect.getdoc(function) or ""
-        named = [one for one in func.parameters if one.kind is not griffe.ParameterKind.var_keyword]
-        known = {one.name for one in named}
-        named += [
+        parameters = [
+            parameter
+            for parameter in func.parameters
+            if parameter.kind is not griffe.ParameterKind.var_keyword
+        ]
+        names = {parameter.name for parameter in parameters}
+        parameters += [
             griffe.Parameter(
                 name,
-                annotation=one.annotation,
-                default=None if one.default is one.empty else repr(one.default),
+                annotation=parameter.annotation,
+                default=None if parameter.default is parameter.empty else repr(parameter.default),
                 kind=griffe.ParameterKind.keyword_only,
             )
-            for name, one in inspect.signature(function).parameters.items()
-            if name not in known
+            for name, parameter in inspect.signature(function).parameters.items()
+            if name not in names
         ]
-        func.parameters = griffe.Parameters(*named)
+        func.parameters = griffe.Parameters(*parameters)

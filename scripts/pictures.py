@@ -57,16 +57,16 @@ class Canvas:
         )
 
     def box(self, start: float, end: float, y: float, name: str, label: str = "") -> None:
-        """Draw an interval of the axis, with a label that fits or stands beside it."""
-        one, other = self.x(start), self.x(end)
+        """Draw an interval of the axis, with a label in it, or beside it if it is too long."""
+        left, right = self.x(start), self.x(end)
         self.parts.append(
-            f'<rect class="{name}" x="{one:g}" y="{y:g}" width="{max(other - one, 2):g}" '
+            f'<rect class="{name}" x="{left:g}" y="{y:g}" width="{max(right - left, 2):g}" '
             'height="22" rx="4"/>'
         )
-        if len(label) * 6.4 < other - one:
-            self.text((one + other) / 2, y + 15.5, label)
+        if len(label) * 6.4 < right - left:
+            self.text((left + right) / 2, y + 15.5, label)
         elif label:
-            self.text(other + 6, y + 15.5, label, anchor="start")
+            self.text(right + 6, y + 15.5, label, anchor="start")
 
     def dot(self, position: float, y: float) -> None:
         self.parts.append(f'<circle class="dot" cx="{self.x(position):g}" cy="{y:g}" r="4.5"/>')
@@ -142,8 +142,8 @@ def draw_windows(
     return canvas.svg(title)
 
 
-def counted(row: dict[str, Any]) -> str:
-    """Return what a window holds."""
+def describe_count(row: dict[str, Any]) -> str:
+    """Return the label of a window: its number of messages."""
     return f"n = {row['n']}"
 
 
@@ -162,7 +162,7 @@ def window_kinds() -> dict[str, str]:
     }
     pictures = {
         title.partition("(")[0]: draw_windows(
-            title, at, windows.agg(n=mt.count()).results.to_dicts(), counted
+            title, at, windows.agg(n=mt.count()).results.to_dicts(), describe_count
         )
         for title, windows in kinds.items()
     }
@@ -192,7 +192,9 @@ def _days() -> str:
 def _rows() -> str:
     rows = mt.windowed(pl.DataFrame({"value": range(7)})).tumbling(mt.rows(3)).agg(n=mt.count())
     title = "tumbling(mt.rows(3)): by the number of the message"
-    return draw_windows(title, range(7), rows.results.to_dicts(), counted, lambda row: f"{row:g}")
+    return draw_windows(
+        title, range(7), rows.results.to_dicts(), describe_count, lambda row: f"{row:g}"
+    )
 
 
 BATCHES: tuple[list[float], ...] = ([540.2, 541.8], [543], [546.5], [544.5], [552], [542])
@@ -204,7 +206,7 @@ def _messages(batches: Sequence[Sequence[float]]) -> list[list[dict[str, Any]]]:
 
 
 def life_of_a_window() -> str:
-    """Return a picture of all that one window emits, batch by batch, from above to below."""
+    """Return a picture of everything that one window emits, batch by batch, from top to bottom."""
     frame = pl.DataFrame(schema={"at": pl.Datetime("us", "UTC")})
     views = (
         mt.windowed(frame, time="at", lateness="1 minute")
@@ -221,19 +223,19 @@ def life_of_a_window() -> str:
     for number, batch in enumerate(BATCHES):
         y = 42 + number * 40
         messages = _messages(BATCHES[: number + 1])
-        ran = testing.run(views, messages, final=False)
+        result = testing.run(views, messages, final=False)
         canvas.text(MARGIN, y + 16, f"batch {number}", "soft", "start")
-        emitted = ran.emissions.filter(
+        emitted = result.emissions.filter(
             (pl.col("batch") == number) & (pl.col("window_start") == DAY + timedelta(minutes=540))
         )
         for row in emitted.to_dicts():
             label = f"{row['emission']}: n = {row['n']}, revision {row['revision']}"
             canvas.box(540, 545, y, row["emission"], label)
-        for row in ran.rejected.filter(pl.col("batch") == number).to_dicts():
+        for row in result.rejected.filter(pl.col("batch") == number).to_dicts():
             canvas.box(540, 545, y, "rejected", f"rejected: {row['reason']}")
         for minute in batch:
             canvas.dot(minute, y + 28)
-        mark = canvas.x(minutes(ran.progress.watermark))
+        mark = canvas.x(minutes(result.progress.watermark))
         canvas.line(mark, y + 22, mark, y + 36, "mark")
     canvas.dot(550, 50)
     canvas.text(canvas.x(550) + 12, 54, "message", anchor="start")
@@ -265,8 +267,10 @@ def trigger_policies() -> str:
     for number, (name, windows) in enumerate(policies.items()):
         y = 58 + number * LANE
         canvas.text(MARGIN, y + 15, name, anchor="start")
-        ran = testing.run(windows.agg(n=mt.count()), _messages(arrivals), ticks=ticks, final=False)
-        first = ran.emissions.filter(pl.col("window_start") == DAY + timedelta(minutes=540))
+        result = testing.run(
+            windows.agg(n=mt.count()), _messages(arrivals), ticks=ticks, final=False
+        )
+        first = result.emissions.filter(pl.col("window_start") == DAY + timedelta(minutes=540))
         for row in first.to_dicts():
             at = minutes(ticks[row["batch"]])
             canvas.box(at - 0.15, at + 0.15, y, row["emission"], str(row["n"]))
@@ -284,10 +288,10 @@ def joins() -> dict[str, str]:
     orders = mt.windowed(sides[0], time="placed")
     payments = mt.windowed(sides[1], time="paid")
     near = mt.join(orders, payments, on="k", within="3 minutes")
-    held = mt.join(orders, payments, on="k", as_of=True)
+    as_of = mt.join(orders, payments, on="k", as_of=True)
     return {
         "join-within": _pairs('join(…, within="3 minutes")', left, right, near.results),
-        "join-as-of": _pairs("join(…, as_of=True)", left, right, held.results),
+        "join-as-of": _pairs("join(…, as_of=True)", left, right, as_of.results),
     }
 
 
@@ -298,16 +302,16 @@ def _pairs(title: str, left: Sequence[float], right: Sequence[float], pairs: pl.
         canvas.text(MARGIN, y + 4, name, "soft", "start")
         for position in positions:
             canvas.dot(position, y)
-    for one, other in pairs.select("placed", "paid").rows():
-        canvas.line(canvas.x(minutes(one)), 50, canvas.x(minutes(other)), 110, "mark")
+    for placed, paid in pairs.select("placed", "paid").rows():
+        canvas.line(canvas.x(minutes(placed)), 50, canvas.x(minutes(paid)), 110, "mark")
     canvas.axis(130, sorted({*left, *right}), clock)
     return canvas.svg(title)
 
 
 def pictures() -> dict[str, str]:
     """Return all pictures by the names of their files."""
-    drawn = {"life": life_of_a_window(), "policies": trigger_policies()}
-    return {f"{name}.svg": text for name, text in {**window_kinds(), **drawn, **joins()}.items()}
+    policies = {"life": life_of_a_window(), "policies": trigger_policies()}
+    return {f"{name}.svg": text for name, text in {**window_kinds(), **policies, **joins()}.items()}
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by MkDocs for each page."""
     markdown = markdown.replace("<!-- aggregates -->", _aggregates())
-    return MARK.sub(lambda found: _table(found[1], found[2]), markdown)
+    return MARK.sub(lambda match: _table(match[1], match[2]), markdown)
 
 
 def on_post_build(config: Mapping[str, Any], **_: Any) -> None:
@@ -90,16 +90,16 @@ def _public_names() -> Iterator[str]:
 
 
 def _aggregates() -> str:
-    made = [entry.make for entry in ENTRIES.values()]
-    return "\n\n".join(f"::: {make.__module__}.{make.__name__}" for make in made)
+    functions = [entry.make for entry in ENTRIES.values()]
+    return "\n\n".join(f"::: {function.__module__}.{function.__name__}" for function in functions)
 
 
 def _table(file: str, name: str) -> str:
     cases = yaml.load((ROOT / "tests" / "transcripts" / file).read_text(), _LOADER)
     case = next(c for c in cases if c["name"] == name)
-    said = "; ".join(f"{key}: {_said(value)}" for key, value in case["spec"].items())
+    spec = "; ".join(f"{key}: {_format_value(value)}" for key, value in case["spec"].items())
     lines = [
-        f"**{name}** — `{said}`",
+        f"**{name}** — `{spec}`",
         "",
         "| wall | arrives | emitted | rejected |",
         "|---|---|---|---|",
@@ -116,7 +116,7 @@ def _cell(rows: list[str]) -> str:
     return "<br>".join(row if row.startswith("*") else f"`{row}`" for row in rows)
 
 
-def _said(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} = {one}" for name, one in value.items())
+        return ", ".join(f"{name} = {part}" for name, part in value.items())
     return str(value)

@@ -69,7 +69,7 @@ class FilesOfSpark(LoadScopeScheduling):
         return scope(nodeid)
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
-        """Forget a group that is done, since all that a process was assigned are counted anew."""
+        """Forget a finished group, since xdist counts all groups assigned to a process again."""
         super().mark_test_complete(node, item_index, duration)
         groups = self.assigned_work[node]
         group = scope(self.registered_collections[node][item_index])
@@ -83,8 +83,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesOfSpark
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    reports = [one for kind in terminalreporter.stats.values() for one in kind]
-    phases = [(one.nodeid, one.duration) for one in reports if hasattr(one, "duration")]
+    reports = [report for kind in terminalreporter.stats.values() for report in kind]
+    phases = [(report.nodeid, report.duration) for report in reports if hasattr(report, "duration")]
     for line in format_durations(phases):
         terminalreporter.write_line(line)
 

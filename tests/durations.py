@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 
-def folder_of(nodeid: str) -> str:
+def get_folder(nodeid: str) -> str:
     """Return the folder that a test is counted for: two levels deep, three for unit tests."""
     parts = nodeid.split("::")[0].split("/")
     return "/".join(parts[: min(len(parts) - 1, 3 if parts[1:2] == ["unit"] else 2)])
@@ -21,7 +21,7 @@ def format_durations(phases: Iterable[tuple[str, float]]) -> list[str]:
     seconds: Counter[str] = Counter()
     tests: dict[str, set[str]] = {}
     for nodeid, duration in phases:
-        folder = folder_of(nodeid)
+        folder = get_folder(nodeid)
         seconds[folder] += duration
         tests.setdefault(folder, set()).add(nodeid)
     if len(seconds) < 2:

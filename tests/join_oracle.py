@@ -56,11 +56,11 @@ class HeldMessage:
     message: OracleMessage
     key: tuple[Any, ...]
     partition: Any
-    place: int
+    position: int
     late: bool
-    let_in: bool = False
+    triggered: bool = False
     matched: bool = False
-    met: set[int] = field(default_factory=set)
+    partners: set[HeldMessage] = field(default_factory=set)
 
 
 class JoinOracle:
@@ -77,11 +77,11 @@ class JoinOracle:
     ) -> None:
         self._spec, self._columns, self._suffix = spec, columns, suffix
         self._held: list[HeldMessage] = []
-        self._marks: dict[tuple[SideName, Any], int] = {}
+        self._watermarks: dict[tuple[SideName, Any], int] = {}
         self._starts: dict[tuple[SideName, Any], int] = {}
         self._offsets: dict[SideName, set[tuple[Any, Any]]] = {side: set() for side in SIDES}
         self._caught_up: dict[SideName, bool] = {}
-        self._passed: int | None = None
+        self._passed_time: int | None = None
         self._table: dict[Any, tuple[int | None, HeldMessage]] = {}
         self._wall: int | None = None
         self._active: dict[SideName, int] = {}
@@ -101,36 +101,42 @@ class JoinOracle:
                 could not be read as a time.
             wall: Wall clock, in microseconds.
             final: Whether the input ends here.
-            backlog: Whether a side's source has more messages; of other sides it isn't known.
+            backlog: Whether a side's source has more messages; for other sides it is unknown.
             now: The machine's clock, if it was set back behind ``wall``.
         """
         self._caught_up |= {side: not behind for side, behind in (backlog or {}).items()}
-        step, after, before = JoinStep(), dict(self._marks), self._marks.get(("right", None))
-        self._some: set[SideName] = set()
+        step, watermarks_after, watermark_before = (
+            JoinStep(),
+            dict(self._watermarks),
+            self._watermarks.get(("right", None)),
+        )
+        self._sides_with_messages: set[SideName] = set()
         for side in SIDES:
             self._record_starts(side, messages[side])
             for message in messages[side]:
-                self._take(side, message, wall if now is None else now, after, step)
+                self._take(side, message, wall if now is None else now, watermarks_after, step)
         if isinstance(self._spec.bound, SessionBound):
-            self._refuse_late_sessions(step)
+            self._reject_late_sessions(step)
         for side in SIDES:
-            self._pass_time(side, wall, after)
-        self._pass_idle_sides(wall, after)
-        if self._spec.shared_time and after:
-            after = dict.fromkeys(((side, None) for side in SIDES), max(after.values()))
-        self._marks = after
-        self._let_in(wall, final)
+            self._advance_silent_side(side, wall, watermarks_after)
+        self._advance_idle_sides(wall, watermarks_after)
+        if self._spec.shared_time and watermarks_after:
+            watermarks_after = dict.fromkeys(
+                ((side, None) for side in SIDES), max(watermarks_after.values())
+            )
+        self._watermarks = watermarks_after
+        self._fire_triggers(wall, final)
         if isinstance(self._spec.bound, AsOf):
             self._emit_versions(self._spec.bound, step, final)
         elif isinstance(self._spec.bound, Newest):
             self._emit_changes(step)
         elif isinstance(self._spec.bound, ByArrival):
-            self._emit_newest(step, before)
+            self._emit_newest(step, watermark_before)
         else:
             self._emit_pairs(step, final)
             self._emit_unmatched(step, final)
         self._wall = wall
-        step.watermarks = {side: self._marks.get((side, None)) for side in SIDES}
+        step.watermarks = {side: self._watermarks.get((side, None)) for side in SIDES}
         return step
 
     def _record_starts(self, side: SideName, messages: Sequence[OracleMessage]) -> None:
@@ -150,238 +156,278 @@ class JoinOracle:
         side: SideName,
         message: OracleMessage,
         wall: int,
-        after: dict[tuple[SideName, Any], int],
+        watermarks_after: dict[tuple[SideName, Any], int],
         step: JoinStep,
     ) -> None:
-        """Judge a message by the watermark before this step, and keep it unless it is rejected."""
-        given = self._spec.side(side)
+        """Compare a message with the watermark before this step; hold it unless it is rejected."""
+        side_spec = self._spec.side(side)
         step.counts["seen"] += 1
-        offset = tuple(message[column] for column in given.offset or ())
+        offset = tuple(message[column] for column in side_spec.offset or ())
         if offset:
             if offset in self._offsets[side]:
                 step.counts[DUPLICATES] += 1
                 return
             if None not in offset:
                 self._offsets[side].add(offset)
-        partition, place = self._placed(side, message)
-        reason = self._refused(side, message, wall)
-        mark = self._marks.get((side, partition))
-        # The position in a partition is passed, whatever else is wrong with the message.
-        passed = self._spec.axis == "rows" and None not in offset
+        partition, position = self._locate(side, message)
+        reason = self._find_rejection(side, message, wall)
+        watermark = self._watermarks.get((side, partition))
+        # A message moves the watermark of its partition, whatever else is wrong with it.
+        moves_axis = self._spec.axis == "rows" and None not in offset
         # A window that is emitted early is ahead of the watermark.
-        ahead = isinstance(self._spec.bound, Newest) and message["emission"] in ("early", "retract")
-        keyless = reason == "null_key" and self._is_timely(side, message, wall)
-        if (reason is None or passed or keyless) and not ahead:
-            self._some.add(side)
-            reached = place + 1 if self._spec.axis == "rows" else place - given.lateness
-            after[side, partition] = max(after.get((side, partition), reached), reached)
-        # A message of a session is judged together with the whole session.
-        by_itself = not isinstance(self._spec.bound, SessionBound)
-        by_itself = by_itself and not isinstance(self._spec.bound, ByArrival)
-        if reason is None and mark is not None and by_itself and place < self._edge(side, mark):
+        is_early = isinstance(self._spec.bound, Newest) and message["emission"] in (
+            "early",
+            "retract",
+        )
+        only_lacks_key = reason == "null_key" and self._is_timely(side, message, wall)
+        if (reason is None or moves_axis or only_lacks_key) and not is_early:
+            self._sides_with_messages.add(side)
+            reached_watermark = (
+                position + 1 if self._spec.axis == "rows" else position - side_spec.lateness
+            )
+            watermarks_after[side, partition] = max(
+                watermarks_after.get((side, partition), reached_watermark), reached_watermark
+            )
+        # Whether a message of a session is late depends on the whole session.
+        is_judged_alone = not isinstance(self._spec.bound, SessionBound)
+        is_judged_alone = is_judged_alone and not isinstance(self._spec.bound, ByArrival)
+        if (
+            reason is None
+            and watermark is not None
+            and is_judged_alone
+            and position < self._edge(side, watermark)
+        ):
             reason = "late"
         step.counts[reason or "counted"] += 1
         if reason is not None:
-            emitted = None if self._spec.axis == "rows" else mark
-            step.rejected.append((side, message, reason, emitted))
+            shown_watermark = None if self._spec.axis == "rows" else watermark
+            step.rejected.append((side, message, reason, shown_watermark))
             return
-        key = tuple(message[column] for column in given.keys)
-        late = mark is not None and place < mark
-        self._held.append(HeldMessage(side, message, key, partition, place, late))
+        key = tuple(message[column] for column in side_spec.keys)
+        late = watermark is not None and position < watermark
+        self._held.append(HeldMessage(side, message, key, partition, position, late))
 
-    def _pass_time(self, side: SideName, wall: int, after: dict[tuple[SideName, Any], int]) -> None:
-        """Let the watermark of a silent side follow the wall clock."""
-        idle, mark = self._spec.side(side).idle, after.get((side, None))
+    def _advance_silent_side(
+        self, side: SideName, wall: int, watermarks_after: dict[tuple[SideName, Any], int]
+    ) -> None:
+        """Advance the watermark of a side without messages by the wall clock."""
+        idle, watermark = self._spec.side(side).idle, watermarks_after.get((side, None))
         if idle is None:
             return
-        some, active = side in self._some, self._active.get(side)
-        if not some and None not in (mark, active, self._wall):
-            after[side, None] = mark + max(0, wall - max(self._wall, active + idle))
-        if some or active is None:
+        has_messages, active_since = side in self._sides_with_messages, self._active.get(side)
+        if not has_messages and None not in (watermark, active_since, self._wall):
+            watermarks_after[side, None] = watermark + max(
+                0, wall - max(self._wall, active_since + idle)
+            )
+        if has_messages or active_since is None:
             self._active[side] = wall
 
-    def _pass_idle_sides(self, wall: int, after: dict[tuple[SideName, Any], int]) -> None:
-        """Move the watermark of an idle side to the other one, so that it doesn't hold it back."""
-        if self._spec.axis == "rows" or not after:
+    def _advance_idle_sides(
+        self, wall: int, watermarks_after: dict[tuple[SideName, Any], int]
+    ) -> None:
+        """Advance the watermark of an idle side to that of the other, so as not to delay it."""
+        if self._spec.axis == "rows" or not watermarks_after:
             return
-        furthest = max(after.values())
+        furthest = max(watermarks_after.values())
         for side in SIDES:
-            idle, active = self._spec.side(side).idle, self._active.get(side)
-            if idle is not None and active is not None and wall >= active + idle:
-                after[side, None] = furthest
+            idle, active_since = self._spec.side(side).idle, self._active.get(side)
+            if idle is not None and active_since is not None and wall >= active_since + idle:
+                watermarks_after[side, None] = furthest
 
-    def _refuse_late_sessions(self, step: JoinStep) -> None:
+    def _reject_late_sessions(self, step: JoinStep) -> None:
         """Reject the new messages whose whole session was closed before this step."""
-        late = [one for one in self._held if not one.let_in and self._is_over(one)]
-        for one in late:
+        late = [held for held in self._held if not held.triggered and self._is_over(held)]
+        for held in late:
             step.counts["counted"] -= 1
             step.counts["late"] += 1
-            mark = self._marks.get((one.side, one.partition))
-            step.rejected.append((one.side, one.message, "late", mark))
-        self._held = [one for one in self._held if one not in late]
+            watermark = self._watermarks.get((held.side, held.partition))
+            step.rejected.append((held.side, held.message, "late", watermark))
+        self._held = [held for held in self._held if held not in late]
 
-    def _is_over(self, one: HeldMessage) -> bool:
+    def _is_over(self, held: HeldMessage) -> bool:
         """Return whether the session of a message is closed on both sides."""
         assert isinstance(self._spec.bound, SessionBound)
-        edges = [self._edge(side, mark) for (side, _), mark in self._marks.items()]
+        edges = [self._edge(side, watermark) for (side, _), watermark in self._watermarks.items()]
         reach = self._spec.bound.sessions.reach
-        return len(edges) == len(SIDES) and min(edges) - max(self._session(one)) >= reach
+        return len(edges) == len(SIDES) and min(edges) - max(self._find_session(held)) >= reach
 
-    def _placed(self, side: SideName, message: OracleMessage) -> tuple[Any, int]:
+    def _locate(self, side: SideName, message: OracleMessage) -> tuple[Any, int]:
         """Return the partition and the position of a message on its axis."""
-        given = self._spec.side(side)
+        side_spec = self._spec.side(side)
         if self._spec.axis == "rows":
-            assert given.offset is not None
-            partition, number = (message[column] for column in given.offset)
+            assert side_spec.offset is not None
+            partition, number = (message[column] for column in side_spec.offset)
             return partition, 0 if number is None else number - self._starts.get(
                 (side, partition), number
             )
-        time = message[given.time]  # type: ignore[index]
+        time = message[side_spec.time]  # type: ignore[index]
         return None, time if isinstance(time, int) else 0
 
-    def _refused(self, side: SideName, message: OracleMessage, wall: int) -> str | None:
-        given = self._spec.side(side)
-        if given.offset is not None and None in [message[column] for column in given.offset]:
+    def _find_rejection(self, side: SideName, message: OracleMessage, wall: int) -> str | None:
+        side_spec = self._spec.side(side)
+        if side_spec.offset is not None and None in [
+            message[column] for column in side_spec.offset
+        ]:
             return "malformed"
-        if given.time is not None:
-            time = message[given.time]
+        if side_spec.time is not None:
+            time = message[side_spec.time]
             if isinstance(time, str):
                 return "malformed"
             if time is None:
                 return "null_time"
         if None in [message[column] for column in self._spec.list_required_keys(side)]:
             return "null_key"
-        if given.time is not None:
-            if given.max_ahead is not None and message[given.time] > wall + given.max_ahead:
+        if side_spec.time is not None:
+            if (
+                side_spec.max_ahead is not None
+                and message[side_spec.time] > wall + side_spec.max_ahead
+            ):
                 return "future"
-            return "malformed" if abs(message[given.time]) >= MAX_TIME_DISTANCE else None
+            return "malformed" if abs(message[side_spec.time]) >= MAX_TIME_DISTANCE else None
         return None
 
     def _is_timely(self, side: SideName, message: OracleMessage, wall: int) -> bool:
         """Return whether a message without a key may move the watermark."""
-        given = self._spec.side(side)
-        if given.time is None:
+        side_spec = self._spec.side(side)
+        if side_spec.time is None:
             return False
-        time = message[given.time]
-        far = given.max_ahead is not None and time > wall + given.max_ahead
-        return not far and abs(time) < MAX_TIME_DISTANCE
+        time = message[side_spec.time]
+        is_too_far_ahead = side_spec.max_ahead is not None and time > wall + side_spec.max_ahead
+        return not is_too_far_ahead and abs(time) < MAX_TIME_DISTANCE
 
-    def _edge(self, side: SideName, mark: int) -> int:
-        """Return the least position that isn't late: the start of the first open windows."""
-        bound, closed = self._spec.bound, mark - self._spec.side(side).firing.grace
+    def _edge(self, side: SideName, watermark: int) -> int:
+        """Return the lowest position that isn't late: the start of the first open windows."""
+        bound, closed_before = self._spec.bound, watermark - self._spec.side(side).firing.grace
         if isinstance(bound, Together):
-            return max(min(start for start, _ in bounds(w, closed)) for w in bound.windows)
-        return closed
+            return max(min(start for start, _ in bounds(w, closed_before)) for w in bound.windows)
+        return closed_before
 
-    def _let_in(self, wall: int, final: bool) -> None:
-        for one in self._held:
-            firing = self._spec.side(one.side).firing
-            policy = firing.late if one.late else firing.early
+    def _fire_triggers(self, wall: int, final: bool) -> None:
+        for held in self._held:
+            firing = self._spec.side(held.side).firing
+            policy = firing.late if held.late else firing.early
             if not isinstance(policy, Every):
-                one.let_in = True
+                held.triggered = True
                 continue
             period = policy.period
-            due = self._wall is not None and wall // period > self._wall // period
-            ended = not one.late and self._ended(one)
-            one.let_in = one.let_in or due or ended or final or self._never_matches(one)
+            is_due = self._wall is not None and wall // period > self._wall // period
+            has_ended = not held.late and self._own_windows_ended(held)
+            held.triggered = (
+                held.triggered or is_due or has_ended or final or self._never_matches(held)
+            )
 
-    def _ended(self, one: HeldMessage) -> bool:
+    def _own_windows_ended(self, held: HeldMessage) -> bool:
         """Return whether all windows of its own side that contain a message have ended."""
-        windows = self._spec.side(one.side).windows
-        mark = self._marks.get((one.side, one.partition))
-        if windows is None or mark is None:
+        windows = self._spec.side(held.side).windows
+        watermark = self._watermarks.get((held.side, held.partition))
+        if windows is None or watermark is None:
             return False
         if isinstance(windows, Moving):
-            return one.place < mark
-        return all(end <= mark for _, end in bounds(windows, one.place))
+            return held.position < watermark
+        return all(end <= watermark for _, end in bounds(windows, held.position))
 
     def _emit_pairs(self, step: JoinStep, final: bool) -> None:
-        met = [(one, other) for one, other in self._pairs() if id(other) not in one.met]
-        emitted = self._once(met) if self._spec.how == "semi" else met
-        for one, other in met:
-            one.met.add(id(other))
-            one.matched = other.matched = True
-        for one, other in emitted:
-            late = one.late or other.late
-            emission = "full" if final else "late" if late else "early"
+        pairs = [(left, right) for left, right in self._find_pairs() if right not in left.partners]
+        emitted_pairs = self._choose_first_pairs(pairs) if self._spec.how == "semi" else pairs
+        for left, right in pairs:
+            left.partners.add(right)
+            left.matched = right.matched = True
+        for left, right in emitted_pairs:
+            is_late = left.late or right.late
+            emission = "full" if final else "late" if is_late else "early"
             if self._spec.how == "semi":
-                step.rows.append(self._row(one, None, emission))
+                step.rows.append(self._make_row(left, None, emission))
             elif self._spec.how != "anti":
-                step.rows.append(self._row(one, other, emission))
-        # Only the emissions of the step in which a message arrives say that it came late.
-        for one in self._held:
-            one.late = one.late and not one.let_in
+                step.rows.append(self._make_row(left, right, emission))
+        # Only the emissions of the step in which a message arrives are marked as late.
+        for held in self._held:
+            held.late = held.late and not held.triggered
 
     def _emit_versions(self, bound: AsOf, step: JoinStep, final: bool) -> None:
         """Emit left messages with their newest right versions, once the right side has passed."""
-        left = self._marks.get(("left", None))
-        if self._caught_up.get("right") and left is not None:
-            # The right side isn't waited for: the greatest time of either one counts.
-            reached = left + self._spec.left.lateness - self._spec.right.lateness
-            self._passed = reached if self._passed is None else max(self._passed, reached)
-        known = (self._marks.get(("right", None)), self._passed)
-        passed = max((time for time in known if time is not None), default=None)
-        versions = [one for one in self._held if one.side == "right"]
-        for one in [one for one in self._held if one.side == "left"]:
-            if not final and (passed is None or one.place >= passed):
-                one.late = False
+        left_watermark = self._watermarks.get(("left", None))
+        if self._caught_up.get("right") and left_watermark is not None:
+            # The join doesn't wait for the right side: the greatest time of either side counts.
+            reached = left_watermark + self._spec.left.lateness - self._spec.right.lateness
+            self._passed_time = (
+                reached if self._passed_time is None else max(self._passed_time, reached)
+            )
+        times = (self._watermarks.get(("right", None)), self._passed_time)
+        passed_time = max((time for time in times if time is not None), default=None)
+        versions = [held for held in self._held if held.side == "right"]
+        for message in [held for held in self._held if held.side == "left"]:
+            if not final and (passed_time is None or message.position >= passed_time):
+                message.late = False
                 continue
-            self._held.remove(one)
-            old = [
-                (other.place, number)
-                for number, other in enumerate(versions)
-                if other.key == one.key and None not in one.key and other.place <= one.place
+            self._held.remove(message)
+            earlier_versions = [
+                (version.position, number)
+                for number, version in enumerate(versions)
+                if version.key == message.key
+                and None not in message.key
+                and version.position <= message.position
             ]
-            place, number = max(old, default=(None, None))
-            far = place is not None and bound.most is not None and one.place - place > bound.most
-            if number is not None and not far:
-                emission = "late" if one.late and not final else "full"
-                step.rows.append(self._row(one, versions[number], emission))
+            position, number = max(earlier_versions, default=(None, None))
+            is_too_old = (
+                position is not None
+                and bound.most is not None
+                and message.position - position > bound.most
+            )
+            if number is not None and not is_too_old:
+                emission = "late" if message.late and not final else "full"
+                step.rows.append(self._make_row(message, versions[number], emission))
             elif "left" in self._spec.outer_sides:
-                step.rows.append(self._row(one, None, "full"))
+                step.rows.append(self._make_row(message, None, "full"))
 
     def _emit_newest(self, step: JoinStep, watermark: int | None) -> None:
         """Emit left messages with the last right row to have arrived.
 
-        ``watermark`` is the right side's before this step; a row goes once it has moved so far on.
+        ``watermark`` is that of the right side before this step; it decides which rows expire.
         """
-        right, now = self._spec.right, self._marks.get(("right", None))
+        right, now = self._spec.right, self._watermarks.get(("right", None))
         if right.own_retention is not None and watermark is not None:
-            gone = watermark - right.own_retention
-            self._table = {key: row for key, row in self._table.items() if (row[0] or 0) >= gone}
-        apart = (*right.keys, right.time, *(right.offset or ()))
-        for one in [one for one in self._held if one.side == "right"]:
-            values = [value for name, value in one.message.items() if name not in apart]
-            self._table[one.key] = (now, one)
+            expired_before = watermark - right.own_retention
+            self._table = {
+                key: row for key, row in self._table.items() if (row[0] or 0) >= expired_before
+            }
+        metadata_columns = (*right.keys, right.time, *(right.offset or ()))
+        for held in [held for held in self._held if held.side == "right"]:
+            values = [value for name, value in held.message.items() if name not in metadata_columns]
+            self._table[held.key] = (now, held)
             if values and all(value is None for value in values):
-                del self._table[one.key]
-        for one in [one for one in self._held if one.side == "left"]:
-            row = self._table.get(one.key) if None not in one.key else None
+                del self._table[held.key]
+        for held in [held for held in self._held if held.side == "left"]:
+            row = self._table.get(held.key) if None not in held.key else None
             if row is not None or "left" in self._spec.outer_sides:
-                step.rows.append(self._row(one, row and row[1], "full"))
+                step.rows.append(self._make_row(held, row and row[1], "full"))
         self._held = []
 
     def _emit_changes(self, step: JoinStep) -> None:
         """Emit the pairs of all keys that have a newer row than before."""
-        before = {id(one): one for one in self._newest(one for one in self._held if one.matched)}
-        for key in dict.fromkeys(one.key for one in self._held if not one.matched):
-            mine = [one for one in self._held if one.key == key]
-            newest = self._newest(mine)
-            if all(id(one) in before for one in newest):
+        newest_before = {
+            id(held): held
+            for held in self._find_newest(held for held in self._held if held.matched)
+        }
+        for key in dict.fromkeys(held.key for held in self._held if not held.matched):
+            messages = [held for held in self._held if held.key == key]
+            newest = self._find_newest(messages)
+            if all(id(held) in newest_before for held in newest):
                 continue
-            there = {one.side: one for one in newest if one.message["emission"] != "retract"}
-            was = {
-                one.side
-                for one in self._newest(one for one in mine if one.matched)
-                if one.message["emission"] != "retract"
+            rows_by_side = {
+                held.side: held for held in newest if held.message["emission"] != "retract"
             }
-            revision = sum(one.message["revision"] + 1 for one in newest) - 1
-            if self._shows({*there}):
-                words = [one.message["emission"] for one in there.values()]
-                emission = min(words, key=["early", "late", "full"].index)
-                row = self._row(there.get("left"), there.get("right"), emission)
-            elif self._shows(was):
-                row = dict.fromkeys(self._row(None, None, "retract"))
+            sides_before = {
+                held.side
+                for held in self._find_newest(held for held in messages if held.matched)
+                if held.message["emission"] != "retract"
+            }
+            revision = sum(held.message["revision"] + 1 for held in newest) - 1
+            if self._emits_pair({*rows_by_side}):
+                emissions = [held.message["emission"] for held in rows_by_side.values()]
+                emission = min(emissions, key=["early", "late", "full"].index)
+                row = self._make_row(rows_by_side.get("left"), rows_by_side.get("right"), emission)
+            elif self._emits_pair(sides_before):
+                row = dict.fromkeys(self._make_row(None, None, "retract"))
                 row |= zip(self._spec.left.keys, key, strict=True)
                 row["emission"] = "retract"
             else:
@@ -389,113 +435,117 @@ class JoinOracle:
             row = {name: row[name] for name in row if name not in ("revision", "emission_right")}
             row.pop("revision_right", None)
             step.rows.append(row | {"revision": revision})
-        for one in self._held:
-            one.matched = True
-        marks = [self._marks.get((side, None)) for side in SIDES]
-        if None not in marks:
+        for held in self._held:
+            held.matched = True
+        watermarks = [self._watermarks.get((side, None)) for side in SIDES]
+        if None not in watermarks:
             graces = [self._spec.side(side).firing.grace for side in SIDES]
-            edge = min(mark - grace for mark, grace in zip(marks, graces, strict=True))  # type: ignore[operator]
-            self._held = [one for one in self._held if one.place >= edge]
+            edge = min(w - grace for w, grace in zip(watermarks, graces, strict=True))  # type: ignore[operator]
+            self._held = [held for held in self._held if held.position >= edge]
 
-    def _newest(self, some: Iterable[HeldMessage]) -> list[HeldMessage]:
+    def _find_newest(self, messages: Iterable[HeldMessage]) -> list[HeldMessage]:
         """Return the last row with the greatest revision of each side and key."""
-        found: dict[tuple[SideName, Any], HeldMessage] = {}
-        for one in some:
-            last = found.setdefault((one.side, one.key), one)
-            if one.message["revision"] >= last.message["revision"]:
-                found[one.side, one.key] = one
-        return list(found.values())
+        newest: dict[tuple[SideName, Any], HeldMessage] = {}
+        for held in messages:
+            last = newest.setdefault((held.side, held.key), held)
+            if held.message["revision"] >= last.message["revision"]:
+                newest[held.side, held.key] = held
+        return list(newest.values())
 
-    def _shows(self, sides: set[SideName]) -> bool:
+    def _emits_pair(self, sides: set[SideName]) -> bool:
         """Return whether the join emits a pair that has rows of these sides."""
         how = self._spec.how
         if how == "inner":
             return len(sides) == len(SIDES)
         return bool(sides) if how == "full" else how in sides
 
-    def _once(
-        self, met: list[tuple[HeldMessage, HeldMessage]]
+    def _choose_first_pairs(
+        self, pairs: list[tuple[HeldMessage, HeldMessage]]
     ) -> list[tuple[HeldMessage, HeldMessage]]:
-        """Return one pair for each left message that is new to matching, preferring one in time."""
+        """Return a pair for each left message that hadn't matched, preferably one in time."""
         chosen: dict[int, tuple[HeldMessage, HeldMessage]] = {}
-        for one, other in met:
-            if not one.matched and (id(one) not in chosen or not other.late):
-                chosen[id(one)] = (one, other)
+        for left, right in pairs:
+            if not left.matched and (id(left) not in chosen or not right.late):
+                chosen[id(left)] = (left, right)
         return list(chosen.values())
 
-    def _pairs(self) -> Iterator[tuple[HeldMessage, HeldMessage]]:
-        here = [one for one in self._held if one.let_in]
-        for one in here:
-            for other in here:
-                if (one.side, other.side) == SIDES and self._partners(one, other):
-                    yield one, other
+    def _find_pairs(self) -> Iterator[tuple[HeldMessage, HeldMessage]]:
+        candidates = [held for held in self._held if held.triggered]
+        for left in candidates:
+            for right in candidates:
+                if (left.side, right.side) == SIDES and self._are_partners(left, right):
+                    yield left, right
 
-    def _partners(self, one: HeldMessage, other: HeldMessage) -> bool:
+    def _are_partners(self, left: HeldMessage, right: HeldMessage) -> bool:
         bound: Bound = self._spec.bound
-        if (one.key, one.partition) != (other.key, other.partition):
+        if (left.key, left.partition) != (right.key, right.partition):
             return False
-        if None in one.key and self._spec.nulls != "group":
+        if None in left.key and self._spec.nulls != "group":
             return False
         if isinstance(bound, Within):
-            return -bound.before <= other.place - one.place <= bound.after
+            return -bound.before <= right.position - left.position <= bound.after
         if isinstance(bound, Together):
             return all(
-                any(start <= other.place < end for start, end in bounds(windows, one.place))
+                any(start <= right.position < end for start, end in bounds(windows, left.position))
                 for windows in bound.windows
             )
-        return other.place in self._session(one)
+        return right.position in self._find_session(left)
 
-    def _session(self, one: HeldMessage) -> list[int]:
+    def _find_session(self, held: HeldMessage) -> list[int]:
         """Return the positions of a message's session, which has messages of both sides."""
         assert isinstance(self._spec.bound, SessionBound)
         reach = self._spec.bound.sessions.reach
-        places = sorted(m.place for m in self._held if m.key == one.key)
+        positions = sorted(m.position for m in self._held if m.key == held.key)
         session: list[int] = []
-        for place in places:
-            if session and place - session[-1] >= reach:
-                if one.place in session:
+        for position in positions:
+            if session and position - session[-1] >= reach:
+                if held.position in session:
                     return session
                 session = []
-            session.append(place)
+            session.append(position)
         return session
 
-    def _never_matches(self, one: HeldMessage) -> bool:
-        """Return whether a message can't match any more, or its retention is over."""
-        mark = self._marks.get((one.side, one.partition))
-        kept = self._spec.side(one.side).own_retention
-        if mark is not None and kept is not None and one.place < mark - kept:
+    def _never_matches(self, held: HeldMessage) -> bool:
+        """Return whether a message can't match any more, or its retention has passed."""
+        watermark = self._watermarks.get((held.side, held.partition))
+        retention = self._spec.side(held.side).own_retention
+        if (
+            watermark is not None
+            and retention is not None
+            and held.position < watermark - retention
+        ):
             return True
-        theirs = self._marks.get((OTHER[one.side], one.partition))
-        if theirs is None:
+        other_watermark = self._watermarks.get((OTHER[held.side], held.partition))
+        if other_watermark is None:
             return False
-        edge, bound = self._edge(OTHER[one.side], theirs), self._spec.bound
+        edge, bound = self._edge(OTHER[held.side], other_watermark), self._spec.bound
         if isinstance(bound, Within):
-            return one.place + (bound.after if one.side == "left" else bound.before) < edge
+            return held.position + (bound.after if held.side == "left" else bound.before) < edge
         if isinstance(bound, Together):
-            ends = [max(end for _, end in bounds(w, one.place)) for w in bound.windows]
+            ends = [max(end for _, end in bounds(w, held.position)) for w in bound.windows]
             return min(ends) <= edge
-        return self._is_over(one)
+        return self._is_over(held)
 
-    def _still_asked(self, one: HeldMessage) -> bool:
+    def _is_awaited(self, held: HeldMessage) -> bool:
         """Return whether a matching message waits for its trigger."""
-        waits = [m for m in self._held if m.side != one.side and not m.let_in]
-        if one.side == "left":
-            return any(self._partners(one, other) for other in waits)
-        return any(self._partners(other, one) for other in waits)
+        waiting_messages = [m for m in self._held if m.side != held.side and not m.triggered]
+        if held.side == "left":
+            return any(self._are_partners(held, other) for other in waiting_messages)
+        return any(self._are_partners(other, held) for other in waiting_messages)
 
     def _emit_unmatched(self, step: JoinStep, final: bool) -> None:
-        done = [
-            one
-            for one in self._held
-            if final or (self._never_matches(one) and not self._still_asked(one))
+        finished = [
+            held
+            for held in self._held
+            if final or (self._never_matches(held) and not self._is_awaited(held))
         ]
-        for one in done:
-            if one.side in self._spec.outer_sides and not one.matched:
-                left, right = (one, None) if one.side == "left" else (None, one)
-                step.rows.append(self._row(left, right, "full"))
-        self._held = [one for one in self._held if one not in done]
+        for held in finished:
+            if held.side in self._spec.outer_sides and not held.matched:
+                left, right = (held, None) if held.side == "left" else (None, held)
+                step.rows.append(self._make_row(left, right, "full"))
+        self._held = [held for held in self._held if held not in finished]
 
-    def _row(
+    def _make_row(
         self, left: HeldMessage | None, right: HeldMessage | None, emission: str
     ) -> dict[str, Any]:
         spec, row = self._spec, {}

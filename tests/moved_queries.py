@@ -1,4 +1,4 @@
-"""Queries that are written for both hosts, over folders of files that tests add to."""
+"""Queries for both hosts, over folders to which tests add files."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Folders:
     """Folders of Parquet files, with the same number of messages in each.
 
     Attributes:
-        root: The folder of the folders.
-        files: The number of files in each of them.
+        root: The parent folder.
+        files: The number of files in each folder.
     """
 
     root: Path
@@ -36,21 +36,21 @@ class Folders:
     def add(self, files: int, messages: int = 40) -> None:
         """Add files whose times overlap those of the files before, with some far too late."""
         for _ in range(files):
-            chance = Random(self.files)
+            random = Random(self.files)
             for name in ("left", "right"):
-                seconds = [9 * self.files + chance.randrange(-20, 20) for _ in range(messages)]
+                seconds = [9 * self.files + random.randrange(-20, 20) for _ in range(messages)]
                 rows = {
                     "id": [self.files * messages + n for n in range(messages)],
-                    "key": [f"key {chance.randrange(7)}" for _ in range(messages)],
+                    "key": [f"key {random.randrange(7)}" for _ in range(messages)],
                     "at": [_START + timedelta(seconds=100 + second) for second in seconds],
-                    "value": [chance.randrange(100) for _ in range(messages)],
+                    "value": [random.randrange(100) for _ in range(messages)],
                 }
                 frame = pl.DataFrame(rows).with_columns(pl.col("at").dt.cast_time_unit("us"))
                 path = self.root / name / f"{self.files:04d} =é.parquet"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 frame.write_parquet(path.with_name(f".{path.name}"))
-                stamp = 1_700_000_000 + self.files
-                os.utime(path.with_name(f".{path.name}"), (stamp, stamp))
+                modified_at = 1_700_000_000 + self.files
+                os.utime(path.with_name(f".{path.name}"), (modified_at, modified_at))
                 path.with_name(f".{path.name}").rename(path)
             self.files += 1
 
@@ -62,17 +62,17 @@ class Folders:
 def hopping(read: Read) -> Any:
     windows = mt.windowed(read("left"), key="key", time="at", lateness="5 seconds")
     hops = windows.hopping("20 seconds", slide="6 seconds")
-    shown = hops.early(each=True).late(grace="10 seconds", each=True)
-    return shown.agg(n=mt.count(), total=mt.sum("value"), middle=mt.median("value"))
+    policies = hops.early(each=True).late(grace="10 seconds", each=True)
+    return policies.agg(n=mt.count(), total=mt.sum("value"), middle=mt.median("value"))
 
 
 def sessions(read: Read) -> Any:
     windows = mt.windowed(read("left"), key="key", time="at", lateness="5 seconds")
-    shown = windows.session("4 seconds").early(each=True).late(grace="15 seconds", each=True)
-    return shown.agg(n=mt.count(), first=mt.min("value"))
+    policies = windows.session("4 seconds").early(each=True).late(grace="15 seconds", each=True)
+    return policies.agg(n=mt.count(), first=mt.min("value"))
 
 
-def counted(read: Read) -> Any:
+def count_triggers(read: Read) -> Any:
     windows = mt.windowed(read("left"), key="key", lateness="5 seconds", time="at")
     return windows.tumbling("10 seconds").early(rows=3).deltas().agg(n=mt.count())
 
@@ -92,29 +92,29 @@ def chain(read: Read) -> Any:
     return outer.tumbling("40 seconds").early(each=True).agg(windows=mt.count(), n=mt.sum("n"))
 
 
-def clocked(read: Read) -> Any:
-    """Return windows whose policy goes by the clock: only their final results are certain."""
+def clock_triggers(read: Read) -> Any:
+    """Return windows that emit by the wall clock: only their final results are deterministic."""
     windows = mt.windowed(read("left"), key="key", time="at", lateness="5 seconds")
     return windows.tumbling("10 seconds").early(every="1 second").agg(n=mt.count())
 
 
-QUERIES = {one.__name__: one for one in (hopping, sessions, counted, join, chain)}
+QUERIES = {query.__name__: query for query in (hopping, sessions, count_triggers, join, chain)}
 
 
-def run(query: Any, checkpoint: Path, out: Path) -> Any:
-    """Run a query over what there is, and return its handle."""
-    rejected = mt.to_duckdb(out, "rejected")
-    results = mt.to_duckdb(out, "results", history="history")
-    started = query.start(
+def run(query: Any, checkpoint: Path, database: Path) -> Any:
+    """Run a query on the messages in its folders until none is left, and return its handle."""
+    rejected = mt.to_duckdb(database, "rejected")
+    results = mt.to_duckdb(database, "results", history="history")
+    handle = query.start(
         checkpoint=str(checkpoint), results=results, rejected=rejected, available_now=True
     )
-    assert started.await_end(240)
-    return started
+    assert handle.await_end(240)
+    return handle
 
 
-def read_tables(out: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Return the rows of all tables that queries have written, in one order."""
-    with duckdb.connect(str(out)) as connection:
+def read_tables(database: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Return the sorted rows of all tables in a database that queries wrote."""
+    with duckdb.connect(str(database)) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         names = [row[0] for row in connection.execute("SHOW TABLES").fetchall()]
         select = "SELECT COLUMNS(*)::VARCHAR FROM {} ORDER BY ALL"

@@ -1,4 +1,4 @@
-"""A column of every type: its names in Spark and Polars, and values that test it.
+"""Every column type: its names in Spark and Polars, and test values.
 
 ``usual`` values include nulls, empty values and repetitions. Each of ``extremes`` is a group of its
 own, since sums over it may overflow.
@@ -24,7 +24,7 @@ UTC = dt.UTC
 
 @dataclass(frozen=True)
 class Typed:
-    """A type, and test values of it.
+    """A type with its test values.
 
     Attributes:
         name: Name of the type in tests.
@@ -203,10 +203,10 @@ AGGREGATES: dict[str, Aggregate] = {
 GROWS = {"sum": 10, "sum_distinct": 10}
 
 
-def fit_mean(value: Decimal, given: pl.Decimal) -> Decimal | None:
+def fit_mean(value: Decimal, dtype: pl.Decimal) -> Decimal | None:
     """Return a mean rounded to its type; at 38 digits, the scale shrinks."""
-    precision = min(38, given.precision + 4)
-    scale = min(given.scale + 4, precision - min(given.precision - given.scale, 16))
+    precision = min(38, dtype.precision + 4)
+    scale = min(dtype.scale + 4, precision - min(dtype.precision - dtype.scale, 16))
     fitted = value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, Context(prec=120))
     return fitted if len(fitted.as_tuple().digits) <= precision else None
 
@@ -219,24 +219,24 @@ _ORDERED = (
 )  # fmt: skip
 
 
-def refused(typed: Typed) -> set[str]:
+def list_unsupported_aggregates(typed: Typed) -> set[str]:
     """Return the aggregates that a type doesn't support, independently of the code's table."""
-    found: set[str] = set()
+    names: set[str] = set()
     if not typed.name.startswith(
         ("tinyint", "smallint", "int", "bigint", "float", "double", "dec")
     ):
-        found.update(_NUMBERS)
+        names.update(_NUMBERS)
     if typed.name == "interval":
-        found.update(_NUMBERS)
+        names.update(_NUMBERS)
     if typed.name != "boolean":
-        found.update(_TRUTHS)
+        names.update(_TRUTHS)
     if "map" in typed.spark:
-        found.update(_ORDERED)
-    return found
+        names.update(_ORDERED)
+    return names
 
 
 def messages(typed: Typed, moment: Callable[[int], Any]) -> list[dict[str, Any]]:
-    """Return messages of every group of values; some share a time, and some have no ``w``."""
+    """Return messages of every group of values; some share a time, and some lack ``w``."""
     return [
         {"k": key, "t": moment(7 * (i // 2)), "v": value, "w": None if i % 5 == 4 else i // 3}
         for key, values in typed.groups.items()

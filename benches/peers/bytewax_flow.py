@@ -30,7 +30,7 @@ from benches.workloads import CASES, Case
 
 BLOCK = 10_000
 PROCESSES = 2
-ASKED = "BENCHES_BYTEWAX"
+REQUEST = "BENCHES_BYTEWAX"
 """The environment variable with the run of the two processes."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -41,8 +41,8 @@ def blocks(stream: Stream, parity: int) -> Iterator[list[Event]]:
     """Yield blocks of rows with the keys of one parity."""
     for start in range(0, stream.rows, BLOCK):
         i = np.arange(start, min(start + BLOCK, stream.rows), dtype=np.int64)
-        mine = stream.columns(i)[0] % PROCESSES == parity
-        k, v, ms = stream.columns(i[mine])
+        is_of_parity = stream.columns(i)[0] % PROCESSES == parity
+        k, v, ms = stream.columns(i[is_of_parity])
         times = [EPOCH + timedelta(milliseconds=x) for x in ms.tolist()]
         yield [
             (key, (at, value))
@@ -133,44 +133,44 @@ def windower(case: Case) -> Any:
 
 def make_flow() -> Dataflow:
     """Return the dataflow that each process runs."""
-    asked = json.loads(os.environ[ASKED])
-    case = CASES[asked["case"]]
+    request = json.loads(os.environ[REQUEST])
+    case = CASES[request["case"]]
     # The system clock is fixed: a watermark that follows it would overtake the rows.
     clock: Any = w.EventClock(
         lambda event: event[0], timedelta(0), lambda: EPOCH, lambda window_end: None
     )
     flow = Dataflow("benches")
-    events = op.input("rows", flow, Rows(case.stream(asked["rows"], asked["rows"], 1.0)))
+    events = op.input("rows", flow, Rows(case.stream(request["rows"], request["rows"], 1.0)))
     windows = w.fold_window(
         "fold", events, clock, windower(case), lambda: [0, 0, 0], fold, merge, ordered=False
     )
-    op.output("tally", windows.down, TallySink(Path(asked["folder"])))
+    op.output("tally", windows.down, TallySink(Path(request["folder"])))
     return flow
 
 
 def addresses() -> str:
-    """Return two free local ports."""
+    """Return the addresses of two free local ports."""
     sockets = [socket.socket() for _ in range(PROCESSES)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    names = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
-    for each in sockets:
-        each.close()
+    for listener in sockets:
+        listener.bind(("127.0.0.1", 0))
+    names = [f"127.0.0.1:{listener.getsockname()[1]}" for listener in sockets]
+    for listener in sockets:
+        listener.close()
     return ";".join(names)
 
 
 def main(run: Run) -> Outcome:
     """Run the processes to their end; their start-up is part of the time."""
-    asked = {"case": run.case.name, "rows": run.stream.rows, "folder": str(run.work)}
-    environment = os.environ | {ASKED: json.dumps(asked)}
+    request = {"case": run.case.name, "rows": run.stream.rows, "folder": str(run.work)}
+    environment = os.environ | {REQUEST: json.dumps(request)}
     program = [sys.executable, "-m", "bytewax.run", "benches.peers.bytewax_flow:make_flow"]
-    where = addresses()
+    hosts = addresses()
     started = time.perf_counter()
-    started_processes = [
-        subprocess.Popen([*program, "-i", str(n), "-a", where], env=environment)
+    processes = [
+        subprocess.Popen([*program, "-i", str(n), "-a", hosts], env=environment)
         for n in range(PROCESSES)
     ]
-    codes = [process.wait() for process in started_processes]
+    codes = [process.wait() for process in processes]
     seconds = time.perf_counter() - started
     if any(codes):
         raise RuntimeError(f"a process ended with {codes}")

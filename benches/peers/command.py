@@ -96,14 +96,14 @@ def parse(program: str) -> Run:
 
 def serve(program: str, run: Callable[[Run], Outcome]) -> None:
     """Run a peer program and print its result line."""
-    asked = parse(program)
+    options = parse(program)
     try:
-        outcome = run(asked)
+        outcome = run(options)
     finally:
-        shutil.rmtree(asked.work, ignore_errors=True)
+        shutil.rmtree(options.work, ignore_errors=True)
     line = {
-        "case": asked.case.name,
-        "rows": asked.stream.rows,
+        "case": options.case.name,
+        "rows": options.stream.rows,
         "seconds": {
             "query": round(outcome.seconds, 4),
             "whole": round(time.perf_counter() - STARTED, 4),

@@ -27,10 +27,12 @@ class Broker:
 
     def send_soon(self, future: Any) -> None:
         """Accept a message, and acknowledge it at once."""
-        message, place = future.message, TP(TOPIC, future.message.partition)
-        emitted = RecordMetadata(place.topic, place.partition, place, self.sent, time.time(), 0)
+        message, partition = future.message, TP(TOPIC, future.message.partition)
+        metadata = RecordMetadata(
+            partition.topic, partition.partition, partition, self.sent, time.time(), 0
+        )
         self.sent += 1
-        future.set_result(emitted)
+        future.set_result(metadata)
         if message.callback is not None:
             message.callback(future)
 

@@ -45,8 +45,8 @@ def main(run: Run) -> Outcome:
     if not run.check:
         return Outcome(seconds)
     last = run.stream.last_ms / 1000
-    found = [n for (_, (start, _)), n in views.table.data.items() if start <= last]
-    return Outcome(seconds, totals(len(found), sum(found), 0, 0))
+    counts = [n for (_, (start, _)), n in views.table.data.items() if start <= last]
+    return Outcome(seconds, totals(len(counts), sum(counts), 0, 0))
 
 
 if __name__ == "__main__":

@@ -55,9 +55,10 @@ def main(run: Run) -> Outcome:
     if not run.check:
         return Outcome(seconds)
     last = run.stream.last_ms / 1000
-    found = [held for (_, (start, _)), held in sums.table.data.items() if start <= last]
+    window_sums = [window for (_, (start, _)), window in sums.table.data.items() if start <= last]
     return Outcome(
-        seconds, totals(len(found), *(sum(column) for column in zip(*found, strict=True)))
+        seconds,
+        totals(len(window_sums), *(sum(column) for column in zip(*window_sums, strict=True))),
     )
 
 

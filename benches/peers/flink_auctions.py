@@ -83,10 +83,10 @@ QUERIES = {
 
 def query(run: Run, tables: StreamTableEnvironment) -> str:
     """Declare the inputs, and return the query."""
-    found = ";".join(path.as_uri() for path in jars("flink"))
-    tables.get_config().set("pipeline.jars", found)
+    urls = ";".join(path.as_uri() for path in jars("flink"))
+    tables.get_config().set("pipeline.jars", urls)
     for side in run.stream.sides:
-        tables.execute_sql(declared(side))
+        tables.execute_sql(format_table(side))
     if run.check and run.case.query == CLOCK:
         # A job that ends leaves wall-clock windows open. Each core sends a row a second.
         tables.execute_sql(WAITING.format(rows=4 * run.case.size))
@@ -98,13 +98,13 @@ def query(run: Run, tables: StreamTableEnvironment) -> str:
     return QUERIES[run.case.query]
 
 
-def declared(side: Kind) -> str:
-    """Return a table over the two files of a kind of events, read by both cores evenly in time."""
+def format_table(side: Kind) -> str:
+    """Return the statement of a table over two files, which both cores read evenly in time."""
     columns, folder = COLUMNS[side.name], side.halves.as_uri()
     return TABLE.format(name=side.name, columns=columns, folder=folder)
 
 
-def mixed(query: str, key: int, start: str, value: int) -> tuple[int, int]:
+def compute_checksums(query: str, key: int, start: str, value: int) -> tuple[int, int]:
     """Return the additional checksums: the key times the time, and the value again."""
     if query == CLOCK:
         return key * value, 0

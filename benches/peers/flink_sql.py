@@ -65,9 +65,9 @@ def environment(run: Run) -> tuple[StreamExecutionEnvironment, StreamTableEnviro
     for name, value in settings.items():
         configuration.set_string(name, value)
     streams = StreamExecutionEnvironment.get_execution_environment(configuration)
-    chosen = EnvironmentSettings.new_instance().in_streaming_mode()
-    chosen = chosen.with_configuration(configuration).build()
-    return streams, StreamTableEnvironment.create(streams, chosen)
+    options = EnvironmentSettings.new_instance().in_streaming_mode()
+    options = options.with_configuration(configuration).build()
+    return streams, StreamTableEnvironment.create(streams, options)
 
 
 def formula(stream: Stream, i: str) -> tuple[str, str]:
@@ -76,12 +76,12 @@ def formula(stream: Stream, i: str) -> tuple[str, str]:
         ahead = f"({i} + {stream.shift})"
         k = f"MOD(MOD({ahead} * 1103515245 + 12345, 2147483648) / 256, {stream.keys})"
         return k, f"{T0_MS} + 1000 * {i} / {stream.per_second}"
-    turn, place = f"({i} / {stream.per_second})", f"MOD({i}, {stream.per_second})"
-    one, dropped = f"MOD({place}, 2)", f"MOD(3 - MOD({turn}, 3), 3)"
-    k = f"3 * ({place} / 2) + {one} + CASE WHEN {one} >= {dropped} THEN 1 ELSE 0 END"
-    burst = f"{BURST_EVERY_MS} * ({turn} / {ROUNDS_OF_A_BURST})"
-    second = f"1000 * MOD({turn}, {ROUNDS_OF_A_BURST})"
-    return k, f"{T0_MS} + {burst} + {second} + 1000 * {place} / {stream.per_second}"
+    round_number, number = f"({i} / {stream.per_second})", f"MOD({i}, {stream.per_second})"
+    odd, dropped = f"MOD({number}, 2)", f"MOD(3 - MOD({round_number}, 3), 3)"
+    k = f"3 * ({number} / 2) + {odd} + CASE WHEN {odd} >= {dropped} THEN 1 ELSE 0 END"
+    burst = f"{BURST_EVERY_MS} * ({round_number} / {ROUNDS_OF_A_BURST})"
+    second = f"1000 * MOD({round_number}, {ROUNDS_OF_A_BURST})"
+    return k, f"{T0_MS} + {burst} + {second} + 1000 * {number} / {stream.per_second}"
 
 
 def read(
@@ -142,19 +142,19 @@ def query(run: Run, streams: StreamExecutionEnvironment, tables: StreamTableEnvi
 def main(run: Run) -> Outcome:
     """Run the insert to its end; a bounded source closes every window."""
     streams, tables = environment(run)
-    asked = query(run, streams, tables)
+    statement = query(run, streams, tables)
     answers = run.work / "answers"
     sink = "'connector' = 'blackhole'"
     if run.check:
         sink = f"'connector' = 'filesystem', 'path' = '{answers.as_uri()}', 'format' = 'csv'"
     tables.execute_sql(SINK.format(options=sink))
     started = time.perf_counter()
-    tables.execute_sql(asked).wait()
+    tables.execute_sql(statement).wait()
     seconds = time.perf_counter() - started
-    return Outcome(seconds, summed(answers, run.case.query) if run.check else None)
+    return Outcome(seconds, sum_files(answers, run.case.query) if run.check else None)
 
 
-def summed(folder: Path, query: str) -> dict[str, int]:
+def sum_files(folder: Path, query: str) -> dict[str, int]:
     """Count and sum the rows of finished CSV files."""
     rows = count = total = top = 0
     for path in folder.rglob("part-*"):
@@ -162,7 +162,7 @@ def summed(folder: Path, query: str) -> dict[str, int]:
             for k, start, *numbers in csv.reader(lines):
                 c, t, m = map(int, numbers)
                 if query:
-                    t, m = flink_auctions.mixed(query, int(k), start, c)
+                    t, m = flink_auctions.compute_checksums(query, int(k), start, c)
                 rows, count, total, top = rows + 1, count + c, total + t, top + m
     return totals(0 if query == CLOCK else rows, count, total, top)
 

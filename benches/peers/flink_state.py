@@ -42,7 +42,7 @@ WITH ('connector' = 'blackhole')
 """
 
 
-def started(keys: int, folder: Path) -> object:
+def start_job(keys: int, folder: Path) -> object:
     """Start the query, and return the handle of its job."""
     settings = {
         "parallelism.default": "2",
@@ -62,9 +62,9 @@ def started(keys: int, folder: Path) -> object:
     for name, value in settings.items():
         configuration.set_string(name, value)
     streams = StreamExecutionEnvironment.get_execution_environment(configuration)
-    chosen = EnvironmentSettings.new_instance().in_streaming_mode()
-    chosen = chosen.with_configuration(configuration).build()
-    tables = StreamTableEnvironment.create(streams, chosen)
+    options = EnvironmentSettings.new_instance().in_streaming_mode()
+    options = options.with_configuration(configuration).build()
+    tables = StreamTableEnvironment.create(streams, options)
     numbers = NumberSequenceSource(0, keys - 1)
     source = streams.from_source(numbers, WatermarkStrategy.no_watermarks(), "all keys")
     schema = (
@@ -85,14 +85,14 @@ def started(keys: int, folder: Path) -> object:
 
 
 def size_of(folder: Path) -> int:
-    """Return the size of the checkpoints."""
-    found = 0
+    """Return the size of the checkpoints in bytes."""
+    size = 0
     for path in folder.rglob("*"):
         try:
-            found += path.stat().st_size if path.is_file() else 0
+            size += path.stat().st_size if path.is_file() else 0
         except FileNotFoundError:  # an old checkpoint that was just removed
             continue
-    return found
+    return size
 
 
 def main(keys: int) -> None:
@@ -100,7 +100,7 @@ def main(keys: int) -> None:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        job = started(keys, folder)
+        job = start_job(keys, folder)
         sizes: list[int] = []
         while time.monotonic() - began < LIMIT_SECONDS:
             time.sleep(CHECKPOINT_SECONDS)

@@ -64,8 +64,8 @@ def environment(folder: Path, backend: str = "hashmap") -> TableEnvironment:
     configuration = Configuration()
     for name, value in settings.items():
         configuration.set_string(name, value)
-    chosen = EnvironmentSettings.new_instance().in_streaming_mode()
-    return TableEnvironment.create(chosen.with_configuration(configuration).build())
+    options = EnvironmentSettings.new_instance().in_streaming_mode()
+    return TableEnvironment.create(options.with_configuration(configuration).build())
 
 
 def call(work: Work) -> str:
@@ -77,15 +77,15 @@ def call(work: Work) -> str:
     return f"HOP({rows}, {slide}, {size})"
 
 
-def emitted(folder: Path) -> list[tuple[int, int, int, int, float]]:
+def read_results(folder: Path) -> list[tuple[int, int, int, int, float]]:
     """Return the rows of finished files: window start (ms), count, sum, maximum, emission (s)."""
-    found = []
+    rows = []
     for path in folder.rglob("part-*"):
         with path.open(newline="") as lines:
             for began, n, s, m, at in csv.reader(lines):
                 row = round(1000 * seconds(began)), int(n), int(s), int(m), seconds(at)
-                found.append(row)
-    return found
+                rows.append(row)
+    return rows
 
 
 def seconds(text: str) -> float:
@@ -101,21 +101,23 @@ def main(work: Work, servers: str, topic: str) -> None:
         tables = environment(folder)
         # For nullable columns, Flink would use another Avro schema than the topic's.
         null = " NOT NULL" if work.form == "avro" else ""
-        given = {"topic": topic, "servers": servers, "form": FORMS[work.form]}
-        tables.execute_sql(MESSAGES.format(**given, null=null))
+        options = {"topic": topic, "servers": servers, "form": FORMS[work.form]}
+        tables.execute_sql(MESSAGES.format(**options, null=null))
         tables.execute_sql(RESULTS.format(folder=(folder / "answers").as_uri()))
         tables.execute_sql(WINDOWS.format(call=call(work))).wait()
         ended = time.time()
-        rows = [row for row in emitted(folder / "answers") if row[0] < FAR - 1000 * work.size]
+        rows = [row for row in read_results(folder / "answers") if row[0] < FAR - 1000 * work.size]
     ends = {began: at for began, *_, at in sorted(rows, key=lambda row: row[-1])}
     # The first third is left out, as for batches, and so are the windows closed by the end.
-    starts = sorted(one for one in ends if START <= one < START + 1000 * work.rows // PER_SECOND)
-    one, two = starts[len(starts) // 3], starts[-1 - work.size // work.slide]
+    starts = sorted(
+        start for start in ends if START <= start < START + 1000 * work.rows // PER_SECOND
+    )
+    first, last = starts[len(starts) // 3], starts[-1 - work.size // work.slide]
     sums = [sum(row[i] for row in rows) for i in (1, 2, 3)]
     print(json.dumps({
-        "found": [len(rows), *sums], "first": min(ends.values()) - started,
-        "whole": ended - started, "messages": (two - one) * PER_SECOND // 1000,
-        "seconds": ends[two] - ends[one],
+        "totals": [len(rows), *sums], "first": min(ends.values()) - started,
+        "whole": ended - started, "messages": (last - first) * PER_SECOND // 1000,
+        "seconds": ends[last] - ends[first],
     }))  # fmt: skip
 
 

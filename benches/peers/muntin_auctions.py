@@ -6,7 +6,7 @@ from examples.nexmark.queries import QUERIES
 from pyspark.sql import DataFrame
 
 from benches.peers.command import Run
-from benches.peers.spark_auctions import shaped
+from benches.peers.spark_auctions import select_columns
 
 
 def results(*sides_and_run: DataFrame | Run) -> DataFrame:
@@ -14,4 +14,4 @@ def results(*sides_and_run: DataFrame | Run) -> DataFrame:
     *sides, run = sides_and_run
     names = [side.name for side in run.stream.sides]
     emitted = QUERIES[run.case.query](dict(zip(names, sides, strict=True)))
-    return shaped(emitted, run.case.query)
+    return select_columns(emitted, run.case.query)

@@ -34,7 +34,7 @@ class Totals:
         if not rows.height:
             return
         sums = rows.select(pl.len(), *(pl.col(name).sum() for name in ("n", "s", "m"))).row(0)
-        self.sums = [one + other for one, other in zip(self.sums, sums, strict=True)]
+        self.sums = [total + number for total, number in zip(self.sums, sums, strict=True)]
         for start in rows["start"].unique():
             self.emitted.setdefault(start, now)
 
@@ -42,8 +42,8 @@ class Totals:
 def main(work: Work, servers: str, topic: str) -> None:
     """Read the topic to its end, and print the figures as JSON."""
     started, totals = time.time(), Totals(work.size)
-    declared = {"schema": AVRO} if work.form == "avro" else {"columns": COLUMNS}
-    orders = mt.kafka(servers, topic, **declared, format=work.form)
+    columns = {"schema": AVRO} if work.form == "avro" else {"columns": COLUMNS}
+    orders = mt.kafka(servers, topic, **columns, format=work.form)
     windows = mt.windowed(orders, key="k", time="at", lateness="1 second")
     hopping = windows.hopping(f"{work.size} seconds", f"{work.slide} seconds")
     counted = hopping.agg(n=mt.count(), s=mt.sum("v"), m=mt.max("v"))
@@ -52,14 +52,14 @@ def main(work: Work, servers: str, topic: str) -> None:
         query.await_end()
         ended = time.time()
     starts = sorted(
-        one for one in totals.emitted if START <= one < START + 1000 * work.rows // PER_SECOND
+        start for start in totals.emitted if START <= start < START + 1000 * work.rows // PER_SECOND
     )
     # The first third is left out, and so are the last windows, which the last message closes.
-    one, two = starts[len(starts) // 3], starts[-1 - work.size // work.slide]
+    first, last = starts[len(starts) // 3], starts[-1 - work.size // work.slide]
     print(json.dumps({
-        "found": totals.sums, "first": min(totals.emitted.values()) - started,
-        "whole": ended - started, "messages": (two - one) * PER_SECOND // 1000,
-        "seconds": totals.emitted[two] - totals.emitted[one],
+        "totals": totals.sums, "first": min(totals.emitted.values()) - started,
+        "whole": ended - started, "messages": (last - first) * PER_SECOND // 1000,
+        "seconds": totals.emitted[last] - totals.emitted[first],
     }))  # fmt: skip
 
 

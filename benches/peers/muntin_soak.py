@@ -17,8 +17,8 @@ import muntin as mt
 SIZE, SLIDE, LATENESS, GRACE = "1 hour", "15 minutes", "5 minutes", "2 hours"
 
 
-def counted(spark: Any, servers: str, topic: str) -> Any:
-    """Return the query with all features that hold state: panes, early and late firing, grace."""
+def count_messages(spark: Any, servers: str, topic: str) -> Any:
+    """Return a query with all features that hold state: panes, early and late firing, grace."""
     messages = mt.kafka(servers, topic, columns="at timestamp, k long, v long").stream(spark)
     windows = mt.windowed(messages, key="k", time="at", lateness=LATENESS).hopping(SIZE, SLIDE)
     windows = windows.early(every="10 seconds").late(grace=GRACE, every="10 seconds")
@@ -27,13 +27,13 @@ def counted(spark: Any, servers: str, topic: str) -> Any:
 
 def note_batches(query: Any, path: Path, ends: threading.Event) -> None:
     """Append the time of each batch, once, to a file."""
-    noted: set[tuple[str, int]] = set()
+    noted_batches: set[tuple[str, int]] = set()
     while not ends.wait(1):
         inner = query.query
         for progress in [] if inner is None else inner.recentProgress:
             batch = str(progress["runId"]), progress["batchId"]
-            if progress["numInputRows"] and batch not in noted:
-                noted.add(batch)
+            if progress["numInputRows"] and batch not in noted_batches:
+                noted_batches.add(batch)
                 took = progress["durationMs"]["triggerExecution"]
                 line = {"at": progress["timestamp"], "ms": took}
                 with path.open("a") as file:
@@ -43,7 +43,7 @@ def note_batches(query: Any, path: Path, ends: threading.Event) -> None:
 def main(servers: str, topic: str, dsn: str, folder: str) -> None:
     """Run the query until it is stopped."""
     spark = mt.session(master="local[2]")
-    query = counted(spark, servers, topic).start(
+    query = count_messages(spark, servers, topic).start(
         checkpoint=f"{folder}/checkpoint",
         results=mt.to_postgres(dsn, "results"),
         rejected=mt.to_postgres(dsn, "rejected"),

@@ -20,7 +20,7 @@ from benches.peers.command import Outcome, Run, serve, totals
 from benches.stream import Stream
 from benches.workloads import CASES, Case
 
-ASKED = "BENCHES_PATHWAY"
+REQUEST = "BENCHES_PATHWAY"
 """The environment variable with the run of the spawned processes."""
 
 BLOCK = 10_000
@@ -77,19 +77,19 @@ def results(events: Any, case: Case) -> Any:
 
 def worker() -> None:
     """Run one spawned process."""
-    asked = json.loads(os.environ[ASKED])
-    case = CASES[asked["case"]]
-    stream = case.stream(asked["rows"], asked["rows"], 1.0)
+    request = json.loads(os.environ[REQUEST])
+    case = CASES[request["case"]]
+    stream = case.stream(request["rows"], request["rows"], 1.0)
     table = results(pw.io.python.read(Rows(stream), schema=Row), case)
     sums = [0, 0, 0, 0]
 
     def tally(key: Any, row: dict[str, int], time: int, is_addition: bool) -> None:
         if row["window_start"] <= stream.last_ms:
             sign = 1 if is_addition else -1
-            for place, value in enumerate((1, row["count"], row["sum"], row["max"])):
-                sums[place] += sign * value
+            for column, value in enumerate((1, row["count"], row["sum"], row["max"])):
+                sums[column] += sign * value
 
-    if asked["check"]:
+    if request["check"]:
         pw.io.subscribe(table, on_change=tally)
     else:
         pw.io.null.write(table)
@@ -97,12 +97,12 @@ def worker() -> None:
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)
     seconds = time.perf_counter() - started
     name = f"tally-{os.environ.get('PATHWAY_PROCESS_ID', '0')}.json"
-    (Path(asked["folder"]) / name).write_text(json.dumps([seconds, *sums]))
+    (Path(request["folder"]) / name).write_text(json.dumps([seconds, *sums]))
 
 
 def main(run: Run) -> Outcome:
     """Spawn two worker threads and read their results."""
-    asked = {
+    request = {
         "case": run.case.name,
         "rows": run.stream.rows,
         "folder": str(run.work),
@@ -112,7 +112,7 @@ def main(run: Run) -> Outcome:
     program = [sys.executable, "-m", "benches.peers.pathway_table"]
     subprocess.run(
         [command, "spawn", "--threads", "2", *program],
-        env=os.environ | {ASKED: json.dumps(asked)},
+        env=os.environ | {REQUEST: json.dumps(request)},
         check=True,
     )
     tallies = [json.loads(path.read_text()) for path in run.work.glob("tally-*.json")]
@@ -121,7 +121,7 @@ def main(run: Run) -> Outcome:
 
 
 if __name__ == "__main__":
-    if ASKED in os.environ:
+    if REQUEST in os.environ:
         worker()
     else:
         serve("pathway_table", main)

@@ -25,29 +25,29 @@ class Clock:
 
     def __init__(self, rows: int) -> None:
         self.third, self.rows = rows // 3, rows
-        self.taken = 0
+        self.count = 0
         self.at: dict[int, float] = {}
 
     def __call__(self, value: Any, headers: Any, timestamp: float, kind: Any) -> int:
         """Return a message's time in milliseconds."""
-        if self.taken in (0, self.third, self.rows):
-            self.at[self.taken] = time.time()
-        self.taken += 1
+        if self.count in (0, self.third, self.rows):
+            self.at[self.count] = time.time()
+        self.count += 1
         return round(1000 * datetime.fromisoformat(value["at"]).timestamp())
 
 
 def main(work: Work, servers: str, topic: str) -> None:
     """Read the topic to its end, and print the figures as JSON."""
     started, clock = time.time(), Clock(work.rows)
-    found, first = [0, 0, 0, 0], 0.0
+    totals, first = [0, 0, 0, 0], 0.0
 
-    def keep(result: dict[str, Any]) -> None:
+    def add(result: dict[str, Any]) -> None:
         nonlocal first
         if result["start"] >= FAR - 1000 * work.size:
             return
         first = first or time.time()
-        for place, number in enumerate((1, result["n"], result["s"], result["m"])):
-            found[place] += number
+        for column, number in enumerate((1, result["n"], result["s"], result["m"])):
+            totals[column] += number
 
     with tempfile.TemporaryDirectory() as folder:
         app = Application(
@@ -59,13 +59,13 @@ def main(work: Work, servers: str, topic: str) -> None:
         )
         orders = app.dataframe(app.topic(topic, timestamp_extractor=clock))
         windows = orders.tumbling_window(1000 * work.size, grace_ms=1000)
-        counted = windows.agg(n=Count(), s=Sum("v"), m=Max("v"))
-        counted.final(closing_strategy="partition").update(keep)
+        aggregates = windows.agg(n=Count(), s=Sum("v"), m=Max("v"))
+        aggregates.final(closing_strategy="partition").update(add)
         app.run(timeout=10, collect=False)
-    if not found[0]:
-        raise RuntimeError(f"{clock.taken} messages, and no window ended")
+    if not totals[0]:
+        raise RuntimeError(f"{clock.count} messages, and no window ended")
     print(json.dumps({
-        "found": found, "first": first - started, "whole": clock.at[work.rows] - started,
+        "totals": totals, "first": first - started, "whole": clock.at[work.rows] - started,
         "messages": work.rows - clock.third, "seconds": clock.at[work.rows] - clock.at[clock.third],
     }))  # fmt: skip
 

@@ -13,10 +13,10 @@ from benches.stream import T0_MS
 def results(*sides_and_run: DataFrame | Run) -> DataFrame:
     """Return the results of a case's query, in the columns of all cases."""
     *sides, run = sides_and_run
-    return shaped(QUERIES[run.case.query](*sides), run.case.query)
+    return select_columns(QUERIES[run.case.query](*sides), run.case.query)
 
 
-def shaped(emitted: DataFrame, query: str) -> DataFrame:
+def select_columns(emitted: DataFrame, query: str) -> DataFrame:
     """Return the key, the start of the window, and the values for the checksum."""
     key, value = SHAPES[query]
     start = f"(unix_millis(window_start) - {T0_MS}) div 1000"
@@ -33,14 +33,14 @@ def hot_items(bids: DataFrame) -> DataFrame:
         .groupBy(F.window("time", "10 seconds", "2 seconds"), "auction")
         .agg(F.count("*").alias("bids"))
     )
-    each = F.collect_list(F.struct("bids", "auction")).alias("each")
-    best = counted.groupBy("window").agg(F.max("bids").alias("most"), each)
+    auctions = F.collect_list(F.struct("bids", "auction")).alias("each")
+    best = counted.groupBy("window").agg(F.max("bids").alias("most"), auctions)
     first = best.select("window", "most", F.inline("each")).where("bids = most")
     return first.select(F.col("window.start").alias("window_start"), "auction", "bids")
 
 
 def highest_bid(bids: DataFrame) -> DataFrame:
-    """Query 7."""
+    """Query 7: the highest bid of each window, with its bidder."""
     best = F.max(F.struct("price", "bidder")).alias("best")
     windows = bids.withWatermark("time", "0 seconds").groupBy(F.window("time", "10 seconds"))
     return windows.agg(best).selectExpr("window.start AS window_start", "best.*")
@@ -57,14 +57,14 @@ def new_sellers(persons: DataFrame, auctions: DataFrame) -> DataFrame:
 
 
 def bids_of_sessions(bids: DataFrame) -> DataFrame:
-    """Query 11."""
+    """Query 11: the number of bids in each session of a bidder."""
     sessions = F.session_window("time", "10 seconds").alias("w")
     counted = bids.withWatermark("time", "0 seconds").groupBy(sessions, "bidder")
     return counted.agg(F.count("*").alias("bids")).withColumn("window_start", F.col("w.start"))
 
 
 def bids_by_clock(bids: DataFrame) -> DataFrame:
-    """Query 12."""
+    """Query 12: the number of bids of each bidder, in windows of the wall clock."""
     now = bids.withColumn("now", F.current_timestamp()).withWatermark("now", "0 seconds")
     counted = now.groupBy(F.window("now", "10 seconds").alias("w"), "bidder")
     return counted.agg(F.count("*").alias("bids")).withColumn("window_start", F.col("w.start"))

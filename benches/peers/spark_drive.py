@@ -140,9 +140,9 @@ def _check(spark: SparkSession, run: Run, results: DataFrame, mode: str) -> Outc
     columns = ["k", "window_start", "count", "sum", "max"]
     columns += [name for name in ("emission",) if name in results.columns]
     last = F.timestamp_millis(F.lit(run.stream.last_ms))
-    kept = results.where(F.col("window_start") <= last).select(columns)
+    final_results = results.where(F.col("window_start") <= last).select(columns)
 
-    seconds = _keep(run, kept, mode, answers)
+    seconds = _write_files(run, final_results, mode, answers)
     answer = spark.read.parquet(answers)
     figures = None
     if "emission" in columns:
@@ -159,8 +159,8 @@ def _check(spark: SparkSession, run: Run, results: DataFrame, mode: str) -> Outc
 def _check_pairs(spark: SparkSession, run: Run, results: DataFrame, answers: str) -> Outcome:
     """Count and sum all pairs except the sentinels'."""
     last = F.timestamp_millis(F.lit(run.stream.last_ms))
-    kept = results.where(F.col("ts") <= last).select("k", "lv", "rv")
-    seconds = _keep(run, kept, "append", answers)
+    pairs = results.where(F.col("ts") <= last).select("k", "lv", "rv")
+    seconds = _write_files(run, pairs, "append", answers)
     both, most = F.col("lv") + F.col("rv"), F.greatest("lv", "rv")
     sums = spark.read.parquet(answers).agg(F.count("*"), F.sum("k"), F.sum(both), F.sum(most))
     return Outcome(seconds, totals(*sums.collect()[0]))
@@ -173,21 +173,21 @@ def _check_clock(spark: SparkSession, run: Run, build: Build, mode: str) -> Outc
     shutil.copytree(side.folder, arriving)
     reader = spark.readStream.option("maxFilesPerTrigger", 1).schema(side.schema)
     # The last rows are excluded later: otherwise Spark wouldn't read them at all.
-    kept = build(reader.parquet(arriving), run).select("k", "count", "sum")
-    seconds = _keep(run, kept, mode, answers)
+    counts = build(reader.parquet(arriving), run).select("k", "count", "sum")
+    seconds = _write_files(run, counts, mode, answers)
     time.sleep(run.case.size)
     last = spark.read.parquet(side.parts).where("bidder < 0")
     last.coalesce(1).write.mode("append").parquet(arriving)
-    seconds += _keep(run, kept, mode, answers)
+    seconds += _write_files(run, counts, mode, answers)
     emitted = spark.read.parquet(answers).where("k >= 0")
     sums = emitted.agg(F.sum("count"), F.sum("sum")).collect()[0]
     return Outcome(seconds, totals(0, *sums, 0))
 
 
-def _keep(run: Run, kept: DataFrame, mode: str, answers: str) -> float:
+def _write_files(run: Run, rows: DataFrame, mode: str, answers: str) -> float:
     """Write all results to files; return the seconds from start to end."""
 
-    def keep(batch: DataFrame, number: int) -> None:
+    def write(batch: DataFrame, number: int) -> None:
         batch.write.mode("append").parquet(answers)
 
-    return _finish(run, kept.writeStream.outputMode(mode).foreachBatch(keep))[0]
+    return _finish(run, rows.writeStream.outputMode(mode).foreachBatch(write))[0]

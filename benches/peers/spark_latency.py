@@ -22,7 +22,7 @@ def latency(
     The latency of an output row is the time at which its batch was computed, less the end of its
     window. Windows that end during the warm-up do not count.
     """
-    results = build(_clocked(spark, run), run)
+    results = build(_read_rate(spark, run), run)
     seen: dict[float, tuple[float, int, int]] = {}
 
     def sink(batch: DataFrame, number: int) -> None:
@@ -46,7 +46,7 @@ def latency(
     return Outcome(time.time() - started, figures=_figures(run, list(measured.values())))
 
 
-def _clocked(spark: SparkSession, run: Run) -> DataFrame:
+def _read_rate(spark: SparkSession, run: Run) -> DataFrame:
     """Return formula keys and values at some rate, stamped by the wall clock."""
     reader = spark.readStream.format("rate").option("numPartitions", 2)
     rate = reader.option("rowsPerSecond", run.case.per_second).load()

@@ -72,9 +72,9 @@ def demo(
     except mt.MuntinError as error:
         console.print(f"error {error}", style="bold red", highlight=False, markup=False)
         raise typer.Exit(1) from error
-    for words, verdict in verdicts.items():
+    for sentence, verdict in verdicts.items():
         colour = "green" if verdict.equal else "bold red"
-        console.print(f"[{colour}]{words}[/]", highlight=False, soft_wrap=True)
+        console.print(f"[{colour}]{sentence}[/]", highlight=False, soft_wrap=True)
         for difference in verdict.differences[:10]:
             console.print(f"  {difference}", highlight=False, markup=False)
     for name, path in outputs.items():
@@ -131,7 +131,7 @@ def _run_flights(
     )
     page = write_page(database, facts, out / "flights.html")
     _show_worst(console, database)
-    return {str(one): one for one in verdicts}, {"page": page, "windows": database}
+    return {str(verdict): verdict for verdict in verdicts}, {"page": page, "windows": database}
 
 
 def _show_worst(console: Console, database: Path) -> None:

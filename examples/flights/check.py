@@ -134,9 +134,9 @@ def _compare(connection: Any, key: str, grace: str) -> Verdict:
 def _describe_difference(row: tuple[Any, ...]) -> str:
     name, start, *pairs = row
     columns = ("flights", "departed", "mean", "worst", "p95")
-    emitted = [
+    differences = [
         f"{column} is {theirs}, DuckDB says {ours}"
         for column, ours, theirs in zip(columns, pairs[::2], pairs[1::2], strict=True)
         if ours != theirs
     ]
-    return f"{name} from {start}: " + "; ".join(emitted or ["its end is wrong"])
+    return f"{name} from {start}: " + "; ".join(differences or ["its end is wrong"])

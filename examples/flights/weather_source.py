@@ -13,15 +13,15 @@ from examples.flights.source import Replay, find_data_folder, write_replay
 
 def read_weather() -> pl.DataFrame:
     """Read the readings in the order in which they became known, one per airport and hour."""
-    read = pl.read_csv(
+    table = pl.read_csv(
         find_data_folder() / "weather.csv", null_values=["NA"], infer_schema_length=None
     )
     numbers = ("temp", "wind_speed", "precip", "visib")
     at = pl.datetime("year", "month", "day", "hour")
     readings = [pl.col(name).cast(float) for name in numbers]
-    emitted = read.select("origin", *readings, at=at, known=at + pl.duration(hours=1))
+    rows = table.select("origin", *readings, at=at, known=at + pl.duration(hours=1))
     # The hour in which the clocks go back occurs twice.
-    return emitted.unique(["origin", "at"], keep="first").sort("known", "origin")
+    return rows.unique(["origin", "at"], keep="first").sort("known", "origin")
 
 
 def write_flights_and_weather(

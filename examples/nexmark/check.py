@@ -1,4 +1,4 @@
-"""The queries again, in DuckDB, over all rows at once."""
+"""The queries in DuckDB, which computes them over all rows at once."""
 
 from __future__ import annotations
 
@@ -35,4 +35,4 @@ WINDOWED: dict[str, str] = {
         FROM numbered GROUP BY bidder, number
     """,
 }
-"""Rows of windows that lie within the stream, starts in milliseconds, in columns as told."""
+"""A query for DuckDB by the name of the query; window starts are in milliseconds."""

@@ -12,7 +12,7 @@ from examples.nexmark.check import WINDOWED
 
 
 class Printed(NamedTuple):
-    """A statement, columns of its results, and the same columns in DuckDB."""
+    """A statement, columns of its results, and a query for the same columns in DuckDB."""
 
     statement: str
     columns: tuple[str, ...]
@@ -191,4 +191,4 @@ PRINTED: dict[str, Printed] = {
         """,
     ),
 }
-"""The statements by their names."""
+"""The statements by name."""

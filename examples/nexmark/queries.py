@@ -1,6 +1,6 @@
-"""The windowed queries of Nexmark, as sentences; ``statements.py`` says the same in SQL.
+"""The windowed queries of Nexmark in Python; ``statements.py`` has them in SQL.
 
-Each takes the DataFrames of persons, auctions and bids, streaming or not, and gives a DataFrame.
+Each takes the DataFrames of persons, auctions and bids, streaming or not, and returns a DataFrame.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ import muntin as mt
 Frames = Mapping[str, DataFrame]
 
 TIES = 100
-"""As many auctions as this may share the first place of a window."""
+"""The most auctions that may share the first rank of a window."""
 
 _ROOM = 1 << 32
-"""A number of bids and an id below this make up one number that is ordered by both."""
+"""A number of bids times this, plus an auction's id, is one number that sorts by both."""
 
 
 def first_of(best: DataFrame) -> DataFrame:
-    """A row for each auction of those that share a window's first place."""
-    each = best.where("emission = 'full'").withColumn("one", F.explode("best"))
-    shared = F.expr(f"one div {_ROOM} = best[0] div {_ROOM}")
-    emitted = [F.expr(f"one % {_ROOM}").alias("auction"), F.expr(f"one div {_ROOM}").alias("bids")]
-    return each.where(shared).select("window_start", "window_end", *emitted)
+    """Return a row for each auction that shares the first rank of a window."""
+    auctions = best.where("emission = 'full'").withColumn("ranked", F.explode("best"))
+    is_first = F.expr(f"ranked div {_ROOM} = best[0] div {_ROOM}")
+    columns = [
+        F.expr(f"ranked % {_ROOM}").alias("auction"),
+        F.expr(f"ranked div {_ROOM}").alias("bids"),
+    ]
+    return auctions.where(is_first).select("window_start", "window_end", *columns)
 
 
 def hot_items(frames: Frames) -> DataFrame:
@@ -42,18 +45,18 @@ def hot_items(frames: Frames) -> DataFrame:
         .tumbling("2 seconds")
         .agg(best=mt.top_k(F.expr(f"bids * {_ROOM} + auction"), TIES))
     )
-    ended = F.col("window_start") + F.expr("INTERVAL 10 SECONDS")
-    return first_of(best.results).withColumn("window_end", ended)
+    window_end = F.col("window_start") + F.expr("INTERVAL 10 SECONDS")
+    return first_of(best.results).withColumn("window_end", window_end)
 
 
 def highest_bid(frames: Frames) -> DataFrame:
-    """Query 7: the highest bid of every 10 s; of several of one price the greatest bidder's."""
+    """Query 7: the highest bid of every 10 s; of equal bids, that of the greatest bidder."""
     windows = mt.windowed(frames["bids"], time="time").tumbling("10 seconds")
     return windows.agg(price=mt.max("price"), bidder=mt.arg_max("bidder", by="price")).results
 
 
 def new_sellers(frames: Frames) -> DataFrame:
-    """Query 8: the persons who opened an auction within the 10 s in which they came."""
+    """Query 8: the persons who opened an auction in the 10 s in which they registered."""
     persons = mt.windowed(frames["persons"], time="time").tumbling("10 seconds")
     auctions = mt.windowed(frames["auctions"], time="time").tumbling("10 seconds")
     joined = mt.join(persons, auctions, on=[("id", "seller")], how="semi")
@@ -62,13 +65,13 @@ def new_sellers(frames: Frames) -> DataFrame:
 
 
 def bids_of_sessions(frames: Frames) -> DataFrame:
-    """Query 11: how many bids somebody makes without a pause of 10 s."""
+    """Query 11: the number of bids that a bidder makes without a pause of 10 s."""
     sessions = mt.windowed(frames["bids"], key="bidder", time="time").session("10 seconds")
     return sessions.agg(bids=mt.count()).results
 
 
 def bids_by_clock(frames: Frames) -> DataFrame:
-    """Query 12: how many bids somebody makes in each 10 s of the wall clock."""
+    """Query 12: the number of bids that a bidder makes in each 10 s of the wall clock."""
     now = frames["bids"].withColumn("now", F.current_timestamp())
     windows = mt.windowed(now, key="bidder", time="now", max_ahead=None).tumbling("10 seconds")
     return windows.agg(bids=mt.count()).results

@@ -1,4 +1,4 @@
-"""The same queries in SQL; query 8 is a semi join by windows, which is said in Python alone."""
+"""The queries of ``queries.py`` in SQL; query 8, a semi join by windows, is in Python alone."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ CLOCK = """
 
 
 def hot_items(frames: Frames) -> DataFrame:
-    """Query 5; its first place is looked for among the counts, so it takes two statements."""
+    """Query 5: one statement counts the bids, a second one ranks the counts."""
     bids = frames["bids"]
     counted = mt.sql(bids.sparkSession, COUNTED, bids=bids).results
     best = mt.sql(bids.sparkSession, MOST, counted=counted).results
-    ended = F.col("window_start") + F.expr("INTERVAL 10 SECONDS")
-    return first_of(best).withColumn("window_end", ended)
+    window_end = F.col("window_start") + F.expr("INTERVAL 10 SECONDS")
+    return first_of(best).withColumn("window_end", window_end)
 
 
 def highest_bid(frames: Frames) -> DataFrame:
-    """Query 7."""
+    """Query 7: the highest bid of every 10 s."""
     return mt.sql(frames["bids"].sparkSession, HIGHEST, bids=frames["bids"]).results
 
 
 def bids_of_sessions(frames: Frames) -> DataFrame:
-    """Query 11."""
+    """Query 11: the number of bids that a bidder makes without a pause of 10 s."""
     return mt.sql(frames["bids"].sparkSession, SESSIONS, bids=frames["bids"]).results
 
 
 def bids_by_clock(frames: Frames) -> DataFrame:
-    """Query 12."""
+    """Query 12: the number of bids that a bidder makes in each 10 s of the wall clock."""
     clocked = frames["bids"].withColumn("now", F.current_timestamp())
     return mt.sql(clocked.sparkSession, CLOCK, clocked=clocked).results
 

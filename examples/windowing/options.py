@@ -13,7 +13,7 @@ import muntin as mt
 
 @dataclass(frozen=True)
 class About:
-    """What an option means, and its least value."""
+    """The meaning of an option, and its least value."""
 
     text: str
     least: float | None = None

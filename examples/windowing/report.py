@@ -1,4 +1,4 @@
-"""What the application prints: a report per interval, changes of the maximum, and a summary."""
+"""Events that the application prints: reports, changes of the maximum, and a summary."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Event:
-    """Something that is printed, as text or as JSON."""
+    """An event to print, as text or as JSON."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the event as plain JSON."""
@@ -37,7 +37,7 @@ class Report(Event):
     """An interval of a run.
 
     Attributes:
-        clock: When it ended, microseconds since the epoch.
+        clock: Its end, in microseconds since the epoch.
         averages: The average over each number of seconds; ``None`` without rows.
         throughput: Rows inserted per second.
         latency: Mean time from when a row was due until it was committed, milliseconds.
@@ -78,12 +78,12 @@ class Report(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Figures(Event):
-    """What a query on Spark has computed, as of a moment.
+    """The results of a query on Spark at one time.
 
     Attributes:
-        clock: The moment, in the time of the rows.
+        clock: That time, in the time of the rows.
         averages: The average over each length of time.
-        rows: Number of rows in the longest of them, which are those that the query keeps.
+        rows: Number of rows in the longest of them; the query keeps only these.
     """
 
     clock: datetime

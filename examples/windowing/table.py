@@ -45,10 +45,12 @@ class TimeData:
         folder, history = options.checkpoint, options.historyseconds
         self._store = mt.stores.memory() if folder is None else mt.stores.rocks(folder)
         with self._store.undo_on_failure():
-            was = self._store.marks.get(_PARTITIONS, options.partitions)
-            if was != options.partitions:
-                problem = f"isn't the folder's number, {was}"
-                raise mt.OptionError(_PARTITIONS, options.partitions, problem, f"give {was}")
+            stored_partitions = self._store.marks.get(_PARTITIONS, options.partitions)
+            if stored_partitions != options.partitions:
+                problem = f"isn't the folder's number, {stored_partitions}"
+                raise mt.OptionError(
+                    _PARTITIONS, options.partitions, problem, f"give {stored_partitions}"
+                )
             self.partitions = [
                 MessageTable(
                     self._store,
@@ -74,7 +76,7 @@ class TimeData:
         """Delete rows that are too old now (microseconds), or too many, from each partition."""
         for partition in self.partitions:
             partition.advance(now)
-        return add_up(self._nibble(one, _MOST_CHUNKS) for one in self.partitions)
+        return add_up(self._nibble(partition, _MOST_CHUNKS) for partition in self.partitions)
 
     def _nibble(self, partition: MessageTable, most_chunks: int) -> Deleted:
         """Delete chunk after chunk until one isn't full."""
@@ -88,7 +90,7 @@ class TimeData:
 
     def delete_through(self, time: int) -> Deleted:
         """Delete all rows up to a time (microseconds)."""
-        return Deleted(sum(one.retire(through=time) for one in self.partitions), 1)
+        return Deleted(sum(partition.retire(through=time) for partition in self.partitions), 1)
 
     def commit(self) -> None:
         """Make inserts and deletes since the last commit durable, in one transaction."""
@@ -97,17 +99,17 @@ class TimeData:
     @property
     def rows(self) -> int:
         """Number of rows."""
-        return sum(one.rows for one in self.partitions)
+        return sum(partition.rows for partition in self.partitions)
 
     @property
     def backlog(self) -> int:
         """Number of rows that wait to be deleted."""
-        return sum(one.backlog for one in self.partitions)
+        return sum(partition.backlog for partition in self.partitions)
 
     def summarize(self) -> Summary:
-        """Return the number of rows that were ever inserted and deleted, and are left."""
-        counts = [one.counts for one in self.partitions]
-        inserted, deleted = (sum(one[name] for one in counts) for name in ("added", "deleted"))
+        """Return the number of rows that were inserted, that were deleted, and that are left."""
+        counts = [partition.counts for partition in self.partitions]
+        inserted, deleted = (sum(count[name] for count in counts) for name in ("added", "deleted"))
         return Summary(
             inserted=inserted,
             deleted=deleted,
@@ -117,7 +119,8 @@ class TimeData:
 
     def find_lag(self, now: int) -> int:
         """Return by how many milliseconds the oldest row is older than allowed."""
-        oldest = min((one.oldest for one in self.partitions if one.oldest is not None), default=now)
+        times = (partition.oldest for partition in self.partitions)
+        oldest = min((time for time in times if time is not None), default=now)
         history = self.options.historyseconds
         return max(0, (now - oldest) // 1000 - round(history * 1000)) if history else 0
 
@@ -132,7 +135,7 @@ class TimeData:
         return mean
 
     def _select(self, start: int | None, end: int | None) -> pl.DataFrame:
-        parts = [one.get_messages(start, end) for one in self.partitions]
+        parts = [partition.get_messages(start, end) for partition in self.partitions]
         return pl.concat([pl.DataFrame(schema=TUPLE), *(part for part in parts if len(part))])
 
     def close(self) -> None:

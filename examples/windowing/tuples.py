@@ -1,4 +1,4 @@
-"""Random tuples: a UUID as its two halves, a normally distributed value, and when each was due."""
+"""Random tuples: a UUID as two halves, a normally distributed value, and the time it was due."""
 
 from __future__ import annotations
 

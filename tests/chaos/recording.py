@@ -1,7 +1,7 @@
-"""Records a run of the chaos suite: its batches, and what failed during which of them.
+"""Records a run of the chaos suite: its batches, and the faults during them.
 
-The simulator replays such a record (``tests/simulation/test_recorded.py``). It is written where
-``MUNTIN_CHAOS_RECORD`` says.
+The simulator replays such a record (``tests/simulation/test_recorded.py``). The variable
+``MUNTIN_CHAOS_RECORD`` is its path.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.spark.drivers import batches
 
 @dataclass
 class Recorder:
-    """Notes each fault with the batch that it strikes.
+    """Records each fault with the batch during which it happened.
 
     Attributes:
         checkpoint: The checkpoint of the query under test.
@@ -29,13 +29,18 @@ class Recorder:
     faults: list[dict[str, Any]] = field(default_factory=list)
 
     def strike(self, name: str, fault: Callable[[], None]) -> None:
-        """Let something fail, and note during which batch it did."""
+        """Cause a fault, and record the batch during which it happened."""
         fault()
-        begun, ended = batches(self.checkpoint, "offsets"), batches(self.checkpoint, "commits")
-        self.faults.append({"fault": name, "batch": ended, "in_flight": begun > ended})
+        begun_batches, ended_batches = (
+            batches(self.checkpoint, "offsets"),
+            batches(self.checkpoint, "commits"),
+        )
+        self.faults.append(
+            {"fault": name, "batch": ended_batches, "in_flight": begun_batches > ended_batches}
+        )
 
     def write(self, path: Path, counts: Mapping[str, int]) -> None:
-        """Write the record: faults, the messages of each batch by partition, and the figures."""
+        """Write the record: faults, messages of each batch by partition, and the final counts."""
         record = {
             "faults": self.faults,
             "batches": _count_messages(self.checkpoint),

@@ -1,4 +1,4 @@
-"""A driver that faults are done to: Kafka into PostgreSQL, until all has been sent.
+"""A driver that survives faults: reads Kafka into PostgreSQL until all messages are sent.
 
 Usage: survivor.py FOLDER SERVERS TOPIC; the address of the database is in ``SURVIVOR_DSN``.
 """
@@ -18,10 +18,10 @@ SIZE, SLIDE = 600, 300
 
 
 def main(folder: Path, servers: str, topic: str) -> None:
-    # A task may fail: its Python worker is killed now and then.
+    # A task may fail, since the test kills its Python worker now and then.
     spark = session("survivor", master="local[2,4]")
     dsn = os.environ["SURVIVOR_DSN"]
-    # Where the broker is away a task waits for it, and doesn't fail at once.
+    # If the broker is down, a task waits for it, and doesn't fail at once.
     patient = {"fetchOffset.numRetries": "60", "fetchOffset.retryIntervalMs": "500"}
     source = mt.kafka(servers, topic, columns=COLUMNS, per_batch=4000, options=patient)
     query = (
@@ -43,7 +43,7 @@ def main(folder: Path, servers: str, topic: str) -> None:
         if query.await_end(1):
             raise RuntimeError("the query ended by itself")
     if not query.await_idle(300):
-        raise RuntimeError("the query doesn't come to its end")
+        raise RuntimeError("the query doesn't end")
     progress = {
         "counts": query.progress.counts,
         "adds_up": query.progress.adds_up(),

@@ -1,4 +1,4 @@
-"""A checkpoint that was damaged is reported, or fixed by Spark; it never leads to a wrong table."""
+"""A damaged checkpoint is reported, or fixed by Spark; it never leads to a wrong table."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ def add(feed: Feed, numbers: range) -> None:
         feed.add(*(("ab"[second % 2], at(second), second) for second in SECONDS[number]))
 
 
-def truncated(content: bytes, chance: random.Random) -> bytes:
+def truncate(content: bytes, dice: random.Random) -> bytes:
     return content[: len(content) // 2]
 
 
-def emptied(content: bytes, chance: random.Random) -> bytes:
+def empty(content: bytes, dice: random.Random) -> bytes:
     return b""
 
 
-def flipped(content: bytes, chance: random.Random) -> bytes:
-    """One bit of every hundred bytes or so, away from the head, which says what a file is."""
-    changed = bytearray(content)
-    for _ in range(1 + len(changed) // 100):
-        changed[chance.randrange(len(changed) // 4, len(changed))] ^= 1 << chance.randrange(8)
-    return bytes(changed)
+def flip_bits(content: bytes, dice: random.Random) -> bytes:
+    """Flip about one bit of every hundred bytes, but none of the header."""
+    damaged = bytearray(content)
+    for _ in range(1 + len(damaged) // 100):
+        damaged[dice.randrange(len(damaged) // 4, len(damaged))] ^= 1 << dice.randrange(8)
+    return bytes(damaged)
 
 
 @pytest.fixture(scope="module")
-def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three batches, undamaged."""
+def intact_checkpoint(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an undamaged checkpoint of three batches."""
     folder = tmp_path_factory.mktemp("whole")
     feed = Feed(folder / "source")
     add(feed, range(3))
@@ -68,20 +68,27 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.mark.parametrize("files", ["state/*/*/3_*.changelog", "offsets/2", "commits/2"])
 @pytest.mark.parametrize(
-    ("damage", "sums"),
+    ("damage", "keeps_checksums"),
     # A checksum finds each kind of damage in the same way.
-    [(truncated, False), (emptied, False), (flipped, False), (flipped, True)],
+    [(truncate, False), (empty, False), (flip_bits, False), (flip_bits, True)],
 )
 def test_damage_is_never_silent(
-    spark: SparkSession, whole: Path, tmp_path: Path, files: str, damage, sums: bool
+    spark: SparkSession,
+    intact_checkpoint: Path,
+    tmp_path: Path,
+    files: str,
+    damage,
+    keeps_checksums: bool,
 ) -> None:
     folder = tmp_path / "copy"
-    shutil.copytree(whole, folder)
-    found = [path for path in (folder / "checkpoint").glob(files) if path.stat().st_size > 0]
-    assert found
-    for path in found:
+    shutil.copytree(intact_checkpoint, folder)
+    damaged_files = [
+        path for path in (folder / "checkpoint").glob(files) if path.stat().st_size > 0
+    ]
+    assert damaged_files
+    for path in damaged_files:
         path.write_bytes(damage(path.read_bytes(), random.Random(3)))
-        if not sums:
+        if not keeps_checksums:
             for sidecar in path.parent.glob(f"*{path.name}*crc*"):
                 sidecar.unlink()
     feed = Feed(folder / "source")
@@ -97,7 +104,7 @@ def test_damage_is_never_silent(
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
-    """A disk of its own for the checkpoint."""
+    """A folder whose checkpoint has a small disk of its own."""
     folder = tmp_path / "small"
     (folder / "checkpoint").mkdir(parents=True)
     if os.getuid() != 0 or mount(folder, "size=160k"):

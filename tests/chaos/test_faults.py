@@ -1,7 +1,7 @@
-"""Faults at random moments, all kinds mixed, under load: nothing is lost, nothing counts twice.
+"""Random faults of all kinds under load: no message is lost, and none counts twice.
 
-``MUNTIN_CHAOS_FAULTS`` says how many faults (4 where it isn't set), ``MUNTIN_CHAOS_SEED`` which.
-``MUNTIN_CHAOS_RECORD`` is the file that a record of the run is written to, for the simulator.
+``MUNTIN_CHAOS_FAULTS`` is the number of faults (default 4), ``MUNTIN_CHAOS_SEED`` their seed.
+``MUNTIN_CHAOS_RECORD`` is the file for a record of the run, which the simulator can replay.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 from tests.chaos.recording import Recorder
 from tests.chaos.survivor import SIZE, SLIDE
-from tests.chaos.traffic import BURST, BURST_SECONDS, PARTITIONS, Traffic, reason
+from tests.chaos.traffic import BURST, BURST_SECONDS, PARTITIONS, Traffic, get_reason
 from tests.services.kafka import Kafka
 from tests.services.postgres import Postgres, rows
 from tests.spark.drivers import Victims, batches, kill, members, start, strike
@@ -35,36 +35,36 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + 120 * FAULTS)]
 
 
 class Driver:
-    """The program under test, started again whenever it has died, as a supervisor does."""
+    """The program under test, which is restarted whenever it has died, as by a supervisor."""
 
     def __init__(self, folder: Path, kafka: Kafka, topic: str, dsn: str) -> None:
         self.checkpoint, self.log = folder / "checkpoint", folder / "log"
         self.topic, self.dsn = topic, dsn
         self._command = [sys.executable, str(SURVIVOR), str(folder), kafka.servers, topic]
-        self.started: Victims = []
+        self.processes: Victims = []
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        self.started.append(start(self._command, self.log, {"SURVIVOR_DSN": self.dsn}))
-        return self.started[-1]
+        self.processes.append(start(self._command, self.log, {"SURVIVOR_DSN": self.dsn}))
+        return self.processes[-1]
 
     def revive(self) -> None:
-        """Start it again if it isn't there."""
+        """Start the program again if it has died."""
         if self.process.poll() is not None:
             kill(self.process)
             self.process = self._start()
 
-    def go_on(self, goal: int = 2) -> None:
-        """See that so many batches more are done, whatever has to be started for that."""
-        goal += batches(self.checkpoint, "commits")
+    def wait_for_batches(self, target: int = 2) -> None:
+        """Wait for more batches, and restart the program if necessary."""
+        target += batches(self.checkpoint, "commits")
         deadline = time.monotonic() + 180
-        while batches(self.checkpoint, "commits") < goal:
+        while batches(self.checkpoint, "commits") < target:
             assert time.monotonic() < deadline, f"no progress:\n{self.log.read_text()[-3000:]}"
             self.revive()
             time.sleep(0.05)
 
     def finish(self) -> None:
-        """See it come to its end."""
+        """Wait until the program has ended, and restart it if necessary."""
         deadline = time.monotonic() + 300
         while self.process.poll() != 0:
             assert time.monotonic() < deadline, f"no end:\n{self.log.read_text()[-3000:]}"
@@ -74,28 +74,28 @@ class Driver:
 
 @pytest.fixture
 def driver(tmp_path: Path, kafka: Kafka, postgres: Postgres) -> Iterator[Driver]:
-    made = Driver(tmp_path, kafka, kafka.topic(PARTITIONS), postgres.database())
-    yield made
-    for process in made.started:
+    program = Driver(tmp_path, kafka, kafka.topic(PARTITIONS), postgres.database())
+    yield program
+    for process in program.processes:
         kill(process)
 
 
-def faults_of(
-    driver: Driver, kafka: Kafka, postgres: Postgres, traffic: Traffic, chance: random.Random
+def make_faults(
+    driver: Driver, kafka: Kafka, postgres: Postgres, traffic: Traffic, dice: random.Random
 ) -> dict[str, Callable[[], None]]:
-    """Everything that can happen, by name."""
+    """Return all faults, by name."""
 
-    def python_worker() -> None:
-        found = members(driver.process, "muntin.spark.host.daemon")
-        # The first is the daemon, from which the others are forked.
-        strike(chance.choice(found[1:] or found))
+    def kill_python_worker() -> None:
+        processes = members(driver.process, "muntin.spark.host.daemon")
+        # The first process is the daemon, which forks the others.
+        strike(dice.choice(processes[1:] or processes))
 
-    def outage(server: Kafka | Postgres) -> None:
+    def interrupt_server(server: Kafka | Postgres) -> None:
         server.kill()
-        time.sleep(chance.uniform(0, 3))
+        time.sleep(dice.uniform(0, 3))
         server.start()
 
-    def burst() -> None:
+    def send_burst() -> None:
         traffic.per_turn *= BURST
         time.sleep(BURST_SECONDS)
         traffic.per_turn //= BURST
@@ -103,51 +103,53 @@ def faults_of(
     return {
         "driver killed": lambda: kill(driver.process),
         "JVM killed": lambda: strike(members(driver.process, "java")[0]),
-        "Python worker killed": python_worker,
+        "Python worker killed": kill_python_worker,
         "Python daemon killed": lambda: strike(
             members(driver.process, "muntin.spark.host.daemon")[0]
         ),
-        "broker crashed": lambda: outage(kafka),
-        "database crashed": lambda: outage(postgres),
-        "ten times the load": burst,
+        "broker crashed": lambda: interrupt_server(kafka),
+        "database crashed": lambda: interrupt_server(postgres),
+        "ten times the load": send_burst,
     }
 
 
 def test_faults_lose_nothing_and_double_nothing(
     driver: Driver, tmp_path: Path, kafka: Kafka, postgres: Postgres
 ) -> None:
-    chance = random.Random(SEED)
+    dice = random.Random(SEED)
     traffic = Traffic(kafka, driver.topic, random.Random(SEED))
-    driver.go_on(3)
-    kinds = faults_of(driver, kafka, postgres, traffic, chance)
+    driver.wait_for_batches(3)
+    faults = make_faults(driver, kafka, postgres, traffic, dice)
     plan = [
         name
-        for _ in range(1 + FAULTS // len(kinds))
-        for name in chance.sample([*kinds], len(kinds))
+        for _ in range(1 + FAULTS // len(faults))
+        for name in dice.sample([*faults], len(faults))
     ]
     recorder = Recorder(driver.checkpoint)
     for name in plan[:FAULTS]:
-        time.sleep(chance.uniform(0, 1))
-        recorder.strike(name, kinds[name])
-        driver.go_on()
+        time.sleep(dice.uniform(0, 1))
+        recorder.strike(name, faults[name])
+        driver.wait_for_batches()
     traffic.end()
     (tmp_path / "sent").touch()
     driver.finish()
 
     messages = kafka.read(driver.topic)
-    rejected = [(m.partition(), m.offset(), why) for m in messages if (why := reason(m))]
-    emitted = 'SELECT "partition", "offset", reason FROM rejected ORDER BY 1, 2'
-    assert rows(driver.dsn, emitted) == sorted(rejected)
-    assert table(driver.dsn) == wanted([m for m in messages if not reason(m)], tmp_path)
-    gaps = """SELECT key, window_start FROM history GROUP BY 1, 2
+    rejected = [(m.partition(), m.offset(), cause) for m in messages if (cause := get_reason(m))]
+    rejected_query = 'SELECT "partition", "offset", reason FROM rejected ORDER BY 1, 2'
+    assert rows(driver.dsn, rejected_query) == sorted(rejected)
+    assert read_windows(driver.dsn) == compute_windows(
+        [m for m in messages if not get_reason(m)], tmp_path
+    )
+    gaps_query = """SELECT key, window_start FROM history GROUP BY 1, 2
               HAVING count(*) <> max(revision) + 1 OR count(DISTINCT revision) <> count(*)"""
-    assert rows(driver.dsn, gaps) == []
+    assert rows(driver.dsn, gaps_query) == []
     progress = json.loads((tmp_path / "figures.json").read_text())
-    reasons = Counter(why for *_, why in rejected)
+    reasons = Counter(cause for *_, cause in rejected)
     counted = len(messages) - len(rejected)
     assert progress["counts"] == {"seen": len(messages), "counted": counted, **reasons}
     assert progress["adds_up"]
-    # It follows the windows that may still change, not the messages.
+    # The size of the state depends on the open windows, not on the messages.
     assert 0 < progress["state_rows"] < len(messages) / 5
     assert {"late", "future", "malformed"} <= reasons.keys()
     if RECORD:
@@ -155,15 +157,15 @@ def test_faults_lose_nothing_and_double_nothing(
     print(f"{FAULTS} faults, {len(messages)} messages, nothing lost: {Counter(plan[:FAULTS])}")
 
 
-def table(dsn: str) -> list[tuple]:
-    """Key, start, count, sum and maximum of each window, as the database has them."""
+def read_windows(dsn: str) -> list[tuple]:
+    """Read the key, start, count, sum and maximum of each window from the database."""
     emitted = """SELECT key, (extract(epoch FROM window_start) * 1000000)::bigint,
                      n, total::bigint, most FROM windows"""
     return sorted(rows(dsn, emitted))
 
 
-def wanted(messages: list, folder: Path) -> list[tuple]:
-    """The same by DuckDB, out of what the topic holds."""
+def compute_windows(messages: list, folder: Path) -> list[tuple]:
+    """Compute the same windows from the messages of the topic by DuckDB."""
     bodies = [(json.loads(m.value()), m.key().decode()) for m in messages]
     columns = [
         [body["id"] for body, _ in bodies],

@@ -1,7 +1,6 @@
-"""A driver that starts queries whose executors differ from it, and prints how each is answered.
+"""A driver that starts queries whose executors differ from it, and prints how each one ends.
 
-Executors run a script in place of Python, which does as a file beside it says; the executors of
-the worker called ``other`` do.
+Executors run a script in place of Python, by which those of one worker run another program.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ from pathlib import Path
 import muntin as mt
 
 folder, master = Path(sys.argv[1]), sys.argv[2]
-# Every process has a folder of its own under this path, as machines have on their own disks.
+# This path is another folder in every process, as on machines with their own disks.
 UNSHARED = "/proc/self/cwd/unshared"
 
 
 def run(case: str, checkpoint: str, table: str, source: str) -> None:
     """Run a query to its end, and print how it ended; the last one until an executor joins."""
     rows = spark.readStream.schema("k string, at timestamp, v long").json(source)
-    more = {"p": mt.quantile("v", 0.9)} if case == "sketches" else {}
-    sentence = mt.windowed(rows, key="k", time="at").tumbling("1 minute")
-    windows = sentence.agg(n=mt.count(), **more)
+    sketches = {"p": mt.quantile("v", 0.9)} if case == "sketches" else {}
+    tumbling = mt.windowed(rows, key="k", time="at").tumbling("1 minute")
+    windows = tumbling.agg(n=mt.count(), **sketches)
     try:
         sink, ends = mt.to_parquet(table), case != "later"
         query = windows.start(checkpoint=checkpoint, results=sink, available_now=ends)
@@ -52,7 +51,7 @@ for case in sys.argv[3:]:
         "unwritable": (checkpoint, "/proc/table", source),
         "source": (checkpoint, table, f"{UNSHARED}-source"),
     }
-    # Executors start their Python anew for each program.
+    # Executors start a new Python for each program.
     spark.sparkContext.pythonExec = str(folder / ("good" if case in folders else case))
     run(case, *folders.get(case, (checkpoint, table, source)))
 spark.stop()

@@ -1,4 +1,4 @@
-"""A driver of ``muntin run`` on a cluster of one's own."""
+"""A driver of ``muntin run`` on a cluster of the tests."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def run(
     folder: Path,
     settings: Mapping[str, str] | None = None,
     host: str = "127.0.0.1",
-    given: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a pipeline of this folder, whose files, tables and log are in another.
 
     Args:
-        cluster: Where it runs.
+        cluster: The cluster that runs it.
         pipeline: The name of its file.
-        folder: What the pipeline gets.
-        settings: More of Spark's settings.
-        host: The address that the driver has.
-        given: More of what the pipeline gets.
+        folder: The folder of its files, tables and log.
+        settings: Additional settings of Spark.
+        host: The address of the driver.
+        variables: Additional variables of the pipeline.
     """
-    whole = {**_SETTINGS, "spark.driver.host": host, **(settings or {})}
-    conf = [part for name, value in whole.items() for part in ("--conf", f"{name}={value}")]
+    all_settings = {**_SETTINGS, "spark.driver.host": host, **(settings or {})}
+    conf = [part for name, value in all_settings.items() for part in ("--conf", f"{name}={value}")]
     path = Path(__file__).with_name(pipeline)
-    values = {"folder": str(folder), **(given or {})}
+    values = {"folder": str(folder), **(variables or {})}
     sets = [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
     command = ["run", str(path), *sets, "--master", cluster.master, *conf]
     return start([sys.executable, "-c", CLI, *command], folder / "log", {"SPARK_LOCAL_IP": host})

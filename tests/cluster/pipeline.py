@@ -1,4 +1,4 @@
-"""A pipeline that a cluster runs: a folder of files into DuckDB."""
+"""A pipeline that a cluster runs: from a folder of files into DuckDB."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import muntin as mt
 
 
 def pipeline(spark, folder, shards="2", ends="yes"):
-    """Early and late firings of hopping windows over everything there is, or over all that comes.
+    """Start a query over hopping windows with early and late emissions.
 
     Args:
         spark: The session.
-        folder: Where the files are, and all else goes.
-        shards: How many; as many as there are by default for ``default``.
-        ends: Whether it ends when all was read.
+        folder: The folder of its files, tables and checkpoint.
+        shards: The number of shards; ``default`` is that of the cluster.
+        ends: Whether it ends when all files were read.
     """
-    asked = None if shards == "default" else int(shards)
+    shard_count = None if shards == "default" else int(shards)
     files = spark.readStream.schema("id long, key string, at timestamp, value long")
     stream = files.option("maxFilesPerTrigger", 1).parquet(f"{folder}/source")
     return (
-        mt.windowed(stream, key="key", time="at", lateness="5 seconds", shards=asked)
+        mt.windowed(stream, key="key", time="at", lateness="5 seconds", shards=shard_count)
         .hopping("30 seconds", slide="10 seconds")
         .early(each=True)
         .late(grace="10 minutes", each=True)

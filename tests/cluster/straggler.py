@@ -1,4 +1,4 @@
-"""A pipeline of which one shard's first attempt is slow: a folder of files into DuckDB."""
+"""A pipeline in which the first attempt of one shard is slow: from files into DuckDB."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import muntin as mt
 
 
 def pipeline(spark, folder):
-    """Windows with a function that waits in one shard, unless it is tried a second time."""
+    """Start a query whose function waits in one shard, except in its second attempt."""
 
     def slow(rows):
         task = TaskContext.get()

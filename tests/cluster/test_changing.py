@@ -1,4 +1,4 @@
-"""A cluster that changes under a query: executors come and go, tasks run twice, drivers move."""
+"""Tests of clusters that change: executors come and go, tasks run twice, drivers move."""
 
 from __future__ import annotations
 
@@ -22,22 +22,24 @@ GAPS = """SELECT key, window_start, list(revision ORDER BY revision) AS revision
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
-    yield made
-    made.remove()
+    new_cluster = Cluster(tmp_path)
+    yield new_cluster
+    new_cluster.remove()
 
 
-def await_that(happens: Callable[[], bool], driver: subprocess.Popen[bytes], log: Path) -> None:
+def await_condition(
+    condition: Callable[[], bool], driver: subprocess.Popen[bytes], log: Path
+) -> None:
     deadline = time.monotonic() + 90
-    while not happens():
-        said = log.read_text()[-3000:]
-        assert driver.poll() is None, f"the driver has ended:\n{said}"
-        assert time.monotonic() < deadline, f"it doesn't happen:\n{said}"
+    while not condition():
+        tail = log.read_text()[-3000:]
+        assert driver.poll() is None, f"the driver has ended:\n{tail}"
+        assert time.monotonic() < deadline, f"it doesn't happen:\n{tail}"
         time.sleep(0.1)
 
 
 def test_executors_come_and_go(cluster: Cluster, tmp_path: Path) -> None:
-    """Each time none is left: what comes next is computed by executors that know nothing yet."""
+    """No executor remains between batches, so that each batch has new executors without state."""
     feed, checkpoint = Feed(tmp_path / "source"), tmp_path / "checkpoint"
     elastic = {
         f"spark.dynamicAllocation.{name}": value
@@ -53,27 +55,27 @@ def test_executors_come_and_go(cluster: Cluster, tmp_path: Path) -> None:
             "maxExecutors": "2",
         }.items()
     }
-    seen: set[int] = set()
+    executors: set[int] = set()
     feed.add(("a", at(0), 1))
-    given, log = {"shards": "default", "ends": "no"}, tmp_path / "log"
-    driver = run(cluster, "pipeline.py", tmp_path, elastic, given=given)
+    variables, log = {"shards": "default", "ends": "no"}, tmp_path / "log"
+    driver = run(cluster, "pipeline.py", tmp_path, elastic, variables=variables)
     try:
         for number in range(1, 5):
             done = partial(lambda goal: batches(checkpoint, "commits") >= goal, number)
-            await_that(done, driver, log)
-            seen |= set(cluster.executors())
-            await_that(lambda: not cluster.executors(), driver, log)
+            await_condition(done, driver, log)
+            executors |= set(cluster.executors())
+            await_condition(lambda: not cluster.executors(), driver, log)
             feed.add(*((key, at(40 * number + second), 3) for key in "abc" for second in (1, 25)))
-        await_that(lambda: batches(checkpoint, "commits") >= 5, driver, log)
+        await_condition(lambda: batches(checkpoint, "commits") >= 5, driver, log)
     finally:
         kill(driver)
-    assert len(seen) >= 4
+    assert len(executors) >= 4
     assert emitted(tmp_path / "out.duckdb") == feed.windows(30, 10)
     assert rows(tmp_path / "out.duckdb", GAPS) == []
 
 
 def test_shards_are_computed_twice_at_once(cluster: Cluster, tmp_path: Path) -> None:
-    """Spark tries a slow task on another machine, and takes whichever attempt is done first."""
+    """Spark runs a slow task on a second machine, too, and takes the attempt that ends first."""
     feed = Feed(tmp_path / "source")
     fill(feed, random.Random(3), 6, 40)
     speculative = {
@@ -94,7 +96,7 @@ def test_shards_are_computed_twice_at_once(cluster: Cluster, tmp_path: Path) -> 
 
 
 def test_a_driver_comes_back_elsewhere(cluster: Cluster, tmp_path: Path) -> None:
-    """On another address, with other local disks, and with the other half of the cluster gone."""
+    """The driver has another address and other local disks, and half of the cluster is gone."""
     feed, checkpoint = Feed(tmp_path / "source"), tmp_path / "checkpoint"
     fill(feed, random.Random(5), 10, 40)
     driver = run(cluster, "pipeline.py", tmp_path)
@@ -103,8 +105,8 @@ def test_a_driver_comes_back_elsewhere(cluster: Cluster, tmp_path: Path) -> None
     finally:
         kill(driver)
     kill(cluster.workers.pop(0))
-    again = {"spark.local.dir": str(tmp_path / "elsewhere")}
-    driver = run(cluster, "pipeline.py", tmp_path, again, host="127.0.0.9")
+    settings = {"spark.local.dir": str(tmp_path / "elsewhere")}
+    driver = run(cluster, "pipeline.py", tmp_path, settings, host="127.0.0.9")
     try:
         assert driver.wait(timeout=600) == 0, (tmp_path / "log").read_text()[-3000:]
     finally:

@@ -1,4 +1,4 @@
-"""A cluster of a master and two workers, some of which die in the middle of a batch."""
+"""Tests of a cluster with two workers, some of which die in the middle of a batch."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
-    yield made
-    made.remove()
+    new_cluster = Cluster(tmp_path)
+    yield new_cluster
+    new_cluster.remove()
 
 
 def test_workers_die_in_mid_batch(cluster: Cluster, tmp_path: Path) -> None:
-    """First a Python worker, then a worker with its executor; another takes its place later."""
+    """First the Python workers die, then a worker with its executor, which is replaced later."""
     feed, checkpoint = Feed(tmp_path / "source"), tmp_path / "checkpoint"
     fill(feed, random.Random(7), 9, 40)
     log, driver = tmp_path / "log", run(cluster, "pipeline.py", tmp_path)
     try:
         wait_for_batch(checkpoint, 2, driver)
-        found = cluster.python_workers()
-        assert found
-        for pid in found:
+        workers = cluster.python_workers()
+        assert workers
+        for pid in workers:
             strike(pid)
         wait_for_batch(checkpoint, batches(checkpoint, "offsets") + 2, driver)
         kill(cluster.workers.pop())

@@ -1,4 +1,4 @@
-"""Executors on whose machines a query can't run are refused by the names of their hosts."""
+"""Tests that executors which can't run a query are refused by the names of their hosts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import muntin
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 BARE = Path(sys.base_prefix) / "bin" / "python3"
-# By the case: the program that executors of the second worker run in place of Python.
+# Programs that executors of the second worker run in place of Python, by case.
 OTHERS = {
     "good": sys.executable,
     "bare": f"{BARE} -s",
@@ -32,7 +32,7 @@ SECOND, THIRD = "127.0.0.3", "127.0.0.4"
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """By the case, what the driver printed of its query."""
+    """Return the line that the driver printed of each query, by case."""
     folder = tmp_path_factory.mktemp("asking")
     source = folder / "source"
     source.mkdir()
@@ -44,12 +44,12 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     (folder / "lacking" / "datasketches.py").write_text("raise ImportError\n")
     # Executors have working folders of their own.
     shutil.copytree(source, folder / "unshared-source")
-    for case, other in OTHERS.items():
+    for case, program in OTHERS.items():
         script = folder / case
         worker = "work-3" if case == "later" else "work-2"
         script.write_text(
             "#!/bin/sh\n"
-            f'case "$PWD" in */{worker}/*) exec {other.format(folder=folder)} "$@";; esac\n'
+            f'case "$PWD" in */{worker}/*) exec {program.format(folder=folder)} "$@";; esac\n'
             f'exec {sys.executable} "$@"\n'
         )
         script.chmod(0o755)
@@ -90,8 +90,8 @@ def test_a_folder_that_the_driver_cant_write_is_refused(answers: dict[str, str])
 
 def test_a_file_that_executors_dont_have_is_named(answers: dict[str, str]) -> None:
     # Spark's error has the host of the task, or not.
-    named = "SourceError: /proc/self/cwd/unshared-source/one.json isn't on "
-    assert answers["source"].startswith(named)
+    problem = "SourceError: /proc/self/cwd/unshared-source/one.json isn't on "
+    assert answers["source"].startswith(problem)
 
 
 def test_a_python_without_muntin_is_refused_by_its_host(answers: dict[str, str]) -> None:

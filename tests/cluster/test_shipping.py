@@ -1,4 +1,4 @@
-"""A query whose executors get their Python as an archive, as the page on deployment says."""
+"""Tests of executors that get their Python as an archive, as the page on deployment describes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ print(spark.sparkContext.master)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with an environment, its archive, and a pipeline over one file."""
+    """Create a folder with an environment, its archive, and a pipeline over one file."""
     python = tmp_path / "env" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
@@ -60,25 +60,31 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "views.toml").write_text(PIPELINE)
     (tmp_path / "source").mkdir()
     lines = [f'{{"page": "{"ab"[n % 2]}", "ts": "2026-01-01T00:00:{n:02}Z"}}' for n in range(10)]
-    # Its time closes the windows of the others.
+    # The time of this message closes the windows of the others.
     lines.append('{"page": "c", "ts": "2026-01-01T00:09:00Z"}')
     (tmp_path / "source" / "one.json").write_text("\n".join(lines) + "\n")
     return tmp_path
 
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run a program beside the environment, whose Python the executors take."""
-    whole = [str(Path(sys.executable).with_name(command[0])), *command[1:]]
+    """Run a program of the environment, whose Python the executors use."""
+    full_command = [str(Path(sys.executable).with_name(command[0])), *command[1:]]
     environment = {**os.environ, "PYSPARK_PYTHON": "./env/bin/python"}
     return subprocess.run(
-        whole, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=240
+        full_command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
     )
 
 
 def list_options(master: str, *more: str) -> list[str]:
     options = os.environ.get("SPARK_SUBMIT_OPTS", "")
     settings = ("spark.executor.memory=600m", f"spark.executor.extraJavaOptions={options}", *more)
-    return ["--master", master, *(part for one in settings for part in ("--conf", one))]
+    return ["--master", master, *(part for setting in settings for part in ("--conf", setting))]
 
 
 def run_pipeline(folder: Path, master: str, *more: str) -> subprocess.CompletedProcess[str]:
@@ -108,7 +114,7 @@ def test_executors_run_the_python_of_an_archive(folder: Path) -> None:
     assert "./env/bin/python on 127.0.0." in refused.stderr.replace("'", "")
     assert "can't be run. Name a Python that every machine has" in refused.stderr
     assert done.returncode == 0, done.stderr[-3000:]
-    # The executors have no such file but that of the archive.
+    # The executors have such a file only from the archive.
     assert [*folder.glob("work-*/*/*/env/bin/python")]
     assert counts == [("a", 5), ("b", 5)]
     # The script names no cluster, and its paths are relative to the driver's folder.

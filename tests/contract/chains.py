@@ -1,4 +1,4 @@
-"""Chains of operators without Spark: the host's own task and steps, over stores in memory."""
+"""Runs chains of operators without Spark: the host's tasks and steps, over stores in memory."""
 
 from __future__ import annotations
 
@@ -52,24 +52,24 @@ class Link:
 
     Attributes:
         spec: Its query.
-        fed: The operator whose results each of its inputs takes; ``None``: messages.
+        inputs: The operator whose results each input takes; ``None`` for messages.
         stores: The store of each shard.
-        images: What they held after each batch.
+        images: The contents of the stores after each batch.
     """
 
     spec: Spec
-    fed: Mapping[str, Link | None]
+    inputs: Mapping[str, Link | None]
     stores: list[MemoryBlobs] = field(default_factory=list)
     images: list[Image_] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         shards = self.spec.shards or 1
         self.stores = self.stores or [MemoryBlobs() for _ in range(shards)]
-        schemas = {name: _taken(one, name) for name, one in self.fed.items()}
+        schemas = {name: _select_columns(link, name) for name, link in self.inputs.items()}
         make: Callable[[], Any]
         if isinstance(self.spec, JoinSpec):
-            given = {side: polars_schema(schemas[side]) for side in SIDES}
-            make = partial(JoinOperator, self.spec, given, "_right", both_keys=False)
+            side_schemas = {side: polars_schema(schemas[side]) for side in SIDES}
+            make = partial(JoinOperator, self.spec, side_schemas, "_right", both_keys=False)
             self.results = _pairs(make().joiner.result_names, schemas)
         else:
             make = partial(WindowOperator, self.spec, polars_schema(schemas[""]))
@@ -77,66 +77,68 @@ class Link:
         self.stage = Stage(make, slots(shards), {RESULTS: self.results}, identity())
 
     def chain(self) -> list[Link]:
-        """This operator and those before it, as Spark numbers them."""
-        before = (link for one in self.fed.values() if one for link in one.chain())
-        return [self, *before]
+        """Return this operator and those before it, in the order of Spark's numbers."""
+        upstream = (link for source in self.inputs.values() if source for link in source.chain())
+        return [self, *upstream]
 
     def take(self, batches: Sequence[list[Message]]) -> list[list[Any]]:
-        """What comes out of each batch, in one order."""
-        found = []
+        """Process batches, and return the sorted results of each."""
+        outputs = []
         for rows in batches:
             blobs = [row.blob for row in self._step(rows) if row.kind == RESULTS]
             emitted = [tuple(row.values()) for blob in blobs for row in _read(blob).to_pylist()]
-            found.append(sorted(emitted, key=str))
-        return found
+            outputs.append(sorted(emitted, key=str))
+        return outputs
 
-    def opened(self, batch: int | None = None) -> MemoryCheckpoint:
+    def open_checkpoint(self, batch: int | None = None) -> MemoryCheckpoint:
         return MemoryCheckpoint(self.images, batch)
 
-    def changed(self, change: Callable[[Spec], Spec], where: int = 0) -> Link:
-        """The same chain going on from its state, with one of its operators another one."""
-        before, left = {}, where - 1
-        for name, one in self.fed.items():
-            before[name] = one and one.changed(change, left)
-            left -= len(one.chain()) if one else 0
-        spec = change(self.spec) if where == 0 else self.spec
-        return Link(spec, before, self.stores)
+    def change_operator(self, change: Callable[[Spec], Spec], number: int = 0) -> Link:
+        """Return the chain with one operator changed; it continues from this chain's state."""
+        inputs, remaining = {}, number - 1
+        for name, link in self.inputs.items():
+            inputs[name] = link and link.change_operator(change, remaining)
+            remaining -= len(link.chain()) if link else 0
+        spec = change(self.spec) if number == 0 else self.spec
+        return Link(spec, inputs, self.stores)
 
     def moved(self, shards: int) -> Link:
-        """The same chain in other shards."""
-        before = {name: one and one.moved(shards) for name, one in self.fed.items()}
+        """Return the chain with another number of shards; it continues from this chain's state."""
+        inputs = {name: link and link.moved(shards) for name, link in self.inputs.items()}
         stores = rescaled(self.stores, shards)
-        return Link(replace(self.spec, shards=shards), before, stores)
+        return Link(replace(self.spec, shards=shards), inputs, stores)
 
     def _step(self, rows: list[Message]) -> list[Any]:
-        sent = []
-        for name, before in self.fed.items():
+        shuffled_rows = []
+        for name, upstream in self.inputs.items():
             time = self.spec.side(name).time if isinstance(self.spec, JoinSpec) else self.spec.time
             task = ShuffleTask(self.stage, name, read_frames, time, frozenset(), True)
-            given = _messages(rows, name) if before is None else before._passed_on(rows, name)
-            # Within a query of Spark's, where the suite runs too, batches aren't the chain's.
+            arriving = _messages(rows, name) if upstream is None else upstream._pass_on(rows, name)
+            # The suite also runs within a query of Spark's, whose batches aren't the chain's.
             with patch(
                 "muntin.spark.host.task.load_watermark", lambda *_: TaskWatermark(False, None)
             ):
-                sent += [row for batch in task(iter(given)) for row in batch.to_pylist()]
-        made: list[Any] = []
+                shuffled_rows += [
+                    row for batch in task(iter(arriving)) for row in batch.to_pylist()
+                ]
+        emitted: list[Any] = []
         for slot, store in zip(self.stage.slots, self.stores, strict=True):
-            mine = ({**row, WALL: None} for row in sent if row["slot"] == slot)
-            made += ShardSteps(self.stage, final=False)(store, (slot,), mine)  # type: ignore[arg-type]
+            slot_rows = ({**row, WALL: None} for row in shuffled_rows if row["slot"] == slot)
+            emitted += ShardSteps(self.stage, final=False)(store, (slot,), slot_rows)  # type: ignore[arg-type]
         self.images.append(image_of(self.stores))
-        return made
+        return emitted
 
-    def _passed_on(self, rows: list[Message], side: str) -> list[pa.RecordBatch]:
-        made = [row.asDict() for row in self._step(rows)]
+    def _pass_on(self, rows: list[Message], side: str) -> list[pa.RecordBatch]:
+        emitted = [row.asDict() for row in self._step(rows)]
         fields = [StructField(f.name, f.dataType) for f in self.results.fields]
         unpack = Unpack(StructType([*fields, *_PASSED_FIELDS]), "inner", side, StructType(), {})
-        batches = unpack(iter([pa.RecordBatch.from_pylist(made, schema=_EMITTED)]))
-        names = [*_taken(self, side).names, *PASSED]
+        batches = unpack(iter([pa.RecordBatch.from_pylist(emitted, schema=_EMITTED)]))
+        names = [*_select_columns(self, side).names, *PASSED]
         return [batch.select(names) for batch in batches]
 
 
-def _taken(link: Link | None, side: str) -> StructType:
-    """The columns that are taken of an operator; a join says itself how pairs came about."""
+def _select_columns(link: Link | None, side: str) -> StructType:
+    """Return the columns that an input takes of an operator; a join adds its own emission."""
     if link is None:
         return SOURCE
     own = (columns.EMISSION, columns.REVISION) if side else ()
@@ -144,9 +146,9 @@ def _taken(link: Link | None, side: str) -> StructType:
 
 
 def _messages(rows: list[Message], side: str) -> list[pa.RecordBatch]:
-    """Messages as Spark sends them; the right side has those with odd values."""
-    mine = [row for row in rows if not side or row[2] % 2 == (side == "right")]
-    return messages(mine).select(_INPUT).to_arrow().to_batches()
+    """Return messages as Spark sends them; the right side gets those with odd values."""
+    side_rows = [row for row in rows if not side or row[2] % 2 == (side == "right")]
+    return messages(side_rows).select(_INPUT).to_arrow().to_batches()
 
 
 def _read(blob: bytes) -> pa.Table:
@@ -164,29 +166,31 @@ def _pairs(
     return StructType([*fields, StructField(columns.EMISSION, StringType(), False)])
 
 
-def _windows(kind: str, over: Link | None = None) -> Link:
-    """Windows, whose results others take if they are over messages."""
-    if over is None:
+def _windows(kind: str, upstream: Link | None = None) -> Link:
+    """Return windows over messages, or over the results of another operator."""
+    if upstream is None:
         return Link(window_spec(kind, early=None, grace=0), {"": None})
-    value, time = ("sum", "window_end") if "sum" in over.results.names else ("value", "time")
-    counted = {"n": aggregates.count(), "sum": aggregates.sum(value)}
-    types = _types(over, "key", value, time)
-    return Link(replace(window_spec(kind), time=time, aggregates=counted, types=types), {"": over})
+    value, time = ("sum", "window_end") if "sum" in upstream.results.names else ("value", "time")
+    aggregations = {"n": aggregates.count(), "sum": aggregates.sum(value)}
+    types = _types(upstream, "key", value, time)
+    return Link(
+        replace(window_spec(kind), time=time, aggregates=aggregations, types=types), {"": upstream}
+    )
 
 
 def _join(kind: str, left: Link | None = None, right: Link | None = None) -> Link:
-    spec, before = join_spec(kind), {"left": left, "right": right}
+    spec, inputs = join_spec(kind), {"left": left, "right": right}
     for side in SIDES:
-        if (over := before[side]) is not None:
-            types = _types(over, *_taken(over, side).names)
-            own = replace(spec.side(side), time="window_end", types=types)
-            spec = spec.with_side(side, own)
-    return Link(spec, before)
+        if (upstream := inputs[side]) is not None:
+            types = _types(upstream, *_select_columns(upstream, side).names)
+            changed_side = replace(spec.side(side), time="window_end", types=types)
+            spec = spec.with_side(side, changed_side)
+    return Link(spec, inputs)
 
 
-def _types(over: Link, *names: str) -> dict[str, str]:
-    found = {name: str(kind) for name, kind in polars_schema(over.results).items()}
-    return {name: found[name] for name in names}
+def _types(link: Link, *names: str) -> dict[str, str]:
+    types = {name: str(kind) for name, kind in polars_schema(link.results).items()}
+    return {name: types[name] for name in names}
 
 
 CHAINS: dict[str, Callable[[], Link]] = {

@@ -1,4 +1,4 @@
-"""Checkpoints of every kind of query, made without Spark: what its readers of state would give."""
+"""Builds checkpoints of every kind of query without Spark, as its readers of state return them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from muntin.stores import Image, memory
 from muntin.tables.partition_store import open_partition_blobs
 
 UNIT = 43_200_000_000
-"""What a time counts where windows are days, microseconds."""
+"""Microseconds of one unit of time in tests of windows of days."""
 Message = tuple[str, int, int]
 """A key, a time (or an offset) and a value."""
 Image_ = dict[int, tuple[str, dict[int, bytes]]]
@@ -54,7 +54,7 @@ SCHEMA = pl.Schema(
         columns.TIME: pl.Int64(),
     }
 )
-# A column that only the kinds with a condition have: kept states lack it.
+# A column of the kinds with a condition alone: the states of tests/migration don't have it.
 ODD = {"odd": pl.Boolean()}
 TYPES = {name: str(SCHEMA[name]) for name in ("key", "value", "part", "at", "time")}
 BATCHES: list[list[Message]] = [
@@ -89,7 +89,7 @@ BOUNDS: dict[str, Bound] = {
 
 
 class MemoryCheckpoint(Checkpoint):
-    """A checkpoint that is in memory, with all of its batches."""
+    """A checkpoint in memory, with all of its batches."""
 
     def __init__(self, images: Sequence[Image_], batch: int | None = None) -> None:
         self.folder = "memory"
@@ -115,25 +115,25 @@ class MemoryCheckpoint(Checkpoint):
         return {slot: {n: len(b) for n, b in blobs.items()} for slot, (_, blobs) in image.items()}
 
     def read_written_since(self, since: int) -> dict[int, list[bytes]]:
-        then, found = self.images[since], {}
+        earlier, blobs_by_slot = self.images[since], {}
         for image in self.images[since + 1 : self.batch + 1]:
             for slot, (_, blobs) in image.items():
-                known = then[slot][1] if slot in then else {}
-                new = [blob for number, blob in blobs.items() if number not in known]
-                found.setdefault(slot, []).extend(new)
-        return {slot: written for slot, written in found.items() if written}
+                old = earlier[slot][1] if slot in earlier else {}
+                new = [blob for number, blob in blobs.items() if number not in old]
+                blobs_by_slot.setdefault(slot, []).extend(new)
+        return {slot: written for slot, written in blobs_by_slot.items() if written}
 
 
 def image_of(stores: Sequence[Blobs]) -> Image_:
-    """What stores hold, by slot."""
-    found: Image_ = {}
+    """Return the contents of stores by slot."""
+    image: Image_ = {}
     for slot, store in zip(slots(len(stores)), stores, strict=True):
         text = store.load() or ""
-        found[slot] = (
+        image[slot] = (
             text,
             {run.number: store.get(run.number) for run in parse_manifest(text).runs()},
         )
-    return found
+    return image
 
 
 @dataclass
@@ -141,9 +141,9 @@ class Run:
     """A query that keeps its state in memory.
 
     Attributes:
-        step: Takes a batch, and says what came out, in one order.
+        step: Processes a batch, and returns its sorted results.
         stores: The store of each shard.
-        images: What they held after each batch.
+        images: The contents of the stores after each batch.
     """
 
     step: Callable[[list[Message]], list[Any]]
@@ -151,41 +151,41 @@ class Run:
     images: list[Image_] = field(default_factory=list)
 
     def take(self, batches: Sequence[list[Message]]) -> list[list[Any]]:
-        found = []
+        outputs = []
         for rows in batches:
-            found.append(self.step(rows))
+            outputs.append(self.step(rows))
             self.images.append(image_of(self.stores))
-        return found
+        return outputs
 
-    def opened(self, batch: int | None = None) -> MemoryCheckpoint:
+    def open_checkpoint(self, batch: int | None = None) -> MemoryCheckpoint:
         return MemoryCheckpoint(self.images, batch)
 
-    def moved(self, shards: int, fresh: Callable[[list[MemoryBlobs]], Run]) -> Run:
-        """The same query in other shards."""
-        return fresh(rescaled(self.stores, shards))
+    def moved(self, shards: int, start: Callable[[list[MemoryBlobs]], Run]) -> Run:
+        """Return the query with another number of shards; it continues from this one's state."""
+        return start(rescaled(self.stores, shards))
 
 
 def rescaled(old: Sequence[MemoryBlobs], shards: int) -> list[MemoryBlobs]:
-    """What stores hold, in another number of them."""
-    moved: dict[int, dict[int, tuple[int, int, int]]] = {}
+    """Distribute the contents of stores over another number of stores."""
+    parts: dict[int, dict[int, tuple[int, int, int]]] = {}
     stores = [MemoryBlobs() for _ in range(shards)]
     manifests = [parse_manifest(store.load() or "") for store in old]
     division = choose_division(manifests)
     for store in old:
         for number, blob in store.blobs.items():
             for owner, count, part in split_blob(number, blob, division, shards):
-                mine = secrets.randbits(62)
-                stores[owner].put(mine, part)
-                moved.setdefault(number, {})[owner] = (mine, count, len(part))
+                new_number = secrets.randbits(62)
+                stores[owner].put(new_number, part)
+                parts.setdefault(number, {})[owner] = (new_number, count, len(part))
     for store, text in zip(
-        stores, build_manifests(manifests, moved, shards, division), strict=True
+        stores, build_manifests(manifests, parts, shards, division), strict=True
     ):
         store.save(text)
     return stores
 
 
 def messages(rows: Sequence[Message], scale: int = 1, schema: pl.Schema = SCHEMA) -> pl.DataFrame:
-    """Messages as the engine takes them."""
+    """Return messages as a frame for the engine."""
     names = ["key", "at", "value"]
     frame = pl.DataFrame(rows, schema=names, orient="row").with_columns(pl.lit(0).alias("part"))
     time = (pl.col("at") * scale).alias(columns.TIME)
@@ -200,7 +200,7 @@ def window_spec(kind: str, shards: int = 2, **firing: Any) -> WindowSpec:
         keys, sets = ("key", GROUPING_ID), (0, 1)
     if "offsets" in kind:
         offset, keys = ("part", "at"), ("part", "key")
-    if kind == "hopping once":  # whatever is delivered again
+    if kind == "hopping once":  # messages that are delivered again count once
         offset = ("part", "at")
     by_arrival = windows.axis == "rows" and offset is None
     unit = UNIT if kind == "days" else 1
@@ -225,35 +225,39 @@ def window_spec(kind: str, shards: int = 2, **firing: Any) -> WindowSpec:
 
 
 def windows_run(spec: WindowSpec, stores: list[MemoryBlobs] | None = None) -> Run:
-    """A windowed aggregation."""
+    """Return a windowed aggregation, on stores of its own or on existing ones."""
     schema = pl.Schema({**SCHEMA, **ODD}) if "odd" in spec.types else SCHEMA
     query = make_combiner(spec, schema)
-    held = stores or [MemoryBlobs() for _ in range(spec.shards or 1)]
+    shard_stores = stores or [MemoryBlobs() for _ in range(spec.shards or 1)]
     scale = UNIT if spec.windows == WINDOWS["days"] else 1
 
     def step(rows: list[Message]) -> list[Any]:
         frame = messages(rows, scale, schema)
-        opened = [open_shard(query, store, FrameCache()) for store in held]
-        part = query.combine(frame, opened[0].state.watermark, opened[0].state.offsets)
-        cells = split_by_shard(part.cells, query.keys, len(held))
-        raw = {} if part.raw is None else split_by_shard(part.raw, query.message_keys, len(held))
+        shards = [open_shard(query, store, FrameCache()) for store in shard_stores]
+        part = query.combine(frame, shards[0].state.watermark, shards[0].state.offsets)
+        cells = split_by_shard(part.cells, query.keys, len(shard_stores))
+        raw = (
+            {}
+            if part.raw is None
+            else split_by_shard(part.raw, query.message_keys, len(shard_stores))
+        )
         emitted: list[Any] = []
-        for number, one in enumerate(opened):
-            mine = replace(
+        for number, shard in enumerate(shards):
+            shard_part = replace(
                 part,
                 cells=cells.get(number, query.no_cells),
                 raw=raw.get(number),
                 rejected=part.rejected if number == 0 else query.nothing_rejected,
                 counts=part.counts if number == 0 else {},
             )
-            emitted += one.step([mine], 0).results.rows()
+            emitted += shard.step([shard_part], 0).results.rows()
         return sorted(emitted, key=str)
 
-    return Run(step, held)
+    return Run(step, shard_stores)
 
 
 def hows_of(kind: str) -> Sequence[How]:
-    """Which joins there are with a bound."""
+    """Return the kinds of join that a bound allows."""
     return ("inner", "left") if kind == "version" else HOWS
 
 
@@ -269,44 +273,46 @@ def join_spec(kind: str, shards: int = 2, how: How | None = None, **firing: Any)
 def join_run(
     spec: JoinSpec, stores: list[MemoryBlobs] | None = None, *, apart: bool = False
 ) -> Run:
-    """A join of a stream with itself, whose right side has twice the value.
+    """Return a join of a stream with itself, whose right side has twice the value.
 
     Args:
         spec: The join.
         stores: The store of each shard.
-        apart: Whether each message is of one side: the right one's have odd values.
+        apart: Whether each message goes to one side only: odd values to the right one.
     """
     joiner = Joiner(spec, dict.fromkeys(SIDES, SCHEMA))
-    held = stores or [MemoryBlobs() for _ in range(spec.shards or 1)]
+    shard_stores = stores or [MemoryBlobs() for _ in range(spec.shards or 1)]
 
     def step(rows: list[Message]) -> list[Any]:
-        cut: dict[SideName, dict[int, pl.DataFrame]] = {}
+        parts: dict[SideName, dict[int, pl.DataFrame]] = {}
         arrived = {}
         for factor, side in enumerate(SIDES, 1):
-            mine_of = [row for row in rows if not apart or row[2] % 2 == factor - 1]
-            frame = messages([(key, at, value * factor) for key, at, value in mine_of])
+            side_rows = [row for row in rows if not apart or row[2] % 2 == factor - 1]
+            frame = messages([(key, at, value * factor) for key, at, value in side_rows])
             arrived[side] = joiner.arrive(side, frame)
-            cut[side] = split_by_shard(arrived[side].messages, ["key"], len(held))
+            parts[side] = split_by_shard(arrived[side].messages, ["key"], len(shard_stores))
         emitted: list[Any] = []
-        for number, store in enumerate(held):
-            mine: dict[SideName, Any] = {}
+        for number, store in enumerate(shard_stores):
+            shard_inputs: dict[SideName, Any] = {}
             for side in SIDES:
-                one = arrived[side]
-                mine_only = cut[side].get(number, one.messages.clear())
-                counts = one.counts if number == 0 else {}
-                mine[side] = [replace(one, messages=mine_only, counts=counts)]
-            emitted += open_join_shard(joiner, store, FrameCache()).step(mine, 0).results.rows()
+                side_batch = arrived[side]
+                shard_messages = parts[side].get(number, side_batch.messages.clear())
+                counts = side_batch.counts if number == 0 else {}
+                shard_inputs[side] = [replace(side_batch, messages=shard_messages, counts=counts)]
+            emitted += (
+                open_join_shard(joiner, store, FrameCache()).step(shard_inputs, 0).results.rows()
+            )
         return sorted(emitted, key=str)
 
-    return Run(step, held)
+    return Run(step, shard_stores)
 
 
 TABLES = ("views", "last", "visits", "total", "members", "by_second")
 
 
 def tables_images(batches: Sequence[list[tuple[str, float]]], partitions: int = 2) -> list[Image_]:
-    """The state of agents that keep a table of each kind, after each batch."""
-    image, found = Image(), []
+    """Return the state of agents with a table of each kind, after each batch."""
+    image, images = Image(), []
     for events in batches:
         running = app_of().open(store=memory(image), partitions=partitions)
         for page, at in events:
@@ -315,5 +321,5 @@ def tables_images(batches: Sequence[list[tuple[str, float]]], partitions: int = 
         stores = [
             open_partition_blobs(memory(image), "app", number) for number in range(partitions)
         ]
-        found.append(image_of(stores))
-    return found
+        images.append(image_of(stores))
+    return images

@@ -1,4 +1,4 @@
-"""Every test of the contract runs on every form of the rows."""
+"""Fixtures that run each test of the contract on every form of a store's rows."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ Machine = Callable[[Form], RuleBasedStateMachine]
 
 @pytest.fixture(params=FORMS, ids=lambda form: form.name)
 def new_form(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Form]:
-    """Makes an empty place for rows, as often as it is called."""
+    """Return a function that makes an empty form at each call."""
     numbers = count()
     return lambda: request.param(tmp_path / str(next(numbers)))
 
 
 @pytest.fixture
 def form(new_form: Callable[[], Form]) -> Form:
-    """An empty place for rows."""
+    """Return an empty form."""
     return new_form()
 
 
 @pytest.fixture
 def walk(new_form: Callable[[], Form]) -> Callable[[Machine], None]:
-    """Runs a state machine; where a flush takes long, with fewer examples."""
+    """Return a function that runs a state machine, with fewer examples if a flush is slow."""
 
     def run(machine: Machine) -> None:
         default: Any = settings.default
         share = 6 if new_form().slow else 1
-        few = settings(max_examples=default.max_examples // share + 1, stateful_step_count=30)
-        run_state_machine_as_test(lambda: machine(new_form()), settings=few)
+        fewer = settings(max_examples=default.max_examples // share + 1, stateful_step_count=30)
+        run_state_machine_as_test(lambda: machine(new_form()), settings=fewer)
 
     return run

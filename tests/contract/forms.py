@@ -25,7 +25,7 @@ PAGE_BYTES = 64
 
 
 class PulledPlugError(Exception):
-    """What a test breaks a flush with."""
+    """The error with which a test interrupts a flush."""
 
 
 class Form(Protocol):
@@ -33,10 +33,10 @@ class Form(Protocol):
     slow: bool
 
     def open(self) -> KeyValue:
-        """The last flush, as a new process finds it."""
+        """Open the rows as of the last flush, as a new process does."""
 
     def failing(self, write: int) -> Any:
-        """Within this context, a flush breaks off at its write of this number."""
+        """Make a flush fail at its write of this number, within a context."""
 
 
 class MemoryForm:
@@ -50,11 +50,11 @@ class MemoryForm:
 
     @contextmanager
     def failing(self, write: int) -> Iterator[None]:
-        def broken(*_: Any) -> None:
+        def fail(*_: Any) -> None:
             raise PulledPlugError
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Image, "replace", broken)
+            patch.setattr(Image, "replace", fail)
             yield
 
 
@@ -85,7 +85,7 @@ class RocksForm:
 
 
 class BreakingBatch:
-    """A write batch that takes so many rows."""
+    """A write batch that fails after a number of rows."""
 
     def __init__(self, real: WriteBatch, most: int) -> None:
         self.real = real
@@ -102,7 +102,7 @@ class BreakingBatch:
 
 
 class Unwrapping:
-    """A database that takes such a batch."""
+    """A database that accepts such a batch."""
 
     def __init__(self, real: rocksdict.Rdict) -> None:
         self.real = real
@@ -115,7 +115,7 @@ class Unwrapping:
 
 
 class BreakingBlobs(MemoryBlobs):
-    """Blobs that commit nothing together: each write stands for itself."""
+    """Blobs without transactions: each write is committed by itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ class PagedForm:
 
 
 class Holder(StatefulProcessor):
-    """A processor that does nothing with its state: the tests do."""
+    """A processor that only holds its state, which the tests use."""
 
     state: SparkState
 
@@ -173,17 +173,17 @@ class Holder(StatefulProcessor):
 
 
 class StateForm:
-    """The state of one key, as Spark's own tester imitates it; tests/spark has the real one."""
+    """The state of one key in Spark's own test harness; tests/spark has the real one."""
 
     name, slow = "state", False
 
     def __init__(self, folder: Path) -> None:
-        time_column = Holder()
-        # Spark 4.1 hasn't got it.
+        holder = Holder()
+        # Spark 4.1 doesn't have it.
         from pyspark.sql.streaming import TwsTester
 
-        TwsTester(time_column).test("key", [])
-        self.state = time_column.state
+        TwsTester(holder).test("key", [])
+        self.state = holder.state
 
     def open(self) -> KeyValue:
         return self.state.open()
@@ -192,19 +192,19 @@ class StateForm:
     def failing(self, write: int) -> Iterator[None]:
         left = write
 
-        def breaking(real: Any) -> Any:
-            def writing(*emitted: Any) -> None:
+        def fail_after(real: Any) -> Any:
+            def write_or_fail(*arguments: Any) -> None:
                 nonlocal left
                 if left == 0:
                     raise PulledPlugError
                 left -= 1
-                real(*emitted)
+                real(*arguments)
 
-            return writing
+            return write_or_fail
 
         with pytest.MonkeyPatch.context() as patch:
             for method in ("put", "save"):
-                patch.setattr(SparkBlobs, method, breaking(getattr(SparkBlobs, method)))
+                patch.setattr(SparkBlobs, method, fail_after(getattr(SparkBlobs, method)))
             yield
 
 

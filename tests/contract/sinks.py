@@ -1,4 +1,4 @@
-"""Where sinks write to, and what is found there; a batch of any rows, without Spark."""
+"""Targets of sinks that a test can read, and a batch of any rows, without Spark."""
 
 from __future__ import annotations
 
@@ -42,38 +42,38 @@ class Rows:
 
     @property
     def identity(self) -> tuple[str, ...] | None:
-        """What identifies a row."""
+        """Return the columns that identify a row."""
         return self.keys
 
     def table(self) -> pa.Table:
-        """The rows."""
+        """Return the rows."""
         return self.rows
 
     def write_natively(self, sink: Any) -> bool:
-        """Leave it to the sink."""
+        """Return False: the sink writes the rows itself."""
         return False
 
-    def aside(self) -> list[tuple[str, str, dict[str, Any]]]:
-        """What was set aside: where, why, and the row."""
+    def read_unwritable(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """Return the unwritable rows: sink, reason and values."""
         rows = self.unwritable.table().to_pylist()
         return [(row["sink"], row["why"], json.loads(row["row"])) for row in rows]
 
 
-class Place(Protocol):
-    """Where sinks write to."""
+class Target(Protocol):
+    """A database or folder to which sinks write."""
 
     def sink(self, table: str, history: str | None) -> Sink:
-        """A sink."""
+        """Return a sink that writes to a table."""
 
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """What is in a table, in order."""
+        """Return the sorted rows of a table."""
 
     def drop(self, table: str) -> None:
         """Drop a table."""
 
 
-class DuckDBPlace:
-    """A file."""
+class DuckDBTarget:
+    """A file of DuckDB."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -82,19 +82,19 @@ class DuckDBPlace:
         return mt.to_duckdb(str(self.path), table, history=history)
 
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        names = ", ".join(map(_quoted, columns))
+        names = ", ".join(map(_quote, columns))
         with duckdb.connect(str(self.path)) as connection:
             connection.execute("SET TimeZone = 'UTC'")
-            found = connection.execute(f"SELECT {names} FROM {_quoted(table)}").fetchall()
-        return in_order(found)
+            rows = connection.execute(f"SELECT {names} FROM {_quote(table)}").fetchall()
+        return sort_rows(rows)
 
     def drop(self, table: str) -> None:
         with duckdb.connect(str(self.path)) as connection:
-            connection.execute(f"DROP TABLE {_quoted(table)}")
+            connection.execute(f"DROP TABLE {_quote(table)}")
 
 
-class PostgresPlace:
-    """A database."""
+class PostgresTarget:
+    """A database of PostgreSQL."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
@@ -106,21 +106,21 @@ class PostgresPlace:
         names = sql.SQL(", ").join(map(sql.Identifier, columns))
         query = sql.SQL("SELECT {} FROM {}").format(names, sql.Identifier(table))
         with psycopg.connect(self.dsn) as connection:
-            return in_order(connection.execute(query).fetchall())
+            return sort_rows(connection.execute(query).fetchall())
 
     def drop(self, table: str) -> None:
         with psycopg.connect(self.dsn) as connection:
             connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(table)))
 
 
-class MemoryPlace:
-    """Sinks that live in this process."""
+class MemoryTarget:
+    """Sinks in the memory of this process."""
 
     def __init__(self) -> None:
         self.sinks: dict[str, MemorySink] = {}
 
     def sink(self, table: str, history: str | None) -> Sink:
-        # What is in memory is gone after a crash, so that the same sink goes on.
+        # A new sink would be empty, so the same one is returned.
         sink = self.sinks.setdefault(table, mt.to_memory(history=history is not None))
         if history is not None:
             self.sinks[history] = sink
@@ -129,13 +129,13 @@ class MemoryPlace:
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         sink = self.sinks[table]
         frame = sink.history() if table == "history" else sink.frame()
-        return in_order(frame.select(columns).rows())
+        return sort_rows(frame.select(columns).rows())
 
     def drop(self, table: str) -> None:
         self.sinks.pop(table)
 
 
-class LocalDeltaPlace:
+class LocalDeltaTarget:
     """Delta tables in a folder, written in this process."""
 
     def __init__(self, folder: Path) -> None:
@@ -146,7 +146,7 @@ class LocalDeltaPlace:
 
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         rows = DeltaTable(self._path(table)).to_pyarrow_table(columns=list(columns))
-        return in_order([tuple(row.values()) for row in rows.to_pylist()])
+        return sort_rows([tuple(row.values()) for row in rows.to_pylist()])
 
     def drop(self, table: str) -> None:
         rmtree(self._path(table))
@@ -155,8 +155,8 @@ class LocalDeltaPlace:
         return f"{self.folder}/{table}"
 
 
-class DeltaPlace:
-    """Tables in a folder."""
+class DeltaTarget:
+    """Delta tables in a folder, written by Spark."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
@@ -166,8 +166,8 @@ class DeltaPlace:
         return OnSpark(mt.to_delta(self._path(table), history=history and self._path(history)))
 
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        found = self.spark.read.format("delta").load(self._path(table)).select(*columns)
-        return in_order([tuple(row.values()) for row in found.toArrow().to_pylist()])
+        frame = self.spark.read.format("delta").load(self._path(table)).select(*columns)
+        return sort_rows([tuple(row.values()) for row in frame.toArrow().to_pylist()])
 
     def drop(self, table: str) -> None:
         rmtree(self._path(table))
@@ -176,8 +176,8 @@ class DeltaPlace:
         return f"{self.folder}/{table}"
 
 
-class IcebergPlace:
-    """Tables of a catalog in a folder."""
+class IcebergTarget:
+    """Iceberg tables of a catalog in a folder, written by Spark."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
@@ -187,8 +187,8 @@ class IcebergPlace:
         return OnSpark(mt.to_iceberg(self._name(table), history=history and self._name(history)))
 
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        found = self.spark.table(quote_table(self._name(table))).select(*columns)
-        return in_order([tuple(row.values()) for row in found.toArrow().to_pylist()])
+        frame = self.spark.table(quote_table(self._name(table))).select(*columns)
+        return sort_rows([tuple(row.values()) for row in frame.toArrow().to_pylist()])
 
     def drop(self, table: str) -> None:
         self.spark.sql(f"DROP TABLE {quote_table(self._name(table))}")
@@ -197,39 +197,38 @@ class IcebergPlace:
         return f"{self.catalog}.db.{table}"
 
 
-def _open_delta(request: pytest.FixtureRequest, folder: Path) -> Place:
+def _open_delta(request: pytest.FixtureRequest, folder: Path) -> Target:
     if not has_delta():
         pytest.skip("this Spark has no Delta")
-    return DeltaPlace(request.getfixturevalue("spark"), folder)
+    return DeltaTarget(request.getfixturevalue("spark"), folder)
 
 
-def _open_iceberg(request: pytest.FixtureRequest, folder: Path) -> Place:
+def _open_iceberg(request: pytest.FixtureRequest, folder: Path) -> Target:
     if not has_iceberg():
         pytest.skip("this Spark has no Iceberg")
-    return IcebergPlace(request.getfixturevalue("spark"), folder)
+    return IcebergTarget(request.getfixturevalue("spark"), folder)
 
 
-PLACES: dict[str, Callable[[pytest.FixtureRequest, Path], Place]] = {
-    "memory": lambda request, folder: MemoryPlace(),
-    "duckdb": lambda request, folder: DuckDBPlace(folder / "new folder" / "out.duckdb"),
-    "delta": lambda request, folder: LocalDeltaPlace(folder),
-    "postgres": lambda request, folder: PostgresPlace(
+TARGETS: dict[str, Callable[[pytest.FixtureRequest, Path], Target]] = {
+    "memory": lambda request, folder: MemoryTarget(),
+    "duckdb": lambda request, folder: DuckDBTarget(folder / "new folder" / "out.duckdb"),
+    "delta": lambda request, folder: LocalDeltaTarget(folder),
+    "postgres": lambda request, folder: PostgresTarget(
         request.getfixturevalue("postgres").database()
     ),
     "delta-spark": _open_delta,
     "iceberg-spark": _open_iceberg,
 }
-"""The sinks that are held to the contract, by name."""
+"""The targets whose sinks must fulfil the contract, by name."""
 
 
-def in_order(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows in order, NULL first, moments as seconds of the day that they are about."""
-    rows = [
-        tuple((v - DAY).total_seconds() if hasattr(v, "tzinfo") else v for v in row)
-        for row in found
+def sort_rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return sorted rows, NULL first, with times as seconds since the tests' first day."""
+    converted = [
+        tuple((v - DAY).total_seconds() if hasattr(v, "tzinfo") else v for v in row) for row in rows
     ]
-    return sorted(rows, key=nulls_first)
+    return sorted(converted, key=nulls_first)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""Rows of bytes: order, ranges, snapshots, and the one atomic flush."""
+"""Tests of stores of bytes: order, ranges, snapshots, and the atomic flush."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from muntin.stores import KeyValue, WindowStore, rocks
 ROWS = [(bytes([n]), b"value %d" % n) for n in range(1, 30)]
 
 
-def filled(form: Form) -> KeyValue:
+def fill(form: Form) -> KeyValue:
     kv = form.open()
     for key, value in reversed(ROWS):
         kv.put(key, value)
@@ -33,7 +33,7 @@ def filled(form: Form) -> KeyValue:
 def test_rows_come_in_order_and_backwards(
     form: Form, low: bytes | None, high: bytes | None, flushed: bool
 ) -> None:
-    kv = filled(form)
+    kv = fill(form)
     if flushed:
         kv.flush()
     wanted = [r for r in ROWS if (low is None or r[0] >= low) and (high is None or r[0] < high)]
@@ -42,27 +42,27 @@ def test_rows_come_in_order_and_backwards(
 
 
 def test_a_snapshot_is_strict(form: Form) -> None:
-    kv = filled(form)
+    kv = fill(form)
     kv.flush({"offset": 1})
     kv.put(b"\x05", b"unflushed")
-    before = dict(ROWS) | {b"\x05": b"unflushed"}
-    view, half = kv.snapshot(), kv.scan()
-    begun = [next(half) for _ in range(4)]
+    expected = dict(ROWS) | {b"\x05": b"unflushed"}
+    view, partial_scan = kv.snapshot(), kv.scan()
+    first_rows = [next(partial_scan) for _ in range(4)]
     kv.delete_range(b"\x02", b"\x20")
     kv.put(b"\x05", b"later")
     kv.put(b"\x05\x00", b"new")
     kv.flush()
     kv.delete(b"\x01")
     kv.flush()
-    assert dict(view.scan()) == before
-    assert list(view.scan(reverse=True)) == sorted(before.items(), reverse=True)
-    assert [*begun, *half] == sorted(before.items())
+    assert dict(view.scan()) == expected
+    assert list(view.scan(reverse=True)) == sorted(expected.items(), reverse=True)
+    assert [*first_rows, *partial_scan] == sorted(expected.items())
     assert (view.get(b"\x05"), view.get(b"\x05\x00")) == (b"unflushed", None)
     assert list(kv.scan()) == [(b"\x05", b"later"), (b"\x05\x00", b"new")]
 
 
 def test_a_deleted_range_is_gone_before_and_after_its_flush(form: Form) -> None:
-    kv = filled(form)
+    kv = fill(form)
     kv.flush()
     kv.put(b"\x08\x00", b"unflushed")
     kv.delete_range(b"\x03", b"\x09")
@@ -81,7 +81,7 @@ def test_a_deleted_range_is_gone_before_and_after_its_flush(form: Form) -> None:
 
 
 def test_scans_of_one_snapshot_do_not_disturb_each_other(form: Form) -> None:
-    kv = filled(form)
+    kv = fill(form)
     kv.flush()
     view = kv.snapshot()
     forward, backward, part = view.scan(), view.scan(reverse=True), view.scan(b"\x05", b"\x09")
@@ -94,7 +94,7 @@ def test_scans_of_one_snapshot_do_not_disturb_each_other(form: Form) -> None:
 
 
 def test_a_crash_before_the_flush_leaves_the_last_one(form: Form) -> None:
-    kv = filled(form)
+    kv = fill(form)
     kv.flush({"offset": 29, "topic": "flights"})
     kv.put(b"\x01", b"lost")
     kv.delete_range(b"\x02", b"\x09")
@@ -105,7 +105,7 @@ def test_a_crash_before_the_flush_leaves_the_last_one(form: Form) -> None:
 
 @pytest.mark.parametrize("write", [0, 1, 2, 3])
 def test_a_crash_in_the_middle_of_a_flush_leaves_the_last_one(form: Form, write: int) -> None:
-    kv = filled(form)
+    kv = fill(form)
     kv.flush({"offset": 29})
     for key, _ in ROWS:
         kv.put(key + b"\x00", b"lost")
@@ -126,7 +126,7 @@ def test_a_crash_in_the_middle_of_a_flush_leaves_the_last_one(form: Form, write:
 
 
 def test_a_flush_that_failed_can_be_repeated(form: Form) -> None:
-    kv = filled(form)
+    kv = fill(form)
     kv.flush({"offset": 29})
     kv.put(b"\x01", b"new")
     kv.put(b"\x1d", b"new")
@@ -139,14 +139,14 @@ def test_a_flush_that_failed_can_be_repeated(form: Form) -> None:
 
 
 def test_closing_does_not_flush(form: Form) -> None:
-    with filled(form) as kv:
+    with fill(form) as kv:
         pass
     kv.close()
     assert list(form.open().scan()) == []
 
 
 def test_a_closed_store_says_so(form: Form) -> None:
-    kv = filled(form)
+    kv = fill(form)
     kv.flush()
     open_scan = kv.scan()
     next(open_scan)
@@ -160,7 +160,7 @@ def test_a_closed_store_says_so(form: Form) -> None:
 @pytest.mark.parametrize("read", [0, 1, len(ROWS)])
 @pytest.mark.parametrize("flushed", [False, True])
 def test_what_is_read_ends_with_its_store(form: Form, flushed: bool, read: int) -> None:
-    kv = filled(form)
+    kv = fill(form)
     if flushed:
         kv.flush()
     view = kv.snapshot()
@@ -186,7 +186,7 @@ def test_an_empty_key_is_refused(form: Form) -> None:
 
 
 def test_marks_that_cannot_be_kept_flush_nothing(form: Form) -> None:
-    kv = filled(form)
+    kv = fill(form)
     with pytest.raises(OptionError, match="can't be written as JSON"):
         kv.flush({"offset": object()})
     assert list(form.open().scan()) == []
@@ -194,14 +194,20 @@ def test_marks_that_cannot_be_kept_flush_nothing(form: Form) -> None:
 
 def test_stores_of_one_place_are_flushed_together(form: Form) -> None:
     kv = form.open()
-    one, two = WindowStore(kv, name="one", retention=100), WindowStore(kv, name="two", retention=9)
-    one.put("a", 5, 1)
-    two.put("a", 500, 2)
-    one.flush({"offset": 2})
+    first, second = (
+        WindowStore(kv, name="one", retention=100),
+        WindowStore(kv, name="two", retention=9),
+    )
+    first.put("a", 5, 1)
+    second.put("a", 500, 2)
+    first.flush({"offset": 2})
     kv = form.open()
-    one, two = WindowStore(kv, name="one", retention=100), WindowStore(kv, name="two", retention=9)
-    assert (one.get("a", 5), two.get("a", 500)) == (1, 2)
-    assert (one.observed, two.observed) == (5, 500)
+    first, second = (
+        WindowStore(kv, name="one", retention=100),
+        WindowStore(kv, name="two", retention=9),
+    )
+    assert (first.get("a", 5), second.get("a", 500)) == (1, 2)
+    assert (first.observed, second.observed) == (5, 500)
     with pytest.raises(OptionError, match="is taken by another store"):
         WindowStore(kv, name="two", retention=9)
     for name in (None, "", 5):
@@ -224,13 +230,13 @@ def test_a_document_of_another_format_is_refused(form: Form) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys.modules["muntin.stores.kv"], "_FORMAT", 99)
         kv.flush()
-    for _ in range(2):  # refusing it lets go of it
+    for _ in range(2):  # the refusal closes it
         with pytest.raises(StateCorruptedError, match="format 99"):
             form.open()
 
 
 class KeyValueMachine(RuleBasedStateMachine):
-    """A dictionary says what must be there, and what was there at the last flush."""
+    """Compares a store with a dictionary of its rows, and one of the rows at the last flush."""
 
     key = st.binary(min_size=1, max_size=2)
 
@@ -249,8 +255,8 @@ class KeyValueMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
-        known = st.sampled_from(sorted(self.rows)) if self.rows else self.key
-        key = data.draw(known | self.key)
+        stored_keys = st.sampled_from(sorted(self.rows)) if self.rows else self.key
+        key = data.draw(stored_keys | self.key)
         self.kv.delete(key)
         self.rows.pop(key, None)
 
@@ -303,7 +309,7 @@ class KeyValueMachine(RuleBasedStateMachine):
         assert self.kv.get(key) == self.rows.get(key)
 
     @invariant()
-    def says_the_same(self) -> None:
+    def equals_the_model(self) -> None:
         assert list(self.kv.scan()) == sorted(self.rows.items())
 
     def teardown(self) -> None:
@@ -332,12 +338,12 @@ def test_a_killed_process_leaves_the_last_flush(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as victim:
         assert victim.stdout is not None
         for _ in range(20):
-            said = int(victim.stdout.readline())
+            printed_offset = int(victim.stdout.readline())
         victim.kill()
     with rocks(tmp_path / "rows") as kv:
         store = WindowStore(kv, retention=10**6)
         offset = kv.marks["offset"]
-        assert offset >= said
+        assert offset >= printed_offset
         assert store.observed == offset
         assert [row.time for row in store.fetch("a")] == list(range(offset + 1))
 
@@ -350,8 +356,8 @@ def test_a_folder_is_opened_once(tmp_path: Path) -> None:
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     import rocksdict
 
-    other = rocksdict.Rdict(str(tmp_path / "rows"), rocksdict.Options(raw_mode=True))
-    other[b"theirs"] = b"1"
-    other.close()
+    foreign_database = rocksdict.Rdict(str(tmp_path / "rows"), rocksdict.Options(raw_mode=True))
+    foreign_database[b"theirs"] = b"1"
+    foreign_database.close()
     with pytest.raises(StateCorruptedError, match="didn't write"):
         rocks(tmp_path / "rows")

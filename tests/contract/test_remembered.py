@@ -1,4 +1,4 @@
-"""A state remembers the query that wrote it, whatever kind it is of and whatever names it has."""
+"""Tests that a state records the query that wrote it, of any kind and with any names."""
 
 from __future__ import annotations
 
@@ -105,10 +105,10 @@ def test_joins(kind: str) -> None:
     frame = messages([("a", 1, 1), ("b", 12, 2)])
     frame = frame.with_columns(pl.col("key").alias(name) for name in ODD)
     frame = frame.with_columns(pl.lit(0).alias("part, one"), pl.Series("offset", [0, 1]))
-    given: dict[SideName, Any] = {
+    arrivals: dict[SideName, Any] = {
         s: [joiner.arrive(s, frame.select(schema.names()))] for s in SIDES
     }
-    open_join_shard(joiner, blobs, FrameCache()).step(given, 0)
+    open_join_shard(joiner, blobs, FrameCache()).step(arrivals, 0)
     assert load_spec(parse_manifest(blobs.load() or "").spec) == spec
     open_join_shard(joiner, blobs, FrameCache())
     other = Joiner(replace(spec, how="left"), dict.fromkeys(SIDES, schema))
@@ -129,35 +129,35 @@ TABLES = {
 def test_tables(kind: str) -> None:
     spec, blobs = TABLES[kind], MemoryBlobs()
 
-    def began(one: TableSpec) -> Partition:
-        part = Partition(Rules({"a, b": one}, {}), 0)
+    def begin_partition(table: TableSpec) -> Partition:
+        part = Partition(Rules({"a, b": table}, {}), 0)
         part.begin(blobs, 0)
         return part
 
-    asyncio.run(began(spec).finish({}))
+    asyncio.run(begin_partition(spec).finish({}))
     stored = read_tables(parse_manifest(blobs.load() or ""))["a, b"]
     assert TableSpec.from_manifest("a, b", stored).to_dict() == spec.to_dict()
-    began(spec)
+    begin_partition(spec)
     other = replace(spec, windows=Windows(10, 5, 1), sets=False, default=int)
     with pytest.raises(SpecChangedError, match="is hopping 10 microseconds by 5 microseconds, or"):
-        began(other)
+        begin_partition(other)
 
 
 def test_a_topic_whose_times_are_read_in_another_zone() -> None:
     blobs = MemoryBlobs()
 
-    def batch(**zones: str) -> None:
+    def write_batch(**zones: str) -> None:
         part = Partition(Rules({"t": TableSpec("t", int)}, {}, zones=zones), 0)
         part.begin(blobs, 0)
         asyncio.run(part.finish({}))
 
-    batch(clicks="UTC")
-    batch(orders="UTC")
-    batch(clicks="UTC", orders="UTC")
-    said = "the topic 'clicks' were read in the time zone UTC, and are in America/New_York now"
-    with pytest.raises(SpecChangedError, match=said):
-        batch(clicks="America/New_York")
-    batch()
+    write_batch(clicks="UTC")
+    write_batch(orders="UTC")
+    write_batch(clicks="UTC", orders="UTC")
+    error = "the topic 'clicks' were read in the time zone UTC, and are in America/New_York now"
+    with pytest.raises(SpecChangedError, match=error):
+        write_batch(clicks="America/New_York")
+    write_batch()
 
 
 def test_state_of_prose_is_refused_by_its_number() -> None:

@@ -1,4 +1,4 @@
-"""Rows that a sink can't take: only they are set aside, all others are written."""
+"""Tests of rows that a sink can't store: only these are set aside, all others are written."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ import duckdb
 import psycopg
 import pyarrow as pa
 import pytest
-from tests.contract.sinks import DuckDBPlace, Place, PostgresPlace, Rows
+from tests.contract.sinks import DuckDBTarget, PostgresTarget, Rows, Target
 from tests.services.postgres import Postgres
-from tests.services.postgres import rows as found
+from tests.services.postgres import rows as fetch_rows
 
 import muntin as mt
 from muntin.model.axis import parse_time
 from muntin.testing import SinkBatch as Written
 
 STAMP = pa.timestamp("us", tz="UTC")
-# Beyond what Python's times can be: 5001 BC to 57971, and all that Spark has.
+# Beyond the range of Python's times: 5001 BC to 57971, and the limits of Spark's times.
 FAR = [-219_966_000_000_000_000, -(2**63) + 2, 1_767_225_600_000_000_000, 2**63 - 2]
 NEAR = [parse_time("t", "0001-01-01T00:00:00"), -62_135_596_800_000_001, 0]
 
 
 @pytest.fixture(params=["duckdb", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
     if request.param == "duckdb":
-        return DuckDBPlace(tmp_path / "out.duckdb")
-    return PostgresPlace(request.getfixturevalue("postgres").database())
+        return DuckDBTarget(tmp_path / "out.duckdb")
+    return PostgresTarget(request.getfixturevalue("postgres").database())
 
 
 def texts(*values: bytes) -> pa.Array:
-    """A column of text of any bytes, as Spark's casts make them."""
+    """Return a column of text of any bytes, as Spark's casts produce them."""
     return pa.Array.from_buffers(pa.string(), len(values), pa.array(values, pa.binary()).buffers())
 
 
@@ -52,9 +52,9 @@ def windows(keys: pa.Array, **more: Any) -> pa.Table:
     return pa.table({**columns, **more})
 
 
-def upsert(place: Place, table: pa.Table, **options: Any) -> Rows:
+def upsert(target: Target, table: pa.Table, **options: Any) -> Rows:
     batch = Rows(table, ("key", "window_start", "window_end"), **options)
-    place.sink("windows", None).write(batch)
+    target.sink("windows", None).write(batch)
     return batch
 
 
@@ -77,45 +77,45 @@ KEYS = [
 ]
 
 
-def test_no_two_keys_become_one_row(place: Place) -> None:
+def test_no_two_keys_become_one_row(target: Target) -> None:
     for _ in range(2):
-        batch = upsert(place, windows(pa.array(KEYS)))
-    assert batch.aside() == []
-    stored = place.read("windows", "n", "key")
+        batch = upsert(target, windows(pa.array(KEYS)))
+    assert batch.read_unwritable() == []
+    stored = target.read("windows", "n", "key")
     assert [n for n, _ in stored] == list(range(len(KEYS)))
     assert len({key for _, key in stored}) == len(KEYS)
 
 
-def test_only_the_rows_that_arent_text_are_set_aside(place: Place) -> None:
-    """Wherever they are, however many, and whatever else is in the batch."""
+def test_only_the_rows_that_arent_text_are_set_aside(target: Target) -> None:
+    """Neither their position nor their number matters, nor the rest of the batch."""
     keys = texts(b"\xed\xa0\x80", *(b"k%d" % n for n in range(20)), b"\xff", b"a\xc3")
     for _ in range(2):
-        batch = upsert(place, windows(keys, n=pa.array(range(len(keys)), pa.int64())))
-        assert [row["n"] for _, _, row in batch.aside()] == [0, 21, 22]
-        assert batch.aside()[0][2]["key"] == "\udced\udca0\udc80"
-        assert {"windows" in sink for sink, _, _ in batch.aside()} == {True}
-    assert place.read("windows", "n") == [(n,) for n in range(1, 21)]
+        batch = upsert(target, windows(keys, n=pa.array(range(len(keys)), pa.int64())))
+        assert [row["n"] for _, _, row in batch.read_unwritable()] == [0, 21, 22]
+        assert batch.read_unwritable()[0][2]["key"] == "\udced\udca0\udc80"
+        assert {"windows" in sink for sink, _, _ in batch.read_unwritable()} == {True}
+    assert target.read("windows", "n") == [(n,) for n in range(1, 21)]
 
 
-def test_a_batch_of_nothing_else_is_taken(place: Place) -> None:
-    upsert(place, windows(pa.array(["a"])))
-    batch = upsert(place, windows(texts(b"\xff")), number=1)
-    assert len(batch.aside()) == 1
-    assert place.read("windows", "key") == [("a",)]
+def test_a_batch_of_nothing_else_is_taken(target: Target) -> None:
+    upsert(target, windows(pa.array(["a"])))
+    batch = upsert(target, windows(texts(b"\xff")), number=1)
+    assert len(batch.read_unwritable()) == 1
+    assert target.read("windows", "key") == [("a",)]
 
 
-def test_versions_of_a_window_among_refused_rows(place: Place) -> None:
-    """They come in any order; the greatest revision wins, and what is taken back stays away."""
+def test_versions_of_a_window_among_refused_rows(target: Target) -> None:
+    """They come in any order; the greatest revision wins, and retracted windows stay deleted."""
     keys = texts(b"a", b"\xff", b"b", b"a", b"b", b"c", b"c", b"\xfe")
     revision = pa.array([2, 0, 1, 1, 0, 1, 0, 0], pa.int32())
     emission = pa.array(["full", "full", "retract", "early", "early", "full", "early", "full"])
     table = windows(keys, revision=revision, emission=emission)
     for _ in range(2):
-        assert len(upsert(place, table).aside()) == 2
-        assert place.read("windows", "key", "revision") == [("a", 2), ("c", 1)]
+        assert len(upsert(target, table).read_unwritable()) == 2
+        assert target.read("windows", "key", "revision") == [("a", 2), ("c", 1)]
 
 
-def test_times_that_python_cant_hold(place: Place) -> None:
+def test_times_that_python_cant_hold(target: Target) -> None:
     far = pa.array([*FAR, *NEAR, None], pa.int64())
     days = pa.array([-2_500_000, 2**31 - 1, 20_454_000, -719_163, 0, 1, 2, None], pa.int32())
     nested = pa.array([[value] for value in far.to_pylist()], pa.list_(STAMP))
@@ -132,12 +132,12 @@ def test_times_that_python_cant_hold(place: Place) -> None:
     )
     for _ in range(2):
         batch = Rows(table)
-        place.sink("rejected", None).write(batch)
-        aside = {row["id"]: row for _, _, row in batch.aside()}
-        kept = [n for (n,) in place.read("rejected", "id")]
-        assert sorted([*kept, *aside]) == list(range(8))
-        assert {2, 3, 4, 5, 6, 7} <= set(kept)
-        for row in aside.values():
+        target.sink("rejected", None).write(batch)
+        unwritable_rows = {row["id"]: row for _, _, row in batch.read_unwritable()}
+        stored_ids = [n for (n,) in target.read("rejected", "id")]
+        assert sorted([*stored_ids, *unwritable_rows]) == list(range(8))
+        assert {2, 3, 4, 5, 6, 7} <= set(stored_ids)
+        for row in unwritable_rows.values():
             assert row["at"].startswith("-")
             assert row["deep"]["at"] == row["at"]
 
@@ -151,8 +151,8 @@ def test_postgres_reads_far_times_as_they_are(postgres: Postgres) -> None:
     sink.write(batch)
     # Numeric, for a double has no room for microseconds that far away.
     query = "SELECT id, (extract(epoch FROM at) * 1000000)::bigint FROM rejected ORDER BY id"
-    assert found(dsn, query) == [(n, times[n].as_py()) for n in range(2, 7)]
-    assert [(row["id"], why) for _, why, row in batch.aside()] == [
+    assert fetch_rows(dsn, query) == [(n, times[n].as_py()) for n in range(2, 7)]
+    assert [(row["id"], why) for _, why, row in batch.read_unwritable()] == [
         (0, 'timestamp out of range: "5002-07-22 05:20:00+00 BC"'),
         (1, 'timestamp out of range: "290309-12-21 19:59:05.224194+00 BC"'),
     ]
@@ -164,11 +164,11 @@ def test_a_key_beyond_the_limit_of_an_index_isnt_a_lost_connection(postgres: Pos
     sink = mt.to_postgres(dsn, "windows", history="history", patience="1 hour")
     batch = Rows(windows(pa.array(["a", long, "x" * 6000])), ("key", "window_start", "window_end"))
     sink.write(batch)
-    # What is compressed below the limit fits.
-    assert found(dsn, "SELECT n FROM windows ORDER BY 1") == [(0,), (2,)]
-    assert found(dsn, "SELECT n FROM history ORDER BY 1") == [(0,), (1,), (2,)]
-    ((where, why, row),) = batch.aside()
-    assert where == f"PostgreSQL {sink.link.location}, table windows"
+    # A key that is compressed below the limit fits.
+    assert fetch_rows(dsn, "SELECT n FROM windows ORDER BY 1") == [(0,), (2,)]
+    assert fetch_rows(dsn, "SELECT n FROM history ORDER BY 1") == [(0,), (1,), (2,)]
+    ((location, why, row),) = batch.read_unwritable()
+    assert location == f"PostgreSQL {sink.link.location}, table windows"
     assert "exceeds btree version 4 maximum 2704" in why
     assert row["key"] == long
 
@@ -178,19 +178,21 @@ def test_ten_thousand_rows_that_a_table_refuses_take_no_lock_each(postgres: Post
     """A server with default settings has locks for some 6 400 objects at a time."""
     dsn = postgres.database()
     with psycopg.connect(dsn, autocommit=True) as connection:
-        shape = COLUMNS.replace("n bigint", "n bigint CHECK (n % 2 = 0 OR n > 20000)")
+        columns = COLUMNS.replace("n bigint", "n bigint CHECK (n % 2 = 0 OR n > 20000)")
         connection.execute(
-            f"CREATE TABLE windows ({shape}, UNIQUE (key, window_start, window_end))"
+            f"CREATE TABLE windows ({columns}, UNIQUE (key, window_start, window_end))"
         )
     keys = pa.array([f"k{n}" for n in range(22_000)])
     before = postgres.log.stat().st_size
     for _ in range(2):
         batch = Rows(windows(keys), ("key", "window_start", "window_end"))
         mt.to_postgres(dsn, "windows").write(batch)
-        refused = [row["n"] for _, _, row in batch.aside()]
-        assert refused == list(range(1, 20_000, 2))
-        assert "violates check constraint" in batch.aside()[0][1]
-        assert found(dsn, "SELECT count(*), min(n), max(n) FROM windows") == [(12_000, 0, 21_999)]
+        refused_numbers = [row["n"] for _, _, row in batch.read_unwritable()]
+        assert refused_numbers == list(range(1, 20_000, 2))
+        assert "violates check constraint" in batch.read_unwritable()[0][1]
+        assert fetch_rows(dsn, "SELECT count(*), min(n), max(n) FROM windows") == [
+            (12_000, 0, 21_999)
+        ]
     # A statement a row would be in the log.
     with postgres.log.open("rb") as log:
         log.seek(before)
@@ -221,8 +223,10 @@ def test_any_type_of_a_table_of_ones_own_among_refused_rows(postgres: Postgres) 
     )
     batch = Rows(table)
     mt.to_postgres(dsn, "log", create="never").write(batch)
-    assert [row["id"] for _, _, row in batch.aside()] == [1, 2, 4, 6]
-    stored = found(dsn, "SELECT id, short, fixed, money::text, flags, doc, raw FROM log ORDER BY 1")
+    assert [row["id"] for _, _, row in batch.read_unwritable()] == [1, 2, 4, 6]
+    stored = fetch_rows(
+        dsn, "SELECT id, short, fixed, money::text, flags, doc, raw FROM log ORDER BY 1"
+    )
     assert stored == [
         (0, "abc", "a ", "1.3", [True, None], {"a": 1}, b"\\x\0"),
         (8, "", None, None, None, {"a": 1}, b"\xff"),
@@ -230,15 +234,15 @@ def test_any_type_of_a_table_of_ones_own_among_refused_rows(postgres: Postgres) 
 
 
 def test_a_table_that_is_dropped_is_created_with_one_warning(
-    place: Place, caplog: pytest.LogCaptureFixture
+    target: Target, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sink = place.sink("windows", None)
+    sink = target.sink("windows", None)
     for number, key in enumerate("abcd"):
         if number == 2:
-            place.drop("windows")
+            target.drop("windows")
         sink.write(Rows(windows(pa.array([key])), ("key", "window_start", "window_end"), number))
-    assert place.read("windows", "key") == [("c",), ("d",)]
-    (warning,) = [one.getMessage() for one in caplog.records]
+    assert target.read("windows", "key") == [("c",), ("d",)]
+    (warning,) = [record.getMessage() for record in caplog.records]
     assert "table windows doesn't exist at batch 2" in warning
     assert warning.endswith("it is created again, without what earlier batches wrote")
 
@@ -276,11 +280,11 @@ def test_what_a_table_of_ones_own_refuses(postgres: Postgres) -> None:
     keys = pa.array(["a", "b", "c", "d", "e", "f", "g", "long"])
     batch = Rows(windows(keys, n=n), ("key", "window_start", "window_end"))
     mt.to_postgres(dsn, "windows", create="never", patience="1 hour").write(batch)
-    assert found(dsn, "SELECT key, n FROM windows ORDER BY 1") == [("a", 0), ("b", 1)]
-    said = {row["key"]: why for _, why, row in batch.aside()}
-    assert list(said) == ["c", "d", "e", "f", "g", "long"]
-    assert said["f"] == "seven is for me"
-    assert "late" in said["g"]
+    assert fetch_rows(dsn, "SELECT key, n FROM windows ORDER BY 1") == [("a", 0), ("b", 1)]
+    reasons = {row["key"]: why for _, why, row in batch.read_unwritable()}
+    assert list(reasons) == ["c", "d", "e", "f", "g", "long"]
+    assert reasons["f"] == "seven is for me"
+    assert "late" in reasons["g"]
 
 
 COLUMNS = """key text, window_start timestamptz, window_end timestamptz, n bigint,
@@ -295,12 +299,12 @@ def test_null_needs_a_table_in_which_it_equals_itself(postgres: Postgres, unique
         connection.execute(f"CREATE TABLE windows ({shape})")
     for _ in range(2):
         ((sink, why, row),) = upsert(
-            PostgresPlace(dsn), windows(pa.array(["a", None, "b"]))
-        ).aside()
+            PostgresTarget(dsn), windows(pa.array(["a", None, "b"]))
+        ).read_unwritable()
         assert sink.endswith("table windows")
         assert "key is NULL, and windows has no UNIQUE NULLS NOT DISTINCT (key, window_" in why
         assert (row["key"], row["n"]) == (None, 1)
-        assert found(dsn, "SELECT key, n FROM windows ORDER BY n") == [("a", 0), ("b", 2)]
+        assert fetch_rows(dsn, "SELECT key, n FROM windows ORDER BY n") == [("a", 0), ("b", 2)]
 
 
 def test_a_table_that_is_made_has_room_for_null_where_a_key_may_be(postgres: Postgres) -> None:
@@ -311,12 +315,15 @@ def test_a_table_that_is_made_has_room_for_null_where_a_key_may_be(postgres: Pos
         bounds = [f.with_nullable("window" not in f.name and f.nullable) for f in fields]
         name = f"t{nullable}"
         batch = Rows(table.cast(pa.schema(bounds)), ("key", "window_start", "window_end"))
-        PostgresPlace(dsn).sink(name, None).write(batch)
-        asked = f"SELECT indexdef FROM pg_indexes WHERE tablename = '{name}'"
+        PostgresTarget(dsn).sink(name, None).write(batch)
+        indexes = f"SELECT indexdef FROM pg_indexes WHERE tablename = '{name}'"
         primary = (
             f"SELECT count(*) FROM pg_constraint WHERE contype = 'p' AND conname = '{name}_pkey'"
         )
-        kinds[nullable] = (found(dsn, primary), "NULLS NOT DISTINCT" in str(found(dsn, asked)))
+        kinds[nullable] = (
+            fetch_rows(dsn, primary),
+            "NULLS NOT DISTINCT" in str(fetch_rows(dsn, indexes)),
+        )
     assert kinds == {False: ([(1,)], False), True: ([(0,)], True)}
 
 
@@ -334,45 +341,45 @@ def test_a_statement_that_no_row_is_to_blame_for_ends_at_once(postgres: Postgres
 
 
 @pytest.mark.slow
-def test_a_key_of_ten_million_characters_and_a_text_of_fifty_megabytes(place: Place) -> None:
+def test_a_key_of_ten_million_characters_and_a_text_of_fifty_megabytes(target: Target) -> None:
     key, text = (random.Random(n).randbytes(n // 2).hex() for n in (10_000_000, 50_000_000))
     keys = pa.array(["a", key, "b", "x" * 10_000_000])
-    batch = upsert(place, windows(keys, text=pa.array([text, "", "", ""])))
-    aside = {row["n"]: len(row["key"]) for _, _, row in batch.aside()}
-    stored = {n for (n,) in place.read("windows", "n")}
-    # What PostgreSQL compresses below its limit is in.
-    assert stored | aside.keys() == {0, 1, 2, 3}
+    batch = upsert(target, windows(keys, text=pa.array([text, "", "", ""])))
+    unwritable_lengths = {row["n"]: len(row["key"]) for _, _, row in batch.read_unwritable()}
+    stored = {n for (n,) in target.read("windows", "n")}
+    # PostgreSQL stores the keys that it compresses below its limit.
+    assert stored | unwritable_lengths.keys() == {0, 1, 2, 3}
     assert {0, 2} <= stored
-    assert not stored & aside.keys()
-    assert set(aside.values()) <= {10_000_000}
-    lengths = [len(text) for (text,) in place.read("windows", "text")]
+    assert not stored & unwritable_lengths.keys()
+    assert set(unwritable_lengths.values()) <= {10_000_000}
+    lengths = [len(text) for (text,) in target.read("windows", "text")]
     assert max(lengths) == 50_000_000
 
 
 @pytest.mark.slow
-def test_thousands_of_columns_and_hundreds_of_levels(place: Place) -> None:
-    """They are all there, or the query isn't started."""
+def test_thousands_of_columns_and_hundreds_of_levels(target: Target) -> None:
+    """A row is stored with all columns, or the query doesn't start."""
     deep = pa.array([1], pa.int64())
     for _ in range(200):
         deep = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), deep)
     nested = pa.StructArray.from_arrays([deep], ["deep"])
-    for many, table in ((1000, "a"), (1500, "b"), (10_000, "c")):
-        columns = {f"c{n}": pa.array([n], pa.int64()) for n in range(many)} | {"nested": nested}
-        sink, rows = place.sink(table, None), pa.table(columns)
-        if many == 10_000 and isinstance(place, PostgresPlace):
+    for count, table in ((1000, "a"), (1500, "b"), (10_000, "c")):
+        columns = {f"c{n}": pa.array([n], pa.int64()) for n in range(count)} | {"nested": nested}
+        sink, rows = target.sink(table, None), pa.table(columns)
+        if count == 10_000 and isinstance(target, PostgresTarget):
             with pytest.raises(mt.OptionError, match="columns=10001 are more than PostgreSQL's"):
                 sink.write(Rows(rows))
             continue
         batch = Rows(rows)
         sink.write(batch)
-        last = f"c{many - 1}"
-        stored = [n for (n,) in place.read(table, last)]
-        assert stored + [row[last] for _, _, row in batch.aside()] == [many - 1]
+        last = f"c{count - 1}"
+        stored = [n for (n,) in target.read(table, last)]
+        assert stored + [row[last] for _, _, row in batch.read_unwritable()] == [count - 1]
 
 
 @contextmanager
-def disk_of(size: int) -> Iterator[None]:
-    """No file grows beyond a size, as on a disk that is full."""
+def limit_files(size: int) -> Iterator[None]:
+    """Limit the size of files, as a full disk does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -385,7 +392,7 @@ def disk_of(size: int) -> Iterator[None]:
 def test_a_full_disk_leaves_a_file_that_opens(tmp_path: Path, size: int) -> None:
     path = tmp_path / "out.duckdb"
     batches = [Written(0, [("a", 0, 1, 0)]), Written(1, [(f"k{n}", 0, n, 0) for n in range(3000)])]
-    with disk_of(size):
+    with limit_files(size):
         for batch in batches:
             try:
                 mt.to_duckdb(str(path), "windows").write(batch)
@@ -397,4 +404,4 @@ def test_a_full_disk_leaves_a_file_that_opens(tmp_path: Path, size: int) -> None
         mt.to_duckdb(str(path), "windows").write(batch)
     with duckdb.connect(str(path)) as connection:
         assert connection.execute("SELECT count(*) FROM windows").fetchone() == (3001,)
-    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]

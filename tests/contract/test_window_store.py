@@ -1,4 +1,4 @@
-"""The window store: order, retention, grace, snapshots; and the same as a list, step by step."""
+"""Tests of the window store: order, retention, grace and snapshots; and against a list as model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from muntin.model.errors import OptionError, SpecChangedError
 from muntin.stores import KeyValue, WindowMeta, WindowStore
 
 
-def opened(kv: KeyValue, **options: Any) -> WindowStore:
+def open_store(kv: KeyValue, **options: Any) -> WindowStore:
     return WindowStore(kv, **{"retention": 100, "minimum": 1, **options})
 
 
@@ -24,7 +24,7 @@ def times(rows: Iterator[Any]) -> list[int]:
 
 
 def test_rows_come_by_time_then_key_then_arrival(form: Form) -> None:
-    store = opened(form.open(), retain_duplicates=True)
+    store = open_store(form.open(), retain_duplicates=True)
     puts = [("b", 10, 1), ("a", 20, 2), ("a", 10, 3), ("b", 10, 4), ("a", 10, 5), ("c", -5, 6)]
     for put in puts:
         store.put(*put)
@@ -51,7 +51,7 @@ def test_rows_come_by_time_then_key_then_arrival(form: Form) -> None:
 def test_bounds_are_included_and_open_where_null(
     form: Form, start: int | None, end: int | None, wanted: list[int]
 ) -> None:
-    store = opened(form.open())
+    store = open_store(form.open())
     for time in (1, 2, 3, 4):
         for key in ("a", "b"):
             store.put(key, time, time)
@@ -63,7 +63,7 @@ def test_bounds_are_included_and_open_where_null(
 
 
 def test_a_row_among_many_others_is_looked_up(form: Form) -> None:
-    store = opened(form.open())
+    store = open_store(form.open())
     for time in range(5):
         for key in range(40):
             store.put(key, time, time)
@@ -75,7 +75,7 @@ def test_a_row_among_many_others_is_looked_up(form: Form) -> None:
 
 def test_retention_is_strict(form: Form) -> None:
     # time        0 1 ... 100 101      retention 100: live while time > observed - 100
-    store = opened(form.open())
+    store = open_store(form.open())
     for time in (0, 1, 100):
         store.put("a", time, time)
     assert times(store.fetch("a")) == [1, 100]
@@ -87,7 +87,7 @@ def test_retention_is_strict(form: Form) -> None:
 def test_expired_segments_are_dropped_before_each_action(form: Form) -> None:
     # retention 100 in 3 segments: segments of 50, so up to 49 expired times linger
     kv = form.open()
-    store = opened(kv)
+    store = open_store(kv)
     for time in range(0, 200, 10):
         store.put("a", time, time)
     assert store.interval == 50
@@ -98,7 +98,7 @@ def test_expired_segments_are_dropped_before_each_action(form: Form) -> None:
 
 
 def test_what_comes_too_late_is_counted(form: Form) -> None:
-    store = opened(form.open(), grace=10)
+    store = open_store(form.open(), grace=10)
     assert store.put("a", 100, 1)
     assert [store.put("a", time, 2) for time in (91, 90, 1, 0)] == [True, False, False, False]
     assert (store.late, store.expired) == (2, 1)
@@ -108,17 +108,17 @@ def test_what_comes_too_late_is_counted(form: Form) -> None:
 
 def test_null_deletes_but_not_among_duplicates(form: Form) -> None:
     kv = form.open()
-    one, many = opened(kv), opened(kv, name="many", retain_duplicates=True)
-    for store in (one, many):
+    single, duplicates = open_store(kv), open_store(kv, name="many", retain_duplicates=True)
+    for store in (single, duplicates):
         store.put("a", 1, "kept")
         store.put("a", 1, None)
         store.delete("a", 2)
-    assert (times(one.fetch("a")), times(many.fetch("a"))) == ([], [1])
-    assert (one.observed, many.observed) == (2, 2)
+    assert (times(single.fetch("a")), times(duplicates.fetch("a"))) == ([], [1])
+    assert (single.observed, duplicates.observed) == (2, 2)
 
 
 def test_a_fetch_is_a_snapshot(form: Form) -> None:
-    store = opened(form.open())
+    store = open_store(form.open())
     for time in range(10):
         store.put("a", time, "before")
     fetched, everything = store.fetch("a"), store.fetch_all(reverse=True)
@@ -132,7 +132,7 @@ def test_a_fetch_is_a_snapshot(form: Form) -> None:
 
 
 def test_a_null_key_is_refused(form: Form) -> None:
-    store = opened(form.open())
+    store = open_store(form.open())
     calls = (lambda: store.put(None, 1, 1), lambda: store.fetch(None), lambda: store.get(None, 1))
     for call in calls:
         with pytest.raises(OptionError, match="key=None is no key; give a key"):
@@ -152,42 +152,42 @@ def test_a_null_key_is_refused(form: Form) -> None:
 )
 def test_options_that_cannot_work(form: Form, options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        opened(form.open(), **options)
+        open_store(form.open(), **options)
 
 
 @pytest.mark.parametrize("change", [{"retain_duplicates": True}, {"codec": "raw"}])
 def test_changed_options_are_refused(form: Form, change: dict[str, Any]) -> None:
-    store = opened(form.open())
+    store = open_store(form.open())
     store.put("a", 1, 1)
     store.flush()
     with pytest.raises(SpecChangedError, match=f"written with {next(iter(change))}="):
-        opened(form.open(), **change)
+        open_store(form.open(), **change)
 
 
 def test_retention_applies_to_what_is_restored(form: Form) -> None:
-    store = opened(form.open())
+    store = open_store(form.open())
     for time in (1, 50, 100):
         store.put("a", time, time)
     store.put("b", 0, 0)
     store.flush({"offset": 4})
     kv = form.open()
-    store = opened(kv, retention=60)
+    store = open_store(kv, retention=60)
     assert (store.observed, store.expired, kv.marks) == (100, 1, {"offset": 4})
     assert times(store.fetch_all()) == [50, 100]
 
 
 def test_window_metadata_comes_back(form: Form) -> None:
-    store = opened(form.open(), codec="meta")
+    store = open_store(form.open(), codec="meta")
     meta = WindowMeta(start_offset=3, last_offset=9, start=0, end=60, aggregate={"n": 2})
     store.put(("JFK", 7), 0, meta)
     store.flush()
-    store = opened(form.open(), codec="meta")
+    store = open_store(form.open(), codec="meta")
     assert list(store.fetch_all()) == [(0, ("JFK", 7), meta)]
 
 
 @dataclass
 class Rows:
-    """A window store as a list."""
+    """A model of the window store: a list of rows."""
 
     retention: int
     grace: int
@@ -229,11 +229,11 @@ class WindowMachine(RuleBasedStateMachine):
         self.form = form
         self.model = Rows(retention=40, grace=25, duplicates=self.duplicates)
         self.flushed = replace(self.model)
-        self.kept: list[tuple[Iterator[Any], list[Any]]] = []
+        self.fetches: list[tuple[Iterator[Any], list[Any]]] = []
         self.open()
 
     def open(self) -> None:
-        self.store = opened(
+        self.store = open_store(
             self.form.open(), retention=40, grace=25, retain_duplicates=self.model.duplicates
         )
 
@@ -249,9 +249,9 @@ class WindowMachine(RuleBasedStateMachine):
 
     @rule(key=key, start=bound, end=bound, reverse=st.booleans())
     def fetch(self, key: str, start: int | None, end: int | None, reverse: bool) -> None:
-        rows = [row for row in self.model.live() if row[1] == key and within(row[0], start, end)]
+        rows = [row for row in self.model.live() if row[1] == key and is_within(row[0], start, end)]
         fetched = self.store.fetch(key, start, end, reverse=reverse)
-        self.kept.append((fetched, rows[::-1] if reverse else rows))
+        self.fetches.append((fetched, rows[::-1] if reverse else rows))
 
     @rule(start=bound, end=bound, first=st.none() | key, last=st.none() | key)
     def fetch_all(
@@ -260,17 +260,17 @@ class WindowMachine(RuleBasedStateMachine):
         rows = [
             row
             for row in self.model.live()
-            if within(row[0], start, end) and within(row[1], first, last)
+            if is_within(row[0], start, end) and is_within(row[1], first, last)
         ]
         bounds = {"first_key": first, "last_key": last}
-        self.kept.append((self.store.fetch_all(start, end, **bounds), rows))
-        self.kept.append((self.store.fetch_all(start, end, reverse=True, **bounds), rows[::-1]))
+        self.fetches.append((self.store.fetch_all(start, end, **bounds), rows))
+        self.fetches.append((self.store.fetch_all(start, end, reverse=True, **bounds), rows[::-1]))
 
     @rule()
-    def read_what_was_fetched(self) -> None:
-        for fetched, rows in self.kept:
+    def check_fetches(self) -> None:
+        for fetched, rows in self.fetches:
             assert list(fetched) == rows
-        self.kept.clear()
+        self.fetches.clear()
 
     @rule()
     def flush(self) -> None:
@@ -279,18 +279,18 @@ class WindowMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        self.kept.clear()
+        self.fetches.clear()
         self.model = replace(self.flushed)
         self.open()
 
     @invariant()
-    def says_the_same(self) -> None:
+    def equals_the_model(self) -> None:
         assert list(self.store.fetch_all()) == self.model.live()
         assert (self.store.expired, self.store.late) == (self.model.expired, self.model.late)
         assert self.store.observed == self.model.observed
 
 
-def within(value: Any, low: Any, high: Any) -> bool:
+def is_within(value: Any, low: Any, high: Any) -> bool:
     return (low is None or value >= low) and (high is None or value <= high)
 
 

@@ -1,4 +1,4 @@
-"""An app that is killed at any moment loses nothing committed, and counts nothing twice."""
+"""An app that is killed at any moment loses no committed events, and counts none twice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.crash.victim import opened
+from tests.crash.victim import open_app
 from tests.property.tables_model import Happening, WindowModel
 
 KILLS, EVENTS = 12, 6000
@@ -18,27 +18,29 @@ VICTIM = Path(__file__).with_name("victim.py")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def fill(folder: Path, chance: random.Random) -> WindowModel:
-    """Write the file that is counted; returns what its counts must come to."""
+def fill(folder: Path, dice: random.Random) -> WindowModel:
+    """Write the file of views; return a model with the expected counts."""
     model = WindowModel(30.0, 10.0, 60.0, lateness=5.0)
     lines = []
     for number in range(EVENTS):
-        hopeless = number > 500 and chance.random() < 0.02
-        at = round(number / 10 + (-300 if hopeless else chance.uniform(-20, 5)), 3)
-        page, times = chance.choice("abcde"), chance.randint(1, 3)
+        is_far_too_late = number > 500 and dice.random() < 0.02
+        at = round(number / 10 + (-300 if is_far_too_late else dice.uniform(-20, 5)), 3)
+        page, times = dice.choice("abcde"), dice.randint(1, 3)
         lines.append(json.dumps({"page": page, "at": at, "times": times}) + "\n")
-        model.take(Happening(page, at, "+=", times))
+        model.add_event(Happening(page, at, "+=", times))
     (folder / "views.jsonl").write_text("".join(lines))
     return model
 
 
 def run_for(folder: Path, seconds: float) -> bool:
-    """Run the victim and kill it after a while; whether it had come to its end."""
+    """Run the victim, and kill it after a while; return whether it had ended."""
     victim = subprocess.Popen([sys.executable, str(VICTIM), str(folder)])
-    begun = folder / "begun"
-    before = begun.read_text() if begun.exists() else ""
+    start_file = folder / "begun"
+    previous_start = start_file.read_text() if start_file.exists() else ""
     deadline = time.monotonic() + 120
-    while victim.poll() is None and (not begun.exists() or begun.read_text() == before):
+    while victim.poll() is None and (
+        not start_file.exists() or start_file.read_text() == previous_start
+    ):
         assert time.monotonic() < deadline, "the victim makes no progress"
         time.sleep(0.005)
     try:
@@ -50,15 +52,15 @@ def run_for(folder: Path, seconds: float) -> bool:
 
 
 def test_kills(tmp_path: Path) -> None:
-    chance = random.Random(20260102)
-    model = fill(tmp_path, chance)
-    killed = 0
-    while killed < KILLS and not run_for(tmp_path, chance.uniform(0.005, 0.08)):
-        killed += 1
-    assert killed >= KILLS // 2
+    dice = random.Random(20260102)
+    model = fill(tmp_path, dice)
+    kills = 0
+    while kills < KILLS and not run_for(tmp_path, dice.uniform(0.005, 0.08)):
+        kills += 1
+    assert kills >= KILLS // 2
     assert run_for(tmp_path, 300)
 
-    running, views, closed = opened(tmp_path)
+    running, views, closed = open_app(tmp_path)
     with running:
         live = {
             (page, window.start): value

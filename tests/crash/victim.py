@@ -1,4 +1,4 @@
-"""An app that is killed: counts views from a file into RocksDB until there are no more.
+"""An app that is killed: counts views from a file into RocksDB until the end of the file.
 
 Usage: victim.py FOLDER
 """
@@ -16,14 +16,14 @@ from muntin.tables import App, Running
 BATCH = 20
 
 
-def views_app() -> tuple[App, Any, Any]:
-    """The app, its windowed table, and what its windows closed with."""
+def make_app() -> tuple[App, Any, Any]:
+    """Return the app, its windowed table, and the table of closed windows."""
     app = App("victim", max_ahead=None, lateness="5 seconds")
     closed = app.Table("closed", default=list)
 
     def close(key: Any, value: Any) -> None:
         page, window = key
-        # In a table, so that it is committed with the closing.
+        # A table is committed together with the closing of the window.
         closed[page] += [[window.start, value]]
 
     views = app.Table("views", default=int, on_window_close=close).hopping(30, 10, expires=60)
@@ -36,17 +36,17 @@ def views_app() -> tuple[App, Any, Any]:
     return app, views, closed
 
 
-def opened(folder: Path) -> tuple[Running, Any, Any]:
-    app, views, closed = views_app()
+def open_app(folder: Path) -> tuple[Running, Any, Any]:
+    app, views, closed = make_app()
     return app.open(store=rocks(folder / "state"), partitions=2), views, closed
 
 
 def main(folder: Path) -> None:
-    running, _, _ = opened(folder)
+    running, _, _ = open_app(folder)
     source = mt.source(folder / "views.jsonl", key="page", time="at")
-    begun = folder / "begun"
+    start_file = folder / "begun"
     with running:
-        begun.write_text(str(int(begun.read_text()) + 1 if begun.exists() else 1))
+        start_file.write_text(str(int(start_file.read_text()) + 1 if start_file.exists() else 1))
         running.feed({"views": source}, batch=BATCH)
         (folder / "done").touch()
 

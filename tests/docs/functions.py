@@ -1,4 +1,4 @@
-"""The page that lists the clauses and functions of SQL, by host."""
+"""Writes the page that lists the clauses and functions of SQL, by host."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ DIFFERENT = [
 ]  # fmt: skip
 
 
-def listing() -> str:
-    """Return the page."""
+def render_page() -> str:
+    """Return the text of the page."""
     parts = [
         "# Clauses and functions of SQL\n\n"
         "The clauses and functions of `mt.sql`, pipelines and the shell, and the hosts that run "
@@ -109,15 +109,17 @@ def listing() -> str:
     )
     for name, entry in sorted(ENTRIES.items()):
         sql = entry.sql
-        calls = [f"`{one.lower()}(…)`" for one in sql.names]
-        calls += [f"`{one.lower()}(DISTINCT …)`" for one in sql.distinct]
-        calls += [f"`{one.lower()}(…) WITHIN GROUP (ORDER BY …)`" for one in sql.within]
+        calls = [f"`{call.lower()}(…)`" for call in sql.names]
+        calls += [f"`{call.lower()}(DISTINCT …)`" for call in sql.distinct]
+        calls += [f"`{call.lower()}(…) WITHIN GROUP (ORDER BY …)`" for call in sql.within]
         if calls:
             parts.append(f"| {', '.join(calls)} | `{name}` |\n")
-    of_times = {name for name in FUNCTIONS if name in PARTS or "time" in name or "unix" in name}
+    time_functions = {
+        name for name in FUNCTIONS if name in PARTS or "time" in name or "unix" in name
+    }
     times, others = (
         ", ".join(f"`{name}`" for name in sorted(names))
-        for names in (of_times, FUNCTIONS.keys() - of_times)
+        for names in (time_functions, FUNCTIONS.keys() - time_functions)
     )
     parts.append(
         "\n## Functions of a row\n\nSpark takes every function of Spark SQL. This process takes "
@@ -128,7 +130,7 @@ def listing() -> str:
         "## The same name with another meaning\n\n"
         "| function | elsewhere | here |\n| --- | --- | --- |\n"
     )
-    parts += [f"| {name} | {other} | {here} |\n" for name, other, here in DIFFERENT]
+    parts += [f"| {name} | {elsewhere} | {here} |\n" for name, elsewhere, here in DIFFERENT]
     parts.append(
         "\n## Another name\n\nThese functions of Flink and ksqlDB are refused. The error names the "
         "replacement.\n\n| function | replacement |\n| --- | --- |\n"
@@ -139,4 +141,4 @@ def listing() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(listing())
+    PAGE.write_text(render_page())

@@ -1,4 +1,4 @@
-"""The alert rules that are shipped are those of the docs, and ask for figures that are served."""
+"""Tests that the shipped alert rules are those of the docs, and use metrics that are served."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ GROUPS = yaml.safe_load((ROOT / "monitoring" / "alerts.yml").read_text())["group
 RULES: list[dict[str, Any]] = [rule for group in GROUPS for rule in group["rules"]]
 
 
-def served() -> dict[str, set[str]]:
-    """The figures of a query that has done everything, with the labels of each."""
+def collect_metrics() -> dict[str, set[str]]:
+    """Return the metrics of a query that has all of them, with their labels."""
     progress = Progress(
         7, 5, {"seen": 9, "late": 1}, fired={"full": 2}, lag={"orders[0]": 3}, state_rows=4
     )
@@ -35,14 +35,14 @@ def served() -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
 def test_a_rule_asks_for_figures_that_are_served(rule: dict[str, Any]) -> None:
-    figures = served()
+    metrics = collect_metrics()
     for name, by in re.findall(r"(muntin_\w+)(?:\{(\w+)=)?", rule["expr"]):
-        assert name in figures
-        assert not by or by in figures[name]
+        assert name in metrics
+        assert not by or by in metrics[name]
     labels = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
-    asked = re.search(r"muntin_\w+", rule["expr"])
-    assert asked is not None
-    assert labels <= figures[asked[0]]
+    metric = re.search(r"muntin_\w+", rule["expr"])
+    assert metric is not None
+    assert labels <= metrics[metric[0]]
 
 
 def test_the_rules_are_those_of_the_docs() -> None:

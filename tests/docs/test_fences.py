@@ -1,4 +1,4 @@
-"""Every Python fence of the README and of docs/ runs and prints what the page shows below it."""
+"""Tests that every Python fence of the README and of docs/ runs and prints the output below it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-# A fence of text right below one of Python is its output.
+# A fence of text directly below one of Python is its output.
 FENCE = re.compile(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 CODE = {page: FENCE.findall(page.read_text()) for page in PAGES}
 ON_SPARK = [page for page, code in CODE.items() if any("spark" in fence for fence, _ in code)]
 SLOW = {"tutorial.md", "sql-joins.md", "state.md"}
-ALONE = [page for page, code in CODE.items() if code and page not in ON_SPARK]
+WITHOUT_SPARK = [page for page, code in CODE.items() if code and page not in ON_SPARK]
 
 
-def name_of(page: Path) -> str:
+def get_name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
@@ -37,7 +37,7 @@ def run_fence(page: Path, code: str, output: str, namespace: dict[str, object]) 
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] * (page.name in SLOW))
+        pytest.param(page, id=get_name(page), marks=[pytest.mark.slow] * (page.name in SLOW))
         for page in ON_SPARK
     ],
 )
@@ -58,7 +58,7 @@ def test_fences_run(
         run_fence(page, code, output, namespace)
 
 
-@pytest.mark.parametrize("page", ALONE, ids=name_of)
+@pytest.mark.parametrize("page", WITHOUT_SPARK, ids=get_name)
 def test_fences_without_spark_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,7 +68,7 @@ def test_fences_without_spark_run(
         run_fence(page, code, output, namespace)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", PAGES, ids=get_name)
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text())
     missing = [link for link in links if not (page.parent / link).exists()]

@@ -1,4 +1,4 @@
-"""The list of SQL's clauses and functions is true of both hosts."""
+"""Tests that the page on SQL's clauses and functions is true of both hosts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 import pytest
-from tests.docs.functions import CLAUSES, PAGE, Clause, listing
+from tests.docs.functions import CLAUSES, PAGE, Clause, render_page
 
 import muntin as mt
 from muntin.sql import api
@@ -18,7 +18,7 @@ FRAME = pl.DataFrame({"k": ["a", "a", "b"], "v": [1, 2, 3], "ts": TIMES})
 
 def test_the_page_is_written_anew() -> None:
     """``python -m tests.docs.functions`` writes it."""
-    assert PAGE.read_text() == listing()
+    assert PAGE.read_text() == render_page()
 
 
 @pytest.mark.parametrize("clause", CLAUSES, ids=lambda clause: clause.name)

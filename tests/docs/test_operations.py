@@ -1,4 +1,4 @@
-"""The docs name the metrics that are served, and quote texts that are printed."""
+"""Tests that the docs name the metrics that are served, and quote texts that are printed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ DOCS = Path(__file__).parents[2] / "docs"
 MONITORING = (DOCS / "monitoring.md").read_text()
 TROUBLES = (DOCS / "troubleshooting.md").read_text()
 TABLE = TROUBLES.partition("| you see | it is | do |")[2].partition("\n\n")[0]
-# The texts that a row quotes; what has no space is a name.
+# The texts that the rows quote; a quotation without a space is a name.
 QUOTED = [
     quoted
     for row in TABLE.splitlines()[2:]
     for quoted in re.findall(r"`([^`]+)`", row.split(" | ")[0])
     if " " in quoted
 ]
-# What stands for a value: a number, a path, an option, or a word of the example.
+# Words that stand for a value: a number, a path, an option, or a word of the example.
 VALUE = re.compile(
     r".*[\d…=/'*$:].*|clicks|views|refused\.|\(signal|\(answers|spark\.autenticate|spark\.authenticate\?"
 )
@@ -39,24 +39,26 @@ def test_the_page_names_the_metrics_that_are_served() -> None:
 
 
 @cache
-def printed() -> str:
-    """All texts in the package's code, each on a line."""
+def list_texts() -> str:
+    """Return all texts in the package's code, one a line."""
     assert muntin.__file__ is not None
     trees = (ast.parse(path.read_text()) for path in Path(muntin.__file__).parent.rglob("*.py"))
     constants = (n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.Constant))
     return "\n".join(f" {n.value} " for n in constants if isinstance(n.value, str))
 
 
-def without_printed(words: list[str]) -> Iterator[str]:
-    """The words that aren't part of any text in the code; beside a value a word may be alone."""
+def find_unprinted_words(words: list[str]) -> Iterator[str]:
+    """Yield the words that no text in the code has; next to a value, a single word counts."""
     at = 0
     while at < len(words):
         ends = (
-            end for end in range(len(words), at + 1, -1) if " ".join(words[at:end]) in printed()
+            end for end in range(len(words), at + 1, -1) if " ".join(words[at:end]) in list_texts()
         )
         end = next(ends, at)
-        beside = [*words[max(at - 1, 0) : at], *words[at + 1 : at + 2]]
-        if end == at and not (any(map(VALUE.fullmatch, beside)) and f" {words[at]}" in printed()):
+        neighbours = [*words[max(at - 1, 0) : at], *words[at + 1 : at + 2]]
+        if end == at and not (
+            any(map(VALUE.fullmatch, neighbours)) and f" {words[at]}" in list_texts()
+        ):
             yield words[at]
         at = max(end, at + 1)
 
@@ -64,6 +66,6 @@ def without_printed(words: list[str]) -> Iterator[str]:
 @pytest.mark.parametrize("quoted", QUOTED)
 def test_a_quoted_text_is_printed(quoted: str) -> None:
     words = quoted.split()
-    others = [*without_printed(words)]
-    assert [word for word in others if not VALUE.fullmatch(word)] == []
-    assert len(others) < len(words)
+    unprinted = [*find_unprinted_words(words)]
+    assert [word for word in unprinted if not VALUE.fullmatch(word)] == []
+    assert len(unprinted) < len(words)

@@ -1,4 +1,4 @@
-"""The pictures of docs/pictures are what scripts/pictures.py draws, and pages show them all."""
+"""Tests that docs/pictures has the pictures that scripts/pictures.py draws, all shown on pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = sorted(path.name for path in FOLDER.iterdir())
 
 @cache
 def draw() -> dict[str, str]:
-    """Run the queries that are drawn, which takes seconds that a collection of tests hasn't."""
+    """Run the queries and draw them, once and not at collection, since that takes seconds."""
     return runpy.run_path(str(ROOT / "scripts" / "pictures.py"))["pictures"]()
 
 

@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING are diffs that apply, and an aggregate's is all that it takes."""
+"""Tests that the recipes of CONTRIBUTING are diffs that apply, and that one of them is complete."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILES = {
     "Adding a reason": 2,
     "Adding an option of the input": 1,
 }
-COMPUTED = """
+PROGRAM = """
 import muntin as mt
 from muntin.sql.api import compile_aggregate
 from muntin.testing import Oracle
@@ -35,7 +35,7 @@ print(Oracle(spec).step(messages, wall=0).firings[0]["n"], compile_aggregate("SU
 """
 
 
-def applied(diff: str, tree: Path, *options: str) -> None:
+def apply_diff(diff: str, tree: Path, *options: str) -> None:
     done = subprocess.run(
         ["git", "apply", *options], input=diff, cwd=tree, text=True, capture_output=True
     )
@@ -43,7 +43,7 @@ def applied(diff: str, tree: Path, *options: str) -> None:
 
 
 def run(code: str, tree: Path) -> str:
-    """What code prints over another tree, or the last line of its error."""
+    """Run code over another tree, and return its output or the last line of its error."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(tree / "src")},
@@ -56,13 +56,13 @@ def run(code: str, tree: Path) -> str:
 @pytest.mark.parametrize("title", FILES)
 def test_a_recipe_is_in_the_code_as_it_is(title: str) -> None:
     assert len(set(re.findall(r"^\+\+\+ (.*)", RECIPES[title], re.MULTILINE))) == FILES[title]
-    applied(RECIPES[title], ROOT, "--reverse", "--check")
+    apply_diff(RECIPES[title], ROOT, "--reverse", "--check")
 
 
 def test_an_aggregate_is_one_file_and_one_line(tmp_path: Path) -> None:
     recipe = RECIPES["Adding an aggregate"]
     copytree(ROOT / "src", tmp_path / "src")
-    applied(recipe, tmp_path, "--reverse")
-    assert "no attribute 'sum_distinct'" in run(COMPUTED, tmp_path)
-    applied(recipe, tmp_path)
-    assert run(COMPUTED, tmp_path) == "7 sum_distinct(v)"
+    apply_diff(recipe, tmp_path, "--reverse")
+    assert "no attribute 'sum_distinct'" in run(PROGRAM, tmp_path)
+    apply_diff(recipe, tmp_path)
+    assert run(PROGRAM, tmp_path) == "7 sum_distinct(v)"

@@ -1,4 +1,4 @@
-"""SECURITY.md names tests that exist, and state is read without pickle."""
+"""Tests that SECURITY.md names tests that exist, and that state is read without pickle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import muntin
 
 ROOT = Path(__file__).parents[2]
 NAMED = sorted({*re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", (ROOT / "SECURITY.md").read_text())})
-# The modules that read state, topics, registries and what sinks hold.
+# The packages that read state, topics, registries and the tables of sinks.
 READING = ("engine", "hosts", "sinks", "sources", "standalone", "state", "stores")
 MODULES = {"pickle", "cloudpickle", "marshal", "shelve", "dill"}
 
@@ -29,7 +29,7 @@ def test_each_promise_names_a_test(path: str, name: str) -> None:
 )
 def test_each_link_leads_to_a_heading(page: str, heading: str) -> None:
     headings = re.findall(r"^#+ (.+)$", (ROOT / page).read_text(), re.MULTILINE)
-    assert heading in {one.lower().replace(" ", "-") for one in headings}
+    assert heading in {text.lower().replace(" ", "-") for text in headings}
 
 
 @pytest.mark.parametrize("package", READING)
@@ -38,8 +38,8 @@ def test_nothing_is_unpickled_or_evaluated(package: str) -> None:
     for path in (Path(muntin.__file__).parent / package).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import | ast.ImportFrom):
-                of = node.module if isinstance(node, ast.ImportFrom) else ""
-                names = {of or "", *(alias.name for alias in node.names)}
+                module = node.module if isinstance(node, ast.ImportFrom) else ""
+                names = {module or "", *(alias.name for alias in node.names)}
                 assert not {name.partition(".")[0] for name in names} & MODULES, path
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in {"eval", "exec"}, path

@@ -1,4 +1,4 @@
-"""What the site has for language models, and the reference, are complete."""
+"""Tests that the site's texts for language models, and the reference, are complete."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def test_every_title_is_there_once() -> None:
 
 
 def test_the_whole_text_has_every_public_name_and_the_transcripts() -> None:
-    whole = TEXTS["llms-full.txt"]
-    assert [name for name in muntin.__all__ if f"## muntin.{name}" not in whole] == []
-    assert "<!-- transcript" not in whole
-    assert "| wall | arrives | emitted | rejected |" in whole
+    text = TEXTS["llms-full.txt"]
+    assert [name for name in muntin.__all__ if f"## muntin.{name}" not in text] == []
+    assert "<!-- transcript" not in text
+    assert "| wall | arrives | emitted | rejected |" in text
 
 
 PAGES = [DOCS / page for page in TEXTS if page.startswith("reference/")]
@@ -57,5 +57,5 @@ def test_the_reference_has_no_name_that_is_gone(name: str) -> None:
 def test_the_reference_has_every_public_name(name: str) -> None:
     value = getattr(muntin, name)
     module = getattr(value, "__module__", None)
-    places = {f"{module}.{name}", str(module), f"muntin.{name}"}
-    assert places & DIRECTIVES
+    names = {f"{module}.{name}", str(module), f"muntin.{name}"}
+    assert names & DIRECTIVES

@@ -1,7 +1,7 @@
-"""Small tasks, solved with nothing but the docs at hand, give the answers that they should.
+"""Tests that solutions of small tasks, written with only the docs at hand, give right answers.
 
-A solution is ``tests/docs/solutions/NAME.py``. It finds the inputs of its task as variables and
-files, with a folder of its own as the current one, and leaves the answer in variables or files.
+A solution is ``tests/docs/solutions/NAME.py``. It has the inputs of its task as variables and
+files, in a working folder of its own, and leaves the answer in variables or files.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tests.docs.tasks.listing import TASKS
 from tests.docs.tasks.task import Task
 
 SOLUTIONS = Path(__file__).parent / "solutions"
-# Runs a solution as a program, and stores its answer, a Polars frame.
-_ALONE = """
+# This program runs a solution, and stores its answer, a Polars frame.
+_PROGRAM = """
 import sys
 from pathlib import Path
 variables = {}
@@ -40,7 +40,7 @@ def test_solution_gives_the_answer(
     inputs = task.setup(tmp_path)
     if task.spark:
         # Spark reads relative paths from the folder in which its session was started.
-        subprocess.run([sys.executable, "-c", _ALONE, str(solution)], cwd=tmp_path, check=True)
+        subprocess.run([sys.executable, "-c", _PROGRAM, str(solution)], cwd=tmp_path, check=True)
         namespace = {"answer": pl.read_parquet(tmp_path / "answer.parquet")}
     else:
         monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""The events of Nexmark: their proportions, their ids, and that a stretch is always the same."""
+"""Tests of the events of Nexmark: their proportions, their ids, and that they are repeatable."""
 
 from __future__ import annotations
 

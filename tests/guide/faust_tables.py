@@ -1,8 +1,8 @@
-"""The code of Faust's guide "Tables and Windowing", as written but for the import.
+"""The code of Faust's guide "Tables and Windowing", unchanged except for the import.
 
-What the guide leaves out is here and nothing more: the app, the classes that it speaks of without
-showing them, a function around a bare ``async for``, and a table name of the guide's first example,
-which it defines as ``totals`` and writes as ``table``.
+Only code that the guide omits is added: the app, the classes that it mentions without showing them,
+a function around a bare ``async for``, and a table name of the guide's first example, which defines
+``totals`` and uses ``table``.
 """
 # fmt: off
 
@@ -36,7 +36,7 @@ def basics() -> Any:
     return app, {"totals": totals}
 
 
-def repartitioned() -> Any:
+def repartition() -> Any:
     app = new_app("repartitioned")
 
     class Withdrawal(faust.Record):
@@ -84,7 +84,7 @@ def incorrect() -> Any:
     return app, {"user_to_total": user_to_total, "country_to_total": country_to_total}
 
 
-def corrected() -> Any:
+def correct() -> Any:
     app = new_app("corrected")
     withdrawals_topic = app.topic('withdrawals', value_type=Withdrawal)
 

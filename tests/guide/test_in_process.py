@@ -1,4 +1,4 @@
-"""The guide's examples in this process."""
+"""Runs the examples of Faust's guide in this process."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def test_basics() -> None:
 
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_group_by(partitions: int) -> None:
-    app, tables = faust_tables.repartitioned()
+    app, tables = faust_tables.repartition()
     rows = [{**row, "account": row["user"]} for row in WITHDRAWALS]
     source = mt.source(rows, key="account", time="at")
     with app.run({"withdrawals": source}, partitions=partitions) as run:
         totals = tables["country_to_total"]
-        # The clock stands at 31, so windows that ended at 20 or before have expired.
+        # The watermark is 31, so windows that ended at 20 or before have expired.
         assert dict(totals.items().current(35.0)) == {"NL": 16.0}
         assert dict(totals.items().current(5.0)) == {}
         (late,) = run.rejected
@@ -47,14 +47,14 @@ def test_incorrect_usage_is_refused(partitions: int) -> None:
     source = mt.source(WITHDRAWALS, key="user", time="at")
     with pytest.raises(
         mt.PartitionError, match=r"'country_to_total'.*'NL'.*'(ann|bob)'"
-    ) as refused:
+    ) as error_info:
         app.run({"withdrawals": source}, partitions=partitions)
-    assert "group_by('country')" in str(refused.value)
+    assert "group_by('country')" in str(error_info.value)
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_corrected(partitions: int) -> None:
-    app, tables = faust_tables.corrected()
+    app, tables = faust_tables.correct()
     source = mt.source(WITHDRAWALS, key="user", time="at")
     with app.run({"withdrawals": source}, partitions=partitions):
         assert dict(tables["user_to_total"].items()) == {"ann": 6.5, "bob": 9.0, "cay": 48.0}
@@ -63,7 +63,7 @@ def test_corrected(partitions: int) -> None:
 
 @pytest.mark.parametrize("set_again", [True, False])
 def test_values_changed_by_reference_outlive_a_restart(set_again: bool) -> None:
-    """The guide warns that the second form would not; here it does."""
+    """In Faust, the second form would lose the changes; here it doesn't."""
     image = Image()
     for part in (ACCOUNTS[:4], ACCOUNTS[4:]):
         app, tables = faust_tables.changelogging(set_again=set_again)
@@ -71,8 +71,8 @@ def test_values_changed_by_reference_outlive_a_restart(set_again: bool) -> None:
             for row in part:
                 run.send("withdrawals", row, key=row["account"])
     with app.open(store=memory(image)):
-        kept = dict(tables["user_withdrawals"].items())
-    assert kept == {"ann": [2.5, 4.0], "bob": [1.0, 8.0], "cay": [16.0, 32.0]}
+        withdrawals = dict(tables["user_withdrawals"].items())
+    assert withdrawals == {"ann": [2.5, 4.0], "bob": [1.0, 8.0], "cay": [16.0, 32.0]}
 
 
 def test_windowing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,9 +82,9 @@ def test_windowing(capsys: pytest.CaptureFixture[str]) -> None:
     with app.run({"events_elk": mt.source(rows, key="page", time="at")}):
         views = tables["views"]["home"]
         assert (views.current(65.0), views.current(1900.0)) == (10_002, 1)
-    said = Counter(capsys.readouterr().out.splitlines())
-    # The event at 1900 finds more half an hour before; the last one is late, and trends of old.
-    assert said == {
+    counts = Counter(capsys.readouterr().out.splitlines())
+    # The window at 1900 has fewer views than half an hour before; the last event is late.
+    assert counts == {
         "Trending now": 2,
         "Trending when event happend": 3,
         "Less popular compared to 30 minutes back": 1,

@@ -1,7 +1,7 @@
-"""Queries of every kind whose state is kept here as an earlier build wrote it.
+"""Queries of every kind, with states that earlier builds wrote.
 
-``python -m tests.migration.kept`` writes the state of the present format, once, and later the kinds
-that have come since; what is there is never written again, since every build has to open it.
+``python -m tests.migration.kept`` writes the states of the present format, and later those of new
+kinds. It never writes a state again, since every build must open the states of earlier ones.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from muntin.state.manifest import MANIFEST_FORMAT
 
 FOLDER = Path(__file__).parent / "states"
 BEFORE = 2
-"""How many batches were taken when the state was written."""
+"""The number of batches before the state was written."""
 CLICKS = [[("a", 1.0), ("b", 2.0), ("c", 3.0)], [("a", 4.0), ("d", 12.0), ("a", 33.0)]]
-Started = Callable[[list[MemoryBlobs] | None], Run]
+StartRun = Callable[[list[MemoryBlobs] | None], Run]
 
 
-def every_aggregate(shards: int = 2) -> WindowSpec:
-    """A query with each aggregate that was there in format 3."""
+def make_aggregates_spec(shards: int = 2) -> WindowSpec:
+    """Return a query with each aggregate that existed in format 3."""
     value, by = "value", "at"
     columns = {
         "n": aggregates.count(),
@@ -70,81 +70,85 @@ def every_aggregate(shards: int = 2) -> WindowSpec:
     return replace(window_spec("hopping", shards), aggregates=columns)
 
 
-def specs(shards: int = 2) -> dict[str, WindowSpec]:
-    """The windowed aggregations, by name."""
-    found = {f"windows {kind}": window_spec(kind, shards) for kind in WINDOWS}
-    found["aggregates"] = every_aggregate(shards)
-    found["limit of rows"] = window_spec("hopping", shards, rows=4)
-    found["limit of rows of sessions"] = window_spec("sessions", shards, rows=4)
-    return found
+def make_specs(shards: int = 2) -> dict[str, WindowSpec]:
+    """Return the windowed aggregations, by name."""
+    specs = {f"windows {kind}": window_spec(kind, shards) for kind in WINDOWS}
+    specs["aggregates"] = make_aggregates_spec(shards)
+    specs["limit of rows"] = window_spec("hopping", shards, rows=4)
+    specs["limit of rows of sessions"] = window_spec("sessions", shards, rows=4)
+    return specs
 
 
-def queries(shards: int = 2) -> dict[str, Started]:
-    """What goes on from its state, by name."""
-    found: dict[str, Started] = {}
-    for name, spec in specs(shards).items():
-        found[name] = lambda stores, spec=spec: windows_run(spec, stores)
+def make_queries(shards: int = 2) -> dict[str, StartRun]:
+    """Return functions that start queries from their states, by name."""
+    start_by_name: dict[str, StartRun] = {}
+    for name, spec in make_specs(shards).items():
+        start_by_name[name] = lambda stores, spec=spec: windows_run(spec, stores)
     for kind in BOUNDS:
-        found[f"join {kind}"] = lambda stores, kind=kind: join_run(join_spec(kind, shards), stores)
+        start_by_name[f"join {kind}"] = lambda stores, kind=kind: join_run(
+            join_spec(kind, shards), stores
+        )
     for how in HOWS:
         spec = join_spec("distance", shards, how)
-        found[f"{how} join"] = lambda stores, spec=spec: join_run(spec, stores, apart=True)
-    return found
+        start_by_name[f"{how} join"] = lambda stores, spec=spec: join_run(spec, stores, apart=True)
+    return start_by_name
 
 
-def written() -> dict[str, Image_]:
-    """The state of every kind of query, as this build writes it."""
-    found: dict[str, Image_] = {}
-    for name, started in queries().items():
-        run = started(None)
+def write_states() -> dict[str, Image_]:
+    """Return the state of every kind of query, as this build writes it."""
+    states: dict[str, Image_] = {}
+    for name, start_run in make_queries().items():
+        run = start_run(None)
         run.take(BATCHES[:BEFORE])
-        found[name] = run.images[-1]
-    found["tables"] = tables_images(CLICKS)[-1]
-    return found
+        states[name] = run.images[-1]
+    states["tables"] = tables_images(CLICKS)[-1]
+    return states
 
 
 def dumps(images: dict[str, Image_]) -> bytes:
-    """States as bytes."""
-    plain = {
+    """Serialize states."""
+    states_as_lists = {
         name: [
             [slot, text, {str(n): b64encode(blob).decode() for n, blob in blobs.items()}]
             for slot, (text, blobs) in image.items()
         ]
         for name, image in images.items()
     }
-    return lzma.compress(json.dumps(plain).encode(), preset=9)
+    return lzma.compress(json.dumps(states_as_lists).encode(), preset=9)
 
 
 def loads(data: bytes) -> dict[str, Image_]:
-    """What ``dumps`` was given."""
-    plain: dict[str, Any] = json.loads(lzma.decompress(data))
+    """Deserialize states."""
+    states_as_lists: dict[str, Any] = json.loads(lzma.decompress(data))
     return {
         name: {
             slot: (text, {int(n): b64decode(blob) for n, blob in blobs.items()})
             for slot, text, blobs in image
         }
-        for name, image in plain.items()
+        for name, image in states_as_lists.items()
     }
 
 
-def stores_of(image: Image_) -> list[MemoryBlobs]:
-    """Stores that hold a state."""
-    found = []
+def make_stores(image: Image_) -> list[MemoryBlobs]:
+    """Return stores with a state."""
+    stores = []
     for text, blobs in image.values():
         store = MemoryBlobs(text)
         store.blobs = dict(blobs)
-        found.append(store)
-    return found
+        stores.append(store)
+    return stores
 
 
 if __name__ == "__main__":
     path = FOLDER / f"format-{MANIFEST_FORMAT}.json.xz"
-    new = written()
-    for number, kept in enumerate(sorted(FOLDER.glob(f"format-{MANIFEST_FORMAT}*.json.xz")), 1):
-        # What an earlier build wrote stays as it is.
-        new = {name: image for name, image in new.items() if name not in loads(kept.read_bytes())}
+    new = write_states()
+    for number, archive in enumerate(sorted(FOLDER.glob(f"format-{MANIFEST_FORMAT}*.json.xz")), 1):
+        # States of earlier builds stay unchanged.
+        new = {
+            name: image for name, image in new.items() if name not in loads(archive.read_bytes())
+        }
         path = FOLDER / f"format-{MANIFEST_FORMAT}-more-{number}.json.xz"
     if path.exists() or not new:
-        raise SystemExit(f"{path} is there, or there is nothing new")
+        raise SystemExit(f"{path} exists, or there is nothing new")
     path.write_bytes(dumps(new))
     print(f"{path}: {path.stat().st_size} bytes")

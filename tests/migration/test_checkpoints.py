@@ -1,4 +1,4 @@
-"""A checkpoint that an earlier build wrote is opened, gone on from and rescaled by this one."""
+"""This build opens, resumes and rescales the checkpoints of earlier builds."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ from tests.migration.spark_kept import (
     FOLDER,
     KINDS,
     SECONDS,
-    archive,
-    fed,
-    held,
+    fetch_state,
+    get_archive_path,
     run,
-    unpacked,
+    unpack,
+    write_feed,
 )
 
 from muntin.dataframe.state import read_checkpoint, report_checkpoint
 from muntin.spark.rescale import rescale
 
-KEPT = sorted(FOLDER.glob("*.tar.xz"))
+ARCHIVES = sorted(FOLDER.glob("*.tar.xz"))
 
 
-def same(one: list[pl.DataFrame], other: list[pl.DataFrame]) -> bool:
-    return all(a.equals(b) and len(a) for a, b in zip(one, other, strict=True))
+def are_equal(frames: list[pl.DataFrame], expected: list[pl.DataFrame]) -> bool:
+    return all(a.equals(b) and len(a) for a, b in zip(frames, expected, strict=True))
 
 
 def test_the_present_format_is_kept() -> None:
-    assert {archive(kind) for kind in KINDS} <= set(KEPT)
+    assert {get_archive_path(kind) for kind in KINDS} <= set(ARCHIVES)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name.partition(".")[0])
+@pytest.mark.parametrize("path", ARCHIVES, ids=lambda path: path.name.partition(".")[0])
 def test_a_query_goes_on(spark: SparkSession, tmp_path: Path, path: Path) -> None:
     kind = path.name.partition("-")[0]
-    old = unpacked(path, tmp_path / "old")
+    old = unpack(path, tmp_path / "old")
     assert report_checkpoint(read_checkpoint(old, spark=spark))["batch"] == BEFORE - 1
-    opened = held(spark, kind, old)
+    state_before = fetch_state(spark, kind, old)
 
     moved = tmp_path / "moved"
     rescale(spark, str(old), shards=3, to=str(moved))
-    assert same(held(spark, kind, moved), opened)
+    assert are_equal(fetch_state(spark, kind, moved), state_before)
 
-    alone = tmp_path / "alone"
-    run(spark, kind, fed(tmp_path / "whole", 0, len(SECONDS)), alone)
+    fresh = tmp_path / "alone"
+    run(spark, kind, write_feed(tmp_path / "whole", 0, len(SECONDS)), fresh)
     if kind != "chain":
         # Windows over windows emit sooner than in the build that wrote the chain.
-        assert same(held(spark, kind, alone, batch=BEFORE - 1), opened)
-    wanted = held(spark, kind, alone)
+        assert are_equal(fetch_state(spark, kind, fresh, batch=BEFORE - 1), state_before)
+    expected = fetch_state(spark, kind, fresh)
     source = tmp_path / "old" / "source"
-    fed(source, 0, BEFORE)
-    rest = fed(source, BEFORE, len(SECONDS))
+    write_feed(source, 0, BEFORE)
+    rest = write_feed(source, BEFORE, len(SECONDS))
     run(spark, kind, rest, old)
-    assert same(held(spark, kind, old), wanted)
+    assert are_equal(fetch_state(spark, kind, old), expected)
     run(spark, kind, rest, moved, 3)
-    assert same(held(spark, kind, moved), wanted)
+    assert are_equal(fetch_state(spark, kind, moved), expected)

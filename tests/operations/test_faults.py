@@ -1,4 +1,4 @@
-"""Faults that are staged while ``muntin run`` runs, and the first line that it prints of each."""
+"""Tests of faults while ``muntin run`` runs, and of the first line that it prints."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_the_first_line_and_the_last_one_are_the_cause(name: str, tmp_path: Path
         assert driver.wait(timeout=120) == 1, log.read_text()
     finally:
         kill(driver)
-    # Progress has the time of day in front.
+    # Lines of progress begin with the time of day.
     progress = re.compile(r"\d\d:\d\d:\d\d[+-]\d{4}  |Starting Spark")
     lines = [line for line in log.read_text().splitlines() if not progress.match(line)]
     assert re.match(cause, lines[0]), log.read_text()

@@ -1,4 +1,4 @@
-"""Faults that are staged without Spark, and the first line that each of them prints."""
+"""Tests of faults without Spark, and of the first line that each prints."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def fill_disk(*_: Any) -> None:
 def test_a_full_disk_of_the_checkpoint_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
-    """At its start, in a plan, and in a commit."""
+    """The disk is full at the query's start, in a plan, or in a commit."""
     put(tmp_path / "in", "1.jsonl", -5)
     attempts = iter([log.write] * writes)
     monkeypatch.setattr(log, "write", lambda *data: next(attempts, fill_disk)(*data))
@@ -80,7 +80,7 @@ def test_a_full_disk_of_the_checkpoint_is_named(
 def test_a_disk_that_takes_nothing_any_more_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, remedy: str, call: str
 ) -> None:
-    """Such as one that the kernel has made read-only after errors."""
+    """Such a disk may be one that the kernel has made read-only after errors."""
     put(tmp_path / "in", "1.jsonl", -5)
     attempts = iter([getattr(log, call)] * 2)
 
@@ -192,7 +192,7 @@ def test_what_waits_for_a_clock_that_is_set_during_a_run_goes_on(
 def test_a_file_of_the_checkpoint_that_cant_be_read_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a start, and by commands that only read it."""
+    """A start names it, and so do commands that only read the checkpoint."""
     put(tmp_path / "in", "1.jsonl", -5)
     run(tmp_path)
     checkpoint, read = tmp_path / "checkpoint", Path.read_bytes
@@ -265,7 +265,7 @@ def put_copy_back(checkpoint: Path) -> None:
 def test_files_of_the_checkpoint_that_are_replaced_are_noticed(
     tmp_path: Path, strike: Callable[[Path], None]
 ) -> None:
-    """Else what the query commits is in files that no restart will read."""
+    """Otherwise the query would commit to files that no restart will read."""
     query = start(tmp_path)
     strike(tmp_path / "checkpoint")
     put(tmp_path / "in", "2.jsonl", -4)
@@ -309,7 +309,7 @@ def test_a_file_that_nobody_completes_is_named(
 
 
 def test_a_file_from_the_future_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """So are all files after this machine's clock was set back."""
+    """After a clock was set back, all files are from the future."""
     put(tmp_path / "in", "1.jsonl", -5)
     os.utime(tmp_path / "in" / "1.jsonl", (time.time() + 3600,) * 2)
     reader = mt.files(f"{tmp_path}/in/*.jsonl", columns=COLUMNS).open()
@@ -404,8 +404,8 @@ def test_a_wrong_password_isnt_called_a_server_that_doesnt_answer(
     sink = mt.to_postgres(dsn, "views")
     with pytest.raises(mt.SinkError, match="refuses us"):
         run(tmp_path, sink)
-    where = f"PostgreSQL at 127.0.0.1:{postgres.port}/postgres"
-    assert caplog.messages[0].startswith(f"{where} refuses us (")
+    server = f"PostgreSQL at 127.0.0.1:{postgres.port}/postgres"
+    assert caplog.messages[0].startswith(f"{server} refuses us (")
     assert caplog.messages[0].endswith("retrying for 2 s")
 
 

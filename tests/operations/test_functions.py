@@ -1,4 +1,4 @@
-"""Functions of the user that fail, return a wrong type or stand still, and their first lines."""
+"""Tests of a user's functions that fail, return a wrong type or hang, and of the first lines."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def measure(rows: list[dict[str, Any]]) -> Any:
 
 
 def aggregate(**functions: Callable[..., Any]) -> Any:
-    usual = {"initializer": int, "aggregator": lambda n, _: n + 1, "merger": lambda a, b: a + b}
-    return mt.aggregate("k", **{**usual, **functions}, state_type="long")
+    defaults = {"initializer": int, "aggregator": lambda n, _: n + 1, "merger": lambda a, b: a + b}
+    return mt.aggregate("k", **{**defaults, **functions}, state_type="long")
 
 
 AGGREGATES = {
@@ -47,7 +47,7 @@ def start(folder: Path, **aggregates: Any) -> Any:
 
 @pytest.mark.parametrize("name", AGGREGATES)
 def test_a_function_that_raises_is_named_with_its_line(tmp_path: Path, name: str) -> None:
-    """As on Spark; see tests/spark/test_failures.py."""
+    """Spark prints the same line, which tests/spark/test_failures.py tests."""
     with pytest.raises(mt.BatchError) as caught:
         start(tmp_path, n=AGGREGATES[name]()).await_end(60)
     line = fail.__code__.co_firstlineno + 1
@@ -70,8 +70,8 @@ def test_a_result_of_a_wrong_type_is_named_with_its_function(tmp_path: Path) -> 
 def test_an_expression_that_fails_is_named(tmp_path: Path) -> None:
     put(tmp_path / "in", "1.jsonl", -9)
     clicks = mt.files(f"{tmp_path}/in/*.jsonl", columns=COLUMNS)
-    kept = pl.col("k").map_elements(fail, return_dtype=pl.Boolean)
-    windows = mt.windowed(clicks, time="at", where=kept).tumbling("1 hour").agg(n=mt.count())
+    condition = pl.col("k").map_elements(fail, return_dtype=pl.Boolean)
+    windows = mt.windowed(clicks, time="at", where=condition).tumbling("1 hour").agg(n=mt.count())
     with pytest.raises(mt.BatchError, match="my own words") as caught:
         windows.start(checkpoint=tmp_path / "checkpoint", available_now=True).await_end(60)
     assert "batch 0" in str(caught.value)
@@ -81,10 +81,10 @@ def test_a_function_that_stands_still_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(patience, "_SILENCE", 0.1)
-    going_on = threading.Event()
+    may_return = threading.Event()
 
     def wait(rows: list[dict[str, Any]]) -> float:
-        assert going_on.wait(60)
+        assert may_return.wait(60)
         return 1.0
 
     query = start(tmp_path, n=mt.apply(wait, "k"))
@@ -94,7 +94,7 @@ def test_a_function_that_stands_still_is_named(
     assert line.startswith("the function wait hasn't answered since ")
     assert line.endswith("; its batch waits for it")
     assert str(query.progress.degradation).startswith("waiting for the function wait (since ")
-    going_on.set()
+    may_return.set()
     query.await_end(60)
     assert caplog.messages[-1].startswith("the function wait answers again, after ")
     assert query.progress.degradation is None

@@ -1,4 +1,4 @@
-"""A query that fails within the JVM: the cause comes first, without a trace, at every door."""
+"""Tests that a query which fails in the JVM prints its cause first, however it was started."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ MAIN = "from muntin.cli.app import main; main()"
 CAUSE = r"\[CAST_INVALID_INPUT\] The value 'key-0' of the type \"STRING\" cannot be cast to"
 
 
-def make_command(door: str, folder: Path) -> list[str]:
+def make_command(interface: str, folder: Path) -> list[str]:
     file = folder / "file.py"
-    if door == "python":
+    if interface == "python":
         file.write_text(SCRIPT.format(folder=str(folder)))
         return [sys.executable, str(file)]
-    if door == "sql":
+    if interface == "sql":
         statements = STATEMENTS.format(folder=folder)
         return [sys.executable, "-c", MAIN, "sql", "--host", "spark", "-e", statements]
     file.write_text(PIPELINE)
@@ -60,16 +60,16 @@ def make_command(door: str, folder: Path) -> list[str]:
     return [sys.executable, "-c", MAIN, *run]
 
 
-@pytest.mark.parametrize("door", ["cli", "python", "sql"])
+@pytest.mark.parametrize("interface", ["cli", "python", "sql"])
 def test_the_cause_comes_first_and_the_trace_goes_to_the_log_file(
-    door: str, tmp_path: Path
+    interface: str, tmp_path: Path
 ) -> None:
     put(tmp_path / "in", "1.jsonl", -9, -5)
     done = subprocess.run(
-        make_command(door, tmp_path), capture_output=True, text=True, timeout=280, cwd=tmp_path
+        make_command(interface, tmp_path), capture_output=True, text=True, timeout=280, cwd=tmp_path
     )
     assert done.returncode == 1, done.stdout + done.stderr
-    # Progress has the time of day in front.
+    # Lines of progress begin with the time of day.
     progress = re.compile(r"\d\d:\d\d:\d\d[+-]\d{4}  |Starting Spark|Reading ")
     output = (done.stdout + done.stderr).splitlines()
     lines = [line for line in output if not progress.match(line)]

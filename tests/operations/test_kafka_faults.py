@@ -1,4 +1,4 @@
-"""Faults of Kafka that are staged on a broker, and the first line that each of them prints."""
+"""Tests of faults on a Kafka broker, and of the first line that each prints."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run(*arguments: Any, **options: Any) -> Any:
 def test_rights_that_are_taken_away_during_a_run_are_named(
     kafka: Kafka, tmp_path: Path, left: AclOperation
 ) -> None:
-    """The query goes on when they are back."""
+    """The query continues when they are granted again."""
     topic = kafka.topic(1)
     send(kafka, topic, 0, 1)
     query = start(kafka.servers, topic, tmp_path)
@@ -80,7 +80,7 @@ def test_rights_that_lack_at_the_start_are_named(
 def test_rights_to_a_group_that_lack_are_named(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They end a query that begins with what the group committed; another one goes on."""
+    """They end a query that begins with the group's offsets; another one continues."""
     topic = kafka.topic(1)
     send(kafka, topic, 0)
     kafka.allow(ResourceType.GROUP, "audit", AclOperation.ALTER_CONFIGS)
@@ -120,7 +120,7 @@ def test_an_address_that_brokers_name_and_that_doesnt_answer_is_named(
 def test_messages_that_compaction_left_are_read_without_a_stop(
     kafka: Kafka, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The others aren't called lost, also not after a stop, and in batches that are all gaps."""
+    """The others aren't called lost, neither after a stop nor in batches without messages."""
     topic = kafka.topic(
         1, cleanup_policy="compact", segment_ms="50", max_compaction_lag_ms="1",
         min_cleanable_dirty_ratio="0.01",
@@ -133,7 +133,7 @@ def test_messages_that_compaction_left_are_read_without_a_stop(
         time.sleep(0.1)
     kafka.send(topic, [(0, b"last", value)])
     deadline = time.monotonic() + 60
-    # Each key's last message is left.
+    # The last message of each key remains.
     while len(kafka.read(topic)) > 5:
         assert time.monotonic() < deadline, "nothing was compacted"
         time.sleep(0.1)

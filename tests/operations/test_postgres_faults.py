@@ -1,4 +1,4 @@
-"""Faults of PostgreSQL that are staged on a server, and the first line that each of them prints."""
+"""Tests of faults on a PostgreSQL server, and of the first line that each prints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def execute(dsn: str, *statements: str) -> None:
 
 @pytest.fixture
 def admin(postgres: Postgres) -> Iterator[str]:
-    """The address of a database of the server's owner, to which a user ``writer`` may write."""
+    """Create a database to which a user ``writer`` may write, and yield its owner's address."""
     create = (
         "CREATE ROLE writer LOGIN PASSWORD 'sesame'",
         f"CREATE DATABASE {DATABASE} OWNER writer",
@@ -44,7 +44,7 @@ def write(admin: str, folder: Path, number: int, patience: str = "10 seconds") -
 
 
 def count_rows(admin: str) -> int:
-    """Count the windows: those of all messages but the last one, which is still open."""
+    """Count the windows of all messages except the last one, whose window is still open."""
     with psycopg.connect(admin) as connection:
         (count,) = connection.execute("SELECT count(*) FROM views").fetchone() or (0,)
     return int(count)

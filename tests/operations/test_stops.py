@@ -1,4 +1,4 @@
-"""SIGTERM within the commit of a local query: one line, and nothing is lost or doubled."""
+"""Tests of SIGTERM in the commit of a local query: one line, and no row lost or doubled."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ query.await_end()
 
 
 def put(folder: Path, number: int) -> None:
-    """Write a file of two messages, of a minute each."""
+    """Write a file with two messages, a minute apart."""
     times = [f"2026-01-01T00:{minute:02}:00Z" for minute in (number, number + 1)]
     path = folder / "in" / f"{number}.jsonl"
     path.write_text("".join(f'{{"k": "a", "at": "{at}"}}\n' for at in times))
@@ -85,8 +85,8 @@ def test_sigterm_within_a_commit(tmp_path: Path, seconds: float, line: str) -> N
         _, errors = script.communicate(timeout=30)
         assert script.returncode == 143
     (tmp_path / "slow").unlink()
-    said = re.escape(f"muntin: SIGTERM: {line} the next start resumes from {checkpoint}")
-    assert re.fullmatch(f"{said}\n", errors)
+    expected = re.escape(f"muntin: SIGTERM: {line} the next start resumes from {checkpoint}")
+    assert re.fullmatch(f"{expected}\n", errors)
     put(tmp_path, 2)
     subprocess.run([*command, "0"], check=True, timeout=60)
     with duckdb.connect(str(tmp_path / "out.duckdb")) as database:

@@ -1,4 +1,4 @@
-"""A process that stands still for longer than its lease, while another one takes its checkpoint."""
+"""Tests of a process that is frozen beyond its lease, while another one takes its checkpoint."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_the_other_one_has_written_stays(
             assert first.poll() is None
             time.sleep(0.05)
         first.send_signal(signal.SIGSTOP)
-        # A container has processes of its own, so that it can't tell whether this one still runs.
+        # A container can't see whether this process still runs.
         monkeypatch.setattr(leases, "_identify_machine", lambda: "a container")
         monkeypatch.setattr(leases, "DURATION", 1.0)
         second = start(str(tmp_path))
@@ -74,7 +74,7 @@ def test_what_the_other_one_has_written_stays(
 
 
 def test_a_checkpoint_that_was_taken_over_isnt_written_to(tmp_path: Path) -> None:
-    """Also not by the end of the process, which would append a last record."""
+    """The end of the process, which would append a last record, writes nothing either."""
     checkpoint = LogCheckpoint(str(tmp_path))
     (log,) = tmp_path.glob("*.log")
     LocalLeaseFile(tmp_path).replace(Holder.create().to_text())

@@ -1,6 +1,6 @@
-"""Every option of every public function: a value that it takes, and one that it refuses.
+"""Every option of every public function, with a valid value and one that is refused.
 
-An option that exists and has no row here fails ``test_calls.py``, and so does a row without one.
+An option without a row here fails ``test_calls.py``, and so does a row without an option.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from muntin.model.aggregates.entry import ENTRIES
 
 CLICKS = pl.DataFrame({"page": ["a"], "ts": ["2026-01-01 00:00:00"], "n": [1], "part": [0]})
 ANY: Any = object()
-"""No value of the option's type is refused before the query starts."""
+"""The function accepts any value of the option's type before the query starts."""
 BESIDE: Any = object()
-"""The option is valid only beside others, or changes nothing that is shown; its tests show it."""
+"""The option is valid only with others, or has no visible effect here; other tests cover it."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Call:
 
     Attributes:
         function: The function, whose signature lists the options.
-        run: Calls it with options, and everything behind it that judges them.
-        needed: Arguments without which no option can be tried.
-        options: By option, a value that it takes and one that it refuses.
-        beside: By option, more arguments without which it has no meaning.
+        run: Calls the function with options, and everything that validates them.
+        needed: Arguments that all calls need.
+        options: By option, a valid value and an invalid one.
+        beside: By option, more arguments that it needs.
     """
 
     function: Callable[..., Any]
@@ -40,39 +40,39 @@ class Call:
     beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def _windowed(**options: Any) -> Any:
+def _make_windows(**options: Any) -> Any:
     return mt.windowed(**{"frame": CLICKS, "key": "page", "time": "ts", **options})
 
 
-def _sentence(method: str) -> Callable[..., Any]:
+def _make_method_call(method: str) -> Callable[..., Any]:
     def run(**options: Any) -> Any:
-        windows = _windowed()
+        windows = _make_windows()
         if method in ("early", "late", "full", "fill", "keep", "top"):
             windows = windows.tumbling("1 minute")
-        # The name of the word that fills all aggregates may be that of an aggregate.
-        words = [options.pop("value")] if method == "fill" else []
-        query = getattr(windows, method)(*words, **options)
+        # The method that fills all aggregates is positional, since its name may be an aggregate's.
+        positional = [options.pop("value")] if method == "fill" else []
+        query = getattr(windows, method)(*positional, **options)
         return query if method == "top" else query.agg(views=mt.count(), total=mt.sum("n"))
 
     return run
 
 
-def _trailing(**options: Any) -> Any:
-    return _windowed().trailing("1 hour", **options).agg(n=mt.count())
+def _make_trailing(**options: Any) -> Any:
+    return _make_windows().trailing("1 hour", **options).agg(n=mt.count())
 
 
-def _rows(**options: Any) -> Any:
-    return _windowed(time=None).tumbling(mt.rows(**options)).agg(n=mt.count())
+def _make_row_windows(**options: Any) -> Any:
+    return _make_windows(time=None).tumbling(mt.rows(**options)).agg(n=mt.count())
 
 
-def _aggregate(name: str) -> Callable[..., Any]:
+def _make_aggregate_call(name: str) -> Callable[..., Any]:
     def run(**options: Any) -> Any:
-        return _windowed().tumbling("1 minute").agg(x=getattr(mt, name)(**options))
+        return _make_windows().tumbling("1 minute").agg(x=getattr(mt, name)(**options))
 
     return run
 
 
-def _join(**options: Any) -> Any:
+def _make_join(**options: Any) -> Any:
     return mt.join(options.pop("left"), options.pop("right"), **options)
 
 
@@ -96,7 +96,7 @@ _OTHERS: dict[str, dict[str, Any]] = {
 }
 
 
-def _trigger_beside(**needed: Any) -> dict[str, dict[str, Any]]:
+def _list_trigger_arguments(**needed: Any) -> dict[str, dict[str, Any]]:
     beside = {option: {**needed, **_OTHERS.get(option, {"each": True})} for option in _TRIGGER}
     return {**beside, "rows": {**needed, "rows": 5}}
 
@@ -104,7 +104,7 @@ def _trigger_beside(**needed: Any) -> dict[str, dict[str, Any]]:
 _SERVERS = {"servers": "localhost:9092", "topic": "views"}
 
 
-def _sinks() -> dict[str, Call]:
+def _list_sink_calls() -> dict[str, Call]:
     rows: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
         "to_delta": ({"table": "lake/t"}, {"table": ("lake/u", " "), "history": ("lake/h", " ")}),
         "to_duckdb": (
@@ -153,8 +153,8 @@ def _sinks() -> dict[str, Call]:
     }
 
 
-def _aggregates() -> dict[str, Call]:
-    more: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
+def _list_aggregate_calls() -> dict[str, Call]:
+    special_options: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
         "count": ({}, {}),
         "approx_distinct": ({}, {"lg_k": (10, 99)}),
         "arg_max": ({"by": "n"}, {"by": ("part", 1), "nulls": ("skip", "drop")}),
@@ -166,24 +166,24 @@ def _aggregates() -> dict[str, Call]:
         "quantile": ({"q": 0.5}, {"q": (0.9, 2), "k": (100, 1)}),
         "top_k": ({"k": 3}, {"k": (5, 0), "ascending": (True, "yes")}),
     }
-    # Functions of the user's have tests of their own.
-    names = {one.make.__name__ for one in ENTRIES.values()} - {"aggregate", "apply"}
+    # User-defined functions have tests of their own.
+    names = {entry.make.__name__ for entry in ENTRIES.values()} - {"aggregate", "apply"}
     calls = {}
-    for name in sorted(names, key=lambda name: (name in more, name)):
-        needed, options = more.get(name, ({}, {}))
-        conditions = name in ("bool_and", "bool_or", "count_if")
-        column = pl.col("n") > 1 if conditions else "n"
-        other = pl.col("n") > 2 if conditions else "part"
+    for name in sorted(names, key=lambda name: (name in special_options, name)):
+        needed, options = special_options.get(name, ({}, {}))
+        takes_condition = name in ("bool_and", "bool_or", "count_if")
+        column = pl.col("n") > 1 if takes_condition else "n"
+        other = pl.col("n") > 2 if takes_condition else "part"
         rows = {"column": (other, 1.5), **options}
         needed = needed if name == "count" else {"column": column, **needed}
-        calls[name] = Call(getattr(mt, name), _aggregate(name), rows, needed)
+        calls[name] = Call(getattr(mt, name), _make_aggregate_call(name), rows, needed)
     return calls
 
 
 CALLS: dict[str, Call] = {
     "windowed": Call(
         mt.windowed,
-        lambda **options: _windowed(**options).tumbling("1 minute").agg(n=mt.count()),
+        lambda **options: _make_windows(**options).tumbling("1 minute").agg(n=mt.count()),
         {
             "frame": (CLICKS.clone().with_columns(x=1), 1),
             "key": (("page", "part"), 1),
@@ -203,7 +203,7 @@ CALLS: dict[str, Call] = {
     ),
     ".tumbling": Call(
         mt.windowed(CLICKS).tumbling,
-        _sentence("tumbling"),
+        _make_method_call("tumbling"),
         {
             "size": ("1 hour", "a while"),
             "origin": ("2026-01-01T00:00:30", "some day"),
@@ -214,7 +214,7 @@ CALLS: dict[str, Call] = {
     ),
     ".hopping": Call(
         mt.windowed(CLICKS).hopping,
-        _sentence("hopping"),
+        _make_method_call("hopping"),
         {
             "size": ("3 days", "a while"),
             "slide": ("2 days", "3 days"),
@@ -227,7 +227,7 @@ CALLS: dict[str, Call] = {
     ),
     ".cumulating": Call(
         mt.windowed(CLICKS).cumulating,
-        _sentence("cumulating"),
+        _make_method_call("cumulating"),
         {
             "size": ("2 days", "a while"),
             "step": ("12 hours", "2 days"),
@@ -240,25 +240,25 @@ CALLS: dict[str, Call] = {
     ),
     ".sliding": Call(
         mt.windowed(CLICKS).sliding,
-        _sentence("sliding"),
+        _make_method_call("sliding"),
         {"size": ("1 hour", "a while")},
         {"size": "1 minute"},
     ),
     ".rolling": Call(
         mt.windowed(CLICKS).rolling,
-        _sentence("rolling"),
+        _make_method_call("rolling"),
         {"size": ("1 hour", "a while"), "closed": ("both", "outside")},
         {"size": "1 minute"},
     ),
     ".trailing": Call(
         mt.windowed(CLICKS).trailing,
-        _trailing,
+        _make_trailing,
         {"every": ("30 seconds", "often"), "origin": ("2026-01-01T00:00:30", "some day")},
         {"every": "1 minute"},
     ),
     ".session": Call(
         mt.windowed(CLICKS).session,
-        _sentence("session"),
+        _make_method_call("session"),
         {
             "gap": ("1 hour", "a while"),
             "closed": ("left", "outside"),
@@ -272,46 +272,49 @@ CALLS: dict[str, Call] = {
     ),
     ".early": Call(
         mt.windowed(CLICKS).early,
-        _sentence("early"),
+        _make_method_call("early"),
         {**_TRIGGER, "over": (1000, 0), "stop": (True, "yes")},
         beside={
-            **_trigger_beside(),
+            **_list_trigger_arguments(),
             "over": {"over": 2000},
             "stop": {"over": 1000},
         },
     ),
     ".late": Call(
         mt.windowed(CLICKS).late,
-        _sentence("late"),
+        _make_method_call("late"),
         {"grace": ("2 hours", "a while"), **_TRIGGER},
         {"grace": "1 hour"},
-        _trigger_beside(),
+        _list_trigger_arguments(),
     ),
     ".full": Call(
-        mt.windowed(CLICKS).full, _sentence("full"), {"repeat": (BESIDE, "no")}, {"repeat": True}
+        mt.windowed(CLICKS).full,
+        _make_method_call("full"),
+        {"repeat": (BESIDE, "no")},
+        {"repeat": True},
     ),
     ".fill": Call(
         mt.windowed(CLICKS).fill,
-        _sentence("fill"),
+        _make_method_call("fill"),
         {"value": ("null", "one"), "up_to": ("2 days", "a while")},
         {"value": "zero", "up_to": "1 day"},
     ),
     ".keep": Call(
         mt.windowed(CLICKS).keep,
-        _sentence("keep"),
+        _make_method_call("keep"),
         {"retention": ("2 hours", "a while"), "rows": (1000, 0)},
         {"retention": "1 hour"},
     ),
     ".top": Call(
         mt.windowed(CLICKS).top,
-        _sentence("top"),
+        _make_method_call("top"),
         {"n": (2, 0), "by": ("part", "no_such_column"), "ascending": (True, "yes")},
         {"n": 1, "by": "n"},
     ),
-    "rows": Call(mt.rows, _rows, {"count": (3, 0)}, {"count": 2}),
+    "rows": Call(mt.rows, _make_row_windows, {"count": (3, 0)}, {"count": 2}),
     "join": Call(
         mt.join,
-        _join,
+        _make_join,
         {
             "left": (mt.windowed(CLICKS, time="ts", lateness="1 second"), CLICKS),
             "right": (mt.windowed(CLICKS, time="ts", lateness="1 second"), CLICKS),
@@ -372,6 +375,6 @@ CALLS: dict[str, Call] = {
         {**_SERVERS, "columns": "page string"},
     ),
     "ticks": Call(mt.ticks, mt.ticks, {"rate": (100, 0)}),
-    **_sinks(),
-    **_aggregates(),
+    **_list_sink_calls(),
+    **_list_aggregate_calls(),
 }

@@ -34,18 +34,22 @@ _WHEN = {"always": "", "stream": "streams", "batch": "tables read once",
          "no columns": "tables without declared columns"}  # fmt: skip
 
 
-def listing() -> str:
-    """The page."""
+def format_page() -> str:
+    """Return the text of the page."""
     parts = [_HEAD, *_functions(), "## Sinks in SQL and files\n\n"]
     parts.append("| connector | option | default |\n| --- | --- | --- |\n")
-    for name in sorted(one for one in dir(mt) if one.startswith("to_") and one not in _OTHERS):
+    for name in sorted(
+        public_name
+        for public_name in dir(mt)
+        if public_name.startswith("to_") and public_name not in _OTHERS
+    ):
         function = getattr(mt, name)
         for option in options_of(function):
             default = signature(function).parameters[option].default
             needed = default is signature(function).empty
-            said = "the table's name" if option == "table" else "required" if needed else ""
-            shown = said or ("" if default is None else _code(default))
-            parts.append(f"| `{name.removeprefix('to_')}` | `{option}` | {shown} |\n")
+            requirement = "the table's name" if option == "table" else "required" if needed else ""
+            default_text = requirement or ("" if default is None else _code(default))
+            parts.append(f"| `{name.removeprefix('to_')}` | `{option}` | {default_text} |\n")
     parts.append("\n## Sources in SQL and files\n\n")
     parts.append("The options of `kafka` are on [its page](../kafka.md).\n\n")
     parts.append("| connector | option | takes | has an effect on |\n")
@@ -58,9 +62,9 @@ def listing() -> str:
                         ("early, late", form.PolicyForm), ("early", form.EarlyForm),
                         ("full", form.FullForm),
                         ("fill", form.FillForm)):  # fmt: skip
-        shown = form.PolicyForm.model_fields if model is form.EarlyForm else {}
+        default_text = form.PolicyForm.model_fields if model is form.EarlyForm else {}
         for name, field in model.model_fields.items():
-            if name in shown:
+            if name in default_text:
                 continue
             parts.append(f"| {part} | `{field.alias or name}` | {field.description or ''} |\n")
     return "".join([*parts, *_flags()])
@@ -84,7 +88,7 @@ def _flags() -> Iterator[str]:
     """Yield the section of the command line's flags."""
     yield "\n## Flags of the command line\n\n| command | flag | default | meaning |\n"
     yield "| --- | --- | --- | --- |\n"
-    for name, command in commands():
+    for name, command in list_commands():
         for flag in command.params:
             if flag.param_type_name == "option" and flag.name != "help":
                 default = "" if flag.default in (None, False, ()) else f"`{flag.default}`"
@@ -92,14 +96,14 @@ def _flags() -> Iterator[str]:
                 yield f"| `muntin {name}` | `{flag.opts[0]}` | {default} | {meaning} |\n"
 
 
-def commands(group: Any = None, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each command with its name, those of groups too."""
+def list_commands(group: Any = None, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each command with its name, including those of groups."""
     group = group or typer.main.get_command(build())
-    for own, command in group.commands.items():
+    for command_name, command in group.commands.items():
         if hasattr(command, "commands"):
-            yield from commands(command, f"{name}{own} ")
+            yield from list_commands(command, f"{name}{command_name} ")
         else:
-            yield f"{name}{own}", command
+            yield f"{name}{command_name}", command
 
 
 def _code(value: Any) -> str:
@@ -113,4 +117,4 @@ def _row(connector: str, option: ReaderOption) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(listing())
+    PAGE.write_text(format_page())

@@ -23,8 +23,8 @@ _MANY = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _CASES = [(name, option) for name, call in CALLS.items() for option in call.options]
 
 
-def show(result: Any) -> str:
-    """Return all that a call's result consists of, without addresses."""
+def format_result(result: Any) -> str:
+    """Return a text of all parts of a call's result, without addresses."""
     inside = getattr(result, "__dict__", None)
     explain = getattr(result, "explain", None)
     return f"{result!r} {inside!r} {explain() if explain else ''}"
@@ -38,8 +38,8 @@ def test_each_public_function_has_its_options_here() -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_each_option_has_a_row(name: str) -> None:
     parameters = signature(CALLS[name].function).parameters.values()
-    named = {one.name for one in parameters if one.kind not in _MANY}
-    assert {*CALLS[name].options} == named
+    names = {parameter.name for parameter in parameters if parameter.kind not in _MANY}
+    assert {*CALLS[name].options} == names
 
 
 @pytest.mark.parametrize(("name", "option"), _CASES)
@@ -48,7 +48,9 @@ def test_an_option_is_honoured_or_refused(name: str, option: str) -> None:
     valid, invalid = call.options[option]
     needed = {**call.needed, **call.beside.get(option, {})}
     if valid is not BESIDE:
-        assert show(call.run(**{**needed, option: valid})) != show(call.run(**needed))
+        assert format_result(call.run(**{**needed, option: valid})) != format_result(
+            call.run(**needed)
+        )
     if invalid is not ANY:
         with pytest.raises(MuntinError):
             call.run(**{**needed, option: invalid})

@@ -1,4 +1,4 @@
-"""Every option is honoured or refused, and none is without a row in ``walk.py``."""
+"""Every option is honoured or refused, and has a row in ``walk.py``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 from tests.options import walk
 from tests.options.calls import CALLS
-from tests.options.listing import commands, listing
+from tests.options.listing import format_page, list_commands
 
 import muntin as mt
 from muntin import standalone
@@ -35,8 +35,8 @@ SINKS = [name.removeprefix("to_") for name in dir(mt) if name.startswith("to_")]
 
 
 def test_the_reference_lists_every_option() -> None:
-    """``python -m tests.options.listing`` writes it anew."""
-    assert (ROOT / "docs" / "reference" / "options.md").read_text() == listing()
+    """``python -m tests.options.listing`` updates the page."""
+    assert (ROOT / "docs" / "reference" / "options.md").read_text() == format_page()
 
 
 # Sinks
@@ -47,7 +47,7 @@ def test_each_option_of_a_sink_has_a_row(connector: str) -> None:
     assert {*walk.SINKS[connector]} == {*options_of(getattr(mt, f"to_{connector}"))}
 
 
-def made(connector: str, options: Mapping[str, str]) -> Any:
+def make_declared_sink(connector: str, options: Mapping[str, str]) -> Any:
     return make_sink(DeclaredTable("t", connector, options=options), Surroundings())
 
 
@@ -60,20 +60,20 @@ def test_an_option_of_a_sink_is_honoured_or_refused(connector: str, option: str)
     if option == "password":
         valid = invalid = walk.ANY
         with pytest.raises(OptionError, match="is a secret in plain sight"):
-            made(connector, {**needed, option: "secret"})
+            make_declared_sink(connector, {**needed, option: "secret"})
         return
-    sample = made(connector, {**needed, option: valid})
-    assert valid.partition(",")[0] in shown(sample) or option in ("files", "patience")
-    for text in () if invalid is walk.ANY else (invalid,):
+    sample = make_declared_sink(connector, {**needed, option: valid})
+    assert valid.partition(",")[0] in format_attributes(sample) or option in ("files", "patience")
+    for refused_value in () if invalid is walk.ANY else (invalid,):
         with pytest.raises(OptionError):
-            made(connector, {**needed, option: text})
+            make_declared_sink(connector, {**needed, option: refused_value})
     typo = f"{option}s"
     with pytest.raises(OptionError, match=f"option='{typo}' isn't one of the table t; write "):
-        made(connector, {**needed, typo: valid})
+        make_declared_sink(connector, {**needed, typo: valid})
 
 
-def shown(sample: Any) -> str:
-    """All that a sink remembers, as text."""
+def format_attributes(sample: Any) -> str:
+    """Return the attributes of a sink as text."""
     parts = {**vars(sample), **vars(getattr(sample, "link", object)).copy()}
     return json.dumps({name: str(value) for name, value in parts.items()})
 
@@ -81,13 +81,13 @@ def shown(sample: Any) -> str:
 # Sources
 
 
-def reader_rows() -> Iterator[tuple[str, ReaderOption]]:
+def list_reader_options() -> Iterator[tuple[str, ReaderOption]]:
     for connector, options in READERS.items():
         yield from ((connector, option) for option in options)
 
 
-def declared(connector: str, option: ReaderOption, value: str) -> DeclaredTable:
-    needed = {one.name: "3" for one in READERS[connector] if one.required}
+def declare_table(connector: str, option: ReaderOption, value: str) -> DeclaredTable:
+    needed = {other.name: "3" for other in READERS[connector] if other.required}
     streams = option.when != "batch" and connector != "jdbc"
     columns = None if option.when == "no columns" else "page string"
     return DeclaredTable(
@@ -97,7 +97,7 @@ def declared(connector: str, option: ReaderOption, value: str) -> DeclaredTable:
 
 @pytest.mark.parametrize(
     ("connector", "option"),
-    [pytest.param(*row, id=f"{row[0]}-{row[1].name}") for row in reader_rows()],
+    [pytest.param(*row, id=f"{row[0]}-{row[1].name}") for row in list_reader_options()],
 )
 def test_an_option_of_a_source_is_honoured_or_refused(
     connector: str, option: ReaderOption, monkeypatch: pytest.MonkeyPatch
@@ -108,25 +108,27 @@ def test_an_option_of_a_source_is_honoured_or_refused(
     monkeypatch.setattr(StructType, "fromDDL", lambda ddl: StructType())
     valid, invalid = walk.VALUES[option.convert.__name__]
     value = valid or walk.CHOICES[option.name]
-    around = Surroundings()
+    surroundings = Surroundings()
     if option.name == "password":
-        value, around = "${env:SECRET}", Surroundings(environment={"SECRET": "x"})
-    table = declared(connector, option, value)
+        value, surroundings = "${env:SECRET}", Surroundings(environment={"SECRET": "x"})
+    table = declare_table(connector, option, value)
     spark = Mock(spec=SparkSession)
     if option.when != "no columns" or not table.stream:
         reader = spark.readStream if table.stream else spark.read
-        # What the reader is given is what was written.
+        # The reader gets the value as it was written.
         options = reader.format.return_value.options
         options.return_value = options.return_value.schema.return_value = reader.format.return_value
         reader.format.return_value.schema.return_value = reader.format.return_value
-        read_table(spark, table, around)
-        given = {name: v for call in options.call_args_list for name, v in call.kwargs.items()}
-        assert given[option.name] == ("x" if option.name == "password" else value)
+        read_table(spark, table, surroundings)
+        reader_options = {
+            name: v for call in options.call_args_list for name, v in call.kwargs.items()
+        }
+        assert reader_options[option.name] == ("x" if option.name == "password" else value)
     if invalid is not walk.ANY:
         with pytest.raises(OptionError, match=option.name):
-            check_reader(declared(connector, option, invalid))
+            check_reader(declare_table(connector, option, invalid))
     with pytest.raises(OptionError, match="isn't one of the table t"):
-        check_reader(declared(connector, ReaderOption(f"{option.name}xx"), value))
+        check_reader(declare_table(connector, ReaderOption(f"{option.name}xx"), value))
 
 
 @pytest.mark.parametrize(
@@ -181,26 +183,26 @@ def test_each_part_of_a_file_is_walked() -> None:
         kind
         for model in PARTS.values()
         for field in model.model_fields.values()
-        for kind in models_in(field.annotation)
+        for kind in find_models(field.annotation)
     }
     assert used - {form.OnePolicyForm, form.PolicyForm} == {*PARTS.values()} - {form.PipelineForm}
 
 
-def models_in(kind: Any) -> Iterator[type[BaseModel]]:
+def find_models(kind: Any) -> Iterator[type[BaseModel]]:
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         yield kind
     for part in get_args(kind):
-        yield from models_in(part)
+        yield from find_models(part)
 
 
-def file(path: str, value: Any) -> dict[str, Any]:
-    """A pipeline in which a key has a value."""
+def make_file(path: str, value: Any) -> dict[str, Any]:
+    """Return a pipeline in which a key has a value."""
     table: dict[str, Any] = {"connector": "json", "path": "in", "time": "ts",
                              "columns": {"page": "string", "n": "long", "ts": "timestamp",
                                          "at": "timestamp"}}  # fmt: skip
     query: dict[str, Any] = {"from": "clicks", "key": "page", "windows": {"tumbling": "1 minute"},
                              "agg": {"views": "count(*)"}, "into": "views"}  # fmt: skip
-    whole: dict[str, Any] = {
+    pipeline: dict[str, Any] = {
         "checkpoint": "here",
         "tables": {
             "clicks": table,
@@ -210,25 +212,29 @@ def file(path: str, value: Any) -> dict[str, Any]:
         "queries": {"views": query},
     }
     part, _, key = path.rpartition(".")
-    parts = {"": whole, "tables": table, "queries": query, "windows": query["windows"]}
+    parts = {"": pipeline, "tables": table, "queries": query, "windows": query["windows"]}
     if part == "fill":
         parts["fill"] = query.setdefault("fill", {"value": "zero", "up_to": "1 day"})
     elif part not in parts:
         parts[part] = query.setdefault(part, {})
     parts[part][key] = value
-    return whole
+    return pipeline
 
 
-def toml(value: Any) -> str:
-    """A value as TOML has it."""
+def format_toml(value: Any) -> str:
+    """Format a value as TOML."""
     if isinstance(value, dict):
-        inside = ", ".join(f"{json.dumps(name)} = {toml(one)}" for name, one in value.items())
+        inside = ", ".join(
+            f"{json.dumps(name)} = {format_toml(item)}" for name, item in value.items()
+        )
         return f"{{{inside}}}"
     return json.dumps(value)
 
 
-def text(whole: Mapping[str, Any]) -> str:
-    return "\n".join(f"{json.dumps(name)} = {toml(value)}" for name, value in whole.items())
+def format_file(pipeline: Mapping[str, Any]) -> str:
+    return "\n".join(
+        f"{json.dumps(name)} = {format_toml(value)}" for name, value in pipeline.items()
+    )
 
 
 @pytest.mark.parametrize("path", walk.TOML)
@@ -236,19 +242,19 @@ def test_a_key_of_a_file_is_honoured_or_refused(path: str) -> None:
     valid, invalid = walk.TOML[path]
     unchanged = ("queries.from", "windows.closed", "$schema")
     if valid is not None:
-        changed = parse_pipeline(text(file(path, valid)))
+        pipeline = parse_pipeline(format_file(make_file(path, valid)))
         if path not in unchanged:
-            before = file("checkpoint", "here")
+            original = make_file("checkpoint", "here")
             if path.startswith(("early", "full", "fill")):
                 part = path.partition(".")[0]
-                before["queries"]["views"].update(
+                original["queries"]["views"].update(
                     {part: {"value": "zero", "up_to": "1 day"}} if part == "fill" else {}
                 )
-            assert changed != parse_pipeline(text(before))
+            assert pipeline != parse_pipeline(format_file(original))
     with pytest.raises(MuntinError):
-        parse_pipeline(text(file(path, invalid)))
+        parse_pipeline(format_file(make_file(path, invalid)))
     with pytest.raises(MuntinError, match="extra inputs are not permitted"):
-        parse_pipeline(text(file(f"{path}xx", valid if valid is not None else 1)))
+        parse_pipeline(format_file(make_file(f"{path}xx", valid if valid is not None else 1)))
 
 
 # SQL
@@ -262,15 +268,15 @@ INSERT INTO views SELECT page, count(*) AS n FROM clicks GROUP BY page, TUMBLE(t
 """
 
 
-@pytest.mark.parametrize("option", [one for one in DURATIONS if one.sql], ids=lambda one: one.name)
+@pytest.mark.parametrize("option", [d for d in DURATIONS if d.sql], ids=lambda d: d.name)
 def test_an_option_of_an_input_reads_alike_in_all_languages(option: DurationOption) -> None:
     valid, _ = CALLS["windowed"].options[option.name]
-    whole = text(file(f"tables.{option.name}", valid))
-    written = parse_pipeline(whole).tables["clicks"].marks
-    stated = compile_pipeline(_SCRIPT.format(f"{option.sql} '{valid}'")).tables["clicks"].marks
+    toml_text = format_file(make_file(f"tables.{option.name}", valid))
+    from_toml = parse_pipeline(toml_text).tables["clicks"].marks
+    from_sql = compile_pipeline(_SCRIPT.format(f"{option.sql} '{valid}'")).tables["clicks"].marks
     options: Any = {option.name: valid}
-    assert written == stated == standalone.windowed(time="ts", **options)._input_options
-    assert getattr(written, option.name) != getattr(InputOptions("ts"), option.name)
+    assert from_toml == from_sql == standalone.windowed(time="ts", **options)._input_options
+    assert getattr(from_toml, option.name) != getattr(InputOptions("ts"), option.name)
 
 
 def test_an_idle_time_of_zero_is_refused_in_sql() -> None:
@@ -281,9 +287,16 @@ def test_an_idle_time_of_zero_is_refused_in_sql() -> None:
 # The command line
 
 
-@pytest.mark.parametrize(("name", "command"), [pytest.param(*one, id=one[0]) for one in commands()])
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [pytest.param(*parameter, id=parameter[0]) for parameter in list_commands()],
+)
 def test_a_flag_is_known_or_refused(name: str, command: Any) -> None:
-    needed = ["x" for one in command.params if one.param_type_name == "argument" and one.required]
+    needed = [
+        "x"
+        for parameter in command.params
+        if parameter.param_type_name == "argument" and parameter.required
+    ]
     with pytest.raises(Exception, match="No such option: --no-such-flag"):
         command.make_context(name, [*needed, "--no-such-flag"])
     for flag in command.params:

@@ -1,6 +1,6 @@
-"""Every option at every entrance: a value that it takes, and one that it refuses.
+"""Every option of SQL, TOML and sources, with a valid value and one that is refused.
 
-An option that exists and has no row here fails ``test_walk.py``, and so does a row without one.
+An option without a row here fails ``test_walk.py``, and so does a row without an option.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ TOML: dict[str, tuple[Any, Any]] = {
     "tables.columns": ({"page": "string", "n": "long", "ts": "timestamp"}, "page string"),
     "tables.computed": ({"m": "n + 1"}, "n + 1"),
     "tables.time": ("at", 1),
-    **{f"tables.{one.name}": CALLS["windowed"].options[one.name] for one in DURATIONS},
+    **{f"tables.{d.name}": CALLS["windowed"].options[d.name] for d in DURATIONS},
     "tables.watermark": (["page"], "slowest"),
     "tables.offset": (["partition", "offset"], ["partition"]),
     "tables.clock": ("at", 1),
@@ -124,4 +124,4 @@ TOML: dict[str, tuple[Any, Any]] = {
     "windows.zone_column": ("page", ""),
     "windows.closed": (None, "left"),
 }
-"""Keys of a pipeline in TOML, by their part; of ``None`` they are valid only beside others."""
+"""Keys of a pipeline in TOML, by part; a key with ``None`` is valid only with others."""

@@ -1,4 +1,4 @@
-"""The package as users install it: wheel and sdist are built, installed and used without Spark."""
+"""Builds wheel and sdist, and uses the installed package without Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 MOST_MEGABYTES = 480
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-USED = """
+SCRIPT = """
 import polars as pl
 import muntin as mt
 from muntin.sinks.batch import Batch, LocalRows
@@ -28,7 +28,7 @@ try:
 except ModuleNotFoundError:
     pass
 else:
-    raise SystemExit("Spark came along")
+    raise SystemExit("Spark is installed")
 
 spec = mt.standalone.windowed(key="shop", time="at").tumbling("10 us").agg(n=mt.count())
 op = mt.standalone.WindowedAggregator(spec)
@@ -70,59 +70,68 @@ for name in ("session", "on_spark"):
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    done = subprocess.run([*map(str, command)], cwd=cwd, text=True, capture_output=True)
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
+    completed = subprocess.run([*map(str, command)], cwd=cwd, text=True, capture_output=True)
+    assert completed.returncode == 0, f"{completed.stdout}\n{completed.stderr}"
+    return completed.stdout
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel and the sdist."""
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the wheel and the sdist."""
     folder = tmp_path_factory.mktemp("dist")
     run("bash", ROOT / "scripts" / "build.sh", folder, cwd=ROOT)
     return folder
 
 
-def test_the_bill_of_materials_holds_every_package_that_an_extra_brings(built: Path) -> None:
-    materials = json.loads((built / "muntin.cdx.json").read_text())
-    components = {one["name"]: one for one in materials["components"]}
-    locked = {one["name"]: one for one in tomllib.loads((ROOT / "uv.lock").read_text())["package"]}
+def test_the_bill_of_materials_holds_every_package_that_an_extra_brings(dist: Path) -> None:
+    materials = json.loads((dist / "muntin.cdx.json").read_text())
+    components = {package["name"]: package for package in materials["components"]}
+    locked = {
+        package["name"]: package
+        for package in tomllib.loads((ROOT / "uv.lock").read_text())["package"]
+    }
     extras = locked["muntin"]["optional-dependencies"].values()
-    direct = {one["name"] for group in extras for one in group} | {"numpy", "polars", "pyarrow"}
+    direct = {package["name"] for group in extras for package in group} | {
+        "numpy",
+        "polars",
+        "pyarrow",
+    }
     assert direct <= {*components}
     for name in direct:
         assert components[name]["purl"] == f"pkg:pypi/{name}@{locked[name]['version']}"
         assert components[name]["externalReferences"][0]["hashes"][0]["alg"] == "SHA-256"
 
 
-def test_the_wheel_holds_the_package_and_what_it_shows(built: Path) -> None:
-    (wheel,) = built.glob("*.whl")
+def test_the_wheel_holds_the_package_and_what_it_shows(dist: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert {"muntin/__init__.pyi", "muntin/py.typed", "muntin/serve/static/page.js"} <= {*names}
     assert not [name for name in names if name.startswith(("tests/", "benches/"))]
     text = zipfile.ZipFile(wheel).read(next(n for n in names if n.endswith("METADATA"))).decode()
-    needed = [line for line in text.splitlines() if line.startswith("Requires-Dist")]
-    base = {line.split()[1].split(">")[0] for line in needed if "extra ==" not in line}
+    requirements = [line for line in text.splitlines() if line.startswith("Requires-Dist")]
+    base = {line.split()[1].split(">")[0] for line in requirements if "extra ==" not in line}
     assert base == {"numpy", "polars", "pyarrow", "tzdata"}
 
 
-def test_the_sdist_builds_the_same_wheel(built: Path, tmp_path: Path) -> None:
-    (sdist,), (wheel,) = built.glob("*.tar.gz"), built.glob("*.whl")
+def test_the_sdist_builds_the_same_wheel(dist: Path, tmp_path: Path) -> None:
+    (sdist,), (wheel,) = dist.glob("*.tar.gz"), dist.glob("*.whl")
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
     (folder,) = tmp_path.iterdir()
     code = "import sys; from hatchling import build; print(build.build_wheel(sys.argv[1]))"
     run(sys.executable, "-c", code, tmp_path, cwd=folder)
-    (again,) = tmp_path.glob("*.whl")
-    assert sorted(zipfile.ZipFile(again).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())
+    (rebuilt_wheel,) = tmp_path.glob("*.whl")
+    assert sorted(zipfile.ZipFile(rebuilt_wheel).namelist()) == sorted(
+        zipfile.ZipFile(wheel).namelist()
+    )
 
 
-def test_the_base_works_without_spark(built: Path, tmp_path: Path) -> None:
+def test_the_base_works_without_spark(dist: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv" / "bin" / "python"
-    (wheel,) = built.glob("*.whl")
+    (wheel,) = dist.glob("*.whl")
     run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
-    printed = run(python, "-c", USED, cwd=tmp_path).splitlines()
+    printed = run(python, "-c", SCRIPT, cwd=tmp_path).splitlines()
     extra = "needs an extra: pip install 'muntin[spark]'"
     assert printed == [
         "[2]",

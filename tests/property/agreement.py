@@ -1,4 +1,4 @@
-"""Whether a door says what the oracle says of the same steps; in words, where it doesn't."""
+"""Describes how a runner's output differs from the oracle's for the same steps."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.doors import Batch, Door, OracleDoor, StandaloneDoor
-from tests.join_doors import Columns, JoinBatch, JoinDoor, OracleJoinDoor, StandaloneJoinDoor
 from tests.join_oracle import JoinStep
+from tests.join_runners import (
+    Columns,
+    JoinBatch,
+    JoinRunner,
+    OracleJoinRunner,
+    StandaloneJoinRunner,
+)
+from tests.runners import Batch, OracleRunner, Runner, StandaloneRunner
 from tests.transcripts.comparison import row_differences, same_row, unordered_differences
 
 from muntin.model.joins import SIDES, JoinSpec
@@ -17,227 +23,241 @@ from muntin.model.spec import DUPLICATES, UNDECIDED, WindowSpec
 from muntin.testing.oracle import OracleStep
 from muntin.testing.oracle.emitting import nulls_first
 
-Place = tuple[Any, ...]
+WindowId = tuple[Any, ...]
 
 
-def differences(door: Door, spec: WindowSpec, steps: Sequence[Batch]) -> list[str]:
-    """Where a door says something else than the oracle, step by step."""
-    return differences_of_output(door, spec, steps, door.run(spec, steps))
+def differences(runner: Runner, spec: WindowSpec, steps: Sequence[Batch]) -> list[str]:
+    """Return the differences between a runner and the oracle, step by step."""
+    return differences_of_output(runner, spec, steps, runner.run(spec, steps))
 
 
 def differences_of_output(
-    door: Door, spec: WindowSpec, steps: Sequence[Batch], emitted: Sequence[OracleStep]
+    runner: Runner, spec: WindowSpec, steps: Sequence[Batch], output: Sequence[OracleStep]
 ) -> list[str]:
-    """Where what a door has emitted is something else than what the oracle says."""
-    single = isinstance(door, StandaloneDoor) and door.single
-    expected = one_by_one(spec, steps) if single else OracleDoor().run(spec, steps)
-    found = [] if len(emitted) == len(expected) else [f"{len(emitted)} steps emitted"]
-    for number, (step, wanted) in enumerate(zip(emitted, expected, strict=False), start=1):
-        texts = _singles(step, wanted) if single else step_differences(step, wanted)
-        # An operator that runs by itself has a mark of its own on the rows axis.
-        marked = spec.axis == "time" or not isinstance(door, StandaloneDoor)
-        if marked and door.tells_watermark and step.watermark != wanted.watermark:
-            texts.append(f"watermark {step.watermark}, expected {wanted.watermark}")
-        found += [f"step {number}: {text}" for text in texts]
-    return found
+    """Return the differences between a runner's output and the oracle's."""
+    is_single = isinstance(runner, StandaloneRunner) and runner.single
+    expected = run_one_by_one(spec, steps) if is_single else OracleRunner().run(spec, steps)
+    texts = [] if len(output) == len(expected) else [f"{len(output)} steps emitted"]
+    for number, (step, expected_step) in enumerate(zip(output, expected, strict=False), start=1):
+        step_texts = (
+            _single_message_differences(step, expected_step)
+            if is_single
+            else step_differences(step, expected_step)
+        )
+        # A standalone operator has a watermark of its own on the rows axis.
+        shares_watermark = spec.axis == "time" or not isinstance(runner, StandaloneRunner)
+        if (
+            shares_watermark
+            and runner.tells_watermark
+            and step.watermark != expected_step.watermark
+        ):
+            step_texts.append(f"watermark {step.watermark}, expected {expected_step.watermark}")
+        texts += [f"step {number}: {text}" for text in step_texts]
+    return texts
 
 
-def step_differences(step: OracleStep, wanted: OracleStep) -> list[str]:
-    """Firings in order, rejected messages in any, and the counts of messages."""
-    found = row_differences("firing", step.firings, wanted.firings)
-    found += unordered_differences("rejected", step.rejected, wanted.rejected)
-    return found + count_differences(of_messages(step), of_messages(wanted))
+def step_differences(step: OracleStep, expected: OracleStep) -> list[str]:
+    """Return the differences of firings in order, rejected messages in any order, and counts."""
+    texts = row_differences("firing", step.firings, expected.firings)
+    texts += unordered_differences("rejected", step.rejected, expected.rejected)
+    return texts + count_differences(get_message_counts(step), get_message_counts(expected))
 
 
-def _singles(step: OracleStep, wanted: OracleStep) -> list[str]:
-    found = row_differences("firing", in_order(step.firings), in_order(wanted.firings))
-    found += unordered_differences("rejected", of_rejected(step), of_rejected(wanted))
-    return found + count_differences(of_messages(step), of_messages(wanted))
+def _single_message_differences(step: OracleStep, expected: OracleStep) -> list[str]:
+    texts = row_differences("firing", sort_firings(step.firings), sort_firings(expected.firings))
+    texts += unordered_differences(
+        "rejected", normalize_rejected(step), normalize_rejected(expected)
+    )
+    return texts + count_differences(get_message_counts(step), get_message_counts(expected))
 
 
-def count_differences(counts: dict[str, int], wanted: dict[str, int]) -> list[str]:
-    """Counts by name; what isn't named is none."""
+def count_differences(counts: dict[str, int], expected: dict[str, int]) -> list[str]:
+    """Return the differences of counts by name; a missing count is zero."""
     return [
-        f"{name} {counts.get(name, 0)}, expected {wanted.get(name, 0)}"
-        for name in sorted({*counts, *wanted})
-        if counts.get(name, 0) != wanted.get(name, 0)
+        f"{name} {counts.get(name, 0)}, expected {expected.get(name, 0)}"
+        for name in sorted({*counts, *expected})
+        if counts.get(name, 0) != expected.get(name, 0)
     ]
 
 
-def unaccounted(steps: Sequence[Batch], emitted: Sequence[OracleStep]) -> list[str]:
-    """Where messages in aren't messages counted, rejected, taken before, or not decided yet."""
-    found = []
-    for number, (batch, step) in enumerate(zip(steps, emitted, strict=True), start=1):
-        counts = of_messages(step)
-        # Undecided ones are counted or rejected by a later step, which takes them off.
-        taken = sum(counts.get(name, 0) for name in ("counted", DUPLICATES, UNDECIDED))
-        refused = Counter(row["reason"] for row in step.rejected if row["reason"] != "overflow")
-        if len(batch.messages) != taken + refused.total():
-            found.append(f"step {number}: {len(batch.messages)} in, {counts}, {dict(refused)}")
-    return found
+def accounting_differences(steps: Sequence[Batch], output: Sequence[OracleStep]) -> list[str]:
+    """Return the steps whose input isn't counted, rejected, a duplicate, or undecided."""
+    texts = []
+    for number, (batch, step) in enumerate(zip(steps, output, strict=True), start=1):
+        counts = get_message_counts(step)
+        # A later step counts or rejects undecided messages, and subtracts them from this count.
+        accepted = sum(counts.get(name, 0) for name in ("counted", DUPLICATES, UNDECIDED))
+        rejected = Counter(row["reason"] for row in step.rejected if row["reason"] != "overflow")
+        if len(batch.messages) != accepted + rejected.total():
+            texts.append(f"step {number}: {len(batch.messages)} in, {counts}, {dict(rejected)}")
+    return texts
 
 
-def one_by_one(spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
-    """What the oracle says of the steps when each message is one, and each clock too."""
+def run_one_by_one(spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
+    """Run steps on the oracle, with each message and each clock as a batch of its own."""
     wall, parts, counts = steps[0].wall, [], []
     for step in steps:
-        mine = [Batch([message], wall) for message in step.messages]
+        batches = [Batch([message], wall) for message in step.messages]
         wall = step.wall
-        mine.append(Batch([], wall, step.final))
-        parts += mine
-        counts.append(len(mine))
-    emitted = iter(OracleDoor().run(spec, parts))
-    return [joined([next(emitted) for _ in range(n)]) for n in counts]
+        batches.append(Batch([], wall, step.final))
+        parts += batches
+        counts.append(len(batches))
+    results = iter(OracleRunner().run(spec, parts))
+    return [merge_steps([next(results) for _ in range(n)]) for n in counts]
 
 
-def joined(emitted: list[OracleStep]) -> OracleStep:
-    """Some steps as one."""
-    counts = {name: sum(step.counts[name] for step in emitted) for name in emitted[0].counts}
+def merge_steps(steps: list[OracleStep]) -> OracleStep:
+    """Merge steps into one."""
+    counts = {name: sum(step.counts[name] for step in steps) for name in steps[0].counts}
     return OracleStep(
-        [row for step in emitted for row in step.firings],
-        [row for step in emitted for row in step.rejected],
+        [row for step in steps for row in step.firings],
+        [row for step in steps for row in step.rejected],
         counts,
-        emitted[-1].watermark,
+        steps[-1].watermark,
     )
 
 
-def in_order(firings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By window; what one window says stays in its order."""
+def sort_firings(firings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sort firings by window; those of one window stay in their order."""
     names = ("window_start", "partition", "key", "second", "window_end")
     return sorted(firings, key=lambda row: nulls_first(tuple(row.get(name) for name in names)))
 
 
-def of_rejected(step: OracleStep) -> list[dict[str, Any]]:
-    """A window whose sum overflows isn't a message, and no message's watermark goes with it."""
+def normalize_rejected(step: OracleStep) -> list[dict[str, Any]]:
+    """Return rejected rows without the watermark of windows that overflowed."""
     return [
         {**row, "watermark": None} if row["reason"] == "overflow" else row for row in step.rejected
     ]
 
 
-def of_messages(step: OracleStep) -> dict[str, int]:
-    """The counts of messages, without those of windows."""
+def get_message_counts(step: OracleStep) -> dict[str, int]:
+    """Return the counts of messages, without those of windows."""
     return {name: n for name, n in step.counts.items() if name != "overflow"}
 
 
-def place_of(spec: WindowSpec, row: dict[str, Any]) -> Place:
-    """Which window a firing is of."""
+def identify_window(spec: WindowSpec, row: dict[str, Any]) -> WindowId:
+    """Return the start, key and end of a firing's window."""
     key = nulls_first(tuple(row[name] for name in spec.keys))
     return row["window_start"], key, row["window_end"]
 
 
 def last_revisions(
-    door: Door, spec: WindowSpec, steps: Sequence[Batch]
-) -> dict[Place, dict[str, Any]]:
-    """What each window said last, without how often and why it emitted; none of vanished ones."""
-    rows = (row for step in door.run(spec, steps) for row in step.firings)
-    said = {place_of(spec, row): row for row in rows}
+    runner: Runner, spec: WindowSpec, steps: Sequence[Batch]
+) -> dict[WindowId, dict[str, Any]]:
+    """Return the last values of each window that wasn't retracted."""
+    rows = (row for step in runner.run(spec, steps) for row in step.firings)
+    last_rows = {identify_window(spec, row): row for row in rows}
     return {
-        at: {name: row[name] for name in spec.aggregates}
-        for at, row in said.items()
+        window: {name: row[name] for name in spec.aggregates}
+        for window, row in last_rows.items()
         if row["emission"] != "retract"
     }
 
 
 def revision_differences(
-    found: dict[Place, dict[str, Any]], expected: dict[Place, dict[str, Any]]
+    actual: dict[WindowId, dict[str, Any]], expected: dict[WindowId, dict[str, Any]]
 ) -> list[str]:
-    """Where the last revisions of the same messages differ."""
-    texts = [f"window {at} is missing" for at in expected if at not in found]
-    texts += [f"window {at} was not expected" for at in found if at not in expected]
+    """Return the differences between two runs' last revisions."""
+    texts = [f"window {window} is missing" for window in expected if window not in actual]
+    texts += [f"window {window} was not expected" for window in actual if window not in expected]
     return texts + [
-        f"window {at} is {found[at]}, expected {wanted}"
-        for at, wanted in expected.items()
-        if at in found and not same_row(found[at], wanted)
+        f"window {window} is {actual[window]}, expected {row}"
+        for window, row in expected.items()
+        if window in actual and not same_row(actual[window], row)
     ]
 
 
 def join_differences(
-    door: JoinDoor, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]
+    runner: JoinRunner, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]
 ) -> list[str]:
-    """Where a door says something else of a join than the oracle, step by step."""
-    if isinstance(door, StandaloneJoinDoor) and not door.single:
-        # A batch is judged by the clock that its step ends with, and let in by the one before.
+    """Return the differences of a join between a runner and the oracle, step by step."""
+    if isinstance(runner, StandaloneJoinRunner) and not runner.single:
+        # The operator compares a batch with the clock at the end of its step, the oracle before it.
         for side in SIDES:
             spec = spec.with_side(side, replace(spec.side(side), max_ahead=None))
-    return differences_of_pairs(door, spec, types, steps, door.run(spec, types, steps))
+    return differences_of_pairs(runner, spec, types, steps, runner.run(spec, types, steps))
 
 
 def differences_of_pairs(
-    door: JoinDoor,
+    runner: JoinRunner,
     spec: JoinSpec,
     types: Columns,
     steps: Sequence[JoinBatch],
-    emitted: Sequence[JoinStep],
+    output: Sequence[JoinStep],
 ) -> list[str]:
-    """Where what a door has emitted of a join is something else than what the oracle says."""
-    wanted = _say_of(door)(spec, types, steps)
-    found = [] if len(emitted) == len(wanted) else [f"{len(emitted)} steps emitted"]
-    for number, (one, other) in enumerate(zip(emitted, wanted, strict=False), start=1):
-        texts = join_step_differences(one, other, door.tells_watermarks)
-        found += [f"step {number}: {text}" for text in texts]
-    return found
+    """Return the differences between a runner's output of a join and the oracle's."""
+    expected = _choose_oracle(runner)(spec, types, steps)
+    texts = [] if len(output) == len(expected) else [f"{len(output)} steps emitted"]
+    for number, (step, expected_step) in enumerate(zip(output, expected, strict=False), start=1):
+        step_texts = join_step_differences(step, expected_step, runner.tells_watermarks)
+        texts += [f"step {number}: {text}" for text in step_texts]
+    return texts
 
 
-def join_step_differences(step: JoinStep, wanted: JoinStep, marks: bool = True) -> list[str]:
-    """Rows and rejected messages in any order, the counts, and the watermarks."""
-    found = unordered_differences("row", step.rows, wanted.rows)
-    found += unordered_differences("rejected", _refused(step), _refused(wanted))
-    found += count_differences(step.counts, wanted.counts)
-    if marks and step.watermarks != wanted.watermarks:
-        found.append(f"watermarks {step.watermarks}, expected {wanted.watermarks}")
-    return found
+def join_step_differences(
+    step: JoinStep, expected: JoinStep, with_watermarks: bool = True
+) -> list[str]:
+    """Return the differences of rows and rejected messages in any order, counts and watermarks."""
+    texts = unordered_differences("row", step.rows, expected.rows)
+    texts += unordered_differences("rejected", _format_rejected(step), _format_rejected(expected))
+    texts += count_differences(step.counts, expected.counts)
+    if with_watermarks and step.watermarks != expected.watermarks:
+        texts.append(f"watermarks {step.watermarks}, expected {expected.watermarks}")
+    return texts
 
 
-def _refused(step: JoinStep) -> list[dict[str, Any]]:
+def _format_rejected(step: JoinStep) -> list[dict[str, Any]]:
     return [
         {n: None if isinstance(v, str) and n == "time" else v for n, v in message.items()}
-        | {"side": side, "reason": reason, "watermark": mark}
-        for side, message, reason, mark in step.rejected
+        | {"side": side, "reason": reason, "watermark": watermark}
+        for side, message, reason, watermark in step.rejected
     ]
 
 
-def _say_of(door: JoinDoor) -> Callable[[JoinSpec, Columns, Sequence[JoinBatch]], list[JoinStep]]:
-    if not isinstance(door, StandaloneJoinDoor):
-        return OracleJoinDoor().run
-    return joins_one_by_one if door.single else joins_by_batch
+def _choose_oracle(
+    runner: JoinRunner,
+) -> Callable[[JoinSpec, Columns, Sequence[JoinBatch]], list[JoinStep]]:
+    if not isinstance(runner, StandaloneJoinRunner):
+        return OracleJoinRunner().run
+    return join_one_by_one if runner.single else join_by_batch
 
 
-def joins_by_batch(spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
-    """What the oracle says of the steps when the clock is moved after the messages of each."""
+def join_by_batch(spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
+    """Run steps on the oracle, and advance the clock after the messages of each."""
     wall, parts = steps[0].wall, []
     for step in steps:
         parts += [JoinBatch(step.left, step.right, wall, step.final), JoinBatch(wall=step.wall)]
         wall = step.wall
-    emitted = iter(OracleJoinDoor().run(spec, types, parts))
-    return [joins_joined([next(emitted), next(emitted)]) for _ in steps]
+    results = iter(OracleJoinRunner().run(spec, types, parts))
+    return [merge_join_steps([next(results), next(results)]) for _ in steps]
 
 
-def joins_one_by_one(spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
-    """What the oracle says of the steps when each message is one, and each clock too."""
+def join_one_by_one(spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
+    """Run steps of a join on the oracle, with each message and each clock as its own batch."""
     wall, parts, counts = steps[0].wall, [], []
     for step in steps:
-        mine = list(_alone(step, wall))
+        batches = list(_split_messages(step, wall))
         wall = step.wall
-        mine.append(JoinBatch([], [], wall, step.final))
-        parts += mine
-        counts.append(len(mine))
-    emitted = iter(OracleJoinDoor().run(spec, types, parts))
-    return [joins_joined([next(emitted) for _ in range(n)]) for n in counts]
+        batches.append(JoinBatch([], [], wall, step.final))
+        parts += batches
+        counts.append(len(batches))
+    results = iter(OracleJoinRunner().run(spec, types, parts))
+    return [merge_join_steps([next(results) for _ in range(n)]) for n in counts]
 
 
-def _alone(step: JoinBatch, wall: int) -> Iterator[JoinBatch]:
+def _split_messages(step: JoinBatch, wall: int) -> Iterator[JoinBatch]:
     yield from (JoinBatch([message], [], wall) for message in step.left)
     yield from (JoinBatch([], [message], wall) for message in step.right)
 
 
-def joins_joined(emitted: list[JoinStep]) -> JoinStep:
-    """Some steps of a join as one."""
+def merge_join_steps(steps: list[JoinStep]) -> JoinStep:
+    """Merge steps of a join into one."""
     counts: dict[str, int] = {}
-    for step in emitted:
+    for step in steps:
         for name, n in step.counts.items():
             counts[name] = counts.get(name, 0) + n
-    whole = JoinStep()
-    whole.rows = [row for step in emitted for row in step.rows]
-    whole.rejected = [row for step in emitted for row in step.rejected]
-    whole.counts, whole.watermarks = counts, emitted[-1].watermarks
-    return whole
+    merged = JoinStep()
+    merged.rows = [row for step in steps for row in step.rows]
+    merged.rejected = [row for step in steps for row in step.rejected]
+    merged.counts, merged.watermarks = counts, steps[-1].watermarks
+    return merged

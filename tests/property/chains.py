@@ -1,4 +1,4 @@
-"""Windows over windows: a query out of everything, and another over what it emits in full."""
+"""Draws chains: any query, and another one over its full results."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
-from tests.doors import Batch, Door
-from tests.property.streams import Ground, Range, Stream, any_streams, specs
+from tests.property.streams import Range, Setup, Stream, any_streams, specs
+from tests.runners import Batch, Runner
 
 from muntin.model import aggregates
 from muntin.model.axis import HOUR
@@ -30,7 +30,7 @@ AGGREGATES = {
 
 @dataclass(frozen=True)
 class Chain:
-    """Two queries, of which the second takes what the first emits in full.
+    """Two queries: the second reads the full results of the first.
 
     Attributes:
         inner: The first, with its input.
@@ -43,23 +43,23 @@ class Chain:
 
 @st.composite
 def chains(draw: st.DrawFn, *, by_wall: bool = True) -> Chain:
-    """Chains; the policies of both are any.
+    """Draw a chain, with any policies in both queries.
 
     Args:
-        draw: Draws.
-        by_wall: Whether the outer query may go by the wall clock.
+        draw: Hypothesis' drawing function.
+        by_wall: Whether the policies of the outer query may depend on the wall clock.
     """
     inner = draw(any_streams(INNER))
     firing = inner.spec.firing
     if firing.early is not None:
-        # What a full firing adds to an early one isn't the window.
+        # Without accumulation, a full firing after an early one isn't the window's whole result.
         inner = replace(inner, spec=replace(inner.spec, firing=replace(firing, accumulate=True)))
-    unit = max(1, inner.spec.firing.grace, inner.spec.lateness, _length(inner.spec) // 3)
+    unit = max(1, inner.spec.firing.grace, inner.spec.lateness, _estimate_length(inner.spec) // 3)
     kind = draw(st.sampled_from(OUTER))
-    ground = Ground(kind, "time", unit, 0, "UTC", False, False, False, False, False)
-    drawn = draw(specs(ground))
+    setup = Setup(kind, "time", unit, 0, "UTC", False, False, False, False, False)
+    drawn = draw(specs(setup))
     firing = drawn.firing
-    # The aggregates are others than those that conditions are drawn for.
+    # Conditions are drawn for other aggregates than those of the outer query.
     firing = replace(
         firing,
         early=Each() if _has(firing.early, When) else firing.early,
@@ -90,32 +90,38 @@ def _has(policy: Policy | None, kind: type[OnePolicy]) -> bool:
 
 
 def run(
-    door: Door, chain: Chain, *, follows: bool = True
+    runner: Runner, chain: Chain, *, follows: bool = True
 ) -> tuple[list[OracleStep], list[OracleStep]]:
-    """What both queries say, step by step.
+    """Return the output of both queries, step by step.
 
     Args:
-        door: Runs each of them.
+        runner: Runner of both queries.
         chain: The queries.
-        follows: Whether the second one's time is as far as the first one's watermark.
+        follows: Whether the second query's time advances with the first query's watermark.
     """
-    below = door.run(chain.inner.spec, chain.inner.steps)
-    return below, door.run(chain.outer, between(chain, below, follows=follows))
+    inner_output = runner.run(chain.inner.spec, chain.inner.steps)
+    return inner_output, runner.run(
+        chain.outer, make_outer_steps(chain, inner_output, follows=follows)
+    )
 
 
-def between(chain: Chain, below: Sequence[OracleStep], *, follows: bool) -> list[Batch]:
-    """The steps of the second query: what the first emits in full in each of its own."""
-    full = [[f for f in step.firings if f["emission"] == "full"] for step in below]
-    # Windows that are full later end behind the watermark, or by as much before it as fills wait.
+def make_outer_steps(
+    chain: Chain, inner_output: Sequence[OracleStep], *, follows: bool
+) -> list[Batch]:
+    """Return the steps of the second query: the full results of each step of the first."""
+    full_firings = [[f for f in step.firings if f["emission"] == "full"] for step in inner_output]
+    # Later full windows end after the watermark, or before it by as much as fills wait.
     lag = chain.inner.spec.lag
-    marks = [step.watermark for step in below]
+    watermarks = [step.watermark for step in inner_output]
     reached = [
-        round(mark) + 1 - lag if follows and mark is not None and abs(mark) < math.inf else None
-        for mark in marks
+        round(watermark) + 1 - lag
+        if follows and watermark is not None and abs(watermark) < math.inf
+        else None
+        for watermark in watermarks
     ]
     return [
         Batch([_message(chain, f) for f in firings], step.wall, step.final, until)
-        for firings, step, until in zip(full, chain.inner.steps, reached, strict=True)
+        for firings, step, until in zip(full_firings, chain.inner.steps, reached, strict=True)
     ]
 
 
@@ -123,8 +129,8 @@ def _message(chain: Chain, firing: dict[str, Any]) -> dict[str, Any]:
     return {name: firing.get(name) for name in (*chain.outer.types, "window_end")}
 
 
-def _length(spec: WindowSpec) -> int:
-    """About how long its windows are."""
+def _estimate_length(spec: WindowSpec) -> int:
+    """Return the approximate length of a query's windows."""
     if isinstance(spec.windows, Days):
         return 24 * HOUR
     steps = (getattr(spec.windows, name, None) for name in ("size", "gap"))

@@ -1,8 +1,8 @@
-"""The aggregates that queries are drawn from, by output name."""
+"""The aggregates that drawn queries may have, by output name."""
 
 from __future__ import annotations
 
-from tests.transcripts.notation import product, written
+from tests.transcripts.notation import format_rows, multiply
 
 from muntin.model import aggregates
 
@@ -41,8 +41,8 @@ FULL_STATE = {
     "often": aggregates.mode("value"),
     "different": aggregates.count_distinct("amount"),
     "once": aggregates.sum_distinct("value"),
-    "own": product("amount"),
-    "rows": written("value", "flag"),
+    "own": multiply("amount"),
+    "rows": format_rows("value", "flag"),
 }
 OF_NAMES = {
     "first_name": aggregates.first("name"),

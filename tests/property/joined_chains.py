@@ -1,7 +1,7 @@
 """Windows of two streams, joined by key and window, and windows over the pairs, without Spark.
 
-Orders and shipments of some shops are summed up in windows of ten seconds, joined by shop and
-window, and summed up again in windows of twenty.
+The values of orders and shipments are summed by shop in windows of ten seconds, joined by shop and
+window, and summed again in windows of twenty.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ ON = ["key", "window_start", "window_end"]
 CLOSING: list[Step] = [([("z", end, 0)], [("z", end, 0)]) for end in (1000, 2000, 3000)]
 
 
-def moment(second: float) -> int:
-    """Microseconds since the epoch."""
+def to_micros(second: float) -> int:
+    """Return a second of the day in microseconds since the epoch."""
     return round(at(second).timestamp() * SECOND)
 
 
-def specs() -> tuple[Any, Any, Any]:
-    """The windows of a side, the join, and the windows over it."""
+def make_specs() -> tuple[Any, Any, Any]:
+    """Return the specs of the windows of a side, the join, and the windows over it."""
     inner = windowed(key="key", time="at", lateness=LATENESS).tumbling("10 seconds")
     side = windowed(time="window_end", max_ahead=None)
     outer = windowed(key="key", time="window_time", max_ahead=None).tumbling("20 seconds")
@@ -50,83 +50,86 @@ def specs() -> tuple[Any, Any, Any]:
     )
 
 
-def dictionaries(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Messages by the names of their fields."""
-    return [{"key": k, "at": moment(s), "value": v} for k, s, v in messages]
+def make_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return messages as dictionaries."""
+    return [{"key": k, "at": to_micros(s), "value": v} for k, s, v in messages]
 
 
-def by_oracles(steps: Sequence[Step]) -> Rows:
-    """What oracles over oracles emit."""
-    inner, joining, outer = specs()
-    sides, wall = (Oracle(inner), Oracle(inner)), moment(4000)
+def run_oracles(steps: Sequence[Step]) -> Rows:
+    """Run the chain on oracles, each over the output of the one before."""
+    inner, joining, outer = make_specs()
+    sides, wall = (Oracle(inner), Oracle(inner)), to_micros(4000)
     pairs = JoinOracle(joining, {"left": [*ON, "total"], "right": [*ON, "total"]})
-    whole, found = Oracle(outer), []
+    outer_oracle, firings = Oracle(outer), []
     for step in steps:
-        firings = [
-            _of_windows(one.step(dictionaries(given), wall).firings)
-            for one, given in zip(sides, step, strict=True)
+        side_firings = [
+            _select_join_columns(oracle.step(make_messages(messages), wall).firings)
+            for oracle, messages in zip(sides, step, strict=True)
         ]
-        made = pairs.step({"left": firings[0], "right": firings[1]}, wall).rows
-        found += whole.step(_of_pairs(made), wall).firings
-    return shown(found)
+        pair_rows = pairs.step({"left": side_firings[0], "right": side_firings[1]}, wall).rows
+        firings += outer_oracle.step(_add_window_time(pair_rows), wall).firings
+    return format_windows(firings)
 
 
-def by_operators(steps: Sequence[Step]) -> Rows:
-    """What operators emit that are handed what those before them emitted."""
-    inner, joining, outer = specs()
-    one = {"key": str, "value": int}
-    sides = WindowedAggregator(inner, schema=one), WindowedAggregator(inner, schema=one)
-    two = {"key": str, "total": int}
-    placed = {**two, "window_start": int}
-    pairs = JoinWindow(joining, schema={"left": placed, "right": placed})
-    whole = WindowedAggregator(outer, schema={**two, "total_right": int})
-    found: list[dict[str, Any]] = []
+def run_operators(steps: Sequence[Step]) -> Rows:
+    """Run the chain on operators, each over the output of the one before."""
+    inner, joining, outer = make_specs()
+    input_schema = {"key": str, "value": int}
+    sides = (
+        WindowedAggregator(inner, schema=input_schema),
+        WindowedAggregator(inner, schema=input_schema),
+    )
+    sum_schema = {"key": str, "total": int}
+    pair_schema = {**sum_schema, "window_start": int}
+    pairs = JoinWindow(joining, schema={"left": pair_schema, "right": pair_schema})
+    outer_operator = WindowedAggregator(outer, schema={**sum_schema, "total_right": int})
+    firings: list[dict[str, Any]] = []
     for step in steps:
-        for side, given in zip(sides, step, strict=True):
-            if given:
-                side.add_messages(dictionaries(given))
-        left, right = (_of_windows(_emitted(side)) for side in sides)
+        for side, messages in zip(sides, step, strict=True):
+            if messages:
+                side.add_messages(make_messages(messages))
+        left, right = (_select_join_columns(_take_output(side)) for side in sides)
         if left or right:
             pairs.add_messages(left=left or None, right=right or None)
-        made = _of_pairs(_emitted(pairs))
-        if made:
-            whole.add_messages(made)
-        found += _emitted(whole)
-    return shown(found)
+        pair_rows = _add_window_time(_take_output(pairs))
+        if pair_rows:
+            outer_operator.add_messages(pair_rows)
+        firings += _take_output(outer_operator)
+    return format_windows(firings)
 
 
-def _emitted(operator: Any) -> list[dict[str, Any]]:
+def _take_output(operator: Any) -> list[dict[str, Any]]:
     frame = operator.get_result()
     operator.flush()
-    return [in_micros(row) for row in frame.to_dicts()]
+    return [convert_times(row) for row in frame.to_dicts()]
 
 
-def in_micros(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with its moments in microseconds."""
+def convert_times(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with its times in microseconds."""
     return {
-        name: (one - DAY) // timedelta(microseconds=1) + moment(0)
-        if isinstance(one, datetime)
-        else one
-        for name, one in row.items()
+        name: (value - DAY) // timedelta(microseconds=1) + to_micros(0)
+        if isinstance(value, datetime)
+        else value
+        for name, value in row.items()
     }
 
 
-def _of_windows(firings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Windows as messages of the join."""
+def _select_join_columns(firings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return windows as messages of the join."""
     return [{name: row[name] for name in (*ON, "total")} for row in firings]
 
 
-def _of_pairs(pairs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Pairs as messages of the windows over them."""
+def _add_window_time(pairs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return pairs as messages of the windows over them."""
     return [{**row, "window_time": row["window_end"] - 1} for row in pairs]
 
 
-def shown(rows: list[dict[str, Any]]) -> Rows:
-    """Windows of shops, with their begin in seconds, without those of what only ends them."""
-    begin = moment(0)
+def format_windows(rows: list[dict[str, Any]]) -> Rows:
+    """Return the windows of shops, with their start in seconds, without those of ``CLOSING``."""
+    day_start = to_micros(0)
     return sorted(
         (
-            (r["key"], (r["window_start"] - begin) // SECOND, r["n"], r["orders"], r["shipped"])
+            (r["key"], (r["window_start"] - day_start) // SECOND, r["n"], r["orders"], r["shipped"])
             for r in rows
             if r["key"] != "z"
         ),

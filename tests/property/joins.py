@@ -1,4 +1,4 @@
-"""Joins, and messages for both sides, cut into steps; see ``tests.property.streams``."""
+"""Draws joins, and messages for both sides in steps, like ``tests.property.streams``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
-from tests.join_doors import Columns, JoinBatch
+from tests.join_runners import Columns, JoinBatch
 
 from muntin.model.bounds import AsOf, Bound, ByArrival, SessionBound, SideName, Together, Within
 from muntin.model.cumulating import Cumulating
@@ -44,19 +44,19 @@ def queries(
     orderly: bool = False,
     limit: int | None = None,
 ) -> Query:
-    """A join and its input.
+    """Draw a join and its input.
 
     Args:
-        draw: Draws.
-        how: The join's kind, where it is fixed.
-        policies: What may let messages in.
-        orderly: Whether nothing is late or malformed, and the input ends.
-        limit: How many messages a side may keep.
+        draw: Hypothesis' drawing function.
+        how: The join's kind, if it is fixed.
+        policies: The trigger policies to draw from.
+        orderly: Whether no message is late or malformed, and the input ends.
+        limit: The number of messages that a side may keep.
     """
     on_rows = not orderly and draw(st.booleans())
     versions = limit is None and how in (None, "inner", "left")
     axis = "rows" if on_rows else "time"
-    # How a join by arrival ends up depends on how its input is cut.
+    # The results of a join by arrival depend on the division of its input into steps.
     bound = draw(
         bounds(axis, sessions=limit is None, versions=versions, arrival=versions and not orderly)
     )
@@ -64,25 +64,27 @@ def queries(
     sides: dict[SideName, Side] = {}
     plain = orderly or isinstance(bound, SessionBound | AsOf | ByArrival)
     # A table never expects late messages, and forgets rows by its own clock.
-    newest = isinstance(bound, ByArrival)
+    by_arrival = isinstance(bound, ByArrival)
     for name in ("left", "right"):
         lateness = 0 if on_rows else draw(st.sampled_from([0, 3, 12]))
         if orderly:
             lateness = 2 * SPAN
-        grace = 0 if newest else draw(st.sampled_from([0, 0, 4, 20]))
-        keeps = [0, 0, 5, 30] if newest and name == "right" else [0] if plain else [0, 0, 5, 30]
+        grace = 0 if by_arrival else draw(st.sampled_from([0, 0, 4, 20]))
+        retentions = (
+            [0, 0, 5, 30] if by_arrival and name == "right" else [0] if plain else [0, 0, 5, 30]
+        )
         firing = Firing(
             early=draw(st.sampled_from(EARLY if plain else policies)),
             late=draw(st.sampled_from(EARLY if plain else policies)),
             grace=grace,
-            retention=grace + draw(st.sampled_from(keeps)),
+            retention=grace + draw(st.sampled_from(retentions)),
             rows=limit,
         )
         windows = None
         if isinstance(bound, Within) and draw(st.booleans()):
             windows = Windows(draw(st.integers(2, 9)), 2, 0, bound.axis)
         if isinstance(bound, Together):
-            # What bounds a pair are the windows of the sides.
+            # The windows of the sides bound a pair.
             windows = bound.windows[0 if name == "left" else -1]
         sides[name] = Side(
             ("key",),
@@ -102,9 +104,9 @@ def queries(
     nulls: JoinNulls = "reject"
     if chosen not in ("inner", "semi") and not isinstance(bound, SessionBound):
         nulls = draw(st.sampled_from(["reject", "unmatched"]))
-    shared = not on_rows and not newest and draw(st.sampled_from([False, False, True]))
+    shares_time = not on_rows and not by_arrival and draw(st.sampled_from([False, False, True]))
     spec = JoinSpec(
-        sides["left"], sides["right"], bound, chosen, layout, nulls=nulls, shared_time=shared
+        sides["left"], sides["right"], bound, chosen, layout, nulls=nulls, shared_time=shares_time
     )
     return Query(spec, LANES if offset else TYPES, draw(steps(spec, orderly)))
 
@@ -117,7 +119,7 @@ def bounds(
     versions: bool = False,
     arrival: bool = False,
 ) -> Bound:
-    """What bounds a pair."""
+    """Draw the bound of a pair."""
     kinds = ["within", "tumbling", "hopping", "two"]
     if axis == "time":
         kinds += ["cumulating", *(["session"] if sessions else [])]
@@ -133,7 +135,7 @@ def bounds(
             Sessions(draw(st.integers(1, 9)), draw(st.sampled_from(["both", "left"])))
         )
     if kind == "within":
-        # Nobody can say a distance of no rows at all.
+        # A distance of zero rows is refused.
         least = 1 if axis == "rows" else 0
         before, after = draw(st.integers(0, 9)), draw(st.integers(least, 9))
         if axis == "time" and draw(st.booleans()):
@@ -156,7 +158,7 @@ def bounds(
 
 @st.composite
 def hops(draw: st.DrawFn, axis: Any) -> Windows:
-    """Windows that overlap or not."""
+    """Draw hopping windows, which may overlap."""
     size = draw(st.integers(1, 12))
     slide = draw(st.integers(1, size))
     return Windows(size, slide, draw(st.integers(0, slide - 1)), axis)
@@ -164,22 +166,22 @@ def hops(draw: st.DrawFn, axis: Any) -> Windows:
 
 @st.composite
 def steps(draw: st.DrawFn, spec: JoinSpec, orderly: bool) -> list[JoinBatch]:
-    """The input of a join."""
+    """Draw the input of a join."""
     number = draw(st.integers(1, 6))
-    wall, found, ids = 0, [], iter(range(1_000_000))
-    sent: dict[SideName, list[dict[str, Any]]] = {"left": [], "right": []}
+    wall, batches, ids = 0, [], iter(range(1_000_000))
+    sent_messages: dict[SideName, list[dict[str, Any]]] = {"left": [], "right": []}
     for step in range(number):
         wall += draw(st.integers(0, 12))
         batch: dict[SideName, list[dict[str, Any]]] = {}
         for side in ("left", "right"):
             batch[side] = []
             for _ in range(draw(st.integers(0, 6))):
-                message = draw(messages(spec, side, next(ids), step, sent[side], orderly))
+                message = draw(messages(spec, side, next(ids), step, sent_messages[side], orderly))
                 batch[side].append(message)
-                sent[side].append(message)
+                sent_messages[side].append(message)
         ends = step == number - 1 and (orderly or draw(st.booleans()))
-        found.append(JoinBatch(batch["left"], batch["right"], wall, ends))
-    return found
+        batches.append(JoinBatch(batch["left"], batch["right"], wall, ends))
+    return batches
 
 
 @st.composite
@@ -192,32 +194,34 @@ def messages(
     sent: list[dict[str, Any]],
     orderly: bool,
 ) -> dict[str, Any]:
-    """A message; where there are offsets it may be one that was here before."""
-    given = spec.side(side)
-    if given.offset and sent and draw(st.integers(0, 9)) == 0:
-        again = draw(st.sampled_from(sent))
-        # Only its offset says that it is the same.
-        return again | draw(st.sampled_from([{}, {}, {"key": "b"}, {"id": number}]))
+    """Draw a message; with offsets, it may repeat an earlier one."""
+    side_spec = spec.side(side)
+    if side_spec.offset and sent and draw(st.integers(0, 9)) == 0:
+        repeated = draw(st.sampled_from(sent))
+        # Only its offset shows that it is the same message.
+        return repeated | draw(st.sampled_from([{}, {}, {"key": "b"}, {"id": number}]))
     times: st.SearchStrategy[Any] = st.integers(0, SPAN)
     if not orderly:
-        about = st.integers(max(0, 7 * step - 15), 7 * step + 7)
-        times = st.one_of(about, about, about, about, st.none(), st.just("soon"))
-    # Most messages have one key, so that there is somebody to meet.
+        near_times = st.integers(max(0, 7 * step - 15), 7 * step + 7)
+        times = st.one_of(
+            near_times, near_times, near_times, near_times, st.none(), st.just("soon")
+        )
+    # Most messages have the same key, so that they match.
     keys: list[str | None] = ["a", "b"] if orderly else [*"aaaaaabbb", None]
     if not spec.list_required_keys(side):
         keys += [None]
     message = {"key": draw(st.sampled_from(keys)), "time": draw(times), "id": number}
     if isinstance(spec.bound, ByArrival) and side == "right" and draw(st.integers(0, 4)) == 0:
         message["id"] = None
-    if given.offset:
+    if side_spec.offset:
         lane = draw(st.sampled_from([0, 0, 0, 1]))
-        placed = [m for m in sent if m["lane"] == lane and m["offset"] is not None]
-        last = max((m["offset"] for m in placed), default=None)
+        lane_messages = [m for m in sent if m["lane"] == lane and m["offset"] is not None]
+        last = max((m["offset"] for m in lane_messages), default=None)
         start = 100 if side == "left" else 7
         offset = start if last is None else last + draw(st.sampled_from([1, 1, 1, 2, 5]))
         message |= {"lane": lane, "offset": offset}
-        # A few don't say where they come from.
+        # A few have no partition or no offset.
         message |= draw(st.sampled_from([{}] * 10 + [{"lane": None}, {"offset": None}]))
-        if given.time is None:
+        if side_spec.time is None:
             message["time"] = 0
     return message

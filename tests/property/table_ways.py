@@ -1,4 +1,4 @@
-"""An app that does with its tables what events say, and everything that it then says of them."""
+"""Runs an app whose events change tables, and collects all of its output."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Layout:
-    """What the app is.
+    """The layout of the app.
 
     Attributes:
-        by: What sources are partitioned by: ``user``, ``both``, or nothing.
-        pairs: Whether tables are written under user and page, or the user alone.
-        hopping: Size and step.
-        expires: How long windows are kept.
-        lateness: How far watermarks trail.
+        by: The key of the sources: ``user``, ``both``, or None.
+        pairs: Whether the key of tables is user and page, or the user alone.
+        hopping: Size and step of the windows, in seconds.
+        expires: Retention of windows, in seconds.
+        lateness: The distance of watermarks behind the latest time, in seconds.
     """
 
     by: str | None
@@ -38,52 +38,52 @@ class Layout:
     lateness: int
 
     def key(self, row: Row) -> Any:
-        """The key that an event's tables are written under."""
+        """Return the key of an event in the tables."""
         return (row["user"], row["page"]) if self.pairs else row["user"]
 
     def keys(self) -> list[Any]:
-        """All keys."""
+        """Return all keys."""
         return [(u, p) for u in USERS for p in PAGES] if self.pairs else list(USERS)
 
     def source(self, rows: list[Row]) -> mt.tables.Source:
-        """The rows of a topic."""
-        by = (lambda row: (row["user"], row["page"])) if self.by == "both" else self.by
-        return mt.source(rows, key=by, time="at")
+        """Return the source of a topic with these rows."""
+        key = (lambda row: (row["user"], row["page"])) if self.by == "both" else self.by
+        return mt.source(rows, key=key, time="at")
 
 
-def greetings(layout: Layout) -> list[Row]:
-    """One event for each key, so that every clock has begun wherever it counts."""
+def make_greetings(layout: Layout) -> list[Row]:
+    """Return one event for each key, which starts the clock of every partition."""
     first = {"at": 0.0, "field": 0.0, "do": "greet"}
     return [{**first, "n": -1, "user": u, "page": p} for u in USERS for p in PAGES]
 
 
 @dataclass
-class Said:
-    """What an app says, by whatever it says it of."""
+class Output:
+    """The output of an app."""
 
-    seen: dict[Any, Any] = field(default_factory=dict)
+    agent_views: dict[Any, Any] = field(default_factory=dict)
     closed: list[Any] = field(default_factory=list)
     tables: dict[Any, Any] = field(default_factory=dict)
     rejected: list[Any] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
 
-class Doing:
-    """The app, one run after another.
+class AppRun:
+    """The app during one run.
 
     Args:
-        layout: What it is.
-        said: Where it says what agents see and what closes.
+        layout: The layout of the app.
+        output: Collects what agents see and which windows close.
     """
 
-    def __init__(self, layout: Layout, said: Said) -> None:
+    def __init__(self, layout: Layout, output: Output) -> None:
         self.layout = layout
-        self.said = said
+        self.output = output
         self.app = app = App("app", max_ahead=None, lateness=f"{layout.lateness} seconds")
-        shared = self._windows("shared", list)
+        shared = self._make_windows("shared", list)
         self.tables: dict[str, Any] = {"shared": shared}
         for topic in TOPICS:
-            self._agent(topic, shared)
+            self._add_agent(topic, shared)
         sent = self.tables["sent"] = app.Table("sent", default=int).tumbling(10, expires=7)
 
         @app.agent(app.topic("third"))
@@ -96,53 +96,56 @@ class Doing:
         def fourth(row: Row) -> None:
             ended[row["key"]].current().append(row["n"])
 
-    def _windows(self, name: str, default: Callable[[], Any]) -> WindowedTable:
+    def _make_windows(self, name: str, default: Callable[[], Any]) -> WindowedTable:
         def close(key: Any, value: Any) -> None:
-            emitted = sorted(value) if isinstance(value, list | set) else value
-            self.said.closed.append((name, *key, emitted))
+            final_value = sorted(value) if isinstance(value, list | set) else value
+            self.output.closed.append((name, *key, final_value))
             if name == "one lists":
                 row = {"key": key[0], "n": len(value)}
                 self.app.topic("fourth").post(row, key=key[0])
 
-        plain = self.app.Table(name, default=default, on_window_close=close)
-        return plain.hopping(*self.layout.hopping, self.layout.expires)
+        table = self.app.Table(name, default=default, on_window_close=close)
+        return table.hopping(*self.layout.hopping, self.layout.expires)
 
-    def _agent(self, topic: str, shared: WindowedTable) -> None:
+    def _add_agent(self, topic: str, shared: WindowedTable) -> None:
         app, layout = self.app, self.layout
         plain = app.Table(f"{topic} plain", default=int)
-        sums, lists = self._windows(f"{topic} sums", int), self._windows(f"{topic} lists", list)
-        fields = self._windows(f"{topic} fields", list)
+        sums, lists = (
+            self._make_windows(f"{topic} sums", int),
+            self._make_windows(f"{topic} lists", list),
+        )
+        fields = self._make_windows(f"{topic} fields", list)
         by_field = fields.relative_to_field("field")
         visits = app.Table(f"{topic} visits", default=list).session(6, layout.expires)
         sets = app.SetTable(f"{topic} sets").tumbling(10, layout.expires)
-        mine = (plain, sums, lists, fields, visits, sets)
-        self.tables |= {table.name: table for table in mine}
+        own_tables = (plain, sums, lists, fields, visits, sets)
+        self.tables |= {table.name: table for table in own_tables}
 
         @app.agent(app.topic(topic), name=topic)
         async def work(stream: Any) -> None:
             async for event in stream.events():
                 row, key = event.value, layout.key(event.value)
                 number = row["n"]
-                do = row["do"]
+                operation = row["do"]
                 plain[key] += 1
-                if do in ("add", "greet"):
+                if operation in ("add", "greet"):
                     sums[key] += number
                     shared[key] += [number]
                     visits[key] += [number]
                     sets[key].add(number % 3)
-                if do in ("set", "greet"):
+                if operation in ("set", "greet"):
                     sums[key] = number
                     visits[key] = [number]
                     lists[key] = [number]
-                if do == "delete":
+                if operation == "delete":
                     for table in (sums, lists, visits):
                         with suppress(KeyError):
                             del table[key]
-                if do in ("append", "greet"):
+                if operation in ("append", "greet"):
                     lists[key].current().append(number)
                     visits[key].current().append(number)
                     shared[key].current().append(number)
-                if do in ("walk", "greet"):
+                if operation in ("walk", "greet"):
                     for value in lists[key].windows().values():
                         value.append(number)
                     for value in visits[key].windows().values():
@@ -150,60 +153,62 @@ class Doing:
                     sets[key].current().add(number % 3)
                     with suppress(KeyError):
                         lists[key].delta(12).append(number)
-                if do in ("field add", "greet"):
+                if operation in ("field add", "greet"):
                     by_field[key] += [number]
-                if do in ("field append", "greet") and row["field"] is not None:
+                if operation in ("field append", "greet") and row["field"] is not None:
                     by_field[key].value().append(number)
                     fields[key] += [-number]
-                if do == "send" and topic == "one":
+                if operation == "send" and topic == "one":
                     app.topic("third").post(row, key=event.key)
-                self.said.seen[topic, event.offset] = [
-                    *(_seen(table, key, event.time / 1e6) for table in mine),
+                self.output.agent_views[topic, event.offset] = [
+                    *(_read_inside(table, key, event.time / 1e6) for table in own_tables),
                     repr(by_field[key].delta(5)) if row["field"] is not None else None,
                 ]
 
-    def finish(self, running: Running, image: Image, partitions: int, stored: bool) -> Said:
-        """What is said in the end, inside, by reading from outside, and by what is stored."""
-        said, keys = self.said, self.layout.keys()
+    def finish(self, running: Running, image: Image, partitions: int, stored: bool) -> Output:
+        """Return the output, with the final tables as agents, readers and the store see them."""
+        output, keys = self.output, self.layout.keys()
         for name, table in self.tables.items():
-            there = [_read(table, key) for key in keys]
-            said.tables[name] = there
+            values = [_read(table, key) for key in keys]
+            output.tables[name] = values
             if stored:
-                outside = opened(image, name, partitions).handle
-                assert [_read(outside, key) for key in keys] == there
-        said.rejected = sorted(
+                stored_table = open_stored(image, name, partitions).handle
+                assert [_read(stored_table, key) for key in keys] == values
+        output.rejected = sorted(
             (row.topic, row.reason, row.table or "", row.value["n"], row.watermark)
             for row in running.rejected
         )
-        said.counts = running.counts
-        said.closed.sort(key=repr)
-        return said
+        output.counts = running.counts
+        output.closed.sort(key=repr)
+        return output
 
 
-def _seen(table: Any, key: Any, at: float) -> Any:
-    """What an agent sees; copies."""
+def _read_inside(table: Any, key: Any, at: float) -> Any:
+    """Return copies of what an agent sees of a key."""
     if table.spec.windows is None:
         return table[key], key in table
-    mine = table[key]
-    windows = [(window, repr(value)) for window, value in mine.windows().items()]
-    return windows, repr(mine.current()), repr(mine.delta(15)), repr(mine.current(at - 9))
+    view = table[key]
+    windows = [(window, repr(value)) for window, value in view.windows().items()]
+    return windows, repr(view.current()), repr(view.delta(15)), repr(view.current(at - 9))
 
 
 def _read(table: Any, key: Any) -> Any:
     if table.spec.windows is None:
         return table[key], key in table
-    found = table[key].windows().items()
-    return [(w, sorted(v) if isinstance(v, list | set) else v) for w, v in found]
+    windows = table[key].windows().items()
+    return [(w, sorted(v) if isinstance(v, list | set) else v) for w, v in windows]
 
 
-def opened(image: Image, table: str, partitions: int) -> StoredTable:
-    """A table as the store has it."""
+def open_stored(image: Image, table: str, partitions: int) -> StoredTable:
+    """Return a table as it is stored."""
     blobs = [open_partition_blobs(memory(image), "app", number) for number in range(partitions)]
     default = {"plain": int, "sums": int, "sent": int}.get(table.split()[-1], list)
     return StoredTable(
         table,
-        [one.load() or "" for one in blobs],
-        lambda wanted: {n: {run: blobs[n].get(run) for run in runs} for n, runs in wanted.items()},
+        [partition_blobs.load() or "" for partition_blobs in blobs],
+        lambda runs_by_partition: {
+            n: {run: blobs[n].get(run) for run in runs} for n, runs in runs_by_partition.items()
+        },
         default=set if table.endswith("sets") else default,
     )
 
@@ -215,29 +220,29 @@ def run(
     batch: int,
     restarts: list[int],
     stored: bool = False,
-) -> Said:
-    """All of it, in one way.
+) -> Output:
+    """Run the app with all events, and return its output.
 
     Args:
-        layout: What the app is.
+        layout: The layout of the app.
         rows: The events of each topic.
-        partitions: In how many partitions.
-        batch: How many events of a topic are committed together.
-        restarts: After how many of each topic the app is opened anew.
-        stored: Whether to look also at what is stored.
+        partitions: The number of partitions.
+        batch: The number of events of a topic in one commit.
+        restarts: The numbers of events of each topic after which the app is opened again.
+        stored: Whether to check the stored tables, too.
     """
-    said, image = Said(), Image()
+    output, image = Output(), Image()
     now = [0.0]
-    for upto in [*restarts, None]:
-        doing = Doing(layout, said)
-        sources = {topic: layout.source(there[:upto]) for topic, there in rows.items()}
+    for limit in [*restarts, None]:
+        app_run = AppRun(layout, output)
+        sources = {topic: layout.source(events[:limit]) for topic, events in rows.items()}
         store = memory(image)
-        running = doing.app.open(store=store, partitions=partitions, clock=lambda: now[0])
+        running = app_run.app.open(store=store, partitions=partitions, clock=lambda: now[0])
         with running:
             running.feed(sources, batch=batch)
-            if upto is None:
-                # Whatever topic has stopped before the other isn't waited for any longer.
+            if limit is None:
+                # The app doesn't wait any longer for a topic that ended before the other.
                 now[0] = 3600.0
                 running.tick()
-                return doing.finish(running, image, partitions, stored)
+                return app_run.finish(running, image, partitions, stored)
     raise AssertionError("the last part is whole")

@@ -1,4 +1,4 @@
-"""What tables must hold, written down plainly: a dictionary, and a loop over all windows."""
+"""A plain model of tables: a dictionary, and a loop over all windows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True)
 class Happening:
-    """One event: its key, its time in seconds, and what the agent does with it."""
+    """An event: its key, its time in seconds, and the operation of the agent."""
 
     key: str
     time: float
@@ -32,10 +32,10 @@ class WindowModel:
     """Hopping windows; all in seconds.
 
     Attributes:
-        lateness: How far the watermark trails.
+        lateness: The distance of the watermark behind the latest time.
         live: Values by key and start.
         closed: Values of windows that have expired.
-        late: Events that no window took.
+        late: Events that were too late for all windows.
     """
 
     size: float
@@ -47,8 +47,8 @@ class WindowModel:
     closed: dict[tuple[str, float], Any] = field(default_factory=dict)
     late: list[Happening] = field(default_factory=list)
 
-    def starts(self, time: float) -> list[float]:
-        """Windows that hold a time, found by trying all around: they end at multiples of step."""
+    def list_starts(self, time: float) -> list[float]:
+        """Return the starts of windows that contain a time; they end at multiples of ``step``."""
         nearest = int(time // self.step) * self.step
         count = int(self.size // self.step) + 3
         candidates = [
@@ -61,20 +61,20 @@ class WindowModel:
             return False
         return self.watermark >= start + self.size + self.expires
 
-    def take(self, event: Happening) -> None:
-        starts = [start for start in self.starts(event.time) if not self.is_over(start)]
+    def add_event(self, event: Happening) -> None:
+        starts = [start for start in self.list_starts(event.time) if not self.is_over(start)]
         if not starts:
             self.late.append(event)
         for start in starts:
-            place = (event.key, start)
+            window = (event.key, start)
             if event.operation == DELETE:
-                self.live.pop(place, None)
+                self.live.pop(window, None)
             else:
                 apply = OPERATIONS[event.operation]
-                self.live[place] = apply(self.live.get(place, 0), event.operand)
+                self.live[window] = apply(self.live.get(window, 0), event.operand)
         self.watermark = max(self.watermark, event.time - self.lateness)
-        for place in [p for p in self.live if self.is_over(p[1])]:
-            self.closed[place] = self.live.pop(place)
+        for window in [p for p in self.live if self.is_over(p[1])]:
+            self.closed[window] = self.live.pop(window)
 
 
 @dataclass
@@ -89,7 +89,7 @@ class SessionModel:
     closed: dict[tuple[str, float, float], Any] = field(default_factory=dict)
     late: list[Happening] = field(default_factory=list)
 
-    def near(self, start: float, end: float, time: float) -> bool:
+    def is_near(self, start: float, end: float, time: float) -> bool:
         if self.closed_both:
             return start - self.gap <= time <= end + self.gap
         return start - self.gap < time < end + self.gap
@@ -100,21 +100,21 @@ class SessionModel:
         reach = self.gap + (1e-6 if self.closed_both else 0)
         return round((self.watermark - end) * 1e6) >= round((reach + self.expires) * 1e6)
 
-    def take(self, event: Happening) -> None:
-        mine = sorted(
-            s for s in self.live if s[0] == event.key and self.near(s[1], s[2], event.time)
+    def add_event(self, event: Happening) -> None:
+        sessions = sorted(
+            s for s in self.live if s[0] == event.key and self.is_near(s[1], s[2], event.time)
         )
-        start = min([event.time, *(s[1] for s in mine)])
-        end = max([event.time, *(s[2] for s in mine)])
+        start = min([event.time, *(s[1] for s in sessions)])
+        end = max([event.time, *(s[2] for s in sessions)])
         closed = (s for s in self.closed if s[0] == event.key and not self.is_over(s[2] + self.gap))
-        if self.is_over(end) or any(self.near(s[1], s[2], event.time) for s in closed):
+        if self.is_over(end) or any(self.is_near(s[1], s[2], event.time) for s in closed):
             self.late.append(event)
         else:
-            values = [self.live.pop(session) for session in mine]
-            old = sum(values) if values else 0
+            values = [self.live.pop(session) for session in sessions]
+            total = sum(values) if values else 0
             if event.operation != DELETE:
                 apply = OPERATIONS[event.operation]
-                self.live[event.key, start, end] = apply(old, event.operand)
+                self.live[event.key, start, end] = apply(total, event.operand)
         self.watermark = max(self.watermark, event.time)
         for session in [s for s in self.live if self.is_over(s[2])]:
             self.closed[session] = self.live.pop(session)

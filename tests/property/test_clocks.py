@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.doors import Batch, Door, EngineDoor, OracleDoor
+from tests.runners import Batch, EngineRunner, OracleRunner, Runner
 from tests.transcripts.comparison import row_differences, unordered_differences
 
 from muntin.model import aggregates, sessions, windows
@@ -27,12 +27,12 @@ _QUERY = WindowSpec(
     types={"partition": "string", "key": "string"},
 )
 _KINDS = st.sampled_from([windows.tumbling("10 s"), sessions.make_sessions("7 s")])
-_DOORS = st.sampled_from([EngineDoor(), EngineDoor(2, restart=True)])
+_RUNNERS = st.sampled_from([EngineRunner(), EngineRunner(2, restart=True)])
 
 
 def batches(steps: list[tuple[list[tuple[str, str, int]], dict[str, bool], int]]) -> list[Batch]:
-    """Steps whose backlogs name the partitions of their messages, and whose clock goes on."""
-    found, wall = [], 100
+    """Return steps whose backlogs name the partitions of their messages."""
+    results, wall = [], 100
     for messages, backlog, silence in steps:
         wall += silence
         rows = [
@@ -40,23 +40,25 @@ def batches(steps: list[tuple[list[tuple[str, str, int]], dict[str, bool], int]]
             for partition, key, time in messages
         ]
         read = {partition: False for partition, _, _ in messages}
-        found.append(Batch(rows, wall * SECOND, backlog={**read, **backlog}))
-    return found
+        results.append(Batch(rows, wall * SECOND, backlog={**read, **backlog}))
+    return results
 
 
-def compare(spec: WindowSpec, steps: list[Batch], door: Door) -> None:
-    for one, other in zip(door.run(spec, steps), OracleDoor().run(spec, steps), strict=True):
-        assert one.watermark == other.watermark
-        assert row_differences("firing", one.firings, other.firings) == []
-        assert unordered_differences("rejected", one.rejected, other.rejected) == []
+def compare(spec: WindowSpec, steps: list[Batch], runner: Runner) -> None:
+    for step, expected in zip(
+        runner.run(spec, steps), OracleRunner().run(spec, steps), strict=True
+    ):
+        assert step.watermark == expected.watermark
+        assert row_differences("firing", step.firings, expected.firings) == []
+        assert unordered_differences("rejected", step.rejected, expected.rejected) == []
 
 
-@given(steps=_STEPS, kind=_KINDS, lateness=st.sampled_from([0, 5 * SECOND]), door=_DOORS)
-def test_partitions_with_a_backlog(steps, kind, lateness, door) -> None:  # type: ignore[no-untyped-def]
-    compare(replace(_QUERY, windows=kind, lateness=lateness), batches(steps), door)
+@given(steps=_STEPS, kind=_KINDS, lateness=st.sampled_from([0, 5 * SECOND]), runner=_RUNNERS)
+def test_partitions_with_a_backlog(steps, kind, lateness, runner) -> None:  # type: ignore[no-untyped-def]
+    compare(replace(_QUERY, windows=kind, lateness=lateness), batches(steps), runner)
 
 
-@given(steps=_STEPS, kind=_KINDS, idle=st.sampled_from([None, 8 * SECOND]), door=_DOORS)
-def test_values_of_a_column(steps, kind, idle, door) -> None:  # type: ignore[no-untyped-def]
+@given(steps=_STEPS, kind=_KINDS, idle=st.sampled_from([None, 8 * SECOND]), runner=_RUNNERS)
+def test_values_of_a_column(steps, kind, idle, runner) -> None:  # type: ignore[no-untyped-def]
     spec = replace(_QUERY, windows=kind, clocks=("partition",), idle=idle)
-    compare(spec, [replace(step, backlog={}) for step in batches(steps)], door)
+    compare(spec, [replace(step, backlog={}) for step in batches(steps)], runner)

@@ -1,14 +1,14 @@
-"""The oracle's last revisions are what DuckDB computes from all of the messages at once."""
+"""The oracle's last revisions equal what DuckDB computes from all messages at once."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.doors import Batch, OracleDoor
-from tests.duckdb_door import computed_at_once
+from tests.duckdb_runner import compute_windows
 from tests.property.agreement import last_revisions, revision_differences
 from tests.property.streams import POSITIONS, WIDEST, Range, Twins, twins_in_time
+from tests.runners import Batch, OracleRunner
 
 from muntin.model import aggregates
 from muntin.model.days import HOUR, Hours
@@ -22,14 +22,18 @@ EACH_KIND = [Range((kind,), POSITIONS, True, True, True, True) for kind in WIDES
 @given(data=st.data())
 def test_last_revisions_are_those_of_duckdb(drawn_from: Range, data: st.DataObject) -> None:
     twins: Twins = data.draw(twins_in_time(drawn_from))
-    computed = computed_at_once(twins.spec, twins.other)
+    computed = compute_windows(twins.spec, twins.second)
     # A rolling window that excludes its message may hold none.
-    expected = {at: row for at, row in computed.items() if row["n"]}
-    said = last_revisions(OracleDoor(), twins.spec, twins.one)
-    known = next(iter(expected.values()), {})
-    # What is filled has no message.
-    found = {at: {name: row[name] for name in known} for at, row in said.items() if row["n"]}
-    assert revision_differences(found, expected) == []
+    expected = {window: row for window, row in computed.items() if row["n"]}
+    last_rows = last_revisions(OracleRunner(), twins.spec, twins.first)
+    columns = next(iter(expected.values()), {})
+    # Filled windows have no messages.
+    actual = {
+        window: {name: row[name] for name in columns}
+        for window, row in last_rows.items()
+        if row["n"]
+    }
+    assert revision_differences(actual, expected) == []
 
 
 def test_hours_of_a_zone_are_its_parts_of_days() -> None:
@@ -39,7 +43,7 @@ def test_hours_of_a_zone_are_its_parts_of_days() -> None:
     minute = 60_000_000
     changed = 1_775_314_800_000_000
     messages = [{"k": "a", "t": changed + n * minute} for n in (-31, -1, 1, 31)]
-    computed = computed_at_once(spec, [Batch(messages)])
+    computed = compute_windows(spec, [Batch(messages)])
     windows = {
         ((start - changed) // minute, (end - changed) // minute): row["n"]
         for (start, _, end), row in computed.items()

@@ -1,4 +1,4 @@
-"""Single messages that are taken at once emit what each of them would have emitted alone."""
+"""Single messages that an operator processes together emit what each would have emitted alone."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ SCHEMA = {"key": str, "value": int, "amount": float}
 
 
 @dataclass
-class Play:
-    """A query, and messages with a turn of the clock between some of them."""
+class Script:
+    """A query and its messages, with changes of the clock between some of them."""
 
     spec: WindowSpec
     calls: list[dict[str, Any] | int]
 
 
 @st.composite
-def plays(draw: st.DrawFn) -> Play:
+def scripts(draw: st.DrawFn) -> Script:
     source: dict[str, Any] = {"key": "key", "time": "time", "max_ahead": None}
     source["lateness"] = draw(st.sampled_from(("0 s", "2 s", "10 s")))
     by_offset = draw(st.booleans())
@@ -72,19 +72,19 @@ def plays(draw: st.DrawFn) -> Play:
     grace = draw(st.sampled_from((0, 3 * S, 20 * S)))
     repeat = early is None or draw(st.booleans())
     firing = Firing(early, draw(POLICIES), grace, grace, draw(st.booleans()), None, repeat)
-    return Play(replace(spec, firing=firing), draw(calls(by_offset)))
+    return Script(replace(spec, firing=firing), draw(calls(by_offset)))
 
 
 @st.composite
 def calls(draw: st.DrawFn, by_offset: bool) -> list[dict[str, Any] | int]:
-    found: list[dict[str, Any] | int] = []
+    drawn: list[dict[str, Any] | int] = []
     now = wall = 0
     back = st.sampled_from((0, 0, 0, S, 5 * S, 15 * S, 40 * S))
     ahead = st.sampled_from((0, 0, 0, S // 10, S, 3 * S, 20 * S))
     for number in range(draw(st.integers(1, 60))):
         if draw(st.integers(0, 19)) == 0:
             wall += draw(st.integers(0, 9)) * S
-            found.append(wall)
+            drawn.append(wall)
         now += draw(ahead)
         amount = draw(st.sampled_from((None, 0.25, 1.5)))
         value = {"value": draw(st.sampled_from((None, 1, 2, -5))), "amount": amount}
@@ -92,49 +92,49 @@ def calls(draw: st.DrawFn, by_offset: bool) -> list[dict[str, Any] | int]:
         message["time"] = draw(st.just(now - draw(back)) | st.sampled_from((None, "bad")))
         if by_offset:
             message |= {"offset": number - draw(st.sampled_from((0, 0, 0, 1))), "partition": 0}
-        found.append(message)
-    return found
+        drawn.append(message)
+    return drawn
 
 
-def played(play: Play, alone: bool) -> list[Any]:
-    """All that is emitted and kept; with each message alone, or as many at once as may be."""
-    operator = WindowedAggregator(play.spec, schema=SCHEMA)
-    for call in play.calls:
+def run_script(script: Script, alone: bool) -> list[Any]:
+    """Return all results and state, with each message alone or as many at once as possible."""
+    operator = WindowedAggregator(script.spec, schema=SCHEMA)
+    for call in script.calls:
         if isinstance(call, int):
             operator.timeout(call)
         else:
             operator.add_message(**call)
-            # Whoever asks for the counts lets what waits be taken.
+            # Reading the counts makes the operator process the messages that wait.
             assert not alone or operator.counts is not None
-    emitted = operator.get_result().rows()
-    if not isinstance(play.spec.firing.early, Each | EveryRows | RowsOrEvery):
-        # Windows that end by different messages are one step, and in the order of one.
-        emitted = sorted(emitted, key=repr)
+    results = operator.get_result().rows()
+    if not isinstance(script.spec.firing.early, Each | EveryRows | RowsOrEvery):
+        # Windows that different messages end belong to one step, and are in its order.
+        results = sorted(results, key=repr)
     rejected = sorted(operator.rejected.rows(), key=repr)
-    held = operator.get_windows(None, None).rows()
-    return [emitted, rejected, sorted(operator.counts.items()), held]
+    windows = operator.get_windows(None, None).rows()
+    return [results, rejected, sorted(operator.counts.items()), windows]
 
 
 @settings(max_examples=max(1, settings.default.max_examples // 3))  # type: ignore[union-attr]
-@given(play=plays())
-def test_many_at_once_emit_what_each_would_alone(play: Play) -> None:
-    assert played(play, alone=False) == played(play, alone=True)
+@given(script=scripts())
+def test_many_at_once_emit_what_each_would_alone(script: Script) -> None:
+    assert run_script(script, alone=False) == run_script(script, alone=True)
 
 
 def test_they_are_taken_at_once(monkeypatch: Any) -> None:
-    taken = []
+    batch_sizes = []
     step = EachShard.step_each
 
-    def counted(self: EachShard, combined: Any, messages: Any, wall: int) -> Any:
-        taken.append(len(messages))
+    def record_size(self: EachShard, combined: Any, messages: Any, wall: int) -> Any:
+        batch_sizes.append(len(messages))
         return step(self, combined, messages, wall)
 
-    monkeypatch.setattr(EachShard, "step_each", counted)
+    monkeypatch.setattr(EachShard, "step_each", record_size)
     spec = windowed(key="key", time="time").tumbling("1 hour").early(each=True).agg(n=mt.count())
     operator = WindowedAggregator(spec, schema={"key": str})
     for n in range(1000):
         operator.add_message(key=f"k{n % 7}", value={}, time=n)
-    found = operator.get_result()
-    assert sum(taken) == 999  # the first one sets the clock of the windows
-    assert found["n"].to_list() == [n // 7 + 1 for n in range(1000)]
-    assert found["revision"].to_list() == [n // 7 for n in range(1000)]
+    results = operator.get_result()
+    assert sum(batch_sizes) == 999  # the first one sets the clock of the windows
+    assert results["n"].to_list() == [n // 7 + 1 for n in range(1000)]
+    assert results["revision"].to_list() == [n // 7 for n in range(1000)]

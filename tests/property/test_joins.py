@@ -1,4 +1,4 @@
-"""What must hold of joins: the engine says what the oracle says, and what DuckDB says."""
+"""Properties of joins: the engine agrees with the oracle and with DuckDB."""
 
 from __future__ import annotations
 
@@ -12,34 +12,40 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.join_doors import EngineJoinDoor, JoinBatch, JoinRun, StandaloneJoinDoor
+from tests.join_runners import (
+    EngineJoinRunner,
+    JoinBatch,
+    JoinRun,
+    OracleJoinRunner,
+    StandaloneJoinRunner,
+)
 from tests.property.agreement import join_differences
 from tests.property.joins import EARLY, Query, queries
 
 from muntin.model.bounds import AsOf, SessionBound, Together, Within
-from muntin.model.joins import HOWS, SIDES, How
+from muntin.model.joins import HOWS, SIDES, How, JoinSpec, Side
 from muntin.model.policies import Each, Every
 from muntin.state import runs
 
-DOORS = [
-    EngineJoinDoor(),
-    EngineJoinDoor(shards=3),
-    EngineJoinDoor(shards=2, restart=True),
-    EngineJoinDoor(repeat=True),
+RUNNERS = [
+    EngineJoinRunner(),
+    EngineJoinRunner(shards=3),
+    EngineJoinRunner(shards=2, restart=True),
+    EngineJoinRunner(repeat=True),
 ]
 
 
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+@pytest.mark.parametrize("runner", RUNNERS, ids=lambda runner: runner.name)
 @given(query=queries())
-def test_engine_says_what_the_oracle_says(door: EngineJoinDoor, query: Query) -> None:
+def test_engine_says_what_the_oracle_says(runner: EngineJoinRunner, query: Query) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "MAX_RUNS", 2)
-        assert join_differences(door, query.spec, query.types, query.steps) == []
+        assert join_differences(runner, query.spec, query.types, query.steps) == []
 
 
 @given(query=queries())
 def test_every_message_is_accounted_for(query: Query) -> None:
-    for step in EngineJoinDoor(shards=2).run(query.spec, query.types, query.steps):
+    for step in EngineJoinRunner(shards=2).run(query.spec, query.types, query.steps):
         counts = step.counts
         assert counts["seen"] == sum(n for name, n in counts.items() if name != "seen")
         assert len(step.rejected) == sum(
@@ -52,18 +58,21 @@ def test_every_message_is_accounted_for(query: Query) -> None:
 def test_a_side_sends_on_each_message_that_it_counts_once(
     query: Query, restart: bool, single: bool
 ) -> None:
-    door = StandaloneJoinDoor(restart=restart, single=single, outputs=True)
+    runner = StandaloneJoinRunner(restart=restart, single=single, outputs=True)
     steps = [*query.steps, JoinBatch(wall=query.steps[-1].wall, final=True)]
-    run = JoinRun(door, query.spec, query.types, Path(), steps[0].wall)
+    run = JoinRun(runner, query.spec, query.types, Path(), steps[0].wall)
     counted = sum(run.step(step).counts["counted"] for step in steps)
-    assert counted == sum(map(len, run.sent.values()))
+    assert counted == sum(map(len, run.window_outputs.values()))
     for side in SIDES:
         names = query.types[side]
-        came, sent = (
+        received, sent = (
             Counter(tuple(message[name] for name in names) for message in messages)
-            for messages in ((m for step in steps for m in step.side(side)), run.sent[side])
+            for messages in (
+                (m for step in steps for m in step.side(side)),
+                run.window_outputs[side],
+            )
         )
-        assert sent <= came
+        assert sent <= received
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -72,10 +81,10 @@ def test_rows_are_those_of_duckdb_however_the_input_arrives(how: How, data: st.D
     query = data.draw(queries(how=how, policies=EARLY, orderly=True))
     rows = [
         tuple(v for name, v in row.items() if name != "emission")
-        for step in EngineJoinDoor(shards=2).run(query.spec, query.types, query.steps)
+        for step in EngineJoinRunner(shards=2).run(query.spec, query.types, query.steps)
         for row in step.rows
     ]
-    assert sorted(rows, key=repr) == sorted(by_duckdb(query), key=repr)
+    assert sorted(rows, key=repr) == sorted(join_in_duckdb(query), key=repr)
 
 
 @given(query=queries(policies=[Every(20), Every(50)]))
@@ -84,21 +93,21 @@ def test_policies_change_when_rows_are_told_and_not_which(query: Query) -> None:
     spec = at_once = query.spec
     for name in SIDES:
         side = spec.side(name)
-        # What is kept by its own clock alone may be gone before it is let in.
+        # A message that expires by its own side's clock may be gone before its trigger fires.
         firing = replace(side.firing, retention=side.firing.grace)
         spec = spec.with_side(name, replace(side, firing=firing))
         each = replace(firing, early=Each(), late=Each())
         at_once = at_once.with_side(name, replace(side, firing=each))
-    emitted = []
-    for one in (spec, at_once):
-        steps = EngineJoinDoor().run(one, query.types, query.steps)
+    results = []
+    for joining in (spec, at_once):
+        steps = EngineJoinRunner().run(joining, query.types, query.steps)
         rows = [tuple(v for n, v in r.items() if n != "emission") for s in steps for r in s.rows]
-        emitted.append(sorted(rows, key=repr))
-    assert emitted[0] == emitted[1]
+        results.append(sorted(rows, key=repr))
+    assert results[0] == results[1]
 
 
-def by_duckdb(query: Query) -> list[tuple[Any, ...]]:
-    """The join of all messages at once."""
+def join_in_duckdb(query: Query) -> list[tuple[Any, ...]]:
+    """Return the join of all messages at once, computed by DuckDB."""
     spec, how = query.spec, query.spec.how
     tables = {
         side: pl.DataFrame(
@@ -116,16 +125,16 @@ def by_duckdb(query: Query) -> list[tuple[Any, ...]]:
     for side, name in (("left", "L"), ("right", "R")):
         connection.register(name, tables[side])
     if isinstance(spec.bound, AsOf):
-        return connection.execute(_versions(spec.bound, how)).fetchall()
+        return connection.execute(_format_version_join(spec.bound, how)).fetchall()
     if isinstance(spec.bound, SessionBound):
-        _with_sessions(connection, spec.bound.sessions.reach)
-    condition = _condition(spec.bound)
+        _number_sessions(connection, spec.bound.sessions.reach)
+    condition = _format_condition(spec.bound)
     join = f"SELECT {columns} FROM L {kind} JOIN R ON L.key = R.key AND {condition}"
     return connection.execute(join).fetchall()
 
 
-def _versions(bound: AsOf, how: How) -> str:
-    """A join in which each left message has the newest right one at its time."""
+def _format_version_join(bound: AsOf, how: How) -> str:
+    """Return the query of a join that gives each left message the newest right one at its time."""
     near = "true" if bound.most is None else f"L.time - V.time <= {bound.most}"
     newest = "SELECT * FROM R WHERE R.key = L.key AND R.time <= L.time"
     newest += " ORDER BY R.time DESC, R.id DESC LIMIT 1"
@@ -135,11 +144,11 @@ def _versions(bound: AsOf, how: How) -> str:
     """
 
 
-def _with_sessions(connection: duckdb.DuckDBPyConnection, reach: int) -> None:
+def _number_sessions(connection: duckdb.DuckDBPyConnection, reach: int) -> None:
     """Number the sessions of both tables."""
     connection.execute(
         f"""
-        CREATE TABLE places AS
+        CREATE TABLE positions AS
         WITH every AS (SELECT key, time FROM L UNION SELECT key, time FROM R),
         gaps AS (
             SELECT *, time - lag(time) OVER (PARTITION BY key ORDER BY time) >= {reach} AS far
@@ -150,12 +159,14 @@ def _with_sessions(connection: duckdb.DuckDBPyConnection, reach: int) -> None:
         """
     )
     for name in ("L", "R"):
-        connection.execute(f"CREATE TABLE of_{name} AS FROM {name} JOIN places USING (key, time)")
+        connection.execute(
+            f"CREATE TABLE of_{name} AS FROM {name} JOIN positions USING (key, time)"
+        )
         connection.unregister(name)
         connection.execute(f"ALTER TABLE of_{name} RENAME TO {name}")
 
 
-def _condition(bound: Any) -> str:
+def _format_condition(bound: Any) -> str:
     if isinstance(bound, SessionBound):
         return "L.s = R.s"
     if isinstance(bound, Within):
@@ -164,7 +175,7 @@ def _condition(bound: Any) -> str:
     shared = []
     for windows in bound.windows:
         low, high = "least(L.time, R.time)", "greatest(L.time, R.time)"
-        # Of cumulating windows the longest holds all others.
+        # The longest of cumulating windows contains all others.
         slide = getattr(windows, "slide", windows.size)
         slot = f"(({low} - {windows.origin})::DOUBLE / {slide})"
         last = f"floor({slot})::BIGINT * {slide} + {windows.origin}"
@@ -177,16 +188,16 @@ def test_a_limit_of_rows_bounds_what_is_kept_and_loses_no_row_of_an_outer_join(
     data: st.DataObject,
 ) -> None:
     query = data.draw(queries(how="full", policies=EARLY, orderly=True, limit=3))
-    emitted = EngineJoinDoor(restart=True).run(query.spec, query.types, query.steps)
+    emitted = EngineJoinRunner(restart=True).run(query.spec, query.types, query.steps)
     rows = [row for step in emitted for row in step.rows]
     for side, name in (("left", "id"), ("right", "id_right")):
         ids = [m["id"] for step in query.steps for m in step.side(side)]
-        paired = {
+        paired_ids = {
             row[name] for row in rows if row["id"] is not None and row["id_right"] is not None
         }
-        alone = [row[name] for row in rows if None in (row["id"], row["id_right"])]
-        alone = [number for number in alone if number is not None]
-        assert sorted(alone) == sorted(set(ids) - paired)
+        unmatched_ids = [row[name] for row in rows if None in (row["id"], row["id_right"])]
+        unmatched_ids = [number for number in unmatched_ids if number is not None]
+        assert sorted(unmatched_ids) == sorted(set(ids) - paired_ids)
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "full"])
@@ -197,7 +208,22 @@ def test_no_row_lies_further_behind_than_the_spec_says(how: How, data: st.DataOb
     if lag is None:
         assert query.spec.axis == "rows" or isinstance(query.spec.bound, SessionBound)
         return
-    for step in EngineJoinDoor().run(query.spec, query.types, query.steps):
+    for step in EngineJoinRunner().run(query.spec, query.types, query.steps):
         times = [row["time"] for row in step.rows if row["time"] is not None]
         assert greatest is None or all(time >= greatest - lag for time in times)
         greatest = max([*times, *([] if greatest is None else [greatest])], default=None)
+
+
+def test_oracle_pairs_a_message_with_partners_that_come_after_others_were_dropped() -> None:
+    sides = (Side(("key",), "time"), Side(("key",), "time"))
+    spec = JoinSpec(*sides, Within(0, 1_000))
+    types = {side: {"key": "string", "time": "long", "id": "long"} for side in SIDES}
+    steps = [
+        JoinBatch(
+            left=[{"key": "b" if at else "a", "time": at, "id": at}] if at % 10 == 0 else [],
+            right=[{"key": "a", "time": at, "id": at}],
+        )
+        for at in range(300)
+    ]
+    rows = [row for step in OracleJoinRunner().run(spec, types, steps) for row in step.rows]
+    assert sorted(row["id_right"] for row in rows) == [*range(300)]

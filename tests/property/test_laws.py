@@ -1,4 +1,4 @@
-"""Laws between runs of one query; see ``laws``. More examples are tried by the slow tests."""
+"""Tests the laws of ``tests.property.laws``; the slow tests try more examples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.local_door import Run, rows_of, window_plan
+from tests.local_runner import Run, convert_rows, window_plan
 from tests.property import laws
 from tests.property.streams import EVERYTHING, Range, Stream, Twins, any_streams, twins_in_time
 
@@ -25,34 +25,34 @@ _PARTS = {
 }
 
 
-def counted(stream: Stream, where: pl.Expr | None) -> tuple[dict[Any, int], int]:
-    """The messages of each window that a condition holds for, and how many were counted."""
+def count_messages(stream: Stream, where: pl.Expr | None) -> tuple[dict[Any, int], int]:
+    """Return the number of messages by window that match a condition, and their total."""
     plan, frames = window_plan(stream.spec, stream.steps, 2, where)
     rows, figures = [], []
     with Run(plan) as run:
         for step, frame in zip(stream.steps, frames, strict=True):
-            emitted = run.step([frame], step.wall, final=step.final)
-            rows += rows_of(emitted.results)
-            figures = emitted.progress
-    taken = sum(shard["counts"].get("counted", 0) for shard in figures)
-    return dict(laws.count_by_window(rows)), taken
+            output = run.step([frame], step.wall, final=step.final)
+            rows += convert_rows(output.results)
+            figures = output.progress
+    total = sum(shard["counts"].get("counted", 0) for shard in figures)
+    return dict(laws.count_by_window(rows)), total
 
 
 def check_filters(stream: Stream) -> list[str]:
-    """Messages with p, without p, and with p unknown add up: all of them move the watermark."""
+    """Check that messages for which p is true, false and null add up to all messages."""
     firing = replace(stream.spec.firing, accumulate=True, fill=None, repeat=True)
     spec = replace(stream.spec, firing=firing, aggregates={"n": stream.spec.aggregates["n"]})
-    # Late windows whose messages are too few for a condition on them say less.
+    # A condition on late windows would suppress those with too few messages.
     spec = replace(spec, firing=replace(firing, early=None, late=laws.Each()))
     stream = Stream(spec, stream.steps)
-    (whole, total), *parts = (counted(stream, where) for where in _PARTS.values())
+    (counts, total), *parts = (count_messages(stream, where) for where in _PARTS.values())
     texts = []
-    if total != sum(taken for _, taken in parts):
+    if total != sum(count for _, count in parts):
         texts.append(f"{total} messages were counted, and of the parts {[n for _, n in parts]}")
-    for at, n in whole.items():
-        apart = sum(windows.get(at, 0) for windows, _ in parts)
-        if apart != n:
-            texts.append(f"{at} has {n} messages, and in parts {apart}")
+    for window, n in counts.items():
+        sum_of_parts = sum(windows.get(window, 0) for windows, _ in parts)
+        if sum_of_parts != n:
+            texts.append(f"{window} has {n} messages, and in parts {sum_of_parts}")
     return texts
 
 

@@ -1,4 +1,4 @@
-"""Operators that crash, and operators that are refused, tell what others tell."""
+"""Operators that crash or whose outputs are refused emit what others emit."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.doors import Batch, OracleDoor, as_arguments
-from tests.property.agreement import in_order
+from tests.property.agreement import sort_firings
 from tests.property.streams import EVERYTHING, Range, any_streams
+from tests.runners import Batch, OracleRunner, as_arguments
 
 from muntin.model.errors import RefusedError, SelectorDisabledError
 from muntin.model.sessions import Sessions
@@ -30,15 +30,15 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Call:
-    """Something that is done with an operator: messages or a timeout, and whether it flushes."""
+    """A call of an operator: messages or a timeout, and whether a flush follows."""
 
     messages: list[dict[str, Any]]
     single: bool
     wall: int | None
     flushes: bool
 
-    def do(self, operator: Operator, spec: WindowSpec, skip: int = 0) -> None:
-        """Do it, leaving out the first messages."""
+    def perform(self, operator: Operator, spec: WindowSpec, skip: int = 0) -> None:
+        """Make the call, without the first ``skip`` messages."""
         if self.single:
             for message in self.messages[skip:]:
                 operator.add_message(**as_arguments(spec, message))
@@ -50,7 +50,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Script:
-    """A query, and what is done one after another; offsets count its messages."""
+    """A query and the calls of its operator; offsets count its messages."""
 
     spec: WindowSpec
     calls: list[Call]
@@ -72,20 +72,20 @@ def scripts(draw: st.DrawFn) -> Script:
     return Script(spec, calls)
 
 
-def opened(spec: WindowSpec, store: KeyValue, **options: Any) -> Operator:
-    words = {"string": str, "long": int, "double": float, "boolean": bool}
-    types: dict[str, Any] = {name: words[kind] for name, kind in spec.types.items()}
+def open_operator(spec: WindowSpec, store: KeyValue, **options: Any) -> Operator:
+    python_types = {"string": str, "long": int, "double": float, "boolean": bool}
+    types: dict[str, Any] = {name: python_types[kind] for name, kind in spec.types.items()}
     if spec.time is not None:
         types[spec.time] = int
-    made = SessionAggregator if isinstance(spec.windows, Sessions) else WindowedAggregator
-    return made(spec, store, schema=types, clock=lambda: 0, **options)
+    operator_class = SessionAggregator if isinstance(spec.windows, Sessions) else WindowedAggregator
+    return operator_class(spec, store, schema=types, clock=lambda: 0, **options)
 
 
-def uninterrupted(script: Script) -> tuple[Rows, Rows]:
+def run_without_crashes(script: Script) -> tuple[Rows, Rows]:
     results, rejected = [], []
-    with opened(script.spec, memory()) as operator:
+    with open_operator(script.spec, memory()) as operator:
         for call in script.calls:
-            call.do(operator, script.spec)
+            call.perform(operator, script.spec)
             if call.flushes:
                 results += operator.get_result().to_dicts()
                 rejected += operator.rejected.to_dicts()
@@ -93,30 +93,30 @@ def uninterrupted(script: Script) -> tuple[Rows, Rows]:
     return results, rejected
 
 
-def interrupted(
+def run_with_crashes(
     script: Script, store: Callable[[], KeyValue], crashes: Sequence[bool], rewind: int
 ) -> tuple[Rows, Rows]:
-    """The same with crashes: what wasn't flushed is done again, and some messages that were."""
+    """Run a script with crashes, and repeat what wasn't flushed and some messages that were."""
     results, rejected, fails = [], [], chain(crashes, repeat(False))
-    operator, at, flushed = opened(script.spec, store()), 0, 0
-    while at < len(script.calls):
-        call = script.calls[at]
-        call.do(operator, script.spec)
-        at += 1
+    operator, next_call, flushed = open_operator(script.spec, store()), 0, 0
+    while next_call < len(script.calls):
+        call = script.calls[next_call]
+        call.perform(operator, script.spec)
+        next_call += 1
         if next(fails):
             operator.close()
-            operator, at = opened(script.spec, store()), flushed
-            done = [m for c in script.calls[:at] for m in c.messages]
-            assert operator.offsets == ({0: len(done)} if done else {})
+            operator, next_call = open_operator(script.spec, store()), flushed
+            read_messages = [m for c in script.calls[:next_call] for m in c.messages]
+            assert operator.offsets == ({0: len(read_messages)} if read_messages else {})
             assert len(operator.get_result()) == len(operator.rejected) == 0
-            if done[-rewind:]:
-                operator.add_messages(done[-rewind:])
+            if read_messages[-rewind:]:
+                operator.add_messages(read_messages[-rewind:])
                 assert len(operator.get_result()) == len(operator.rejected) == 0
         elif call.flushes:
             results += operator.get_result().to_dicts()
             rejected += operator.rejected.to_dicts()
             operator.flush()
-            flushed = at
+            flushed = next_call
     operator.close()
     return results, rejected
 
@@ -128,58 +128,58 @@ crash_points = st.lists(st.booleans(), max_size=12)
 @given(script=scripts(), crashes=crash_points, rewind=st.integers(1, 5))
 def test_crashes_change_nothing(script: Script, crashes: list[bool], rewind: int) -> None:
     image = Image()
-    found = interrupted(script, lambda: memory(image), crashes, rewind)
-    assert repr(found) == repr(uninterrupted(script))
+    outputs = run_with_crashes(script, lambda: memory(image), crashes, rewind)
+    assert repr(outputs) == repr(run_without_crashes(script))
 
 
 @FEWEST
 @given(script=scripts(), crashes=crash_points)
 def test_crashes_change_nothing_on_a_disk(script: Script, crashes: list[bool]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "state"
-        found = interrupted(script, lambda: rocks(place, sync=False), crashes, 1)
-    assert repr(found) == repr(uninterrupted(script))
+        path = Path(folder) / "state"
+        outputs = run_with_crashes(script, lambda: rocks(path, sync=False), crashes, 1)
+    assert repr(outputs) == repr(run_without_crashes(script))
 
 
 class Downstream:
-    """Takes outputs, but for some that it refuses, in either way."""
+    """A receiver that refuses some outputs, by an error or by returning False."""
 
     def __init__(self, refusals: Sequence[str]) -> None:
-        self.moods = cycle([*refusals, "take"])
-        self.taken: Rows = []
+        self.answers = cycle([*refusals, "take"])
+        self.received: Rows = []
 
     def __call__(self, output: dict[str, Any]) -> bool:
-        mood = next(self.moods)
-        if mood == "raise":
+        answer = next(self.answers)
+        if answer == "raise":
             raise RefusedError
-        if mood == "refuse":
+        if answer == "refuse":
             return False
-        self.taken.append(output)
+        self.received.append(output)
         return True
 
 
-def sent(script: Script, refusals: Sequence[str]) -> tuple[Rows, Rows]:
-    """What goes downstream, and to the errors, when whoever is refused waits and tries again."""
+def send_downstream(script: Script, refusals: Sequence[str]) -> tuple[Rows, Rows]:
+    """Return what goes downstream and to the errors when refused calls are tried again."""
     results, errors = Downstream(refusals), Downstream(refusals[::-1])
     now = min((call.wall for call in script.calls if call.wall is not None), default=0)
-    with opened(script.spec, memory(), downstream=results, errors=errors) as operator:
+    with open_operator(script.spec, memory(), downstream=results, errors=errors) as operator:
         operator.timeout(now)
         for call in script.calls:
             singles = [replace(call, messages=[message], wall=None) for message in call.messages]
             for part in singles if call.single else [replace(call, wall=None)]:
-                insist(operator, part, script.spec, now)
+                retry(operator, part, script.spec, now)
             now = now if call.wall is None else call.wall
             while not operator.timeout(now):
                 pass
         assert len(operator.get_result()) == 0
-    return results.taken, errors.taken
+    return results.received, errors.received
 
 
-def insist(operator: Operator, call: Call, spec: WindowSpec, now: int) -> None:
-    """Hand something over, again and again; the clock doesn't go on meanwhile."""
+def retry(operator: Operator, call: Call, spec: WindowSpec, now: int) -> None:
+    """Make a call until the operator accepts it, at a fixed clock."""
     while True:
         try:
-            return call.do(operator, spec)
+            return call.perform(operator, spec)
         except SelectorDisabledError:
             operator.timeout(now)
 
@@ -190,7 +190,7 @@ def insist(operator: Operator, call: Call, spec: WindowSpec, now: int) -> None:
     refusals=st.lists(st.sampled_from(("take", "take", "refuse", "raise")), max_size=4),
 )
 def test_refusals_change_nothing(script: Script, refusals: list[str]) -> None:
-    assert repr(sent(script, refusals)) == repr(sent(script, []))
+    assert repr(send_downstream(script, refusals)) == repr(send_downstream(script, []))
 
 
 @FEWER
@@ -198,10 +198,10 @@ def test_refusals_change_nothing(script: Script, refusals: list[str]) -> None:
 def test_a_rejected_message_leaves_at_once(stream: Any, downstream: bool) -> None:
     spec = replace(stream.spec, max_ahead=None)
     messages = [message for step in stream.steps for message in step.messages]
-    emitted = OracleDoor().run(spec, [Batch([message], 0) for message in messages])
+    emitted = OracleRunner().run(spec, [Batch([message], 0) for message in messages])
     rejected: Rows = []
-    more = {"downstream": lambda row: None} if downstream else {}
-    with opened(spec, memory(), errors=rejected.append, **more) as operator:
+    options = {"downstream": lambda row: None} if downstream else {}
+    with open_operator(spec, memory(), errors=rejected.append, **options) as operator:
         expected = 0
         for message, step in zip(messages, emitted, strict=True):
             operator.add_message(**as_arguments(spec, message))
@@ -214,17 +214,19 @@ def test_a_rejected_message_leaves_at_once(stream: Any, downstream: bool) -> Non
 def test_what_is_due_leaves_with_the_message_that_made_it_due(stream: Any) -> None:
     spec = replace(stream.spec, max_ahead=None)
     messages = [message for step in stream.steps for message in step.messages]
-    emitted = OracleDoor().run(spec, [Batch([message], 0) for message in messages])
-    taken: Rows = []
+    emitted = OracleRunner().run(spec, [Batch([message], 0) for message in messages])
+    received: Rows = []
     expected: Rows = []
-    with opened(spec, memory(), downstream=taken.append) as operator:
+    with open_operator(spec, memory(), downstream=received.append) as operator:
         for message, step in zip(messages, emitted, strict=True):
             operator.add_message(**as_arguments(spec, message))
             expected += step.firings
-            assert len(taken) == len(expected)
-    places = [
-        (r["window_start"], r["key"], r["window_end"], r["revision"]) for r in in_order(taken)
+            assert len(received) == len(expected)
+    windows = [
+        (r["window_start"], r["key"], r["window_end"], r["revision"])
+        for r in sort_firings(received)
     ]
-    assert places == [
-        (r["window_start"], r["key"], r["window_end"], r["revision"]) for r in in_order(expected)
+    assert windows == [
+        (r["window_start"], r["key"], r["window_end"], r["revision"])
+        for r in sort_firings(expected)
     ]

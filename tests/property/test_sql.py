@@ -1,4 +1,4 @@
-"""Whatever is written, a statement is lowered or refused at a place; nothing else is raised."""
+"""Any statement is either lowered or refused at a position; no other error is raised."""
 
 from __future__ import annotations
 
@@ -51,11 +51,13 @@ def calls(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         "percentile_disc",
         "cast",
     ]
-    named = st.tuples(st.sampled_from(functions), st.lists(inner, max_size=3))
-    pair = st.tuples(inner, st.sampled_from(["+", "=", "AND", "LIKE", "IN", "||", "."]), inner)
+    function_calls = st.tuples(st.sampled_from(functions), st.lists(inner, max_size=3))
+    operations = st.tuples(
+        inner, st.sampled_from(["+", "=", "AND", "LIKE", "IN", "||", "."]), inner
+    )
     return st.one_of(
-        named.map(lambda f: f"{f[0]}({', '.join(f[1])})"),
-        pair.map(" ".join),
+        function_calls.map(lambda f: f"{f[0]}({', '.join(f[1])})"),
+        operations.map(" ".join),
         inner.map("NOT {}".format),
         inner.map("({})".format),
         inner.map("sum({}) OVER (PARTITION BY k ROWS 2 PRECEDING)".format),
@@ -114,19 +116,21 @@ CLAUSES = st.sampled_from(
         "EARLY EACH THEN EVERY 1 MINUTE",
     ]
 )
-EMITS = st.lists(CLAUSES, max_size=3).map(lambda found: "EMIT " + " ".join(found) if found else "")
+EMITS = st.lists(CLAUSES, max_size=3).map(lambda parts: "EMIT " + " ".join(parts) if parts else "")
 
 
 @st.composite
 def selects(draw: st.DrawFn) -> str:
     items = draw(st.lists(EXPRESSIONS, min_size=1, max_size=3))
-    aliased = [item + draw(st.sampled_from(["", " AS n", " AS k", " m"])) for item in items]
+    items_with_aliases = [
+        item + draw(st.sampled_from(["", " AS n", " AS k", " m"])) for item in items
+    ]
     where = draw(st.none() | EXPRESSIONS)
     group = draw(st.lists(EXPRESSIONS | CALLS | st.sampled_from(["window_start", "window_end"])))
     having = draw(st.none() | EXPRESSIONS)
     return " ".join(
         [
-            "SELECT " + draw(st.sampled_from(["", "DISTINCT "])) + ", ".join(aliased),
+            "SELECT " + draw(st.sampled_from(["", "DISTINCT "])) + ", ".join(items_with_aliases),
             "FROM " + draw(SOURCES),
             "" if where is None else f"WHERE {where}",
             "" if not group else "GROUP BY " + ", ".join(group),
@@ -152,23 +156,23 @@ STATEMENTS = st.lists(selects() | TABLES, min_size=1, max_size=3).map(";\n".join
 
 @given(text=STATEMENTS)
 def test_statements_are_lowered_or_refused(text: str) -> None:
-    lowered_or_refused(text)
+    check_lowering(text)
 
 
 @given(text=STATEMENTS, data=st.data())
 def test_damaged_statements_are_refused_too(text: str, data: st.DataObject) -> None:
     tokens = re.findall(r"\w+|\s+|[^\w\s]", text)
-    place = data.draw(st.integers(0, len(tokens) - 1))
+    position = data.draw(st.integers(0, len(tokens) - 1))
     count = data.draw(st.integers(0, 3))
-    put = data.draw(
+    replacement = data.draw(
         st.sampled_from(["", "(", ")", "'", "`", ";", ",", "FROM", "--", "/*", "=>", "☃"])
     )
-    lowered_or_refused("".join([*tokens[:place], put, *tokens[place + count :]]))
+    check_lowering("".join([*tokens[:position], replacement, *tokens[position + count :]]))
 
 
 @given(text=st.text(max_size=60))
 def test_any_text_is_refused(text: str) -> None:
-    lowered_or_refused(text)
+    check_lowering(text)
 
 
 WORDS = st.sampled_from(
@@ -178,17 +182,15 @@ WORDS = st.sampled_from(
 
 @given(words=st.lists(WORDS, max_size=12))
 def test_any_words_are_refused(words: list[str]) -> None:
-    lowered_or_refused("SELECT " + " ".join(words))
-    lowered_or_refused(
-        "SELECT k, count(*) FROM t GROUP BY k, TUMBLE(ts, 1 HOUR) " + " ".join(words)
-    )
+    check_lowering("SELECT " + " ".join(words))
+    check_lowering("SELECT k, count(*) FROM t GROUP BY k, TUMBLE(ts, 1 HOUR) " + " ".join(words))
 
 
-def lowered_or_refused(text: str) -> None:
-    for read in (compile_query, compile_pipeline):
+def check_lowering(text: str) -> None:
+    for compile_text in (compile_query, compile_pipeline):
         refusals: list[MuntinError] = []
         try:
-            read(text)
+            compile_text(text)
         except SqlError as error:
             refusals = [error]
         except ProblemsError as error:

@@ -1,4 +1,4 @@
-"""Operators that run by themselves say what the oracle says, whatever happens to them."""
+"""Standalone operators agree with the oracle, for batches, restarts and single messages."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from unittest import mock
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.doors import StandaloneDoor
 from tests.property.agreement import differences
 from tests.property.streams import EVERYTHING, Range, Stream, any_streams
+from tests.runners import StandaloneRunner
 
 from muntin.state import runs
 
@@ -24,37 +24,41 @@ EACH_KIND += [
     replace(EVERYTHING, positions=("offset",)),
 ]
 FEWER = settings(max_examples=max(1, settings.default.max_examples // 4))
-BATCHES = [StandaloneDoor(), StandaloneDoor("memory", restart=True), StandaloneDoor(tables=True)]
+BATCHES = [
+    StandaloneRunner(),
+    StandaloneRunner("memory", restart=True),
+    StandaloneRunner(tables=True),
+]
 
 
 @pytest.fixture(autouse=True, scope="module")
 def runs_are_folded_early() -> Iterator[None]:
-    """Streams of a few steps would fold no runs otherwise."""
+    """Make streams of a few steps fold runs, which they wouldn't otherwise."""
     with mock.patch.object(runs, "MAX_RUNS", 2):
         yield
 
 
-def named(drawn_from: Range) -> str:
+def name_range(drawn_from: Range) -> str:
     return f"{'-'.join(drawn_from.kinds)}-{'-'.join(drawn_from.positions)}"
 
 
-@pytest.mark.parametrize("drawn_from", EACH_KIND, ids=named)
+@pytest.mark.parametrize("drawn_from", EACH_KIND, ids=name_range)
 @FEWER
-@given(data=st.data(), door=st.sampled_from(BATCHES))
+@given(data=st.data(), runner=st.sampled_from(BATCHES))
 def test_batches_say_what_the_oracle_says(
-    drawn_from: Range, data: st.DataObject, door: StandaloneDoor
+    drawn_from: Range, data: st.DataObject, runner: StandaloneRunner
 ) -> None:
     stream: Stream = data.draw(any_streams(drawn_from))
-    assume(door.runs(stream.spec, stream.steps))
-    assert differences(door, stream.spec, stream.steps) == []
+    assume(runner.runs(stream.spec, stream.steps))
+    assert differences(runner, stream.spec, stream.steps) == []
 
 
-@pytest.mark.parametrize("drawn_from", EACH_KIND, ids=named)
+@pytest.mark.parametrize("drawn_from", EACH_KIND, ids=name_range)
 @FEWER
-@given(data=st.data(), door=st.sampled_from([StandaloneDoor(single=True)]))
+@given(data=st.data(), runner=st.sampled_from([StandaloneRunner(single=True)]))
 def test_single_messages_are_batches_of_one(
-    drawn_from: Range, data: st.DataObject, door: StandaloneDoor
+    drawn_from: Range, data: st.DataObject, runner: StandaloneRunner
 ) -> None:
     stream: Stream = data.draw(any_streams(drawn_from))
-    assume(door.runs(stream.spec, stream.steps))
-    assert differences(door, stream.spec, stream.steps) == []
+    assume(runner.runs(stream.spec, stream.steps))
+    assert differences(runner, stream.spec, stream.steps) == []

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.table_ways import IN_WINDOWS, PAGES, TOPICS, USERS, Layout, greetings, run
+from tests.property.table_ways import IN_WINDOWS, PAGES, TOPICS, USERS, Layout, make_greetings, run
 
 TIMES = st.integers(0, 60).map(float)
 EVENTS = st.fixed_dictionaries(
@@ -35,16 +35,25 @@ WAYS = st.one_of(
 )
 
 
-def numbered(layout: Layout, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [*greetings(layout), *({**row, "n": n} for n, row in enumerate(events))]
+def number_events(layout: Layout, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [*make_greetings(layout), *({**row, "n": n} for n, row in enumerate(events))]
 
 
 @settings(max_examples=max(8, settings.default.max_examples // 4))  # type: ignore[union-attr]
 @given(st.data(), LAYOUTS, st.lists(EVENTS, max_size=14), st.lists(EVENTS, max_size=8))
 def test_one_answer(
-    data: st.DataObject, layout: Layout, one: list[dict[str, Any]], two: list[dict[str, Any]]
+    data: st.DataObject,
+    layout: Layout,
+    first_events: list[dict[str, Any]],
+    second_events: list[dict[str, Any]],
 ) -> None:
-    rows = dict(zip(TOPICS, (numbered(layout, one), numbered(layout, two)), strict=True))
+    rows = dict(
+        zip(
+            TOPICS,
+            (number_events(layout, first_events), number_events(layout, second_events)),
+            strict=True,
+        )
+    )
     expected = run(layout, rows, 1, 1, [])
     for partitions, batch in data.draw(st.lists(WAYS, min_size=1, max_size=2), "ways"):
         longest = max(map(len, rows.values()))

@@ -1,4 +1,4 @@
-"""Tables hold what the plain model holds, however events are ordered, cut and restarted."""
+"""Tables agree with a plain model for any order of events, batches and restarts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TIMES = st.integers(0, 240).map(lambda half: half / 2)
 
 @pytest.fixture(autouse=True, scope="module")
 def runs_are_folded_early() -> Iterator[None]:
-    """Streams of a few batches would fold no runs otherwise."""
+    """Make streams of a few batches fold runs, which they wouldn't otherwise."""
     with mock.patch.object(runs, "MAX_RUNS", 2):
         yield
 
@@ -44,11 +44,11 @@ def events(operations: list[str], floats: bool) -> st.SearchStrategy[Happening]:
 
 
 def any_events() -> st.SearchStrategy[list[Happening]]:
-    """Most streams do nothing but add whole numbers, which are kept by pane."""
+    """Draw lists of events; most only add whole numbers, which tables hold by pane."""
     adding = events(["+="], floats=False)
     anything = events([*OPERATIONS, DELETE], floats=True)
     mostly = st.one_of(adding, adding, adding, anything)
-    return st.one_of(*(st.lists(one, max_size=40) for one in (adding, anything, mostly)))
+    return st.one_of(*(st.lists(strategy, max_size=40) for strategy in (adding, anything, mostly)))
 
 
 WINDOWS = st.one_of(
@@ -59,8 +59,8 @@ WINDOWS = st.one_of(
 EXPIRES = st.sampled_from([None, 1.0, 10.0, 33.5])
 
 
-def doing(app: App, table: WindowedTable) -> None:
-    """An agent that does what events say."""
+def apply_events(app: App, table: WindowedTable) -> None:
+    """Register an agent that applies the operation of each event."""
 
     @app.agent(app.topic("happenings"))
     async def happen(stream: Any) -> None:
@@ -81,10 +81,10 @@ def doing(app: App, table: WindowedTable) -> None:
 
 
 class Cut:
-    """One way to run a stream: partitions, batches, and a restart now and then.
+    """A way to run a stream: partitions, batches, and occasional restarts.
 
     Attributes:
-        closed: What ``on_window_close`` was given, in order.
+        closed: The arguments of ``on_window_close``, in order.
     """
 
     def __init__(self, data: st.DataObject, make: Any) -> None:
@@ -102,13 +102,13 @@ class Cut:
         app, table = self.make(self.close)
         cuts = st.lists(st.integers(0, len(rows)), max_size=4).map(sorted)
         for upto in self.data.draw(cuts, "cuts"):
-            run = self._part(app, rows[:upto])
+            run = self._run_part(app, rows[:upto])
             if self.data.draw(st.booleans(), "restart"):
                 run.close()
                 app, table = self.make(self.close)
-        return self._part(app, rows), table
+        return self._run_part(app, rows), table
 
-    def _part(self, app: App, rows: list[dict[str, Any]]) -> Running:
+    def _run_part(self, app: App, rows: list[dict[str, Any]]) -> Running:
         source = mt.source(rows, key="key", time="time")
         batch = self.data.draw(st.sampled_from([1, 3, 100]), "batch")
         if app.running is not None:
@@ -118,8 +118,8 @@ class Cut:
         return app.run({"happenings": source}, store=store, partitions=self.partitions, batch=batch)
 
 
-def refused(run: Running) -> list[Any]:
-    """Values of rejected events in the order of arrival."""
+def get_rejected_values(run: Running) -> list[Any]:
+    """Return the values of rejected events in the order of arrival."""
     return [row.value for row in sorted(run.rejected, key=lambda row: row.offset)]
 
 
@@ -133,12 +133,12 @@ def test_windows(
     def make(close: Any) -> tuple[App, WindowedTable]:
         app = App("windows", max_ahead=None)
         table = app.Table("t", default=int, on_window_close=close).hopping(*windows, expires)
-        doing(app, table)
+        apply_events(app, table)
         return app, table
 
     model = WindowModel(*windows, expires)
     for event in happenings:
-        model.take(event)
+        model.add_event(event)
     cut = Cut(data, make)
     run, table = cut.run(happenings)
     with run:
@@ -150,11 +150,11 @@ def test_windows(
         assert live == model.live
         assert {(key, window.start): value for key, window, value in cut.closed} == model.closed
         assert len(cut.closed) == len(model.closed)
-        assert refused(run) == [asdict(event) for event in model.late]
+        assert get_rejected_values(run) == [asdict(event) for event in model.late]
         assert {row.reason for row in run.rejected} <= {"late"}
         for key in KEYS:
             for time in (0.0, 17.5, 60.0):
-                newest = max(model.starts(time))
+                newest = max(model.list_starts(time))
                 assert table[key].current(time) == model.live.get((key, newest), 0)
 
 
@@ -171,12 +171,12 @@ def test_sessions(
         app = App("sessions", max_ahead=None)
         plain = app.Table("t", default=int, on_window_close=close)
         table = plain.session(5.0, expires, closed=closed)
-        doing(app, table)
+        apply_events(app, table)
         return app, table
 
     model = SessionModel(5.0, expires, closed == "both")
     for event in happenings:
-        model.take(event)
+        model.add_event(event)
     cut = Cut(data, make)
     run, table = cut.run(happenings)
     with run:
@@ -189,7 +189,7 @@ def test_sessions(
         emitted = {(key, window.start, window.end - 5): value for key, window, value in cut.closed}
         assert emitted == model.closed
         assert len(cut.closed) == len(model.closed)
-        assert refused(run) == [asdict(event) for event in model.late]
+        assert get_rejected_values(run) == [asdict(event) for event in model.late]
 
 
 @given(
@@ -219,22 +219,22 @@ def test_sets(data: st.DataObject, changes: list[tuple[str, float, bool, int]]) 
     run, (seen, windowed) = Cut(data, make).run(happenings)
     expected: dict[Any, set[int]] = {}
     for event in happenings:
-        starts = WindowModel(10.0, 5.0, None).starts(event.time)
-        for place in [event.key, *((event.key, start) for start in starts)]:
-            members = expected.setdefault(place, set())
+        starts = WindowModel(10.0, 5.0, None).list_starts(event.time)
+        for entry in [event.key, *((event.key, start) for start in starts)]:
+            members = expected.setdefault(entry, set())
             (members.add if event.operation else members.discard)(event.operand)
     with run:
         for key in "ab":
             assert set(seen[key]) == expected.get(key, set())
-            found = {(key, w.start): members for w, members in windowed[key].windows().items()}
-            assert found == {p: m for p, m in expected.items() if p[0] == key and p != key and m}
+            windows = {(key, w.start): members for w, members in windowed[key].windows().items()}
+            assert windows == {p: m for p, m in expected.items() if p[0] == key and p != key and m}
 
 
 @given(st.data(), st.lists(st.tuples(TIMES, st.sampled_from(KEYS)), max_size=30))
 def test_two_agents_on_tables_of_their_own(
     data: st.DataObject, stream: list[tuple[float, str]]
 ) -> None:
-    """The same stream, partitioned in two ways; each key is counted in one place."""
+    """One stream is partitioned in two ways; each key is counted in one partition."""
 
     def make(_: Any) -> tuple[App, Any]:
         app = App("two", max_ahead=None)
@@ -266,12 +266,12 @@ def test_two_agents_on_tables_of_their_own(
         assert run.counts.get("seen", 0) == len(stream)
 
 
-def plainly(table: dict[Any, list[int]], doing: str, key: Any, operand: int) -> Any:
-    """One step on a table of lists, or on a dictionary that stands for it; what it emits.
+def apply_operation(table: dict[Any, list[int]], operation: str, key: Any, operand: int) -> Any:
+    """Apply an operation to a table of lists or to a dictionary of lists; return its output.
 
-    Nothing is emptied in place: it couldn't be distinguished from a default that nobody changed.
+    No list is emptied in place: it couldn't be distinguished from an unchanged default.
     """
-    match doing:
+    match operation:
         case "append":
             table[key].append(operand)
         case "set":
@@ -286,8 +286,14 @@ def plainly(table: dict[Any, list[int]], doing: str, key: Any, operand: int) -> 
             for walked, value in table.items():
                 value.append(operand if walked == key else -operand)
         case "in":
-            found = key in table, table.get(key), len(table), sorted(table), sorted(table.values())
-            return deepcopy(found)
+            contents = (
+                key in table,
+                table.get(key),
+                len(table),
+                sorted(table),
+                sorted(table.values()),
+            )
+            return deepcopy(contents)
     return list(table[key]) if key in table else None
 
 
@@ -301,10 +307,10 @@ PLAIN = ["append", "set", "add", "set default", "pop", "walk", "in"]
     ),
 )
 def test_values_changed_in_place_depend_on_no_cut(
-    data: st.DataObject, plain: list[tuple[str, str, int]]
+    data: st.DataObject, operations: list[tuple[str, str, int]]
 ) -> None:
-    """A table of lists is a dictionary of lists, however the stream is cut into batches."""
-    said: dict[int, Any] = {}
+    """A table of lists equals a dictionary of lists, for any division of the stream."""
+    outputs: dict[int, Any] = {}
 
     def make(_: Any) -> tuple[App, Any]:
         app = App("lists", max_ahead=None)
@@ -313,21 +319,25 @@ def test_values_changed_in_place_depend_on_no_cut(
         @app.agent(app.topic("happenings"))
         async def work(stream: Any) -> None:
             async for event in stream:
-                said[event["time"]] = plainly(table, event["operation"], *event["operand"])
+                outputs[event["time"]] = apply_operation(
+                    table, event["operation"], *event["operand"]
+                )
 
         return app, table
 
     # All keys lie in the partition of the stream's only one, under tuples that begin with it.
-    steps = [(("all", key), doing, operand) for key, doing, operand in plain]
+    steps = [(("all", key), operation, operand) for key, operation, operand in operations]
     happenings = [
-        Happening("all", number, doing, (key, operand))
-        for number, (key, doing, operand) in enumerate(steps)
+        Happening("all", number, operation, (key, operand))
+        for number, (key, operation, operand) in enumerate(steps)
     ]
     run, table = Cut(data, make).run(happenings)
     model: dict[Any, list[int]] = defaultdict(list)
-    expected = {n: plainly(model, doing, key, x) for n, (key, doing, x) in enumerate(steps)}
+    expected = {
+        n: apply_operation(model, operation, key, x) for n, (key, operation, x) in enumerate(steps)
+    }
     with run:
-        assert said == expected
+        assert outputs == expected
         assert dict(table.items()) == dict(model)
 
 
@@ -365,21 +375,21 @@ def test_sets_that_are_read_and_changed_depend_on_no_cut(
 
         return app, seen
 
-    happenings = [Happening("a", time, doing, member) for time, doing, member in changes]
+    happenings = [Happening("a", time, operation, member) for time, operation, member in changes]
     run, seen = Cut(data, make).run(happenings)
     expected: dict[float, set[int]] = {}
     for event in happenings:
-        starts = sorted(WindowModel(10.0, 5.0, None).starts(event.time))
+        starts = sorted(WindowModel(10.0, 5.0, None).list_starts(event.time))
         sets = [expected.setdefault(start, set()) for start in starts]
-        there = event.operand in sets[-1]
+        is_member = event.operand in sets[-1]
         if event.operation == "add in place":
             sets[-1].add(event.operand)
         elif event.operation == "look and discard":
-            for members in sets if there else []:
+            for members in sets if is_member else []:
                 members.discard(event.operand)
-        elif event.operation != "look and add" or not there:
+        elif event.operation != "look and add" or not is_member:
             for members in sets:
                 members.add(event.operand)
     with run:
-        found = {window.start: members for window, members in seen["a"].windows().items()}
-        assert found == {start: members for start, members in expected.items() if members}
+        windows = {window.start: members for window, members in seen["a"].windows().items()}
+        assert windows == {start: members for start, members in expected.items() if members}

@@ -15,11 +15,11 @@ ZONES = (*CHANGES, "Asia/Kathmandu", "Nowhere", None)
 
 @st.composite
 def zoned_streams(draw: st.DrawFn) -> Stream:
-    """Streams of windows of days, of which each message has a zone."""
+    """Draw a stream of windows of days, in which each message has a zone."""
     stream = draw(any_streams(Range(("days",), replays=True)))
     spec, windows = stream.spec, stream.spec.windows
     assert isinstance(windows, Days)
-    few = draw(st.lists(st.sampled_from(ZONES), min_size=1, max_size=4))
+    zones = draw(st.lists(st.sampled_from(ZONES), min_size=1, max_size=4))
     zoned = replace(
         spec,
         keys=(*spec.keys, "tz"),
@@ -36,6 +36,6 @@ def zoned_streams(draw: st.DrawFn) -> Stream:
             number = (
                 hash(tuple(message[name] for name in spec.offset)) if spec.offset else number + 1
             )
-            messages.append({**message, "tz": few[number % len(few)]})
+            messages.append({**message, "tz": zones[number % len(zones)]})
         steps.append(replace(step, messages=messages))
     return replace(stream, spec=zoned, steps=steps)

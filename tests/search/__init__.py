@@ -1,11 +1,11 @@
-"""A search for queries of which two doors say different things, for as long as there is time.
+"""A search for queries on which two runners differ, for as long as there is time.
 
 ``python -m tests.search --minutes 30`` (or ``make search ARGS=--minutes=30``) draws queries and
-messages out of the whole model, runs them through all doors, and holds each against the oracle.
-What differs is made as small as it can be and printed as a transcript, which belongs into
-``tests/transcripts``: there it runs through every door from then on.
+messages from the whole model, runs them on all runners, and compares each with the oracle. It
+shrinks a difference and prints it as a transcript, which belongs into ``tests/transcripts``: there
+it runs on every runner from then on.
 
-- ``subjects``: what is drawn, and what is held against what;
-- ``finding``: how one round looks, and makes what it finds small;
-- ``rounds``: one round after another until the time is over, and what is said about it.
+- ``subjects``: draws cases, and compares runners;
+- ``finding``: runs the cases of one round, and shrinks the first failing one;
+- ``rounds``: runs rounds until the time is over, and prints the findings.
 """

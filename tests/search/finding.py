@@ -1,4 +1,4 @@
-"""One round: so many cases of one subject, and the smallest of those that are wrong."""
+"""Runs one round: some cases of one subject, and shrinks the first failing one."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any, Protocol
 import hypothesis
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis.strategies import SearchStrategy
-from tests.search.smaller import Pass, Tries, fails_alike, smallest
+from tests.search.smaller import Pass, Tries, find_smallest, make_same_failure_check
 
 Case = Any
 
 
 class Subject(Protocol):
-    """Something that cases are drawn of.
+    """A kind of cases, and the check that they must pass.
 
     Attributes:
-        name: How it is called.
-        cases: Where they are drawn from.
-        examples: How many of them make a round.
-        passes: How cases are made simpler.
-        tries: How many simpler cases are looked at.
+        name: The name of the subject.
+        cases: The strategy that draws cases.
+        examples: The number of cases in a round.
+        passes: Functions that simplify cases.
+        tries: The greatest number of simpler cases to try.
     """
 
     name: str
@@ -34,27 +34,27 @@ class Subject(Protocol):
     passes: Sequence[Pass]
     tries: int
 
-    def doors(self, case: Case) -> list[str]:
-        """The doors that a case goes through."""
+    def runners(self, case: Case) -> list[str]:
+        """Return the names of the runners of a case."""
         ...
 
     def differences(self, case: Case) -> list[str]:
-        """What is wrong, in words."""
+        """Return descriptions of what is wrong with a case."""
         ...
 
-    def transcript(self, name: str, case: Case) -> str:
-        """The case in the notation of the transcripts."""
+    def write_transcript(self, name: str, case: Case) -> str:
+        """Write a case in the notation of the transcripts."""
         ...
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A case that is wrong, as small as it could be made.
+    """A failing case, after shrinking.
 
     Attributes:
-        subject: What it was drawn of.
+        subject: The subject of the case.
         case: The case.
-        differences: What is wrong, in words.
+        differences: Descriptions of the differences.
     """
 
     subject: Subject
@@ -66,36 +66,36 @@ class Finding:
 
 
 class EnoughError(BaseException):
-    """Ends a round; an exception of another kind would be looked at by Hypothesis."""
+    """Ends a round; Hypothesis would handle an exception of another kind."""
 
 
 @dataclass
-class Looking:
-    """Looks at one case after another.
+class Examiner:
+    """Checks the cases of a subject.
 
     Attributes:
-        subject: What is looked at.
-        over: Whether the time is over.
-        tally: How many cases went through each door.
+        subject: The subject.
+        over: Returns whether the time is over.
+        tally: The number of cases that each runner ran.
     """
 
     subject: Subject
     over: Callable[[], bool]
     tally: Counter[str]
 
-    def round(self, seed: int) -> Finding | None:
-        """Draw the cases of a round; the first that is wrong, made small, if there is one."""
-        wrong: list[Case] = []
+    def run_round(self, seed: int) -> Finding | None:
+        """Check the cases of a round; return the first failing one, after shrinking, or None."""
+        failing_cases: list[Case] = []
 
-        def look(case: Case) -> None:
+        def check_case(case: Case) -> None:
             if self.over():
                 raise EnoughError
-            self.tally.update(self.subject.doors(case))
+            self.tally.update(self.subject.runners(case))
             if self._differences(case):
-                wrong.append(case)
+                failing_cases.append(case)
                 raise EnoughError
 
-        rules = settings(
+        profile = settings(
             max_examples=self.subject.examples,
             database=None,
             deadline=None,
@@ -104,21 +104,21 @@ class Looking:
             verbosity=Verbosity.quiet,
         )
         with suppress(EnoughError):
-            hypothesis.seed(seed)(rules(given(case=self.subject.cases)(look)))()
-        return self._smaller(wrong[0]) if wrong else None
+            hypothesis.seed(seed)(profile(given(case=self.subject.cases)(check_case)))()
+        return self._shrink(failing_cases[0]) if failing_cases else None
 
-    def _smaller(self, case: Case) -> Finding:
-        still = Tries(fails_alike(self._differences, case), self.subject.tries)
-        small = smallest(case, self.subject.passes, still)
+    def _shrink(self, case: Case) -> Finding:
+        still_fails = Tries(make_same_failure_check(self._differences, case), self.subject.tries)
+        small = find_smallest(case, self.subject.passes, still_fails)
         return Finding(self.subject, small, self._differences(small))
 
     def _differences(self, case: Case) -> list[str]:
-        """What is wrong; what fails is tried again, since a busy machine ends Spark's workers."""
+        """Return the differences; retry errors, since a busy machine kills Spark's workers."""
         with suppress(Exception):
             return self.subject.differences(case)
         try:
-            again = self.subject.differences(case)
+            differences = self.subject.differences(case)
         except Exception:
             return [traceback.format_exc(limit=-4)]
         self.tally["failed once"] += 1
-        return again
+        return differences

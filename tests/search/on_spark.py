@@ -1,7 +1,7 @@
-"""The same on Spark, in one session.
+"""The subjects of a search on Spark, in one session.
 
-A query of Spark's takes seconds however small it is, so several cases share one: all of them
-streams of a few steps, or all of them batch frames.
+Each query on Spark takes seconds, so several cases share one: either all are streams of a few
+steps, or all are batch frames.
 """
 
 from __future__ import annotations
@@ -13,34 +13,37 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from pyspark.sql import SparkSession
-from tests.doors import Batch
-from tests.join_doors import JoinBatch
+from tests.join_runners import JoinBatch
 from tests.property import agreement
 from tests.property.joins import ALL, Query, queries
 from tests.property.streams import WIDEST, Stream, any_streams
+from tests.runners import Batch
 from tests.search import smaller
 from tests.search.finding import Subject
 from tests.search.smaller import Pass
-from tests.spark.door import SparkDoor
-from tests.spark.join_door import SparkJoinDoor
-from tests.transcripts.writing import join_transcript, transcript
+from tests.spark.join_runner import SparkJoinRunner
+from tests.spark.runner import SparkRunner
+from tests.transcripts.writing import write_join_transcript, write_transcript
 
 import muntin as mt
 from muntin.model.bounds import ByArrival
 
 LEAST, MOST = 4, 6
-"""How many cases share a query."""
+"""The least and the greatest number of cases that share a query."""
 STEPS = 4
-"""A batch of Spark's takes half a second at least."""
+"""The greatest number of steps, since a batch on Spark takes at least half a second."""
 
 
-def subjects(session: SparkSession | None = None) -> list[Subject]:
-    """Windows and joins, through Spark alone."""
-    session = session or _session()
-    return [_windows(SparkDoor(session)), _joins(SparkJoinDoor(session))]
+def list_subjects(session: SparkSession | None = None) -> list[Subject]:
+    """Return the subjects of windows and of joins on Spark."""
+    session = session or _start_session()
+    return [
+        _make_windows_subject(SparkRunner(session)),
+        _make_joins_subject(SparkJoinRunner(session)),
+    ]
 
 
-def _session() -> SparkSession:
+def _start_session() -> SparkSession:
     session = mt.session("muntin-search", master="local[2]")
     session.conf.set("spark.sql.shuffle.partitions", "2")
     return session
@@ -48,15 +51,15 @@ def _session() -> SparkSession:
 
 @dataclass(frozen=True)
 class Several:
-    """Some cases in one query of Spark's; each says what the oracle says of it.
+    """Several cases in one query on Spark, each of which agrees with the oracle.
 
     Attributes:
-        name: How it is called.
-        cases: Lists of what is drawn.
-        run: What Spark says of all of them.
-        differs: Where what was said of one is wrong.
-        write: One as a transcript.
-        of_one: How one is made simpler.
+        name: The name of the subject.
+        cases: The strategy that draws lists of cases.
+        run: Runs all cases on Spark.
+        differs: Returns the differences of the output of a case.
+        write: Writes a case as a transcript.
+        case_passes: Functions that simplify a case.
     """
 
     name: str
@@ -64,78 +67,85 @@ class Several:
     run: Callable[[list[Any]], Sequence[Any]]
     differs: Callable[[Any, Any], list[str]]
     write: Callable[[str, Any], str]
-    of_one: Sequence[Pass]
-    examples: int = 5  # of which the first is the simplest that there is
+    case_passes: Sequence[Pass]
+    examples: int = 5  # the first one is the simplest possible
     tries: int = 25
 
     @property
     def passes(self) -> list[Pass]:
-        return smaller.of_several(self.of_one)
+        return smaller.list_passes_for_several(self.case_passes)
 
-    def doors(self, case: list[Any]) -> list[str]:
-        of = " of joins" * self.name.startswith("joins")
-        return [f"oracle{of}", f"spark{of}"] * len(case)
+    def runners(self, case: list[Any]) -> list[str]:
+        suffix = " of joins" * self.name.startswith("joins")
+        return [f"oracle{suffix}", f"spark{suffix}"] * len(case)
 
     def differences(self, case: list[Any]) -> list[str]:
-        said = zip(case, self.run(case), strict=True)
-        return [text for one, emitted in said for text in self.differs(one, emitted)]
+        outputs = zip(case, self.run(case), strict=True)
+        return [text for drawn, emitted in outputs for text in self.differs(drawn, emitted)]
 
-    def transcript(self, name: str, case: list[Any]) -> str:
-        return "\n".join(self.write(f"{name}, {n}", one) for n, one in enumerate(case, start=1))
+    def write_transcript(self, name: str, case: list[Any]) -> str:
+        return "\n".join(self.write(f"{name}, {n}", drawn) for n, drawn in enumerate(case, start=1))
 
 
-def _windows(door: SparkDoor) -> Subject:
+def _make_windows_subject(runner: SparkRunner) -> Subject:
     drawn = st.lists(any_streams(WIDEST), min_size=LEAST, max_size=MOST)
     return Several(
         "windows on Spark",
-        st.builds(_fitted, drawn, st.booleans()),
-        lambda streams: door.run_all([(s.spec, s.steps) for s in streams]),
-        lambda s, emitted: agreement.differences_of_output(door, s.spec, s.steps, emitted),
-        lambda name, s: transcript(name, s.spec, s.steps),
-        smaller.of_streams(),
+        st.builds(_fit_streams, drawn, st.booleans()),
+        lambda streams: runner.run_all([(s.spec, s.steps) for s in streams]),
+        lambda s, emitted: agreement.differences_of_output(runner, s.spec, s.steps, emitted),
+        lambda name, s: write_transcript(name, s.spec, s.steps),
+        smaller.list_stream_passes(),
     )
 
 
-def _joins(door: SparkJoinDoor) -> Subject:
+def _make_joins_subject(runner: SparkJoinRunner) -> Subject:
     drawn = st.lists(queries(policies=ALL), min_size=LEAST, max_size=MOST)
     return Several(
         "joins on Spark",
-        st.builds(_fitted_joins, drawn, st.booleans()),
-        lambda found: door.run_all([(q.spec, q.types, q.steps) for q in found]),
-        lambda q, emitted: agreement.differences_of_pairs(door, q.spec, q.types, q.steps, emitted),
-        lambda name, q: join_transcript(name, q.spec, q.types, q.steps),
-        smaller.of_joins(),
+        st.builds(_fit_joins, drawn, st.booleans()),
+        lambda drawn_queries: runner.run_all([(q.spec, q.types, q.steps) for q in drawn_queries]),
+        lambda q, emitted: agreement.differences_of_pairs(
+            runner, q.spec, q.types, q.steps, emitted
+        ),
+        lambda name, q: write_join_transcript(name, q.spec, q.types, q.steps),
+        smaller.list_join_passes(),
     )
 
 
-def _fitted(streams: list[Stream], at_once: bool) -> list[Stream]:
-    return [fitted(stream, at_once) for stream in streams]
+def _fit_streams(streams: list[Stream], at_once: bool) -> list[Stream]:
+    return [fit_stream(stream, at_once) for stream in streams]
 
 
-def fitted(stream: Stream, at_once: bool) -> Stream:
-    """A batch frame, which is one step, or a stream of some steps, which has no end."""
+def fit_stream(stream: Stream, at_once: bool) -> Stream:
+    """Return a batch frame, which is one step, or a stream of a few steps without an end."""
     if at_once:
         messages = [message for step in stream.steps for message in step.messages]
         return replace(stream, steps=[Batch(messages, stream.steps[-1].wall, final=True)])
-    return replace(stream, steps=_few(stream.steps[:-1]))
+    return replace(stream, steps=_merge_last_steps(stream.steps[:-1]))
 
 
-def _few(steps: Sequence[Batch]) -> list[Batch]:
-    """So many steps at most, the last ones put together."""
+def _merge_last_steps(steps: Sequence[Batch]) -> list[Batch]:
+    """Return at most ``STEPS`` steps, with the last ones merged."""
     if len(steps) <= STEPS:
         return list(steps)
     rest = [message for step in steps[STEPS - 1 :] for message in step.messages]
     return [*steps[: STEPS - 1], replace(steps[-1], messages=rest)]
 
 
-def _fitted_joins(found: list[Query], at_once: bool) -> list[Query]:
-    return [_fit_join(query, at_once) for query in found]
+def _fit_joins(drawn: list[Query], at_once: bool) -> list[Query]:
+    return [_fit_join(query, at_once) for query in drawn]
 
 
 def _fit_join(query: Query, at_once: bool) -> Query:
-    """The same of both sides; the door reads times that are times."""
+    """Fit both sides of a join, and remove malformed times, which the runner can't read."""
     steps = [
-        replace(step, left=_readable(step.left), right=_readable(step.right), final=False)
+        replace(
+            step,
+            left=_replace_malformed_times(step.left),
+            right=_replace_malformed_times(step.right),
+            final=False,
+        )
         for step in query.steps
     ]
     if at_once:
@@ -146,9 +156,9 @@ def _fit_join(query: Query, at_once: bool) -> Query:
 
 
 def fill_deletions(query: Query) -> Query:
-    """The join with a value in each right row of NULLs that would delete the row of its key.
+    """Add a value to each right row of NULLs, which would delete the row of its key.
 
-    Through the door no row deletes another: the clock that it carries is a value.
+    On this runner no row deletes another, since the clock that each row carries is a value.
     """
     if not isinstance(query.spec.bound, ByArrival):
         return query
@@ -160,9 +170,9 @@ def fill_deletions(query: Query) -> Query:
     def fill(message: dict[str, Any]) -> dict[str, Any]:
         return message if any(message[name] is not None for name in values) else message | filler
 
-    steps = [replace(step, right=[fill(one) for one in step.right]) for step in query.steps]
+    steps = [replace(step, right=[fill(row) for row in step.right]) for step in query.steps]
     return replace(query, steps=steps)
 
 
-def _readable(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _replace_malformed_times(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{n: None if v == "soon" else v for n, v in m.items()} for m in messages]

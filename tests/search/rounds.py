@@ -1,4 +1,4 @@
-"""One round after another, until the time is over."""
+"""Runs rounds until the time is over, and prints the findings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TextIO
 
-from tests.search.finding import Finding, Looking, Subject
+from tests.search.finding import Examiner, Finding, Subject
 
-SPEAKS = 30.0
+REPORT_SECONDS = 30.0
 
 
 @dataclass
@@ -20,66 +20,65 @@ class Search:
     """A search.
 
     Attributes:
-        subjects: What is looked at, in turns.
-        seed: Where all that is drawn comes from.
-        out: Where it says how it goes.
-        clock: Seconds, monotonic.
-        most: How many findings are enough.
+        subjects: The subjects, which take turns.
+        seed: The seed of all cases.
+        out: The stream for progress and findings.
+        clock: A monotonic clock, in seconds.
+        max_findings: The number of findings after which the search ends.
     """
 
     subjects: Sequence[Subject]
     seed: int
     out: TextIO
     clock: Callable[[], float] = time.monotonic
-    most: int = 10
+    max_findings: int = 10
     tally: Counter[str] = field(default_factory=Counter)
-    found: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
     def run(self, seconds: float, only: int | None = None) -> list[Finding]:
-        """Look until the time is over; with ``only`` at one round.
+        """Run rounds until the time is over, or only one round.
 
-        The cases of a round depend on the seed and its number alone.
+        The cases of a round depend only on the seed and its number.
         """
-        self._began = self._said = self.clock()
-        self._until = self._began + seconds
+        self._started_at = self._reported_at = self.clock()
+        self._deadline = self._started_at + seconds
         for number in count() if only is None else [only]:
             self._round = number
-            self._look(number)
-            if self._over() or len(self.found) >= self.most:
+            self._run_round(number)
+            if self._over() or len(self.findings) >= self.max_findings:
                 break
-        self._say("done")
-        return self.found
+        self._report("done")
+        return self.findings
 
-    def _look(self, number: int) -> None:
+    def _run_round(self, number: int) -> None:
         subject = self.subjects[number % len(self.subjects)]
         drawn = zlib.crc32(f"{self.seed} {number}".encode())
-        finding = Looking(subject, self._over, self.tally).round(drawn)
-        if finding is not None and str(finding) not in map(str, self.found):
-            self.found.append(finding)
+        finding = Examiner(subject, self._over, self.tally).run_round(drawn)
+        if finding is not None and str(finding) not in map(str, self.findings):
+            self.findings.append(finding)
             self._print(finding, number)
 
     def _over(self) -> bool:
         now = self.clock()
-        if now - self._said >= SPEAKS:
-            self._said = now
-            self._say("so far")
-        return now >= self._until
+        if now - self._reported_at >= REPORT_SECONDS:
+            self._reported_at = now
+            self._report("so far")
+        return now >= self._deadline
 
     def _print(self, finding: Finding, number: int) -> None:
         name = f"found by the search with seed {self.seed} in round {number}"
         try:
-            text = finding.subject.transcript(name, finding.case)
+            text = finding.subject.write_transcript(name, finding.case)
         except Exception as error:
             text = f"# can't be written down ({error!r}):\n# {finding.case!r}\n"
-        doors = ", ".join(finding.subject.doors(finding.case))
-        lines = [f"FOUND in {finding.subject.name}, with {doors}:", "", str(finding), text]
+        runners = ", ".join(finding.subject.runners(finding.case))
+        lines = [f"FOUND in {finding.subject.name}, with {runners}:", "", str(finding), text]
         print("\n".join(lines), file=self.out, flush=True)
 
-    def _say(self, when: str) -> None:
-        minutes, seconds = divmod(int(self.clock() - self._began), 60)
-        doors = ", ".join(f"{name} {n}" for name, n in sorted(self.tally.items()))
-        where = f"seed {self.seed}, round {self._round}"
-        text = (
-            f"{when} {minutes}:{seconds:02d}, {where}, findings {len(self.found)}; cases: {doors}"
-        )
+    def _report(self, label: str) -> None:
+        minutes, seconds = divmod(int(self.clock() - self._started_at), 60)
+        runners = ", ".join(f"{name} {n}" for name, n in sorted(self.tally.items()))
+        position = f"seed {self.seed}, round {self._round}"
+        findings = len(self.findings)
+        text = f"{label} {minutes}:{seconds:02d}, {position}, findings {findings}; cases: {runners}"
         print(text, file=self.out, flush=True)

@@ -1,4 +1,4 @@
-"""How a case that is wrong is made small: piece by piece is left out while it stays wrong."""
+"""Shrinks a failing case: removes one piece after another while it still fails."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from tests.doors import Batch
-from tests.join_doors import JoinBatch
+from tests.join_runners import JoinBatch
 from tests.property.joins import Query
 from tests.property.streams import Stream, Twins
+from tests.runners import Batch
 
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec
@@ -21,49 +21,49 @@ T = TypeVar("T")
 Pass = Callable[[Any], Iterator[Any]]
 
 
-def smallest(
-    case: T, passes: Sequence[Callable[[T], Iterator[T]]], wrong: Callable[[T], bool]
+def find_smallest(
+    case: T, passes: Sequence[Callable[[T], Iterator[T]]], fails: Callable[[T], bool]
 ) -> T:
-    """The case with all left out that can be.
+    """Return the smallest case that still fails.
 
     Args:
-        case: What is wrong.
-        passes: Each gives cases that are simpler in one way, those first that leave out much.
-        wrong: Whether a case is wrong still.
+        case: A failing case.
+        passes: Each yields cases that are simpler in one way, the simplest ones first.
+        fails: Returns whether a case still fails.
     """
-    before = None
-    while before is not case:
-        before = case
-        for simpler in passes:
-            while (found := next(filter(wrong, simpler(case)), None)) is not None:
-                case = found
+    previous = None
+    while previous is not case:
+        previous = case
+        for simplify in passes:
+            while (smaller_case := next(filter(fails, simplify(case)), None)) is not None:
+                case = smaller_case
     return case
 
 
 @dataclass
 class Tries:
-    """Whether cases are wrong, as long as there are tries left."""
+    """Returns whether cases fail, until no tries are left."""
 
-    wrong: Callable[[Any], bool]
+    fails: Callable[[Any], bool]
     left: int
 
     def __call__(self, case: Any) -> bool:
         if self.left <= 0:
             return False
         self.left -= 1
-        return self.wrong(case)
+        return self.fails(case)
 
 
-def fails_alike(find: Callable[[Any], list[str]], case: Any) -> Callable[[Any], bool]:
-    """Whether a simpler case is wrong as the case is.
+def make_same_failure_check(find: Callable[[Any], list[str]], case: Any) -> Callable[[Any], bool]:
+    """Return a function that checks whether a simpler case fails as the original does.
 
-    A query that can't be built, since a column is left out, is wrong in a way of its own.
+    A query that can't be built, since a column is missing, fails differently.
     """
-    refused = _is_refused(find(case))
+    was_refused = _is_refused(find(case))
 
-    def fails(simpler: Any) -> bool:
-        problems = find(simpler)
-        return bool(problems) and _is_refused(problems) == refused
+    def fails(simpler_case: Any) -> bool:
+        problems = find(simpler_case)
+        return bool(problems) and _is_refused(problems) == was_refused
 
     return fails
 
@@ -72,29 +72,31 @@ def _is_refused(problems: list[str]) -> bool:
     return any("OptionError: " in problem for problem in problems)
 
 
-def of_streams() -> list[Pass]:
-    return [_fewer_messages, _fewer_aggregates, _merged_steps, _simpler_queries, _plainer_messages]
+def list_stream_passes() -> list[Pass]:
+    return [_remove_messages, _remove_aggregates, _merge_steps, _simplify_query, _simplify_messages]
 
 
-def of_twins() -> list[Pass]:
-    return [_fewer_twins, _fewer_aggregates, _merged_twins, _simpler_queries]
+def list_twin_passes() -> list[Pass]:
+    return [_remove_twin_messages, _remove_aggregates, _merge_twin_steps, _simplify_query]
 
 
-def of_several(passes: Sequence[Pass]) -> list[Pass]:
-    """Of lists of cases: fewer of them, then simpler ones."""
+def list_passes_for_several(passes: Sequence[Pass]) -> list[Pass]:
+    """Return passes for lists of cases: fewer cases, then simpler ones."""
 
-    def each(simpler: Pass) -> Pass:
-        return lambda cases: ([case] for case in simpler(cases[0])) if len(cases) == 1 else iter(())
+    def simplify_single(simplify: Pass) -> Pass:
+        return lambda cases: (
+            ([case] for case in simplify(cases[0])) if len(cases) == 1 else iter(())
+        )
 
-    return [lambda cases: filter(None, _without(cases)), *map(each, passes)]
-
-
-def of_joins() -> list[Pass]:
-    return [_fewer_of_sides, _merged_joins, _simpler_joins]
+    return [lambda cases: filter(None, _remove_items(cases)), *map(simplify_single, passes)]
 
 
-def _without(items: Sequence[T]) -> Iterator[list[T]]:
-    """The items without some that stand together: half of them, then a quarter, then fewer."""
+def list_join_passes() -> list[Pass]:
+    return [_remove_side_messages, _merge_join_steps, _simplify_join]
+
+
+def _remove_items(items: Sequence[T]) -> Iterator[list[T]]:
+    """Yield the items without some adjacent ones: half of them, then a quarter, then fewer."""
     size = max(1, len(items) // 2)
     while items:
         for start in range(0, len(items), size):
@@ -104,80 +106,87 @@ def _without(items: Sequence[T]) -> Iterator[list[T]]:
         size //= 2
 
 
-def _fewer_messages(stream: Stream) -> Iterator[Stream]:
-    placed = [(n, m) for n, step in enumerate(stream.steps) for m in step.messages]
-    for kept in _without(placed):
-        yield replace(stream, steps=_put(stream.steps, kept))
+def _remove_messages(stream: Stream) -> Iterator[Stream]:
+    numbered_messages = [(n, m) for n, step in enumerate(stream.steps) for m in step.messages]
+    for remaining in _remove_items(numbered_messages):
+        yield replace(stream, steps=_set_messages(stream.steps, remaining))
 
 
-def _put(steps: list[Batch], kept: list[tuple[int, Any]]) -> list[Batch]:
+def _set_messages(steps: list[Batch], numbered_messages: list[tuple[int, Any]]) -> list[Batch]:
     return [
-        replace(step, messages=[m for n, m in kept if n == number])
+        replace(step, messages=[m for n, m in numbered_messages if n == number])
         for number, step in enumerate(steps)
     ]
 
 
-def _merged_steps(stream: Stream) -> Iterator[Stream]:
-    for steps in _merged(stream.steps):
+def _merge_steps(stream: Stream) -> Iterator[Stream]:
+    for steps in _merge_neighbours(stream.steps):
         yield replace(stream, steps=steps)
 
 
-def _merged(steps: list[Batch]) -> Iterator[list[Batch]]:
-    """One step fewer: two of them as one, at the clock of the second."""
+def _merge_neighbours(steps: list[Batch]) -> Iterator[list[Batch]]:
+    """Yield one step fewer: merge two steps at the clock of the second."""
     for number in range(len(steps) - 1):
-        one, other = steps[number : number + 2]
-        both = replace(other, messages=[*one.messages, *other.messages])
-        yield [*steps[:number], both, *steps[number + 2 :]]
+        first, second = steps[number : number + 2]
+        merged = replace(second, messages=[*first.messages, *second.messages])
+        yield [*steps[:number], merged, *steps[number + 2 :]]
     if len(steps) > 1 and not steps[-1].messages:
         yield steps[:-1]
 
 
-def _plainer_messages(stream: Stream) -> Iterator[Stream]:
-    """Columns that nobody reads left out, then cells as those of others."""
+def _simplify_messages(stream: Stream) -> Iterator[Stream]:
+    """Remove columns that the query doesn't read, then replace cells by a common value."""
     spec = stream.spec
-    read = {column for agg in spec.aggregates.values() for column in agg.columns}
+    read_columns = {column for agg in spec.aggregates.values() for column in agg.columns}
     if isinstance(spec.windows, Sessions):
-        read |= {*spec.windows.conditions.values(), spec.windows.by}
-    needed = read | {*spec.keys, *(spec.offset or ()), spec.time}
-    idle = [name for name in spec.types if name not in needed]
-    if idle:
-        types = {name: kind for name, kind in spec.types.items() if name not in idle}
+        read_columns |= {*spec.windows.conditions.values(), spec.windows.by}
+    needed_columns = read_columns | {*spec.keys, *(spec.offset or ()), spec.time}
+    unread_columns = [name for name in spec.types if name not in needed_columns]
+    if unread_columns:
+        types = {name: kind for name, kind in spec.types.items() if name not in unread_columns}
         steps = [
-            replace(s, messages=[{n: v for n, v in m.items() if n not in idle} for m in s.messages])
+            replace(
+                s,
+                messages=[
+                    {n: v for n, v in m.items() if n not in unread_columns} for m in s.messages
+                ],
+            )
             for s in stream.steps
         ]
         yield Stream(replace(spec, types=types), steps)
-    plain = {"value": 1, "amount": 1.0, "flag": True, "name": "x"}
-    for at, step in enumerate(stream.steps):
+    common_values = {"value": 1, "amount": 1.0, "flag": True, "name": "x"}
+    for step_number, step in enumerate(stream.steps):
         for number, message in enumerate(step.messages):
-            for name in plain.keys() & message.keys():
-                if message[name] != plain[name]:
+            for name in common_values.keys() & message.keys():
+                if message[name] != common_values[name]:
                     messages = list(step.messages)
-                    messages[number] = {**message, name: plain[name]}
+                    messages[number] = {**message, name: common_values[name]}
                     steps = list(stream.steps)
-                    steps[at] = replace(step, messages=messages)
+                    steps[step_number] = replace(step, messages=messages)
                     yield replace(stream, steps=steps)
 
 
-def _fewer_aggregates(stream: Any) -> Iterator[Any]:
-    """Of streams and of twins."""
+def _remove_aggregates(stream: Any) -> Iterator[Any]:
+    """Remove aggregates of streams or twins."""
     spec = stream.spec
-    for kept in _without(list(spec.aggregates.items())):
-        if kept:
-            yield from _possible(stream, lambda kept=kept: replace(spec, aggregates=dict(kept)))
+    for remaining in _remove_items(list(spec.aggregates.items())):
+        if remaining:
+            yield from _replace_spec(
+                stream, lambda remaining=remaining: replace(spec, aggregates=dict(remaining))
+            )
 
 
-def _simpler_queries(stream: Any) -> Iterator[Any]:
+def _simplify_query(stream: Any) -> Iterator[Any]:
     spec: WindowSpec = stream.spec
-    for firing in _simpler_firings(spec.firing):
-        yield from _possible(stream, lambda firing=firing: replace(spec, firing=firing))
+    for firing in _simplify_firing(spec.firing):
+        yield from _replace_spec(stream, lambda firing=firing: replace(spec, firing=firing))
     for changes in ({"lateness": 0}, {"max_ahead": None}):
         if any(getattr(spec, name) != value for name, value in changes.items()):
-            yield from _possible(stream, lambda changes=changes: replace(spec, **changes))
+            yield from _replace_spec(stream, lambda changes=changes: replace(spec, **changes))
 
 
-def _simpler_firings(firing: Firing) -> Iterator[Firing]:
-    simpler: list[dict[str, Any]] = [
+def _simplify_firing(firing: Firing) -> Iterator[Firing]:
+    alternatives: list[dict[str, Any]] = [
         {"early": None},
         {"early": Each()},
         {"late": Each()},
@@ -190,84 +199,91 @@ def _simpler_firings(firing: Firing) -> Iterator[Firing]:
         {"repeat": True},
         {"fill": None},
     ]
-    for changes in simpler:
-        asked = changes == {"early": Each()} and firing.early is None
-        if not asked and any(getattr(firing, name) != value for name, value in changes.items()):
+    for changes in alternatives:
+        adds_early = changes == {"early": Each()} and firing.early is None
+        if not adds_early and any(
+            getattr(firing, name) != value for name, value in changes.items()
+        ):
             yield replace(firing, **changes)
 
 
-def _possible(drawn: Any, make: Callable[[], Any]) -> Iterator[Any]:
+def _replace_spec(drawn: Any, make: Callable[[], Any]) -> Iterator[Any]:
     try:
         yield replace(drawn, spec=make())
     except OptionError:
         return
 
 
-def _fewer_twins(twins: Twins) -> Iterator[Twins]:
-    """The same messages left out on both sides."""
-    messages = [message for step in twins.one for message in step.messages]
-    for kept in _without(messages):
-        names = [repr(message) for message in kept]
-        yield replace(twins, one=_only(twins.one, names), other=_only(twins.other, names))
+def _remove_twin_messages(twins: Twins) -> Iterator[Twins]:
+    """Remove the same messages from both twins."""
+    messages = [message for step in twins.first for message in step.messages]
+    for remaining in _remove_items(messages):
+        names = [repr(message) for message in remaining]
+        yield replace(
+            twins,
+            first=_select_messages(twins.first, names),
+            second=_select_messages(twins.second, names),
+        )
 
 
-def _only(steps: list[Batch], names: list[str]) -> list[Batch]:
+def _select_messages(steps: list[Batch], names: list[str]) -> list[Batch]:
     return [replace(s, messages=[m for m in s.messages if repr(m) in names]) for s in steps]
 
 
-def _merged_twins(twins: Twins) -> Iterator[Twins]:
-    for steps in _merged(twins.one):
-        yield replace(twins, one=steps)
-    for steps in _merged(twins.other):
-        yield replace(twins, other=steps)
+def _merge_twin_steps(twins: Twins) -> Iterator[Twins]:
+    for steps in _merge_neighbours(twins.first):
+        yield replace(twins, first=steps)
+    for steps in _merge_neighbours(twins.second):
+        yield replace(twins, second=steps)
 
 
-def _fewer_of_sides(query: Query) -> Iterator[Query]:
-    placed = [
+def _remove_side_messages(query: Query) -> Iterator[Query]:
+    numbered_messages = [
         (number, side, message)
         for number, step in enumerate(query.steps)
         for side in SIDES
         for message in step.side(side)
     ]
-    for kept in _without(placed):
+    for remaining in _remove_items(numbered_messages):
         steps = [
             replace(
                 step,
-                left=[m for n, side, m in kept if n == number and side == "left"],
-                right=[m for n, side, m in kept if n == number and side == "right"],
+                left=[m for n, side, m in remaining if n == number and side == "left"],
+                right=[m for n, side, m in remaining if n == number and side == "right"],
             )
             for number, step in enumerate(query.steps)
         ]
         yield replace(query, steps=steps)
 
 
-def _merged_joins(query: Query) -> Iterator[Query]:
+def _merge_join_steps(query: Query) -> Iterator[Query]:
     steps = query.steps
     for number in range(len(steps) - 1):
-        one, other = steps[number : number + 2]
-        both: JoinBatch = replace(
-            other, left=[*one.left, *other.left], right=[*one.right, *other.right]
+        first, second = steps[number : number + 2]
+        merged: JoinBatch = replace(
+            second, left=[*first.left, *second.left], right=[*first.right, *second.right]
         )
-        yield replace(query, steps=[*steps[:number], both, *steps[number + 2 :]])
+        yield replace(query, steps=[*steps[:number], merged, *steps[number + 2 :]])
     if len(steps) > 1 and not steps[-1].left and not steps[-1].right:
         yield replace(query, steps=steps[:-1])
 
 
-def _simpler_joins(query: Query) -> Iterator[Query]:
+def _simplify_join(query: Query) -> Iterator[Query]:
     spec: JoinSpec = query.spec
     for name in SIDES:
         side = spec.side(name)
-        sides = [replace(side, firing=f) for f in _simpler_firings(side.firing) if f.early]
+        sides = [replace(side, firing=f) for f in _simplify_firing(side.firing) if f.early]
         sides += [
             replace(side, **{option: value})
             for option, value in (("lateness", 0), ("max_ahead", None), ("windows", None))
             if getattr(side, option) != value
         ]
-        for simpler in sides:
-            yield from _possible(
-                query, lambda name=name, simpler=simpler: spec.with_side(name, simpler)
+        for simpler_side in sides:
+            yield from _replace_spec(
+                query,
+                lambda name=name, simpler_side=simpler_side: spec.with_side(name, simpler_side),
             )
     if spec.layout is not None:
-        yield from _possible(query, lambda: replace(spec, layout=None))
+        yield from _replace_spec(query, lambda: replace(spec, layout=None))
     if spec.nulls != "reject":
-        yield from _possible(query, lambda: replace(spec, nulls="reject"))
+        yield from _replace_spec(query, lambda: replace(spec, nulls="reject"))

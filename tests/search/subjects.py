@@ -1,7 +1,7 @@
-"""What is drawn, and what is held against what.
+"""The subjects of a search: each draws cases, and compares a runner with the oracle.
 
-A case is a query, its messages cut into steps, and the door that it goes through. Hypothesis draws
-it from the strategies of the property tests, and makes it smaller.
+A case is a query, its messages in steps, and the runner that runs it. Hypothesis draws it from the
+strategies of the property tests.
 """
 
 from __future__ import annotations
@@ -15,46 +15,46 @@ from unittest import mock
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
-from tests.doors import Door, OracleDoor
-from tests.duckdb_door import computed_at_once
-from tests.join_doors import JoinDoor
+from tests.duckdb_runner import compute_windows
+from tests.join_runners import JoinRunner
 from tests.property import agreement
 from tests.property.joins import ALL, Query, queries
 from tests.property.streams import WIDEST, Range, Stream, Twins, any_streams, twins_in_time
 from tests.property.zoned import zoned_streams
+from tests.runners import OracleRunner, Runner
 from tests.search import smaller
 from tests.search.smaller import Pass
-from tests.transcripts.writing import join_transcript, transcript
+from tests.transcripts.writing import write_join_transcript, write_transcript
 
 from muntin.model.policies import Each, Never, WaitingLimit
 from muntin.state import runs
 
-FOLDED = st.sampled_from((2, runs.MAX_RUNS))
-"""After how many runs the engine folds them; few steps would fold none otherwise."""
+FOLD_COUNTS = st.sampled_from((2, runs.MAX_RUNS))
+"""The number of runs after which the engine folds them; a few steps would fold none otherwise."""
 
 
 def fold_after(count: int) -> AbstractContextManager[Any]:
-    """Have the engine fold after some runs and, if these are few, divide segments of few rows."""
+    """Make the engine fold after some runs and, if these are few, divide segments of few rows."""
     rows = runs.UNDIVIDED_ROWS if count == runs.MAX_RUNS else 3 * count
     return mock.patch.multiple(runs, MAX_RUNS=count, UNDIVIDED_ROWS=rows)
 
 
 @dataclass(frozen=True)
 class Case:
-    """What was drawn, and the way that it goes."""
+    """A drawn stream or query, its runner, and the number of runs that the engine folds."""
 
     drawn: Any
-    door: Any
+    runner: Any
     runs: int
 
 
-def _of_drawn(passes: list[Pass]) -> list[Pass]:
-    """What makes what was drawn simpler makes the case simpler."""
+def _simplify_drawn(passes: list[Pass]) -> list[Pass]:
+    """Return passes that simplify a case by simplifying its drawn part."""
 
-    def of_case(simpler: Pass) -> Pass:
-        return lambda case: (replace(case, drawn=drawn) for drawn in simpler(case.drawn))
+    def simplify_case(simplify: Pass) -> Pass:
+        return lambda case: (replace(case, drawn=drawn) for drawn in simplify(case.drawn))
 
-    return [of_case(simpler) for simpler in passes]
+    return [simplify_case(simplify) for simplify in passes]
 
 
 # DuckDB doesn't cut sessions, so that only the oracle is asked of those.
@@ -74,9 +74,9 @@ def limited_streams(draw: st.DrawFn) -> Stream:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of all messages, late ones too: each step says what the oracle says of it."""
+    """Windows of all messages, also late ones: each step agrees with the oracle."""
 
-    through: Sequence[Door]
+    runner_choices: Sequence[Runner]
     examples: int
     drawn_from: Range = ANY_WINDOWS
     tries: int = 300
@@ -87,36 +87,36 @@ class Windows:
         streams = any_streams(self.drawn_from)
         if self.drawn_from == ANY_WINDOWS:
             streams = streams | limited_streams() | zoned_streams()
-        return st.builds(Case, streams, st.sampled_from(self.through), FOLDED)
+        return st.builds(Case, streams, st.sampled_from(self.runner_choices), FOLD_COUNTS)
 
     @property
     def passes(self) -> list[Pass]:
-        return _of_drawn(smaller.of_streams())
+        return _simplify_drawn(smaller.list_stream_passes())
 
-    def doors(self, case: Case) -> list[str]:
-        return ["oracle", case.door.name]
+    def runners(self, case: Case) -> list[str]:
+        return ["oracle", case.runner.name]
 
     def differences(self, case: Case) -> list[str]:
         stream: Stream = case.drawn
-        if not case.door.runs(stream.spec, stream.steps):
+        if not case.runner.runs(stream.spec, stream.steps):
             return []
-        said = OracleDoor().run(stream.spec, stream.steps)
-        found = agreement.unaccounted(stream.steps, said)
+        output = OracleRunner().run(stream.spec, stream.steps)
+        texts = agreement.accounting_differences(stream.steps, output)
         with fold_after(case.runs):
-            return found + agreement.differences(case.door, stream.spec, stream.steps)
+            return texts + agreement.differences(case.runner, stream.spec, stream.steps)
 
-    def transcript(self, name: str, case: Case) -> str:
-        return transcript(name, case.drawn.spec, case.drawn.steps)
+    def write_transcript(self, name: str, case: Case) -> str:
+        return write_transcript(name, case.drawn.spec, case.drawn.steps)
 
 
 @dataclass(frozen=True)
 class Twice:
-    """One set of messages, arranged in two ways: the last revisions are the same, and DuckDB's."""
+    """One set of messages, arranged in two ways: the last revisions agree, also with DuckDB."""
 
-    through: Sequence[Door]
+    runner_choices: Sequence[Runner]
     examples: int
     by_duckdb: bool = True
-    reference: Door = OracleDoor()  # noqa: RUF009 (it is frozen)
+    reference: Runner = OracleRunner()  # noqa: RUF009 (it is frozen)
     drawn_from: Range = WIDEST
     tries: int = 300
     name: str = "twins"
@@ -124,67 +124,73 @@ class Twice:
     @cached_property
     def cases(self) -> SearchStrategy[Case]:
         twins = twins_in_time(self.drawn_from)
-        return st.builds(Case, twins, st.sampled_from(self.through), FOLDED)
+        return st.builds(Case, twins, st.sampled_from(self.runner_choices), FOLD_COUNTS)
 
     @property
     def passes(self) -> list[Pass]:
-        return _of_drawn(smaller.of_twins())
+        return _simplify_drawn(smaller.list_twin_passes())
 
-    def doors(self, case: Case) -> list[str]:
-        return ["oracle", case.door.name, *(["duckdb"] if self.by_duckdb else [])]
+    def runners(self, case: Case) -> list[str]:
+        return ["oracle", case.runner.name, *(["duckdb"] if self.by_duckdb else [])]
 
     def differences(self, case: Case) -> list[str]:
         twins: Twins = case.drawn
         with fold_after(case.runs):
-            said = agreement.last_revisions(case.door, twins.spec, twins.one)
-        other = agreement.last_revisions(self.reference, twins.spec, twins.other)
-        found = agreement.revision_differences(said, other)
+            revisions = agreement.last_revisions(case.runner, twins.spec, twins.first)
+        other = agreement.last_revisions(self.reference, twins.spec, twins.second)
+        texts = agreement.revision_differences(revisions, other)
         if self.by_duckdb:
-            at_once = computed_at_once(twins.spec, twins.other)
-            known = next(iter(at_once.values()), {})
-            # A window that is filled has no message, which DuckDB knows nothing of.
-            filled = twins.spec.firing.fill is not None
-            held = {
-                at: row for at, row in other.items() if not filled or row.get("n", at in at_once)
+            at_once = compute_windows(twins.spec, twins.second)
+            columns = next(iter(at_once.values()), {})
+            # DuckDB doesn't compute filled windows, which have no messages.
+            has_fill = twins.spec.firing.fill is not None
+            rows = {
+                window: row
+                for window, row in other.items()
+                if not has_fill or row.get("n", window in at_once)
             }
-            emitted = {at: {name: row[name] for name in known} for at, row in held.items()}
-            texts = agreement.revision_differences(emitted, at_once)
-            found += [f"not as in DuckDB: {text}" for text in texts]
-        return found
+            emitted = {
+                window: {name: row[name] for name in columns} for window, row in rows.items()
+            }
+            duckdb_texts = agreement.revision_differences(emitted, at_once)
+            texts += [f"not as in DuckDB: {text}" for text in duckdb_texts]
+        return texts
 
-    def transcript(self, name: str, case: Case) -> str:
+    def write_transcript(self, name: str, case: Case) -> str:
         twins: Twins = case.drawn
-        pairs = {"one": twins.one, "other": twins.other}
-        return "\n".join(transcript(f"{name}, {n}", twins.spec, s) for n, s in pairs.items())
+        pairs = {"one": twins.first, "other": twins.second}
+        return "\n".join(write_transcript(f"{name}, {n}", twins.spec, s) for n, s in pairs.items())
 
 
 @dataclass(frozen=True)
 class Joins:
-    """Joins of all kinds: each step says what the oracle says of it."""
+    """Joins of all kinds: each step agrees with the oracle."""
 
-    through: Sequence[JoinDoor]
+    runner_choices: Sequence[JoinRunner]
     examples: int
     tries: int = 300
     name: str = "joins"
 
     @cached_property
     def cases(self) -> SearchStrategy[Case]:
-        return st.builds(Case, queries(policies=ALL), st.sampled_from(self.through), FOLDED)
+        return st.builds(
+            Case, queries(policies=ALL), st.sampled_from(self.runner_choices), FOLD_COUNTS
+        )
 
     @property
     def passes(self) -> list[Pass]:
-        return _of_drawn(smaller.of_joins())
+        return _simplify_drawn(smaller.list_join_passes())
 
-    def doors(self, case: Case) -> list[str]:
-        return ["oracle of joins", f"{case.door.name} of joins"]
+    def runners(self, case: Case) -> list[str]:
+        return ["oracle of joins", f"{case.runner.name} of joins"]
 
     def differences(self, case: Case) -> list[str]:
         query: Query = case.drawn
-        if not case.door.runs(query.spec, query.steps):
+        if not case.runner.runs(query.spec, query.steps):
             return []
         with fold_after(case.runs):
-            return agreement.join_differences(case.door, query.spec, query.types, query.steps)
+            return agreement.join_differences(case.runner, query.spec, query.types, query.steps)
 
-    def transcript(self, name: str, case: Case) -> str:
+    def write_transcript(self, name: str, case: Case) -> str:
         query: Query = case.drawn
-        return join_transcript(name, query.spec, query.types, query.steps)
+        return write_join_transcript(name, query.spec, query.types, query.steps)

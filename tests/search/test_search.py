@@ -1,4 +1,4 @@
-"""The searcher finds what is planted, makes it small, and says it so that it can be pasted."""
+"""The search finds planted differences, shrinks them, and prints them as transcripts."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from io import StringIO
 from typing import Any
 
 import pytest
-from tests.doors import Batch, EngineDoor, OracleDoor
-from tests.join_doors import Columns, EngineJoinDoor, JoinBatch, OracleJoinDoor
 from tests.join_oracle import JoinStep
+from tests.join_runners import Columns, EngineJoinRunner, JoinBatch, OracleJoinRunner
 from tests.property.joins import Query
 from tests.property.streams import Range
+from tests.runners import Batch, EngineRunner, OracleRunner
 from tests.search.__main__ import main
-from tests.search.finding import Finding, Looking, Subject
+from tests.search.finding import Examiner, Finding, Subject
 from tests.search.on_spark import fill_deletions
 from tests.search.rounds import Search
 from tests.search.subjects import Joins, Twice, Windows
 from tests.transcripts.test_joins import differences as join_differences
 from tests.transcripts.test_transcripts import differences
-from tests.transcripts.test_writing import joins_read_back, read_back
+from tests.transcripts.test_writing import parse_case, parse_join
 
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
@@ -31,19 +31,19 @@ NARROW = Range(("fixed", "sessions"))
 
 
 @dataclass(frozen=True)
-class Forgetful(OracleDoor):
-    """Says what the oracle says, but of every step's third message it knows nothing."""
+class Forgetful(OracleRunner):
+    """The oracle without the third message of every step."""
 
     name: str = "forgetful"
 
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
-        heard = [replace(s, messages=s.messages[:2] + s.messages[3:]) for s in steps]
-        return super().run(spec, heard)
+        received = [replace(s, messages=s.messages[:2] + s.messages[3:]) for s in steps]
+        return super().run(spec, received)
 
 
 @dataclass(frozen=True)
-class Hasty(OracleDoor):
-    """Raises at the second step with two messages or more."""
+class Hasty(OracleRunner):
+    """Raises an error at the second step with two messages or more."""
 
     name: str = "hasty"
 
@@ -54,8 +54,8 @@ class Hasty(OracleDoor):
 
 
 @dataclass(frozen=True)
-class Deaf(OracleJoinDoor):
-    """Says what the oracle says, but hears of one message a step on the right."""
+class Deaf(OracleJoinRunner):
+    """The oracle with only the first right message of each step."""
 
     name: str = "deaf"
 
@@ -63,19 +63,19 @@ class Deaf(OracleJoinDoor):
         return super().run(spec, types, [replace(step, right=step.right[:1]) for step in steps])
 
 
-def found(subject: Subject, seed: int = 1) -> Finding:
-    finding = Looking(subject, lambda: False, Counter()).round(seed)
+def find_difference(subject: Subject, seed: int = 1) -> Finding:
+    finding = Examiner(subject, lambda: False, Counter()).run_round(seed)
     assert finding is not None
     return finding
 
 
-def test_a_door_that_drops_a_message_is_found_out_by_three_messages() -> None:
-    finding = found(Windows([Forgetful()], 100, NARROW), 2)
+def test_a_runner_that_drops_a_message_is_found_out_by_three_messages() -> None:
+    finding = find_difference(Windows([Forgetful()], 100, NARROW), 2)
     assert any("seen 2, expected 3" in text for text in finding.differences)
-    case = read_back(finding.subject.transcript("pasted", finding.case))
+    case = parse_case(finding.subject.write_transcript("pasted", finding.case))
     assert [len(step.messages) for step in case.steps] == [3]
     assert len(case.spec.aggregates) == 1
-    assert differences(case, OracleDoor()) == []
+    assert differences(case, OracleRunner()) == []
     assert differences(case, Forgetful()) != []
 
 
@@ -84,14 +84,16 @@ def test_a_dropped_message_shows_in_duckdb_too() -> None:
         def differences(self, case: Any) -> list[str]:
             return [text for text in super().differences(case) if "DuckDB" in text]
 
-    finding = found(Blind([OracleDoor()], 50, reference=Forgetful(), drawn_from=NARROW, tries=30))
+    finding = find_difference(
+        Blind([OracleRunner()], 50, reference=Forgetful(), drawn_from=NARROW, tries=30)
+    )
     assert "not as in DuckDB" in str(finding)
 
 
-def test_a_door_that_raises_is_found_out() -> None:
-    finding = found(Windows([Hasty()], 100, NARROW))
+def test_a_runner_that_raises_is_found_out() -> None:
+    finding = find_difference(Windows([Hasty()], 100, NARROW))
     assert "KeyError" in str(finding)
-    case = read_back(finding.subject.transcript("pasted", finding.case))
+    case = parse_case(finding.subject.write_transcript("pasted", finding.case))
     assert [len(step.messages) for step in case.steps] == [2, 2]
 
 
@@ -105,15 +107,15 @@ def test_what_fails_once_is_counted_and_no_finding() -> None:
             return super().differences(case)
 
     tally: Counter[str] = Counter()
-    assert Looking(Flaky([OracleDoor()], 5), lambda: False, tally).round(1) is None
+    assert Examiner(Flaky([OracleRunner()], 5), lambda: False, tally).run_round(1) is None
     assert tally["failed once"] == 1
 
 
-def test_a_door_of_joins_that_drops_a_message_is_found_out() -> None:
-    finding = found(Joins([Deaf()], 200))
-    case = joins_read_back(finding.subject.transcript("pasted", finding.case))
+def test_a_runner_of_joins_that_drops_a_message_is_found_out() -> None:
+    finding = find_difference(Joins([Deaf()], 200))
+    case = parse_join(finding.subject.write_transcript("pasted", finding.case))
     assert [len(step.right) for step in case.steps if step.right] == [2]
-    assert join_differences(case, OracleJoinDoor()) == []
+    assert join_differences(case, OracleJoinRunner()) == []
 
 
 _DELETION = """\
@@ -132,73 +134,75 @@ _DELETION = """\
 """
 
 
-def test_no_row_deletes_another_through_a_door_whose_clock_is_a_value() -> None:
-    case = joins_read_back(_DELETION)
+def test_no_row_deletes_another_through_a_runner_whose_clock_is_a_value() -> None:
+    case = parse_join(_DELETION)
     query = Query(case.spec, case.types, case.steps)
-    assert [one["id"] for one in query.steps[0].right] == [None, 5]
-    filled = fill_deletions(query)
-    assert [one["id"] for one in filled.steps[0].right] == [0, 5]
-    for one, pairs in ((query, 0), (filled, 1)):
-        (step,) = OracleJoinDoor().run(one.spec, one.types, one.steps)
+    assert [joined["id"] for joined in query.steps[0].right] == [None, 5]
+    filled_query = fill_deletions(query)
+    assert [joined["id"] for joined in filled_query.steps[0].right] == [0, 5]
+    for joined, pairs in ((query, 0), (filled_query, 1)):
+        (step,) = OracleJoinRunner().run(joined.spec, joined.types, joined.steps)
         assert len(step.rows) == pairs
 
 
 def test_a_search_goes_on_until_its_time_is_over_and_says_what_it_found() -> None:
     subjects: list[Subject] = [
         Windows([Forgetful()], 50, NARROW),
-        Windows([OracleDoor()], 20, NARROW),
+        Windows([OracleRunner()], 20, NARROW),
     ]
     out = StringIO()
     seconds = iter(range(10**6))
-    search = Search(subjects, 7, out, clock=lambda: 10.0 * next(seconds), most=2)
+    search = Search(subjects, 7, out, clock=lambda: 10.0 * next(seconds), max_findings=2)
     assert len(search.run(600)) >= 1
-    said = out.getvalue()
-    assert "FOUND in windows, with oracle, forgetful:" in said
-    assert "# step 1: seen 2, expected 3" in said
-    assert "- name: found by the search with seed 7 in round 0" in said
-    assert said.startswith("so far 0:")
-    assert said.splitlines()[-1].startswith("done ")
-    assert f"findings {len(search.found)}; cases: forgetful" in said.splitlines()[-1]
+    output = out.getvalue()
+    assert "FOUND in windows, with oracle, forgetful:" in output
+    assert "# step 1: seen 2, expected 3" in output
+    assert "- name: found by the search with seed 7 in round 0" in output
+    assert output.startswith("so far 0:")
+    assert output.splitlines()[-1].startswith("done ")
+    assert f"findings {len(search.findings)}; cases: forgetful" in output.splitlines()[-1]
 
 
 def test_a_round_is_drawn_again_by_its_seed_and_number() -> None:
-    drawn = []
+    rounds = []
     for _ in range(2):
-        seen: list[str] = []
+        cases: list[str] = []
 
         class Watched(Windows):
-            def differences(self, case: Any, seen: list[str] = seen) -> list[str]:
-                seen.append(repr(case))
+            def differences(self, case: Any, cases: list[str] = cases) -> list[str]:
+                cases.append(repr(case))
                 return []
 
-        Search([Watched([OracleDoor()], 5)], 3, StringIO()).run(60, only=4)
-        drawn.append(seen)
-    assert drawn[0] == drawn[1] != []
+        Search([Watched([OracleRunner()], 5)], 3, StringIO()).run(60, only=4)
+        rounds.append(cases)
+    assert rounds[0] == rounds[1] != []
 
 
-@pytest.mark.parametrize("subject", [Windows([EngineDoor(2)], 4), Joins([EngineJoinDoor(2)], 4)])
+@pytest.mark.parametrize(
+    "subject", [Windows([EngineRunner(2)], 4), Joins([EngineJoinRunner(2)], 4)]
+)
 def test_a_few_cases(subject: Subject) -> None:
-    assert Looking(subject, lambda: False, Counter()).round(11) is None
+    assert Examiner(subject, lambda: False, Counter()).run_round(11) is None
 
 
 def test_the_command_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
-    given = [
+    arguments = [
         "--minutes",
         "1",
         "--seed",
         "5",
         "--round",
         "1",
-        "--doors",
+        "--runners",
         "standalone",
         "--minutes",
         "0.05",
     ]
-    assert main(given) == 0
+    assert main(arguments) == 0
     assert "done " in capsys.readouterr().out
 
 
-def test_the_command_knows_its_doors(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_knows_its_runners(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["--doors", "flink"])
+        main(["--runners", "flink"])
     assert "there are engine, standalone, duckdb, spark" in capsys.readouterr().err

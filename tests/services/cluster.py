@@ -1,4 +1,4 @@
-"""A standalone Spark cluster of one's own, on loopback: a master, and workers of one core each."""
+"""A standalone Spark cluster on loopback for tests: a master, and workers of one core each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SPARK = Path(pyspark.__file__).parent
 
 
 class Cluster:
-    """Processes that stand for machines.
+    """A cluster whose processes stand for machines.
 
     Attributes:
         master: The cluster's address.
@@ -27,7 +27,7 @@ class Cluster:
         self.master = f"spark://127.0.0.1:{self.port}"
         self.log = folder / "master.log"
         self._number = 0
-        self._head = self._started(
+        self._head = self._start(
             "master.Master", "--host", "127.0.0.1", "--port", str(self.port), log=self.log
         )
         wait_until(lambda: listens(self.port), self._head, self.log)
@@ -38,7 +38,7 @@ class Cluster:
         self._number += 1
         log, host = self.folder / f"worker-{self._number}.log", f"127.0.0.{self._number + 1}"
         work = self.folder / f"work-{self._number}"
-        worker = self._started(
+        worker = self._start(
             "worker.Worker", "--host", host, "--cores", "1", "--memory", "1g",
             "--work-dir", str(work), self.master, log=log,
         )  # fmt: skip
@@ -46,22 +46,22 @@ class Cluster:
         return worker
 
     def python_workers(self) -> list[int]:
-        """The Python processes of all executors."""
-        return self._named("muntin.spark.host.daemon")
+        """Return the Python processes of all executors."""
+        return self._list_members("muntin.spark.host.daemon")
 
     def executors(self) -> list[int]:
-        """The JVMs of all executors."""
-        return self._named("CoarseGrainedExecutorBackend")
+        """Return the JVMs of all executors."""
+        return self._list_members("CoarseGrainedExecutorBackend")
 
-    def _named(self, word: str) -> list[int]:
+    def _list_members(self, word: str) -> list[int]:
         return [pid for worker in self.workers for pid in members(worker, word)]
 
     def remove(self) -> None:
-        """End everything."""
+        """Kill all processes."""
         for process in (*self.workers, self._head):
             kill(process)
 
-    def _started(self, role: str, *arguments: str, log: Path) -> subprocess.Popen[bytes]:
+    def _start(self, role: str, *arguments: str, log: Path) -> subprocess.Popen[bytes]:
         command = [str(_SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}"]
         environment = {
             "SPARK_LOCAL_IP": "127.0.0.1",

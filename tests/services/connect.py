@@ -1,4 +1,4 @@
-"""A server of Spark Connect, on loopback."""
+"""A server of Spark Connect on loopback, for tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ConnectServer:
         self.folder = Path(mkdtemp(prefix="muntin-connect-"))
         port = free_port()
         self.url = f"sc://127.0.0.1:{port}"
-        wanted = {
+        server_settings = {
             **settings("local[2]"),
             "spark.connect.grpc.binding.port": str(port),
             "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -32,7 +32,7 @@ class ConnectServer:
         }
         submit = Path(sys.executable).with_name("spark-submit")
         command = [str(submit), "--master", "local[2]", "--class", _CLASS]
-        for name, value in wanted.items():
+        for name, value in server_settings.items():
             command += ["--conf", f"{name}={value}"]
         # Spark gives its Python processes ten seconds, which those without bytecode exceed.
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
@@ -50,7 +50,7 @@ class ConnectServer:
         wait_until(lambda: listens(port), self._process, self.log)
 
     def remove(self) -> None:
-        """Stop it."""
+        """Stop the server, and delete its folder."""
         self._process.terminate()
         self._process.wait(timeout=60)
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Delta in the tests' session, where its jars are there for this Spark (`make test-spark`)."""
+"""Settings for Delta in the tests' session, if this Spark has its jars (`make test-spark`)."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ _JARS = Path(__file__).parents[2] / "build" / "services" / f"delta-{pyspark.__ve
 
 
 def has_delta() -> bool:
-    """Whether the tests' session has it."""
+    """Return whether the tests' session has Delta."""
     return _JARS.is_dir()
 
 
 def delta_jars() -> list[Path]:
-    """What the session's class path needs of it."""
+    """Return the jars that Delta adds to the session's class path."""
     return sorted(_JARS.glob("*.jar"))
 
 
 def delta_settings() -> dict[str, str]:
-    """What a session is started with beside its jars, as ``muntin.session`` takes it."""
+    """Return the settings of a session with Delta, as options of ``muntin.session``."""
     if not has_delta():
         return {}
     return {
         "spark__sql__extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark__sql__catalog__spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        # Else the log of each small table is read by fifty tasks.
+        # Otherwise fifty tasks read the log of each small table.
         "spark__databricks__delta__snapshotPartitions": "2",
     }

@@ -1,4 +1,4 @@
-"""Servers that tests share; each is started when the first test asks for it."""
+"""Fixtures of the servers that tests share, each started by the first test that needs it."""
 
 from __future__ import annotations
 

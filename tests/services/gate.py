@@ -1,4 +1,4 @@
-"""What stands between a client and an S3 server, and refuses some requests as a busy one does."""
+"""A proxy in front of an S3 server that refuses some requests, as a busy server does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _XML = (
     '<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code>'
     "<Message>tried again later, it is taken</Message></Error>"
 )
-# One in ten refusals is of the kind that says nothing of why.
+# One in ten refusals gives no reason.
 _REFUSALS = [(503, "SlowDown")] * 9 + [(500, "InternalError")]
 _OF_THE_LINK = {"connection", "keep-alive", "transfer-encoding"}
 
@@ -21,13 +21,13 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers one client."""
 
     protocol_version = "HTTP/1.1"
-    # Else a body waits 40 ms until the client has acknowledged the head.
+    # Otherwise a body waits 40 ms until the client has acknowledged the head.
     disable_nagle_algorithm = True
     server: Gate
 
     def _pass(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        refusal = self.server.refusal()
+        refusal = self.server.choose_refusal()
         if refusal is not None:
             status, code = refusal
             self._answer(status, [], _XML.format(code=code).encode())
@@ -36,8 +36,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             # The host that the client named is part of what it has signed.
             link.request(self.command, self.path, body, dict(self.headers))
-            found = link.getresponse()
-            self._answer(found.status, found.getheaders(), found.read())
+            response = link.getresponse()
+            self._answer(response.status, response.getheaders(), response.read())
         finally:
             link.close()
 
@@ -55,19 +55,19 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: there are thousands."""
+        """Log nothing, since there are thousands of requests."""
 
 
 class Gate(ThreadingHTTPServer):
-    """Passes requests on to a port, but for those that it refuses.
+    """A proxy that forwards requests to a port, except those that it refuses.
 
     Args:
         beyond: The server's port.
-        share: Which share of the requests is refused.
+        share: The share of the requests that is refused.
 
     Attributes:
-        port: Where it listens.
-        refused: How many requests it refused, by their code.
+        port: The port that it listens on.
+        refused: Number of refused requests by error code.
     """
 
     daemon_threads = True
@@ -82,17 +82,17 @@ class Gate(ThreadingHTTPServer):
         self._thread = threading.Thread(target=self.serve_forever, daemon=True)
         self._thread.start()
 
-    def refusal(self) -> tuple[int, str] | None:
-        """The status and code that the next request is refused with, if it is."""
+    def choose_refusal(self) -> tuple[int, str] | None:
+        """Return the status and code that refuse the next request, if it is refused."""
         with self._turn:
             if self._chance.random() >= self._share:
                 return None
-            found = self._chance.choice(_REFUSALS)
-            self.refused[found[1]] += 1
-            return found
+            refusal = self._chance.choice(_REFUSALS)
+            self.refused[refusal[1]] += 1
+            return refusal
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop the proxy."""
         self.shutdown()
         self.server_close()
         self._thread.join(timeout=10)

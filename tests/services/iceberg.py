@@ -1,4 +1,4 @@
-"""Iceberg in the tests' session, where its jar is there for this Spark (`make test-spark`)."""
+"""Settings for Iceberg in the tests' session, if this Spark has its jar (`make test-spark`)."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ _JARS = Path(__file__).parents[2] / "build" / "services" / f"iceberg-{pyspark.__
 
 
 def has_iceberg() -> bool:
-    """Whether the tests' session has it."""
+    """Return whether the tests' session has Iceberg."""
     return _JARS.is_dir()
 
 
 def iceberg_jars() -> list[Path]:
-    """What the session's class path needs of it."""
+    """Return the jars that Iceberg adds to the session's class path."""
     return sorted(_JARS.glob("*.jar"))
 
 
 def iceberg_catalog(spark: SparkSession, folder: Path) -> str:
-    """The name of a catalog of its own in a folder, with a namespace ``db``."""
+    """Create a catalog in a folder, with a namespace ``db``, and return its name."""
     name = f"ice_{abs(hash(str(folder)))}"
     settings = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop"}
-    # Else a session goes on seeing a table as it was when it looked first.
+    # Otherwise a session keeps reading a table as of its first read.
     settings[".cache-enabled"] = "false"
     for key, value in {**settings, ".warehouse": f"{folder}/{name}"}.items():
         spark.conf.set(f"spark.sql.catalog.{name}{key}", value)

@@ -1,4 +1,4 @@
-"""A Kafka broker of one's own (KRaft, one node), on loopback, in a folder that goes with it."""
+"""A Kafka broker for tests (KRaft, one node), on loopback, in a temporary folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
 from tests.services.machine import SERVICES, free_port, listens, missing, wait_until
 
 BROKER, CONNECTOR = SERVICES / "kafka", SERVICES / "kafka-connector"
-# How many bytes a message has at most where nothing is said, as Kafka has it.
+# Kafka's default for the largest message, in bytes.
 LARGEST = 1_048_588
 _CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 _SETTINGS = """
@@ -56,7 +56,7 @@ class Kafka:
 
     Attributes:
         servers: Its address.
-        misled: Another address of its, where it names a port that nobody listens on.
+        misled: A second address, where it advertises a port that nobody listens on.
         nobody: That port.
     """
 
@@ -87,7 +87,7 @@ class Kafka:
         return [java, *small, "-cp", f"{BROKER}/*", *arguments]
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the broker, and wait until it answers."""
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 self._java("kafka.Kafka", "settings"), stdout=log, stderr=log, cwd=self.folder
@@ -97,17 +97,17 @@ class Kafka:
         self.admin.list_topics(timeout=60)
 
     def kill(self) -> None:
-        """End it as a crash does."""
+        """Kill the broker, as a crash does."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(timeout=60)
 
     def remove(self) -> None:
-        """End it for good."""
+        """Kill the broker, and delete its folder."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def topic(self, partitions: int = 2, largest: int = LARGEST, **config: str) -> str:
-        """Make a topic whose messages have so many bytes at most; returns its name.
+        """Create a topic whose messages have at most so many bytes, and return its name.
 
         The names in ``config`` have underscores for dots.
         """
@@ -116,23 +116,25 @@ class Kafka:
         settings = {name.replace("_", "."): value for name, value in config.items()}
         settings["max.message.bytes"] = str(largest)
         new = NewTopic(name, partitions, 1, config=settings)
-        for made in self.admin.create_topics([new]).values():
-            made.result(timeout=60)
+        for creation in self.admin.create_topics([new]).values():
+            creation.result(timeout=60)
         return name
 
     def allow(self, kind: ResourceType, name: str, *operations: AclOperation) -> None:
         """Allow everybody these operations alone on a topic or a group; without any, all."""
         at = kind, name, ResourcePatternType.LITERAL
         of_all = AclBindingFilter(*at, None, None, AclOperation.ANY, AclPermissionType.ANY)
-        for done in self.admin.delete_acls([of_all]).values():
-            done.result(timeout=60)
+        for reply in self.admin.delete_acls([of_all]).values():
+            reply.result(timeout=60)
         user = "User:*", "*"
-        acls = [AclBinding(*at, *user, one, AclPermissionType.ALLOW) for one in operations]
-        for done in self.admin.create_acls(acls).values() if acls else ():
-            done.result(timeout=60)
+        acls = [
+            AclBinding(*at, *user, operation, AclPermissionType.ALLOW) for operation in operations
+        ]
+        for reply in self.admin.create_acls(acls).values() if acls else ():
+            reply.result(timeout=60)
 
     def start_later(self, seconds: float) -> None:
-        """Start it after a while, in the background."""
+        """Start the broker after some seconds, in the background."""
         threading.Timer(seconds, self.start).start()
 
     def send_at(self, topic: str, messages: Iterable[tuple[int, int]]) -> None:
@@ -145,13 +147,13 @@ class Kafka:
     def create_again(self, topic: str, partitions: int = 1) -> None:
         """Delete a topic, and create another one of its name."""
         self.delete(topic)
-        for made in self.admin.create_topics([NewTopic(topic, partitions, 1)]).values():
-            made.result(timeout=60)
+        for creation in self.admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+            creation.result(timeout=60)
 
     def delete(self, topic: str) -> None:
         """Delete a topic, and wait until it is gone."""
-        for done in self.admin.delete_topics([topic], operation_timeout=60).values():
-            done.result(timeout=60)
+        for deletion in self.admin.delete_topics([topic], operation_timeout=60).values():
+            deletion.result(timeout=60)
         deadline = time.monotonic() + 60
         while topic in self.admin.list_topics(timeout=60).topics:
             assert time.monotonic() < deadline, f"{topic} isn't gone"
@@ -163,38 +165,40 @@ class Kafka:
         producer = Producer({**settings, "enable.idempotence": True})
         failed: list[Any] = []
 
-        def keep(error: KafkaError | None, message: Message) -> None:
+        def note_failure(error: KafkaError | None, message: Message) -> None:
             if error is not None:
                 failed.append(error)
 
         for partition, key, value, *headers in messages:
-            more = {"headers": headers[0]} if headers else {}
+            options = {"headers": headers[0]} if headers else {}
             while True:
                 try:
-                    producer.produce(topic, value, key, partition, on_delivery=keep, **more)
+                    producer.produce(
+                        topic, value, key, partition, on_delivery=note_failure, **options
+                    )
                     break
-                except BufferError:  # it sends what it holds before it takes more
+                except BufferError:  # the producer's buffer is full
                     producer.poll(0.1)
             producer.poll(0)
-        # What couldn't be delivered isn't in the queue any more either.
+        # Messages that couldn't be delivered aren't in the queue any more either.
         assert producer.flush(60) == 0
         assert not failed
 
     def read(self, topic: str) -> list[Message]:
-        """All messages that a topic holds, partition by partition."""
+        """Read all messages of a topic, partition by partition."""
         settings: dict[str, Any] = {"bootstrap.servers": self.servers, "group.id": "reader"}
         consumer = Consumer({**settings, "enable.partition.eof": True})
         partitions = self.admin.list_topics(topic, timeout=60).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-        found, ended, deadline = [], set(), time.monotonic() + 60
+        messages, ended, deadline = [], set(), time.monotonic() + 60
         while len(ended) < len(partitions):
             assert time.monotonic() < deadline, f"{topic} can't be read"
             message = consumer.poll(1)
             if message is None:
                 continue
             if message.error() is None:
-                found.append(message)
+                messages.append(message)
             elif message.error().code() == KafkaError._PARTITION_EOF:
                 ended.add(message.partition())
         consumer.close()
-        return sorted(found, key=lambda m: (m.partition(), m.offset()))
+        return sorted(messages, key=lambda m: (m.partition(), m.offset()))

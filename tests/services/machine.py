@@ -1,4 +1,4 @@
-"""What servers that tests start have in common: a free port, an end, and no excuse."""
+"""Helpers for the servers that tests start: free ports, options of JVMs, and waiting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import NoReturn
 import pytest
 
 BUILD = Path(__file__).parents[2] / "build"
-# What `scripts/services.sh` installs.
+# `scripts/services.sh` installs these.
 SERVICES = BUILD / "services"
 # A run is too short for the JVM's second compiler to pay off: without it, tests take half the time.
 # Hundreds of queries fill its own code cache of 48 MB, and then nothing more is compiled.
@@ -45,25 +45,25 @@ def archive_options() -> str:
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody listens on."""
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        return int(asked.getsockname()[1])
+    """Return a port of the loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def missing(what: str) -> NoReturn:
     """Skip a test whose server isn't installed; where services are required, fail it."""
-    said = f"{what} isn't installed: run scripts/services.sh"
+    problem = f"{what} isn't installed: run scripts/services.sh"
     if os.environ.get("MUNTIN_SERVICES") == "required":
-        pytest.fail(said)
-    pytest.skip(said)
+        pytest.fail(problem)
+    pytest.skip(problem)
 
 
 def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until a server serves.
+    """Wait until a server is ready.
 
     Raises:
-        AssertionError: When it ends instead, or takes longer than a minute; with its log.
+        AssertionError: When it ends, or takes longer than a minute; has the end of its log.
     """
     deadline = time.monotonic() + 60
     while not ready():
@@ -73,7 +73,7 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], log:
 
 
 def listens(port: int) -> bool:
-    """Whether somebody listens on a port of the loopback."""
-    with socket.socket() as asked:
-        asked.settimeout(1)
-        return asked.connect_ex(("127.0.0.1", port)) == 0
+    """Return whether a process listens on a port of the loopback."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own, on loopback, in a folder that goes with it."""
+"""A PostgreSQL server for tests, on loopback, in a temporary folder."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Postgres:
     """A server that is started, killed and started again.
 
     Attributes:
-        port: Where it listens.
+        port: The port that it listens on.
     """
 
     def __init__(self) -> None:
-        self.programs = _programs()
+        self.programs = _find_programs()
         # Not below pytest's folders: those are root's alone, and root may not run a server.
         self.folder = Path(tempfile.mkdtemp(prefix="muntin-postgres-"))
         self.only: dict[str, Any] = {}
@@ -43,7 +43,7 @@ class Postgres:
         self.start()
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it answers."""
         settings = {
             "listen_addresses": "127.0.0.1",
             "port": self.port,
@@ -62,7 +62,7 @@ class Postgres:
         wait_until(self._answers, self.process, self.log)
 
     def kill(self) -> None:
-        """End it as a crash does: nothing is finished, nothing written to its tables."""
+        """Kill the server, as a crash does, so that it writes nothing more to its tables."""
         self.process.send_signal(signal.SIGQUIT)
         self.process.wait(timeout=60)
 
@@ -73,7 +73,7 @@ class Postgres:
             os.kill(child, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Let the processes continue."""
         for process in (*self._list_children(), self.process.pid):
             os.kill(process, signal.SIGCONT)
 
@@ -82,12 +82,12 @@ class Postgres:
         return [*map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split())]
 
     def remove(self) -> None:
-        """End it for good."""
+        """Kill the server, and delete its folder."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def dsn(self, database: str = "postgres") -> str:
-        """The address of a database."""
+        """Return the address of a database."""
         return psycopg.conninfo.make_conninfo(
             host="127.0.0.1",
             port=self.port,
@@ -97,7 +97,7 @@ class Postgres:
         )
 
     def database(self) -> str:
-        """The address of a new, empty database."""
+        """Create an empty database, and return its address."""
         self._databases += 1
         name = f"test_{self._databases}"
         with psycopg.connect(self.dsn(), autocommit=True) as connection:
@@ -109,18 +109,18 @@ class Postgres:
 
 
 def rows(dsn: str, query: str) -> list[tuple[Any, ...]]:
-    """What a database answers."""
+    """Return the rows of a query."""
     with psycopg.connect(dsn) as connection:
         connection.execute("SET TIME ZONE 'UTC'")
         return connection.execute(query.encode()).fetchall()
 
 
-def _programs() -> Path:
-    """The folder of the newest server that is installed."""
+def _find_programs() -> Path:
+    """Return the folder of the newest installed server."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), reverse=True)
-    found = shutil.which("postgres")
+    program = shutil.which("postgres")
     if debian:
         return debian[0].parent
-    if found is not None:
-        return Path(found).resolve().parent
+    if program is not None:
+        return Path(program).resolve().parent
     missing("PostgreSQL")

@@ -1,7 +1,7 @@
-"""A schema registry on loopback: what the protocol's readers ask for, over schemas in memory.
+"""A schema registry for tests, on loopback, with schemas in memory.
 
-The paths, the answers and the wire format are those that Confluent documents; no registry can be
-installed by a package index.
+The paths, the answers and the wire format are those that Confluent documents, since no package
+index has a registry.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class SchemaRegistry:
 
     Attributes:
         url: Its address.
-        asked: The paths that were asked for, in order.
-        user: The user and the password that it wants, if it wants any.
+        asked: The requested paths, in order.
+        user: The user and the password that it requires, if any.
         down: How many of the next requests it answers with an error of its own.
-        page: What it answers instead of JSON, with a status, a type and more headers.
-        answers: What it answers for numbers of schemas, in place of its schemas.
+        page: Status, body and headers that it answers instead of JSON.
+        answers: Answers by number, which replace schemas.
         authorized: The credentials that came with each request.
     """
 
@@ -59,10 +59,10 @@ class SchemaRegistry:
 
             def do_POST(self) -> None:
                 registry.asked.append(self.path)
-                sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 subject = self.path.removeprefix("/subjects/").removesuffix("/versions")
                 try:
-                    schema = json.loads(sent["schema"])
+                    schema = json.loads(body["schema"])
                     fastavro.parse_schema(schema)
                 except Exception as error:
                     self.reply(422, {"error_code": 42201, "message": f"Invalid schema: {error}"})
@@ -78,17 +78,17 @@ class SchemaRegistry:
                 self.wfile.write(body)
 
             def log_message(self, *_: Any) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def answer(self, path: str, headers: Mapping[str, str]) -> tuple[int, Any]:
-        """The status and the body."""
+        """Return the status and the body for a path."""
         if self.user is not None:
-            wanted = f"Basic {base64.b64encode(self.user.encode()).decode()}"
-            if headers.get("Authorization") != wanted:
+            expected = f"Basic {base64.b64encode(self.user.encode()).decode()}"
+            if headers.get("Authorization") != expected:
                 return 401, {"error_code": 401, "message": "Unauthorized"}
         if self.down:
             self.down -= 1
@@ -107,23 +107,23 @@ class SchemaRegistry:
             return 200, {"subject": subject, "id": number, **self._schemas[number - 1]}
         return 404, {"error_code": 40401, "message": "Subject not found"}
 
-    def register(self, subject: str, schema: Any, **more: Any) -> int:
-        """Add a schema; returns its number."""
-        known = {"schema": json.dumps(schema), **more}
-        if known not in self._schemas:
-            self._schemas.append(known)
-        self._subjects[subject] = self._schemas.index(known) + 1
+    def register(self, subject: str, schema: Any, **attributes: Any) -> int:
+        """Add a schema, and return its number."""
+        entry = {"schema": json.dumps(schema), **attributes}
+        if entry not in self._schemas:
+            self._schemas.append(entry)
+        self._subjects[subject] = self._schemas.index(entry) + 1
         return self._subjects[subject]
 
     def written(self, number: int, message: Mapping[str, Any]) -> bytes:
-        """A message as a serializer of the registry writes it."""
+        """Encode a message as a serializer of the registry does."""
         schema = fastavro.parse_schema(json.loads(self._schemas[number - 1]["schema"]))
-        out = io.BytesIO()
-        out.write(b"\0" + number.to_bytes(4, "big"))
-        fastavro.schemaless_writer(out, schema, message)
-        return out.getvalue()
+        buffer = io.BytesIO()
+        buffer.write(b"\0" + number.to_bytes(4, "big"))
+        fastavro.schemaless_writer(buffer, schema, message)
+        return buffer.getvalue()
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop the registry."""
         self._server.shutdown()
         self._server.server_close()

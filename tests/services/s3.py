@@ -1,4 +1,4 @@
-"""An S3 server of one's own, on loopback, whose buckets are folders that go with it."""
+"""An S3 server for tests, on loopback, whose buckets are temporary folders."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class S3:
     """A server that is started, killed and started again.
 
     Args:
-        refuses: Which share of the requests is refused on the way, as a busy server does.
+        refuses: The share of the requests that a proxy refuses, as a busy server does.
 
     Attributes:
-        folder: Where its buckets are; an object is a file in one.
-        settings: What a session needs to reach it, as ``muntin.session`` takes it.
+        folder: The folder of its buckets, where an object is a file.
+        settings: Settings of a session that reaches it, as options of ``muntin.session``.
     """
 
     def __init__(self, *, refuses: float = 0.0) -> None:
-        # Go may be missing where everything else is there, so it is skipped even then.
+        # Go may be missing where the other services are installed, so tests are skipped even then.
         if not SERVER.exists() or not any(JARS.glob("hadoop-aws-*.jar")):
             pytest.skip("there is no S3 server: run scripts/services.sh, with Go on the path")
         self.home = Path(tempfile.mkdtemp(prefix="muntin-s3-"))
@@ -39,10 +39,10 @@ class S3:
         self.log = self.home / "log"
         self.port = free_port()
         self.gate = Gate(self.port, refuses) if refuses else None
-        reached = self.port if self.gate is None else self.gate.port
+        port = self.port if self.gate is None else self.gate.port
         self.settings = {
             "spark__jars": ",".join(map(str, sorted(JARS.glob("*.jar")))),
-            "spark__hadoop__fs__s3a__endpoint": f"http://127.0.0.1:{reached}",
+            "spark__hadoop__fs__s3a__endpoint": f"http://127.0.0.1:{port}",
             "spark__hadoop__fs__s3a__endpoint__region": "us-east-1",
             "spark__hadoop__fs__s3a__access__key": _USER,
             "spark__hadoop__fs__s3a__secret__key": _SECRET,
@@ -52,7 +52,7 @@ class S3:
         self.start()
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it answers."""
         address = ["--port", f"127.0.0.1:{self.port}"]
         command = [str(SERVER), "--access", _USER, "--secret", _SECRET, *address, "posix", "."]
         with open(self.log, "ab") as log:
@@ -63,7 +63,7 @@ class S3:
         wait_until(lambda: listens(self.port), self.process, self.log)
 
     def upload(self, source: Path, target: str) -> None:
-        """Put the files of a folder into a folder of a bucket, with the times of their change."""
+        """Copy the files of a folder into a folder of a bucket, with their modification times."""
         address = f"http://127.0.0.1:{self.port}"
         files = fs.S3FileSystem(
             access_key=_USER,
@@ -76,16 +76,16 @@ class S3:
         for path in sorted(source.iterdir()):
             with files.open_output_stream(f"{target}/{path.name}") as out:
                 out.write(path.read_bytes())
-            changed = path.stat().st_mtime
-            os.utime(self.folder / target / path.name, (changed, changed))
+            modified = path.stat().st_mtime
+            os.utime(self.folder / target / path.name, (modified, modified))
 
     def kill(self) -> None:
-        """End it as a crash does."""
+        """Kill the server, as a crash does."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(timeout=60)
 
     def remove(self) -> None:
-        """End it for good."""
+        """Kill the server, and delete its folder."""
         if self.gate is not None:
             self.gate.close()
         self.kill()

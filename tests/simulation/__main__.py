@@ -1,4 +1,4 @@
-"""The command: ``python -m tests.simulation --seed 7 --minutes 10``; one seed with ``--only``."""
+"""Runs ``python -m tests.simulation --seed 7 --minutes 10``; ``--only`` runs one seed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.simulation.running import Simulation, judge
 from tests.simulation.smaller import shrink
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """The options, or an explanation of them."""
+def parse_options(arguments: list[str]) -> argparse.Namespace:
+    """Parse the options of the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, help="the first seed; another one each time")
     parser.add_argument("--minutes", type=float, default=1, help="how long (default 1)")
@@ -33,17 +33,17 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def simulate(options: argparse.Namespace, process: int) -> tuple[list[int], int, int, int]:
-    """One process's share: the seeds that fail, and how many cases, batches and faults it ran."""
-    # What was imported stays, and what a case leaves has hardly any cycles.
+    """Run one process's share; return failing seeds, and numbers of cases, batches and faults."""
+    # Imported objects stay alive, and cases leave hardly any reference cycles.
     gc.freeze()
     gc.set_threshold(100_000)
     first, stride = options.seed + process, options.processes
     simulation = Simulation(first, stride, options.hosts, options.kinds)
     seeds: list[int] = []
-    until = time.monotonic() + 60 * options.minutes
-    while (left := until - time.monotonic()) > 0:
-        # A search that is cut off has said what it saw until then.
-        for finding in simulation.run(min(left, 60)):
+    deadline = time.monotonic() + 60 * options.minutes
+    while (seconds_left := deadline - time.monotonic()) > 0:
+        # A search that is killed has printed its findings until then.
+        for finding in simulation.run(min(seconds_left, 60)):
             seeds.append(finding.case.seed)
             print(f"failing seed: {finding.case.seed}", flush=True)
         print(f"before seed {simulation.first}: {simulation.cases} cases, "
@@ -52,8 +52,8 @@ def simulate(options: argparse.Namespace, process: int) -> tuple[list[int], int,
 
 
 def main(arguments: list[str]) -> int:
-    """Simulate; 1 where something fails."""
-    options = parse(arguments)
+    """Simulate cases; return 1 if any of them fails."""
+    options = parse_options(arguments)
     seeds = [options.seed] if options.only else _search(options)
     failing = 0
     for seed in seeds[:5]:
@@ -65,14 +65,14 @@ def main(arguments: list[str]) -> int:
 
 
 def _search(options: argparse.Namespace) -> list[int]:
-    begin = time.monotonic()
+    started_at = time.monotonic()
     with ProcessPoolExecutor(options.processes) as pool:
         shares = [pool.submit(simulate, options, n) for n in range(options.processes)]
-        ends = [share.result() for share in shares]
-    cases, steps, faults = (sum(end[i] for end in ends) for i in (1, 2, 3))
-    rate = steps / (time.monotonic() - begin)
+        results = [share.result() for share in shares]
+    cases, steps, faults = (sum(result[i] for result in results) for i in (1, 2, 3))
+    rate = steps / (time.monotonic() - started_at)
     print(f"seed {options.seed}: {cases} cases, {steps} batches ({rate:.0f}/s), {faults} faults")
-    seeds = sorted(seed for end in ends for seed in end[0])
+    seeds = sorted(seed for result in results for seed in result[0])
     if seeds:
         print(f"failing seeds: {seeds}")
     return seeds

@@ -1,4 +1,4 @@
-"""Cases of the simulator, each drawn from one seed: a query, its messages, and what fails."""
+"""Cases of the simulator, each drawn from one seed: a query, its messages, and its faults."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Case:
 
     Attributes:
         host: The host.
-        input: The query, and its messages as they are cut into batches when nothing fails.
-        shards: How many shards its state is in, for each life of its process in turn.
-        seed: What fails is drawn from it.
-        rate: How probable it is that an event fails.
+        input: The query, and its messages in the batches of a run without faults.
+        shards: The number of shards of its state, for each life of its process in turn.
+        seed: The seed of its faults.
+        rate: The probability that an event fails.
         muted: Events that don't fail.
     """
 
@@ -55,19 +55,21 @@ _JOINS = joins.queries()
 def draw_case(
     seed: int, hosts: Sequence[HostName] = HOSTS, kinds: Sequence[KindName] = KINDS
 ) -> Case:
-    """The case of a seed: the same one each time."""
+    """Return the case of a seed: the same one each time."""
     dice = random.Random(seed)
     if len(kinds) > 1:
-        # Cases that cost next to nothing are most of them.
+        # Most cases are of the kind that is fast.
         kinds = [kind for kind in kinds for _ in range(24 if kind == "counting" else 1)]
     host, kind = dice.choice(hosts), dice.choice(kinds)
     if kind == "counting":
         shards = (dice.choice((1, 1, 2)),)
         return Case(host, draw_counting(dice), shards, seed, dice.choice(_RATES))
     drawn: Stream | Query
-    drawn = _readable(_draw(_JOINS, seed)) if kind == "joins" else _draw(_WINDOWS, seed)
+    drawn = (
+        _replace_malformed_times(_draw(_JOINS, seed)) if kind == "joins" else _draw(_WINDOWS, seed)
+    )
     if host == "spark":
-        drawn = _since_1970(drawn)
+        drawn = _move_clock_to_1970(drawn)
     shards = tuple(dice.choice((1, 2, 3)) for _ in range(3))
     if dice.random() < 0.6 or _keeps_rows(drawn):
         # Each shard keeps its part of the rows that are retained.
@@ -81,26 +83,27 @@ def _keeps_rows(drawn: Stream | Query) -> bool:
     return any(drawn.spec.side(side).firing.rows is not None for side in SIDES)
 
 
-def _readable(query: Query) -> Query:
-    """A join whose messages have a time or none, since a column of times holds no other text."""
+def _replace_malformed_times(query: Query) -> Query:
+    """Return a join without malformed times, since a column of times can't hold text."""
 
-    def readable(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def replace_times(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{n: None if v == "soon" else v for n, v in m.items()} for m in messages]
 
     steps = [
-        replace(step, left=readable(step.left), right=readable(step.right)) for step in query.steps
+        replace(step, left=replace_times(step.left), right=replace_times(step.right))
+        for step in query.steps
     ]
     return replace(query, steps=steps)
 
 
-def _since_1970(drawn: Stream | Query) -> Stream | Query:
-    """The case with its wall clock in 1970 or later: the sign of a tick of Spark says the end."""
+def _move_clock_to_1970(drawn: Stream | Query) -> Stream | Query:
+    """Move a case's wall clock to 1970 or later: a negative tick of Spark means the end."""
     shift = max(0, -min(step.wall for step in drawn.steps))
     return replace(drawn, steps=[replace(s, wall=s.wall + shift) for s in drawn.steps])  # type: ignore[arg-type]
 
 
 def _draw(strategy: SearchStrategy[Any], seed: int) -> Any:
-    """A value of a strategy, drawn from a seed; drawn again while a filter of it takes none."""
+    """Draw a value of a strategy from a seed, again until its filters accept the value."""
     dice = random.Random(seed)
     while True:
         data = ConjectureData(random=dice)

@@ -1,8 +1,8 @@
-"""An operator that costs next to nothing, so that hosts run a thousand batches a second.
+"""A very fast operator, so that hosts run a thousand batches a second.
 
-It counts messages by key. What it asks of a host is what windows ask: a manifest that names blobs,
-blobs that are read again many batches later and folded, the watermark that tasks judge by, source
-rows exactly once, and rows for the sinks whose revisions have no gaps.
+It counts messages by key. It needs from a host what windows need: a manifest that names blobs,
+blobs that are read again and folded many batches later, the watermark for tasks, source rows
+exactly once, and rows for the sinks whose revisions have no gaps.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 import polars as pl
-from tests.doors import Batch
+from tests.runners import Batch
 
 from muntin.engine.operator import (
     REJECTED,
@@ -55,18 +55,18 @@ def _frame(rows: Sequence[tuple[Any, ...]], schema: pl.Schema) -> pl.DataFrame:
 
 
 Counts = dict[int, tuple[int, int, int]]
-"""The messages of each key, the sum of their values, and how often it was emitted."""
+"""The number of messages of each key, the sum of their values, and the number of emissions."""
 
 
 @dataclass(frozen=True)
 class Counting:
-    """Messages to be counted, step by step."""
+    """The messages to count, by step."""
 
     steps: list[Batch]
 
 
 def draw_counting(dice: Random) -> Counting:
-    """Messages of a few keys, with values that mostly grow and are sometimes late."""
+    """Draw messages of a few keys, with values that mostly grow and are sometimes late."""
     steps, value, wall = [], 0, 1_000
     for _ in range(dice.randint(3, 30)):
         wall += dice.randint(0, 20)
@@ -84,18 +84,18 @@ class CountingOperator:
 
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
         """Send each message to the shard of its key."""
-        judged = task.load_watermark()
+        task_watermark = task.load_watermark()
         rows: list[list[tuple[int, int]]] = [[] for _ in range(task.shards)]
         latest = None
         for frame in messages:
-            # Expressions are computed by a pool of threads, and cost more than all else here.
+            # A pool of threads computes expressions, which would cost more than all else here.
             for key, value in zip(*(frame[name].to_list() for name in MESSAGES), strict=True):
                 latest = value if latest is None else max(latest, value)
                 rows[key % task.shards].append((key, value))
-        mark = judged.watermark if judged.is_known else "unknown"
+        watermark = task_watermark.watermark if task_watermark.is_known else "unknown"
         return [
-            Part(shard, {"rows": mine, "latest": latest, "judged": mark})
-            for shard, mine in enumerate(rows)
+            Part(shard, {"rows": shard_rows, "latest": latest, "judged": watermark})
+            for shard, shard_rows in enumerate(rows)
         ]
 
     def open(self, state: ShardState) -> CountingStep:
@@ -104,7 +104,7 @@ class CountingOperator:
 
 
 class CountingStep:
-    """The counts of one shard, opened for a batch."""
+    """The counts of one shard, during one batch."""
 
     def __init__(self, state: ShardState) -> None:
         self.state = state
@@ -113,40 +113,43 @@ class CountingStep:
 
     @property
     def task_watermark(self) -> TaskWatermark:
-        """The watermark by which the next batch is judged."""
+        """The watermark for the tasks of the next batch."""
         return TaskWatermark(True, self.manifest.watermark)
 
     def run(
         self, parts: Sequence[Part], wall: int | None, *, final: bool, ends_run: bool = False
     ) -> StepOutput:
         """Count messages, and emit the keys that changed."""
-        manifest, judged = self.manifest, self.manifest.watermark
+        manifest, watermark = self.manifest, self.manifest.watermark
         runs = manifest.tables.get(_TABLE, [])
         counts = self._read(runs)
         changed: Counts = {}
-        late, rows, latest = [], 0, judged
+        late, rows, latest = [], 0, watermark
         for part in parts:
-            if part.header["judged"] not in (judged, "unknown"):
-                raise RuntimeError(f"judged by {part.header['judged']}, the state has {judged}")
+            if part.header["judged"] not in (watermark, "unknown"):
+                raise RuntimeError(f"judged by {part.header['judged']}, the state has {watermark}")
             if part.header["latest"] is not None:
-                behind = part.header["latest"] - _LATENESS
-                latest = behind if latest is None else max(latest, behind)
+                part_watermark = part.header["latest"] - _LATENESS
+                latest = part_watermark if latest is None else max(latest, part_watermark)
             for key, value in part.header["rows"]:
                 rows += 1
-                if judged is not None and value < judged:
-                    late.append((key, value, "late", judged))
+                if watermark is not None and value < watermark:
+                    late.append((key, value, "late", watermark))
                     continue
                 n, total, revision = changed.get(key) or counts.get(key, (0, 0, 0))
-                fresh = key not in changed
-                changed[key] = (n + 1, total + value, revision + fresh)
+                is_new = key not in changed
+                changed[key] = (n + 1, total + value, revision + is_new)
         self._write(runs, counts, changed)
         manifest.watermark = latest
         figures = Counter(manifest.counts)
         figures.update({"seen": rows, "counted": rows - len(late), "late": len(late)})
         manifest.counts = dict(figures)
         self.state.blobs.save(manifest.dumps())
-        emitted = [(k, n, total, latest, again) for k, (n, total, again) in sorted(changed.items())]
-        results = _frame(emitted, COUNTED) if emitted else _UNCHANGED
+        result_rows = [
+            (k, n, total, latest, emission_number)
+            for k, (n, total, emission_number) in sorted(changed.items())
+        ]
+        results = _frame(result_rows, COUNTED) if result_rows else _UNCHANGED
         rejected = _frame(late, LATE) if late else _NOTHING
         progress = {
             "counts": manifest.counts, "watermark": latest, "pending": 0, "rows": 0, "fired": {}
@@ -157,24 +160,24 @@ class CountingStep:
         counts: Counts = {}
         for run in runs:
             stored = json.loads(self.state.blobs.get(run.number))
-            counts |= {int(key): tuple(mine) for key, mine in stored.items()}
+            counts |= {int(key): tuple(values) for key, values in stored.items()}
         return counts
 
     def _write(self, runs: Sequence[Run], counts: Counts, changed: Counts) -> None:
         if not changed:
             return
-        mine, blobs = [*runs], self.state.blobs
+        remaining_runs, blobs = [*runs], self.state.blobs
         if len(runs) >= _MOST_RUNS:
             for run in runs:
                 blobs.remove(run.number)
-            mine, changed = [], {**counts, **changed}
+            remaining_runs, changed = [], {**counts, **changed}
         number = draw_number(1)
         blobs.put(number, json.dumps(changed).encode())
-        self.manifest.tables[_TABLE] = [*mine, Run(number, len(changed), 0, 0)]
+        self.manifest.tables[_TABLE] = [*remaining_runs, Run(number, len(changed), 0, 0)]
 
 
 class PlainReader:
-    """Messages as they are read, without clocks of partitions."""
+    """Reads messages, without clocks of partitions."""
 
     partitions = False
 
@@ -183,55 +186,58 @@ class PlainReader:
         return frame
 
 
-def lay_out(drawn: Counting) -> tuple[pl.DataFrame, list[int]]:
-    """The messages of all steps, and the places where each begins, and where the last one ends."""
-    whole = pl.DataFrame([m for step in drawn.steps for m in step.messages], MESSAGES)
-    return whole, [*accumulate((len(step.messages) for step in drawn.steps), initial=0)]
+def concat_steps(drawn: Counting) -> tuple[pl.DataFrame, list[int]]:
+    """Return the messages of all steps, with the first row of each step and the number of rows."""
+    messages = pl.DataFrame([m for step in drawn.steps for m in step.messages], MESSAGES)
+    return messages, [*accumulate((len(step.messages) for step in drawn.steps), initial=0)]
 
 
-def counting_plan(drawn_input: Counting, shards: int) -> tuple[LocalPlan, list[pl.DataFrame]]:
-    """The plan of counting on the local host, and the frame of each step."""
-    whole, places = lay_out(drawn_input)
-    frames = [whole[start:end] for start, end in pairwise(places)]
-    source = FrameSource(whole.clear())
-    one = LocalOperatorInput("", source, PlainReader())  # type: ignore[arg-type]
+def make_counting_plan(drawn_input: Counting, shards: int) -> tuple[LocalPlan, list[pl.DataFrame]]:
+    """Return the plan of counting on the local host, and the frame of each step."""
+    messages, starts = concat_steps(drawn_input)
+    frames = [messages[start:end] for start, end in pairwise(starts)]
+    source = FrameSource(messages.clear())
+    operator_input = LocalOperatorInput("", source, PlainReader())  # type: ignore[arg-type]
     layout = lay_out_rejected(LATE, {"": LocalInput(source)}, joins=False)
 
-    def again(count: int) -> LocalPlan:
-        return counting_plan(drawn_input, count)[0]
+    def replan(count: int) -> LocalPlan:
+        return make_counting_plan(drawn_input, count)[0]
 
     operator = CountingOperator()
     plan = LocalPlan(
-        None, operator, (one,), COUNTED, layout, None, ("key",), shards, shards, again  # type: ignore[arg-type]
+        None, operator, (operator_input,), COUNTED, layout, None, ("key",), shards, shards, replan  # type: ignore[arg-type]
     )  # fmt: skip
     return plan, frames
 
 
 @dataclass
 class Expected:
-    """What a batch of counting emits: rows of `COUNTED` and of `LATE`, in any order."""
+    """The output of a batch of counting: rows of `COUNTED` and of `LATE`, in any order."""
 
     results: list[tuple[object, ...]]
     rejected: list[tuple[object, ...]]
 
 
 def count_plainly(batches: Sequence[Batch]) -> tuple[list[Expected], Counter[str]]:
-    """What counting emits batch by batch, and its figures at the end."""
-    mark, counts, expected = None, dict[int, tuple[int, int, int]](), []
+    """Return the output of counting for each batch, and the counts at the end."""
+    watermark, counts, expected = None, dict[int, tuple[int, int, int]](), []
     figures: Counter[str] = Counter()
     for batch in batches:
-        judged, changed, late = mark, dict[int, tuple[int, int, int]](), []
+        watermark_before, changed, late = watermark, dict[int, tuple[int, int, int]](), []
         for message in batch.messages:
             key, value = message["key"], message["value"]
-            if judged is not None and value < judged:
-                late.append((key, value, "late", judged))
+            if watermark_before is not None and value < watermark_before:
+                late.append((key, value, "late", watermark_before))
             else:
                 n, total, revision = counts.get(key, (0, 0, 0))
-                again = revision + (key not in changed)
-                counts[key] = changed[key] = (n + 1, total + value, again)
+                emission_number = revision + (key not in changed)
+                counts[key] = changed[key] = (n + 1, total + value, emission_number)
             behind = value - _LATENESS
-            mark = behind if mark is None else max(mark, behind)
-        rows = [(key, n, total, mark, again) for key, (n, total, again) in changed.items()]
+            watermark = behind if watermark is None else max(watermark, behind)
+        rows = [
+            (key, n, total, watermark, emission_number)
+            for key, (n, total, emission_number) in changed.items()
+        ]
         expected.append(Expected(rows, late))
         seen = len(batch.messages)
         figures.update({"seen": seen, "counted": seen - len(late), "late": len(late)})

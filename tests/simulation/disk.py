@@ -1,8 +1,8 @@
-"""A disk that a power cut takes what wasn't flushed from.
+"""A disk that loses unflushed data when the power is cut.
 
-The files are real ones, in memory where the machine has such a folder. The log's own code writes
-them; what it calls of the operating system goes through this module, which interrupts it at every
-call, and remembers what is on the disk for sure.
+The files are real ones, in memory if the machine has such a folder. The log's own code writes
+them; its calls of the operating system go through this module, which may interrupt any call, and
+records which data is flushed.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Disk:
 
     Args:
         folder: The folder.
-        interrupt: Is asked before each call.
+        interrupt: Called before each call of the operating system.
     """
 
     def __init__(self, folder: Path, interrupt: Interrupt) -> None:
         self.folder = folder
         self._interrupt = interrupt
-        # How many bytes of each file are on the disk, and how to undo what happened to the folder
-        # since it was.
+        # The flushed bytes of each file, and functions that undo the changes of the folder since
+        # its last flush.
         self._flushed: dict[str, int] = {}
         self._undo: list[Callable[[], object]] = []
         self._names: dict[int, str] = {}
@@ -46,14 +46,14 @@ class Disk:
     def open_file(self, path: Path, mode: str, buffering: int = -1) -> Any:
         """Open a file, as the built-in function does."""
         if "x" in mode:
-            self._interrupted("create")
+            self._raise_if_interrupted("create")
             self._undo.append(partial((self.folder / path.name).unlink, missing_ok=True))
         file = open(path, mode, buffering)  # noqa: SIM115
         self._names[file.fileno()] = path.name
         return file
 
     def write(self, descriptor: int, data: memoryview) -> int:
-        """Write data; a part of it where the call is interrupted."""
+        """Write data, or only a part of it if the call is interrupted."""
         error = self._interrupt("write")
         if error is not None:
             os.write(descriptor, data[: random.Random(len(data)).randint(0, len(data) - 1)])
@@ -62,38 +62,38 @@ class Disk:
 
     def fdatasync(self, descriptor: int) -> None:
         """Flush a file."""
-        self._interrupted("flush")
+        self._raise_if_interrupted("flush")
         self._flushed[self._names[descriptor]] = os.fstat(descriptor).st_size
 
     def fsync(self, descriptor: int) -> None:
-        """Flush the folder, the only thing that is flushed so."""
-        self._interrupted("flush of the folder")
+        """Flush the folder; files are flushed by ``fdatasync``."""
+        self._raise_if_interrupted("flush of the folder")
         self._undo.clear()
 
     def remove(self, path: Path, missing_ok: bool = False) -> None:
         """Delete a file."""
         if missing_ok and not path.exists():
             return
-        self._interrupted("remove")
+        self._raise_if_interrupted("remove")
         self._undo.append(partial((self.folder / path.name).write_bytes, path.read_bytes()))
         os.unlink(path)
 
     def rename(self, path: Path, target: Path) -> None:
         """Give a file another name."""
-        self._interrupted("rename")
+        self._raise_if_interrupted("rename")
         os.rename(path, target)
         self._undo.append(partial(os.rename, target, path))
         self._flushed[target.name] = self._flushed.pop(path.name, 0)
-        renamed = {path.name: target.name}
-        self._names = {file: renamed.get(name, name) for file, name in self._names.items()}
+        new_names = {path.name: target.name}
+        self._names = {file: new_names.get(name, name) for file, name in self._names.items()}
 
-    def _interrupted(self, name: str) -> None:
+    def _raise_if_interrupted(self, name: str) -> None:
         error = self._interrupt(name)
         if error is not None:
             raise error
 
     def lose_power(self, dice: random.Random) -> None:
-        """Take away a part of what wasn't flushed."""
+        """Lose a part of the unflushed data."""
         for path in sorted(self.folder.glob("*.log")):
             size, flushed = path.stat().st_size, self._flushed.get(path.name, 0)
             if size > flushed:
@@ -109,21 +109,21 @@ class Disk:
 def _lose_tail(path: Path, flushed: int, size: int, dice: random.Random) -> None:
     with open(path, "r+b") as file:
         if dice.random() < 0.3:
-            # The file has its size already, and its last blocks no contents.
+            # The file has its final size, but its last blocks are empty.
             file.seek(dice.randint(flushed, size))
             file.write(bytes(size - file.tell()))
         else:
             file.truncate(dice.randint(flushed, size))
 
 
-def disk_full() -> OSError:
-    """What a call raises when the disk has no more room."""
+def make_disk_full_error() -> OSError:
+    """Return the error of a call when the disk is full."""
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @contextmanager
-def attached(disk: Disk) -> Iterator[None]:
-    """Have the log and the checkpoint use this disk."""
+def attach_disk(disk: Disk) -> Iterator[None]:
+    """Make the log and the checkpoint use this disk."""
 
     class DiskPath(type(Path())):  # type: ignore[misc]
         attached_to: ClassVar[Disk] = disk

@@ -1,4 +1,4 @@
-"""Faults of a simulated run: drawn from a seed by name, so that any of them can be left out.
+"""Faults of a simulated run: drawn from a seed by name, so that any of them can be muted.
 
 Whether something fails depends on the seed and on the name of the event alone, and not on what
 happened before. A run that fails is made small by muting one fault after the other.
@@ -23,15 +23,15 @@ class PowerLostError(KilledError):
 
 
 class FailedError(Exception):
-    """A sink or a source fails, as drawn."""
+    """A sink or a source fails."""
 
 
 class Faults:
     """Decides what fails.
 
     Args:
-        seed: Where decisions come from.
-        rate: How probable it is that an event fails.
+        seed: The seed of all decisions.
+        rate: The probability that an event fails.
         muted: The names of events that don't fail.
     """
 
@@ -39,26 +39,26 @@ class Faults:
         self.seed = seed
         self.rate = rate
         self.muted = frozenset(muted)
-        self.struck: list[str] = []
+        self.failed_events: list[str] = []
         self._checksum = zlib.crc32(f"{seed} ".encode(), 0x5EED)
 
     def number(self, name: str) -> float:
-        """A number from 0 to 1 that depends on the seed and the name alone."""
+        """Return a number from 0 to 1 that depends only on the seed and the name."""
         return zlib.crc32(name.encode(), self._checksum) / (1 << 32)
 
     def dice(self, name: str) -> random.Random:
-        """Dice for whatever has to be drawn at an event."""
+        """Return a random generator for an event."""
         return random.Random(f"{self.seed} {name}")
 
     def choose(self, name: str, values: Sequence[T]) -> T:
-        """One of some values."""
+        """Choose one of several values."""
         return values[int(self.number(f"choice of {name}") * len(values))]
 
     def strikes(self, name: str, weight: float = 1.0) -> bool:
-        """Whether an event fails; those that do are kept in `struck`."""
+        """Return whether an event fails, and record it in `failed_events` if it does."""
         if name in self.muted or self.number(name) >= self.rate * weight:
             return False
-        self.struck.append(name)
+        self.failed_events.append(name)
         return True
 
 
@@ -67,17 +67,17 @@ class ChosenFaults(Faults):
 
     Args:
         names: The events that fail.
-        seed: What is drawn beside that, as how a batch is cut anew, is drawn from it.
+        seed: The seed of all other choices, such as the end of a batch.
     """
 
     def __init__(self, names: Collection[str], seed: int = 0) -> None:
         super().__init__(seed, 0.0)
         self.names = frozenset(names)
-        self.asked: list[str] = []
+        self.events: list[str] = []
 
     def strikes(self, name: str, weight: float = 1.0) -> bool:
-        """Whether an event fails; all that are asked about are kept in `asked`."""
-        self.asked.append(name)
+        """Return whether an event fails, and record it in `events`."""
+        self.events.append(name)
         if name in self.names:
-            self.struck.append(name)
+            self.failed_events.append(name)
         return name in self.names

@@ -1,4 +1,4 @@
-"""Compares the end of a run with what the oracle says of the batches that were committed."""
+"""Compares the outcome of a run with the oracle's output for the committed batches."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 import polars as pl
-from tests.doors import Batch, OracleDoor
-from tests.join_doors import JoinBatch, OracleJoinDoor, rejected_of, schema
 from tests.join_oracle import JoinStep
-from tests.local_door import rejected_message, rows_of, window_rows
+from tests.join_runners import JoinBatch, OracleJoinRunner, format_rejected, schema
+from tests.local_runner import convert_rows, format_rejected_message, window_rows
 from tests.property.agreement import count_differences, join_step_differences, step_differences
 from tests.property.joins import Query
 from tests.property.streams import Stream
+from tests.runners import Batch, OracleRunner
 from tests.simulation.cases import Case
 from tests.simulation.counting import Counting, count_plainly
 from tests.simulation.local import Outcome
@@ -28,10 +28,10 @@ _NO_ROWS = pl.DataFrame()
 
 
 def outcome_differences(case: Case, outcome: Outcome) -> list[str]:
-    """Where a run ended otherwise than the oracle says, in words."""
+    """Return the differences between the outcome of a run and the oracle."""
     if outcome.problems:
         return outcome.problems
-    if texts := _gaps(case, outcome):
+    if texts := _coverage_differences(case, outcome):
         return texts
     drawn = case.input
     if isinstance(drawn, Stream):
@@ -41,8 +41,8 @@ def outcome_differences(case: Case, outcome: Outcome) -> list[str]:
     return _join_differences(drawn, outcome, on_spark=case.host == "spark")
 
 
-def _gaps(case: Case, outcome: Outcome) -> list[str]:
-    """Where the committed batches don't cover the input once."""
+def _coverage_differences(case: Case, outcome: Outcome) -> list[str]:
+    """Return whether committed batches are missing, repeated, or don't cover the input."""
     numbers = [batch.number for batch in outcome.batches]
     texts = [] if numbers == [*range(len(numbers))] else [f"batches {numbers} were committed"]
     ends = [end["step"] for end in (batch.ends[0] for batch in outcome.batches)]
@@ -51,8 +51,8 @@ def _gaps(case: Case, outcome: Outcome) -> list[str]:
     return texts
 
 
-def _held(outcome: Outcome, number: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rows of a batch in the sinks: results and rejected messages."""
+def _read_sinks(outcome: Outcome, number: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the rows of a batch in the sinks: results and rejected messages."""
     results, rejected = (
         outcome.tables[kind].batches.get(number, _NO_ROWS) for kind in (RESULTS, REJECTED)
     )
@@ -60,12 +60,12 @@ def _held(outcome: Outcome, number: int) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _read_wall(batch: PlannedBatch) -> int:
-    """The clock of what waits for it, which doesn't go back with the machine's."""
+    """Return the wall clock of a batch, which doesn't go back with the machine's clock."""
     return batch.now if batch.wall is None else batch.wall
 
 
-def _batches(drawn: Stream | Counting, outcome: Outcome) -> list[Batch]:
-    """The messages of each batch that was committed."""
+def _list_batches(drawn: Stream | Counting, outcome: Outcome) -> list[Batch]:
+    """Return the messages of each committed batch."""
     batches, first = [], 0
     for batch in outcome.batches:
         end = batch.ends[0]["step"] + 1
@@ -76,28 +76,28 @@ def _batches(drawn: Stream | Counting, outcome: Outcome) -> list[Batch]:
 
 
 def _counting_differences(drawn: Counting, outcome: Outcome) -> list[str]:
-    expected, counts = count_plainly(_batches(drawn, outcome))
+    expected, counts = count_plainly(_list_batches(drawn, outcome))
     texts = []
-    for number, wanted in enumerate(expected):
-        for kind, held, rows in zip(
+    for number, expected_batch in enumerate(expected):
+        for kind, frame, rows in zip(
             (RESULTS, REJECTED),
-            _held(outcome, number),
-            (wanted.results, wanted.rejected),
+            _read_sinks(outcome, number),
+            (expected_batch.results, expected_batch.rejected),
             strict=True,
         ):
-            if sorted(held.rows()) != sorted(rows):
-                texts.append(f"batch {number}: {kind} {held.rows()}, expected {rows}")
+            if sorted(frame.rows()) != sorted(rows):
+                texts.append(f"batch {number}: {kind} {frame.rows()}, expected {rows}")
     return texts + _figure_differences(outcome, counts)
 
 
 def _window_differences(drawn: Stream, outcome: Outcome) -> list[str]:
     texts, counts = [], Counter[str]()
-    expected = OracleDoor().run(drawn.spec, _batches(drawn, outcome))
-    for number, wanted in enumerate(expected):
-        firings, rejected = window_rows(drawn.spec, *_held(outcome, number))
-        step = OracleStep(firings, rejected, wanted.counts)
-        texts += [f"batch {number}: {text}" for text in step_differences(step, wanted)]
-        counts.update(wanted.counts)
+    expected = OracleRunner().run(drawn.spec, _list_batches(drawn, outcome))
+    for number, expected_step in enumerate(expected):
+        firings, rejected = window_rows(drawn.spec, *_read_sinks(outcome, number))
+        step = OracleStep(firings, rejected, expected_step.counts)
+        texts += [f"batch {number}: {text}" for text in step_differences(step, expected_step)]
+        counts.update(expected_step.counts)
     return texts + _figure_differences(outcome, counts)
 
 
@@ -108,25 +108,25 @@ def _join_differences(drawn: Query, outcome: Outcome, *, on_spark: bool) -> list
         sides = [[m for s in drawn.steps[first:end] for m in s.side(side)] for side in SIDES]
         steps.append(JoinBatch(*sides, _read_wall(batch), batch.final, now=batch.now))
         first = end
-    read = partial(rejected_message, drawn.types)
+    format_row = partial(format_rejected_message, drawn.types)
     if on_spark:
         schemas = {side: schema(drawn.spec.side(side), drawn.types[side]) for side in SIDES}
-        read = partial(rejected_of, Joiner(drawn.spec, schemas))
+        format_row = partial(format_rejected, Joiner(drawn.spec, schemas))
     texts, counts = [], Counter[str]()
-    expected = OracleJoinDoor().run(drawn.spec, drawn.types, steps)
-    for number, wanted in enumerate(expected):
-        results, rejected = _held(outcome, number)
-        step = JoinStep(rows_of(results))
-        step.rejected = [read(row) for row in rows_of(rejected)]
-        step.counts = wanted.counts
-        differences = join_step_differences(step, wanted, marks=False)
+    expected = OracleJoinRunner().run(drawn.spec, drawn.types, steps)
+    for number, expected_step in enumerate(expected):
+        results, rejected = _read_sinks(outcome, number)
+        step = JoinStep(convert_rows(results))
+        step.rejected = [format_row(row) for row in convert_rows(rejected)]
+        step.counts = expected_step.counts
+        differences = join_step_differences(step, expected_step, with_watermarks=False)
         texts += [f"batch {number}: {text}" for text in differences]
-        counts.update(wanted.counts)
+        counts.update(expected_step.counts)
     return texts + _figure_differences(outcome, counts)
 
 
 def _figure_differences(outcome: Outcome, counts: Counter[str]) -> list[str]:
-    """Where the figures at the end aren't the sums over all batches."""
+    """Return the final counts that differ from the sums over all batches."""
     if outcome.progress is None:
         return []
     # Windows whose sum overflows aren't messages.

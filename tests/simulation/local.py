@@ -1,4 +1,4 @@
-"""The local host, run by its own code in one thread: processes die, disks fail, clocks jump."""
+"""Runs the local host's own code in one thread: processes die, disks fail, clocks jump."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from unittest import mock
 
 import polars as pl
-from tests.local_door import join_plan, window_plan
+from tests.local_runner import join_plan, window_plan
 from tests.property.streams import Stream
 from tests.simulation.cases import Case
-from tests.simulation.counting import Counting, counting_plan
-from tests.simulation.disk import Disk, attached, disk_full
+from tests.simulation.counting import Counting, make_counting_plan
+from tests.simulation.disk import Disk, attach_disk, make_disk_full_error
 from tests.simulation.faults import FailedError, Faults, KilledError, PowerLostError
 from tests.simulation.tables import Table
 
@@ -49,19 +49,19 @@ class Outcome:
     """The end of a run.
 
     Attributes:
-        batches: The batches that were committed last under each number.
-        tables: What the sinks hold, by kind.
-        progress: The figures at the end.
-        steps: How many batches were run, repeated ones included.
-        struck: The names of the events that failed.
-        problems: What must not happen, in words.
+        batches: The last committed batch of each number.
+        tables: The tables of the sinks, by kind.
+        progress: The final progress.
+        steps: The number of batches that ran, including repeated ones.
+        failed_events: The names of the events that failed.
+        problems: Descriptions of errors of the host.
     """
 
     batches: list[PlannedBatch] = field(default_factory=list)
     tables: dict[str, Table] = field(default_factory=dict)
     progress: Progress | None = None
     steps: int = 0
-    struck: list[str] = field(default_factory=list)
+    failed_events: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -79,12 +79,12 @@ def run_local(
 
     Args:
         case: The case.
-        faults: Decide what fails; drawn from the case where they aren't passed.
+        faults: Decide which events fail; drawn from the case by default.
         sync_every: How long commits may wait for the disk, seconds.
         plans: The plans of earlier runs of this case, to which its own are added.
     """
-    where = _MEMORY if _MEMORY.is_dir() else None
-    with tempfile.TemporaryDirectory(dir=where) as folder:
+    parent = _MEMORY if _MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
         return LocalRun(case, Path(folder) / "checkpoint", faults, sync_every, plans).run()
 
 
@@ -94,7 +94,7 @@ class LocalRun:
     Args:
         case: The case.
         folder: The folder of its checkpoint.
-        faults: Decide what fails; drawn from the case where they aren't passed.
+        faults: Decide which events fail; drawn from the case by default.
         sync_every: How long commits may wait for the disk, seconds.
         plans: The plans of earlier runs of this case, to which its own are added.
     """
@@ -111,7 +111,7 @@ class LocalRun:
         self._sync_every = sync_every
         self.faults = faults or Faults(case.seed, case.rate, case.muted)
         self.life = 0
-        self.outcome = Outcome(struck=self.faults.struck)
+        self.outcome = Outcome(failed_events=self.faults.failed_events)
         self._folder = folder
         self._events = 0
         self._disk = Disk(folder, self.interrupt)
@@ -120,11 +120,11 @@ class LocalRun:
         self._planned = 0
         self._committed: dict[int, PlannedBatch] = {}
         self._plans: Plans = {} if plans is None else plans
-        self._fed: dict[int, tuple[LocalPlan, list[LocalDestination]]] = {}
+        self._plans_by_shards: dict[int, tuple[LocalPlan, list[LocalDestination]]] = {}
 
     def run(self) -> Outcome:
-        """Run until the input has ended."""
-        with simulated_machine(self):
+        """Run processes until the input has ended."""
+        with simulate_machine(self):
             while not self._live():
                 self.life += 1
                 self._events = 0
@@ -135,24 +135,24 @@ class LocalRun:
         return outcome
 
     def interrupt(self, event: str) -> BaseException | None:
-        """Decide what becomes of an event; `None` is nothing."""
+        """Return the error that interrupts an event, or None if it happens."""
         self._events += 1
         name = f"life {self.life}, event {self._events}"
         if self.life >= _LIVES or not self.faults.strikes(name, _WEIGHTS.get(event, 1.0)):
             return None
         kind = self.faults.choose(name, ("killed", "killed", "power", "fails"))
         if kind == "fails":
-            return disk_full() if event in _OF_DISK else FailedError(event)
+            return make_disk_full_error() if event in _OF_DISK else FailedError(event)
         return KilledError(event) if kind == "killed" else PowerLostError(event)
 
     def fail(self, event: str) -> None:
-        """Let an event happen, or raise what becomes of it."""
+        """Raise an error if an event is interrupted."""
         error = self.interrupt(event)
         if error is not None:
             raise error
 
     def clock(self) -> int:
-        """The wall clock; a new process may see another time than the one before."""
+        """Return the wall clock, which may jump between processes."""
         steps = self.case.input.steps
         span = max(1, steps[-1].wall - steps[0].wall)
         jump = (
@@ -161,7 +161,7 @@ class LocalRun:
         return steps[self._planned].wall + jump
 
     def plan_source(self, start: SourceOffsets | None) -> int:
-        """The step that the next batch reads to; a new process may cut the input otherwise."""
+        """Return the last step of the next batch, which may differ between processes."""
         begin = -1 if start is None else int(start["step"])
         name = f"life {self.life}, source {begin}"
         self.fail("planning")
@@ -170,7 +170,7 @@ class LocalRun:
         return self._planned
 
     def _live(self) -> bool:
-        """One process; whether the input has ended."""
+        """Run one process, and return whether the input has ended."""
         checkpoint, loop = None, None
         try:
             checkpoint = LogCheckpoint(str(self._folder), self._sync_every, self._file_bytes)
@@ -187,8 +187,8 @@ class LocalRun:
         return True
 
     def _begin(self, checkpoint: LogCheckpoint) -> Loop:
-        fed, outputs = self._plan()
-        plan = resume_plan(fed, checkpoint)
+        sourced_plan, outputs = self._plan()
+        plan = resume_plan(sourced_plan, checkpoint)
         run = OperatorRun(plan, checkpoint.open_store)
         delivery = Delivery(outputs, checkpoint.identity, str(self._folder))
         readers = [source.open() for source in plan.sources]
@@ -197,29 +197,29 @@ class LocalRun:
         )
         commit = checkpoint.commit
 
-        def watch(progress: dict[str, Any], shards: Sequence[int]) -> None:
+        def commit_and_record(progress: dict[str, Any], shards: Sequence[int]) -> None:
             assert checkpoint.planned is not None
             self._committed[checkpoint.planned.number] = checkpoint.planned
             commit(progress, shards)
 
-        checkpoint.commit = watch  # type: ignore[method-assign]
+        checkpoint.commit = commit_and_record  # type: ignore[method-assign]
         return loop
 
     def _plan(self) -> tuple[LocalPlan, list[LocalDestination]]:
-        """The plan of a life with its sources, and its sinks."""
+        """Return the plan of a process with its sources, and its sinks."""
         shards = self.case.shards[self.life % len(self.case.shards)]
-        if shards in self._fed:
-            return self._fed[shards]
+        if shards in self._plans_by_shards:
+            return self._plans_by_shards[shards]
         if shards not in self._plans:
-            # A plan has no state, so that all processes and runs may share it.
-            self._plans[shards] = plan_of(self.case, shards)
+            # All processes and runs may share a plan, since it has no state.
+            self._plans[shards] = make_plan(self.case, shards)
         plan, frames = self._plans[shards]
-        feeds = [Feed(one, self) for one in frames]
+        feeds = [Feed(source_frames, self) for source_frames in frames]
         inputs = [replace(i, rows=feed) for i, feed in zip(plan.inputs, feeds, strict=True)]
-        fed = replace(plan, inputs=tuple(inputs))
-        outputs = make_destinations(fed, (self._tables[0], self._tables[1]))
-        self._fed[shards] = fed, outputs
-        return self._fed[shards]
+        sourced_plan = replace(plan, inputs=tuple(inputs))
+        outputs = make_destinations(sourced_plan, (self._tables[0], self._tables[1]))
+        self._plans_by_shards[shards] = sourced_plan, outputs
+        return self._plans_by_shards[shards]
 
     def _die(self, checkpoint: LogCheckpoint | None, error: KilledError) -> None:
         if checkpoint is not None:
@@ -237,10 +237,10 @@ class LocalRun:
                 loop.close()
             elif checkpoint is not None:
                 checkpoint.close()
-        except KilledError as killed:
-            self._die(checkpoint, killed)
-        except OptionError as full:
-            if not isinstance(full.__cause__, OSError):
+        except KilledError as kill:
+            self._die(checkpoint, kill)
+        except OptionError as close_error:
+            if not isinstance(close_error.__cause__, OSError):
                 raise
         return False
 
@@ -250,21 +250,21 @@ _OF_DISK = {"create", "write", "flush", "flush of the folder", "remove", "rename
 _WEIGHTS = {"planning": 0.3}
 
 
-def plan_of(case: Case, shards: int) -> tuple[LocalPlan, list[list[pl.DataFrame]]]:
-    """The plan of a case, and the frames of each of its sources, step by step."""
+def make_plan(case: Case, shards: int) -> tuple[LocalPlan, list[list[pl.DataFrame]]]:
+    """Return the plan of a case, and the frames of each of its sources, step by step."""
     drawn = case.input
     if isinstance(drawn, Stream):
         plan, frames = window_plan(drawn.spec, drawn.steps, shards)
         return plan, [frames]
     if isinstance(drawn, Counting):
-        plan, frames = counting_plan(drawn, shards)
+        plan, frames = make_counting_plan(drawn, shards)
         return plan, [frames]
-    plan, by_side = join_plan(drawn.spec, drawn.types, drawn.steps, shards)
-    return plan, [*by_side.values()]
+    plan, frames_by_side = join_plan(drawn.spec, drawn.types, drawn.steps, shards)
+    return plan, [*frames_by_side.values()]
 
 
 class Feed(Source, SourceReader):
-    """A source whose batches the simulation cuts."""
+    """A source whose batches end where the simulation chooses."""
 
     schema = pl.Schema()
 
@@ -280,11 +280,11 @@ class Feed(Source, SourceReader):
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
         """Plan to the end of a step."""
         step = self._run.plan_source(start)
-        done = step == len(self._frames) - 1
-        return Planned({"step": step}, has_new=True, caught_up=done, finished=done)
+        is_last = step == len(self._frames) - 1
+        return Planned({"step": step}, has_new=True, caught_up=is_last, finished=is_last)
 
     def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
-        """Read some steps, each as a frame of its own."""
+        """Read steps, each as a frame of its own."""
         first = 0 if start is None else int(start["step"]) + 1
         for step in range(first, int(end["step"]) + 1):
             self._run.fail("reading")
@@ -292,17 +292,17 @@ class Feed(Source, SourceReader):
 
 
 class FreeLease:
-    """The lease of a checkpoint that nobody else wants."""
+    """A lease of a checkpoint that is always free."""
 
     def check(self) -> None:
-        """The checkpoint is this query's."""
+        """Do nothing: this query always holds the lease."""
 
     def release(self) -> None:
-        """Nobody waits for it."""
+        """Do nothing: nobody waits for the lease."""
 
 
 class InlineFuture:
-    """A call that runs when it is waited for, or has run already."""
+    """A call that runs when its result is requested, or has run already."""
 
     def __init__(self, call: Any, *, at_once: bool) -> None:
         self._call = call
@@ -327,7 +327,7 @@ class InlineFuture:
 
 
 class InlineExecutor:
-    """A pool without threads, whose calls run at once or when they are waited for."""
+    """A pool without threads, whose calls run at once or when their result is requested."""
 
     def __init__(self, run: LocalRun) -> None:
         self._run = run
@@ -340,21 +340,21 @@ class InlineExecutor:
         return InlineFuture(lambda: call(**options), at_once=at_once)
 
     def shutdown(self) -> None:
-        """No thread waits."""
+        """Do nothing: there are no threads."""
 
 
 class SeededNumbers:
-    """Numbers of blobs, drawn from the seed; see `secrets`."""
+    """A replacement of `secrets` that draws the numbers of blobs from the seed."""
 
     def __init__(self, run: LocalRun) -> None:
         self.randbits = run.faults.dice("blobs").getrandbits
 
 
 @contextmanager
-def simulated_machine(run: LocalRun) -> Iterator[None]:
-    """Have the local host run on the simulation's disk, without threads and leases."""
+def simulate_machine(run: LocalRun) -> Iterator[None]:
+    """Make the local host run on the simulation's disk, without threads and leases."""
     with ExitStack() as patches:
-        patches.enter_context(attached(run._disk))
+        patches.enter_context(attach_disk(run._disk))
         for module, name, value in (
             (checkpoints, "acquire_lease", lambda file, folder: FreeLease()),
             (checkpoints, "ThreadPoolExecutor", lambda *_, **__: InlineExecutor(run)),

@@ -1,7 +1,7 @@
 """Small faults in muntin that the simulator must catch, and ``python -m tests.simulation.mutants``.
 
-Each is a line of one function that is changed in this process only. The command holds them all
-against the simulator, and prints the table of ``docs/decisions/simulation.md``.
+Each changes a line of one function, in this process only. The command runs the simulator with each
+of them, and prints the table of ``docs/decisions/simulation.md``.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Mutant:
     """A fault in one function.
 
     Attributes:
-        fault: What goes wrong, in words.
+        fault: A description of the fault.
         function: The function, by its module and name.
         old: A part of its source.
-        new: The part that takes its place.
-        host: The host on which it shows.
-        kind: The kind of queries with which it shows.
+        new: The replacement of that part.
+        host: The host on which the fault has an effect.
+        kind: The kind of queries on which the fault has an effect.
     """
 
     fault: str
@@ -54,8 +54,8 @@ class Mutant:
         assert isinstance(owner, FunctionType)
         return owner
 
-    def mutated(self) -> FunctionType:
-        """The function with the fault."""
+    def mutate(self) -> FunctionType:
+        """Return the function with the fault."""
         target = self.target
         source = textwrap.dedent(inspect.getsource(target))
         if source.count(self.old) != 1:
@@ -71,10 +71,10 @@ class Mutant:
         return function
 
     @contextmanager
-    def applied(self) -> Iterator[None]:
-        """Have the fault in this process."""
+    def apply(self) -> Iterator[None]:
+        """Apply the fault in this process."""
         target, code = self.target, self.target.__code__
-        target.__code__ = self.mutated().__code__
+        target.__code__ = self.mutate().__code__
         try:
             yield
         finally:
@@ -155,26 +155,28 @@ MUTANTS = [
 ]  # fmt: skip
 
 
-def cases_until_caught(mutant: Mutant, seconds: float = SECONDS, first: int = 1) -> int | None:
-    """How many cases the simulator runs until one fails; `None` where none does in time."""
+def count_cases_until_caught(
+    mutant: Mutant, seconds: float = SECONDS, first: int = 1
+) -> int | None:
+    """Return the number of cases until one fails, or None if none fails in time."""
     simulation = Simulation(first, hosts=[mutant.host], kinds=[mutant.kind])
-    with mutant.applied():
-        caught = next(simulation.run(seconds), None)
-    return None if caught is None else simulation.cases
+    with mutant.apply():
+        finding = next(simulation.run(seconds), None)
+    return None if finding is None else simulation.cases
 
 
-def table(rows: Sequence[tuple[Mutant, int | None]]) -> Iterator[str]:
-    """The lines of the table of mutants."""
+def format_table(rows: Sequence[tuple[Mutant, int | None]]) -> Iterator[str]:
+    """Yield the lines of the table of mutants."""
     yield "| fault | function | host | queries | cases until caught |"
     yield "| --- | --- | --- | --- | --- |"
     for mutant, cases in rows:
         name = mutant.function.replace(":", ".").replace("<locals>", "")
-        caught = "not caught" if cases is None else str(cases)
-        yield f"| {mutant.fault} | `{name}` | {mutant.host} | {mutant.kind} | {caught} |"
+        count = "not caught" if cases is None else str(cases)
+        yield f"| {mutant.fault} | `{name}` | {mutant.host} | {mutant.kind} | {count} |"
 
 
 def main(arguments: list[str], write: Callable[[str], object] = print) -> int:
-    """Hold mutants against the simulator; 1 where one isn't caught."""
+    """Run the simulator with mutants; return 1 if it misses one of them."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants", description=__doc__)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for each (default 300)")
     parser.add_argument("--only", default="", help="those whose fault has these words")
@@ -182,9 +184,9 @@ def main(arguments: list[str], write: Callable[[str], object] = print) -> int:
     chosen = [mutant for mutant in MUTANTS if options.only in mutant.fault]
     rows = []
     for mutant in chosen:
-        rows.append((mutant, cases_until_caught(mutant, options.seconds)))
+        rows.append((mutant, count_cases_until_caught(mutant, options.seconds)))
         print(rows[-1][1], mutant.fault, file=sys.stderr, flush=True)
-    for line in table(rows):
+    for line in format_table(rows):
         write(line)
     return 1 if any(cases is None for _, cases in rows) else 0
 

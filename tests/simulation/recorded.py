@@ -1,8 +1,8 @@
-"""A run of the chaos suite, as the simulator replays it.
+"""Turns a record of the chaos suite into a case of the simulator.
 
-A record has the batches of a query on Spark, and what was killed during which of them
-(``tests/chaos/recording.py``). Its messages aren't kept. Others, fewer by a factor, take their
-place: of the same partitions, in the same batches, late, in the future and malformed as those were.
+A record has the batches of a query on Spark, and the faults during them
+(``tests/chaos/recording.py``). It has no messages. Drawn messages, fewer by a factor, replace them:
+of the same partitions, in the same batches, and as often late, in the future and malformed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 from tests.chaos.survivor import SIZE, SLIDE
 from tests.chaos.traffic import BURST, BURST_SECONDS, PER_TURN, TURNS
-from tests.doors import Batch
 from tests.property.streams import Stream
+from tests.runners import Batch
 from tests.simulation.cases import Case
 from tests.simulation.faults import ChosenFaults
 
@@ -57,13 +57,13 @@ _SPEC = WindowSpec(
 
 @dataclass(frozen=True)
 class Record:
-    """What a run of the chaos suite went through.
+    """A record of a run of the chaos suite.
 
     Attributes:
         faults: The name of each fault, the first batch that wasn't committed then, and whether that
             batch had begun.
-        batches: How many messages each batch read, by partition.
-        counts: The figures at the end.
+        batches: The number of messages of each batch, by partition.
+        counts: The final counts.
     """
 
     faults: Sequence[dict[str, Any]]
@@ -72,32 +72,32 @@ class Record:
 
     @property
     def bursts(self) -> list[range]:
-        """The numbers of the messages of bursts, which begin with the batch that was under way."""
+        """The numbers of the messages of bursts, each of which starts with the running batch."""
         starts = [
-            sum(map(sum, self.batches[: one["batch"]]))
-            for one in self.faults
-            if one["fault"] == _BURST
+            sum(map(sum, self.batches[: fault["batch"]]))
+            for fault in self.faults
+            if fault["fault"] == _BURST
         ]
         return [range(start, start + _MESSAGES_OF_BURST) for start in starts]
 
     def count_repeated(self, outage: str | None) -> int:
         """Count the batches that had begun when their driver died; see `name_faults`."""
         dying = _KILLS_OF_DRIVERS | ({_OUTAGE_OF_SINKS} if outage else set())
-        return sum(one["in_flight"] and one["fault"] in dying for one in self.faults)
+        return sum(fault["in_flight"] and fault["fault"] in dying for fault in self.faults)
 
 
 def read_record(path: Path = RECORD) -> Record:
-    """Read a record up to some batches after its last fault; those behind them say nothing new."""
+    """Read a record up to some batches after its last fault; later ones don't matter."""
     record = Record(**json.loads(path.read_text()))
-    last = max(one["batch"] for one in record.faults)
+    last = max(fault["batch"] for fault in record.faults)
     return replace(record, batches=record.batches[: last + _BATCHES_AFTER_FAULTS])
 
 
 class ReplayedFaults(ChosenFaults):
-    """The faults of a record. Nothing else fails, and batches end where they ended."""
+    """The faults of a record. Nothing else fails, and batches end as in the record."""
 
     def choose(self, name: str, values: Sequence[T]) -> T:
-        """One of some values; of a plan, the whole batch, and as many tasks as there may be."""
+        """Choose the recorded end of a batch, the most tasks, and any other value by its name."""
         if name.startswith("tasks of "):
             return values[-1]
         return values[0] if name.startswith("plan ") else super().choose(name, values)
@@ -117,8 +117,8 @@ def name_faults(record: Record, moment: str, outage: str | None) -> Collection[s
 
 def _name_events(record: Record, moment: str, outage: str | None) -> Iterator[str]:
     life = 0
-    for one in record.faults:
-        name, batch, in_flight = one["fault"], one["batch"], one["in_flight"]
+    for fault in record.faults:
+        name, batch, in_flight = fault["fault"], fault["batch"], fault["in_flight"]
         dies_at = moment if name in _KILLS_OF_DRIVERS else None
         if name == _OUTAGE_OF_SINKS:
             dies_at = outage
@@ -126,7 +126,7 @@ def _name_events(record: Record, moment: str, outage: str | None) -> Iterator[st
             yield f"life {life}, batch {batch} {dies_at if in_flight else 'begins'}"
             life += 1
         elif name == _OUTAGE_OF_SOURCES and in_flight:
-            # What reads from the broker fails and is tried again.
+            # The tasks that read from the broker fail and are retried.
             yield from (f"life {life}, batch {batch}, task {task} dies" for task in range(_TASKS))
         elif name in _KILLS_OF_WORKERS:
             yield f"life {life}, batch {batch}, an executor is lost"
@@ -137,11 +137,11 @@ def _name_events(record: Record, moment: str, outage: str | None) -> Iterator[st
 
 def make_case(record: Record) -> Case:
     """Make a case whose steps are the batches of a record."""
-    chance = random.Random(7)
+    dice = random.Random(7)
     offsets: dict[int, int] = {}
-    steps, now, read = [], 0.0, 0
+    steps, now, read_messages = [], 0.0, 0
     for counts in record.batches:
-        numbers = range(read, read := read + sum(counts))
+        numbers = range(read_messages, read_messages := read_messages + sum(counts))
         in_bursts = sum(_count_common(numbers, burst) for burst in record.bursts)
         # The messages of a burst have the times of fewer messages.
         now += len(numbers) - in_bursts + in_bursts / BURST
@@ -149,21 +149,21 @@ def make_case(record: Record) -> Case:
         for partition, count in enumerate(counts):
             for _ in range(-(-count // _MESSAGES_PER_MESSAGE)):
                 offset = offsets[partition] = offsets.get(partition, -1) + 1
-                message = _draw_message(now, chance)
+                message = _draw_message(now, dice)
                 messages.append({**message, "partition": partition, "offset": offset})
-        chance.shuffle(messages)
+        dice.shuffle(messages)
         steps.append(Batch(messages, int(now * SECOND)))
     return Case("spark", Stream(_SPEC, steps), (SHARDS,), 7, 0.0)
 
 
-def _count_common(one: range, other: range) -> int:
-    return len(range(max(one.start, other.start), min(one.stop, other.stop)))
+def _count_common(first: range, second: range) -> int:
+    return len(range(max(first.start, second.start), min(first.stop, second.stop)))
 
 
-def _draw_message(now: float, chance: random.Random) -> dict[str, Any]:
-    key, value = chance.choice(_KEYS), chance.randrange(1000)
-    time: Any = int((now + chance.uniform(-120, 0)) * SECOND)
-    fate = chance.random()
+def _draw_message(now: float, dice: random.Random) -> dict[str, Any]:
+    key, value = dice.choice(_KEYS), dice.randrange(1000)
+    time: Any = int((now + dice.uniform(-120, 0)) * SECOND)
+    fate = dice.random()
     if fate < 0.02:
         time = "soon"
     elif fate < 0.05:

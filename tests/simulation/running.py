@@ -1,4 +1,4 @@
-"""Runs cases, seed after seed, and says which of them end otherwise than the oracle says."""
+"""Runs cases, seed after seed, and finds those whose outcome differs from the oracle's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulation.cases import HOSTS, KINDS, Case, HostName, KindName, draw_
 from tests.simulation.judging import outcome_differences
 from tests.simulation.local import Outcome, run_local
 from tests.simulation.spark import run_spark
-from tests.transcripts.writing import join_transcript, transcript
+from tests.transcripts.writing import write_join_transcript, write_transcript
 
 _RUNS: dict[HostName, Callable[[Case], Outcome]] = {"local": run_local, "spark": run_spark}
 
@@ -24,7 +24,7 @@ class Finding:
 
     Attributes:
         case: The case.
-        differences: What is wrong, in words.
+        differences: Descriptions of the differences.
     """
 
     case: Case
@@ -34,19 +34,19 @@ class Finding:
         case, lines = self.case, []
         lines.append(f"seed {case.seed} on the {case.host} host, {case.shards} shards:")
         lines += [f"  {text}" for text in self.differences[:5]]
-        lines += [f"  fails: {name}" for name in judge(case).struck]
+        lines += [f"  fails: {name}" for name in judge(case).failed_events]
         lines.append(_transcribe(case))
         return "\n".join(lines)
 
 
 def _transcribe(case: Case) -> str:
-    """The input of a case in the notation of the transcripts, as far as it has one."""
+    """Return the input of a case in the notation of the transcripts, if it has one."""
     drawn, name = case.input, f"simulated with seed {case.seed}"
     try:
         if isinstance(drawn, Stream):
-            return transcript(name, drawn.spec, drawn.steps)
+            return write_transcript(name, drawn.spec, drawn.steps)
         if isinstance(drawn, Query):
-            return join_transcript(name, drawn.spec, drawn.types, drawn.steps)
+            return write_join_transcript(name, drawn.spec, drawn.types, drawn.steps)
     except Exception as error:
         return f"can't be written as a transcript ({error!r}): {drawn!r}"
     return "\n".join(f"  {step.wall}: {step.messages}" for step in drawn.steps)
@@ -57,24 +57,24 @@ class Judgement:
     """The end of a case.
 
     Attributes:
-        differences: What is wrong, in words.
-        struck: The names of the events that failed.
-        steps: How many batches were run, repeated ones included.
+        differences: Descriptions of the differences.
+        failed_events: The names of the events that failed.
+        steps: The number of batches that ran, including repeated ones.
     """
 
     differences: list[str]
-    struck: list[str] = field(default_factory=list)
+    failed_events: list[str] = field(default_factory=list)
     steps: int = 0
 
 
 def judge(case: Case) -> Judgement:
-    """Run a case, and compare its end with the oracle's."""
+    """Run a case, and compare its outcome with the oracle's."""
     try:
         outcome = _RUNS[case.host](case)
         differences = outcome_differences(case, outcome)
     except Exception:
         return Judgement([traceback.format_exc(limit=-5)])
-    return Judgement(differences, outcome.struck, outcome.steps)
+    return Judgement(differences, outcome.failed_events, outcome.steps)
 
 
 @dataclass
@@ -82,13 +82,13 @@ class Simulation:
     """Cases of many seeds.
 
     Attributes:
-        first: The first seed that has yet to run.
-        stride: How far the next one is.
+        first: The next seed.
+        stride: The difference between consecutive seeds.
         hosts: The hosts to run on.
         kinds: The kinds of queries.
-        steps: How many batches were run.
-        cases: How many cases.
-        faults: How many events failed.
+        steps: The number of batches that ran.
+        cases: The number of cases that ran.
+        faults: The number of events that failed.
     """
 
     first: int
@@ -104,13 +104,13 @@ class Simulation:
 
         Another run continues with the seed after the last one.
         """
-        until = time.monotonic() + seconds
-        while time.monotonic() < until and self.cases != most_cases:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and self.cases != most_cases:
             case = draw_case(self.first, self.hosts, self.kinds)
             self.first += self.stride
-            end = judge(case)
+            judgement = judge(case)
             self.cases += 1
-            self.steps += end.steps
-            self.faults += len(end.struck)
-            if end.differences:
-                yield Finding(case, end.differences)
+            self.steps += judgement.steps
+            self.faults += len(judgement.failed_events)
+            if judgement.differences:
+                yield Finding(case, judgement.differences)

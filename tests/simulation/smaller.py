@@ -1,4 +1,4 @@
-"""Makes a case that fails small: fewer faults, fewer messages, a simpler query."""
+"""Shrinks a failing case: fewer faults, fewer messages, a simpler query."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from typing import Any
 
 from tests.property.joins import Query
 from tests.property.streams import Stream
-from tests.search.smaller import Tries, fails_alike, of_joins, of_streams, smallest
+from tests.search.smaller import (
+    Tries,
+    find_smallest,
+    list_join_passes,
+    list_stream_passes,
+    make_same_failure_check,
+)
 from tests.simulation.cases import Case
 from tests.simulation.counting import Counting
 from tests.simulation.running import Finding, judge
@@ -17,62 +23,62 @@ _TRIES = 400
 
 
 def shrink(case: Case, differences: Callable[[Case], list[str]] | None = None) -> Finding:
-    """The smallest case that still fails.
+    """Return the smallest case that still fails.
 
     Args:
         case: A case that fails.
-        differences: What is wrong with a case, in words; as `judge` says where it isn't passed.
+        differences: Describes what is wrong with a case; `judge` by default.
     """
-    find = differences or (lambda one: judge(one).differences)
-    still = Tries(fails_alike(find, case), _TRIES)
-    passes = [_fewer_faults, _one_life, _inputs]
-    small = smallest(case, passes, still)
+    find = differences or (lambda candidate: judge(candidate).differences)
+    still_fails = Tries(make_same_failure_check(find, case), _TRIES)
+    passes = [_mute_faults, _reduce_shards, _simplify_input]
+    small = find_smallest(case, passes, still_fails)
     return Finding(small, find(small))
 
 
-def _fewer_faults(case: Case) -> Iterator[Case]:
-    """The case with half of the events that failed muted, then with one of them."""
+def _mute_faults(case: Case) -> Iterator[Case]:
+    """Yield the case with half of the failed events muted, then with ever fewer of them."""
     if not case.rate:
         return
-    struck = judge(case).struck
-    size = len(struck)
+    failed_events = judge(case).failed_events
+    size = len(failed_events)
     while size:
-        for start in range(0, len(struck), size):
-            muted = case.muted | {*struck[start : start + size]}
+        for start in range(0, len(failed_events), size):
+            muted = case.muted | {*failed_events[start : start + size]}
             yield replace(case, muted=muted)
         size //= 2
 
 
-def _one_life(case: Case) -> Iterator[Case]:
+def _reduce_shards(case: Case) -> Iterator[Case]:
     for shards in ((1,), case.shards[:1], (2,)):
         if len(shards) < len(case.shards) or sum(shards) < sum(case.shards):
             yield replace(case, shards=shards)
 
 
-def _inputs(case: Case) -> Iterator[Case]:
-    """The case with a simpler input."""
-    for simpler in _passes(case.input):
-        for smaller in simpler(case.input):
+def _simplify_input(case: Case) -> Iterator[Case]:
+    """Yield the case with simpler inputs."""
+    for simplify in _list_passes(case.input):
+        for simpler_input in simplify(case.input):
             # The last step ends the input, also where it has no messages.
-            if smaller.steps:
-                yield replace(case, input=smaller)
+            if simpler_input.steps:
+                yield replace(case, input=simpler_input)
 
 
-def _passes(drawn: Any) -> list[Callable[[Any], Iterator[Any]]]:
+def _list_passes(drawn: Any) -> list[Callable[[Any], Iterator[Any]]]:
     if isinstance(drawn, Stream):
-        return of_streams()
-    return of_joins() if isinstance(drawn, Query) else [_fewer_steps, _fewer_messages]
+        return list_stream_passes()
+    return list_join_passes() if isinstance(drawn, Query) else [_remove_steps, _remove_messages]
 
 
-def _fewer_steps(drawn: Counting) -> Iterator[Counting]:
+def _remove_steps(drawn: Counting) -> Iterator[Counting]:
     for number in range(len(drawn.steps) - 1):
         yield Counting([*drawn.steps[:number], *drawn.steps[number + 1 :]])
 
 
-def _fewer_messages(drawn: Counting) -> Iterator[Counting]:
+def _remove_messages(drawn: Counting) -> Iterator[Counting]:
     for number, step in enumerate(drawn.steps):
-        for left_out in range(len(step.messages)):
-            messages = [m for place, m in enumerate(step.messages) if place != left_out]
+        for removed in range(len(step.messages)):
+            messages = [m for index, m in enumerate(step.messages) if index != removed]
             steps = [*drawn.steps]
             steps[number] = replace(step, messages=messages)
             yield Counting(steps)

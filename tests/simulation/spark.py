@@ -1,9 +1,9 @@
-"""The Spark host without a JVM: a driver that treats the host's own tasks as Spark may treat them.
+"""The Spark host without a JVM: a driver that runs the host's own tasks as Spark may run them.
 
-Tasks are retried, run twice at once, and run on after they were declared dead. The state that is
-committed may be another attempt's than the rows that are taken. A batch is planned once and run as
-often as it takes, from the version of the state that the batch before left. Executors come and go,
-with their caches and the files that they leave for the next batch.
+Tasks are retried, run twice at once, and continue after they were declared dead. The committed
+state and the accepted rows may come from different attempts. A batch is planned once and run until
+it succeeds, from the state of the batch before. Executors come and go, with their caches and the
+files that they leave for the next batch.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from unittest import mock
 import polars as pl
 import pyarrow as pa
 from pyspark.sql.types import StructType, TimestampType
-from tests import join_doors
-from tests.doors import Batch, frame, schema
+from tests import join_runners
 from tests.property.joins import Query
 from tests.property.streams import Stream
+from tests.runners import Batch, frame, schema
 from tests.simulation.cases import Case
-from tests.simulation.counting import COUNTED, LATE, Counting, CountingOperator, lay_out
+from tests.simulation.counting import COUNTED, LATE, Counting, CountingOperator, concat_steps
 from tests.simulation.faults import Faults, KilledError
 from tests.simulation.local import Outcome
 from tests.simulation.tables import Table
@@ -71,7 +71,7 @@ class Executor:
     """A worker process and its machine.
 
     Attributes:
-        folder: The folder of the files that it leaves for later batches.
+        folder: The folder of its files for later batches.
         cache: The decoded blobs of its process.
         operators: The operators of its process.
     """
@@ -85,8 +85,8 @@ class MapState:
     """A map in Spark's state, as one attempt of a task sees it.
 
     Args:
-        rows: The rows of the version that the attempt began with; they stay as they are.
-        calls: After how many calls the task dies; `None` is never.
+        rows: The rows at the start of the attempt, which it doesn't change.
+        calls: The number of calls after which the task dies; None is never.
     """
 
     def __init__(self, rows: State, calls: int | None) -> None:
@@ -94,7 +94,7 @@ class MapState:
         self._calls = calls
 
     def getValue(self, key: Any) -> Any:  # noqa: N802
-        """The value of a key."""
+        """Return the value of a key."""
         self._count()
         return self.rows.get(key)
 
@@ -120,18 +120,18 @@ _OPERATOR: Operator = CountingOperator()
 
 
 def current_operator() -> Operator:
-    """The operator of the case; it has no state, so that all processes may share it."""
+    """Return the operator of the case, which has no state and is shared by all processes."""
     return _OPERATOR
 
 
 @cache
 def describe_counting() -> dict[str, StructType]:
-    """The columns of counting; found late, since processes are forked before Polars is used."""
+    """Return the columns of counting, late enough that processes fork before they use Polars."""
     return {RESULTS: spark_schema(COUNTED), REJECTED: spark_schema(LATE)}
 
 
 def describe(drawn: Stream | Query | Counting) -> tuple[Operator, dict[str, StructType]]:
-    """The operator of a case, and the columns that it emits."""
+    """Return the operator of a case, and its output columns."""
     if isinstance(drawn, Counting):
         return CountingOperator(), describe_counting()
     if isinstance(drawn, Query):
@@ -146,25 +146,28 @@ def describe(drawn: Stream | Query | Counting) -> tuple[Operator, dict[str, Stru
 
 def _describe_join(drawn: Query) -> tuple[Operator, dict[str, StructType]]:
     sides: dict[SideName, pl.Schema] = {
-        side: join_doors.schema(drawn.spec.side(side), drawn.types[side]) for side in SIDES
+        side: join_runners.schema(drawn.spec.side(side), drawn.types[side]) for side in SIDES
     }
     operator = JoinOperator(drawn.spec, sides, "_right", both_keys=False)
     joiner = operator.joiner
-    shown: dict[str, pl.DataType] = {
+    result_columns: dict[str, pl.DataType] = {
         out: sides[side][name] for side in SIDES for name, out in joiner.result_names[side].items()
     }
-    shown[columns.EMISSION] = pl.String()
+    result_columns[columns.EMISSION] = pl.String()
     if joiner.revises:
-        shown[columns.REVISION] = pl.Int64()
-    aside = {
+        result_columns[columns.REVISION] = pl.Int64()
+    rejected_columns = {
         out: sides[side][name]
         for side in SIDES
         for name, out in joiner.rejected_names[side].items()
     }
     rejected = {
-        SIDE: pl.String(), **aside, columns.REASON: pl.String(), columns.WATERMARK: pl.Int64()
-    }  # fmt: skip
-    return operator, {RESULTS: spark_schema(shown), REJECTED: spark_schema(rejected)}
+        SIDE: pl.String(),
+        **rejected_columns,
+        columns.REASON: pl.String(),
+        columns.WATERMARK: pl.Int64(),
+    }
+    return operator, {RESULTS: spark_schema(result_columns), REJECTED: spark_schema(rejected)}
 
 
 def run_spark(case: Case, faults: Faults | None = None) -> Outcome:
@@ -172,10 +175,10 @@ def run_spark(case: Case, faults: Faults | None = None) -> Outcome:
 
     Args:
         case: The case.
-        faults: Decide what fails; drawn from the case where they aren't passed.
+        faults: Decide which events fail; drawn from the case by default.
     """
-    where = _MEMORY if _MEMORY.is_dir() else None
-    with tempfile.TemporaryDirectory(dir=where) as folder:
+    parent = _MEMORY if _MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
         return SparkRun(case, Path(folder), faults).run()
 
 
@@ -185,13 +188,13 @@ class SparkRun:
     Args:
         case: The case.
         folder: The folder of the executors' files.
-        faults: Decide what fails; drawn from the case where they aren't passed.
+        faults: Decide which events fail; drawn from the case by default.
     """
 
     def __init__(self, case: Case, folder: Path, faults: Faults | None = None) -> None:
         self.case = case
         self.faults = faults or Faults(case.seed, case.rate, case.muted)
-        self.outcome = Outcome(struck=self.faults.struck)
+        self.outcome = Outcome(failed_events=self.faults.failed_events)
         self.context: Any = None
         self.executor: Executor
         self._folder = folder
@@ -207,12 +210,12 @@ class SparkRun:
         self._stages: dict[int, Stage] = {}
         self._processor: ShardProcessor
         self._event = ""
-        self._executors = [self._executor(number) for number in range(2)]
+        self._executors = [self._add_executor(number) for number in range(2)]
 
     def run(self) -> Outcome:
         """Run all batches."""
         batch = 0
-        with simulated_workers(self):
+        with simulate_workers(self):
             while batch == 0 or not self._is_last(batch - 1):
                 self._plan(batch)
                 try:
@@ -225,19 +228,19 @@ class SparkRun:
         self.outcome.tables = self._tables
         self.outcome.progress = self._totals.progress
         tables = self._tables.values()
-        self.outcome.problems += [problem for one in tables for problem in one.problems]
+        self.outcome.problems += [problem for table in tables for problem in table.problems]
         return self.outcome
 
     def _is_last(self, batch: int) -> bool:
         return bool(self._planned[batch].ends[0]["step"] >= len(self.case.input.steps) - 1)
 
-    def _executor(self, number: int) -> Executor:
+    def _add_executor(self, number: int) -> Executor:
         folder = self._folder / f"executor-{number}"
         folder.mkdir()
         return Executor(folder)
 
     def _plan(self, batch: int) -> None:
-        """Plan a batch, unless that was done by a driver before this one."""
+        """Plan a batch, unless an earlier driver has planned it."""
         if batch < len(self._planned):
             return
         begin = self._planned[-1].ends[0]["step"] if self._planned else -1
@@ -246,7 +249,7 @@ class SparkRun:
         self._planned.append(PlannedBatch(batch, self.case.input.steps[end].wall, ({"step": end},)))
 
     def _fail(self, event: str) -> None:
-        """Kill the driver before or after an event, if so drawn."""
+        """Kill the driver at an event, if its fault is drawn."""
         name = f"life {self._life}, {self._event} {event}"
         if self._life < _LIVES and self.faults.strikes(name):
             raise KilledError(name)
@@ -257,19 +260,19 @@ class SparkRun:
         self.outcome.steps += 1
         self._change_executors(batch)
         stage = self._begin_life()
-        rows = self._shuffle(batch, stage)
-        states, emitted = [], []
+        shuffled_rows = self._shuffle(batch, stage)
+        states, output_rows = [], []
         for shard in range(self._shards):
-            state, output = self._run_shard(batch, stage, shard, rows[stage.slots[shard]])
+            state, output = self._run_shard(batch, stage, shard, shuffled_rows[stage.slots[shard]])
             states.append(state)
-            emitted += output
+            output_rows += output
             self._fail(f"shard {shard} has ended")
-        self._write(batch, stage, emitted)
+        self._write(batch, stage, output_rows)
         self._fail("commit")
         del self._versions[batch + 1 :]
         self._versions.append(states)
         self._totals.add(
-            batch, [json.loads(row.progress) for row in emitted if row.kind == PROGRESS]
+            batch, [json.loads(row.progress) for row in output_rows if row.kind == PROGRESS]
         )
         for zombie in self._zombies:
             zombie()
@@ -279,7 +282,7 @@ class SparkRun:
         """Plan the query, once for each driver."""
         if self._life not in self._stages:
             stage = replace(self._stage, identity=f"run{self._life}")
-            # Pickled once for a case, since lives differ by the identity of their stage alone.
+            # Pickled once for a case, since lives differ only by the identity of their stage.
             if not self._stages:
                 self._processor = ShardProcessor(ShardSteps(stage, final=False))
             else:
@@ -291,72 +294,72 @@ class SparkRun:
     def _change_executors(self, batch: int) -> None:
         if self.faults.strikes(f"life {self._life}, batch {batch}, an executor is lost"):
             number = len([*self._folder.iterdir()])
-            self._executors[number % 2] = self._executor(number)
+            self._executors[number % 2] = self._add_executor(number)
 
     @cached_property
-    def _counted(self) -> tuple[pa.Table, list[int]]:
-        """The messages of a case of counting, and the places where each step begins."""
+    def _counting_messages(self) -> tuple[pa.Table, list[int]]:
+        """The messages of a counting case, and the first row of each step."""
         assert isinstance(self.case.input, Counting)
-        whole, places = lay_out(self.case.input)
-        return whole.to_arrow(), places
+        messages, starts = concat_steps(self.case.input)
+        return messages.to_arrow(), starts
 
     def _messages(self, batch: int) -> dict[str, tuple[pa.Table, str]]:
-        """The messages of a batch, and the column of their times, by input."""
+        """Return the messages of a batch, and the column of their times, by input."""
         begin = self._planned[batch - 1].ends[0]["step"] + 1 if batch else 0
         planned, drawn = self._planned[batch], self.case.input
         end = planned.ends[0]["step"] + 1
         if isinstance(drawn, Query):
             inputs = {}
             for side in SIDES:
-                mine = [m for step in drawn.steps[begin:end] for m in step.side(side)]
+                side_messages = [m for step in drawn.steps[begin:end] for m in step.side(side)]
                 spec, types = drawn.spec.side(side), drawn.types[side]
-                rows = join_doors.frame(spec, mine, types, planned.now).to_arrow()
+                rows = join_runners.frame(spec, side_messages, types, planned.now).to_arrow()
                 inputs[str(side)] = rows, columns.TIME
             return inputs
         if isinstance(drawn, Counting):
-            whole, places = self._counted
-            return {"": (whole[places[begin] : places[end]], "value")}
+            all_messages, starts = self._counting_messages
+            return {"": (all_messages[starts[begin] : starts[end]], "value")}
         messages = [m for step in drawn.steps[begin:end] for m in step.messages]
         return {"": (frame(drawn.spec, Batch(messages, planned.now)).to_arrow(), columns.TIME)}
 
     def _shuffle(self, batch: int, stage: Stage) -> dict[int, list[Any]]:
         """Run the tasks before the shuffle, and bring their rows to the shards in any order."""
         count = self.faults.choose(f"tasks of {batch}", (1, 2, 3))
-        sent: list[dict[str, Any]] = []
+        shuffled_rows: list[dict[str, Any]] = []
         number = 0
         for name, (messages, time) in self._messages(batch).items():
             size = -(-len(messages) // count)
             shuffle = ShuffleTask(stage, name, read_frames, time, frozenset(), streams=True)
             for part in range(count):
-                mine = messages.slice(part * size, size).to_batches()
-                work = partial(self._combine, shuffle, mine)
-                sent += self._attempts(batch, f"task {number}", number, work)
+                batches = messages.slice(part * size, size).to_batches()
+                work = partial(self._combine, shuffle, batches)
+                shuffled_rows += self._attempts(batch, f"task {number}", number, work)
                 number += 1
         rows: dict[int, list[Any]] = {slot: [] for slot in stage.slots}
-        for row in sent:
+        for row in shuffled_rows:
             rows[row["slot"]].append({**row, WALL: None})
-        for slot, mine in rows.items():
+        for slot, batches in rows.items():
             tick = dict.fromkeys(("header", "frames", "passed"))
-            mine.append({"slot": slot, **tick, WALL: self._planned[batch].now})
-            self.faults.dice(f"order of {batch} {slot}").shuffle(mine)
+            batches.append({"slot": slot, **tick, WALL: self._planned[batch].now})
+            self.faults.dice(f"order of {batch} {slot}").shuffle(batches)
         return rows
 
     def _combine(
         self, shuffle: ShuffleTask, batches: Sequence[pa.RecordBatch], calls: int | None
     ) -> list[dict[str, Any]]:
-        """One attempt of a task before the shuffle."""
+        """Run one attempt of a task before the shuffle."""
 
-        def arriving() -> Iterator[pa.RecordBatch]:
+        def read_batches() -> Iterator[pa.RecordBatch]:
             yield from batches
             if calls is not None:
                 raise TaskDiedError
 
-        return [row for sent in shuffle(arriving()) for row in sent.to_pylist()]
+        return [row for output in shuffle(read_batches()) for row in output.to_pylist()]
 
     def _run_shard(
         self, batch: int, stage: Stage, shard: int, rows: Sequence[Any]
     ) -> tuple[State, list[Any]]:
-        """A shard's step: the state that is committed, and the rows that are taken."""
+        """Run a shard's step; return the committed state, and the accepted rows."""
         work = partial(self._step, batch, stage, shard, rows)
         state, output = self._attempts(batch, f"shard {shard}", shard, work)
         return state, output
@@ -364,43 +367,45 @@ class SparkRun:
     def _step(
         self, batch: int, stage: Stage, shard: int, rows: Sequence[Any], calls: int | None
     ) -> tuple[State, list[Any]]:
-        """One attempt of a shard's step."""
+        """Run one attempt of a shard's step."""
         state = MapState(self._versions[batch][shard], calls)
         handle: Any = SimpleNamespace(getMapState=lambda *_: state)
         # Attempts don't overlap, so that one processor of each driver can run them all.
         self._processor.init(handle)
-        emitted = [*self._processor.handleInputRows((stage.slots[shard],), iter(rows), None)]
-        return state.rows, emitted
+        output = [*self._processor.handleInputRows((stage.slots[shard],), iter(rows), None)]
+        return state.rows, output
 
     def _attempts(
         self, batch: int, name: str, number: int, work: Callable[[int | None], Any]
     ) -> Any:
-        """Run a task until an attempt ends well, and choose what is taken of several that did."""
+        """Run a task until an attempt succeeds, and choose among several that did."""
         name = f"life {self._life}, batch {batch}, {name}"
-        place = self.faults.choose(name, (0, 1))
+        executor_index = self.faults.choose(name, (0, 1))
         if self.faults.strikes(f"{name} dies"):
             calls = self.faults.choose(f"{name} dies", (0, 1, 2, 3, 5, 8))
             with suppress(TaskDiedError):
-                self._on(place, batch, number, partial(work, calls))
-            place = self.faults.choose(f"{name} again", (0, 1))
-        done = self._on(place, batch, number, partial(work, None))
+                self._run_on(executor_index, batch, number, partial(work, calls))
+            executor_index = self.faults.choose(f"{name} again", (0, 1))
+        result = self._run_on(executor_index, batch, number, partial(work, None))
         if self.faults.strikes(f"{name} is a zombie"):
-            # It was declared dead, and ends after the batch did.
-            self._zombies.append(partial(self._on, place, batch, number, partial(work, None)))
+            # The attempt was declared dead, and ends after the batch.
+            self._zombies.append(
+                partial(self._run_on, executor_index, batch, number, partial(work, None))
+            )
         if self.faults.strikes(f"{name} is speculated"):
-            other = self._on(1 - place, batch, number, partial(work, None))
-            done = self._choose(name, done, other)
-        return done
+            other_result = self._run_on(1 - executor_index, batch, number, partial(work, None))
+            result = self._choose(name, result, other_result)
+        return result
 
-    def _choose(self, name: str, one: Any, other: Any) -> Any:
-        if isinstance(one, tuple):
+    def _choose(self, name: str, first: Any, second: Any) -> Any:
+        if isinstance(first, tuple):
             state, rows = self.faults.choose(f"{name} taken", ((0, 0), (0, 1), (1, 0), (1, 1)))
-            return (one, other)[state][0], (one, other)[rows][1]
-        return self.faults.choose(f"{name} taken", (one, other))
+            return (first, second)[state][0], (first, second)[rows][1]
+        return self.faults.choose(f"{name} taken", (first, second))
 
-    def _on(self, place: int, batch: int, number: int, work: Callable[[], Any]) -> Any:
+    def _run_on(self, index: int, batch: int, number: int, work: Callable[[], Any]) -> Any:
         """Run an attempt on an executor."""
-        executor = self._executors[place]
+        executor = self._executors[index]
         properties = {"sql.streaming.queryId": "query", "streaming.sql.batchId": str(batch)}
         self.context = SimpleNamespace(partitionId=lambda: number, getLocalProperty=properties.get)
         self.executor = executor
@@ -409,20 +414,22 @@ class SparkRun:
 
     def _write(self, batch: int, stage: Stage, emitted: Sequence[Any]) -> None:
         """Give the rows of a batch to the sinks, as ``foreachBatch`` does."""
-        sent: dict[str, list[bytes]] = {}
+        blobs_by_kind: dict[str, list[bytes]] = {}
         for kind, blob, _ in emitted:
-            sent.setdefault(kind, []).append(blob)
+            blobs_by_kind.setdefault(kind, []).append(blob)
         for kind, table in self._tables.items():
             rows = _NO_ROWS
-            if held := sent.get(kind):
-                batch_sent = pa.RecordBatch.from_arrays([pa.array(held, pa.binary())], ["blob"])
-                rows = frame_from_arrow(pa.Table.from_batches(unpack_blobs(iter([batch_sent]))))
+            if kind_blobs := blobs_by_kind.get(kind):
+                record_batch = pa.RecordBatch.from_arrays(
+                    [pa.array(kind_blobs, pa.binary())], ["blob"]
+                )
+                rows = frame_from_arrow(pa.Table.from_batches(unpack_blobs(iter([record_batch]))))
             table.write(SimpleNamespace(number=batch, frame=rows))
 
 
 @contextmanager
-def simulated_workers(run: SparkRun) -> Iterator[None]:
-    """Have the tasks' code run in the simulation's executors."""
+def simulate_workers(run: SparkRun) -> Iterator[None]:
+    """Make the tasks' code run in the simulation's executors."""
     context = SimpleNamespace(get=lambda: run.context)
     files = SimpleNamespace(getRootDirectory=lambda: str(run.executor.folder))
     numbers = SimpleNamespace(randbits=run.faults.dice("blobs").getrandbits)

@@ -1,7 +1,7 @@
-"""Every write, flush and call of every transcript fails, and so does one of the process after it.
+"""Fails every write, flush and call of every transcript, and one event of the next process.
 
-The points are those that a run without faults goes through. The fast tests take a sample of the
-transcripts and of their points, the slow one all transcripts, and long ones all of both.
+The points are the events of a run without faults. The fast tests use a sample of the transcripts
+and of their points, the slow one all transcripts, and the long one all of both.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.join_doors import OracleJoinDoor
-from tests.local_door import LocalDoor, LocalJoinDoor
+from tests.join_runners import OracleJoinRunner
+from tests.local_runner import LocalJoinRunner, LocalRunner
 from tests.property.joins import Query
 from tests.property.streams import Stream
 from tests.simulation.cases import Case
@@ -26,19 +26,23 @@ _PARTS = 8
 
 
 def transcripts() -> list[Any]:
-    """The transcripts that the local host can take, each as a case of the simulator.
+    """Return the transcripts that the local host can run, each as a case of the simulator.
 
-    Those of partitions with a backlog are left out: the simulator's sources have no partitions.
+    Transcripts with a backlog are omitted: the simulator's sources have no partitions.
     """
     cases: list[tuple[str, Stream | Query]] = [
-        (one.name, Stream(one.spec, one.steps))
-        for one in test_transcripts.RIGHT
-        if LocalDoor().runs(one.spec, one.steps) and not any(step.backlog for step in one.steps)
+        (transcript.name, Stream(transcript.spec, transcript.steps))
+        for transcript in test_transcripts.RIGHT
+        if LocalRunner().runs(transcript.spec, transcript.steps)
+        and not any(step.backlog for step in transcript.steps)
     ]
     cases += [
-        (one.name, Query(one.spec, one.types, one.steps))
-        for one in test_joins.RIGHT
-        if all(door.runs(one.spec, one.steps) for door in (LocalJoinDoor(), OracleJoinDoor()))
+        (transcript.name, Query(transcript.spec, transcript.types, transcript.steps))
+        for transcript in test_joins.RIGHT
+        if all(
+            runner.runs(transcript.spec, transcript.steps)
+            for runner in (LocalJoinRunner(), OracleJoinRunner())
+        )
     ]
     return [
         pytest.param(Case("local", drawn, (1,), number, 0.0), id=name)
@@ -49,13 +53,13 @@ def transcripts() -> list[Any]:
 ALL = transcripts()
 
 
-def crash_differences(case: Case, most: int | None) -> list[str]:
-    """What is wrong after a run whose process failed at a point, and again at its next life."""
-    whole, plans = ChosenFaults((), case.seed), Plans()
-    texts = outcome_differences(case, run_local(case, whole, plans=plans))
-    points: Sequence[int] = range(1, len(whole.asked) + 1)
-    if most is not None:
-        points = points[case.seed % 3 :: max(1, len(points) // most)]
+def crash_differences(case: Case, max_points: int | None) -> list[str]:
+    """Return the differences after runs that fail at a point, and again in the next process."""
+    no_faults, plans = ChosenFaults((), case.seed), Plans()
+    texts = outcome_differences(case, run_local(case, no_faults, plans=plans))
+    points: Sequence[int] = range(1, len(no_faults.events) + 1)
+    if max_points is not None:
+        points = points[case.seed % 3 :: max(1, len(points) // max_points)]
     for point in points:
         names = (f"life 0, event {point}", f"life 1, event {1 + point % 7}")
         outcome = run_local(case, ChosenFaults(names, case.seed + point), plans=plans)
@@ -71,8 +75,8 @@ def test_a_sample_of_crash_points(case: Case) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_some_crash_points_of_all(part: int) -> None:
-    mine = ALL[part::_PARTS]
-    assert [text for case in mine for text in crash_differences(case.values[0], _POINTS)] == []
+    cases = ALL[part::_PARTS]
+    assert [text for case in cases for text in crash_differences(case.values[0], _POINTS)] == []
 
 
 @pytest.mark.long

@@ -1,11 +1,11 @@
-"""The mutants of ``mutants``: each is a fault of today's code, and the simulator catches it."""
+"""Tests that the mutants apply to the current code, and that the simulator catches them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.simulation.mutants import MUTANTS, Mutant, cases_until_caught
+from tests.simulation.mutants import MUTANTS, Mutant, count_cases_until_caught
 
 _TABLE = Path(__file__).parents[2] / "docs" / "decisions" / "simulation.md"
 
@@ -13,8 +13,8 @@ _TABLE = Path(__file__).parents[2] / "docs" / "decisions" / "simulation.md"
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.fault)
 def test_a_mutant_changes_what_its_function_does(mutant: Mutant) -> None:
     code = mutant.target.__code__
-    assert mutant.mutated().__code__ != code
-    with mutant.applied():
+    assert mutant.mutate().__code__ != code
+    with mutant.apply():
         assert mutant.target.__code__ != code
     assert mutant.target.__code__ == code
 
@@ -29,4 +29,4 @@ def test_the_table_names_every_mutant() -> None:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.fault)
 def test_the_simulator_catches_it(mutant: Mutant) -> None:
-    assert cases_until_caught(mutant) is not None
+    assert count_cases_until_caught(mutant) is not None

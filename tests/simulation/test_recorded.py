@@ -1,4 +1,4 @@
-"""A run of the chaos suite on Spark, replayed in the simulator, ends as it did there."""
+"""A run of the chaos suite, replayed in the simulator, has the same outcome as on Spark."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _IDENTITY = ("key", "window_start", "window_end")
 
 
 def read_final_table(outcome: Outcome) -> list[tuple[object, ...]]:
-    """The newest revision of each window in the sink of results."""
+    """Return the newest revision of each window in the sink of results."""
     frames = [rows for rows in outcome.tables[RESULTS].batches.values() if len(rows)]
     newest = select_newest_revisions(pl.concat(frames), _IDENTITY)
     return newest.drop(columns.EMISSION).sort(_IDENTITY).rows()
 
 
 @pytest.fixture(scope="module")
-def undisturbed() -> list[tuple[object, ...]]:
+def final_table() -> list[tuple[object, ...]]:
     case = make_case(read_record())
     return read_final_table(run_spark(case, ReplayedFaults(())))
 
@@ -41,17 +41,17 @@ def undisturbed() -> list[tuple[object, ...]]:
     ],
 )
 def test_a_record_replays_with_the_same_outcome(
-    moment: str, outage: str | None, undisturbed: list[tuple[object, ...]]
+    moment: str, outage: str | None, final_table: list[tuple[object, ...]]
 ) -> None:
     record = read_record()
     case, names = make_case(record), name_faults(record, moment, outage)
     outcome = run_spark(case, ReplayedFaults(names))
     assert outcome_differences(case, outcome) == []
-    assert outcome.struck == names
+    assert outcome.failed_events == names
     assert len(outcome.batches) == len(record.batches)
     assert outcome.steps == len(record.batches) + record.count_repeated(outage)
-    assert read_final_table(outcome) == undisturbed != []
-    # The reasons that the record has, too.
+    assert read_final_table(outcome) == final_table != []
+    # The reasons are the same as in the record.
     assert outcome.progress is not None
     assert outcome.progress.counts.keys() == record.counts.keys()
 

@@ -1,6 +1,6 @@
-"""A share of the simulation in every run, and that a run is a function of its seed alone.
+"""Runs a small part of the simulation, and tests that a run depends only on its seed.
 
-``make simulate ARGS="--minutes 60"`` goes on, and prints each failing case, shrunk, with its seed.
+``make simulate ARGS="--minutes 60"`` runs longer, and prints each failing case with its seed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def test_runs_end_as_the_oracle_says(host: HostName, kind: KindName, cases: int)
 
 
 def test_commits_that_wait_for_the_disk_leave_no_damage() -> None:
-    """When the power is cut, batches may be repeated with other rows, and none can't be read."""
+    """After a power cut, batches may be repeated with other rows, but all can be read."""
     problems = [
         problem
         for seed in range(40)
@@ -52,9 +52,9 @@ def test_a_seed_whose_first_draw_is_filtered_out_is_drawn_again() -> None:
 def test_a_seed_decides_everything(host: HostName) -> None:
     runs = {"local": run_local, "spark": run_spark}
     case = replace(draw_case(5, [host], ["counting"]), rate=0.1)
-    one, other = runs[host](case), runs[host](case)
-    assert one.struck == other.struck != []
-    assert one.steps == other.steps
-    assert [table.batches.keys() for table in one.tables.values()] == [
-        table.batches.keys() for table in other.tables.values()
+    first, second = runs[host](case), runs[host](case)
+    assert first.failed_events == second.failed_events != []
+    assert first.steps == second.steps
+    assert [table.batches.keys() for table in first.tables.values()] == [
+        table.batches.keys() for table in second.tables.values()
     ]

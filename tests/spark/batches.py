@@ -1,4 +1,4 @@
-"""Batches of rows that Spark holds, without a query."""
+"""Batches of a DataFrame's rows, without a query."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def batch_of(
     *,
     few: bool = True,
 ) -> Batch:
-    """A batch of a DataFrame's rows."""
+    """Return a batch of a DataFrame's rows."""
     rows = FrameRows(lambda: frame, few)
     schema = table_schema(frame.schema)
     return Batch(number, kind, schema, keys, rows, unwritable=UnwritableRows(kind))

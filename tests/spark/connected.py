@@ -1,8 +1,8 @@
 """A client of Spark Connect, which has to be a process of its own.
 
 Usage: connected.py SCENARIO[,SCENARIO…] FOLDER [DSN | SERVERS,TOPIC,TOPIC], where SPARK_REMOTE says
-where the server is. Each scenario has a folder of its name. The last line that it prints is JSON:
-by the scenario, what it saw.
+where the server is. Each scenario has a folder of its name. The last line that it prints is JSON
+with the observations of each scenario.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from muntin.spark.query import WindowedQuery
 COLUMNS = "k string, at timestamp, v long"
 
 
-def put(folder: Path, name: str, rows: Iterable[tuple[str | None, int, int]]) -> None:
-    """Have a file of messages, of which the second part is seconds."""
+def write_file(folder: Path, name: str, rows: Iterable[tuple[str | None, int, int]]) -> None:
+    """Write a file of messages of (key, seconds, value)."""
     (folder / "in").mkdir(exist_ok=True)
     lines = [
         json.dumps({"k": k, "at": f"2026-01-01 00:{s // 60:02d}:{s % 60:02d}", "v": v})
@@ -45,11 +45,11 @@ def tens(rows: DataFrame) -> Any:
 
 
 def windows(spark: SparkSession, folder: Path, dsn: str) -> dict[str, Any]:
-    """A query that is watched, stopped, and started again, into all sinks."""
-    put(folder, "0", [("a", s, 1) for s in range(30)] + [(None, 1, 1)])
-    shown: list[Any] = []
+    """Watch, stop and restart a query, and write to all sinks."""
+    write_file(folder, "0", [("a", s, 1) for s in range(30)] + [(None, 1, 1)])
+    watched_batches: list[Any] = []
 
-    def started(available_now: bool) -> WindowedQuery:
+    def start(available_now: bool) -> WindowedQuery:
         results: Any = mt.to_duckdb(f"{folder}/new/out.duckdb", "windows", history="history")
         if dsn:
             results = mt.to_postgres(dsn, "windows", history="history")
@@ -61,39 +61,49 @@ def windows(spark: SparkSession, folder: Path, dsn: str) -> dict[str, Any]:
             available_now=available_now,
         )
 
-    query = started(False)
+    query = start(False)
     query.watchers.append(
-        lambda number, batches: shown.append(
+        lambda number, batches: watched_batches.append(
             [number, {b.kind: [b.table().num_rows, b.frame.count()] for b in batches}]
         )
     )
     idle = [query.await_idle(120)]
-    put(folder, "1", [("a", 60, 1), ("a", 1, 1)])
+    write_file(folder, "1", [("a", 60, 1), ("a", 1, 1)])
     idle.append(query.await_idle(120))
-    before = query.progress
+    progress_before = query.progress
     query.stop()
-    put(folder, "2", [("a", 90, 1)])
-    again = started(True)
+    write_file(folder, "2", [("a", 90, 1)])
+    again = start(True)
     ended = again.await_end(120)
-    left = [row[0] for row in spark.sql("SET").collect() if row[0].startswith("muntin.query")]
+    settings_left = [
+        row[0] for row in spark.sql("SET").collect() if row[0].startswith("muntin.query")
+    ]
     return {
         "idle": idle,
-        "before": [before.counts, before.fired, before.adds_up(), str(before.watermark)],
+        "before": [
+            progress_before.counts,
+            progress_before.fired,
+            progress_before.adds_up(),
+            str(progress_before.watermark),
+        ],
         "active": query.is_active,
-        "shown": shown,
+        "shown": watched_batches,
         "ended": ended,
         "after": [again.progress.counts, again.progress.fired],
         "rejected": spark.read.parquet(f"{folder}/rejected").count(),
-        "left": left + [table.name for table in spark.catalog.listTables()],
+        "left": settings_left + [table.name for table in spark.catalog.listTables()],
     }
 
 
-def others(spark: SparkSession, folder: Path, _: str) -> dict[str, Any]:
-    """A join that feeds windows, and agents."""
-    put(folder, "0", [("a", s, s) for s in range(30)])
-    one, two = stream(spark, folder), stream(spark, folder)
+def run_others(spark: SparkSession, folder: Path, _: str) -> dict[str, Any]:
+    """Run a join that feeds windows, and agents."""
+    write_file(folder, "0", [("a", s, s) for s in range(30)])
+    left, right = stream(spark, folder), stream(spark, folder)
     joined = mt.join(
-        mt.windowed(one, time="at"), mt.windowed(two, time="at"), on=["k", "v"], within="1 second"
+        mt.windowed(left, time="at"),
+        mt.windowed(right, time="at"),
+        on=["k", "v"],
+        within="1 second",
     )
     pairs = mt.windowed(joined, key="k", time="at").tumbling("10 seconds").agg(n=mt.count())
     query = pairs.start(
@@ -124,7 +134,7 @@ def others(spark: SparkSession, folder: Path, _: str) -> dict[str, Any]:
 
 
 def topics(spark: SparkSession, folder: Path, where: str) -> dict[str, Any]:
-    """From one topic to another, both without a jar on the server."""
+    """Run a query from one topic to another, without a jar on the server."""
     servers, inlet, outlet = where.split(",")
     messages = mt.kafka(servers, inlet, columns=COLUMNS).stream(spark)
     query = tens(messages).start(
@@ -142,54 +152,59 @@ def topics(spark: SparkSession, folder: Path, where: str) -> dict[str, Any]:
 
 
 class Locked:
-    """A sink that holds what can't be sent."""
+    """A sink with a lock, which can't be sent to the server."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
 
     def write(self, batch: Any) -> None:
-        """Never called."""
+        """Do nothing; it is never called."""
 
 
-def failing(frame: DataFrame, number: int) -> None:
+def fail(frame: DataFrame, number: int) -> None:
     raise ValueError(f"no batch {number} today")
 
 
-def refused(spark: SparkSession, folder: Path, _: str) -> dict[str, Any]:
-    """What can't be, and in which words."""
-    put(folder, "0", [("a", s, 1) for s in range(30)])
-    said = {}
+def attempt_unsupported(spark: SparkSession, folder: Path, _: str) -> dict[str, Any]:
+    """Attempt unsupported queries, and return their errors."""
+    write_file(folder, "0", [("a", s, 1) for s in range(30)])
+    errors = {}
 
     def attempt(name: str, work: Callable[[], Any]) -> None:
-        begun = time.monotonic()
+        begin = time.monotonic()
         try:
             work()
-            said[name] = "nothing"
+            errors[name] = "nothing"
         except mt.MuntinError as error:
-            said[name] = f"{type(error).__name__}: {error}"
-        print(name, time.monotonic() - begun, said[name], file=sys.stderr)
+            errors[name] = f"{type(error).__name__}: {error}"
+        print(name, time.monotonic() - begin, errors[name], file=sys.stderr)
 
-    made = tens(stream(spark, folder))
-    attempt("locked", lambda: made.start(checkpoint=f"{folder}/c1", results=Locked()))
-    made.start(checkpoint=f"{folder}/c2", available_now=True).await_end(120)
-    broken = made.start(checkpoint=f"{folder}/c4", results=failing)
-    attempt("failing", lambda: broken.await_idle(120))
-    early = mt.windowed(stream(spark, folder), key="k", time="at").tumbling("10 seconds")
-    ticking = early.early(every="5 seconds").agg(n=mt.count(), total=mt.sum("v"))
-    attempt("ticks", lambda: ticking.start(checkpoint=f"{folder}/c2"))
-    attempt("delta", lambda: made.start(checkpoint=f"{folder}/c5", results=mt.to_delta("t")))
-    return said
+    counts = tens(stream(spark, folder))
+    attempt("locked", lambda: counts.start(checkpoint=f"{folder}/c1", results=Locked()))
+    counts.start(checkpoint=f"{folder}/c2", available_now=True).await_end(120)
+    failing_query = counts.start(checkpoint=f"{folder}/c4", results=fail)
+    attempt("failing", lambda: failing_query.await_idle(120))
+    windows = mt.windowed(stream(spark, folder), key="k", time="at").tumbling("10 seconds")
+    early_counts = windows.early(every="5 seconds").agg(n=mt.count(), total=mt.sum("v"))
+    attempt("ticks", lambda: early_counts.start(checkpoint=f"{folder}/c2"))
+    attempt("delta", lambda: counts.start(checkpoint=f"{folder}/c5", results=mt.to_delta("t")))
+    return errors
 
 
 def main() -> None:
-    names, folder, more = sys.argv[1].split(","), Path(sys.argv[2]), sys.argv[3:]
+    names, folder, arguments = sys.argv[1].split(","), Path(sys.argv[2]), sys.argv[3:]
     spark = mt.session()
-    scenarios = {"windows": windows, "others": others, "refused": refused, "topics": topics}
-    seen = {}
+    scenarios = {
+        "windows": windows,
+        "others": run_others,
+        "refused": attempt_unsupported,
+        "topics": topics,
+    }
+    observations = {}
     for name in names:
         (folder / name).mkdir()
-        seen[name] = scenarios[name](spark, folder / name, *more or [""])
-    print(json.dumps(seen), flush=True)
+        observations[name] = scenarios[name](spark, folder / name, *arguments or [""])
+    print(json.dumps(observations), flush=True)
     # Closing a session may wait for its connection.
     os._exit(0)
 

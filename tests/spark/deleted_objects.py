@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import muntin as mt
 
-# What is deleted, as patterns below the checkpoint.
+# Patterns of files to delete, below the checkpoint.
 DELETED = {
     "offsets": ["offsets", "record.json"],
     "commits": ["commits"],

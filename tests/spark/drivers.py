@@ -52,13 +52,13 @@ def start(
 
 
 def batches(checkpoint: Path, kind: str) -> int:
-    """How many batches have begun (``offsets``) or ended (``commits``)."""
+    """Return the number of batches that have begun (``offsets``) or ended (``commits``)."""
     names = [path.name for path in (checkpoint / kind).glob("[0-9]*")]
     return 1 + max(map(int, names), default=-1)
 
 
 def wait_for_batch(checkpoint: Path, goal: int, driver: subprocess.Popen[bytes]) -> None:
-    """Wait until so many batches have begun, and one hasn't ended."""
+    """Wait until a number of batches have begun, and one of them hasn't ended."""
     deadline = time.monotonic() + 300
     while not goal <= batches(checkpoint, "offsets") > batches(checkpoint, "commits"):
         assert driver.poll() is None, "the driver ended by itself"
@@ -67,7 +67,7 @@ def wait_for_batch(checkpoint: Path, goal: int, driver: subprocess.Popen[bytes])
 
 
 def kill(driver: subprocess.Popen[bytes]) -> None:
-    """Kill a driver, its JVM and its Python workers, and see them gone."""
+    """Kill a driver, its JVM and its Python workers, and wait until they are gone."""
     deadline = time.monotonic() + 60
     while members := [pid for pid in processes() if session(pid) == driver.pid]:
         assert time.monotonic() < deadline, f"{members} don't die"
@@ -79,20 +79,20 @@ def kill(driver: subprocess.Popen[bytes]) -> None:
 
 
 def strike(pid: int) -> None:
-    """SIGKILL, where there is still something to kill."""
+    """Send SIGKILL to a process, if it still runs."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
 def members(driver: subprocess.Popen[bytes], named: str) -> list[int]:
-    """The processes of a driver's session whose command line has a word in it."""
-    found = []
+    """Return the processes of a driver's session whose command line contains a word."""
+    pids = []
     for pid in processes():
         if session(pid) == driver.pid:
             with contextlib.suppress(OSError):
                 if named in Path(f"/proc/{pid}/cmdline").read_text():
-                    found.append(pid)
-    return found
+                    pids.append(pid)
+    return pids
 
 
 def processes() -> list[int]:

@@ -1,4 +1,4 @@
-"""A folder of files that a stream reads one a batch, and what DuckDB makes of the same files."""
+"""A folder of files that a stream reads one a batch, and the windows that DuckDB computes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _WINDOWS = """
 
 
 def at(seconds: float) -> datetime:
-    """A moment of the day that all of these streams are about."""
+    """Return a time of the day that all of these streams are about."""
     return DAY + timedelta(seconds=seconds)
 
 
@@ -44,9 +44,9 @@ class Feed:
     """Parquet files under one folder, read in the order in which they were added.
 
     Attributes:
-        folder: Where they are.
+        folder: Their folder.
         schema: Their columns.
-        files: How many there are.
+        files: Number of files.
     """
 
     folder: Path
@@ -74,22 +74,22 @@ class Feed:
         path = self.folder / f"{self.files:04d}.parquet"
         hidden = self.folder / f"_{path.name}"
         pq.write_table(table, hidden)
-        # The file source goes by the time of change.
+        # The file source reads files in the order of their modification times.
         os.utime(hidden, (1_000_000 + self.files, 1_000_000 + self.files))
         hidden.rename(path)
         self.files += 1
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        """The files, one a batch."""
+        """Return a stream of the files, one a batch."""
         reader = spark.readStream.schema(from_arrow_schema(self.schema))
         return reader.option("maxFilesPerTrigger", 1).parquet(str(self.folder))
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """The files at once."""
+        """Return a batch frame of all files."""
         return spark.read.parquet(str(self.folder))
 
     def windows(self, size: int, slide: int, but: Iterable[int] = ()) -> list[tuple[Any, ...]]:
-        """Key, start, count, sum and maximum of each window, by DuckDB.
+        """Return the key, start, count, sum and maximum of each window, by DuckDB.
 
         Args:
             size: Seconds.
@@ -106,13 +106,13 @@ class Feed:
 
 
 def emitted(path: Path, table: str = "windows") -> list[tuple[Any, ...]]:
-    """The same columns out of the table that a query has written."""
+    """Return the same columns of the table that a query has written."""
     query = f"SELECT key, epoch_us(window_start), n, total, most FROM {table} ORDER BY ALL"
     return rows(path, query)
 
 
 def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
-    """What a DuckDB file answers."""
+    """Return the rows of a query of a DuckDB file."""
     with duckdb.connect(str(path)) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         return connection.execute(query).fetchall()

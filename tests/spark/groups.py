@@ -33,17 +33,20 @@ def group_cases(cases: Sequence[Any], every_run: Container[str]) -> list[Any]:
     Cases of one query have about the same number of steps, and all of them are streams, or all of
     them batch frames. Cases that Spark can't run are left out.
     """
-    able = [case for case in cases if spark_can_run(case.steps)]
-    often = [case for case in able if case.name in every_run]
-    rarely = [case for case in able if case.name not in every_run]
+    runnable = [case for case in cases if spark_can_run(case.steps)]
+    often = [case for case in runnable if case.name in every_run]
+    rarely = [case for case in runnable if case.name not in every_run]
     rarely = rarely if ALL else rarely[::_RARELY_ONE_IN]
     return [
-        *(pytest.param(group, id=group[0].name) for group in _cut(often)),
-        *(pytest.param(group, id=group[0].name, marks=pytest.mark.slow) for group in _cut(rarely)),
+        *(pytest.param(group, id=group[0].name) for group in _split_cases(often)),
+        *(
+            pytest.param(group, id=group[0].name, marks=pytest.mark.slow)
+            for group in _split_cases(rarely)
+        ),
     ]
 
 
-def _cut(cases: Sequence[Any]) -> Iterator[list[Any]]:
+def _split_cases(cases: Sequence[Any]) -> Iterator[list[Any]]:
     def is_batch(case: Any) -> bool:
         return case.steps[-1].final
 

@@ -1,7 +1,7 @@
 """Random expressions and queries in Spark's SQL, by seed: every operator, odd spacing, odd names.
 
-Whatever is drawn has one type and is defined for every row, so that Spark neither refuses it nor
-fails over it: numbers stay small, divisors aren't zero, floats are sums of few powers of two.
+Every expression has one type and a value for every row, so that Spark neither refuses it nor fails:
+numbers stay small, divisors aren't zero, floats are sums of few powers of two.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-# What may stand between two words: something must, or nothing need.
+# Between two words there must be a gap, or there may be one.
 GAP, NONE = "\x00", "\x01"
 _GAPS = (" ",) * 12 + ("  ", "\n", "\t", " /* a, b) */ ", " -- it's (\n", "\n\n ")
 
@@ -43,10 +43,10 @@ class Draw:
     """Draws expressions.
 
     Attributes:
-        rng: The dice.
-        columns: What may be named, by type.
-        deepest: How deep expressions go.
-        given: A time and an array.
+        rng: Random numbers.
+        columns: Names of columns, by type.
+        deepest: Greatest depth of an expression.
+        sources: A time and an array, by name.
     """
 
     rng: random.Random
@@ -54,60 +54,60 @@ class Draw:
         default_factory=lambda: {kind: names + QUALIFIED[kind] for kind, names in COLUMNS.items()}
     )
     deepest: int = 3
-    given: dict[str, str] = field(default_factory=lambda: {"ts": "ts", "ar": "ar"})
+    sources: dict[str, str] = field(default_factory=lambda: {"ts": "ts", "ar": "ar"})
 
     def of(self, kind: str, depth: int = 0) -> str:
-        """An expression of a type."""
+        """Draw an expression of a type."""
         if depth >= self.deepest or self.rng.random() < 0.15:
             return self.leaf(kind)
-        drawn = self.rng.choice(_MADE[kind])
-        return drawn(self, depth + 1)
+        make = self.rng.choice(_FORMS[kind])
+        return make(self, depth + 1)
 
     def leaf(self, kind: str) -> str:
-        """A column, or sometimes a constant."""
+        """Draw a column, or sometimes a constant."""
         names = self.columns.get(kind)
         if not names or self.rng.random() < 0.2:
             return self.rng.choice(LITERALS[kind])
         return self.rng.choice(names)
 
     def column(self, kind: str) -> str:
-        """A column."""
+        """Draw a column."""
         return self.leaf(kind)
 
     def any(self, depth: int = 0) -> str:
-        """An expression of some type."""
+        """Draw an expression of some type."""
         return self.of(self.rng.choice(list(LITERALS)), depth)
 
     def list_of(self, kind: str, depth: int) -> str:
-        """Some values in parentheses."""
+        """Draw some values in parentheses."""
         values = [self.of(kind, depth + 1) for _ in range(self.rng.randint(1, 3))]
         return call("", *values)
 
-    def spaced(self, text: str) -> str:
-        """A text with something between its words."""
-        made = []
+    def add_spaces(self, text: str) -> str:
+        """Return a text with white space or comments between its words."""
+        parts = []
         for letter in text:
             if letter == GAP:
-                made.append(self.rng.choice(_GAPS))
+                parts.append(self.rng.choice(_GAPS))
             elif letter == NONE:
-                made.append(self.rng.choice(_GAPS) if self.rng.random() < 0.2 else "")
+                parts.append(self.rng.choice(_GAPS) if self.rng.random() < 0.2 else "")
             else:
-                made.append(letter)
-        return "".join(made)
+                parts.append(letter)
+        return "".join(parts)
 
 
 def words(*parts: str) -> str:
-    """Words with something between them."""
+    """Join words with gaps."""
     return GAP.join(parts)
 
 
 def call(name: str, *arguments: str) -> str:
-    """A call of a function."""
+    """Return a call of a function."""
     return f"{name}({NONE}{f'{NONE},{NONE}'.join(arguments)}{NONE})"
 
 
-def wrapped(text: str) -> str:
-    """An expression in parentheses."""
+def wrap(text: str) -> str:
+    """Put an expression into parentheses."""
     return f"({NONE}{text}{NONE})"
 
 
@@ -115,59 +115,59 @@ Make = Callable[[Draw, int], str]
 
 
 def _binary(kind: str, *operators: str, bare: float = 0.3) -> Make:
-    """Two operands, now and then without parentheses, so that ranks decide."""
+    """Return a form of two operands, some without parentheses, to test the precedence."""
 
-    def made(draw: Draw, depth: int) -> str:
+    def make(draw: Draw, depth: int) -> str:
         left, right = draw.of(kind, depth), draw.of(kind, depth)
         if draw.rng.random() > bare:
-            left = wrapped(left)
+            left = wrap(left)
         if draw.rng.random() > bare:
-            right = wrapped(right)
+            right = wrap(right)
         return words(left, draw.rng.choice(operators), right)
 
-    return made
+    return make
 
 
 def _form(form: str) -> Make:
-    """A form with expressions for ``{int}``, leaves for ``{.int}``, what is given for ``{@ts}``."""
+    """Return a form: ``{int}`` is an expression, ``{.int}`` a leaf, ``{@ts}`` a source."""
 
-    def made(draw: Draw, depth: int) -> str:
-        parts, rest = [], _loosened(form)
+    def make(draw: Draw, depth: int) -> str:
+        parts, rest = [], _add_gaps(form)
         while "{" in rest:
             before, _, rest = rest.partition("{")
             kind, _, rest = rest.partition("}")
             if kind.startswith("@"):
-                drawn = draw.given[kind[1:]]
+                expression = draw.sources[kind[1:]]
             elif kind.startswith("."):
-                drawn = draw.leaf(kind[1:])
+                expression = draw.leaf(kind[1:])
             else:
-                drawn = wrapped(draw.of(kind, depth))
+                expression = wrap(draw.of(kind, depth))
             # Two signs would begin a comment.
-            apart = " " if before.endswith("-") and drawn.startswith("-") else ""
-            parts += [before, apart, drawn]
+            space = " " if before.endswith("-") and expression.startswith("-") else ""
+            parts += [before, space, expression]
         return "".join([*parts, rest])
 
-    return made
+    return make
 
 
-def _loosened(form: str) -> str:
-    """A form whose words may stand apart; what is quoted stays."""
+def _add_gaps(form: str) -> str:
+    """Add gaps between the words of a form, except in quotes."""
     pieces = re.split(r"('[^']*'|`[^`]*`)", form)
-    for place in range(0, len(pieces), 2):
-        loose = pieces[place].replace(" ", GAP)
-        pieces[place] = loose.replace("(", f"({NONE}").replace(")", f"{NONE})")
+    for index in range(0, len(pieces), 2):
+        text = pieces[index].replace(" ", GAP)
+        pieces[index] = text.replace("(", f"({NONE}").replace(")", f"{NONE})")
     return "".join(pieces)
 
 
 def _in(kind: str) -> Make:
-    def made(draw: Draw, depth: int) -> str:
+    def make(draw: Draw, depth: int) -> str:
         word = draw.rng.choice(["IN", "NOT IN", "in"]).replace(" ", GAP)
-        return words(wrapped(draw.of(kind, depth)), word, draw.list_of(kind, depth))
+        return words(wrap(draw.of(kind, depth)), word, draw.list_of(kind, depth))
 
-    return made
+    return make
 
 
-_ALWAYS = [
+_FORMS_OF_ANY_TYPE = [
     "CASE WHEN {bool} THEN {%} ELSE {%} END",
     "CASE WHEN {bool} THEN {%} WHEN {bool} THEN {%} END",
     "CASE {.text} WHEN 'x' THEN {%} ELSE {%} END",
@@ -180,17 +180,17 @@ _ALWAYS = [
 ]
 
 
-def _made(kind: str, *forms: str | Make) -> list[Make]:
-    found: list[Make] = [_form(form.replace("{%}", f"{{{kind}}}")) for form in _ALWAYS]
+def _list_forms(kind: str, *forms: str | Make) -> list[Make]:
+    makers: list[Make] = [_form(form.replace("{%}", f"{{{kind}}}")) for form in _FORMS_OF_ANY_TYPE]
     for form in forms:
-        one = _form(form) if isinstance(form, str) else form
-        # What is a type's own is drawn more often.
-        found += [one, one]
-    return found
+        make = _form(form) if isinstance(form, str) else form
+        # The forms of one type are drawn more often.
+        makers += [make, make]
+    return makers
 
 
-_MADE: dict[str, list[Make]] = {
-    "int": _made(
+_FORMS: dict[str, list[Make]] = {
+    "int": _list_forms(
         "int", "-{int}", "- {int}", "+{int}", "~{.int}", "-{.int}", "- -{.int}", "{int} % 7",
         "{int} DIV 3", "{int} * 2", "{.int} * (1 - {.int})", "({.int} + {.int}) * 2",
         "cast({int} AS BIGINT)", "{.int}::bigint", "int({float})", "abs({int})",
@@ -203,12 +203,12 @@ _MADE: dict[str, list[Make]] = {
         "filter({@ar}, x -> x > 1)[0]", "{.int} | {.int} & {.int}", "{.int} ^ {.int} | 3",
         _binary("int", "+", "-"), _binary("int", "&", "|", "^"), _binary("int", "+", "|"),
     ),
-    "float": _made(
+    "float": _list_forms(
         "float", "-{float}", "{float} / 2", "{float} * 2", "{int} / 4", "cast({int} AS DOUBLE)",
         "{.int}::double", "double({int})", "abs({float})", "round({float}, 1)",
         "{.float} - 1 - {.float}", "{.float} / 2 * 2", _binary("float", "+", "-"),
     ),
-    "bool": _made(
+    "bool": _list_forms(
         "bool", "NOT {bool}", "! {bool}", "NOT {.bool}", "{.bool} IS NULL", "{text} IS NOT NULL",
         "{bool} IS TRUE", "{bool} IS NOT FALSE", "{bool} IS UNKNOWN", "{.bool} = false",
         "{int} IS DISTINCT FROM {int}", "{text} IS NOT DISTINCT FROM {text}", "{int} <=> {int}",
@@ -224,7 +224,7 @@ _MADE: dict[str, list[Make]] = {
         _binary("bool", "AND", "OR"), _binary("int", "<", ">", "=", "<=", ">="),
         _binary("text", "=", "<"), _in("int"), _in("text"),
     ),
-    "text": _made(
+    "text": _list_forms(
         "text", "upper({text})", "concat({text}, '-', {text})", "substring({text}, 1, 2)",
         "substring({text} FROM 1 FOR 2)", "trim({text})", "trim(BOTH 'x' FROM {text})",
         "cast({int} AS STRING)", "{.int}::string", "left({text}, 2)", "date_format({@ts}, 'mm')",
@@ -236,54 +236,54 @@ _MADE: dict[str, list[Make]] = {
 
 
 def aggregate(draw: Draw) -> tuple[str, str]:
-    """An aggregate of expressions over rows, and its type."""
+    """Draw an aggregate of expressions over rows; also return its type."""
     rng = draw.rng
     number = rng.choice(["int", "int", "float"])
-    some = rng.choice(list(LITERALS))
+    any_type = rng.choice(list(LITERALS))
     forms: Sequence[tuple[Callable[[], str], str]] = [
-        (lambda: call(_cased(rng, "sum"), draw.of(number)), number),
-        (lambda: call(_cased(rng, "avg"), draw.of(number)), "float"),
-        (lambda: call(_cased(rng, "min"), draw.of(some)), some),
-        (lambda: call(_cased(rng, "max"), draw.of(some)), some),
-        (lambda: call(_cased(rng, "count"), draw.of(some)), "int"),
+        (lambda: call(_change_case(rng, "sum"), draw.of(number)), number),
+        (lambda: call(_change_case(rng, "avg"), draw.of(number)), "float"),
+        (lambda: call(_change_case(rng, "min"), draw.of(any_type)), any_type),
+        (lambda: call(_change_case(rng, "max"), draw.of(any_type)), any_type),
+        (lambda: call(_change_case(rng, "count"), draw.of(any_type)), "int"),
         (lambda: call("count", "*"), "int"),
-        (lambda: call("count", words("DISTINCT", draw.of(some))), "int"),
+        (lambda: call("count", words("DISTINCT", draw.of(any_type))), "int"),
         (lambda: call("count_if", draw.of("bool")), "int"),
         (lambda: call("bool_and", draw.of("bool")), "bool"),
         (lambda: call("some", draw.of("bool")), "bool"),
     ]
-    made, kind = rng.choice(forms)
-    text = made()
+    make, kind = rng.choice(forms)
+    text = make()
     if rng.random() < 0.35:
         condition = words("WHERE", draw.of("bool"))
         text = words(text, call("FILTER", condition))
     elif rng.random() < 0.1:
         # Ties would be anybody's choice: positions are all different.
         name = rng.choice(["max_by", "min_by"])
-        text, kind = call(name, draw.of(some), rng.choice(["id", "-id", "id * -2"])), some
+        text, kind = call(name, draw.of(any_type), rng.choice(["id", "-id", "id * -2"])), any_type
     return text, kind
 
 
-def _cased(rng: random.Random, name: str) -> str:
+def _change_case(rng: random.Random, name: str) -> str:
     return rng.choice([name, name.upper(), name.title()])
 
 
 class After(Draw):
     """Draws expressions over the groups of a query: keys and aggregates are its columns."""
 
-    def __init__(self, rng: random.Random, before: Draw, keys: dict[str, list[str]]) -> None:
+    def __init__(self, rng: random.Random, rows: Draw, keys: dict[str, list[str]]) -> None:
         super().__init__(rng, keys, 2, {"ts": "max(ts)", "ar": "array(1, 2, 3)"})
-        self.before = before
+        self.rows = rows
 
     def leaf(self, kind: str) -> str:
-        """A key, an aggregate, or sometimes a constant."""
+        """Draw a key, an aggregate, or sometimes a constant."""
         chance = self.rng.random()
         if chance < 0.15:
             return self.rng.choice(LITERALS[kind])
         if chance < 0.4 and self.columns.get(kind):
             return self.rng.choice(self.columns[kind])
         for _ in range(20):
-            text, found = aggregate(self.before)
-            if found == kind:
+            text, aggregate_kind = aggregate(self.rows)
+            if aggregate_kind == kind:
                 return text
         return self.rng.choice(LITERALS[kind])

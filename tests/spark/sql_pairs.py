@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from tests.spark.sql_draw import QUALIFIED, Draw, words, wrapped
+from tests.spark.sql_draw import QUALIFIED, Draw, words, wrap
 
 HOWS = ["JOIN", "INNER JOIN", "LEFT JOIN", "RIGHT OUTER JOIN", "FULL JOIN"]
 _EQUAL = ["a.g = b.g", "b.k = a.k", "a.v = b.v", "a.`odd name` = b.`odd name`", "A.s = B.s"]
@@ -17,15 +17,15 @@ _INTERVALS = [
 
 @dataclass
 class Pairs:
-    """A join in the words of both.
+    """A join that muntin and Spark run.
 
     Attributes:
-        items: What it selects, each under a name of its own.
-        how: Which pairs.
-        near: What bounds them in time, part by part.
-        on: What else must hold of them.
-        where: What must hold of the rows.
-        comma: Whether the conditions stand in ``WHERE``, behind ``FROM t a, t b``.
+        items: Items of its select list, each with a name.
+        how: Kind of join.
+        near: Conditions that bound pairs in time.
+        on: Other conditions on pairs.
+        where: Condition on rows.
+        comma: Whether the conditions are in ``WHERE``, after ``FROM t a, t b``.
     """
 
     items: list[str]
@@ -39,17 +39,17 @@ class Pairs:
     grouped = ("a.id", "b.id")
 
     def text(self, items: list[str], *, theirs: bool = False) -> str:
-        """The statement with some of its items; Spark is asked in the same words."""
+        """Return the statement with some of its items; it is the same for Spark."""
         conditions = " AND ".join([*self.on, *self.near])
-        shown = f"SELECT {', '.join(items)} FROM"
+        select = f"SELECT {', '.join(items)} FROM"
         if self.comma:
-            return f"{shown} t a, t AS b WHERE {conditions}"
+            return f"{select} t a, t AS b WHERE {conditions}"
         where = "" if self.where is None else f" WHERE {self.where}"
-        return f"{shown} t AS a {self.how} t b ON {conditions}{where}"
+        return f"{select} t AS a {self.how} t b ON {conditions}{where}"
 
 
-def drawn_pairs(rng: random.Random, columns: int) -> Pairs:
-    """A join of a seed."""
+def draw_pairs(rng: random.Random, columns: int) -> Pairs:
+    """Draw a join."""
     both = {kind: [_of(rng, name) for name in names] for kind, names in QUALIFIED.items()}
     draw = Draw(rng, both, 2, {"ts": rng.choice(["a.ts", "b.ts"]), "ar": "b.ar"})
     how = rng.choice(HOWS)
@@ -58,49 +58,49 @@ def drawn_pairs(rng: random.Random, columns: int) -> Pairs:
     if rng.random() < 0.2:
         on.append("a.c = b.c")
     if rng.random() < (0.6 if inner else 0.05):
-        on.append(wrapped(draw.of("bool")))
+        on.append(wrap(draw.of("bool")))
     rng.shuffle(on)
     where = draw.of("bool") if rng.random() < 0.5 else None
     items = ["a.id AS k0", "b.id AS k1"]
-    items += [f"{draw.spaced(draw.any())} AS c{place}" for place in range(columns)]
+    items += [f"{draw.add_spaces(draw.any())} AS c{number}" for number in range(columns)]
     comma = inner and rng.random() < 0.3
-    near = [draw.spaced(part) for part in _near(rng, apart=inner)]
-    where = where and draw.spaced(where)
-    return Pairs(items, how, near, [draw.spaced(part) for part in on], where, comma)
+    near = [draw.add_spaces(part) for part in _near(rng, apart=inner)]
+    where = where and draw.add_spaces(where)
+    return Pairs(items, how, near, [draw.add_spaces(part) for part in on], where, comma)
 
 
 def _of(rng: random.Random, name: str) -> str:
-    """A column of either side."""
+    """Return a column with the name of either side."""
     return rng.choice("ab") + name[name.index(".") if "`t`" not in name else 3 :].lstrip()
 
 
 def _near(rng: random.Random, *, apart: bool) -> list[str]:
-    """What bounds the time between partners on both sides."""
-    one, other = rng.choice([("a.ts", "b.ts"), ("b.ts", "a.ts")])
+    """Draw conditions that bound the time between partners on both sides."""
+    time, other_time = rng.choice([("a.ts", "b.ts"), ("b.ts", "a.ts")])
     low = rng.randint(0, 9)
     high = rng.randint(0, 9)
     if apart and rng.random() < 0.2:
         low = -rng.randint(1, 5)
         high = rng.randint(-low, 12)
-    before, after = _moved(rng, other, -low), _moved(rng, other, high)
+    before, after = _shift(rng, other_time, -low), _shift(rng, other_time, high)
     form = rng.randrange(4)
     if form == 0:
-        return [words(one, "BETWEEN", before, "AND", after)]
+        return [words(time, "BETWEEN", before, "AND", after)]
     parts = [
-        words(one, rng.choice([">=", ">"]), before),
-        words(one, rng.choice(["<=", "<"]), after),
+        words(time, rng.choice([">=", ">"]), before),
+        words(time, rng.choice(["<=", "<"]), after),
     ]
     if form == 1:
-        parts = [words(after, rng.choice([">=", ">"]), one), wrapped(parts[0])]
+        parts = [words(after, rng.choice([">=", ">"]), time), wrap(parts[0])]
     if form == 2:
         # The same from the other side.
-        moved = _moved(rng, one, low)
-        parts[0] = words(moved, rng.choice([">=", ">"]), other)
+        shifted = _shift(rng, time, low)
+        parts[0] = words(shifted, rng.choice([">=", ">"]), other_time)
     return parts
 
 
-def _moved(rng: random.Random, time: str, by: int) -> str:
-    """A time so many minutes (or seconds) later."""
+def _shift(rng: random.Random, time: str, by: int) -> str:
+    """Return a time some minutes (or seconds) later."""
     if by == 0:
         return time
     interval = rng.choice(_INTERVALS).format(n=abs(by))

@@ -1,4 +1,4 @@
-"""The clock that agents go by is the batch's, also when a batch is done again."""
+"""Tests that agents use the clock of the batch, also when a batch is repeated."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ CLICK = pa.schema([("page", pa.string()), ("at", STAMP)])
 COLUMNS = "page string, at timestamp"
 
 
-def counting(*, by_clock: bool) -> App:
-    """Counts pages by second, and tells of each event."""
+def make_app(*, by_clock: bool) -> App:
+    """Return an app that counts pages by second, and yields each event."""
     app = App("shop", max_ahead="1 day" if by_clock else None)
     views = app.Table("views", default=int).tumbling("1 second", expires="1 day")
-    seen = views.relative_to_now() if by_clock else views
+    counts = views.relative_to_now() if by_clock else views
 
     @app.agent(app.topic("clicks"))
     async def count(clicks: Any) -> Any:
         async for click in clicks:
-            seen[click["page"]] += 1
+            counts[click["page"]] += 1
             yield click["page"]
 
     return app
@@ -57,7 +57,7 @@ def test_a_batch_that_is_done_again_has_the_same_times(
         def collect(frame: DataFrame, number: int) -> None:
             emitted.extend(sorted(map(tuple, frame.collect())))
 
-        app = counting(by_clock=by_clock)
+        app = make_app(by_clock=by_clock)
         query = mt.on_spark(app, {"clicks": mt.source(frame, key="page")}).start(
             checkpoint=f"{tmp_path}/checkpoint",
             tables={"views": collect},
@@ -74,9 +74,9 @@ def test_a_batch_that_is_done_again_has_the_same_times(
     assert run() == first
 
 
-def sent(stamps: list[int] | None, time_column: str) -> dict[str, Any]:
-    """The header of what a task sends to the shards."""
-    app = counting(by_clock=False)
+def read_header(stamps: list[int] | None, time_column: str) -> dict[str, Any]:
+    """Return the header of the row that a task sends to the shards."""
+    app = make_app(by_clock=False)
     schema = {"page": pl.String(), "at": pl.Datetime("us", "UTC")}
     stage = AgentStage(
         app,
@@ -88,8 +88,8 @@ def sent(stamps: list[int] | None, time_column: str) -> dict[str, Any]:
     columns = {"page": ["a", "b"], "at": pa.array([DAY, DAY], STAMP)}
     if stamps is not None:
         columns[NOW] = pa.array(stamps, pa.int64())
-    made = Stage(partial(AgentOperator, stage), (0,), {}, "operator", is_reused=False)
-    task = ShuffleTask(made, "clicks", read_frames, time_column, frozenset(schema))
+    operator_stage = Stage(partial(AgentOperator, stage), (0,), {}, "operator", is_reused=False)
+    task = ShuffleTask(operator_stage, "clicks", read_frames, time_column, frozenset(schema))
     (batch,) = task(iter([pa.RecordBatch.from_pydict(columns)]))
     header: dict[str, Any] = json.loads(batch.to_pylist()[0]["header"])
     route = header["header"].pop("route")
@@ -99,11 +99,11 @@ def sent(stamps: list[int] | None, time_column: str) -> dict[str, Any]:
 
 
 def test_a_task_has_no_clock_of_its_own() -> None:
-    assert sent([1_000_000] * 2, NOW) | {"counts": 0} == {
+    assert read_header([1_000_000] * 2, NOW) | {"counts": 0} == {
         "task": 0, "topic": "clicks", "latest": {"clicks": 1_000_000}, "wall": 1_000_000,
         "counts": 0,
     }  # fmt: skip
-    with_times = sent([1_000_000] * 2, "at")
+    with_times = read_header([1_000_000] * 2, "at")
     assert with_times["wall"] == 1_000_000
     assert with_times["latest"]["clicks"] == DAY.timestamp() * 1_000_000
-    assert sent(None, "at")["wall"] is None
+    assert read_header(None, "at")["wall"] is None

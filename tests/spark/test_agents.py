@@ -1,4 +1,4 @@
-"""Agents and their tables inside Spark's state say what they say in process."""
+"""Tests that agents and tables give the same results on Spark as in this process."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Alarm(mt.Record):
     at: datetime
 
 
-def counting(closed: list[Any] | None = None) -> App:
-    """An app that counts views in hopping windows, in all, and who was where."""
+def make_app(closed: list[Any] | None = None) -> App:
+    """Return an app that counts views in hopping windows, and collects sets of pages."""
     app = App("shop", lateness="5 seconds", max_ahead=None)
     best = app.Table("best", default=int)
 
@@ -85,24 +85,24 @@ def at(second: float) -> datetime:
     return datetime.fromtimestamp(START + second, UTC)
 
 
-def in_process(partitions: int) -> dict[str, Any]:
-    """What the app holds, tells and rejects in this process."""
+def run_in_process(partitions: int) -> dict[str, Any]:
+    """Run the app in this process; return its tables, its results and its rejected messages."""
     closed: list[Any] = []
-    app = counting(closed)
-    said: list[Any] = []
-    app.agents["count"].sinks = (lambda alarm: said.append((alarm.page, alarm.views, alarm.at)),)
+    app = make_app(closed)
+    alarms: list[Any] = []
+    app.agents["count"].sinks = (lambda alarm: alarms.append((alarm.page, alarm.views, alarm.at)),)
     values = [{"page": p, "at": at(s), "n": n} for batch in BATCHES for p, s, n in batch]
     with app.run(
         {"clicks": mt.source(values, key="page", time="at")}, partitions=partitions
     ) as running:
         shards = [part.shards for part in running.parts]
-        best = [item for one in shards for item in one["best"].get_values().items()]  # type: ignore[attr-defined]
-        numbers = [item for one in shards for item in one["numbers"].get_values().items()]  # type: ignore[attr-defined]
+        best = [item for shard in shards for item in shard["best"].get_values().items()]  # type: ignore[attr-defined]
+        numbers = [item for shard in shards for item in shard["numbers"].get_values().items()]  # type: ignore[attr-defined]
         return {
             "best": dict(best),
             "closed": sorted(closed),
             "numbers": dict(numbers),
-            "said": sorted(said),
+            "said": sorted(alarms),
             "late": sorted((row.value.page, row.value.n) for row in running.rejected),
             "counts": running.counts,
         }
@@ -110,13 +110,13 @@ def in_process(partitions: int) -> dict[str, Any]:
 
 @pytest.fixture
 def feed(tmp_path: Path) -> Feed:
-    found = Feed(tmp_path / "source", CLICK)
+    source = Feed(tmp_path / "source", CLICK)
     for batch in BATCHES:
         columns = list(zip(*batch, strict=True))
-        found.add_table(
+        source.add_table(
             pa.table([columns[0], [at(s) for s in columns[1]], columns[2]], schema=CLICK)
         )
-    return found
+    return source
 
 
 def stream(feed: Feed, spark: SparkSession) -> DataFrame:
@@ -143,8 +143,8 @@ def start(app: App, frame: DataFrame, folder: Path, **options: Any) -> mt.Window
     return query
 
 
-def held(folder: Path) -> dict[str, Any]:
-    """The same as ``in_process``, out of the tables that the query wrote."""
+def read_tables(folder: Path) -> dict[str, Any]:
+    """Return the same as ``run_in_process``, from the tables that the query wrote."""
     out = folder / "out.duckdb"
     closed = rows(out, "SELECT key, window_start, value FROM views WHERE emission = 'full'")
     return {
@@ -172,15 +172,15 @@ def test_both_runtimes_say_the_same(
         feed.folder.mkdir()
         for path in sorted(whole.iterdir()):
             path.rename(feed.folder / path.name)
-            query = start(counting(), stream(feed, spark), tmp_path)
+            query = start(make_app(), stream(feed, spark), tmp_path)
     else:
-        query = start(counting(), stream(feed, spark), tmp_path)
-    expected = in_process(2)
+        query = start(make_app(), stream(feed, spark), tmp_path)
+    expected = run_in_process(2)
     counts = expected.pop("counts")
     assert query.progress.counts == counts
     assert query.progress.adds_up()
     assert query.progress.functions["count"] > 0
-    assert held(tmp_path) == expected
+    assert read_tables(tmp_path) == expected
     history = rows(
         tmp_path / "out.duckdb",
         "SELECT key, window_start, revision FROM views_history GROUP BY ALL HAVING count(*) > 1",
@@ -189,14 +189,14 @@ def test_both_runtimes_say_the_same(
 
 
 def batch(spark: SparkSession, values: list[Any], columns: Any = None) -> DataFrame:
-    """A frame in one partition, so that its order is the order of events."""
+    """Return a frame in one partition, so that its order is the order of events."""
     return spark.createDataFrame(values, columns).coalesce(1)
 
 
 def test_a_batch_frame_gives_the_tables_as_they_are_in_the_end(spark: SparkSession) -> None:
     values = [(p, at(s), n) for batch in BATCHES[:2] for p, s, n in batch]
     frame = batch(spark, values, COLUMNS)
-    run = mt.on_spark(counting(), {"clicks": mt.source(frame, key="page", time="at")})
+    run = mt.on_spark(make_app(), {"clicks": mt.source(frame, key="page", time="at")})
     emitted = run.table("views").where("key = 'b'").collect()
     assert {row["emission"] for row in emitted} == {"full"}
     starts = {round(row["window_start"].replace(tzinfo=UTC).timestamp() - START) for row in emitted}
@@ -220,9 +220,9 @@ WITHDRAWALS = [
 FLOATS = {"totals": float, "country_to_total": float, "user_to_total": float}
 
 
-def guide(spark: SparkSession, made: tuple[App, Any], key: str) -> Any:
-    """The guide adds floats to tables with default int, so a column has to be declared."""
-    app, tables = made
+def make_guide_run(spark: SparkSession, app_and_tables: tuple[App, Any], key: str) -> Any:
+    """Return the run of an app of Faust's guide, whose tables of floats need declared types."""
+    app, tables = app_and_tables
     source = mt.source(batch(spark, WITHDRAWALS), key=key, time="at")
     types = {name: kind for name, kind in FLOATS.items() if name in tables}
     return mt.on_spark(app, {"withdrawals": source}, types=types)
@@ -233,7 +233,7 @@ def values_of(frame: DataFrame, *columns: str) -> list[Any]:
 
 
 def test_the_guides_group_by(spark: SparkSession) -> None:
-    run = guide(spark, faust_tables.repartitioned(), "account")
+    run = make_guide_run(spark, faust_tables.repartition(), "account")
     start = (F.col("window_start").cast("double") - START).cast("int").alias("start")
     assert values_of(run.table("country_to_total"), start) == [
         ("DE", 10, 4.0), ("NL", 0, 11.5), ("NL", 30, 16.0),
@@ -241,14 +241,14 @@ def test_the_guides_group_by(spark: SparkSession) -> None:
 
 
 def test_the_guides_incorrect_usage_is_refused(spark: SparkSession) -> None:
-    run = guide(spark, faust_tables.incorrect(), "user")
+    run = make_guide_run(spark, faust_tables.incorrect(), "user")
     with pytest.raises(PythonException, match=r"PartitionError: .*group_by\('country'\)"):
         run.table("country_to_total").collect()
 
 
 @pytest.mark.parametrize("set_again", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_the_guides_changelogging(spark: SparkSession, tmp_path: Path, set_again: bool) -> None:
-    """A value that was changed by reference is kept, from batch to batch."""
+    """A value that was changed by reference is stored, and read in the next batch."""
     fields = [("account", pa.string()), ("amount", pa.float64())]
     feed = Feed(tmp_path / "source", pa.schema(fields))
     for amounts in ((2.5, 1.0), (4.0, 8.0)):
@@ -264,8 +264,8 @@ def test_the_guides_changelogging(spark: SparkSession, tmp_path: Path, set_again
         available_now=True,
     )
     assert query.await_end(timeout=240)
-    kept = dict(rows(Path(out), "SELECT key, value FROM kept"))
-    assert kept == {"ann": "[2.5, 4.0]", "bob": "[1.0, 8.0]"}
+    stored = dict(rows(Path(out), "SELECT key, value FROM kept"))
+    assert stored == {"ann": "[2.5, 4.0]", "bob": "[1.0, 8.0]"}
 
 
 @pytest.mark.slow
@@ -276,8 +276,8 @@ def test_time_follows_the_wall_clock_in_silence_if_idle_is_given(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The driver warns that its clock is behind the ticks, since it alone prints to a terminal."""
-    behind = 600_000_000
-    monkeypatch.setattr(query_module, "read_machine_clock", lambda: read_machine_clock() - behind)
+    offset = 600_000_000
+    monkeypatch.setattr(query_module, "read_machine_clock", lambda: read_machine_clock() - offset)
     feed = Feed(tmp_path / "source", CLICK)
     feed.add_table(pa.table([["home"], [DAY], [1]], schema=CLICK))
     app = App("shop", max_ahead=None, idle="1 second")
@@ -358,10 +358,10 @@ def test_what_cannot_be_taken_is_handed_back(spark: SparkSession) -> None:
 def test_a_batch_that_fails_is_done_again_whole(
     feed: Feed, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The agent fails late in the second batch, with tables changed; nothing of it is kept."""
-    mended = tmp_path / "fixed"
+    """The agent fails late in the second batch, after changes of tables, which are undone."""
+    fixed = tmp_path / "fixed"
 
-    def failing() -> App:
+    def make_failing_app() -> App:
         app = App("shop", max_ahead=None)
         views = app.Table("views", default=int)
 
@@ -369,14 +369,14 @@ def test_a_batch_that_fails_is_done_again_whole(
         async def count(clicks: Any) -> None:
             async for click in clicks:
                 views[click.page] += click.n
-                if click.n == 4 and not mended.exists():
+                if click.n == 4 and not fixed.exists():
                     raise RuntimeError("the agent has a fault")
 
         return app
 
     def run() -> mt.WindowedQuery:
         source = mt.source(stream(feed, spark), key="page", time="at")
-        return mt.on_spark(failing(), {"clicks": source}).start(
+        return mt.on_spark(make_failing_app(), {"clicks": source}).start(
             checkpoint=f"{tmp_path}/checkpoint",
             tables={"views": mt.to_duckdb(f"{tmp_path}/out.duckdb", "views")},
             available_now=True,
@@ -387,7 +387,7 @@ def test_a_batch_that_fails_is_done_again_whole(
     out = tmp_path / "out.duckdb"
     select = "SELECT key, value FROM views ORDER BY key"
     assert rows(out, select) == [("a", 4), ("b", 2), ("c", 1)]
-    mended.touch()
+    fixed.touch()
     query = run()
     assert query.await_end(timeout=240)
     assert rows(out, select) == [("a", 19), ("b", 8), ("c", 2)]
@@ -395,7 +395,7 @@ def test_a_batch_that_fails_is_done_again_whole(
 
 
 @pytest.mark.parametrize(
-    ("sources", "said"),
+    ("sources", "error"),
     [
         ({}, "sources='clicks' is read by an agent and is missing"),
         ({"clicks": [1]}, r"sources='clicks' is a list; .*app\.run\(\)"),
@@ -408,23 +408,23 @@ def test_a_batch_that_fails_is_done_again_whole(
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_runs(
-    spark: SparkSession, sources: dict[str, Any], said: str
+    spark: SparkSession, sources: dict[str, Any], error: str
 ) -> None:
     frame = spark.createDataFrame([], COLUMNS)
-    given = {
-        name: mt.source(frame, **one) if isinstance(one, dict) else one
-        for name, one in sources.items()
+    sources_by_name = {
+        name: mt.source(frame, **options) if isinstance(options, dict) else options
+        for name, options in sources.items()
     }
-    with pytest.raises(mt.OptionError, match=said):
-        mt.on_spark(counting(), given).table("views")
+    with pytest.raises(mt.OptionError, match=error):
+        mt.on_spark(make_app(), sources_by_name).table("views")
 
 
 def test_what_needs_one_process_is_refused_by_name() -> None:
-    app = counting()
+    app = make_app()
     app.timer("10 seconds", name="beat")(lambda: None)
     with pytest.raises(mt.OptionError, match=r"timer='beat' doesn't run on Spark; .*on_window"):
         mt.on_spark(app, {})
-    app = counting()
+    app = make_app()
     app.GlobalTable("rates").tumbling(10)
     with pytest.raises(mt.OptionError, match="GlobalTable='rates' would be read across shards"):
         mt.on_spark(app, {})
@@ -432,7 +432,7 @@ def test_what_needs_one_process_is_refused_by_name() -> None:
 
 def test_tables_and_agents_must_be_the_apps(spark: SparkSession) -> None:
     frame = spark.createDataFrame([], COLUMNS)
-    run = mt.on_spark(counting(), {"clicks": mt.source(frame, key="page", time="at")})
+    run = mt.on_spark(make_app(), {"clicks": mt.source(frame, key="page", time="at")})
     with pytest.raises(mt.OptionError, match=r"table='orders' isn't the app's; .*views"):
         run.table("orders")
     with pytest.raises(mt.OptionError, match="agent='orders' isn't the app's"):

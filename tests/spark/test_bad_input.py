@@ -1,4 +1,4 @@
-"""Input that is wrong is rejected and counted, and the stream goes on."""
+"""Tests that bad input is rejected and counted, and that the stream continues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def run(spark: SparkSession, tmp_path: Path) -> Any:
-    """Stream a feed through tumbling windows, to the end; results and rejected go to DuckDB."""
+    """Return a function that streams a feed through tumbling windows into DuckDB."""
 
     def run(feed: Feed, size: str = "10 seconds", **options: Any) -> mt.WindowedQuery:
         query = (
@@ -41,12 +41,12 @@ def run(spark: SparkSession, tmp_path: Path) -> Any:
     return run
 
 
-def windows(folder: Path) -> list[tuple[Any, ...]]:
+def read_windows(folder: Path) -> list[tuple[Any, ...]]:
     query = "SELECT key, epoch_us(window_start), n, total FROM windows ORDER BY ALL"
     return rows(folder / "out.duckdb", query)
 
 
-def rejected(folder: Path) -> dict[int, str]:
+def read_rejected(folder: Path) -> dict[int, str]:
     return dict(rows(folder / "out.duckdb", "SELECT id, reason FROM rejected ORDER BY id"))
 
 
@@ -60,8 +60,8 @@ def test_times_as_text(run: Any, tmp_path: Path) -> None:
     query = run(feed)
 
     reasons = ["malformed", "malformed", "null_time", "null_key", "malformed", "malformed"]
-    assert rejected(tmp_path) == dict(zip([1, 2, 3, 5, 6, 7], reasons, strict=True))
-    assert windows(tmp_path) == [("a", micros(0), 2, 6), ("b", micros(10), 1, None)]
+    assert read_rejected(tmp_path) == dict(zip([1, 2, 3, 5, 6, 7], reasons, strict=True))
+    assert read_windows(tmp_path) == [("a", micros(0), 2, 6), ("b", micros(10), 1, None)]
     counts = {"seen": 9, "counted": 3, "malformed": 4, "null_time": 1, "null_key": 1}
     assert query.progress.counts == counts
 
@@ -71,23 +71,23 @@ def test_the_far_future_moves_no_watermark(run: Any, tmp_path: Path) -> None:
     feed.add(("a", at(1), 1), ("a", at(1).replace(year=2999), 2))
     feed.add(("a", at(3), 3), ("a", at(1).replace(year=9999), 4))
     query = run(feed)
-    assert rejected(tmp_path) == {1: "future", 3: "future"}
-    assert windows(tmp_path) == [("a", micros(0), 2, 4)]
+    assert read_rejected(tmp_path) == {1: "future", 3: "future"}
+    assert read_windows(tmp_path) == [("a", micros(0), 2, 4)]
     assert query.progress.watermark_micros == micros(3)
 
 
 def test_times_centuries_away(run: Any, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "source", MESSAGE.set(2, pa.field("at", pa.timestamp("us"))))
-    moments = ["0001-01-01T00:00:03", "1582-10-10T12:00:00", "1969-12-31T23:59:59.999999"]
-    moments += ["2026-01-01T00:00:00", "9999-12-31T23:59:58", "2026-01-01T00:00:01"]
-    values = [parse_time("time", moment) for moment in moments]
+    texts = ["0001-01-01T00:00:03", "1582-10-10T12:00:00", "1969-12-31T23:59:59.999999"]
+    texts += ["2026-01-01T00:00:00", "9999-12-31T23:59:58", "2026-01-01T00:00:01"]
+    values = [parse_time("time", text) for text in texts]
     for number, value in enumerate(values):
         table = {"id": [number], "key": ["a"], "at": [value], "value": [number]}
         feed.add_table(pa.table(table).cast(feed.schema))
     query = run(feed, max_ahead=None)
     starts = [value // (10 * SECOND) * 10 * SECOND for value in values[:-1]]
-    assert windows(tmp_path) == [("a", start, 1, n) for n, start in enumerate(starts)]
-    assert rejected(tmp_path) == {5: "late"}
+    assert read_windows(tmp_path) == [("a", start, 1, n) for n, start in enumerate(starts)]
+    assert read_rejected(tmp_path) == {5: "late"}
     assert query.progress.watermark_micros == values[-2]
 
 
@@ -96,7 +96,7 @@ def test_sums_beyond_64_bits(run: Any, tmp_path: Path) -> None:
     feed.add(("a", at(1), 2**62), ("b", at(1), 2**62), ("b", at(2), 2**62 - 1))
     feed.add(("a", at(2), 2**62), ("c", at(3), -(2**63)), ("d", at(3), 1))
     query = run(feed)
-    assert windows(tmp_path) == [
+    assert read_windows(tmp_path) == [
         ("a", micros(0), 2, None),
         ("b", micros(0), 2, 2**63 - 1),
         ("c", micros(0), 1, -(2**63)),
@@ -128,7 +128,7 @@ def test_a_filter_counts_what_it_leaves_out(run: Any, tmp_path: Path) -> None:
     feed.add(("a", at(1), 1), ("a", at(2), -1), ("a", at(3), None), (None, at(50), -1))
     feed.add(("a", at(40), -1))
     query = run(feed, where="value > 0")
-    assert windows(tmp_path) == [("a", micros(0), 1, 1)]
+    assert read_windows(tmp_path) == [("a", micros(0), 1, 1)]
     assert query.progress.counts == {"seen": 5, "counted": 1, "filtered": 4}
     assert query.progress.watermark_micros == micros(50)
 

@@ -1,4 +1,4 @@
-"""A batch frame gives the last word of the stream over the same messages, in Spark's types."""
+"""Tests that a batch frame gives the final results of a stream of the same messages."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def test_a_key_may_be_a_field_of_a_struct(spark: SparkSession) -> None:
     kinds = "at timestamp, user struct<home:struct<land:string,n:int>,age:int>"
     frame = spark.createDataFrame(users, kinds)
     windows = mt.windowed(frame, key=["user.home.land", "user.age"], time="at").tumbling("1 hour")
-    found = windows.agg(n=mt.count()).results.select("land", "age", "n").collect()
-    assert sorted(map(tuple, found)) == [("DE", 1, 1), ("DE", 2, 1), ("FR", 2, 1)]
+    rows = windows.agg(n=mt.count()).results.select("land", "age", "n").collect()
+    assert sorted(map(tuple, rows)) == [("DE", 1, 1), ("DE", 2, 1), ("FR", 2, 1)]
 
 
 @pytest.mark.parametrize("key", ["KEY", "Key"])
@@ -85,18 +85,18 @@ def test_a_key_may_differ_from_its_column_by_capitals(
     feed = Feed(tmp_path / "source")
     feed.add(("a", at(1), 1), ("A", at(2), 2), ("a", at(3), 4))
     frame = feed.frame(spark)
-    one = mt.windowed(frame, key=F.col(key), time="at").tumbling("1 hour").agg(s=mt.sum("value"))
-    assert sorted((row[key], row.s) for row in one.results.collect()) == [("A", 2), ("a", 5)]
+    sums = mt.windowed(frame, key=F.col(key), time="at").tumbling("1 hour").agg(s=mt.sum("value"))
+    assert sorted((row[key], row.s) for row in sums.results.collect()) == [("A", 2), ("a", 5)]
     frame.createOrReplaceTempView("capitals")
     text = (
         f"SELECT {key}, SUM(VALUE) AS s FROM TABLE(TUMBLE(TABLE CAPITALS, DESCRIPTOR(AT), "
         f"INTERVAL '1' HOUR)) GROUP BY {key}, window_start, window_end"
     )
-    found = mt.sql(spark, text).results.collect()
-    assert sorted((row[key], row.s) for row in found) == [("A", 2), ("a", 5)]
+    rows = mt.sql(spark, text).results.collect()
+    assert sorted((row[key], row.s) for row in rows) == [("A", 2), ("a", 5)]
 
 
-def keyed(spark: SparkSession, names: list[str]) -> DataFrame:
+def make_keyed_frame(spark: SparkSession, names: list[str]) -> DataFrame:
     schema = T.StructType(
         [T.StructField("at", T.TimestampType()), *(T.StructField(n, KEYS[n][0]) for n in names)]
     )
@@ -107,15 +107,15 @@ def keyed(spark: SparkSession, names: list[str]) -> DataFrame:
 @pytest.mark.parametrize("names", [["name"], ["long"], list(KEYS)], ids=["text", "long", "all"])
 def test_keys_keep_their_types(names: list[str], spark: SparkSession) -> None:
     results = (
-        mt.windowed(keyed(spark, names), key=names, time="at")
+        mt.windowed(make_keyed_frame(spark, names), key=names, time="at")
         .tumbling("1 day")
         .agg(n=mt.count())
         .results
     )
     assert [results.schema[n].dataType for n in names] == [KEYS[n][0] for n in names]
-    found = [(*(r[n] for n in names), r.n) for r in results.collect()]
+    rows = [(*(r[n] for n in names), r.n) for r in results.collect()]
     wanted = [(*(KEYS[n][1][i] for n in names), 3) for i in (0, 1)]
-    assert sorted(found, key=repr) == sorted(wanted, key=repr)
+    assert sorted(rows, key=repr) == sorted(wanted, key=repr)
 
 
 def test_aggregates_have_types_and_values(spark: SparkSession) -> None:
@@ -240,20 +240,18 @@ def test_without_a_key_all_messages_are_one(spark: SparkSession) -> None:
 def test_what_is_said_of_grace_and_what_is_kept(spark: SparkSession) -> None:
     frame = spark.createDataFrame([], "shop string, at timestamp, part int, place long")
     by_time = mt.windowed(frame, key="shop", time="at").tumbling("1 hour")
-    emitted = by_time.late(grace="5 minutes").agg(n=mt.count())
-    assert (emitted.plan.spec.firing.grace, emitted.plan.spec.firing.retention) == (
-        300 * SECOND,
-    ) * 2
-    emitted = by_time.keep("1 day", rows=900).late(grace="5 minutes").agg(n=mt.count())
-    assert emitted.plan.spec.firing.retention == 86_400 * SECOND
-    assert "kept until 1 day after" in in_a_line(emitted.explain())
-    assert "900 messages" in in_a_line(emitted.explain())
-    by_place = mt.windowed(frame, key="shop", offset=("part", "place")).tumbling(mt.rows(9))
-    emitted = by_place.late(grace=mt.rows(4), each=True).keep(mt.rows(7)).agg(n=mt.count())
-    assert (emitted.plan.spec.firing.grace, emitted.plan.spec.firing.retention) == (4, 7)
-    assert "by part, shop on place of each part" in in_a_line(emitted.explain())
-    assert "taken for 4 rows after the end, emitted after each batch that changed it" in in_a_line(
-        emitted.explain()
+    counts = by_time.late(grace="5 minutes").agg(n=mt.count())
+    assert (counts.plan.spec.firing.grace, counts.plan.spec.firing.retention) == (300 * SECOND,) * 2
+    counts = by_time.keep("1 day", rows=900).late(grace="5 minutes").agg(n=mt.count())
+    assert counts.plan.spec.firing.retention == 86_400 * SECOND
+    assert "kept until 1 day after" in join_lines(counts.explain())
+    assert "900 messages" in join_lines(counts.explain())
+    by_offset = mt.windowed(frame, key="shop", offset=("part", "place")).tumbling(mt.rows(9))
+    counts = by_offset.late(grace=mt.rows(4), each=True).keep(mt.rows(7)).agg(n=mt.count())
+    assert (counts.plan.spec.firing.grace, counts.plan.spec.firing.retention) == (4, 7)
+    assert "by part, shop on place of each part" in join_lines(counts.explain())
+    assert "taken for 4 rows after the end, emitted after each batch that changed it" in join_lines(
+        counts.explain()
     )
 
 
@@ -286,6 +284,6 @@ def test_an_action_on_what_is_made_of_a_stream_says_it_too(
         derive(windows.results).show()
 
 
-def in_a_line(text: str) -> str:
-    """The words of a text that is broken into lines."""
+def join_lines(text: str) -> str:
+    """Return a text without its line breaks."""
     return " ".join(text.split())

@@ -1,7 +1,7 @@
-"""Streams through Spark's own windows in append mode, and the same files through ours.
+"""Compares muntin's windows with Spark's own in append mode, over the same files.
 
 The cases are those of Spark's tests of watermarks, windows, sessions and duplicates. Every
-row that Spark emits is the newest of one of our windows, and the other way round.
+row that Spark emits is the newest row of one of muntin's windows, and vice versa.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ pytestmark = pytest.mark.slow
 CLOSING = 36_000, 36_001
 FILES: list[list[tuple[str, float | None, int]]] = [
     [("a", 1, 1), ("a", 7, 2), ("b", 3, 4), ("a", 12, 8), ("b", 25, 16), ("a", None, 32)],
-    # Spark judges by the watermark of the batch before, so that one more batch has to pass.
+    # Spark uses the watermark of the batch before, so one more batch has to pass.
     [("b", 24, 32768)],
     # The watermark is at 20: for tumbling windows the first two and the last come too late.
     [("a", 8, 64), ("b", 19.999999, 128), ("a", 20, 256), ("a", 21, 512), ("b", -1, 1024)],
-    # The last is before 1970, and so late as can be.
+    # The last is before 1970, far too late.
     [
         ("a", 21, 512),
         ("a", 31, 2048),
@@ -40,13 +40,14 @@ FILES: list[list[tuple[str, float | None, int]]] = [
 
 @dataclass(frozen=True)
 class Case:
-    """One query, written twice.
+    """One query, written for both.
 
     Attributes:
-        native: The query in Spark's words, with the columns that are compared.
-        ours: The query in our words.
-        shows: The same columns of our results; times are in microseconds.
-        dropped: The value of a message that Spark drops and we count; nobody reads it in ours.
+        native: The query of Spark, with the columns to compare.
+        ours: The query of muntin.
+        shows: The same columns of muntin's results; times are in microseconds.
+        dropped: The value of a message that Spark drops and muntin counts; muntin's query doesn't
+            get it.
     """
 
     native: Callable[[DataFrame], DataFrame]
@@ -73,8 +74,8 @@ def group(kind: Callable[[Any], Any], **options: Any) -> Callable[[DataFrame], A
 
 
 def drop_duplicates(messages: DataFrame) -> DataFrame:
-    once = messages.withWatermark("at", "5 seconds")
-    return once.dropDuplicatesWithinWatermark(["key", "value"])
+    watermarked = messages.withWatermark("at", "5 seconds")
+    return watermarked.dropDuplicatesWithinWatermark(["key", "value"])
 
 
 def count_unique_natively(messages: DataFrame) -> DataFrame:
@@ -140,8 +141,8 @@ def write_files(folder: Path, dropped: int | None = None) -> Feed:
 
 def collect(rows: DataFrame) -> list[tuple[Any, ...]]:
     times = {name for name, kind in rows.dtypes if kind == "timestamp"}
-    shown = [F.unix_micros(name) if name in times else F.col(name) for name in rows.columns]
-    return sorted(map(tuple, rows.select(*shown).collect()), key=repr)
+    columns = [F.unix_micros(name) if name in times else F.col(name) for name in rows.columns]
+    return sorted(map(tuple, rows.select(*columns).collect()), key=repr)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -168,6 +169,6 @@ def test_both_emit_the_same(name: str, spark: SparkSession, tmp_path: Path) -> N
     assert query.await_end(120)
     ours = spark.read.parquet(str(tmp_path / "results"))
     assert collect(ours.select(*case.shows.split())) == collect(spark.table(table)) != []
-    # Spark drops the others without a word.
+    # Spark drops the others silently.
     reasons = {row["reason"] for row in spark.read.parquet(str(tmp_path / "rejected")).collect()}
     assert {"late", "null_time"} >= reasons != set()

@@ -1,4 +1,4 @@
-"""Windows over windows in one query of Spark's, with policies that are drawn."""
+"""Tests of windows over windows in one query of Spark, with random policies."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from tests.doors import OracleDoor
 from tests.property import chains
 from tests.property.chains import Chain
-from tests.search.on_spark import fitted
-from tests.spark.door import SparkDoor
+from tests.runners import OracleRunner
+from tests.search.on_spark import fit_stream
+from tests.spark.runner import SparkRunner
 from tests.transcripts.comparison import row_differences
 
 
@@ -25,11 +25,13 @@ from tests.transcripts.comparison import row_differences
 def test_chains_say_what_oracles_over_oracles_say(
     spark: SparkSession, at_once: bool, drawn: list[Chain]
 ) -> None:
-    cases = [replace(chain, inner=fitted(chain.inner, at_once)) for chain in drawn]
-    found = SparkDoor(spark).run_chains([(c.inner.spec, c.inner.steps, c.outer) for c in cases])
+    cases = [replace(chain, inner=fit_stream(chain.inner, at_once)) for chain in drawn]
+    firings_by_case = SparkRunner(spark).run_chains(
+        [(c.inner.spec, c.inner.steps, c.outer) for c in cases]
+    )
     differences: list[Any] = []
-    for number, (chain, steps) in enumerate(zip(cases, found, strict=True)):
-        _, wanted = chains.run(OracleDoor(), chain)
+    for number, (chain, steps) in enumerate(zip(cases, firings_by_case, strict=True)):
+        _, wanted = chains.run(OracleRunner(), chain)
         for step, (emitted, expected) in enumerate(zip(steps, wanted, strict=True)):
             texts = row_differences("firing", emitted, expected.firings)
             differences += [f"chain {number}, step {step}: {text}" for text in texts]

@@ -1,4 +1,4 @@
-"""One chain three deep, run in every way there is: all of them emit the same windows."""
+"""Tests that a chain of three operators emits the same windows however it is run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.property import joined_chains as chains
-from tests.property.joined_chains import CLOSING, LATENESS, ON, Rows, Step, moment, shown
+from tests.property.joined_chains import (
+    CLOSING,
+    LATENESS,
+    ON,
+    Rows,
+    Step,
+    format_windows,
+    to_micros,
+)
 from tests.spark.feed import Feed, at
 
 import muntin as mt
@@ -34,14 +42,14 @@ WANTED: Rows = [
 def by_duckdb(spark: SparkSession, folder: Path) -> Rows:
     connection = duckdb.connect()
     for side, name in enumerate(("orders", "shipments")):
-        messages = [message for step in STEPS for message in chains.dictionaries(step[side])]
+        messages = [message for step in STEPS for message in chains.make_messages(step[side])]
         connection.register(name, pa.Table.from_pylist(messages))
     windows = """
         SELECT key, "at" // 10000000 * 10000000 AS start, sum(value)::BIGINT AS total FROM {}
         WHERE key IS NOT NULL GROUP BY ALL
     """
     return connection.sql(f"""
-        SELECT key, (start // 20000000 * 20000000 - {moment(0)}) // 1000000, count(*),
+        SELECT key, (start // 20000000 * 20000000 - {to_micros(0)}) // 1000000, count(*),
             sum(l.total)::BIGINT, sum(r.total)::BIGINT
         FROM ({windows.format("orders")}) AS l FULL JOIN ({windows.format("shipments")}) AS r
         USING (key, start) WHERE key <> 'z' GROUP BY ALL ORDER BY ALL
@@ -51,8 +59,8 @@ def by_duckdb(spark: SparkSession, folder: Path) -> Rows:
 def on_spark(orders: DataFrame, shipments: DataFrame) -> Any:
     sides = []
     for frame in (orders, shipments):
-        made = mt.windowed(frame, key="key", time="at", lateness=LATENESS)
-        sides.append(made.tumbling("10 seconds").agg(total=mt.sum("value")))
+        windows = mt.windowed(frame, key="key", time="at", lateness=LATENESS)
+        sides.append(windows.tumbling("10 seconds").agg(total=mt.sum("value")))
     pairs = mt.join(*sides, on=ON, how="full")
     whole = mt.windowed(pairs, key="key", time="window_time").tumbling("20 seconds")
     return whole.agg(n=mt.count(), orders=mt.sum("total"), shipped=mt.sum("total_right"))
@@ -83,33 +91,33 @@ def in_sql(orders: DataFrame, shipments: DataFrame) -> Any:
 
 
 def feeds(folder: Path) -> list[Feed]:
-    found = [Feed(folder / name) for name in ("orders", "shipments")]
+    both_feeds = [Feed(folder / name) for name in ("orders", "shipments")]
     for step in STEPS:
-        for feed, messages in zip(found, step, strict=True):
+        for feed, messages in zip(both_feeds, step, strict=True):
             feed.add(*((key, at(second), value) for key, second, value in messages))
-    return found
+    return both_feeds
 
 
 def in_batch(make: Callable[..., Any]) -> Callable[[SparkSession, Path], Rows]:
     def run(spark: SparkSession, folder: Path) -> Rows:
-        made = make(*(feed.frame(spark) for feed in feeds(folder)))
-        return shown([chains.in_micros(row) for row in utc(made.results)])
+        query = make(*(feed.frame(spark) for feed in feeds(folder)))
+        return format_windows([chains.convert_times(row) for row in utc(query.results)])
 
     return run
 
 
 def as_stream(make: Callable[..., Any]) -> Callable[[SparkSession, Path], Rows]:
     def run(spark: SparkSession, folder: Path) -> Rows:
-        found: list[dict[str, Any]] = []
-        made = make(*(feed.stream(spark) for feed in feeds(folder)))
-        query = made.start(
+        emitted: list[dict[str, Any]] = []
+        windows = make(*(feed.stream(spark) for feed in feeds(folder)))
+        query = windows.start(
             checkpoint=f"{folder}/checkpoint",
-            results=lambda frame, _: found.extend(utc(frame)),
+            results=lambda frame, _: emitted.extend(utc(frame)),
             available_now=True,
         )
         assert query.await_end(timeout=240)
         assert query.progress.adds_up()
-        return shown([chains.in_micros(row) for row in found])
+        return format_windows([chains.convert_times(row) for row in emitted])
 
     return run
 
@@ -119,8 +127,8 @@ def utc(frame: DataFrame) -> list[dict[str, Any]]:
 
 
 WAYS: dict[str, Callable[[SparkSession, Path], Rows]] = {
-    "oracle": lambda *_: chains.by_oracles(STEPS),
-    "standalone": lambda *_: chains.by_operators(STEPS),
+    "oracle": lambda *_: chains.run_oracles(STEPS),
+    "standalone": lambda *_: chains.run_operators(STEPS),
     "duckdb": by_duckdb,
     "batch": in_batch(on_spark),
     "stream": as_stream(on_spark),

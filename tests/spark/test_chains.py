@@ -1,4 +1,4 @@
-"""Windows over windows in one query: each window counts once, and every stage adds up."""
+"""Tests of windows over windows in one query: each window counts once, all counts add up."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
-from tests.spark.door import rows_of
 from tests.spark.feed import Feed, at
+from tests.spark.runner import rows_of
 
 import muntin as mt
 from muntin.model.axis import SECOND
@@ -24,7 +24,7 @@ Make = Callable[[DataFrame], WindowedAggregate]
 
 
 def fill(feed: Feed, seed: int) -> list[list[dict[str, Any]]]:
-    """Files of messages out of order, some of them too late; and the same for an oracle."""
+    """Add files of messages out of order, some too late; return the same steps for an oracle."""
     chance, steps = random.Random(seed), []
     for number in range(4):
         seconds = [20 * number + chance.uniform(-25, 20) for _ in range(30)]
@@ -33,15 +33,15 @@ def fill(feed: Feed, seed: int) -> list[list[dict[str, Any]]]:
         feed.add(*rows)
         steps.append(
             [
-                {"key": key, "at": round(moment.timestamp() * SECOND), "value": value}
-                for key, moment, value in rows
+                {"key": key, "at": round(time.timestamp() * SECOND), "value": value}
+                for key, time, value in rows
             ]
         )
     return steps
 
 
 class Ran:
-    """A chain that has run to its end, and what it gave."""
+    """Runs a chain to its end, and has its output."""
 
     def __init__(self, chain: WindowedAggregate, folder: Path) -> None:
         self.results: list[dict[str, Any]] = []
@@ -63,43 +63,43 @@ class Ran:
 def by_oracles(
     inner: WindowedAggregate, outer: WindowedAggregate, steps: list[list[dict[str, Any]]]
 ) -> tuple[list[dict[str, Any]], dict[str, int], dict[str, int]]:
-    """What an oracle emits over the full firings of an oracle, and the counts of both."""
+    """Return the firings of an oracle over another's full firings, and the counts of both."""
     wall = time.time_ns() // 1000
-    below, above = Oracle(inner.plan.spec), Oracle(outer.plan.spec)
+    inner_oracle, outer_oracle = Oracle(inner.plan.spec), Oracle(outer.plan.spec)
     firings: list[dict[str, Any]] = []
     counts: tuple[dict[str, int], dict[str, int]] = ({}, {})
     for step in steps:
-        first = below.step(step, wall)
-        full = [f for f in first.firings if f["emission"] == "full"]
+        inner_step = inner_oracle.step(step, wall)
+        full = [f for f in inner_step.firings if f["emission"] == "full"]
         # A window that is full later ends behind the inner watermark.
-        reached = None if first.watermark is None else first.watermark + 1
-        then = above.step(full, wall, reached=reached)
-        firings += then.firings
-        then.counts["filtered"] = len(first.firings) - len(full)
-        then.counts["seen"] = len(first.firings)
-        for total, new in zip(counts, (first.counts, then.counts), strict=True):
+        reached = None if inner_step.watermark is None else inner_step.watermark + 1
+        outer_step = outer_oracle.step(full, wall, reached=reached)
+        firings += outer_step.firings
+        outer_step.counts["filtered"] = len(inner_step.firings) - len(full)
+        outer_step.counts["seen"] = len(inner_step.firings)
+        for total, new in zip(counts, (inner_step.counts, outer_step.counts), strict=True):
             for name, n in new.items():
                 total[name] = total.get(name, 0) + n
     return firings, *({n: c for n, c in total.items() if c} for total in counts)
 
 
 def hourly(frame: DataFrame) -> WindowedAggregate:
-    made = mt.windowed(frame, key="key", time="at", lateness="2 seconds")
-    return made.hopping("10 seconds", "5 seconds").agg(
+    windows = mt.windowed(frame, key="key", time="at", lateness="2 seconds")
+    return windows.hopping("10 seconds", "5 seconds").agg(
         n=mt.count(), value=mt.sum("value"), id=mt.max("key")
     )
 
 
 def restless(frame: DataFrame) -> WindowedAggregate:
-    made = mt.windowed(frame, key="key", time="at")
-    made = made.tumbling("5 seconds").early(each=True).late(grace="10 seconds", each=True)
-    return made.agg(n=mt.count(), value=mt.sum("value"), id=mt.max("key"))
+    windows = mt.windowed(frame, key="key", time="at")
+    windows = windows.tumbling("5 seconds").early(each=True).late(grace="10 seconds", each=True)
+    return windows.agg(n=mt.count(), value=mt.sum("value"), id=mt.max("key"))
 
 
 def daily(windows: WindowedAggregate | DataFrame) -> WindowedAggregate:
-    made = mt.windowed(windows, key="key", time="window_end")
-    made = made.tumbling("20 seconds").early(each=True)
-    return made.agg(n=mt.sum("n"), most=mt.max("value"), windows=mt.count())
+    outer = mt.windowed(windows, key="key", time="window_end")
+    outer = outer.tumbling("20 seconds").early(each=True)
+    return outer.agg(n=mt.sum("n"), most=mt.max("value"), windows=mt.count())
 
 
 @pytest.mark.parametrize("make", [hourly, pytest.param(restless, marks=pytest.mark.slow)])
@@ -110,20 +110,22 @@ def test_a_chain_says_what_oracles_over_oracles_say(
     steps = fill(feed, 3)
     inner = make(feed.stream(spark))
     outer = daily(inner if make is hourly else inner.full)
-    emitted, below, above = by_oracles(inner, outer, steps)
+    emitted, inner_counts, outer_counts = by_oracles(inner, outer, steps)
     ran = Ran(outer, tmp_path)
     assert sorted(ran.results, key=repr) == sorted(emitted, key=repr) != []
 
-    assert {n: c for n, c in ran.progress.inner.counts.items() if c} == below
-    assert {n: c for n, c in ran.progress.counts.items() if c} == above
+    assert {n: c for n, c in ran.progress.inner.counts.items() if c} == inner_counts
+    assert {n: c for n, c in ran.progress.counts.items() if c} == outer_counts
     assert sum(ran.progress.inner.fired.values()) == ran.progress.counts["seen"]
     assert ran.progress.received == feed.ids
     assert ran.progress.adds_up()
 
-    lost = [(row["stage"], row["reason"]) for row in ran.rejected]
-    assert lost.count((1, "null_key")) == below["null_key"] == 4
-    assert lost.count((1, "late")) == below["late"] > 0
-    assert len(lost) == below["late"] + below["null_key"] + above.get("late", 0)
+    rejected = [(row["stage"], row["reason"]) for row in ran.rejected]
+    assert rejected.count((1, "null_key")) == inner_counts["null_key"] == 4
+    assert rejected.count((1, "late")) == inner_counts["late"] > 0
+    assert len(rejected) == inner_counts["late"] + inner_counts["null_key"] + outer_counts.get(
+        "late", 0
+    )
     # A result of another type than the input's column of its name has a column of its own.
     assert {"id", "id_result", "value", "n"} <= set(outer.rejected.columns)
     assert mt.open_state(f"{tmp_path}/checkpoint").counts == ran.progress.counts
@@ -160,19 +162,19 @@ def test_windows_that_emit_again_are_refused(spark: SparkSession, tmp_path: Path
 
 @pytest.mark.slow
 def test_what_may_change_in_a_chain(spark: SparkSession, tmp_path: Path) -> None:
-    """Policies of each operator, but for ticks; and no operator comes or goes."""
+    """Policies of each operator may change, but not ticks, nor the number of operators."""
     feed = Feed(tmp_path / "source")
     fill(feed, 5)
 
     def inner(**early: Any) -> DataFrame:
-        made = mt.windowed(feed.stream(spark), key="key", time="at", lateness="2 seconds")
-        made = made.tumbling("5 seconds").keep("1 hour" if early else "1 minute")
-        made = made.early(**early) if early else made
-        return made.agg(n=mt.count(), value=mt.sum("value")).full
+        windows = mt.windowed(feed.stream(spark), key="key", time="at", lateness="2 seconds")
+        windows = windows.tumbling("5 seconds").keep("1 hour" if early else "1 minute")
+        windows = windows.early(**early) if early else windows
+        return windows.agg(n=mt.count(), value=mt.sum("value")).full
 
     def outer(frame: DataFrame, **early: Any) -> WindowedAggregate:
-        made = mt.windowed(frame, key="key", time="window_end").tumbling("20 seconds")
-        return made.early(**early).agg(n=mt.sum("n"), most=mt.max("value"))
+        windows = mt.windowed(frame, key="key", time="window_end").tumbling("20 seconds")
+        return windows.early(**early).agg(n=mt.sum("n"), most=mt.max("value"))
 
     seen = Ran(outer(inner(), each=True), tmp_path).progress.counts["seen"]
     feed.add(("a", at(200), 1))
@@ -185,9 +187,9 @@ def test_what_may_change_in_a_chain(spark: SparkSession, tmp_path: Path) -> None
     with pytest.raises(mt.SpecChangedError, match=rf"{ticks}, of tumbling 5 seconds by key\)"):
         Ran(outer(inner(every="1 second"), rows=2), tmp_path)
     feed.add(("a", at(300), 1))
-    more = mt.windowed(outer(inner(rows=2), rows=2).full, time="window_end").tumbling("1 hour")
+    third = mt.windowed(outer(inner(rows=2), rows=2).full, time="window_end").tumbling("1 hour")
     with pytest.raises(mt.SpecChangedError, match=r"a chain of 2 operators .* this query has 3"):
-        Ran(more.agg(windows=mt.count()), tmp_path)
+        Ran(third.agg(windows=mt.count()), tmp_path)
 
 
 @pytest.mark.slow

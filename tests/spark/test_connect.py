@@ -1,4 +1,4 @@
-"""Queries over Spark Connect: they run on a server, and their clients see them there."""
+"""Tests of queries over Spark Connect, which run on a server and are watched by a client."""
 
 from __future__ import annotations
 
@@ -54,24 +54,24 @@ def run(server: ConnectServer, *command: str | Path) -> subprocess.CompletedProc
     return done
 
 
-def client(server: ConnectServer, folder: Path, scenarios: str, *more: str) -> dict[str, Any]:
-    """Return what a client saw, by the scenario."""
+def run_client(server: ConnectServer, folder: Path, scenarios: str, *more: str) -> dict[str, Any]:
+    """Run a client, and return its observations by scenario."""
     program = Path(__file__).with_name("connected.py")
     done = run(server, sys.executable, program, scenarios, folder, *more)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    observations: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return observations
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the client that needs no server but Spark's."""
+    """Return the folder of the client that needs only Spark's server."""
     return tmp_path_factory.mktemp("client")
 
 
 @pytest.fixture(scope="module")
-def seen(connect: ConnectServer, folder: Path) -> dict[str, Any]:
-    """What that client saw, by the scenario."""
-    return client(connect, folder, "windows,others,refused")
+def observations(connect: ConnectServer, folder: Path) -> dict[str, Any]:
+    """Return the observations of that client by scenario."""
+    return run_client(connect, folder, "windows,others,refused")
 
 
 def check_windows(seen: dict[str, Any]) -> None:
@@ -89,22 +89,22 @@ def check_windows(seen: dict[str, Any]) -> None:
     assert seen["left"] == []
 
 
-def test_windows_run_there_and_are_seen_here(seen: dict[str, Any], folder: Path) -> None:
-    check_windows(seen["windows"])
-    with duckdb.connect(str(folder / "windows" / "new" / "out.duckdb")) as found:
-        assert found.execute("SELECT n FROM windows ORDER BY window_start").fetchall() == [
+def test_windows_run_there_and_are_seen_here(observations: dict[str, Any], folder: Path) -> None:
+    check_windows(observations["windows"])
+    with duckdb.connect(str(folder / "windows" / "new" / "out.duckdb")) as connection:
+        assert connection.execute("SELECT n FROM windows ORDER BY window_start").fetchall() == [
             (10,), (10,), (10,), (1,),
         ]  # fmt: skip
-        assert found.execute("SELECT count(*) FROM history").fetchall() == [(4,)]
+        assert connection.execute("SELECT count(*) FROM history").fetchall() == [(4,)]
 
 
 def test_the_server_writes_to_postgres(
     connect: ConnectServer, postgres: Postgres, tmp_path: Path
 ) -> None:
     dsn = postgres.database()
-    check_windows(client(connect, tmp_path, "windows", dsn)["windows"])
-    with psycopg.connect(dsn) as found:
-        rows = found.execute("SELECT n FROM windows ORDER BY window_start").fetchall()
+    check_windows(run_client(connect, tmp_path, "windows", dsn)["windows"])
+    with psycopg.connect(dsn) as connection:
+        rows = connection.execute("SELECT n FROM windows ORDER BY window_start").fetchall()
         assert rows == [(10,), (10,), (10,), (1,)]
 
 
@@ -116,10 +116,10 @@ def test_a_topic_of_windows_comes_of_a_topic(
         json.dumps({"k": "a", "at": f"2026-01-01 00:00:{s:02d}", "v": s}) for s in range(0, 30, 2)
     ]
     kafka.send(inlet, [(s % 2, None, line) for s, line in enumerate([*lines, "no JSON"])])
-    where = f"{kafka.servers},{inlet},{outlet}"
-    seen = client(connect, tmp_path, "topics", where)["topics"]
-    assert seen["counts"] == {"seen": 16, "counted": 15, "malformed": 1}
-    assert seen["rejected"] == [["no JSON", "malformed"]]
+    topics = f"{kafka.servers},{inlet},{outlet}"
+    observations = run_client(connect, tmp_path, "topics", topics)["topics"]
+    assert observations["counts"] == {"seen": 16, "counted": 15, "malformed": 1}
+    assert observations["rejected"] == [["no JSON", "malformed"]]
     messages = kafka.read(outlet)
     values = [json.loads(m.value()) for m in messages]
     assert [(v["window_start"], v["n"], v["total"]) for v in values] == [
@@ -128,8 +128,8 @@ def test_a_topic_of_windows_comes_of_a_topic(
     ]
 
 
-def test_joins_that_feed_windows_and_agents_run_too(seen: dict[str, Any]) -> None:
-    assert seen["others"] == {
+def test_joins_that_feed_windows_and_agents_run_too(observations: dict[str, Any]) -> None:
+    assert observations["others"] == {
         "pairs": [10, 10],
         "join": {"seen": 60, "counted": 60},
         "views": [30],
@@ -137,17 +137,17 @@ def test_joins_that_feed_windows_and_agents_run_too(seen: dict[str, Any]) -> Non
     }
 
 
-def test_what_cannot_be_there_is_refused(seen: dict[str, Any]) -> None:
-    said = seen["refused"]
-    assert said["locked"].startswith("OptionError: results=<__main__.Locked")
-    assert "can't be sent to the server of Spark Connect" in said["locked"]
-    failed = "BatchError: ValueError: no batch 0 today (batch 0, the sink of results, "
-    assert said["failing"].startswith(failed)
-    assert "connected.py" in said["failing"]
-    assert said["delta"].startswith("SettingError: to_delta() needs Delta's SQL")
+def test_what_cannot_be_there_is_refused(observations: dict[str, Any]) -> None:
+    errors = observations["refused"]
+    assert errors["locked"].startswith("OptionError: results=<__main__.Locked")
+    assert "can't be sent to the server of Spark Connect" in errors["locked"]
+    error = "BatchError: ValueError: no batch 0 today (batch 0, the sink of results, "
+    assert errors["failing"].startswith(error)
+    assert "connected.py" in errors["failing"]
+    assert errors["delta"].startswith("SettingError: to_delta() needs Delta's SQL")
     assert (
         "SpecChangedError: the checkpoint was written by a query that doesn't use"
-        in (said["ticks"])
+        in (errors["ticks"])
     )
 
 
@@ -159,5 +159,5 @@ def test_a_pipeline_runs_there(connect: ConnectServer, tmp_path: Path) -> None:
     muntin = Path(sys.executable).with_name("muntin")
     settings = ["--set", f"out={tmp_path}", "--host", "spark"]
     run(connect, muntin, "run", tmp_path / "tens.toml", *settings, "--until-quiet")
-    found = duckdb.sql(f"SELECT sum(n)::INT FROM '{tmp_path}/sums/*/*.parquet'").fetchall()
-    assert found == [(20,)]
+    sums = duckdb.sql(f"SELECT sum(n)::INT FROM '{tmp_path}/sums/*/*.parquet'").fetchall()
+    assert sums == [(20,)]

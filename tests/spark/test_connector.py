@@ -1,4 +1,4 @@
-"""Kafka's options, and the search for Spark's connector, without a broker."""
+"""Tests of Kafka's options and of the search for Spark's connector, without a broker."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ RECORD = '"type": "record", "name": "Row", "fields": [{"name": "x", "type":'
 
 
 @pytest.mark.parametrize(
-    ("given", "in_columns"),
+    ("options", "in_columns"),
     [
         ({"columns": "id long, at timestamp"}, True),
         ({}, True),
@@ -83,13 +83,13 @@ RECORD = '"type": "record", "name": "Row", "fields": [{"name": "x", "type":'
     ],
 )
 def test_topics_are_read_in_columns_where_they_can_be(
-    spark: SparkSession, given: dict[str, Any], in_columns: bool
+    spark: SparkSession, options: dict[str, Any], in_columns: bool
 ) -> None:
-    assert mt.kafka("there:9092", "orders", **given).in_columns() == in_columns
+    assert mt.kafka("there:9092", "orders", **options).in_columns() == in_columns
 
 
 @pytest.mark.parametrize(
-    ("given", "reason"),
+    ("options", "reason"),
     [
         ({}, ""),
         ({"reader": "spark"}, "reader='spark'"),
@@ -102,15 +102,15 @@ def test_topics_are_read_in_columns_where_they_can_be(
         ({"format": "avro", "schema": '"long"'}, "the Avro schema isn't the schema of a record"),
     ],
 )
-def test_the_reason_is_given(spark: SparkSession, given: dict[str, Any], reason: str) -> None:
-    reads = mt.kafka("there:9092", "orders", **given).in_columns()
+def test_the_reason_is_given(spark: SparkSession, options: dict[str, Any], reason: str) -> None:
+    reads = mt.kafka("there:9092", "orders", **options).in_columns()
     assert reason in reads.reason
     assert bool(reads) is (reads.reason == "")
     assert repr(reads) == ("True" if reads else f"False: {reads.reason}")
 
 
 def test_what_is_wrong_is_refused_and_falls_back_to_nothing(spark: SparkSession) -> None:
-    for given, match in [
+    for options, match in [
         ({"options": {"security.protocl": "SASL_SSL"}}, r"did you mean 'security\.protocol'"),
         ({"options": {"security.protocol": "SASL_SLL"}}, "SASL_SLL"),
         ({"options": {"auto.offset.reset": "latest"}}, "give starting="),
@@ -121,7 +121,7 @@ def test_what_is_wrong_is_refused_and_falls_back_to_nothing(spark: SparkSession)
         ({"reader": "spark", "options": SASL}, r"sasl\.username' is an option of librdkafka"),
     ]:
         with pytest.raises(mt.OptionError, match=match):
-            mt.kafka("there:9092", "orders", **given).in_columns()
+            mt.kafka("there:9092", "orders", **options).in_columns()
 
 
 def test_without_librdkafka_the_error_names_both_ways(
@@ -147,8 +147,8 @@ def test_options_of_clients_get_their_prefix_and_arent_shown() -> None:
         "failOnDataLoss": "false",
         "fetchOffset.numRetries": "60",
     }
-    sent = mt.to_kafka("there:9092", "x", options={**SASL, "sasl.password": "sesame"})
-    assert "sesame" not in f"{orders!r} {sent!r}"
+    sink = mt.to_kafka("there:9092", "x", options={**SASL, "sasl.password": "sesame"})
+    assert "sesame" not in f"{orders!r} {sink!r}"
 
 
 def test_what_sends_takes_options_of_librdkafka(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Sources written in Python: ours are registered, and those of others are found."""
+"""Tests that muntin's sources in Python are registered, and that Spark finds those of others."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ print([spark.read.format(name).load().collect()[0].n for name in {names}])
 @pytest.mark.slow
 @pytest.mark.parametrize("offered", [False, True])
 def test_sources_that_modules_offer_are_found(offered: bool, tmp_path: Path) -> None:
-    """Spark isn't spared the search where a module may offer a source."""
+    """Spark's search is skipped only if no module may offer a source."""
     if offered:
         module = SOURCE.format(name="DefaultSource", called="theirs", row=2)
         (tmp_path / "pyspark_theirs.py").write_text(module)
     names = ["mine", "theirs"] if offered else ["mine"]
     mine = SOURCE.format(name="Mine", called="mine", row=1)
-    ran = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(source=mine, names=names)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [tmp_path, *sys.path[1:]]))},
         capture_output=True,
         text=True,
         check=True,
     )
-    searched = ["searched 1" if offered else "searched 0"]
-    assert ran.stdout.splitlines() == [*searched, str([1, 2][: len(names)])]
+    first_line = ["searched 1" if offered else "searched 0"]
+    assert result.stdout.splitlines() == [*first_line, str([1, 2][: len(names)])]

@@ -1,4 +1,4 @@
-"""Numbers that take Spark's parser minutes never reach it, and others mean what they did."""
+"""Tests that numbers which take Spark's parser minutes never reach it, and others are the same."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ SOUND = [
 ]
 
 
-def parsed(
+def parse_payloads(
     spark: SparkSession, payloads: list[str], columns: str, format: str = "json"
 ) -> list[Any]:
     frame = spark.createDataFrame([(text.encode(),) for text in payloads], "value binary")
@@ -71,7 +71,7 @@ def parsed(
 
 @pytest.mark.timeout(120)
 def test_endless_numbers_in_payloads_are_malformed(spark: SparkSession) -> None:
-    rows = parsed(spark, [*ENDLESS, *SOUND], COLUMNS)
+    rows = parse_payloads(spark, [*ENDLESS, *SOUND], COLUMNS)
     bad = [bytes(row[MALFORMED_COLUMN]) for row in rows if row[MALFORMED_COLUMN] is not None]
     assert bad == [text.encode() for text in ENDLESS]
 
@@ -81,17 +81,17 @@ def test_sound_payloads_are_read_as_spark_reads_them(spark: SparkSession) -> Non
 
     frame = spark.createDataFrame([(text,) for text in SOUND], "value string")
     wanted = frame.select(F.from_json("value", COLUMNS).alias("v")).select("v.*").collect()
-    found = [row.asDict() for row in parsed(spark, SOUND, COLUMNS)]
+    rows = [row.asDict() for row in parse_payloads(spark, SOUND, COLUMNS)]
     for name in (MALFORMED_COLUMN, MALFORMED_DETAIL_COLUMN):
-        assert all(row.pop(name) is None for row in found)
-    assert found == [row.asDict() for row in wanted]
+        assert all(row.pop(name) is None for row in rows)
+    assert rows == [row.asDict() for row in wanted]
 
 
 @pytest.mark.timeout(120)
 def test_endless_numbers_in_lines_of_csv_are_malformed(spark: SparkSession) -> None:
     endless = ["a,1e10000000", 'b,"1e-1000000000"', "c," + "9" * 2_000_000, "d,١e١٠٠٠٠٠٠٠"]
     sound = ["1234e5678,1.5", "x,1e3", "1e99999,", 'y,"1,234.5"']
-    rows = parsed(spark, [*endless, *sound], FLAT, format="csv")
+    rows = parse_payloads(spark, [*endless, *sound], FLAT, format="csv")
     bad = [bytes(row[MALFORMED_COLUMN]) for row in rows if row[MALFORMED_COLUMN] is not None]
     assert bad == [text.encode() for text in endless]
     amounts = [row.amount for row in rows if row[MALFORMED_COLUMN] is None]
@@ -185,10 +185,10 @@ def _spell(form: str, lines: Iterable[str]) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_text_of_any_length_is_read(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark's parser takes no more than 20 million characters unless it is told to."""
+    """Spark's parser accepts at most 20 million characters by default."""
     text = "n" * 20_000_001
     payloads = [f'{{"id": "{text}", "amount": {number}}}' for number in ("1.5", "1e10000000")]
-    sound, endless = parsed(spark, payloads, FLAT)
+    sound, endless = parse_payloads(spark, payloads, FLAT)
     assert (len(sound.id), sound.amount, sound[MALFORMED_COLUMN]) == (
         len(text),
         Decimal("1.5"),

@@ -1,4 +1,4 @@
-"""The pipeline of docs/declarative-pipelines.md runs as the page prints it."""
+"""Tests that the pipeline of docs/declarative-pipelines.md runs as printed there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_pipeline_of_the_page_fills_its_tables(tmp_path: Path) -> None:
         path = tmp_path / files[language]
         path.parent.mkdir(exist_ok=True)
         path.write_text(text.replace("/tmp/views", str(tmp_path)))
-    ran = subprocess.run(
+    result = subprocess.run(
         [SPARK / "bin" / "spark-pipelines", "run"],
         cwd=tmp_path,
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(SPARK)},
@@ -39,7 +39,7 @@ def test_the_pipeline_of_the_page_fills_its_tables(tmp_path: Path) -> None:
         text=True,
         timeout=280,
     )
-    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
     tables = tmp_path / "spark-warehouse"
     views = pl.read_parquet(f"{tables}/views/*.parquet").sort("window_start")
     assert views.select("page", "n", "emission", "revision").rows() == [

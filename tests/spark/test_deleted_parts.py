@@ -1,4 +1,4 @@
-"""A checkpoint a part of which is deleted between two runs: named, and never an empty state."""
+"""Tests that a deleted part of a checkpoint is named, and never read as an empty state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(spark: SparkSession, folder: Path) -> WindowedQuery:
 
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A query's folder after two batches."""
+    """Return a query's folder after two batches."""
     folder = tmp_path_factory.mktemp("whole")
     for number, minutes in enumerate((-9, -5)):
         put(folder / "in", f"{number}.jsonl", minutes)
@@ -42,7 +42,7 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture
 def folder(whole: Path) -> Path:
-    """The same folder, with its checkpoint as it was: Spark's log of files has whole paths."""
+    """Return the same folder with its first checkpoint, since Spark's logs have absolute paths."""
     shutil.rmtree(whole / "checkpoint", ignore_errors=True)
     shutil.copytree(whole / "copy", whole / "checkpoint")
     return whole

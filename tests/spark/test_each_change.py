@@ -1,4 +1,4 @@
-"""Joins of windows that are emitted again: a pair of newest rows, at each change of a side."""
+"""Tests of joins of windows that are emitted again: new pairs at each change of a side."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ SQL = """
 
 
 def restless(frame: DataFrame) -> Any:
-    """Windows that are emitted with each batch that changes them, also late."""
-    made = mt.windowed(frame, key="key", time="at", lateness="5 seconds").tumbling("10 seconds")
-    return made.early(each=True).late(grace="30 seconds", each=True).agg(total=mt.sum("value"))
+    """Return windows that are emitted with each batch that changes them, also late."""
+    windows = mt.windowed(frame, key="key", time="at", lateness="5 seconds").tumbling("10 seconds")
+    return windows.early(each=True).late(grace="30 seconds", each=True).agg(total=mt.sum("value"))
 
 
 def pairs(left: DataFrame, right: DataFrame, how: Any = "full") -> Any:
     return mt.join(restless(left), restless(right), on=ON, how=how, each_change=True)
 
 
-def kept_in(path: Path, made: Any, checkpoint: Path) -> Any:
-    """Run over all that is there, into a table that is upserted; gives the progress."""
+def run_into(path: Path, join: Any, checkpoint: Path) -> Any:
+    """Run a join over all input into an upserted table, and return its progress."""
     sink = mt.to_duckdb(path, "pairs", history="changes")
-    query = made.start(checkpoint=str(checkpoint), results=sink, available_now=True)
+    query = join.start(checkpoint=str(checkpoint), results=sink, available_now=True)
     assert query.await_end(timeout=240)
     return query.progress
 
@@ -54,14 +54,14 @@ def kept_in(path: Path, made: Any, checkpoint: Path) -> Any:
 def test_the_table_is_that_of_a_join_of_two_group_bys(spark: SparkSession, tmp_path: Path) -> None:
     feeds = [Feed(tmp_path / name) for name in ("left", "right")]
     whole = [messages(5, []), messages(6, [])]
-    for feed, mine in zip(feeds, whole, strict=True):
-        fill(feed, mine[:40], 2)
+    for feed, side_messages in zip(feeds, whole, strict=True):
+        fill(feed, side_messages[:40], 2)
     path, checkpoint = tmp_path / "pairs.duckdb", tmp_path / "checkpoint"
-    kept_in(path, pairs(*(feed.stream(spark) for feed in feeds)), checkpoint)
-    for feed, mine in zip(feeds, whole, strict=True):
-        fill(feed, mine[40:], 1)
+    run_into(path, pairs(*(feed.stream(spark) for feed in feeds)), checkpoint)
+    for feed, side_messages in zip(feeds, whole, strict=True):
+        fill(feed, side_messages[40:], 1)
     # Another query object, as after a restart of the process.
-    progress = kept_in(path, pairs(*(feed.stream(spark) for feed in feeds)), checkpoint)
+    progress = run_into(path, pairs(*(feed.stream(spark) for feed in feeds)), checkpoint)
     wanted = by_duckdb(feeds, BOTH)
     assert sorted(rows(path, TABLE.format("pairs")), key=repr) == wanted
     assert None in {total for *_, total in wanted}
@@ -81,12 +81,16 @@ def test_the_table_is_that_of_a_join_of_two_group_bys(spark: SparkSession, tmp_p
     assert "kept while either side may change the window" in story
     state = mt.open_state(str(checkpoint), operator=0)
     key = wanted[-1][0]
-    held = state.fetch("left").filter(key=key)
-    assert held["total"].null_count() == 0
-    assert held.select(ON).is_unique().all()
-    asked = [key, *(str(one) for one in held.select(ON[1:]).row(-1))]
-    said = " ".join(explain_checkpoint(read_checkpoint(checkpoint, spark=spark), asked, asked[-1]))
-    assert "1 messages of this key are kept" in said
+    left_rows = state.fetch("left").filter(key=key)
+    assert left_rows["total"].null_count() == 0
+    assert left_rows.select(ON).is_unique().all()
+    key_and_window = [key, *(str(time) for time in left_rows.select(ON[1:]).row(-1))]
+    explanation = " ".join(
+        explain_checkpoint(
+            read_checkpoint(checkpoint, spark=spark), key_and_window, key_and_window[-1]
+        )
+    )
+    assert "1 messages of this key are kept" in explanation
 
 
 @pytest.mark.slow
@@ -96,7 +100,7 @@ def test_each_kind_of_join(spark: SparkSession, tmp_path: Path, how: str) -> Non
     for number, feed in enumerate(feeds):
         fill(feed, messages(number, []), 3)
     path = tmp_path / "pairs.duckdb"
-    kept_in(path, pairs(*(feed.stream(spark) for feed in feeds), how), tmp_path / "checkpoint")
+    run_into(path, pairs(*(feed.stream(spark) for feed in feeds), how), tmp_path / "checkpoint")
     wanted = by_duckdb(feeds, BOTH.replace("FULL", how.upper()))
     assert sorted(rows(path, TABLE.format("pairs")), key=repr) == wanted
 
@@ -109,7 +113,7 @@ def test_state_goes_when_both_sides_have_closed_a_window(
     for number, feed in enumerate(feeds):
         fill(feed, messages(number, []), 2)
     close(feeds)
-    kept_in(
+    run_into(
         tmp_path / "pairs.duckdb",
         pairs(*(feed.stream(spark) for feed in feeds)),
         tmp_path / "checkpoint",
@@ -123,7 +127,7 @@ def test_state_goes_when_both_sides_have_closed_a_window(
 def test_sessions_that_grow_take_their_pairs_back(spark: SparkSession, tmp_path: Path) -> None:
     feeds = [Feed(tmp_path / name) for name in ("left", "right")]
 
-    def made(*frames: DataFrame) -> Any:
+    def join_sessions(*frames: DataFrame) -> Any:
         sides = [
             mt.windowed(frame, key="key", time="at", lateness="30 seconds")
             .session("4 seconds")
@@ -136,58 +140,65 @@ def test_sessions_that_grow_take_their_pairs_back(spark: SparkSession, tmp_path:
     for number, feed in enumerate(feeds):
         fill(feed, messages(number, []), 3)
     path = tmp_path / "pairs.duckdb"
-    kept_in(path, made(*(feed.stream(spark) for feed in feeds)), tmp_path / "checkpoint")
-    whole = made(*(feed.frame(spark) for feed in feeds)).results.collect()
+    run_into(path, join_sessions(*(feed.stream(spark) for feed in feeds)), tmp_path / "checkpoint")
+    whole = join_sessions(*(feed.frame(spark) for feed in feeds)).results.collect()
     wanted = {(row["key"], row["window_start"], row["total"], row["total_right"]) for row in whole}
     query = "SELECT key, window_start, total, total_right FROM pairs"
     assert {*rows(path, query)} == {
         (key, start.replace(tzinfo=at(0).tzinfo), *totals) for key, start, *totals in wanted
     }
-    taken_back = "SELECT count(*) FROM changes WHERE emission = 'retract' AND total IS NULL"
-    assert rows(path, taken_back)[0][0] > 0
+    retractions = "SELECT count(*) FROM changes WHERE emission = 'retract' AND total IS NULL"
+    assert rows(path, retractions)[0][0] > 0
 
 
 @pytest.mark.slow
 def test_in_sql(spark: SparkSession, tmp_path: Path) -> None:
-    """A full join, whose keys may come of either side; other kinds are shown above."""
+    """A full join, whose keys may come from either side; tests above have the other kinds."""
     feeds = [Feed(tmp_path / name) for name in ("left", "right")]
     for number, feed in enumerate(feeds):
         fill(feed, messages(number, []), 3)
     path = tmp_path / "pairs.duckdb"
     text = SQL.format(how="FULL", emit="EMIT CHANGES GRACE 30 SECONDS")
     frames = dict(zip(("orders", "shipments"), (f.stream(spark) for f in feeds), strict=True))
-    asked = mt.sql(spark, text, **frames)
-    assert asked.results.columns == [*ON, "total", "twice", "emission", "revision"]
-    kept_in(path, asked, tmp_path / "checkpoint")
-    found = rows(path, TABLE.format("pairs").replace("total_right", "twice"))
+    query = mt.sql(spark, text, **frames)
+    assert query.results.columns == [*ON, "total", "twice", "emission", "revision"]
+    run_into(path, query, tmp_path / "checkpoint")
+    stored = rows(path, TABLE.format("pairs").replace("total_right", "twice"))
     wanted = by_duckdb(feeds, BOTH.replace("r.total", "2 * r.total"))
-    assert sorted(found, key=repr) == sorted(wanted, key=repr)
+    assert sorted(stored, key=repr) == sorted(wanted, key=repr)
 
 
 def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "source")
     feed.add(("a", at(1), 1))
     stream = feed.stream(spark)
-    one, words = restless(stream), mt.windowed(stream, key="key", time="at").tumbling("10 seconds")
+    emitting_again, windows = (
+        restless(stream),
+        mt.windowed(stream, key="key", time="at").tumbling("10 seconds"),
+    )
 
-    def refused(left: Any, problem: str, on: Any = ON, **options: Any) -> None:
+    def check_refusal(left: Any, problem: str, on: Any = ON, **options: Any) -> None:
         with pytest.raises(mt.OptionError, match=problem):
-            mt.join(left, one, on=on, each_change=True, **options)
+            mt.join(left, emitting_again, on=on, each_change=True, **options)
 
-    refused(one, "isn't the key and the bounds of a window; give key, window_start", ON[1:])
-    refused(one, r"needs the times .* among on", ["key"])
-    refused(one, "isn't for each_change joins", how="anti")
-    refused(one.results.where("total > 1"), "give the windows themselves, and choose among")
-    refused(words.early(each=True).deltas().agg(total=mt.sum("value")), "leave out deltas")
-    refused(words.top(1, by="value"), "needs one row of each window and key")
+    check_refusal(
+        emitting_again, "isn't the key and the bounds of a window; give key, window_start", ON[1:]
+    )
+    check_refusal(emitting_again, r"needs the times .* among on", ["key"])
+    check_refusal(emitting_again, "isn't for each_change joins", how="anti")
+    check_refusal(
+        emitting_again.results.where("total > 1"), "give the windows themselves, and choose among"
+    )
+    check_refusal(windows.early(each=True).deltas().agg(total=mt.sum("value")), "leave out deltas")
+    check_refusal(windows.top(1, by="value"), "needs one row of each window and key")
     bare = mt.windowed(stream, time="at")
     with pytest.raises(mt.OptionError, match="which row of the left side replaces another"):
         mt.join(bare, bare, on=["key", "at"], each_change=True)
     changing = pairs(stream, stream)
     assert changing.results.columns == [*ON, "total", "total_right", "emission", "revision"]
-    for taken in (changing, changing.results):
+    for source in (changing, changing.results):
         with pytest.raises(mt.OptionError, match="each would count; join without each_change=True"):
-            mt.windowed(taken, key="key", time="window_end")
+            mt.windowed(source, key="key", time="window_end")
     with pytest.raises(mt.SqlError, match="each would count"):
         mt.sql(
             spark,
@@ -202,16 +213,18 @@ def test_windows_beside_a_table_are_refused(spark: SparkSession, tmp_path: Path)
     feed.add(("a", at(1), 1))
     stream = feed.stream(spark)
     names = spark.createDataFrame([("a", "one"), ("a", "other")], "key string, name string")
-    beside = SQL.format(how="", emit="EMIT EARLY EVERY 1 ROWS").replace(
+    statement = SQL.format(how="", emit="EMIT EARLY EVERY 1 ROWS").replace(
         "SELECT key, window_start, window_end, sum(value) AS total FROM TABLE(TUMBLE(\n"
         "              TABLE shipments",
         "SELECT w.*, n.name FROM (SELECT key, window_start, window_end, sum(value) AS total "
         "FROM TABLE(TUMBLE(\n              TABLE shipments",
     )
-    beside = beside.replace("EVERY 1 ROWS) r", "EVERY 1 ROWS) w JOIN names n ON w.key = n.key) r")
-    assert "names n" in beside
+    statement = statement.replace(
+        "EVERY 1 ROWS) r", "EVERY 1 ROWS) w JOIN names n ON w.key = n.key) r"
+    )
+    assert "names n" in statement
     with pytest.raises(mt.MuntinError, match="needs one row of each window and key"):
-        mt.sql(spark, beside, orders=stream, shipments=stream, names=names)
+        mt.sql(spark, statement, orders=stream, shipments=stream, names=names)
 
 
 def test_windows_that_emit_once_may_be_given_so_too(spark: SparkSession, tmp_path: Path) -> None:
@@ -221,6 +234,8 @@ def test_windows_that_emit_once_may_be_given_so_too(spark: SparkSession, tmp_pat
         feed.add(("a", at(12), 4), ("z", at(40), 0))
     sides = [restless(feed.stream(spark)).full for feed in feeds]
     ran = Ran(mt.join(*sides, on=ON, each_change=True), tmp_path / "checkpoint")
-    found = sorted((row["key"], row["total"], row["total_right"]) for row in ran.results)
-    assert found == [("a", 2, 2), ("a", 4, 4), ("b", 3, 3)]
+    pairs_with_totals = sorted(
+        (row["key"], row["total"], row["total_right"]) for row in ran.results
+    )
+    assert pairs_with_totals == [("a", 2, 2), ("a", 4, 4), ("b", 3, 3)]
     assert {row["emission"] for row in ran.results} == {"full"}

@@ -1,4 +1,4 @@
-"""Workers that lack what a query needs are refused before its first batch."""
+"""Tests that workers without the query's requirements are refused before its first batch."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from muntin.spark.host.executors import Answer, Executors, check_folder
 from muntin.spark.host.internals import executors as listing
 
 
-def bare_python(folder: Path) -> str:
-    """The same Python without what is installed beside it."""
+def write_bare_python(folder: Path) -> str:
+    """Return a script that runs the same Python without its installed packages."""
     script = folder / "python"
     base = Path(sys.base_prefix) / "bin" / "python3"
     script.write_text(f'#!/bin/sh\nexec {base} -s "$@"\n')
@@ -26,8 +26,8 @@ def bare_python(folder: Path) -> str:
     return str(script)
 
 
-def refusal(spark: SparkSession, folder: Path) -> str:
-    """Start a query, and return the words in which it is refused."""
+def get_refusal(spark: SparkSession, folder: Path) -> str:
+    """Start a query, and return the error with which it is refused."""
     feed = Feed(folder / "source")
     feed.add(("a", at(1), 1))
     windows = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("10 seconds")
@@ -40,19 +40,19 @@ def refusal(spark: SparkSession, folder: Path) -> str:
 def test_a_python_without_muntin_is_refused_by_name(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    python = bare_python(tmp_path)
+    python = write_bare_python(tmp_path)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", python)
-    said = refusal(spark, tmp_path)
-    assert said.startswith(f"PYSPARK_PYTHON={python!r} lacks ")
-    assert f"os.environ['PYSPARK_PYTHON'] = {sys.executable!r}" in said
+    error = get_refusal(spark, tmp_path)
+    assert error.startswith(f"PYSPARK_PYTHON={python!r} lacks ")
+    assert f"os.environ['PYSPARK_PYTHON'] = {sys.executable!r}" in error
 
 
 def test_a_program_that_isnt_there_is_refused_by_name(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "./env/bin/python")
-    said = refusal(spark, tmp_path)
-    assert said.startswith("PYSPARK_PYTHON='./env/bin/python' can't be run. ")
+    error = get_refusal(spark, tmp_path)
+    assert error.startswith("PYSPARK_PYTHON='./env/bin/python' can't be run. ")
 
 
 def test_another_python_is_refused_with_both_versions(
@@ -63,7 +63,7 @@ def test_another_python_is_refused_with_both_versions(
     # Spark compares this with the version of the worker.
     monkeypatch.setattr(spark.sparkContext, "pythonVer", "3.9")
     ours = f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert f" is Python {ours}, and the driver has {ours}. " in refusal(spark, tmp_path)
+    assert f" is Python {ours}, and the driver has {ours}. " in get_refusal(spark, tmp_path)
 
 
 def test_they_are_asked_once_a_session(
@@ -100,10 +100,10 @@ def test_a_secret_that_workers_cant_look_up_is_refused(
     monkeypatch.setenv("MUNTIN_LATE", "sesame")
     lacking = ["${env:MUNTIN_LATE}", f"${{file:{tmp_path}/absent}}"]
     (tmp_path / "present").touch()
-    there = ["${env:PATH}", f"${{file:{tmp_path}/present}}"]
-    Executors(spark, references=there).check()
+    available = ["${env:PATH}", f"${{file:{tmp_path}/present}}"]
+    Executors(spark, references=available).check()
     with pytest.raises(mt.SettingError) as caught:
-        Executors(spark, references=[*lacking, *there]).check()
+        Executors(spark, references=[*lacking, *available]).check()
     assert str(caught.value).startswith(f"{', '.join(lacking)} of the workers has no value. Set ")
 
 
@@ -125,7 +125,7 @@ class Clock:
     ("joins", "most_seconds"),
     [
         ((0.5, 1.2), 3),
-        ((6.0, 8.5), 14),  # of a loaded machine
+        ((6.0, 8.5), 14),  # a loaded machine
         ((50.0, 55.0), 66),  # none had a core for the query at first
         ((-100.0, -99.0), 0),  # another query of the session has waited for them
     ],
@@ -138,7 +138,9 @@ def test_executors_that_join_seconds_apart_are_counted_together(
     monkeypatch.setattr(listing, "time", clock)
     all_of_them = [listing.Executor(str(at), "h", 2, begin + at) for at in joins]
     monkeypatch.setattr(
-        listing, "list_executors", lambda _: [one for one in all_of_them if one.joined <= clock.now]
+        listing,
+        "list_executors",
+        lambda _: [executor for executor in all_of_them if executor.joined <= clock.now],
     )
     start = 1000 * (begin + min(0.0, *joins) * 2)
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(startTime=start, master="spark://h"))
@@ -147,7 +149,7 @@ def test_executors_that_join_seconds_apart_are_counted_together(
 
 
 def test_a_shared_folder_that_executors_cant_write_is_refused_with_the_reason() -> None:
-    # It is there, and takes no file from anybody.
+    # It exists, and nobody can write files to it.
     unread, written, refused = executors._look_at_folders(["/proc/version"])
     answer = Answer(0, "python", {}, "", [], unread, written, refused)
     with pytest.raises(mt.SettingError) as caught:

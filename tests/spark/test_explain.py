@@ -1,4 +1,4 @@
-"""Explaining without starting: the queries of a pipeline in Python, and plans."""
+"""Tests of explaining queries without starting them: pipelines in Python, and plans."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def test_queries_are_noted_and_not_started(spark: SparkSession, tmp_path: Path) 
     feed.add(("a", at(1), 1))
     windows = mt.windowed(feed.stream(spark), key="key", time="at", clock="at", lateness="1 minute")
     counts = windows.tumbling("1 minute").agg(n=mt.count())
-    with collect_plans() as found:
+    with collect_plans() as plans:
         counts.start(name="counts", checkpoint=str(tmp_path / "checkpoint"))
-    assert [name for name, _ in found] == ["counts"]
+    assert [name for name, _ in plans] == ["counts"]
     assert not (tmp_path / "checkpoint").exists()
     assert not spark.streams.active
-    said = explain_spark_plan(found[0][1])
-    assert "at is never late (it is the arrival time)" in " ".join(said.split())
+    explanation = explain_spark_plan(plans[0][1])
+    assert "at is never late (it is the arrival time)" in " ".join(explanation.split())
     assert "tumbling 1 minute, by key on at" in counts.explain(rate=100)
     assert "for 100 messages a second of 10 keys" in " ".join(
         counts.explain(rate=100, keys=10).split()
@@ -37,9 +37,9 @@ def test_a_query_shows_what_it_is(spark: SparkSession, tmp_path: Path) -> None:
     assert shown.startswith("windows   tumbling 1 minute, by key on at\n")
     columns = "key string, window_start timestamp, window_end timestamp, n bigint, emission string,"
     assert f"columns   {columns}" in shown
-    asked = "SELECT key, count(*) * 2 AS twice FROM m GROUP BY key, TUMBLE(at, 1 MINUTE)"
-    made = mt.sql(spark, asked, m=feed.stream(spark))
-    assert "<td>twice</td><td>bigint</td>" in made._repr_html_()
+    statement = "SELECT key, count(*) * 2 AS twice FROM m GROUP BY key, TUMBLE(at, 1 MINUTE)"
+    query = mt.sql(spark, statement, m=feed.stream(spark))
+    assert "<td>twice</td><td>bigint</td>" in query._repr_html_()
 
 
 def test_a_running_query_shows_how_far_it_is(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What code of the user's raises is what he sees first."""
+"""Tests that an error starts with the exception that the user's code has raised."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ lines: of it
 
 
 class OddError(Exception):
-    """Known to nobody else."""
+    """An exception that only this file defines."""
 
 
-def failing(frame: DataFrame, number: int) -> None:
+def fail(frame: DataFrame, number: int) -> None:
     raise OddError("my own words")
 
 
@@ -60,7 +60,7 @@ def mean(rows: list[dict[str, Any]]) -> float:
 
 
 class PairError(Exception):
-    """Made of two."""
+    """An exception that is created from two values."""
 
     def __init__(self, words: str, value: int) -> None:
         super().__init__(f"{words}, {value}")
@@ -77,16 +77,16 @@ def total() -> Any:
 
 
 def app(rows: DataFrame) -> Any:
-    made = mt.App("failing")
-    table = made.Table("seen", default=int)
+    agents_app = mt.App("failing")
+    table = agents_app.Table("seen", default=int)
 
-    @made.agent("rows")
+    @agents_app.agent("rows")
     async def look(events: Any) -> None:
         async for event in events:
             table[event["key"]] += 1
             raise OddError("my own words")
 
-    return mt.on_spark(made, {"rows": mt.source(rows, key="key", time="at")})
+    return mt.on_spark(agents_app, {"rows": mt.source(rows, key="key", time="at")})
 
 
 def tens(rows: DataFrame, **aggregates: Any) -> Any:
@@ -94,8 +94,8 @@ def tens(rows: DataFrame, **aggregates: Any) -> Any:
 
 
 QUERIES: list[tuple[Callable[[DataFrame], Any], dict[str, Any], str, str, type[Exception]]] = [
-    (lambda rows: tens(rows, n=mt.count()), {"results": failing},
-     "OddError: my own words", "the sink of results, {here}, in failing", OddError),
+    (lambda rows: tens(rows, n=mt.count()), {"results": fail},
+     "OddError: my own words", "the sink of results, {here}, in fail", OddError),
     (lambda rows: tens(rows, n=mt.count()), {"rejected": Failing()},
      "OddError: my own words", "the sink of rejected, {here}, in write", OddError),
     (lambda rows: tens(rows.withColumn("value", udf("value")), n=mt.sum("value")), {},
@@ -126,9 +126,9 @@ def test_his_own_exception_comes_first(case: Any, spark: SparkSession, tmp_path:
         query.await_end(240)
     here = f"{__file__}:"
     begin, _, end = where.partition("{here}")
-    said = str(caught.value)
-    assert said.startswith(f"{first} (batch 0, {begin}{here}")
-    assert said.endswith(f"{end})")
+    error = str(caught.value)
+    assert error.startswith(f"{first} (batch 0, {begin}{here}")
+    assert error.endswith(f"{end})")
     assert type(caught.value.__cause__) is cause
     assert "my own words" in str(caught.value.__cause__) or cause is ZeroDivisionError
 

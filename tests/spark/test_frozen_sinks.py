@@ -1,4 +1,4 @@
-"""A sink that stands still: on either host an operator sees which one, since when, and its end."""
+"""Tests that on both hosts an operator sees which sink is blocked, since when, and until when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The doctor's query, in a process of its own: it starts and stops a session."""
+"""Tests of the query of ``muntin doctor``, in a process that starts and stops a session."""
 
 from __future__ import annotations
 

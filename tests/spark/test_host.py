@@ -1,4 +1,4 @@
-"""The host runs whatever keeps to the operator's protocol."""
+"""Tests that the host runs any operator that follows the protocol."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from muntin.spark.sources.inputs import Input, OperatorInput
 TOTALS = "remainder long, total long"
 
 
-def summing() -> Callable[..., Operator]:
-    """An operator that sums numbers up by what is left of them; workers get it by value."""
+def make_sums() -> Callable[..., Operator]:
+    """Return an operator that sums numbers by remainder; workers get it by value."""
 
     class Sums:
         def __init__(self, by: int) -> None:
@@ -35,12 +35,12 @@ def summing() -> Callable[..., Operator]:
             numbers = pl.concat(
                 [pl.DataFrame(schema={"n": pl.Int64}), *(f[["n"]] for f in messages)]
             )
-            left = numbers.with_columns(remainder=pl.col("n") % self.by)
+            with_remainder = numbers.with_columns(remainder=pl.col("n") % self.by)
             return [
                 Part(
                     s,
                     {"from": task.input},
-                    {"mine": left.filter(pl.col("remainder") % task.shards == s)},
+                    {"mine": with_remainder.filter(pl.col("remainder") % task.shards == s)},
                 )
                 for s in range(task.shards)
             ]
@@ -66,8 +66,8 @@ def summing() -> Callable[..., Operator]:
                     totals = rows.group_by("remainder").agg(total=pl.col("n").sum())
                     state.blobs.save(json.dumps(len(rows)))
                     seen = int(state.blobs.load() or 0)
-                    came = sorted({part.header["from"] for part in parts})
-                    progress = {"seen": seen, "inputs": came}
+                    inputs = sorted({part.header["from"] for part in parts})
+                    progress = {"seen": seen, "inputs": inputs}
                     return StepOutput({"totals": totals, "unasked": rows}, progress)
 
             return Step()
@@ -78,26 +78,26 @@ def summing() -> Callable[..., Operator]:
 def test_a_host_runs_any_operator(spark: SparkSession) -> None:
     frames = [spark.range(10).select(F.col("id").alias("n")) for _ in range(2)]
     totals = spark.createDataFrame([], TOTALS).schema
-    make = partial(summing(), 3)
+    make = partial(make_sums(), 3)
     stage = Stage(make, slots(2), {"totals": totals}, "sums", is_reused=False)
     inputs = zip(frames, "ab", strict=True)
     sources = [OperatorInput(Input(f, None), {"n": None}, name=name) for f, name in inputs]
-    told = build_output(stage, tuple(sources), None).persist()
-    rows = unpack_rows(told, "totals", totals).collect()
+    output = build_output(stage, tuple(sources), None).persist()
+    rows = unpack_rows(output, "totals", totals).collect()
     assert sorted(map(tuple, rows)) == [(0, 36), (1, 24), (2, 30)]
-    progress = [json.loads(row.progress) for row in told.where(f"kind = '{PROGRESS}'").collect()]
-    assert sorted(one["shard"] for one in progress) == [0, 1]
-    assert sum(one["seen"] for one in progress) == 20
-    assert [one["inputs"] for one in progress] == [["a", "b"]] * 2
-    assert {row.kind for row in told.collect()} == {"totals", PROGRESS}
-    told.unpersist()
+    progress = [json.loads(row.progress) for row in output.where(f"kind = '{PROGRESS}'").collect()]
+    assert sorted(report["shard"] for report in progress) == [0, 1]
+    assert sum(report["seen"] for report in progress) == 20
+    assert [report["inputs"] for report in progress] == [["a", "b"]] * 2
+    assert {row.kind for row in output.collect()} == {"totals", PROGRESS}
+    output.unpersist()
 
 
 def test_what_a_task_sends_comes_back_as_it_was() -> None:
     class JsonDataclass:
         def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
-            judged = task.load_watermark()
-            assert (judged.is_known, judged.watermark) == (True, None)
+            task_watermark = task.load_watermark()
+            assert (task_watermark.is_known, task_watermark.watermark) == (True, None)
             (frame,) = messages
             return [Part(0, {"a": [1, None]}, {"x": frame[["n"]], "none": frame.head(0)}), Part(1)]
 
@@ -106,10 +106,10 @@ def test_what_a_task_sends_comes_back_as_it_was() -> None:
 
     stage = Stage(JsonDataclass, (7, 9), {}, "plain", is_reused=False)
     task = ShuffleTask(stage, "side", read_frames, None, frozenset())
-    (sent,) = task(iter([pa.record_batch({"n": [1, 2]})]))
-    assert sent.schema.names == ROW_SCHEMA.names
-    assert sent["slot"].to_pylist() == [7, 9]
-    first, second = (read_parts(n, [row]) for n, row in enumerate(sent.to_pylist()))
+    (batch,) = task(iter([pa.record_batch({"n": [1, 2]})]))
+    assert batch.schema.names == ROW_SCHEMA.names
+    assert batch["slot"].to_pylist() == [7, 9]
+    first, second = (read_parts(n, [row]) for n, row in enumerate(batch.to_pylist()))
     (part,) = first
     assert (part.shard, part.input, part.header) == (0, "side", {"a": [1, None]})
     assert {name: frame["n"].to_list() for name, frame in part.frames.items()} == {"x": [1, 2]}
@@ -128,6 +128,6 @@ def test_parts_come_in_the_order_of_tasks() -> None:
 def test_a_process_keeps_an_operator_unless_it_holds_what_is_the_users() -> None:
     stage = Stage(object, (0,), {}, "kept")  # type: ignore[arg-type]
     assert stage.operator() is stage.operator()
-    fresh = Stage(object, (0,), {}, "fresh", is_reused=False)  # type: ignore[arg-type]
-    assert fresh.operator() is not fresh.operator()
+    not_reused = Stage(object, (0,), {}, "fresh", is_reused=False)  # type: ignore[arg-type]
+    assert not_reused.operator() is not not_reused.operator()
     assert polars_schema(ROW_SCHEMA)["header"] == pl.String

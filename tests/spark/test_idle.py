@@ -1,4 +1,4 @@
-"""Policies on the wall clock emit though no input arrives."""
+"""Tests that policies on the wall clock emit without input."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def test_idle_windows_speak_and_then_are_quiet(spark: SparkSession, tmp_path: Pa
     try:
         feed.add(("a", at(1), 0), ("b", at(2), 0))
         wait_for(lambda: len(emitted) == 2)
-        assert said(emitted) == [("a", 0, 1, "early", 0), ("b", 0, 1, "early", 0)]
+        assert describe_rows(emitted) == [("a", 0, 1, "early", 0), ("b", 0, 1, "early", 0)]
 
         feed.add(("a", at(25), 0))
-        wait_for(lambda: ("a", 20, 1, "early", 0) in said(emitted))
+        wait_for(lambda: ("a", 20, 1, "early", 0) in describe_rows(emitted))
         feed.add(("a", at(3), 0))
-        wait_for(lambda: ("a", 0, 2, "late", 2) in said(emitted))
+        wait_for(lambda: ("a", 0, 2, "late", 2) in describe_rows(emitted))
         assert query.await_idle(timeout=240)
 
         everything, last = list(emitted), query.progress.batch
@@ -76,7 +76,7 @@ def test_idle_batches_leave_nothing_in_the_sinks(spark: SparkSession, tmp_path: 
         wait_for(lambda: query.progress.batch >= last + 2)
     finally:
         query.stop()
-    # The first batch makes the table, and the one of the window has rows.
+    # The first batch creates the table, and the window's batch has rows.
     folders = sorted(path.name for path in results.iterdir())
     assert len(folders) == 2
     assert folders[0] == "batch=0"
@@ -87,7 +87,7 @@ def test_idle_batches_leave_nothing_in_the_sinks(spark: SparkSession, tmp_path: 
 
 @pytest.mark.slow
 def test_the_last_windows_of_an_idle_stream_emit(spark: SparkSession, tmp_path: Path) -> None:
-    """Once, though the query starts again meanwhile; what comes behind the clock then is late."""
+    """They emit once, also after a restart; messages behind the clock are late then."""
     feed = Feed(tmp_path / "source")
     emitted: list[Row] = []
     rejected: list[Row] = []
@@ -109,10 +109,10 @@ def test_the_last_windows_of_an_idle_stream_emit(spark: SparkSession, tmp_path: 
         feed.add(("a", at(1), 0), ("b", at(2), 0), ("a", at(4), 0))
         wait_for(lambda: query.progress.counts.get("counted") == 3)
         query.stop()
-        assert said(emitted) == []
+        assert describe_rows(emitted) == []
         query = start()
         wait_for(lambda: len(emitted) == 2)
-        assert said(emitted) == [("a", 0, 2, "full", 0), ("b", 0, 1, "full", 0)]
+        assert describe_rows(emitted) == [("a", 0, 2, "full", 0), ("b", 0, 1, "full", 0)]
         feed.add(("a", at(3), 0))
         wait_for(lambda: len(rejected) == 1)
         assert rejected[0].reason == "late"
@@ -129,7 +129,7 @@ def test_a_silent_side_of_a_join_lets_the_others_messages_go(
 ) -> None:
     left, right = Feed(tmp_path / "left"), Feed(tmp_path / "right")
     emitted: list[Row] = []
-    sides = [mt.windowed(one.stream(spark), time="at", idle="1 second") for one in (left, right)]
+    sides = [mt.windowed(feed.stream(spark), time="at", idle="1 second") for feed in (left, right)]
     query = mt.join(*sides, on="key", within="1 second", how="left").start(
         checkpoint=f"{tmp_path}/checkpoint",
         results=lambda frame, number: emitted.extend(frame.collect()),
@@ -145,17 +145,17 @@ def test_a_silent_side_of_a_join_lets_the_others_messages_go(
         query.stop()
 
 
-def said(emitted: list[Row]) -> list[tuple[Any, ...]]:
-    """Key, start in seconds, count, emission and revision."""
+def describe_rows(emitted: list[Row]) -> list[tuple[Any, ...]]:
+    """Return sorted (key, start in seconds, count, emission, revision)."""
     midnight = at(0).replace(tzinfo=None)
     return sorted(
         (r.key, (r.window_start - midnight).seconds, r.n, r.emission, r.revision) for r in emitted
     )
 
 
-def wait_for(happened: Callable[[], bool]) -> None:
+def wait_for(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 240
-    while not happened():
+    while not condition():
         assert time.monotonic() < deadline, "nothing happens"
         time.sleep(0.05)
 
@@ -164,7 +164,7 @@ def wait_for(happened: Callable[[], bool]) -> None:
 def test_the_last_step_of_a_run_emits_what_waits_for_the_clock(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Tables of a run from cron are current, with early results and late messages."""
+    """The tables of a run from cron have all early results and late messages."""
     feed, sink = Feed(tmp_path / "source"), mt.to_memory()
     windows = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("10 seconds")
     early = windows.early(every="1 hour").late(grace="1 hour", every="1 hour")
@@ -182,17 +182,17 @@ def test_the_last_step_of_a_run_emits_what_waits_for_the_clock(
     assert run() == [(1, "full"), (1, "early")]
     feed.add(("a", at(2), 0))
     assert run() == [(2, "late"), (1, "early")]
-    ended = len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*")))
-    # Nothing waits, and so nothing runs but a tick.
+    commits = len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*")))
+    # No window waits, so at most one batch runs, for a tick.
     assert run() == [(2, "late"), (1, "early")]
-    assert len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) <= ended + 1
+    assert len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) <= commits + 1
 
 
 @pytest.mark.slow
 def test_what_waits_goes_on_after_a_start_with_a_clock_behind(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Ticks go on from the checkpoint's, and a line says how far the clock is behind."""
+    """Ticks continue from the checkpoint's, and the log says how far the clock is behind."""
     feed, sink = Feed(tmp_path / "source"), mt.to_memory()
     windows = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("1 day")
     early = windows.early(every="1 second").agg(n=mt.count())

@@ -1,4 +1,4 @@
-"""Ticks are a source of their own, and a checkpoint has as many sources as when it began."""
+"""Tests that a checkpoint keeps its number of sources, of which ticks are one."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ def feed(tmp_path: Path) -> Feed:
 def windows(
     feed: Feed, spark: SparkSession, late: dict[str, Any], **options: Any
 ) -> mt.WindowedAggregate:
-    given = mt.windowed(feed.stream(spark), key="key", time="at", **options)
-    return given.tumbling("10 seconds").late(grace="1 minute", **late).agg(n=mt.count())
+    input_windows = mt.windowed(feed.stream(spark), key="key", time="at", **options)
+    return input_windows.tumbling("10 seconds").late(grace="1 minute", **late).agg(n=mt.count())
 
 
-def began(made: mt.WindowedAggregate, folder: Path) -> str:
-    """The checkpoint of a query that has run."""
+def run(windows: mt.WindowedAggregate, folder: Path) -> str:
+    """Run a query, and return its checkpoint."""
     checkpoint = f"{folder}/checkpoint"
-    query = made.start(checkpoint=checkpoint, results=lambda f, n: None, available_now=True)
+    query = windows.start(checkpoint=checkpoint, results=lambda f, n: None, available_now=True)
     assert query.await_end(timeout=240)
     return checkpoint
 
 
-def check(made: mt.WindowedAggregate, checkpoint: str) -> None:
-    check_ticks(made.plan.output, checkpoint, made.plan.specs)
+def check(windows: mt.WindowedAggregate, checkpoint: str) -> None:
+    check_ticks(windows.plan.output, checkpoint, windows.plan.specs)
 
 
 @pytest.mark.slow
 def test_a_first_policy_on_the_wall_clock_needs_a_new_checkpoint(
     feed: Feed, spark: SparkSession, tmp_path: Path
 ) -> None:
-    checkpoint = began(windows(feed, spark, LATE["each"]), tmp_path)
+    checkpoint = run(windows(feed, spark, LATE["each"]), tmp_path)
     check(windows(feed, spark, {"rows": 5}), checkpoint)
     check(windows(feed, spark, LATE["every"]), f"{tmp_path}/another")
-    said = (
+    error = (
         r"doesn't use the machine's clock, and this one uses the machine's clock \(late: was each "
         r"message, is every 1 second of wall clock\).* Use the policies .*or start with a new "
         "checkpoint"
     )
-    with pytest.raises(mt.SpecChangedError, match=said):
+    with pytest.raises(mt.SpecChangedError, match=error):
         check(windows(feed, spark, LATE["every"]), checkpoint)
 
 
@@ -65,7 +65,7 @@ def test_a_first_policy_on_the_wall_clock_needs_a_new_checkpoint(
 def test_the_last_policy_on_the_wall_clock_needs_a_new_checkpoint(
     feed: Feed, spark: SparkSession, tmp_path: Path
 ) -> None:
-    checkpoint = began(windows(feed, spark, LATE["every"]), tmp_path)
+    checkpoint = run(windows(feed, spark, LATE["every"]), tmp_path)
     check(windows(feed, spark, {"every": "2 seconds"}), checkpoint)
     with pytest.raises(mt.SpecChangedError, match=r"late: was every 1 second .*is each message"):
         check(windows(feed, spark, LATE["each"]), checkpoint)

@@ -1,4 +1,4 @@
-"""What ``muntin inspect`` shows of a checkpoint."""
+"""Tests of the report of ``muntin inspect`` about a checkpoint."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ def test_times_that_python_cant_hold(spark: SparkSession, tmp_path: Path) -> Non
     text = "SELECT 'a' AS key, timestamp_micros(1767225600000000000 + {}) AS at"
     spark.sql(text.format("1000000 * id") + " FROM range(25)").write.parquet(f"{tmp_path}/in")
     stream = spark.readStream.schema("key string, at timestamp").parquet(f"{tmp_path}/in")
-    one = mt.windowed(stream, key="key", time="at", max_ahead=None).tumbling("10 seconds")
+    windowed = mt.windowed(stream, key="key", time="at", max_ahead=None).tumbling("10 seconds")
     side = mt.windowed(stream, time="at", max_ahead=None)
-    queries = [one.agg(n=mt.count()), mt.join(side, side, on="key", within="10 seconds")]
-    found = []
+    queries = [windowed.agg(n=mt.count()), mt.join(side, side, on="key", within="10 seconds")]
+    reports = []
     for number, query in enumerate(queries):
         folder = f"{tmp_path}/{number}"
         assert query.start(checkpoint=folder, available_now=True).await_end(120)
-        found.append(report_checkpoint(read_checkpoint(folder, spark=spark), ["a"]))
-    windows, messages = (report["key"] for report in found)
+        reports.append(report_checkpoint(read_checkpoint(folder, spark=spark), ["a"]))
+    windows, messages = (report["key"] for report in reports)
     assert windows[-1]["window_start"].startswith("57971-02-25 00:00:20")
     assert messages[-1]["at"].startswith("57971-02-25 00:00:24")
-    assert printed(found[0])
+    assert print_report(reports[0])
     last = datetime.max.replace(tzinfo=UTC)
     assert mt.open_state(f"{tmp_path}/0").watermark == last
     assert mt.open_state(f"{tmp_path}/1").watermarks == {"left": last, "right": last}
 
 
-def printed(report: StateReport) -> str:
+def print_report(report: StateReport) -> str:
     console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     show(report, console)
     return console.export_text()
@@ -49,10 +49,10 @@ def test_windows(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "messages")
     feed.add(("a", at(1), 1), ("a", at(4), 1), ("b", at(8), 1))
     feed.add(("b", at(100), 1), ("a", at(2), 1), ("a", at(91), 1))
-    made = mt.windowed(feed.stream(spark), key="key", time="at", lateness="20 seconds")
-    made = made.tumbling("10 seconds").late(grace="3 minutes").keep("5 minutes")
+    windows = mt.windowed(feed.stream(spark), key="key", time="at", lateness="20 seconds")
+    windows = windows.tumbling("10 seconds").late(grace="3 minutes").keep("5 minutes")
     checkpoint = str(tmp_path / "checkpoint")
-    query = made.agg(n=mt.count(), own=mt.apply(len, "value")).start(
+    query = windows.agg(n=mt.count(), own=mt.apply(len, "value")).start(
         checkpoint=checkpoint, available_now=True
     )
     assert query.await_end(120)
@@ -74,7 +74,7 @@ def test_windows(spark: SparkSession, tmp_path: Path) -> None:
         (3, "past"),
         (1, "current"),
     ]
-    text = printed(report)
+    text = print_report(report)
     assert "batches 0 to 1 can be read" in text
     assert "tumbling 10 seconds" in text
     assert "2026-01-01 00:01:40 to 2026-01-01 00:01:50" in text

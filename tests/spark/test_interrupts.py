@@ -1,4 +1,4 @@
-"""A script that waits for its query ends by Ctrl-C and SIGTERM, and says where it will resume."""
+"""Tests that Ctrl-C and SIGTERM end a script that awaits its query, and print where it resumes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ query = windows.tumbling("2 seconds").agg(n=mt.count()).start(
     checkpoint=sys.argv[1], name="views",
     results=lambda frame, batch: print("batch", batch, flush=True),
 )
-# Printed while the script waits: a signal before that is Python's own affair.
+# Printed while the script waits: Python itself handles earlier signals.
 threading.Timer(1.0, print, ["waiting"], {"flush": True}).start()
 query.await_end()
 """
@@ -34,8 +34,10 @@ RESUMES = "query 'views' has stopped; "
 
 
 @contextmanager
-def waiting(command: list[str], checkpoint: Path, word: str) -> Iterator[subprocess.Popen[str]]:
-    """The script, when it has printed a line that begins with a word."""
+def start_script(
+    command: list[str], checkpoint: Path, word: str
+) -> Iterator[subprocess.Popen[str]]:
+    """Start the script, and wait until it has printed a line that begins with a word."""
     program = [*command, sys.executable, "-c", SCRIPT, str(checkpoint)]
     errors = checkpoint.with_suffix(".err").open("w")
     pipes = {"stdout": subprocess.PIPE, "stderr": errors}
@@ -47,8 +49,8 @@ def waiting(command: list[str], checkpoint: Path, word: str) -> Iterator[subproc
         yield script
 
 
-def said(checkpoint: Path) -> list[str]:
-    """What was written to stderr, without the lines of the JVM's start."""
+def read_errors(checkpoint: Path) -> list[str]:
+    """Return the lines of stderr, without those of the JVM's start."""
     lines = checkpoint.with_suffix(".err").read_text().splitlines()
     starting = ("WARN", "log4j", "incubator", "adjust logging", "Setting default")
     return [line for line in lines if not any(word in line for word in starting)]
@@ -57,12 +59,12 @@ def said(checkpoint: Path) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("word", ["waiting", "batch 1"])
 def test_ctrl_c_stops_the_query_and_says_where_it_resumes(tmp_path: Path, word: str) -> None:
-    """A terminal sends it to all processes of the script, in the first batch or later."""
+    """A terminal sends it to all processes of the script."""
     checkpoint = tmp_path / "checkpoint"
-    with waiting([], checkpoint, word) as script:
+    with start_script([], checkpoint, word) as script:
         os.killpg(script.pid, signal.SIGINT)
         assert script.wait(60) == 130
-    (line,) = said(checkpoint)
+    (line,) = read_errors(checkpoint)
     assert line.startswith(f"muntin: Ctrl-C: {RESUMES}")
     assert line.endswith(f"the next start resumes from {checkpoint}")
 
@@ -76,11 +78,11 @@ def test_ctrl_c_stops_the_query_and_says_where_it_resumes(tmp_path: Path, word: 
 )
 def test_sigterm_stops_the_query_of_pid_1(tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
-    with waiting(UNSHARED, checkpoint, "batch 1") as outer:
+    with start_script(UNSHARED, checkpoint, "batch 1") as outer:
         children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
         subprocess.run(["kill", "-TERM", *children], check=True)
         assert outer.wait(60) == 143
-    (line,) = said(checkpoint)
-    # The batch that its sinks have is committed, so that the next start doesn't repeat it.
+    (line,) = read_errors(checkpoint)
+    # The batch that its sinks have is committed, so the next start doesn't repeat it.
     last = max(int(path.name) for path in (checkpoint / "commits").glob("[0-9]*"))
     assert line.startswith(f"muntin: SIGTERM: {RESUMES}batch {last} is its last, ")

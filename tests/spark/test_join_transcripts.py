@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 from tests.spark.groups import group_cases
-from tests.spark.join_door import SparkJoinDoor
+from tests.spark.join_runner import SparkJoinRunner
 from tests.transcripts.join_notation import JoinCase
 from tests.transcripts.test_joins import RIGHT, WRONG, compare_output
 
@@ -28,23 +28,23 @@ _WRONG = [case for case in WRONG if case.name != "wrong, a watermark"]
 
 
 @pytest.fixture(scope="module")
-def door(spark: SparkSession) -> Iterator[SparkJoinDoor]:
+def runner(spark: SparkSession) -> Iterator[SparkJoinRunner]:
     """Transcripts are so small that a second shard would only be one more task a batch."""
     before = spark.conf.get(_PARTITIONS)
     spark.conf.set(_PARTITIONS, "1")
-    yield SparkJoinDoor(spark)
+    yield SparkJoinRunner(spark)
     spark.conf.set(_PARTITIONS, before)
 
 
 @pytest.mark.parametrize("cases", group_cases(_CASES, _IN_EVERY_RUN))
-def test_transcripts(cases: list[JoinCase], door: SparkJoinDoor) -> None:
-    differences = _find_differences(cases, door)
+def test_transcripts(cases: list[JoinCase], runner: SparkJoinRunner) -> None:
+    differences = _find_differences(cases, runner)
     assert {name: texts for name, texts in differences.items() if texts} == {}
 
 
 @pytest.mark.parametrize("cases", group_cases(_WRONG, _IN_EVERY_RUN))
-def test_wrong_transcripts_differ(cases: list[JoinCase], door: SparkJoinDoor) -> None:
-    differences = _find_differences(cases, door)
+def test_wrong_transcripts_differ(cases: list[JoinCase], runner: SparkJoinRunner) -> None:
+    differences = _find_differences(cases, runner)
     assert [name for name, texts in differences.items() if not texts] == []
 
 
@@ -66,10 +66,10 @@ def test_a_row_of_nulls_deletes_the_row_of_its_key(spark: SparkSession) -> None:
     assert sorted(rows) == [("a", None), ("b", "pro")]
 
 
-def _find_differences(cases: list[JoinCase], door: SparkJoinDoor) -> dict[str, list[str]]:
+def _find_differences(cases: list[JoinCase], runner: SparkJoinRunner) -> dict[str, list[str]]:
     """Return the differences of each case from its transcript, by the name of the case."""
-    outputs = door.run_all([(case.spec, case.types, case.steps) for case in cases])
+    outputs = runner.run_all([(case.spec, case.types, case.steps) for case in cases])
     return {
-        case.name: compare_output(case, steps, door)
+        case.name: compare_output(case, steps, runner)
         for case, steps in zip(cases, outputs, strict=True)
     }

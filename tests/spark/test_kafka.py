@@ -1,4 +1,4 @@
-"""Kafka under a query: a real broker, malformed messages, dead letters, repeats and restarts."""
+"""Tests of Kafka against a real broker: malformed messages, dead letters, repeats, restarts."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def order(number: int, seconds: float, value: int = 1) -> bytes:
 def test_what_cant_be_parsed_becomes_a_dead_letter(
     spark: SparkSession, kafka: Kafka, tmp_path: Path, reader: Reader
 ) -> None:
-    """It keeps its bytes, its key and its headers, and everything adds up."""
+    """A dead letter has the message's bytes, key and headers, and all counts add up."""
     topic, results, dead = kafka.topic(2), kafka.topic(1), kafka.topic(1)
-    good = [(number % 2, f"k{number % 3}", order(number, number)) for number in range(30)]
-    kafka.send(topic, good[:20])
+    valid_messages = [(number % 2, f"k{number % 3}", order(number, number)) for number in range(30)]
+    kafka.send(topic, valid_messages[:20])
     kafka.send(topic, [(0, "bad", payload, [("trace", b"\x00\x01")]) for payload in MALFORMED])
-    kafka.send(topic, good[20:])
+    kafka.send(topic, valid_messages[20:])
     kafka.send(topic, [(1, None, order(99, 2)), (1, "late", order(100, -500))])
     orders = mt.kafka(
         kafka.servers, topic, columns=COLUMNS, headers=True, per_batch=20, reader=reader
@@ -126,8 +126,8 @@ def test_windows_lie_on_offsets(spark: SparkSession, kafka: Kafka, reader: Reade
     kafka.send(topic, [(1, None, order(n, n, n)) for n in range(3)])
     frame = mt.kafka(kafka.servers, topic, columns=COLUMNS, reader=reader).frame(spark)
     every3 = mt.windowed(frame, offset=("partition", "offset")).tumbling(mt.rows(3))
-    found = every3.agg(total=mt.sum("value")).results.collect()
-    emitted = sorted((r["partition"], r["window_start"], r["total"]) for r in found)
+    rows_of_windows = every3.agg(total=mt.sum("value")).results.collect()
+    emitted = sorted((r["partition"], r["window_start"], r["total"]) for r in rows_of_windows)
     assert emitted == [(0, 0, 3), (0, 3, 12), (0, 6, 6), (1, 0, 3)]
 
 
@@ -142,13 +142,13 @@ def test_avro_there_and_back(spark: SparkSession, kafka: Kafka, reader: Reader) 
     frame = spark.createDataFrame(
         [(1, "one"), (2, None)], "id long not null, note string"
     ).coalesce(1)
-    written = mt.to_kafka(kafka.servers, topic, format="avro", schema=schema)
-    written.write(batch_of(frame))
+    sink = mt.to_kafka(kafka.servers, topic, format="avro", schema=schema)
+    sink.write(batch_of(frame))
     kafka.send(topic, [(0, None, b"\x02")])
     read_back = mt.kafka(kafka.servers, topic, format="avro", schema=schema, reader=reader)
     read = read_back.frame(spark).orderBy("offset").collect()
-    found = [(r["id"], r["note"], r["malformed"]) for r in read]
-    assert found == [(1, "one", None), (2, None, None), (None, None, bytearray(b"\x02"))]
+    values = [(r["id"], r["note"], r["malformed"]) for r in read]
+    assert values == [(1, "one", None), (2, None, None), (None, None, bytearray(b"\x02"))]
 
 
 def test_all_types_of_avro_are_the_same_by_both_readers(spark: SparkSession, kafka: Kafka) -> None:
@@ -184,42 +184,44 @@ def test_all_types_of_avro_are_the_same_by_both_readers(spark: SparkSession, kaf
                array('a', concat('b', id)) AS tags, if(id = 2, NULL, map('s', id, 't', 2L)) AS sizes
         FROM range(0, 4, 1, 1)
     """)
-    # Of columns that can't be null Spark's writer wants to know it.
+    # Spark's writer must know which columns can't be null.
     nullable = {"few", "raw", "day", "place", "sizes"}
     strict = StructType([StructField(f.name, f.dataType, f.name in nullable) for f in frame.schema])
     topic = kafka.topic(1)
-    known = spark.createDataFrame(frame.collect(), strict).coalesce(1)
-    mt.to_kafka(kafka.servers, topic, format="avro", schema=schema).write(batch_of(known))
-    both = {
+    strict_frame = spark.createDataFrame(frame.collect(), strict).coalesce(1)
+    mt.to_kafka(kafka.servers, topic, format="avro", schema=schema).write(batch_of(strict_frame))
+    sources_by_reader = {
         reader: mt.kafka(kafka.servers, topic, format="avro", schema=schema, reader=reader)
         for reader in ("spark", "columns")
     }
-    by_spark, by_columns = (given.frame(spark) for given in both.values())
+    by_spark, by_columns = (source.frame(spark) for source in sources_by_reader.values())
     assert by_columns.dtypes == by_spark.dtypes
-    found = by_columns.orderBy("offset").drop("key", "offset", "timestamp").collect()
-    assert found == by_spark.orderBy("offset").drop("key", "offset", "timestamp").collect()
-    assert len(found) == 4
+    column_rows = by_columns.orderBy("offset").drop("key", "offset", "timestamp").collect()
+    assert column_rows == by_spark.orderBy("offset").drop("key", "offset", "timestamp").collect()
+    assert len(column_rows) == 4
 
 
 def test_protobuf_as_rows_and_in_windows(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
     topic = kafka.topic(1)
-    made = [All(int64=n, string=f"s{n % 2}", words=["a"] * n, counts={"x": n}) for n in range(4)]
-    for n, one in enumerate(made):
-        one.at.FromSeconds(1_767_225_600 + n)
-    values = [*(one.SerializeToString() for one in made), b"\x08"]
+    messages = [
+        All(int64=n, string=f"s{n % 2}", words=["a"] * n, counts={"x": n}) for n in range(4)
+    ]
+    for n, message in enumerate(messages):
+        message.at.FromSeconds(1_767_225_600 + n)
+    values = [*(message.SerializeToString() for message in messages), b"\x08"]
     kafka.send(topic, [(0, None, value) for value in values])
-    described = tmp_path / "all.desc"
-    described.write_bytes(protos.described().SerializeToString())
+    descriptor = tmp_path / "all.desc"
+    descriptor.write_bytes(protos.described().SerializeToString())
     orders = mt.kafka(
-        kafka.servers, topic, format="protobuf", schema=f"{described}#tests.All", columns=None
+        kafka.servers, topic, format="protobuf", schema=f"{descriptor}#tests.All", columns=None
     )
     rows = orders.frame(spark).orderBy("offset").collect()
     assert [(r["int64"], r["words"], r["counts"]) for r in rows[:4]] == [
         (n, ["a"] * n, {"x": n}) for n in range(4)
     ]
     assert rows[4]["malformed"] == bytearray(b"\x08")
-    same = mt.kafka(kafka.servers, topic, format="protobuf", schema=All).stream(spark)
-    windows = mt.windowed(same, key="string", time="at").tumbling("1 minute")
+    messages_stream = mt.kafka(kafka.servers, topic, format="protobuf", schema=All).stream(spark)
+    windows = mt.windowed(messages_stream, key="string", time="at").tumbling("1 minute")
     query = windows.agg(n=mt.count(), total=mt.sum("int64")).start(
         checkpoint=f"{tmp_path}/checkpoint",
         rejected=mt.to_parquet(f"{tmp_path}/rejected"),
@@ -228,17 +230,21 @@ def test_protobuf_as_rows_and_in_windows(spark: SparkSession, kafka: Kafka, tmp_
     assert query.await_end(240)
     counts = query.progress.counts
     assert (counts["seen"], counts["counted"], counts["malformed"]) == (5, 4, 1)
-    (left,) = spark.read.parquet(f"{tmp_path}/rejected").collect()
-    assert (left["reason"], left["malformed"], left["words"]) == ("malformed", b"\x08", None)
-    held = mt.open_state(f"{tmp_path}/checkpoint").fetch()
-    assert sorted(held.select("string", "total").rows()) == [("s0", 2), ("s1", 4)]
+    (rejected,) = spark.read.parquet(f"{tmp_path}/rejected").collect()
+    assert (rejected["reason"], rejected["malformed"], rejected["words"]) == (
+        "malformed",
+        b"\x08",
+        None,
+    )
+    state_rows = mt.open_state(f"{tmp_path}/checkpoint").fetch()
+    assert sorted(state_rows.select("string", "total").rows()) == [("s0", 2), ("s1", 4)]
 
 
 @pytest.mark.parametrize("few", [True, False])
 def test_messages_too_large_for_the_topic_are_set_aside(
     spark: SparkSession, kafka: Kafka, few: bool
 ) -> None:
-    """Those that only the client would take, and those that it wouldn't either."""
+    """Some exceed the topic's limit, others also the client's."""
     topic = kafka.topic(1, largest=20_000)
     # Random bytes, which nothing makes shorter.
     text = "array_join(transform(sequence(1, size), i -> md5(cast(rand() AS string))), '')"
@@ -248,10 +254,10 @@ def test_messages_too_large_for_the_topic_are_set_aside(
     mt.to_kafka(kafka.servers, topic).write(batch)
     letters = [row for frame in batch.unwritable.frames for row in frame.collect()]
     letters += [Row(**row) for row in batch.unwritable.table().to_pylist()]
-    aside = {json.loads(row.row)["size"]: (row.sink, row.why) for row in letters}
-    assert list(aside) == [1000, 60000]
-    place, why = aside[1000]
-    assert place == f"Kafka {kafka.servers}, topic {topic}"
+    reasons_by_size = {json.loads(row.row)["size"]: (row.sink, row.why) for row in letters}
+    assert list(reasons_by_size) == [1000, 60000]
+    sink, why = reasons_by_size[1000]
+    assert sink == f"Kafka {kafka.servers}, topic {topic}"
     assert why.startswith("the message is too large: 32")
     sent = [json.loads(message.value())["size"] for message in kafka.read(topic)]
     assert sent[-4:] == [1, 100, 2, 3]
@@ -260,15 +266,15 @@ def test_messages_too_large_for_the_topic_are_set_aside(
 
 @pytest.fixture
 def registry() -> Iterator[SchemaRegistry]:
-    made = SchemaRegistry()
-    yield made
-    made.close()
+    server = SchemaRegistry()
+    yield server
+    server.close()
 
 
 def test_avro_by_a_registry_whose_schema_grows(
     spark: SparkSession, kafka: Kafka, registry: SchemaRegistry, tmp_path: Path
 ) -> None:
-    """A query reads by the newest schema, and goes on by a newer one after a restart."""
+    """A query reads by the newest schema; after a restart, by the one that is newest then."""
     topic, fields = kafka.topic(1), [
         {"name": "id", "type": "long"},
         {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
@@ -280,13 +286,13 @@ def test_avro_by_a_registry_whose_schema_grows(
         row = {"id": 1, "at": at(5), "amount": 2}
         kafka.send(topic, [(0, "a", registry.written(number, row))] * count)
 
-    def count(name: str, **more: mt.Aggregate) -> None:
+    def count(name: str, **aggregates: mt.Aggregate) -> None:
         orders = mt.kafka(kafka.servers, topic, format="avro", registry=registry.url)
         query = (
             mt.windowed(orders.stream(spark), key="id", time="at")
             .tumbling("10 seconds")
             .early(each=True)
-            .agg(n=mt.count(), **more)
+            .agg(n=mt.count(), **aggregates)
             .start(
                 checkpoint=f"{tmp_path}/{name}",
                 results=mt.to_duckdb(f"{tmp_path}/out.duckdb", name),
@@ -328,8 +334,8 @@ def test_what_is_written_by_a_registry_is_read_back(
         sink.write(batch_of(frame))
     assert registry.asked == [f"/subjects/{topic}-value/versions"]
     read_back = mt.kafka(kafka.servers, topic, format="avro", registry=registry.url).frame(spark)
-    found = read_back.orderBy("offset").select(*frame.columns).collect()
-    assert found == 2 * frame.withColumn("few", F.col("few").cast("int")).collect()
+    read_rows = read_back.orderBy("offset").select(*frame.columns).collect()
+    assert read_rows == 2 * frame.withColumn("few", F.col("few").cast("int")).collect()
     assert read_back.where("malformed IS NOT NULL").count() == 0
     numbers = mt.to_kafka(kafka.servers, topic, format="avro", registry=registry.url)
     with pytest.raises(mt.OptionError, match=r"Row_x.*Duration.*Avro lacks; cast it"):
@@ -353,8 +359,8 @@ def test_sql_reads_a_topic_by_a_registry(
     script = f"""
         CREATE TABLE orders WITH (connector = 'kafka', topic = '{topic}', format = 'avro',
             'bootstrap.servers' = '{kafka.servers}', registry = '{registry.url}', mode = 'batch');
-        CREATE TABLE found WITH (connector = 'parquet', path = 'found');
-        INSERT INTO found SELECT count(*) AS n
+        CREATE TABLE counts WITH (connector = 'parquet', path = 'counts');
+        INSERT INTO counts SELECT count(*) AS n
         FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '1' MINUTE))
         GROUP BY window_start, window_end;
     """
@@ -384,9 +390,9 @@ def test_csv(spark: SparkSession, kafka: Kafka, reader: Reader) -> None:
     kafka.send(topic, [(0, None, record) for record in [*RECORDS, *NO_RECORDS]])
     columns = f"{COLUMNS}, note string, price double, paid boolean"
     csv = mt.kafka(kafka.servers, topic, columns=columns, format="csv", reader=reader)
-    found = csv.frame(spark).orderBy("offset").collect()
+    csv_rows = csv.frame(spark).orderBy("offset").collect()
     names = ("id", "value", "note", "price", "paid", "malformed")
-    assert [tuple(row[name] for name in names) for row in found[: len(RECORDS)]] == [
+    assert [tuple(row[name] for name in names) for row in csv_rows[: len(RECORDS)]] == [
         (1, 5, "a", 1.5, True, None),
         (None,) * 6,
         (-7, None, "  b ", -0.001, False, None),
@@ -394,7 +400,7 @@ def test_csv(spark: SparkSession, kafka: Kafka, reader: Reader) -> None:
         (1, None, 'say "x"', None, None, None),
         (1, None, "c\\d", None, None, None),
     ]
-    rest = [row["malformed"] for row in found[len(RECORDS) :]]
+    rest = [row["malformed"] for row in csv_rows[len(RECORDS) :]]
     assert rest == [bytearray(record or b"") for record in NO_RECORDS]
 
 

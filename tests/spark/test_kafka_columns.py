@@ -1,4 +1,4 @@
-"""Topics read by the workers: what expired, transactions, new partitions, brokers that die."""
+"""Tests of topics that workers read: expired messages, transactions, partitions, lost brokers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def orders(numbers: Iterable[int], partitions: int = 1) -> list[tuple[Any, ...]]
     ]  # fmt: skip
 
 
-def described(kafka: Kafka, topic: str, **options: Any) -> Any:
+def describe_topic(kafka: Kafka, topic: str, **options: Any) -> Any:
     return mt.kafka(kafka.servers, topic, columns=COLUMNS, reader="columns", **options)
 
 
@@ -43,7 +43,7 @@ def ids(spark: SparkSession, source: Any) -> list[int]:
 def totals(
     spark: SparkSession, source: Any, folder: Path, **start: Any
 ) -> tuple[mt.WindowedQuery, Path]:
-    """A query of totals by ten seconds; started on the folder's checkpoint."""
+    """Start a query of totals by ten seconds, on the folder's checkpoint."""
     # A batch may have more of one partition than of another, and nothing is late for it.
     messages = mt.windowed(source.stream(spark), key="key", time="at", lateness="1 hour")
     windows = messages.tumbling("10 seconds").early(each=True)
@@ -56,7 +56,7 @@ def totals(
 
 
 def test_a_window_reads_the_topic_itself(spark: SparkSession, kafka: Kafka) -> None:
-    frame = described(kafka, kafka.topic(1)).frame(spark)
+    frame = describe_topic(kafka, kafka.topic(1)).frame(spark)
     assert topics_of(frame) is not None
     assert topics_of(frame.where("id > 1")) is None
 
@@ -66,10 +66,12 @@ def test_a_filtered_topic_is_read_in_columns_and_sent_as_rows(
 ) -> None:
     topic = kafka.topic(3)
     kafka.send(topic, orders(range(50), 3))
-    frame = described(kafka, topic).frame(spark)
-    found = mt.windowed(frame.where("id >= 20"), key="key", time="at").tumbling("1 minute")
-    same = mt.windowed(frame, key="key", time="at", where="id >= 20").tumbling("1 minute")
-    for windows in (found, same):
+    frame = describe_topic(kafka, topic).frame(spark)
+    filtered_first = mt.windowed(frame.where("id >= 20"), key="key", time="at").tumbling("1 minute")
+    filtered_by_windows = mt.windowed(frame, key="key", time="at", where="id >= 20").tumbling(
+        "1 minute"
+    )
+    for windows in (filtered_first, filtered_by_windows):
         counted = windows.agg(n=mt.count()).results.collect()
         assert sum(row["n"] for row in counted) == 30
 
@@ -79,7 +81,7 @@ def test_expired_messages_are_an_error_that_says_so(
 ) -> None:
     topic = kafka.topic(1)
     kafka.send(topic, orders(range(10)))
-    source = described(kafka, topic)
+    source = describe_topic(kafka, topic)
     query, _ = totals(spark, source, tmp_path, available_now=True)
     assert query.await_end(240)
     kafka.send(topic, orders(range(10, 30)))
@@ -88,7 +90,7 @@ def test_expired_messages_are_an_error_that_says_so(
     query, _ = totals(spark, source, tmp_path, available_now=True)
     with pytest.raises(mt.SourceError, match=r"messages 10 to 19 of partition 0 .* were deleted"):
         query.await_end(240)
-    lossy = described(kafka, topic, options={"failOnDataLoss": "false"})
+    lossy = describe_topic(kafka, topic, options={"failOnDataLoss": "false"})
     query, _ = totals(spark, lossy, tmp_path, available_now=True)
     assert query.await_end(240)
     assert query.progress.counts == {"seen": 20, "counted": 20}
@@ -99,22 +101,22 @@ def test_other_topics_and_topics_created_again_are_refused(
 ) -> None:
     topic = kafka.topic(1)
     kafka.send(topic, orders(range(10)))
-    query, _ = totals(spark, described(kafka, topic), tmp_path, available_now=True)
+    query, _ = totals(spark, describe_topic(kafka, topic), tmp_path, available_now=True)
     assert query.await_end(240)
     other = kafka.topic(1)
     kafka.send(other, orders(range(3)))
-    query, _ = totals(spark, described(kafka, other), tmp_path, available_now=True)
+    query, _ = totals(spark, describe_topic(kafka, other), tmp_path, available_now=True)
     with pytest.raises(mt.SourceError, match=f"has read topic '{topic}', and the query reads"):
         query.await_end(240)
     kafka.create_again(topic)
     kafka.send(topic, orders(range(100, 130)))
-    query, _ = totals(spark, described(kafka, topic), tmp_path, available_now=True)
+    query, _ = totals(spark, describe_topic(kafka, topic), tmp_path, available_now=True)
     with pytest.raises(
         mt.SourceError, match=r"was deleted and created again .*0 up to 10"
     ) as error:
         query.await_end(240)
     assert "failOnDataLoss" in str(error.value)
-    lossy = described(kafka, topic, options={"failOnDataLoss": "false"})
+    lossy = describe_topic(kafka, topic, options={"failOnDataLoss": "false"})
     query, _ = totals(spark, lossy, tmp_path, available_now=True)
     assert query.await_end(240)
     # The new topic is read from its own beginning.
@@ -122,7 +124,7 @@ def test_other_topics_and_topics_created_again_are_refused(
 
 
 def test_what_was_aborted_is_not_read(spark: SparkSession, kafka: Kafka) -> None:
-    """Marks of transactions take offsets, too: no message ever comes for the last of them."""
+    """Transaction markers have offsets, too: no message ever has the last of them."""
     topic = kafka.topic(1)
     producer = Producer({"bootstrap.servers": kafka.servers, "transactional.id": topic})
     producer.init_transactions(60)
@@ -132,9 +134,9 @@ def test_what_was_aborted_is_not_read(spark: SparkSession, kafka: Kafka) -> None
             producer.produce(topic, value, key, partition)
         producer.flush(60)
         (producer.commit_transaction if done else producer.abort_transaction)(60)
-    committed = described(kafka, topic, options={"isolation.level": "read_committed"})
+    committed = describe_topic(kafka, topic, options={"isolation.level": "read_committed"})
     assert ids(spark, committed) == [0, 1, 2, 3, 4, 8, 9]
-    assert ids(spark, described(kafka, topic)) == list(range(10))
+    assert ids(spark, describe_topic(kafka, topic)) == list(range(10))
     producer.begin_transaction()
     producer.produce(topic, orders([77])[0][2], "k", 0)
     producer.flush(60)
@@ -148,7 +150,7 @@ def test_partitions_that_come_while_it_runs(
 ) -> None:
     topic = kafka.topic(1)
     kafka.send(topic, orders(range(10)))
-    query, _ = totals(spark, described(kafka, topic), tmp_path)
+    query, _ = totals(spark, describe_topic(kafka, topic), tmp_path)
     try:
         assert query.await_idle(240)
         for done in kafka.admin.create_partitions([NewPartitions(topic, 3)]).values():
@@ -170,7 +172,7 @@ def test_a_checkpoint_of_sparks_connector_goes_on_in_columns(
     query, _ = totals(spark, connector, tmp_path, available_now=True)
     assert query.await_end(240)
     kafka.send(topic, orders(range(10, 25), 2))
-    query, out = totals(spark, described(kafka, topic), tmp_path, available_now=True)
+    query, out = totals(spark, describe_topic(kafka, topic), tmp_path, available_now=True)
     assert query.await_end(240)
     assert query.progress.counts == {"seen": 25, "counted": 25}
     assert rows(out, "SELECT sum(total) FROM windows") == [(sum(range(25)),)]
@@ -179,10 +181,10 @@ def test_a_checkpoint_of_sparks_connector_goes_on_in_columns(
 def test_a_broker_that_dies_and_comes_back(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
-    """Every message is counted once, with batches of some messages and a broker killed twice."""
+    """Every message is counted once, in small batches, though the broker is killed twice."""
     topic, count = kafka.topic(3), 3000
     kafka.send(topic, orders(range(count // 3), 3))
-    source = described(kafka, topic, per_batch=400)
+    source = describe_topic(kafka, topic, per_batch=400)
     query, out = totals(spark, source, tmp_path)
     try:
         # A broker that isn't there at the start ends the query at once.
@@ -205,10 +207,10 @@ def test_a_broker_that_dies_and_comes_back(
 def test_many_messages_come_in_order_and_once(
     spark: SparkSession, kafka: Kafka, partitions: int
 ) -> None:
-    """More than a frame holds, of partitions that tasks share, and of many that make up one."""
+    """They fill several frames, and tasks share partitions or read many of them."""
     topic, count = kafka.topic(partitions), 150_000
     kafka.send(topic, [(n % partitions, None, b'{"id": %d}' % n) for n in range(count)])
-    frame = described(kafka, topic).frame(spark).select("id", "partition", "offset")
+    frame = describe_topic(kafka, topic).frame(spark).select("id", "partition", "offset")
     table = frame.toArrow().sort_by([("partition", "ascending"), ("offset", "ascending")])
     ids = [n for first in range(partitions) for n in range(first, count, partitions)]
     assert table["id"].to_pylist() == ids
@@ -219,8 +221,8 @@ def test_plain_values_and_their_keys(spark: SparkSession, kafka: Kafka) -> None:
     topic = kafka.topic(1)
     kafka.send(topic, [(0, "a", b"\xff"), (0, None, None), (0, b"\xff", b"x", [("h", None)])])
     plain = mt.kafka(kafka.servers, topic, reader="columns", headers=True).frame(spark)
-    found = [(r["key"], r["value"], r["headers"]) for r in plain.orderBy("offset").collect()]
-    assert found == [
+    messages = [(r["key"], r["value"], r["headers"]) for r in plain.orderBy("offset").collect()]
+    assert messages == [
         ("a", bytearray(b"\xff"), None),
         (None, None, None),
         ("\ufffd", bytearray(b"x"), [("h", None)]),
@@ -228,24 +230,24 @@ def test_plain_values_and_their_keys(spark: SparkSession, kafka: Kafka) -> None:
 
 
 def test_keys_of_any_bytes_stay_apart_in_frames(spark: SparkSession, kafka: Kafka) -> None:
-    """In a frame that Spark filters they are its bytes; where something is computed, malformed."""
+    """In a frame that Spark filters, keys have their bytes; windows reject them as malformed."""
     topic, keys = kafka.topic(1), [b"\xff", b"\xfe", b"a", "\ufffd".encode(), None, b""]
     kafka.send(topic, [(0, key, b'{"id": 1, "at": "2026-01-01T00:00:00Z"}') for key in keys])
-    frame = described(kafka, topic).frame(spark).where("id = 1")
-    held = frame.selectExpr("CAST(key AS BINARY) AS key", "offset").orderBy("offset").collect()
-    assert [row.key for row in held] == keys
+    frame = describe_topic(kafka, topic).frame(spark).where("id = 1")
+    key_rows = frame.selectExpr("CAST(key AS BINARY) AS key", "offset").orderBy("offset").collect()
+    assert [row.key for row in key_rows] == keys
     counted = mt.windowed(frame, key="key", time="at").tumbling("1 minute").agg(n=mt.count())
     assert {row.key: row.n for row in counted.results.collect()} == {"a": 1, "\ufffd": 1, "": 1}
     reasons = {(row.key, row.reason) for row in counted.rejected.collect()}
     assert reasons == {("\\xff", "malformed"), ("\\xfe", "malformed"), (None, "null_key")}
-    direct = mt.windowed(described(kafka, topic).frame(spark), key="key", time="at")
+    direct = mt.windowed(describe_topic(kafka, topic).frame(spark), key="key", time="at")
     rejected = direct.tumbling("1 minute").agg(n=mt.count()).rejected
     assert {(row.key, row.reason) for row in rejected.collect()} == reasons
 
 
 def test_a_topic_that_isnt_there_is_named(spark: SparkSession, kafka: Kafka) -> None:
     with pytest.raises(Exception, match="topic 'nowhere' isn't on"):
-        described(kafka, "nowhere").frame(spark).collect()
+        describe_topic(kafka, "nowhere").frame(spark).collect()
 
 
 SASL = {
@@ -257,7 +259,7 @@ SASL = {
 
 
 def test_secrets_are_in_no_plan(spark: SparkSession, kafka: Kafka) -> None:
-    source = described(kafka, "orders", options=SASL)
+    source = describe_topic(kafka, "orders", options=SASL)
     windows = mt.windowed(source.stream(spark), key="id", time="at").tumbling("1 minute")
     counted = windows.agg(n=mt.count())
     for frame in (source.stream(spark), counted.results, counted.rejected):
@@ -275,25 +277,25 @@ def test_a_backlog_that_is_read_at_two_speeds_makes_no_message_late(
         (p, "k", json.dumps({"id": n, "at": at(n).isoformat(), "value": 1}).encode())
         for p, times in seconds.items() for n in times
     ])  # fmt: skip
-    frame = described(kafka, topic, per_batch=2).stream(spark)
+    frame = describe_topic(kafka, topic, per_batch=2).stream(spark)
     windows = mt.windowed(frame, key="key", time="at", watermark=watermark).tumbling("100 seconds")
     query = windows.agg(n=mt.count()).start(checkpoint=f"{tmp_path}/checkpoint")
-    held: list[Any] = []
+    clocks: list[Any] = []
     try:
         assert query.await_idle(120)
         assert query.progress.counts.get("late", 0) == late
-        held = [time // 10**6 % 86_400 for time in query.progress.clocks.values()]
+        clocks = [time // 10**6 % 86_400 for time in query.progress.clocks.values()]
     finally:
         query.stop()
-    assert held == ([] if watermark else [250, 2000])
-    found = report_checkpoint(read_checkpoint(f"{tmp_path}/checkpoint", spark=spark))
-    assert [*found["clocks"]] == ([] if watermark else [f"{topic}[1]", f"{topic}[0]"])
+    assert clocks == ([] if watermark else [250, 2000])
+    report = report_checkpoint(read_checkpoint(f"{tmp_path}/checkpoint", spark=spark))
+    assert [*report["clocks"]] == ([] if watermark else [f"{topic}[1]", f"{topic}[0]"])
 
 
 def test_clocks_of_partitions_are_refused_where_rows_pass_through_the_jvm(
     spark: SparkSession, kafka: Kafka
 ) -> None:
-    frame = described(kafka, kafka.topic(2)).stream(spark)
+    frame = describe_topic(kafka, kafka.topic(2)).stream(spark)
     words: dict[str, Any] = {"key": "key", "time": "at", "watermark": "source"}
     mt.windowed(frame, **words).tumbling("1 minute").agg(n=mt.count())
     filtered = mt.windowed(frame, where="id > 1", **words).tumbling("1 minute")

@@ -1,4 +1,4 @@
-"""Rows as messages: as Spark's own JSON has them, with keys and headers, whatever is in them."""
+"""Tests of rows as Kafka messages: JSON as Spark writes it, keys and headers."""
 
 from __future__ import annotations
 
@@ -49,27 +49,27 @@ def test_json_is_as_spark_has_it(spark: SparkSession, zone: str) -> None:
         frame = spark.sql(f"SELECT {VALUES.replace('{id}', 'id')} FROM range(3)")
         rows = frame.selectExpr(f"to_json(struct(*), {_AS_SPARK}) AS json").collect()
         encoding = Encoding((), tuple(frame.columns), (), zone=zone)
-        made, unfit = encoding.encode_messages(frame.toArrow())
+        messages, unfit = encoding.encode_messages(frame.toArrow())
     finally:
         spark.conf.set("spark.sql.session.timeZone", str(before))
     assert unfit == {}
-    for text, row in zip(made.values, rows, strict=True):
-        found, wanted = json.loads(text), json.loads(row.json)
-        assert list(found) == list(wanted)
+    for text, row in zip(messages.values, rows, strict=True):
+        fields, wanted = json.loads(text), json.loads(row.json)
+        assert list(fields) == list(wanted)
         for name, value in wanted.items():
-            assert found[name] == value, name
+            assert fields[name] == value, name
 
 
 @pytest.mark.parametrize("zone", ["Z", "SystemV/PST8", "UTC"])
 def test_a_zone_that_only_java_knows_is_utc(zone: str) -> None:
     table = pa.table({"at": pa.array([1], pa.timestamp("us", "UTC"))})
-    made, _ = Encoding(("at",), ("at",), (), zone=zone).encode_messages(table)
-    assert made.keys == ["1970-01-01T00:00:00.000001Z"]
-    assert made.values == ['{"at":"1970-01-01T00:00:00.000001Z"}']
+    messages, _ = Encoding(("at",), ("at",), (), zone=zone).encode_messages(table)
+    assert messages.keys == ["1970-01-01T00:00:00.000001Z"]
+    assert messages.values == ['{"at":"1970-01-01T00:00:00.000001Z"}']
 
 
-def sender(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any, Any]]:
-    """What is sent instead of to a broker: key, value and headers."""
+def record_sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any, Any]]:
+    """Record messages instead of sending them: key, value and headers."""
     sent: list[tuple[Any, Any, Any]] = []
 
     def take(client: Any, topic: str, messages: Messages, rows: list[int]) -> dict[int, str]:
@@ -82,8 +82,8 @@ def sender(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any, Any]]:
 
 
 def test_no_two_windows_have_one_key(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not within a millisecond, nor in the hour that comes twice when clocks go back."""
-    sent = sender(monkeypatch)
+    """Starts may differ by microseconds, or be in the hour that comes twice."""
+    sent = record_sent(monkeypatch)
     micros = [0, 1, 1_000, 1_793_511_000_000_000, 1_793_514_600_000_000, 2**62]
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
@@ -93,7 +93,7 @@ def test_no_two_windows_have_one_key(spark: SparkSession, monkeypatch: pytest.Mo
         )
         for key in (None, "window_start", ["k", "WINDOW_START"]):
             sent.clear()
-            to_kafka("nowhere:9", "t", key=key).write(made(frame))
+            to_kafka("nowhere:9", "t", key=key).write(make_batch(frame))
             assert len({key for key, _, _ in sent}) == len(micros)
             times = [json.loads(value)["window_start"] for _, value, _ in sent]
             assert len(set(times)) == len(micros)
@@ -105,41 +105,41 @@ def test_no_two_windows_have_one_key(spark: SparkSession, monkeypatch: pytest.Mo
 def test_text_that_is_none_is_set_aside(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: bool
 ) -> None:
-    """However deep it lies, whether rows are sent from the driver or by the workers."""
+    """It may be nested, and rows may be sent from the driver or by the workers."""
     bad = "cast(unhex('61EDA080') AS string)"
     columns = [
         "'a'", bad, f"array('a', {bad})", f"map('a', {bad})", f"map({bad}, 1)",
         f"named_struct('s', {bad})", f"array(named_struct('m', map(1, array({bad}))))",
         "array('a', null)", "cast(null AS string)",
     ]  # fmt: skip
-    sent = sender(monkeypatch)
+    sent = record_sent(monkeypatch)
     for number, column in enumerate(columns):
         sent.clear()
         frame = spark.sql(f"SELECT {column} AS `a b`, 'k' AS k")
-        batch = made(frame)
+        batch = make_batch(frame)
         if few:
             to_kafka("nowhere:9", "t").write(batch)
             assert len(sent) == (not 0 < number < 7), column
-            letters = batch.unwritable.table().to_pylist()
-            aside = [letters] if letters else []
+            unwritable = batch.unwritable.table().to_pylist()
+            aside = [unwritable] if unwritable else []
         else:
             rows = list(Sender({}, "t", Encoding((), ("a b",), ()))(frame.toArrow().to_batches()))
-            aside = [pa.Table.from_batches([one]).to_pylist() for one in rows]
+            aside = [pa.Table.from_batches([part]).to_pylist() for part in rows]
         assert len(aside) == (0 < number < 7), column
-        for letters in aside:
-            assert letters[0]["why"] == "a text isn't UTF-8, as JSON must be"
-            assert "\\" in letters[0]["row"]
+        for unwritable in aside:
+            assert unwritable[0]["why"] == "a text isn't UTF-8, as JSON must be"
+            assert "\\" in unwritable[0]["row"]
 
 
 def test_what_takes_a_window_back_has_no_value(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = sender(monkeypatch)
+    sent = record_sent(monkeypatch)
     frame = spark.createDataFrame(
         [("k", 1, "full", 0), ("k", 1, "retract", 1), (None, 2, "late", 1)],
         "k string, n int, emission string, revision long",
     ).coalesce(1)
-    to_kafka("nowhere:9", "t", key="K").write(made(frame))
+    to_kafka("nowhere:9", "t", key="K").write(make_batch(frame))
     assert [(key, value and json.loads(value)["n"]) for key, value, _ in sent] == [
         (b"k", 1), (b"k", None), (None, 2),
     ]  # fmt: skip
@@ -149,14 +149,14 @@ def test_what_takes_a_window_back_has_no_value(
 def test_rejected_messages_keep_their_bytes_and_headers(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = sender(monkeypatch)
+    sent = record_sent(monkeypatch)
     frame = spark.sql("""
         SELECT 'a' AS id, if(id = 0, X'FF', NULL) AS malformed, 'k' AS key, 't' AS topic,
                3L AS offset, array(struct('trace' AS key, X'01' AS value)) AS headers,
                'late' AS reason, TIMESTAMP'2026-01-01 00:00:10.5Z' AS watermark
         FROM range(0, 2, 1, 1)
     """)
-    to_kafka("nowhere:9", "t").write(made(frame, kind="rejected"))
+    to_kafka("nowhere:9", "t").write(make_batch(frame, kind="rejected"))
     assert [(key, value) for key, value, _ in sent] == [(b"k", b"\xff"), (b"k", '{"id":"a"}')]
     assert sent[0][2] == [
         ("trace", b"\x01"), ("topic", "t"), ("offset", "3"), ("reason", "late"),
@@ -171,6 +171,6 @@ def test_it_shows_nothing_of_its_options() -> None:
     assert isinstance(sink, KafkaSink)
 
 
-def made(frame: DataFrame, kind: str = "results") -> Batch:
-    """A batch of rows that are on the driver."""
+def make_batch(frame: DataFrame, kind: str = "results") -> Batch:
+    """Return a batch of rows that are on the driver."""
     return batch_of(frame, 7, kind, ("k",) if kind == "results" else None)

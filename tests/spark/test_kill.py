@@ -1,4 +1,4 @@
-"""A driver that is killed at any moment loses nothing and emits nothing twice."""
+"""Tests that a driver that is killed at any time loses nothing and emits nothing twice."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ pytestmark = pytest.mark.timeout(1800)
 
 @pytest.fixture
 def victims() -> Iterator[Victims]:
-    """Drivers that end with the test, whatever comes."""
-    started: Victims = []
-    yield started
-    for victim in started:
+    """Return a list of drivers, which are killed at the end of the test."""
+    drivers: Victims = []
+    yield drivers
+    for victim in drivers:
         kill(victim)
 
 
@@ -65,15 +65,17 @@ def test_kills_of_a_join(tmp_path: Path, victims: Victims) -> None:
     for side in ("left", "right"):
         feed = Feed(tmp_path / side)
         too_late[side] = fill(feed, chance, FILES, MESSAGES, IN_TIME)
-        # Nobody can come any more after this, so that all unmatched are emitted.
+        # This closes everything before, so all unmatched messages are emitted.
         feed.add(("z", at(60 * (FILES + 100)), 0))
     kill_again_and_again("join", tmp_path, victims, chance, KILLS)
 
     pairs, rejected = (f"read_parquet('{tmp_path}/{n}/*/*.parquet')" for n in ("out", "rejected"))
     database = duckdb.connect()
     for side, late in too_late.items():
-        found = database.sql(f"SELECT id, reason FROM {rejected} WHERE side = '{side}' ORDER BY id")
-        assert found.fetchall() == [(number, "late") for number in late]
+        rejected_rows = database.sql(
+            f"SELECT id, reason FROM {rejected} WHERE side = '{side}' ORDER BY id"
+        )
+        assert rejected_rows.fetchall() == [(number, "late") for number in late]
     files = " UNION ALL ".join(
         f"SELECT '{side}' AS side, * FROM read_parquet('{tmp_path}/{side}/*.parquet')"
         for side in too_late
@@ -97,11 +99,11 @@ OVER_WINDOWS = """
 
 @pytest.mark.long
 def test_kills_of_a_chain(tmp_path: Path, victims: Victims) -> None:
-    """Both stages begin again with the batch that was killed: no window counts twice or never."""
+    """Both operators repeat the batch that was killed: each window counts once."""
     chance = random.Random(20260104)
     feed = Feed(tmp_path / "source")
     too_late = fill(feed, chance, FILES, MESSAGES, IN_TIME)
-    # Behind it all windows of the others are full; its own never are.
+    # It closes all windows but its own.
     feed.add(("z", at(60 * (FILES + 100)), 0))
     kill_again_and_again("chain", tmp_path, victims, chance, KILLS)
 

@@ -1,6 +1,6 @@
-"""Tables of a lake hold the newest state of each window, and what is appended once.
+"""Tests that tables of a lake have the newest state of each window, and appended rows once.
 
-They run where Delta or Iceberg is made for the Spark of the tests; `make test-spark` has one.
+They run if Delta or Iceberg supports the Spark of the tests; `make test-spark` has one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WINDOWS = ("key", "unix_seconds(window_start) % 86400", "n", "total", "revision"
 
 
 class Lake:
-    """Where tables are: those of Delta partly by path, partly by name."""
+    """A folder of tables; those of Delta are named by path or by name."""
 
     def __init__(self, spark: SparkSession, folder: Path, kind: str) -> None:
         self.spark = spark
@@ -33,18 +33,18 @@ class Lake:
         self.catalog = iceberg_catalog(spark, folder) if kind == "iceberg" else ""
 
     def sink(self, table: str, history: str | None = None) -> Any:
-        """What writes to a table."""
+        """Return a sink that writes to a table."""
         make = mt.to_iceberg if self.kind == "iceberg" else mt.to_delta
         return make(self.name(table), history=history and self.name(history))
 
     def name(self, table: str) -> str:
-        """What the sink calls a table."""
+        """Return the sink's name of a table."""
         if self.kind == "iceberg":
             return f"{self.catalog}.db.{table}"
         return f"lake.{table}" if table == "rejected" else f"{self.folder}/{table}"
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """What is in a table."""
+        """Return the sorted rows of a table."""
         name = self.name(table)
         read = self.spark.read.format("delta").load if "/" in name else self.spark.table
         return sorted(map(tuple, read(name).selectExpr(*columns).collect()), key=str)
@@ -118,14 +118,14 @@ def test_sessions_that_grow_together_and_null(
     stream = feed.stream(spark)
     sessions = mt.windowed(stream, key="key", time="at", nulls="group", lateness="1 minute")
     query = sessions.session("12 seconds").early(each=True).agg(**AGGREGATES)
-    started = query.start(
+    running_query = query.start(
         checkpoint=f"{tmp_path}/checkpoint",
         results=lake.sink("sessions"),
         available_now=True,
     )
-    assert started.await_end(timeout=240)
-    found = lake.rows("sessions", "key", "n", "total", "emission")
-    assert found == [("a", 1, 1, "early"), (None, 3, 7, "early")]
+    assert running_query.await_end(timeout=240)
+    session_rows = lake.rows("sessions", "key", "n", "total", "emission")
+    assert session_rows == [("a", 1, 1, "early"), (None, 3, 7, "early")]
 
 
 def test_a_session_without_delta_is_refused(

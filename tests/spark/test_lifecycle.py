@@ -1,4 +1,4 @@
-"""A query's start, its checkpoint while it runs, and its restart."""
+"""Tests of a query's start, of its checkpoint while it runs, and of its restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL text that the local host takes means what Spark makes of it, over the same hostile rows."""
+"""Tests that SQL expressions have the same values on the local host and on Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SCHEMA = {
 
 
 def _row(n: Any, i: Any, x: Any, s: Any, b: Any, d: Any, t: Any) -> tuple[Any, ...]:
-    """A row; what isn't given is made of the others."""
+    """Return a row, whose other values are computed from these."""
     moment = None if t is None else datetime.fromisoformat(f"{t}+00:00")
     nested = None if n is None else {"a": n, "q": {"Name": s}}
     day = None if t is None else date.fromisoformat(t[:10])
@@ -109,7 +109,7 @@ REFUSED = {
 
 
 def _plain(value: Any) -> Any:
-    """A value of either side in a form that can be compared."""
+    """Convert a value of either side to a form that can be compared."""
     if isinstance(value, Row):
         return value.asDict()
     if isinstance(value, float) and math.isnan(value):
@@ -119,20 +119,20 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _expected(frame: DataFrame, text: str) -> list[Any]:
-    """Spark's values; moments as microseconds, whatever Python's zone is."""
+def _compute_on_spark(frame: DataFrame, text: str) -> list[Any]:
+    """Return Spark's values; times as microseconds, independent of Python's zone."""
     kind = frame.selectExpr(f"{text} AS c").schema["c"].dataType.simpleString()
-    shown = {"timestamp": f"unix_micros({text})"}.get(kind, text)
-    rows: list[Row] = frame.selectExpr(f"{shown} AS c").collect()
+    expression = {"timestamp": f"unix_micros({text})"}.get(kind, text)
+    rows: list[Row] = frame.selectExpr(f"{expression} AS c").collect()
     return [_plain(row["c"]) for row in rows]
 
 
-def _found(frame: pl.DataFrame, text: str) -> list[Any]:
-    found = frame.select(parse_sql_expression(frame.schema, "where", text)).to_series()
-    if isinstance(found.dtype, pl.Datetime) and found.dtype.time_zone:
-        found = found.to_physical()
+def _compute_locally(frame: pl.DataFrame, text: str) -> list[Any]:
+    series = frame.select(parse_sql_expression(frame.schema, "where", text)).to_series()
+    if isinstance(series.dtype, pl.Datetime) and series.dtype.time_zone:
+        series = series.to_physical()
     # A text without columns has one value.
-    values = found.to_list() * (len(frame) if len(found) == 1 else 1)
+    values = series.to_list() * (len(frame) if len(series) == 1 else 1)
     return [*map(_plain, values)]
 
 
@@ -141,13 +141,13 @@ def test_sql_text_means_the_same(spark: SparkSession) -> None:
     on_spark = spark.createDataFrame(frame.to_arrow(), _TYPES).coalesce(1).cache()
     different = {}
     for text in TEXTS:
-        expected = _expected(on_spark, text)
+        expected = _compute_on_spark(on_spark, text)
         try:
-            found = _found(frame, text)
+            local_values = _compute_locally(frame, text)
         except (OptionError, pl.exceptions.PolarsError) as error:
-            found = [str(error)] * len(expected)
-        if found != expected:
-            different[text] = [*zip(found, expected, strict=True)]
+            local_values = [str(error)] * len(expected)
+        if local_values != expected:
+            different[text] = [*zip(local_values, expected, strict=True)]
     assert different == {}
 
 
@@ -213,7 +213,7 @@ STATEMENTS = [
 ]
 
 
-def _sorted(rows: Any) -> list[tuple[Any, ...]]:
+def _sort(rows: Any) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in rows), key=repr)
 
 
@@ -223,10 +223,10 @@ def test_statements_give_the_same_rows_on_both_hosts(spark: SparkSession, statem
     rows = pl.DataFrame(CLICKS, schema=kinds, orient="row")
     clicks = rows.with_columns(pl.col("ts").str.to_datetime(time_unit="us"))
     on_spark = spark.createDataFrame(clicks.to_arrow())
-    here = mt.sql(statement, clicks=clicks).results
-    there = mt.sql(spark, statement, clicks=on_spark).results
-    assert here.columns == there.columns
-    assert _sorted(here.rows()) == _sorted(there.collect())
+    local_results = mt.sql(statement, clicks=clicks).results
+    spark_results = mt.sql(spark, statement, clicks=on_spark).results
+    assert local_results.columns == spark_results.columns
+    assert _sort(local_results.rows()) == _sort(spark_results.collect())
 
 
 def test_a_declared_table_takes_references(

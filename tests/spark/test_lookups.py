@@ -1,4 +1,4 @@
-"""Messages and windows joined with tables that don't change: the rows that DuckDB computes."""
+"""Tests of messages and windows joined with static tables, compared with DuckDB."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ COUNT = """SELECT kind, count(*) AS n, sum(value) AS total FROM t {} GROUP BY ki
 
 @pytest.fixture
 def feed(tmp_path: Path) -> Feed:
-    made = Feed(tmp_path / "messages")
-    made.add(("a", at(1), 7), ("a", at(4), -2), ("b", at(4), 5), (None, at(5), 4))
-    made.add(("a", at(11), 3), ("c", at(12.5), 8), ("a", at(40), 1))
-    return made
+    source = Feed(tmp_path / "messages")
+    source.add(("a", at(1), 7), ("a", at(4), -2), ("b", at(4), 5), (None, at(5), 4))
+    source.add(("a", at(11), 3), ("c", at(12.5), 8), ("a", at(40), 1))
+    return source
 
 
 @pytest.fixture
@@ -46,17 +46,17 @@ def test_rows_are_those_of_duckdb(
 ) -> None:
     frame = feed.stream(spark) if stream else feed.frame(spark)
     text = f"{COUNT.format(join, 'TUMBLE(at, 10 SECONDS)')} EMIT CHANGES"
-    made = mt.sql(spark, text, t=frame, kinds=kinds)
+    query_to_start = mt.sql(spark, text, t=frame, kinds=kinds)
     if stream:
         out = tmp_path / "out.duckdb"
-        query = made.start(
+        query = query_to_start.start(
             checkpoint=str(tmp_path / "c"), results=mt.to_duckdb(str(out), "w"), available_now=True
         )
         assert query.await_end(120)
         assert query.progress.counts["seen"] == query.progress.counts["counted"]
         ours = rows(out, "SELECT kind, n, total FROM w")
     else:
-        ours = [tuple(row) for row in made.results.select("kind", "n", "total").collect()]
+        ours = [tuple(row) for row in query_to_start.results.select("kind", "n", "total").collect()]
     db = duckdb.connect()
     db.execute("CREATE TABLE kinds (name TEXT, kind TEXT, least INT)")
     db.executemany("INSERT INTO kinds VALUES (?, ?, ?)", KINDS)
@@ -70,13 +70,13 @@ def test_rows_of_the_query_itself(spark: SparkSession, feed: Feed, kinds: DataFr
     values = ", ".join(f"('{name}', '{kind}', {least})" for name, kind, least in KINDS)
     joins = "kinds k", f"(VALUES {values}) AS k(name, kind, least)"
     window = "TUMBLE(at, 10 SECONDS)"
-    found = []
+    results = []
     for table in joins:
         text = COUNT.format(f"JOIN {table} ON t.key = k.name", window)
-        made = mt.sql(spark, text, t=frame, kinds=kinds).results.select("kind", "n", "total")
-        found.append(sorted(map(tuple, made.collect())))
-    assert found[0] == found[1]
-    assert len(found[0]) > 3
+        counts = mt.sql(spark, text, t=frame, kinds=kinds).results.select("kind", "n", "total")
+        results.append(sorted(map(tuple, counts.collect())))
+    assert results[0] == results[1]
+    assert len(results[0]) > 3
 
 
 def test_those_that_are_there_and_those_that_are_not(
@@ -85,8 +85,8 @@ def test_those_that_are_there_and_those_that_are_not(
     text = """SELECT count(*) AS n FROM t WHERE {} (SELECT 1 FROM kinds k WHERE k.name = t.key)
               GROUP BY TUMBLE(at, 1 MINUTE)"""
     for words, wanted in (("EXISTS", 5), ("NOT EXISTS", 2)):
-        found = mt.sql(spark, text.format(words), t=feed.frame(spark), kinds=kinds)
-        assert [row.n for row in found.results.collect()] == [wanted]
+        query = mt.sql(spark, text.format(words), t=feed.frame(spark), kinds=kinds)
+        assert [row.n for row in query.results.collect()] == [wanted]
 
 
 @pytest.mark.parametrize(
@@ -95,23 +95,27 @@ def test_those_that_are_there_and_those_that_are_not(
 def test_not_in_is_unknown_of_null(
     spark: SparkSession, feed: Feed, names: list[str | None], wanted: int
 ) -> None:
-    known = spark.createDataFrame([(name,) for name in names], "name string")
+    known_names = spark.createDataFrame([(name,) for name in names], "name string")
     text = """SELECT count(*) AS n FROM t WHERE key NOT IN (SELECT name FROM known k)
               GROUP BY TUMBLE(at, 1 MINUTE)"""
-    found = mt.sql(spark, text, t=feed.frame(spark), known=known)
-    assert sum(row.n for row in found.results.collect()) == wanted
+    query = mt.sql(spark, text, t=feed.frame(spark), known=known_names)
+    assert sum(row.n for row in query.results.collect()) == wanted
 
 
 def test_the_first_rows_of_windows_and_a_second_table(
     spark: SparkSession, feed: Feed, kinds: DataFrame
 ) -> None:
-    shown = spark.createDataFrame([("first", "1st"), ("third", "3rd")], "code string, short string")
+    short_names = spark.createDataFrame(
+        [("first", "1st"), ("third", "3rd")], "code string, short string"
+    )
     text = """SELECT shown.short, count(*) AS n
               FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(at), 1 MINUTE)) t
               JOIN kinds k ON t.key = k.name JOIN shown ON k.kind = shown.code
               GROUP BY shown.short, window_start, window_end"""
-    found = mt.sql(spark, text, t=feed.frame(spark), kinds=kinds, shown=shown).results.collect()
-    assert sorted((row.short, row.n) for row in found) == [("1st", 4), ("3rd", 1)]
+    counts = mt.sql(
+        spark, text, t=feed.frame(spark), kinds=kinds, shown=short_names
+    ).results.collect()
+    assert sorted((row.short, row.n) for row in counts) == [("1st", 4), ("3rd", 1)]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +174,7 @@ def names(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(NAMES, "name string, kind string, short string")
 
 
-def of_duckdb(feed: Feed, join: str) -> list[tuple[Any, ...]]:
+def compute_by_duckdb(feed: Feed, join: str) -> list[tuple[Any, ...]]:
     t = f"(SELECT * FROM '{feed.folder}/[0-9]*.parquet') AS t"
     start = 'epoch_us("at") // 10000000'
     db = duckdb.connect()
@@ -192,32 +196,32 @@ def test_windows_beside_rows_are_those_of_duckdb(
 ) -> None:
     frame = feed.stream(spark) if stream else feed.frame(spark)
     inner = f"{OURS} EMIT EARLY EACH LATE EACH GRACE 1 MINUTE"
-    made = mt.sql(spark, BEHIND.format(windows=inner, join=join), t=frame, names=names)
+    query_to_start = mt.sql(spark, BEHIND.format(windows=inner, join=join), t=frame, names=names)
     if stream:
         out = tmp_path / "out.duckdb"
-        query = made.start(
+        query = query_to_start.start(
             checkpoint=str(tmp_path / "c"), results=mt.to_duckdb(str(out), "w"), available_now=True
         )
         assert query.await_end(120)
         ours = rows(out, f"SELECT {', '.join(SHOWN)} FROM w")
     else:
-        ours = [tuple(row) for row in made.results.select(*SHOWN).collect()]
-    assert sorted(ours, key=str) == of_duckdb(feed, join)
+        ours = [tuple(row) for row in query_to_start.results.select(*SHOWN).collect()]
+    assert sorted(ours, key=str) == compute_by_duckdb(feed, join)
 
 
 def test_windows_over_windows_that_were_looked_up(
     spark: SparkSession, feed: Feed, names: DataFrame
 ) -> None:
-    """What else goes from the inner windows to the outer ones meets no row, and isn't lost."""
+    """Messages that the inner windows reject aren't looked up, and aren't lost."""
     feed.add(("a", None, 1))
     text = f"""WITH w AS ({OURS})
                SELECT kind, sum(n) AS n FROM TABLE(TUMBLE(TABLE w, DESCRIPTOR(window_time), 1 DAY))
                w {{}} names k ON w.key = k.name GROUP BY kind, window_start, window_end"""
     for join, more in (("JOIN", []), ("LEFT JOIN", [(None, 2)])):
-        made = mt.sql(spark, text.format(join), t=feed.frame(spark), names=names)
-        found = sorted(((row.kind, row.n) for row in made.results.collect()), key=str)
-        assert found == sorted([("first", 4), ("third", 1), *more], key=str)
-        assert [(row.stage, row.reason) for row in made.rejected.collect()] == [(1, "null_time")]
+        query = mt.sql(spark, text.format(join), t=feed.frame(spark), names=names)
+        counts = sorted(((row.kind, row.n) for row in query.results.collect()), key=str)
+        assert counts == sorted([("first", 4), ("third", 1), *more], key=str)
+        assert [(row.stage, row.reason) for row in query.rejected.collect()] == [(1, "null_time")]
 
 
 def test_each_row_with_a_time_before_it_is_looked_up(
@@ -226,9 +230,9 @@ def test_each_row_with_a_time_before_it_is_looked_up(
     over = "sum(value) OVER (PARTITION BY key ORDER BY at RANGE 3 SECONDS PRECEDING) AS s"
     text = f"""SELECT o.value, o.s, kind FROM (SELECT key, value, {over} FROM t) o
                JOIN names ON o.key = names.name WHERE s > 2"""
-    made = mt.sql(spark, text, t=feed.frame(spark), names=names)
-    found = sorted((row.value, row.s, row.kind) for row in made.results.collect())
-    assert found == [(-2, 5, "first"), (3, 3, "first"), (7, 7, "first"), (8, 8, "third")]
+    query = mt.sql(spark, text, t=feed.frame(spark), names=names)
+    sums = sorted((row.value, row.s, row.kind) for row in query.results.collect())
+    assert sums == [(-2, 5, "first"), (3, 3, "first"), (7, 7, "first"), (8, 8, "third")]
 
 
 @pytest.mark.parametrize(
@@ -253,9 +257,9 @@ def test_a_window_that_would_be_two_rows_of_a_table(
     spark: SparkSession, feed: Feed, kinds: DataFrame, tmp_path: Path
 ) -> None:
     text = f"SELECT w.*, kind FROM ({OURS}) w JOIN kinds k ON w.key = k.name"
-    found = mt.sql(spark, text, t=feed.frame(spark), kinds=kinds).results.collect()
-    assert {row.kind for row in found if row.key == "a"} == {"first", "more"}
-    made = mt.sql(spark, text, t=feed.stream(spark), kinds=kinds)
+    batch_rows = mt.sql(spark, text, t=feed.frame(spark), kinds=kinds).results.collect()
+    assert {row.kind for row in batch_rows if row.key == "a"} == {"first", "more"}
+    query = mt.sql(spark, text, t=feed.stream(spark), kinds=kinds)
     sink = mt.to_duckdb(str(tmp_path / "out.duckdb"), "w")
     with pytest.raises(OptionError, match=r"has several rows of name='a'"):
-        made.start(checkpoint=str(tmp_path / "c"), results=sink, available_now=True)
+        query.start(checkpoint=str(tmp_path / "c"), results=sink, available_now=True)

@@ -1,4 +1,4 @@
-"""Figures for Prometheus, of a query that has run."""
+"""Tests of the metrics for Prometheus of a query that has run."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from muntin.web import server
 from muntin.web.server import create_protocol
 
 
-def asked(url: str, token: str | None = None) -> dict[tuple[str, ...], float]:
-    """Samples by their name, the query, and the values of other labels."""
+def fetch_samples(url: str, token: str | None = None) -> dict[tuple[str, ...], float]:
+    """Fetch samples, by their name, the query, and the values of other labels."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
-    found = {}
+    values_by_labels = {}
     for sample in (sample for family in families for sample in family.samples):
         others = [value for name, value in sample.labels.items() if name != "query"]
-        found[sample.name, sample.labels["query"], *others] = sample.value
-    return found
+        values_by_labels[sample.name, sample.labels["query"], *others] = sample.value
+    return values_by_labels
 
 
 @F.udf(LongType())
@@ -60,7 +60,7 @@ def test_what_a_query_has_done(
         checkpoint=f"{tmp_path}/checkpoint", name="views",
         results=mt.to_duckdb(f"{tmp_path}/out.duckdb", "t"),
     )  # fmt: skip
-    # As whoever is given batches leaves it: those have a session of their own.
+    # The functions that get batches leave another session active, that of the batches.
     monkeypatch.setattr(SparkSession, "getActiveSession", spark.newSession)
     progress = mt.metrics(query, port=0, token="sesame")
     monkeypatch.undo()
@@ -69,16 +69,21 @@ def test_what_a_query_has_done(
         feed.add(("a", at(1), 1), ("a", at(26), 1))
         assert query.await_idle(timeout=240)
         deadline = time.monotonic() + 60
-        while ("muntin_state_bytes", "views") not in (emitted := asked(progress.url, "sesame")):
+        while ("muntin_state_bytes", "views") not in (
+            emitted := fetch_samples(progress.url, "sesame")
+        ):
             assert time.monotonic() < deadline, "Spark tells of no batch"
         with pytest.raises(urllib.error.HTTPError, match="401"):
-            asked(progress.url)
+            fetch_samples(progress.url)
         assert emitted["muntin_running", "views"] == 1
     finally:
         query.stop()
         progress.close()
-    fates = {fate: emitted["muntin_messages_total", "views", fate] for fate in ("seen", "counted")}
-    assert fates == {"seen": 8, "counted": 5}
+    messages = {
+        outcome: emitted["muntin_messages_total", "views", outcome]
+        for outcome in ("seen", "counted")
+    }
+    assert messages == {"seen": 8, "counted": 5}
     assert emitted["muntin_messages_total", "views", "filtered"] == 1
     assert emitted["muntin_rejected_total", "views", "null_key"] == 1
     assert emitted["muntin_rejected_total", "views", "late"] == 1
@@ -91,7 +96,7 @@ def test_what_a_query_has_done(
     # A lower bound is exact: an expression that sleeps can't take less.
     assert emitted["muntin_batch_seconds_total", "views", "step"] >= 0.05
     with pytest.raises(urllib.error.URLError):
-        asked(progress.url, "sesame")
+        fetch_samples(progress.url, "sesame")
 
 
 def test_what_cant_be_served_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,17 +110,17 @@ def test_what_cant_be_served_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 class Session:
-    """Of a Spark session, its listeners."""
+    """The listeners of a Spark session."""
 
     def __init__(self) -> None:
         self.streams = self
         self.listeners: list[Any] = []
 
-    def addListener(self, one: Any) -> None:  # noqa: N802
-        self.listeners.append(one)
+    def addListener(self, listener: Any) -> None:  # noqa: N802
+        self.listeners.append(listener)
 
-    def removeListener(self, one: Any) -> None:  # noqa: N802
-        self.listeners.remove(one)
+    def removeListener(self, listener: Any) -> None:  # noqa: N802
+        self.listeners.remove(listener)
 
 
 def _query(session: Any) -> Any:
@@ -126,7 +131,7 @@ def _query(session: Any) -> Any:
 
 
 @contextlib.contextmanager
-def served(address: str) -> Iterator[Metrics]:
+def serve_metrics(address: str) -> Iterator[Metrics]:
     session: Any = Session()
     progress = Metrics((_query(session),))
     progress.serve(0, address, None)
@@ -142,17 +147,17 @@ def served(address: str) -> Iterator[Metrics]:
     assert session.listeners == []
 
 
-def held(progress: Metrics) -> socket.socket:
-    """A connection over which nothing is asked."""
+def open_connection(progress: Metrics) -> socket.socket:
+    """Open a connection over which no request is sent."""
     port = int(progress.url.rpartition(":")[2].partition("/")[0])
     return socket.create_connection(("127.0.0.1", port), timeout=10)
 
 
 def test_whoever_asks_nothing_holds_up_nobody() -> None:
-    with served("127.0.0.1") as progress, held(progress):
+    with serve_metrics("127.0.0.1") as progress, open_connection(progress):
         with urllib.request.urlopen(progress.url, timeout=5) as answer:
             assert b"muntin_messages" in answer.read()
-        with held(progress), urllib.request.urlopen(progress.url, timeout=5) as answer:
+        with open_connection(progress), urllib.request.urlopen(progress.url, timeout=5) as answer:
             assert answer.status == 200
 
 
@@ -160,7 +165,7 @@ def test_whoever_asks_nothing_is_sent_away(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(server, "create_protocol", partial(create_protocol, 0.2))
-    with served("127.0.0.1") as progress, held(progress) as idle:
+    with serve_metrics("127.0.0.1") as progress, open_connection(progress) as idle:
         assert idle.recv(1) == b""
     assert capfd.readouterr().err == ""
 
@@ -168,8 +173,8 @@ def test_whoever_asks_nothing_is_sent_away(
 @pytest.mark.parametrize("address", ["::1", "127.0.0.2", "localhost"])
 def test_every_name_of_the_loopback(address: str) -> None:
     try:
-        found = served(address)
-        with found as progress, urllib.request.urlopen(progress.url, timeout=5) as answer:
+        serving = serve_metrics(address)
+        with serving as progress, urllib.request.urlopen(progress.url, timeout=5) as answer:
             assert answer.status == 200
     except mt.OptionError as error:
         if "Cannot assign requested address" in str(error):

@@ -1,4 +1,4 @@
-"""A query moves between the hosts in both directions, and nothing is lost or repeated."""
+"""Tests that a query moves between the hosts in both directions without loss or repeats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.moved_queries import (
     QUERIES,
     Folders,
     Read,
-    clocked,
+    clock_triggers,
     hopping,
     join,
     read_tables,
@@ -38,7 +38,7 @@ def on_spark(spark: SparkSession, folders: Folders, files: int = 1) -> Read:
 
 
 class PowerCut(DuckDBSink):
-    """A sink after which the power fails: it has a batch that isn't committed."""
+    """A sink that simulates a power failure after a batch, which isn't committed."""
 
     batch = -1
 
@@ -48,16 +48,16 @@ class PowerCut(DuckDBSink):
             raise RuntimeError("the power failed")
 
 
-def cut(query: Any, checkpoint: Path, out: Path, batch: int) -> None:
-    """Run a query until the power fails in a batch that the sink has."""
+def run_until_power_cut(query: Any, checkpoint: Path, out: Path, batch: int) -> None:
+    """Run a query until the power fails, after the sink has written a batch."""
     sink = PowerCut(out, "results", "history")
     sink.batch = batch
     rejected = mt.to_duckdb(out, "rejected")
-    started = query.start(
+    running = query.start(
         checkpoint=str(checkpoint), results=sink, rejected=rejected, available_now=True
     )
     with pytest.raises(Exception, match="the power failed"):
-        started.await_end(240)
+        running.await_end(240)
 
 
 # Other tests move hopping windows and sessions here.
@@ -101,10 +101,10 @@ def test_a_batch_that_was_begun_is_repeated_on_the_other_host(
     folders, out = Folders(tmp_path / "in"), tmp_path / "out.duckdb"
     steps = [tmp_path / step for step in ("first", "second", "third")]
     folders.add(3)
-    cut(sessions(folders.read), steps[0], out, batch=2)
+    run_until_power_cut(sessions(folders.read), steps[0], out, batch=2)
     assert mt.move(steps[0], steps[1], to="spark") == 1
     folders.add(2)
-    cut(sessions(on_spark(spark, folders)), steps[1], out, batch=4)
+    run_until_power_cut(sessions(on_spark(spark, folders)), steps[1], out, batch=4)
     assert mt.move(steps[1], steps[2], to="local", spark=spark) == 3
     folders.add(1)
     last = run(sessions(folders.read), steps[2], out)
@@ -121,15 +121,15 @@ def test_a_policy_by_the_clock_continues_on_the_other_host(
     folders, out = Folders(tmp_path / "in"), tmp_path / "out.duckdb"
     steps = [tmp_path / step for step in ("first", "second", "third")]
     folders.add(2)
-    run(clocked(folders.read), steps[0], out)
+    run(clock_triggers(folders.read), steps[0], out)
     mt.move(steps[0], steps[1], to="spark")
     folders.add(1)
-    run(clocked(on_spark(spark, folders)), steps[1], out)
+    run(clock_triggers(on_spark(spark, folders)), steps[1], out)
     mt.move(steps[1], steps[2], to="local", spark=spark)
     folders.add(1)
-    last = run(clocked(folders.read), steps[2], out)
+    last = run(clock_triggers(folders.read), steps[2], out)
     expected = tmp_path / "expected.duckdb"
-    whole = run(clocked(folders.read), tmp_path / "whole", expected)
+    whole = run(clock_triggers(folders.read), tmp_path / "whole", expected)
     assert last.progress.counts == whole.progress.counts
     key, count = slice(0, 3), 3
     final = [{row[key]: row[count] for row in read_tables(o)["results"]} for o in (out, expected)]
@@ -151,7 +151,7 @@ MOMENTS = {
 def test_a_first_start_on_spark_may_fail_at_any_moment(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each start gets one step further than the one before, over the files that it left."""
+    """Each start gets one step further than the one before, with the files that that one left."""
     folders, out = Folders(tmp_path / "in"), tmp_path / "out.duckdb"
     folders.add(2)
     run(hopping(folders.read), tmp_path / "old", out)
@@ -159,12 +159,12 @@ def test_a_first_start_on_spark_may_fail_at_any_moment(
     mt.move(tmp_path / "old", new, to="spark")
     folders.add(1)
 
-    take_place: Any = seeding.replace_home
+    replace_home: Any = seeding.replace_home
     for moment, function in MOMENTS.items():
 
-        def fail(*given: object, moment: str = moment, **named: object) -> None:
+        def fail(*arguments: object, moment: str = moment, **options: object) -> None:
             if moment == "after":
-                take_place(*given)
+                replace_home(*arguments)
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
@@ -188,16 +188,20 @@ def test_queries_that_differ_are_refused_and_the_seed_stays(
     mt.move(tmp_path / "old", new, to="spark")
     rates = spark.readStream.format("rate").load()
     rated = rates.selectExpr("timestamp AS at", "value", "'a' AS key", "value AS id")
-    both = rated.union(on_spark(spark, folders)("left").select(*rated.columns))
-    others = (
+    two_sources = rated.union(on_spark(spark, folders)("left").select(*rated.columns))
+    refused_queries = (
         (sessions(on_spark(spark, folders)), SpecChangedError, "written by another spec"),
         (join(on_spark(spark, folders)), SpecChangedError, "kind: was windows, is join"),
         (hopping(lambda name: rated), OptionError, "source='.*' can't continue"),
-        (hopping(lambda name: both), SpecChangedError, "reads 1 sources, and this query reads 2"),
+        (
+            hopping(lambda name: two_sources),
+            SpecChangedError,
+            "reads 1 sources, and this query reads 2",
+        ),
     )
-    for other, error, words in others:
+    for refused_query, error, words in refused_queries:
         with pytest.raises(error, match=words):
-            other.start(checkpoint=str(new))
+            refused_query.start(checkpoint=str(new))
     facts = new / FOLDER / FACTS
     text = facts.read_text()
     facts.write_text(json.dumps({**json.loads(text), "format": 9}))

@@ -1,4 +1,4 @@
-"""A query moves while a real broker gets messages, and drivers are killed as they take it over."""
+"""Tests of moves of a query while a broker gets messages, and while drivers are killed."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _tumbling(messages: Any) -> Any:
     return windows.tumbling("10 seconds").early(each=True).agg(n=mt.count())
 
 
-def _until(condition: Callable[[], bool], seconds: float = 240) -> None:
+def _wait_until(condition: Callable[[], bool], seconds: float = 240) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -99,22 +99,24 @@ def test_a_query_moves_under_load_and_back(
     traffic, out = Traffic(kafka), tmp_path / "out.duckdb"
     steps = [tmp_path / step for step in ("first", "second", "third")]
     results = mt.to_duckdb(out, "results", history="history")
-    here = mt.kafka(kafka.servers, traffic.topic, columns=COLUMNS, per_batch=700)
-    there = mt.kafka(kafka.servers, traffic.topic, columns=COLUMNS, per_batch=2000, reader=reader)
+    local_source = mt.kafka(kafka.servers, traffic.topic, columns=COLUMNS, per_batch=700)
+    spark_source = mt.kafka(
+        kafka.servers, traffic.topic, columns=COLUMNS, per_batch=2000, reader=reader
+    )
 
-    first = _tumbling(here).start(checkpoint=steps[0], results=results)
-    _until(lambda: first.progress.received > 700)
+    first = _tumbling(local_source).start(checkpoint=steps[0], results=results)
+    _wait_until(lambda: first.progress.received > 700)
     first.stop()
     mt.move(steps[0], steps[1], to="spark")
-    second = _tumbling(there.stream(spark)).start(checkpoint=str(steps[1]), results=results)
+    second = _tumbling(spark_source.stream(spark)).start(checkpoint=str(steps[1]), results=results)
     seen = first.progress.received
-    _until(lambda: second.progress.received > seen + 700)
+    _wait_until(lambda: second.progress.received > seen + 700)
     second.stop()
     assert traffic.sent < _MESSAGES
     mt.move(steps[1], steps[2], to="local", spark=spark)
-    third = _tumbling(here).start(checkpoint=steps[2], results=results)
+    third = _tumbling(local_source).start(checkpoint=steps[2], results=results)
     traffic.finish()
-    _until(lambda: third.progress.received == _MESSAGES)
+    _wait_until(lambda: third.progress.received == _MESSAGES)
     third.stop()
     assert third.progress.counts == {"seen": _MESSAGES, "counted": _MESSAGES}
 
@@ -122,16 +124,16 @@ def test_a_query_moves_under_load_and_back(
     first_window = round(_START.timestamp()) // 10
     counts = {(key, window - first_window): n for key, window, n in rows(out, select)}
     assert counts == dict(traffic.expected)
-    twice = "SELECT key, window_start, revision FROM history GROUP BY ALL HAVING count(*) > 1"
-    assert rows(out, twice) == []
+    repeated = "SELECT key, window_start, revision FROM history GROUP BY ALL HAVING count(*) > 1"
+    assert rows(out, repeated) == []
 
 
 @pytest.fixture
 def victims() -> Iterator[list[subprocess.Popen[bytes]]]:
-    started: list[subprocess.Popen[bytes]] = []
-    yield started
-    for one in started:
-        kill(one)
+    drivers: list[subprocess.Popen[bytes]] = []
+    yield drivers
+    for driver in drivers:
+        kill(driver)
 
 
 def test_drivers_are_killed_while_they_take_a_query_over(
@@ -146,7 +148,7 @@ def test_drivers_are_killed_while_they_take_a_query_over(
     moved = new / "moved"
     for mark in ("1.moving", "1/offsets/2"):
         victims.append(start(command, tmp_path / "log"))
-        _until(lambda mark=mark: (moved / mark).exists())  # type: ignore[misc]
+        _wait_until(lambda mark=mark: (moved / mark).exists())  # type: ignore[misc]
         kill(victims[-1])
     victims.append(start(command, tmp_path / "log"))
     assert victims[-1].wait(timeout=300) == 0, (tmp_path / "log").read_text()[-3000:]

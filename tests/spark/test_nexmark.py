@@ -1,4 +1,4 @@
-"""Nexmark's queries say what DuckDB says of all events at once."""
+"""Tests that Nexmark's queries give the results that DuckDB computes over all events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KINDS = ("persons", "auctions", "bids")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A minute of events, as files."""
+    """Return a folder with files of a minute of events."""
     folder = tmp_path_factory.mktemp("nexmark")
     for kind in KINDS:
         (folder / kind).mkdir()
@@ -38,62 +38,64 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def wanted(folder: Path, name: str) -> list[dict[str, Any]]:
+def compute_expected(folder: Path, name: str) -> list[dict[str, Any]]:
     with duckdb.connect() as connection:
         for kind in KINDS:
             files = f"read_parquet('{folder / kind}/*.parquet')"
             connection.execute(f"CREATE VIEW {kind} AS SELECT * FROM {files}")
-        said = connection.execute(WINDOWED[name])
-        columns = [column for column, *_ in said.description]
-        return [dict(zip(columns, row, strict=True)) for row in said.fetchall()]
+        cursor = connection.execute(WINDOWED[name])
+        columns = [column for column, *_ in cursor.description]
+        return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
 
 
-def in_order(rows: list[dict[str, Any]]) -> list[list[tuple[str, Any]]]:
+def sort_rows(rows: list[dict[str, Any]]) -> list[list[tuple[str, Any]]]:
     return sorted(sorted(row.items()) for row in rows)
 
 
-SAID = [
+CASES = [
     *((name, QUERIES) for name in WINDOWED),
     *((name, STATEMENTS) for name in WINDOWED if name in STATEMENTS),
 ]
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), SAID, ids=[f"{n} {'SQL' if w is STATEMENTS else 'Python'}" for n, w in SAID]
+    ("name", "queries"),
+    CASES,
+    ids=[f"{n} {'SQL' if w is STATEMENTS else 'Python'}" for n, w in CASES],
 )
 def test_a_query_over_all_events_at_once(
-    name: str, words: dict[str, Callable[[Frames], DataFrame]], folder: Path, spark: SparkSession
+    name: str, queries: dict[str, Callable[[Frames], DataFrame]], folder: Path, spark: SparkSession
 ) -> None:
     frames = {kind: spark.read.parquet(str(folder / kind)) for kind in KINDS}
-    emitted = words[name](frames)
-    expected = wanted(folder, name)
+    emitted = queries[name](frames)
+    expected = compute_expected(folder, name)
     columns = [name for name in expected[0] if name != "window_start"]
     start = F.unix_millis("window_start").alias("window_start")
-    found = [row.asDict() for row in emitted.select(start, *columns).collect()]
+    rows = [row.asDict() for row in emitted.select(start, *columns).collect()]
     assert len(expected) > 5
-    assert in_order(found) == in_order(expected)
+    assert sort_rows(rows) == sort_rows(expected)
 
 
-@pytest.mark.parametrize("words", [QUERIES, STATEMENTS], ids=["Python", "SQL"])
+@pytest.mark.parametrize("queries", [QUERIES, STATEMENTS], ids=["Python", "SQL"])
 def test_windows_of_the_clock_hold_every_bid(
-    words: dict[str, Callable[[Frames], DataFrame]], folder: Path, spark: SparkSession
+    queries: dict[str, Callable[[Frames], DataFrame]], folder: Path, spark: SparkSession
 ) -> None:
     bids = spark.read.parquet(str(folder / "bids"))
-    emitted = words["q12"]({"bids": bids}).agg(F.sum("bids"), F.countDistinct("bidder"))
-    seen = bids.agg(F.count("*"), F.countDistinct("bidder"))
-    assert emitted.collect()[0][:] == seen.collect()[0][:]
+    emitted = queries["q12"]({"bids": bids}).agg(F.sum("bids"), F.countDistinct("bidder"))
+    expected = bids.agg(F.count("*"), F.countDistinct("bidder"))
+    assert emitted.collect()[0][:] == expected.collect()[0][:]
 
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_a_query_as_flink_prints_it(name: str, folder: Path, spark: SparkSession) -> None:
     frames = {kind: spark.read.parquet(str(folder / kind)) for kind in KINDS}
-    statement, columns, same = PRINTED[name]
+    statement, columns, duckdb_statement = PRINTED[name]
     with duckdb.connect() as connection:
         for kind in KINDS:
             files = f"read_parquet('{folder / kind}/*.parquet')"
             connection.execute(f"CREATE VIEW {kind} AS SELECT * FROM {files}")
-        expected = connection.execute(same).fetchall()
+        expected = connection.execute(duckdb_statement).fetchall()
     emitted = mt.sql(spark, statement, **frames).results
-    found = [tuple(row) for row in emitted.selectExpr(*columns).collect()]
+    rows = [tuple(row) for row in emitted.selectExpr(*columns).collect()]
     assert len(expected) > (0 if name.startswith("q15") else 2)
-    assert sorted(found) == sorted(expected)
+    assert sorted(rows) == sorted(expected)

@@ -1,4 +1,4 @@
-"""The example's notebook runs in Jupyter, and a query's card follows it there."""
+"""Tests that the example's notebook runs in Jupyter, and that a query's card is updated there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbclient import NotebookClient
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "first_hour.ipynb"
 pytestmark = pytest.mark.slow
-# In place of the seconds that a reader watches.
+# Replaces the seconds for which a reader watches the query.
 WATCHED = """
 import time
 from IPython.display import display
@@ -26,7 +26,7 @@ query.await_end(3)
 
 
 def run(notebook: Any, folder: Path) -> list[Any]:
-    """Run a notebook in a kernel of this Python; the outputs of its cells."""
+    """Run a notebook in a kernel of this Python, and return the outputs of its cells."""
     kernel = KernelSpecManager(kernel_dirs=[f"{sys.prefix}/share/jupyter/kernels"])
     assert "python3" in kernel.find_kernel_specs()
     NotebookClient(
@@ -37,17 +37,17 @@ def run(notebook: Any, folder: Path) -> list[Any]:
 
 def test_the_first_hour(tmp_path: Path) -> None:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    asked = nbformat.v4.new_code_cell(WATCHED)
-    shown = next(n for n, cell in enumerate(notebook.cells) if "query.stop()" in cell.source)
-    waits, rest = notebook.cells[shown].source.split("\n", 1)
-    assert waits == "query.await_end(20)"
-    notebook.cells[shown].source = rest
-    notebook.cells.insert(shown, asked)
+    watching_cell = nbformat.v4.new_code_cell(WATCHED)
+    position = next(n for n, cell in enumerate(notebook.cells) if "query.stop()" in cell.source)
+    first_line, rest = notebook.cells[position].source.split("\n", 1)
+    assert first_line == "query.await_end(20)"
+    notebook.cells[position].source = rest
+    notebook.cells.insert(position, watching_cell)
     outputs = run(notebook, tmp_path)
     whole = "".join(str(output) for outs in outputs for output in outs)
     assert "tumbling 5 minutes" in whole
     card = next(o for outs in outputs for o in outs if "<b>the query</b>" in str(o))
     assert "text/plain" in card.data
-    followed = asked.outputs[0].data["text/html"]
-    assert "messages/s" in followed
-    assert "<td>seen</td>" in followed
+    updated_card = watching_cell.outputs[0].data["text/html"]
+    assert "messages/s" in updated_card
+    assert "<td>seen</td>" in updated_card

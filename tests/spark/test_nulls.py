@@ -1,4 +1,4 @@
-"""NULL as a value of keys: in SQL as Spark SQL groups it, through restarts, and from outside."""
+"""Tests of NULL in keys: groups as in Spark SQL, restarts, and reading the state."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def add(feed: Feed, number: int) -> None:
 
 
 def run(spark: SparkSession, feed: Feed, folder: Path, **options: Any) -> mt.WindowedQuery:
-    """Hopping windows, early and late, over all that there is."""
+    """Run hopping windows, early and late, over all input."""
     windows = mt.windowed(feed.stream(spark), key="key", time="at", **options)
     query = (
         windows.hopping("20 seconds", "10 seconds")
@@ -73,30 +73,30 @@ def test_a_group_lives_through_restarts_and_is_read_from_outside(
 
     state = mt.open_state(checkpoint)
     assert isinstance(state, OpenWindows)
-    found = state.fetch((None,))
-    assert found["key"].to_list() == [None] * 5
-    assert sorted(found["n"]) == sorted(n for key, _, n, _, _ in wanted if key is None)
-    assert state.fetch({"key": None}).equals(found)
+    null_windows = state.fetch((None,))
+    assert null_windows["key"].to_list() == [None] * 5
+    assert sorted(null_windows["n"]) == sorted(n for key, _, n, _, _ in wanted if key is None)
+    assert state.fetch({"key": None}).equals(null_windows)
     assert len(state.fetch("null")) == 2
     assert len(state.fetch()) == len(wanted)
     assert state.windows((None,)).filter(pl.col("messages") == 5).height == 1
-    changed = state.changes(1).filter(pl.col("key").is_null())
-    assert sorted(changed["change"]) == ["changed", "changed", "new", "new"]
+    changes = state.changes(1).filter(pl.col("key").is_null())
+    assert sorted(changes["change"]) == ["changed", "changed", "new", "new"]
 
-    told = report_checkpoint(read_checkpoint(checkpoint, spark=spark), [r"\N"])
-    assert told["spec"]["nulls"] == "group"
-    assert sum(row["messages"] or 0 for row in told["key"]) == sum(found["n"])
-    said = " ".join(
+    report = report_checkpoint(read_checkpoint(checkpoint, spark=spark), [r"\N"])
+    assert report["spec"]["nulls"] == "group"
+    assert sum(row["messages"] or 0 for row in report["key"]) == sum(null_windows["n"])
+    explanation = " ".join(
         " ".join(
             explain_checkpoint(
                 read_checkpoint(checkpoint, spark=spark), [r"\N"], "2026-01-01 00:00:05"
             )
         ).split()
     )
-    assert "holds 5 messages" in said
+    assert "holds 5 messages" in explanation
 
     rescale(spark, checkpoint, shards=2, to=f"{tmp_path}/moved")
-    assert mt.open_state(f"{tmp_path}/moved").fetch((None,)).equals(found)
+    assert mt.open_state(f"{tmp_path}/moved").fetch((None,)).equals(null_windows)
 
 
 def test_null_may_become_a_group_and_stays_one(
@@ -116,8 +116,8 @@ def test_null_may_become_a_group_and_stays_one(
         run(spark, feed, tmp_path)
 
 
-def tuples(feed: Feed) -> list[tuple[Any, ...]]:
-    """Messages whose two keys are NULL, or nearly so, in every way."""
+def make_messages(feed: Feed) -> list[tuple[Any, ...]]:
+    """Return messages whose two keys are NULL, or similar to NULL, in all combinations."""
     chance = random.Random(3)
     names, numbers = [None, "null", "", "a"], [None, 0, -1]
     return [
@@ -127,7 +127,7 @@ def tuples(feed: Feed) -> list[tuple[Any, ...]]:
 
 
 def test_sql_groups_as_spark_does(spark: SparkSession, tmp_path: Path) -> None:
-    shape = pa.schema(
+    schema = pa.schema(
         [
             ("id", pa.int64()),
             ("k", pa.string()),
@@ -136,8 +136,8 @@ def test_sql_groups_as_spark_does(spark: SparkSession, tmp_path: Path) -> None:
             ("v", pa.int64()),
         ]
     )
-    feed = Feed(tmp_path / "messages", shape)
-    feed.add(*tuples(feed))
+    feed = Feed(tmp_path / "messages", schema)
+    feed.add(*make_messages(feed))
     messages = feed.frame(spark)
     messages.createOrReplaceTempView("messages")
     ours = mt.sql(
@@ -149,9 +149,9 @@ def test_sql_groups_as_spark_does(spark: SparkSession, tmp_path: Path) -> None:
         "SELECT k, j % 2 AS odd, window.start AS window_start, count(*) AS n, sum(v) AS total "
         "FROM messages GROUP BY k, j % 2, window(at, '10 seconds')"
     )
-    shown = ours.results.select("k", "odd", "window_start", "n", "total")
-    assert shown.exceptAll(theirs).collect() == theirs.exceptAll(shown).collect() == []
-    assert shown.where("k IS NULL AND odd IS NULL").count() == 6
+    results = ours.results.select("k", "odd", "window_start", "n", "total")
+    assert results.exceptAll(theirs).collect() == theirs.exceptAll(results).collect() == []
+    assert results.where("k IS NULL AND odd IS NULL").count() == 6
     assert ours.rejected.count() == 0
     assert "null_key" not in ours.explain()
     spark.catalog.dropTempView("messages")
@@ -171,10 +171,10 @@ def test_a_join_keeps_the_rule_of_sql_and_windows_over_it_group(
         how="left",
     )
     grouped = mt.windowed(pairs, key="value_right", time="at", nulls="group", lateness="1 minute")
-    made = grouped.tumbling("10 seconds").agg(n=mt.count(), keys=mt.collect_list("key"))
-    found = {row.value_right: (row.n, row["keys"]) for row in made.results.collect()}
-    assert found == {None: (1, ["b"]), 2: (1, ["a"])}
-    assert {(row.reason) for row in made.rejected.collect()} == {"null_key"}
+    counts = grouped.tumbling("10 seconds").agg(n=mt.count(), keys=mt.collect_list("key"))
+    groups = {row.value_right: (row.n, row["keys"]) for row in counts.results.collect()}
+    assert groups == {None: (1, ["b"]), 2: (1, ["a"])}
+    assert {(row.reason) for row in counts.rejected.collect()} == {"null_key"}
     hint = r'omit it: NULL has no partner; join\(nulls="unmatched"\) emits it without one'
     with pytest.raises(mt.OptionError, match=hint):
         mt.join(
@@ -193,7 +193,7 @@ OUTER = """
 
 
 def sides(tmp_path: Path) -> tuple[Feed, Feed]:
-    """Messages of two sides, some without a key, or without a part of it."""
+    """Return messages of two sides, some of which have NULL in their keys."""
     left, right = Feed(tmp_path / "left"), Feed(tmp_path / "right")
     left.add((None, at(1), 1), ("a", at(2), 2), ("b", at(3), None), (None, at(4), None))
     right.add((None, at(1), 1), ("a", at(2), 2), ("c", at(3), 4), (None, at(4), None))
@@ -211,19 +211,21 @@ def test_outer_joins_of_sql_show_what_those_of_spark_show(
         text = text.replace("b.id AS other, ", "").replace(", b.value AS cost", "")
         text = text.replace(", b.key AS its", "")
     ours, theirs = mt.sql(spark, text), spark.sql(text)
-    shown = ours.results.drop("emission")
-    assert sorted(shown.collect(), key=str) == sorted(theirs.collect(), key=str)
-    # A side whose unmatched messages aren't shown rejects those without a key.
+    results = ours.results.drop("emission")
+    assert sorted(results.collect(), key=str) == sorted(theirs.collect(), key=str)
+    # A side whose unmatched messages aren't results rejects those without a key.
     preserved = {"INNER": [], "RIGHT": ["right"], "FULL": ["left", "right"]}.get(how, ["left"])
-    lost = {(row["side"], row["reason"]): row["count"] for row in rejections(ours)}
-    of_a_side = {"left": 3, "right": 2}
-    assert lost == {(s, "null_key"): n for s, n in of_a_side.items() if s not in preserved}
+    rejected = {(row["side"], row["reason"]): row["count"] for row in rejections(ours)}
+    null_keys_by_side = {"left": 3, "right": 2}
+    assert rejected == {
+        (s, "null_key"): n for s, n in null_keys_by_side.items() if s not in preserved
+    }
     assert ("NULL in a key of the left and the right is" in ours.explain()) == (how == "FULL")
     spark.catalog.dropTempView("a"), spark.catalog.dropTempView("b")
 
 
-def rejections(made: Any) -> list[Any]:
-    return made.rejected.groupBy("side", "reason").count().collect()
+def rejections(join: Any) -> list[Any]:
+    return join.rejected.groupBy("side", "reason").count().collect()
 
 
 @pytest.mark.slow
@@ -252,12 +254,12 @@ def test_messages_without_a_key_stay_unmatched_through_restarts(
         assert query.await_end(timeout=240)
         return query
 
-    def emitted(table: str, columns: str) -> list[Any]:
+    def count_rows(table: str, columns: str) -> list[Any]:
         return rows(
             tmp_path / "out.duckdb", f"SELECT {columns} FROM {table} GROUP BY ALL ORDER BY ALL"
         )
 
-    # Without the word they are rejected, as before; a checkpoint of that goes on.
+    # By default they are rejected; such a checkpoint may continue with the option.
     assert run("reject").progress.counts["null_key"] == 4
     left.add((None, at(5), 5), ("a", at(6), 6))
     right.add((None, at(5), 5))
@@ -272,11 +274,11 @@ def test_messages_without_a_key_stay_unmatched_through_restarts(
         right.add(("z", at(second), 0))
     query = run("unmatched")
     assert query.progress.adds_up()
-    found = emitted("pairs", "key, value, value_right, emission")
-    assert [row for row in found if row[-1] == "full"] == [
+    emitted_pairs = count_rows("pairs", "key, value, value_right, emission")
+    assert [row for row in emitted_pairs if row[-1] == "full"] == [
         ("b", None, None, "full"), (None, 5, None, "full")
     ]  # fmt: skip
-    assert emitted("rejected", "side, count(*) AS n") == [("left", 2), ("right", 3)]
+    assert count_rows("rejected", "side, count(*) AS n") == [("left", 2), ("right", 3)]
     right.add(("z", at(62), 0))
     with pytest.raises(Exception, match="nulls: was unmatched, is reject"):
         run("reject")
@@ -288,21 +290,21 @@ def test_explain_warns_of_a_key_that_may_be_null_and_is_rejected(
     add(feed, 0)
     frame = feed.frame(spark)
 
-    def said(**options: Any) -> str:
+    def explain(**options: Any) -> str:
         windows = mt.windowed(options.pop("frame", frame), time="at", **options)
         return " ".join(windows.tumbling("10 seconds").agg(n=mt.count()).explain().split())
 
     warning = "messages in which key or value is NULL are rejected (null_key)"
-    assert warning in said(key=["key", "value"])
-    assert "null_key" not in said(key=["key", "value"], nulls="group")
-    assert "null_key" not in said(key="whole", frame=frame.selectExpr("at", "1 AS whole"))
-    assert "null_key" not in said()
+    assert warning in explain(key=["key", "value"])
+    assert "null_key" not in explain(key=["key", "value"], nulls="group")
+    assert "null_key" not in explain(key="whole", frame=frame.selectExpr("at", "1 AS whole"))
+    assert "null_key" not in explain()
 
 
 def test_parquet_keeps_null_apart(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     add(feed, 0)
-    made = mt.windowed(feed.frame(spark), key="key", time="at", nulls="group")
-    results = made.tumbling("10 seconds").agg(n=mt.count()).results
+    windowed = mt.windowed(feed.frame(spark), key="key", time="at", nulls="group")
+    results = windowed.tumbling("10 seconds").agg(n=mt.count()).results
     assert results.schema["key"].nullable
     results.write.parquet(f"{tmp_path}/out")
     read = duckdb.sql(f"SELECT key, n FROM '{tmp_path}/out/*.parquet' ORDER BY ALL").fetchall()

@@ -1,4 +1,4 @@
-"""What the page is shown of a running query."""
+"""Tests of the data about a running query that the page gets."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_rejected_messages_travel_where_somebody_takes_them(
         assert query.await_idle(120)
     finally:
         query.stop()
-    # Whether they travel or not, they are counted.
+    # They are counted in both cases.
     assert query.progress.counts["null_time"] == 1
     assert sum(seen) == shown
 
@@ -118,7 +118,7 @@ def test_times_that_python_cant_hold_are_shown(spark: SparkSession) -> None:
     schema = spark.createDataFrame([], "at timestamp").schema
     batch = Batch(0, REJECTED, table.schema, None, EmittedRows(emitted, REJECTED, schema))
     wanted = [None if time is None else {"at": time // 1000} for time in times]
-    assert list_newest(batch, 10) == [one or {"at": None} for one in wanted]
+    assert list_newest(batch, 10) == [row or {"at": None} for row in wanted]
     assert json.dumps(list_newest(batch, 2))
 
 
@@ -126,7 +126,7 @@ def test_times_that_python_cant_hold_are_shown(spark: SparkSession) -> None:
 def test_the_page_shows_the_windows_that_the_sink_gets(
     spark: SparkSession, tmp_path: Path, count: int
 ) -> None:
-    """Those of all shards; of more than a page has room for the newest."""
+    """They are those of all shards; of too many, the newest."""
     feed = Feed(tmp_path / "source")
     feed.add(*((f"k{n:04}", at(n % 10), n) for n in range(count)), ("end", at(1000), 0))
     stored: list[tuple[str, int]] = []

@@ -1,4 +1,4 @@
-"""Reading agents' tables from outside agrees with what the query has told."""
+"""Tests that agents' tables, read from outside, agree with the query's results."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import muntin as mt
 LAST = 3
 
 
-def shop() -> mt.App:
-    """Views by window and by session, the best of them, and who was where."""
+def make_app() -> mt.App:
+    """Return an app with tables of views by window, by session and in total, and of sets."""
     app = mt.App("shop", lateness="5 seconds", max_ahead=None)
     views = app.Table("views", default=int).hopping("30 seconds", "10 seconds", "1 minute")
     visits = app.Table("visits", default=list).session("20 seconds", "10 minutes")
@@ -36,15 +36,15 @@ def shop() -> mt.App:
     return app
 
 
-def ran(spark: SparkSession, folder: Path) -> str:
-    """A checkpoint after four batches, and the tables that the query emitted."""
+def run_query(spark: SparkSession, folder: Path) -> str:
+    """Run a query for four batches into tables, and return its checkpoint."""
     feed = Feed(folder / "source", CLICK)
     for batch in BATCHES:
         pages, seconds, numbers = zip(*batch, strict=True)
         feed.add_table(pa.table([pages, [at(s) for s in seconds], numbers], schema=CLICK))
     frame = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
     clicks = mt.source(frame.parquet(str(feed.folder)), key="page", time="at")
-    run = mt.on_spark(shop(), {"clicks": clicks})
+    run = mt.on_spark(make_app(), {"clicks": clicks})
     out = f"{folder}/out.duckdb"
     query = run.start(
         checkpoint=f"{folder}/checkpoint",
@@ -58,7 +58,7 @@ def ran(spark: SparkSession, folder: Path) -> str:
 
 @pytest.mark.slow
 def test_tables(spark: SparkSession, tmp_path: Path) -> None:
-    checkpoint = ran(spark, tmp_path)
+    checkpoint = run_query(spark, tmp_path)
     out = tmp_path / "out.duckdb"
     emitted = (
         "SELECT key, window_start, window_end, value FROM {} WHERE emission = 'early' ORDER BY ALL"
@@ -87,9 +87,9 @@ def test_tables(spark: SparkSession, tmp_path: Path) -> None:
     )
 
     total = mt.open_table(checkpoint, "total")
-    held = dict(rows(out, "SELECT key, value FROM total"))
-    assert dict(total.table.items()) == dict(total.fetch().rows()) == held
-    assert total["a"] == held["a"]
+    stored_totals = dict(rows(out, "SELECT key, value FROM total"))
+    assert dict(total.table.items()) == dict(total.fetch().rows()) == stored_totals
+    assert total["a"] == stored_totals["a"]
     numbers = mt.open_table(checkpoint, "numbers")
     assert set(numbers["b"]) == set(
         json.loads(dict(rows(out, "SELECT key, value FROM numbers"))["b"])
@@ -98,12 +98,12 @@ def test_tables(spark: SparkSession, tmp_path: Path) -> None:
     first = mt.open_table(checkpoint, "total", batch=0)
     assert dict(first.fetch().rows()) == {"a": 4, "b": 2, "c": 1}
     total = mt.open_table(checkpoint, "total")
-    changed = total.changes(since=LAST - 1).rows()
-    assert changed == [("a", total["a"], "changed"), ("b", total["b"], "changed")]
+    changes = total.changes(since=LAST - 1).rows()
+    assert changes == [("a", total["a"], "changed"), ("b", total["b"], "changed")]
     assert [row[-1] for row in total.changes(since=0).rows()] == ["changed"] * 3
 
     views = mt.open_table(checkpoint, "views", batch=1)
-    assert {(key, word) for key, *_, word in views.changes(since=0).rows()} == {
+    assert {(key, change_kind) for key, *_, change_kind in views.changes(since=0).rows()} == {
         ("a", "changed"), ("a", "new"), ("b", "changed"), ("b", "new"),
     }  # fmt: skip
     with pytest.raises(mt.OptionError, match=r"name='other' isn't a table .* one of views, visits"):
@@ -113,21 +113,27 @@ def test_tables(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(mt.OptionError, match="batch=9 isn't kept"):
         mt.open_table(checkpoint, "views", batch=9)
 
-    app = shop()
+    app = make_app()
     with app.open(partitions=3) as running:
-        read = {name: running.changes(name) for name in ("views", "total", "visits")}
+        iterators = {name: running.changes(name) for name in ("views", "total", "visits")}
         events: list[dict[str, Any]] = []
         for number, batch in enumerate(BATCHES):
-            for one in read.values():
-                list(one)
+            for iterator in iterators.values():
+                list(iterator)
             events += [{"page": page, "at": at(s), "n": n} for page, s, n in batch]
             clicks = mt.source(events, key="page", time="at")
             running.feed({"clicks": clicks})
-            for name, one in read.items() if number else ():
+            for name, iterator in iterators.items() if number else ():
                 table = mt.open_table(checkpoint, name, batch=number)
-                found = [change[:5] for change in one]
+                rows_of_changes = [change[:5] for change in iterator]
                 if name == "total":
-                    found = [(key, value, word) for key, _, _, value, word in found]
+                    rows_of_changes = [
+                        (key, value, change_kind)
+                        for key, _, _, value, change_kind in rows_of_changes
+                    ]
                 if name == "visits":
-                    found = [(*place, json.dumps(value), word) for *place, value, word in found]
-                assert sorted(found) == sorted(table.changes(since=number - 1).rows())
+                    rows_of_changes = [
+                        (*window, json.dumps(value), change_kind)
+                        for *window, value, change_kind in rows_of_changes
+                    ]
+                assert sorted(rows_of_changes) == sorted(table.changes(since=number - 1).rows())

@@ -1,4 +1,4 @@
-"""Sessions of which each message says how long it holds them open, as a column or an expression."""
+"""Tests of sessions whose gap is a column or an expression of each message."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def sessions(visits: DataFrame, by: Column | str) -> mt.WindowedAggregate:
     ],
 )
 def test_a_gap_is_text_or_an_interval(visits: DataFrame, by: Any) -> None:
-    made = sessions(visits, by if isinstance(by, str) else by())
-    rows = made.results.selectExpr(
+    counts = sessions(visits, by if isinstance(by, str) else by())
+    rows = counts.results.selectExpr(
         "user", "date_format(window_start, 'mm:ss')", "date_format(window_end, 'mm:ss')", "n"
     )
     assert sorted(tuple(row) for row in rows.collect()) == [
@@ -52,22 +52,22 @@ def test_a_gap_is_text_or_an_interval(visits: DataFrame, by: Any) -> None:
         ("ann", "00:11", "01:11", 1),
         ("bob", "00:00", "00:05", 1),
     ]
-    rejected = made.rejected
+    rejected = counts.rejected
     assert rejected.columns == [*visits.columns, "reason", "watermark"]
-    found = {(row.user, row.patience, row.reason) for row in rejected.collect()}
-    assert found == {("bob", "soon", "malformed"), ("bob", "-1 second", "malformed")}
+    reasons = {(row.user, row.patience, row.reason) for row in rejected.collect()}
+    assert reasons == {("bob", "soon", "malformed"), ("bob", "-1 second", "malformed")}
 
 
 @pytest.mark.parametrize(
-    ("by", "said"),
+    ("by", "error"),
     [
         ("secs", "a length of time"),
         ("nowhere", "isn't a column"),
         (5, "isn't a column"),
     ],
 )
-def test_what_is_no_length_is_refused(visits: DataFrame, by: Column | str, said: str) -> None:
-    with pytest.raises(mt.OptionError, match=said):
+def test_what_is_no_length_is_refused(visits: DataFrame, by: Column | str, error: str) -> None:
+    with pytest.raises(mt.OptionError, match=error):
         sessions(visits, by)
 
 

@@ -1,4 +1,4 @@
-"""Windows and rows that queries of others have and that are made in front of ours."""
+"""Tests of windows and rows that Spark computes before muntin's query."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ INTERVAL = StructType().add("since", TimestampType()).add("until", TimestampType
 
 
 @F.pandas_udf(ArrayType(INTERVAL))
-def intervals(moments: pd.Series) -> pd.Series:
-    """The half minute of each moment, and from 20 seconds to 50 of its minute."""
+def intervals(times: pd.Series) -> pd.Series:
+    """Return the half minute of each time, and seconds 20 to 50 of its minute if it is in them."""
 
-    def around(moment: Any) -> list[dict[str, Any]]:
-        half, first = moment.floor("30s"), moment.floor("60s") + pd.Timedelta("20s")
-        found = [{"since": half, "until": half + pd.Timedelta("30s")}]
-        if first <= moment < first + pd.Timedelta("30s"):
-            found.append({"since": first, "until": first + pd.Timedelta("30s")})
-        return found
+    def around(time: Any) -> list[dict[str, Any]]:
+        half, first = time.floor("30s"), time.floor("60s") + pd.Timedelta("20s")
+        spans = [{"since": half, "until": half + pd.Timedelta("30s")}]
+        if first <= time < first + pd.Timedelta("30s"):
+            spans.append({"since": first, "until": first + pd.Timedelta("30s")})
+        return spans
 
-    return moments.map(around)
+    return times.map(around)
 
 
-def placed(messages: DataFrame) -> DataFrame:
-    """A row for each interval of a message."""
-    made = messages.select("key", "at", "value", F.explode(intervals("at")).alias("one"))
-    return made.select("key", "at", "value", "one.since", "one.until")
+def explode_intervals(messages: DataFrame) -> DataFrame:
+    """Return a row for each interval of a message."""
+    exploded = messages.select("key", "at", "value", F.explode(intervals("at")).alias("span"))
+    return exploded.select("key", "at", "value", "span.since", "span.until")
 
 
 @pytest.mark.slow
 def test_the_intervals_of_a_function(spark: SparkSession, tmp_path: Path) -> None:
-    """Whatever the order of messages, each interval is one window in the end."""
+    """Each interval is one window in the end, in any order of messages."""
     feed = Feed(tmp_path / "source")
     feed.add(("a", at(25), 1), ("b", at(29), 2))
     feed.add(("a", at(22), 4), ("a", at(40), 8))
     feed.add(("a", at(55), 16), ("a", at(45), 32), ("b", at(49.5), 64))
     feed.add(("a", at(95), 128))
-    known = (
-        placed(feed.frame(spark))
+    expected = (
+        explode_intervals(feed.frame(spark))
         .groupBy("key", "since", "until")
         .agg(F.count("*"), F.sum("value"), F.min("at"))
         .selectExpr("key", "unix_micros(since)", "unix_micros(until)", "`count(1)`", "`sum(value)`",
@@ -56,26 +56,26 @@ def test_the_intervals_of_a_function(spark: SparkSession, tmp_path: Path) -> Non
         .collect()
     )  # fmt: skip
     feed.add(("a", at(41), 256))
-    made = (
-        mt.windowed(placed(feed.stream(spark)), key=["key", "since", "until"], time="at")
+    sessions = (
+        mt.windowed(explode_intervals(feed.stream(spark)), key=["key", "since", "until"], time="at")
         .session(by=F.col("until") - F.col("at"), closed="left")
         .early(each=True)
         .agg(n=mt.count(), total=mt.sum("value"))
     )
     out = str(tmp_path / "out.duckdb")
-    query = made.start(
+    query = sessions.start(
         checkpoint=str(tmp_path / "checkpoint"),
         results=mt.to_duckdb(out, "w"),
         rejected=mt.to_parquet(str(tmp_path / "rejected")),
         available_now=True,
     )
     assert query.await_end(120)
-    found = rows(
+    stored = rows(
         Path(out),
         "SELECT key, epoch_us(since), epoch_us(until), n, total, epoch_us(window_start) FROM w "
         "WHERE epoch_us(window_end) = epoch_us(until)",
     )
-    assert sorted(found) == sorted(map(tuple, known))
+    assert sorted(stored) == sorted(map(tuple, expected))
     late = spark.read.parquet(str(tmp_path / "rejected")).select("value", "reason").collect()
     assert [tuple(row) for row in late] == [(256, "late"), (256, "late")]
     assert query.progress.adds_up()
@@ -92,8 +92,8 @@ def test_rows_of_an_array_are_made_in_a_view(spark: SparkSession) -> None:
         )
         SELECT tag, count(*) AS n FROM v GROUP BY tag, TUMBLE(at, INTERVAL '1' MINUTE)
     """
-    found = mt.sql(spark, text, visits=visits).results.collect()
-    assert sorted((row["tag"], row["n"]) for row in found) == [("a", 2), ("b", 1)]
+    results = mt.sql(spark, text, visits=visits).results.collect()
+    assert sorted((row["tag"], row["n"]) for row in results) == [("a", 2), ("b", 1)]
 
 
 def test_two_streams_are_aggregated_together(spark: SparkSession) -> None:
@@ -105,20 +105,24 @@ def test_two_streams_are_aggregated_together(spark: SparkSession) -> None:
         "user string, at string, page string",
     )
     both = orders.unionByName(clicks, allowMissingColumns=True)
-    made = mt.windowed(both, key="user", time="at").tumbling("1 minute")
-    found = made.agg(orders=mt.count("price"), taken=mt.sum("price"), clicks=mt.count("page"))
-    shown = found.results.select("user", "orders", "taken", "clicks").collect()
-    assert sorted(map(tuple, shown)) == [("ann", 1, 5, 1), ("bob", 0, None, 1)]
+    windows = mt.windowed(both, key="user", time="at").tumbling("1 minute")
+    aggregates = windows.agg(
+        orders=mt.count("price"), taken=mt.sum("price"), clicks=mt.count("page")
+    )
+    results = aggregates.results.select("user", "orders", "taken", "clicks").collect()
+    assert sorted(map(tuple, results)) == [("ann", 1, 5, 1), ("bob", 0, None, 1)]
 
 
 def test_repeats_are_taken_out_in_front(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "source")
     feed.add(("a", at(1), 1), ("a", at(1), 1), ("b", at(2), 1))
     feed.add(("a", at(1), 1), ("a", at(12), 1))
-    once = feed.stream(spark).withWatermark("at", "1 minute")
-    once = once.dropDuplicatesWithinWatermark(["key", "at"])
-    made = mt.windowed(once, key="key", time="at", lateness="1 minute").tumbling("10 seconds")
-    assert counts(made.early(each=True).agg(n=mt.count()), tmp_path) == [
+    deduplicated = feed.stream(spark).withWatermark("at", "1 minute")
+    deduplicated = deduplicated.dropDuplicatesWithinWatermark(["key", "at"])
+    windows = mt.windowed(deduplicated, key="key", time="at", lateness="1 minute").tumbling(
+        "10 seconds"
+    )
+    assert run_counts(windows.early(each=True).agg(n=mt.count()), tmp_path) == [
         ("a", 1),
         ("a", 1),
         ("b", 1),
@@ -133,14 +137,14 @@ def test_the_time_of_the_batch_that_reads_a_row(spark: SparkSession, tmp_path: P
         WITH v AS (SELECT key, current_timestamp() AS now FROM t)
         SELECT key, count(*) AS n FROM v GROUP BY key, TUMBLE(now, INTERVAL '365' DAY) EMIT CHANGES
     """
-    found = counts(mt.sql(spark, text, t=feed.stream(spark)), tmp_path)
-    assert found == [("a", 2), ("b", 1)]
+    stored_counts = run_counts(mt.sql(spark, text, t=feed.stream(spark)), tmp_path)
+    assert stored_counts == [("a", 2), ("b", 1)]
 
 
-def counts(made: Any, folder: Path) -> list[tuple[Any, ...]]:
-    """What a query of counts has written when it has read all there is."""
+def run_counts(windows: Any, folder: Path) -> list[tuple[Any, ...]]:
+    """Run a query of counts over all input, and return the rows that it has written."""
     out = folder / "out.duckdb"
-    query = made.start(
+    query = windows.start(
         checkpoint=str(folder / "checkpoint"),
         results=mt.to_duckdb(str(out), "w"),
         available_now=True,

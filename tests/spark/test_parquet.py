@@ -1,4 +1,4 @@
-"""Files read by the workers give what rows from Spark give, and only files are read so."""
+"""Tests of files that workers read themselves: the results are those of rows from Spark."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def windows(frame: DataFrame, **options: Any) -> mt.WindowedAggregate:
     return plan.agg(n=mt.count(), total=mt.sum("value"), last=mt.last("value"))
 
 
-def outcome(aggregate: mt.WindowedAggregate, folder: Path) -> tuple[list[Any], list[Any]]:
-    """What a stream tells until its input ends."""
+def run_to_end(aggregate: mt.WindowedAggregate, folder: Path) -> tuple[list[Any], list[Any]]:
+    """Return the results and rejected messages of a stream until its input ends."""
     emitted: dict[str, list[Any]] = {"results": [], "rejected": []}
 
     def into(name: str) -> Callable[[DataFrame, int], None]:
@@ -95,28 +95,28 @@ def test_files_and_rows_come_to_the_same(
     assert (by_files.plan.columnar, by_rows.plan.columnar) == (True, False)
     assert "Parquet" in by_files.explain()
     assert "as Spark hands them over" in by_rows.explain()
-    results, rejected = outcome(by_files, tmp_path / "files")
-    assert (results, rejected) == outcome(by_rows, tmp_path / "rows")
+    results, rejected = run_to_end(by_files, tmp_path / "files")
+    assert (results, rejected) == run_to_end(by_rows, tmp_path / "rows")
     assert len(results) >= 3
     assert len(rejected) >= 2
 
 
 def test_spark_writes_what_the_workers_read(spark: SparkSession, tmp_path: Path) -> None:
     source = str(tmp_path / "source")
-    made = spark.range(3).select(
+    rows = spark.range(3).select(
         F.lit("a").alias("key"),
         F.timestamp_seconds(F.col("id") + 1_000_000_000).alias("at"),
         F.col("id").cast("int").alias("value"),
     )
-    made.coalesce(1).write.partitionBy("key").parquet(source)
+    rows.coalesce(1).write.partitionBy("key").parquet(source)
     frame = spark.readStream.schema("key string, at timestamp, value int").parquet(source)
     aggregate = windows(frame, max_ahead=None)
     assert aggregate.plan.columnar
-    results, _ = outcome(aggregate, tmp_path / "checkpoint")
+    results, _ = run_to_end(aggregate, tmp_path / "checkpoint")
     assert results == []
     late = spark.range(1).selectExpr("'b' key", "timestamp'2027-01-01' at", "1 value")
     late.write.partitionBy("key").mode("append").parquet(source)
-    results, _ = outcome(windows(frame, max_ahead=None), tmp_path / "once more")
+    results, _ = run_to_end(windows(frame, max_ahead=None), tmp_path / "once more")
     assert [(row[0], *row[3:6]) for row in results] == [("a", 3, 3, 2)]
 
 
@@ -144,7 +144,7 @@ def reader(root: Path | None = None, **schema: pl.DataType) -> ParquetReader:
     return ParquetReader(dict(schema), root and str(root), Flags("at", None))
 
 
-def one(reader: ParquetReader, path: Path, **columns: pa.Array) -> dict[str, Any]:
+def read_one_row(reader: ParquetReader, path: Path, **columns: pa.Array) -> dict[str, Any]:
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(columns), path)
     (frame,) = reader.read(str(path))
@@ -166,7 +166,7 @@ def test_times_of_every_unit_and_label(tmp_path: Path, unit: str) -> None:
         stamps = pa.array([at(1.5)], pa.timestamp("us", tz="UTC"))
         stamps = stamps.cast(pa.timestamp(unit, tz="UTC")).cast(pa.int64())
         stamps = stamps.cast(pa.timestamp(unit, tz=zone))
-        assert one(wanted, tmp_path / "a.parquet", at=stamps) == {"at": at(1.5)}
+        assert read_one_row(wanted, tmp_path / "a.parquet", at=stamps) == {"at": at(1.5)}
 
 
 def test_columns_widened_missing_renamed_and_named_by_folders(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_columns_widened_missing_renamed_and_named_by_folders(tmp_path: Path) ->
         city=pl.String(),
         price=pl.Decimal(9, 2),
     )
-    found = one(
+    row = read_one_row(
         wanted,
         tmp_path / "day=2026-01-02" / "city=S%C3%A3o%20Paulo" / "a.parquet",
         n=pa.array([1], pa.int16()),
@@ -190,7 +190,7 @@ def test_columns_widened_missing_renamed_and_named_by_folders(tmp_path: Path) ->
         price=pa.array([Decimal("1.25")], pa.decimal128(9, 2)),
         more=pa.array([1]),
     )
-    assert found == {
+    assert row == {
         "n": 1,
         "x": 0.5,
         "Name": "it",
@@ -200,7 +200,7 @@ def test_columns_widened_missing_renamed_and_named_by_folders(tmp_path: Path) ->
         "price": Decimal("1.25"),
     }
     unknown = tmp_path / "day=__HIVE_DEFAULT_PARTITION__" / "a.parquet"
-    assert one(reader(tmp_path, day=pl.Date()), unknown, n=pa.array([1])) == {"day": None}
+    assert read_one_row(reader(tmp_path, day=pl.Date()), unknown, n=pa.array([1])) == {"day": None}
 
 
 @pytest.mark.parametrize(
@@ -215,16 +215,16 @@ def test_folders_are_columns_where_spark_says_so(
     spark: SparkSession, tmp_path: Path, setting: Any, path: str
 ) -> None:
     source = tmp_path / "value=9" / "source"
-    made = spark.sql(
+    messages = spark.sql(
         "select 'a' key, timestamp'2026-01-01' at, 2 value union all "
         "select 'b' key, timestamp'2027-01-01' at, 3 value"
     )
-    made.coalesce(1).write.partitionBy("key").parquet(str(source))
+    messages.coalesce(1).write.partitionBy("key").parquet(str(source))
 
     def read(name: str) -> tuple[list[list[Any]], bool]:
         rows = spark.readStream.schema("key string, at timestamp, value int")
         aggregate = windows(rows.parquet(f"file:{source}{path}"), max_ahead=None)
-        emitted = [sorted(rows, key=str) for rows in outcome(aggregate, tmp_path / name)]
+        emitted = [sorted(rows, key=str) for rows in run_to_end(aggregate, tmp_path / name)]
         return emitted, aggregate.plan.columnar
 
     by_files, columnar = read("files")
@@ -251,39 +251,39 @@ def test_a_large_file_comes_in_frames(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_parts_make_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One after the other they have its rows in order, whatever its name: agents go by that."""
+    """The parts have its rows in order, whatever its name: agents depend on that."""
     monkeypatch.setattr("muntin.spark.sources.parquet._ROWS_OF_A_PART", 10)
     wanted = reader(n=pl.Int64())
     for size in (0, 1, 9, 25, 40, 101):
         path = tmp_path / "a.parquet"
         pq.write_table(pa.table({"n": pa.array(range(size), pa.int64())}), path, row_group_size=7)
         for parts in (1, 3, 4):
-            begins = set()
+            first_parts = set()
             for name in range(20):
                 path = path.rename(tmp_path / f"{name}.parquet")
-                each = [
+                rows_by_part = [
                     [n for frame in wanted.read(str(path), part, parts) for n in frame["n"]]
                     for part in range(parts)
                 ]
-                assert [n for numbers in each for n in numbers] == list(range(size))
+                assert [n for numbers in rows_by_part for n in numbers] == list(range(size))
                 shares = min(parts, max(size // 10, 1))
-                assert sum(map(bool, each)) == (shares if size else 0)
-                begins |= {next((i for i, numbers in enumerate(each) if numbers), 0)}
-            # So that many files that are smaller than all parts are work for all tasks.
-            assert begins == set(range(parts - shares + 1)) or not size
+                assert sum(map(bool, rows_by_part)) == (shares if size else 0)
+                first_parts |= {next((i for i, numbers in enumerate(rows_by_part) if numbers), 0)}
+            # Small files begin at different parts, so all tasks get work.
+            assert first_parts == set(range(parts - shares + 1)) or not size
 
 
 @pytest.mark.slow
 def test_a_query_goes_on_in_other_parts(
     spark: SparkSession, feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To a checkpoint the files are one source, whatever their size and the number of cores."""
-    first = outcome(windows(feed.stream(spark)), tmp_path / "checkpoint")
+    """A checkpoint has the files as one source, whatever their size and the number of cores."""
+    first = run_to_end(windows(feed.stream(spark)), tmp_path / "checkpoint")
     feed.add(("d", at(400_100), 1), ("d", at(400_101), 2), ("e", at(400_200), 3))
     feed.add(("e", at(400_300), 4), ("a", at(31), 5))
     monkeypatch.setattr("muntin.spark.sources.parquet._ROWS_OF_A_PART", 1)
-    then = outcome(windows(feed.stream(spark)), tmp_path / "checkpoint")
-    whole = outcome(windows(feed.stream(spark)), tmp_path / "anew")
+    then = run_to_end(windows(feed.stream(spark)), tmp_path / "checkpoint")
+    whole = run_to_end(windows(feed.stream(spark)), tmp_path / "anew")
     for part in (0, 1):
         assert sorted(first[part] + then[part], key=str) == sorted(whole[part], key=str)
     assert then[0]
@@ -296,13 +296,13 @@ def test_messages_of_the_ordinary_schema_are_files(spark: SparkSession, tmp_path
 def test_a_path_is_taken_from_where_spark_was_started(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python may have gone elsewhere since."""
+    """Python may have another working directory."""
     assert spark._jvm is not None
-    started = Path(spark._jvm.java.lang.System.getProperty("user.dir"))
+    spark_folder = Path(spark._jvm.java.lang.System.getProperty("user.dir"))
     feed = Feed(tmp_path / "source")
     feed.add(("a", at(1), 1), ("a", at(2), 2))
     feed.add(("b", at(100), 3))
-    relative = os.path.relpath(feed.folder, started)
+    relative = os.path.relpath(feed.folder, spark_folder)
     monkeypatch.chdir(tmp_path)
     frame = spark.readStream.schema("id long, key string, at timestamp, value long")
     windows = mt.windowed(frame.parquet(relative), key="key", time="at").tumbling("10 seconds")

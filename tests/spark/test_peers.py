@@ -1,4 +1,4 @@
-"""Cases of the peers' test suites on Spark: those whose expressions Spark computes."""
+"""Tests of cases from peers' test suites whose expressions Spark computes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ON_SPARK = {
 
 
 def choose_cases() -> Iterator[Any]:
-    return (one for one in read_suites() if one.id in ON_SPARK)
+    return (case for case in read_suites() if case.id in ON_SPARK)
 
 
 def test_the_cases_are_in_the_suites() -> None:
-    assert {one.id for one in choose_cases()} == ON_SPARK
+    assert {case.id for case in choose_cases()} == ON_SPARK
 
 
 @pytest.mark.parametrize(("case", "tables"), list(choose_cases()))

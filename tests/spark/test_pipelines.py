@@ -1,4 +1,4 @@
-"""Pipelines as a whole; what their queries compute is tested with SQL."""
+"""Tests of whole pipelines; the tests of SQL have the results of their queries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from muntin.sql.api import compile_pipeline
 def test_half_a_pipeline_doesnt_run_on(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where its second query can't be started, its first one is stopped again."""
+    """If the second query can't be started, the first one is stopped."""
     (tmp_path / "messages").mkdir()
     select = """SELECT key, count(*) AS {} FROM messages
                 GROUP BY key, TUMBLE(`at`, INTERVAL '10' SECOND)"""

@@ -1,4 +1,4 @@
-"""Statements give on Spark what they give in this process, above all those without windows."""
+"""Tests that statements, mostly without windows, give the same rows on both hosts."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ def test_a_stream_appends_each_row_once(spark: SparkSession, tmp_path: Path) -> 
             available_now=True,
         )
         query.await_end()
-    written = pl.read_parquet(tmp_path / "out" / "*" / "*.parquet")
-    assert sorted(written["ms"]) == [0, 1]
+    stored = pl.read_parquet(tmp_path / "out" / "*" / "*.parquet")
+    assert sorted(stored["ms"]) == [0, 1]

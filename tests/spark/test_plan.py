@@ -1,4 +1,4 @@
-"""Results alone need less than results with rejected messages, and are the same."""
+"""Tests that results without rejected messages are the same, with less data sent."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def windows(frame: DataFrame, **options: Any) -> mt.WindowedAggregate:
     return plan.agg(n=mt.count(), best=mt.arg_max("id", by="value"), twice=mt.sum(F.expr("2 * id")))
 
 
-def optimized(frame: DataFrame) -> str:
+def format_plan(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().optimizedPlan().toString())
 
 
-def emitted(frame: DataFrame, folder: Path) -> list[tuple[Any, ...]]:
-    """What a stream tells until its input ends."""
+def run_stream(frame: DataFrame, folder: Path) -> list[tuple[Any, ...]]:
+    """Return the rows of a stream until its input ends."""
     rows: list[tuple[Any, ...]] = []
     writer = frame.writeStream.foreachBatch(
         lambda batch, _: rows.extend(map(tuple, batch.collect()))
@@ -49,12 +49,12 @@ def emitted(frame: DataFrame, folder: Path) -> list[tuple[Any, ...]]:
 def test_a_column_that_only_rejected_messages_have_is_not_sent_for_results(
     feed: Feed, spark: SparkSession
 ) -> None:
-    noted = feed.frame(spark).withColumn("note", F.concat("key", F.lit("!")))
-    plan = windows(noted)
-    assert " AS note#" in optimized(plan.rejected)
-    assert " AS note#" not in optimized(plan.results)
-    assert "concat(" not in optimized(plan.results)
-    assert "concat(" in optimized(windows(noted, where="note <> 'b!'").results)
+    with_note = feed.frame(spark).withColumn("note", F.concat("key", F.lit("!")))
+    plan = windows(with_note)
+    assert " AS note#" in format_plan(plan.rejected)
+    assert " AS note#" not in format_plan(plan.results)
+    assert "concat(" not in format_plan(plan.results)
+    assert "concat(" in format_plan(windows(with_note, where="note <> 'b!'").results)
 
 
 @pytest.mark.parametrize(
@@ -71,23 +71,23 @@ def test_results_are_the_same_with_less_sent(
 ) -> None:
     seen = F.col("at") - F.expr("INTERVAL 1 SECOND") * F.col("value")
     frame = feed.frame(spark).withColumns({"seen": seen, "part": F.lit("one")})
-    made = windows(frame, **options)
-    whole = unpack_rows(made.plan.output, RESULTS, made.plan.results_schema)
-    assert sorted(made.results.collect()) == sorted(whole.collect())
-    assert made.results.count() > 2
+    query = windows(frame, **options)
+    whole = unpack_rows(query.plan.output, RESULTS, query.plan.results_schema)
+    assert sorted(query.results.collect()) == sorted(whole.collect())
+    assert query.results.count() > 2
 
 
 def test_files_are_read_by_the_workers_for_results_too(
     feed: Feed, spark: SparkSession, tmp_path: Path
 ) -> None:
     counted = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("10 seconds")
-    made = counted.agg(n=mt.count())
-    assert made.plan.columnar
-    assert ", content#" in made.results._jdf.queryExecution().analyzed().toString()
-    whole = unpack_rows(made.plan.output, RESULTS, made.plan.results_schema)
-    alone = sorted(emitted(made.results, tmp_path / "alone"))
-    assert alone == sorted(emitted(whole, tmp_path / "whole"))
-    assert len(alone) == 4
+    query = counted.agg(n=mt.count())
+    assert query.plan.columnar
+    assert ", content#" in query.results._jdf.queryExecution().analyzed().toString()
+    whole = unpack_rows(query.plan.output, RESULTS, query.plan.results_schema)
+    results_alone = sorted(run_stream(query.results, tmp_path / "alone"))
+    assert results_alone == sorted(run_stream(whole, tmp_path / "whole"))
+    assert len(results_alone) == 4
 
 
 def test_messages_of_which_nothing_is_needed_are_counted(
@@ -96,4 +96,4 @@ def test_messages_of_which_nothing_is_needed_are_counted(
     pairs = mt.windowed(feed.frame(spark)).tumbling(mt.rows(4)).agg(n=mt.count())
     assert [row.n for row in pairs.results.collect()] == [4, 4, 1]
     counted = mt.windowed(feed.stream(spark)).tumbling(mt.rows(4)).agg(n=mt.count())
-    assert [row[2] for row in emitted(counted.results, tmp_path / "checkpoint")] == [4, 4]
+    assert [row[2] for row in run_stream(counted.results, tmp_path / "checkpoint")] == [4, 4]

@@ -1,4 +1,4 @@
-"""Every sink and rows that are hostile: each is in the sink, or set aside with a reason."""
+"""Tests of every sink with hostile rows: each is stored, or set aside with a reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.services.postgres import Postgres
-from tests.services.postgres import rows as found
+from tests.services.postgres import rows as fetch_rows
 from tests.spark.feed import Feed, rows
 
 import muntin as mt
@@ -40,23 +40,23 @@ NUMBERS = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 1.7976931348623157e308, 
 KEYS = ["a", "a\0", "a␀", "", "␛", " ", "'; DROP TABLE x; --", '"', "\\", "\x7f\x01", "x" * 6000]
 
 
-def long(size: int) -> str:
-    """A text that can't be compressed much."""
+def make_long_text(size: int) -> str:
+    """Return a text that can't be compressed much."""
     return "".join(random.Random(size).choices(ALPHABET, k=size))
 
 
-def messages(*long_ones: str) -> list[tuple[Any, ...]]:
-    """Key, time, number, text and what is nested; those of a key are in one window."""
-    made: list[tuple[Any, ...]] = []
-    for n, key in enumerate([*KEYS, long(6000), *long_ones]):
-        made.append((key, NOW, NUMBERS[n % len(NUMBERS)], TEXTS[n % len(TEXTS)]))
+def messages(*long_keys: str) -> list[tuple[Any, ...]]:
+    """Return messages of key, time, number, text and nested value; a key has one window."""
+    rows: list[tuple[Any, ...]] = []
+    for n, key in enumerate([*KEYS, make_long_text(6000), *long_keys]):
+        rows.append((key, NOW, NUMBERS[n % len(NUMBERS)], TEXTS[n % len(TEXTS)]))
     for text in TEXTS:
-        made += [(None, NOW, 0.0, text), ("a", NOW, 0.0, text)]
-    made += [("b", year, number, b"b") for year, number in zip(YEARS, NUMBERS, strict=False)]
+        rows += [(None, NOW, 0.0, text), ("a", NOW, 0.0, text)]
+    rows += [("b", year, number, b"b") for year, number in zip(YEARS, NUMBERS, strict=False)]
     nested = [[{"m": [("k\0", [number])], "at": year}] for number, year in
               zip(NUMBERS, YEARS * 2, strict=False)]  # fmt: skip
-    made += [(None, NOW, 0.0, b"deep", one) for one in [*nested, [], [None]]]
-    return [(*one, None)[:5] for one in made]
+    rows += [(None, NOW, 0.0, b"deep", value) for value in [*nested, [], [None]]]
+    return [(*row, None)[:5] for row in rows]
 
 
 def fill(feed: Feed, *batches: list[tuple[Any, ...]]) -> None:
@@ -65,8 +65,8 @@ def fill(feed: Feed, *batches: list[tuple[Any, ...]]) -> None:
 
 
 @dataclass
-class Place:
-    """A sink, and how what it holds is read: windows by key, rejected messages by number."""
+class Target:
+    """Sinks, and functions that read them: windows by key, rejected messages by number."""
 
     results: Any
     rejected: Any
@@ -74,9 +74,9 @@ class Place:
     ids: Callable[[], list[Any]]
 
 
-def duckdb(folder: Path) -> Place:
+def duckdb(folder: Path) -> Target:
     path = folder / "out.duckdb"
-    return Place(
+    return Target(
         mt.to_duckdb(str(path), "windows", history="history"),
         mt.to_duckdb(str(path), "rejected"),
         lambda: rows(path, "SELECT key, epoch_us(window_start) FROM windows"),
@@ -84,20 +84,20 @@ def duckdb(folder: Path) -> Place:
     )
 
 
-def postgres_in(dsn: str) -> Place:
+def postgres_in(dsn: str) -> Target:
     def windows() -> list[Any]:
         query = "SELECT key, (extract(epoch FROM window_start) * 1000000)::bigint FROM windows"
-        return [(decoded(key), start) for key, start in found(dsn, query)]
+        return [(decode_text(key), start) for key, start in fetch_rows(dsn, query)]
 
-    return Place(
+    return Target(
         mt.to_postgres(dsn, "windows", history="history", patience="1 hour"),
         mt.to_postgres(dsn, "rejected", patience="1 hour"),
         windows,
-        lambda: found(dsn, "SELECT id, reason FROM rejected"),
+        lambda: fetch_rows(dsn, "SELECT id, reason FROM rejected"),
     )
 
 
-def parquet(spark: SparkSession, folder: Path) -> Place:
+def parquet(spark: SparkSession, folder: Path) -> Target:
     windows, rejected = f"{folder}/windows", f"{folder}/rejected"
 
     def newest() -> list[Any]:
@@ -106,44 +106,44 @@ def parquet(spark: SparkSession, folder: Path) -> Place:
         )
         return [(row.key, row.start) for row in emitted.distinct().collect()]
 
-    def aside() -> list[Any]:
+    def read_rejected() -> list[Any]:
         return [tuple(r) for r in spark.read.parquet(rejected).select("id", "reason").collect()]
 
-    return Place(mt.to_parquet(windows), mt.to_parquet(rejected), newest, aside)
+    return Target(mt.to_parquet(windows), mt.to_parquet(rejected), newest, read_rejected)
 
 
-def function() -> Place:
+def function() -> Target:
     emitted: dict[int, list[Any]] = {}
-    aside: dict[int, list[Any]] = {}
+    rejected: dict[int, list[Any]] = {}
 
     def take(frame: DataFrame, number: int) -> None:
         emitted[number] = [tuple(row) for row in frame.selectExpr(
             "key", "unix_micros(window_start)").distinct().collect()]  # fmt: skip
 
     def reject(frame: DataFrame, number: int) -> None:
-        aside[number] = [tuple(row) for row in frame.select("id", "reason").collect()]
+        rejected[number] = [tuple(row) for row in frame.select("id", "reason").collect()]
 
-    return Place(
+    return Target(
         take,
         reject,
         lambda: list({row for rows in emitted.values() for row in rows}),
-        lambda: [row for rows in aside.values() for row in rows],
+        lambda: [row for rows in rejected.values() for row in rows],
     )
 
 
-def decoded(text: str) -> str:
-    """What was meant by a text in PostgreSQL."""
-    meant, escaped = [], False
+def decode_text(text: str) -> str:
+    """Return the text that a text in PostgreSQL stands for."""
+    characters, escaped = [], False
     for c in text:
         if not escaped and c == "␛":
             escaped = True
             continue
-        meant.append("\0" if c == "␀" and not escaped else c)
+        characters.append("\0" if c == "␀" and not escaped else c)
         escaped = False
-    return "".join(meant)
+    return "".join(characters)
 
 
-class All:
+class AllSinks:
     """Several sinks as one."""
 
     def __init__(self, sinks: list[Any]) -> None:
@@ -157,7 +157,7 @@ class All:
                 sink.write(batch)
 
 
-def run(spark: SparkSession, feed: Feed, folder: Path, places: list[Place]) -> mt.WindowedQuery:
+def run(spark: SparkSession, feed: Feed, folder: Path, targets: list[Target]) -> mt.WindowedQuery:
     stream = feed.stream(spark).selectExpr("*", "cast(raw AS string) AS text")
     query = (
         mt.windowed(stream, key="key", time="at", max_ahead="1 day")
@@ -166,8 +166,8 @@ def run(spark: SparkSession, feed: Feed, folder: Path, places: list[Place]) -> m
         .agg(n=mt.count(), most=mt.max("x"), texts=mt.collect_list("text"))
         .start(
             checkpoint=f"{folder}/checkpoint",
-            results=All([place.results for place in places]),
-            rejected=All([place.rejected for place in places]),
+            results=AllSinks([target.results for target in targets]),
+            rejected=AllSinks([target.rejected for target in targets]),
             available_now=True,
         )
     )
@@ -177,48 +177,61 @@ def run(spark: SparkSession, feed: Feed, folder: Path, places: list[Place]) -> m
     return query
 
 
-def letters(spark: SparkSession, folder: Path) -> list[Any]:
+def read_unwritable(spark: SparkSession, folder: Path) -> list[Any]:
     path = folder / "checkpoint" / "unwritable"
     return spark.read.json(str(path)).collect() if path.exists() else []
 
 
-def check(spark: SparkSession, feed: Feed, folder: Path, places: list[Place]) -> None:
-    """A restart writes the last batch again, and everything is as it was."""
-    counts = run(spark, feed, folder, places).progress.counts
-    first = sorted(letters(spark, folder))
-    windows, ids = expected(feed)
+def check(spark: SparkSession, feed: Feed, folder: Path, targets: list[Target]) -> None:
+    """Run a query, repeat its last batch, and check that each row is stored or set aside once."""
+    counts = run(spark, feed, folder, targets).progress.counts
+    first = sorted(read_unwritable(spark, folder))
+    windows, ids = compute_expected(feed)
     assert sum(n for reason, n in counts.items() if reason in REASONS) == len(ids)
     commits = folder / "checkpoint" / "commits"
-    last = max(int(one.name) for one in commits.glob("[0-9]*"))
+    last = max(int(path.name) for path in commits.glob("[0-9]*"))
     for name in (f"{last}", f".{last}.crc"):
         (commits / name).unlink(missing_ok=True)
-    run(spark, feed, folder, places)
-    assert sorted(letters(spark, folder)) == first
-    for name, place in zip(NAMES, places, strict=True):
-        mine = [one for one in first if one.sink.startswith(name)]
-        aside = [json.loads(one.row) for one in mine if one.output == "rejected"]
-        stored = [n for n, _ in place.ids()]
-        assert Counter([*stored, *(row["id"] for row in aside)]) == Counter(ids), name
-        unheld = {json.loads(one.row)["key"] for one in mine if one.output == "results"}
-        held = [key for key, _ in place.windows()]
-        assert set(held) | unheld == windows, name
-        assert len(set(held)) == len(held), name
+    run(spark, feed, folder, targets)
+    assert sorted(read_unwritable(spark, folder)) == first
+    for name, target in zip(NAMES, targets, strict=True):
+        unwritable = [row for row in first if row.sink.startswith(name)]
+        unwritable_rejected = [
+            json.loads(row.row) for row in unwritable if row.output == "rejected"
+        ]
+        stored = [n for n, _ in target.ids()]
+        assert Counter([*stored, *(row["id"] for row in unwritable_rejected)]) == Counter(ids), name
+        unwritable_keys = {
+            json.loads(row.row)["key"] for row in unwritable if row.output == "results"
+        }
+        stored_keys = [key for key, _ in target.windows()]
+        assert set(stored_keys) | unwritable_keys == windows, name
+        assert len(set(stored_keys)) == len(stored_keys), name
 
 
 NAMES = ["DuckDB", "Parquet", "function", "PostgreSQL"]
 REASONS = ("late", "future", "null_key", "null_time", "malformed")
 
 
-def expected(feed: Feed) -> tuple[set[str], list[int]]:
-    """The keys that have a window, and the numbers of messages that no window takes."""
+def compute_expected(feed: Feed) -> tuple[set[str], list[int]]:
+    """Return the keys that have a window, and the numbers of rejected messages."""
     import pyarrow.parquet as pq
 
-    emitted = pq.read_table(feed.folder).select(["id", "key"]).to_pylist()
+    messages_in_files = pq.read_table(feed.folder).select(["id", "key"]).to_pylist()
     at = pq.read_table(feed.folder)["at"].cast(pa.int64()).to_pylist()
-    near = [moment is not None and moment == NOW for moment in at]
-    taken = [row["key"] is not None and fine for row, fine in zip(emitted, near, strict=True)]
-    keys = {row["key"] for row, fine in zip(emitted, taken, strict=True) if fine}
-    return keys, [row["id"] for row, fine in zip(emitted, taken, strict=True) if not fine]
+    has_window_time = [time is not None and time == NOW for time in at]
+    counted = [
+        row["key"] is not None and is_counted
+        for row, is_counted in zip(messages_in_files, has_window_time, strict=True)
+    ]
+    keys = {
+        row["key"] for row, is_counted in zip(messages_in_files, counted, strict=True) if is_counted
+    }
+    return keys, [
+        row["id"]
+        for row, is_counted in zip(messages_in_files, counted, strict=True)
+        if not is_counted
+    ]
 
 
 @pytest.mark.slow
@@ -226,17 +239,17 @@ def test_no_row_ends_a_query_in_a_sink(
     spark: SparkSession, postgres: Postgres, tmp_path: Path
 ) -> None:
     feed = Feed(tmp_path / "source", SCHEMA)
-    # Whoever is ancient comes last: nothing is late before.
+    # Ancient messages come last, so no other message is late.
     fill(feed, [("a", NOW, 1.0, b"a", None)], messages())
-    places = [duckdb(tmp_path), parquet(spark, tmp_path), function()]
-    places.append(postgres_in(postgres.database()))
-    check(spark, feed, tmp_path, places)
+    targets = [duckdb(tmp_path), parquet(spark, tmp_path), function()]
+    targets.append(postgres_in(postgres.database()))
+    check(spark, feed, tmp_path, targets)
 
 
 def test_a_key_that_no_folder_can_be_named_by_is_set_aside(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark writes some characters as three: 83 of them fill a name as 249 others do."""
+    """Spark writes some characters as three, so 83 of them are as long as 249 others."""
     feed = Feed(tmp_path / "in", SCHEMA)
     keys = [
         "a",
@@ -266,9 +279,17 @@ def test_a_key_that_no_folder_can_be_named_by_is_set_aside(
         )
     )
     assert query.await_end(timeout=120)
-    aside = letters(spark, tmp_path)
-    assert sorted(len(json.loads(one.row)["key"]) for one in aside) == [0, 3, 26, 84, 126, 252, 300]
-    assert "the folder of key has a name of 304 bytes" in {one.why[:41] for one in aside}
+    unwritable = read_unwritable(spark, tmp_path)
+    assert sorted(len(json.loads(row.row)["key"]) for row in unwritable) == [
+        0,
+        3,
+        26,
+        84,
+        126,
+        252,
+        300,
+    ]
+    assert "the folder of key has a name of 304 bytes" in {row.why[:41] for row in unwritable}
     # Of NULL and the texts that readers take for it, there is NULL alone.
     stored = spark.read.parquet(f"{tmp_path}/out").select("key", "n").collect()
     assert len(stored) == 6

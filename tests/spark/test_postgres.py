@@ -1,4 +1,4 @@
-"""PostgreSQL under a query: crashes of the server, tables of the user's own, refusals, secrets."""
+"""Tests of PostgreSQL as a sink: server crashes, users' own tables, refusals and secrets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
-from tests.contract.sinks import PostgresPlace
+from tests.contract.sinks import PostgresTarget
 from tests.services.postgres import PASSWORD, Postgres, rows
 from tests.spark.feed import Feed, at
 
@@ -22,7 +22,7 @@ from muntin.model.pipeline import DeclaredTable
 from muntin.sinks.declared import Surroundings, make_sink
 from muntin.testing import SinkBatch as Written
 
-KEPT = "SELECT key, n, revision FROM windows ORDER BY 1, 2"
+NEWEST = "SELECT key, n, revision FROM windows ORDER BY 1, 2"
 EMITTED = """SELECT key, (extract(epoch FROM window_start) * 1000000)::bigint, n, total::bigint,
                  most
           FROM windows ORDER BY 1, 2"""
@@ -48,7 +48,7 @@ def dsn(postgres: Postgres) -> str:
 
 
 def test_a_crash_of_the_server_loses_and_doubles_nothing(postgres: Postgres, dsn: str) -> None:
-    """It is killed while a batch waits for a lock, half of its statements done."""
+    """The server is killed while a batch waits for a lock, in the middle of its statements."""
     sink = mt.to_postgres(dsn, "windows", history="history")
     sink.write(Written(0, [("a", 0, 1, 0)]))
     blocker = psycopg.connect(dsn)
@@ -64,7 +64,7 @@ def test_a_crash_of_the_server_loses_and_doubles_nothing(postgres: Postgres, dsn
     postgres.start()
     writing.join(timeout=60)
     assert not writing.is_alive()
-    assert rows(dsn, KEPT) == [("a", 2, 1)]
+    assert rows(dsn, NEWEST) == [("a", 2, 1)]
     history = rows(dsn, "SELECT n, revision, batch FROM history ORDER BY 1")
     assert history == [(1, 0, 0), (2, 1, 1)]
 
@@ -80,7 +80,7 @@ def test_a_server_that_stays_away_is_named(postgres: Postgres, dsn: str) -> None
         postgres.start()
     assert PASSWORD not in str(failure.value)
     sink.write(Written(1, [("a", 0, 2, 1)]))
-    assert rows(dsn, KEPT) == [("a", 2, 1)]
+    assert rows(dsn, NEWEST) == [("a", 2, 1)]
 
 
 def test_a_query_feeds_it(spark: SparkSession, dsn: str, tmp_path: Any) -> None:
@@ -147,34 +147,34 @@ def test_every_type_arrives(dsn: str) -> None:
 
 
 def test_a_table_of_ones_own_is_filled(dsn: str) -> None:
-    ours = """CREATE SCHEMA reports; CREATE TABLE reports.windows (
+    statements = """CREATE SCHEMA reports; CREATE TABLE reports.windows (
         id bigserial, n numeric, key varchar(10), window_start timestamptz, window_end timestamptz,
         emission text, revision bigint, PRIMARY KEY (key, window_start, window_end))"""
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(ours)
+        connection.execute(statements)
     sink = mt.to_postgres(dsn, "windows", schema="reports", create="never")
     sink.write(Written(0, [("a", 0, 1, 0), ("a", 0, 2, 1)]))
     sink.write(Written(1, [("a", 0, 3, 2), ("b", 0, 1, 0)]))
-    found = rows(dsn, "SELECT key, n::int, revision FROM reports.windows ORDER BY 1")
-    assert found == [("a", 3, 2), ("b", 1, 0)]
+    stored = rows(dsn, "SELECT key, n::int, revision FROM reports.windows ORDER BY 1")
+    assert stored == [("a", 3, 2), ("b", 1, 0)]
 
 
 def test_the_declared_primary_key_of_ones_own_table_finds_older_rows(dsn: str) -> None:
-    ours = """CREATE TABLE windows (n bigint, key text, window_start timestamptz,
+    statement = """CREATE TABLE windows (n bigint, key text, window_start timestamptz,
         window_end timestamptz, emission text, revision int, PRIMARY KEY (key, window_start))"""
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(ours)
+        connection.execute(statement)
     options, key = {"dsn": "${env:DSN}", "create": "never"}, ("KEY", "window_start")
     table = DeclaredTable("windows", "postgres", options=options, primary_key=key)
     sink = make_sink(table, Surroundings(environment={"DSN": dsn}))
     sink.write(Written(0, [("a", 0, 1, 0)]))
     sink.write(Written(1, [("a", 0, 3, 2), ("b", 0, 1, 0)]))
-    found = rows(dsn, "SELECT key, n, revision FROM windows ORDER BY 1")
-    assert found == [("a", 3, 2), ("b", 1, 0)]
+    stored = rows(dsn, "SELECT key, n, revision FROM windows ORDER BY 1")
+    assert stored == [("a", 3, 2), ("b", 1, 0)]
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("statement", "error"),
     [
         ("SELECT 1", "windows isn't there; create it, or leave create='never' away"),
         ("CREATE TABLE windows (key text)", "window_start.*it needs key, window_start"),
@@ -185,10 +185,10 @@ def test_the_declared_primary_key_of_ones_own_table_finds_older_rows(dsn: str) -
         ),
     ],
 )
-def test_a_table_that_doesnt_fit_is_named(dsn: str, made: str, said: str) -> None:
+def test_a_table_that_doesnt_fit_is_named(dsn: str, statement: str, error: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(made.encode())
-    with pytest.raises(mt.SinkError, match=said):
+        connection.execute(statement.encode())
+    with pytest.raises(mt.SinkError, match=error):
         mt.to_postgres(dsn, "windows", create="never").write(Written(0, [("a", 0, 1, 0)]))
 
 
@@ -220,12 +220,15 @@ def test_columns_that_cant_be_written_are_refused_before() -> None:
     for name in ("n" * 64, "ü" * 32, ""):
         with pytest.raises(mt.OptionError, match=r"column=.* can't be a name; give one of 1 to 63"):
             sink.check(columns("key", name), ("key",))
-    rows, said = columns("key", "batch"), "column='batch' is the column in which {} keeps the batch"
-    with pytest.raises(mt.OptionError, match=said.format("t") + ".*give the column another name$"):
+    rows, error = (
+        columns("key", "batch"),
+        "column='batch' is the column in which {} keeps the batch",
+    )
+    with pytest.raises(mt.OptionError, match=error.format("t") + ".*give the column another name$"):
         sink.check(rows, None)
-    with pytest.raises(mt.OptionError, match=said.format("log") + ".*or keep no history$"):
+    with pytest.raises(mt.OptionError, match=error.format("log") + ".*or keep no history$"):
         logged.check(rows, ("key",))
-    # Where only the newest state is kept, no number is; and capitals make other names.
+    # A table of the newest state has no batch numbers; and names differ by capitals.
     sink.check(rows, ("key",))
     sink.check(columns("key", "Batch", "n" * 63), None)
 
@@ -238,15 +241,15 @@ def test_a_column_like_the_batchs_in_capitals_is_another(dsn: str) -> None:
 
 
 def test_two_writers_of_a_table_take_turns(dsn: str) -> None:
-    """Each holds half of the keys; both make the table."""
+    """Each writer has its own keys; any of them may create the table."""
     sinks = [mt.to_postgres(dsn, "windows") for _ in range(4)]
     failures: list[BaseException] = []
 
     def write(worker: int) -> None:
         try:
             for number in range(5):
-                said = [(f"{worker}-{key}", 0, number, number) for key in range(20)]
-                sinks[worker].write(Written(number, said))
+                windows = [(f"{worker}-{key}", 0, number, number) for key in range(20)]
+                sinks[worker].write(Written(number, windows))
         except BaseException as error:
             failures.append(error)
 
@@ -256,5 +259,5 @@ def test_two_writers_of_a_table_take_turns(dsn: str) -> None:
     for thread in threads:
         thread.join(timeout=60)
     assert failures == []
-    found = PostgresPlace(dsn).read("windows", "key", "n")
-    assert found == sorted((f"{worker}-{key}", 4) for worker in range(4) for key in range(20))
+    stored = PostgresTarget(dsn).read("windows", "key", "n")
+    assert stored == sorted((f"{worker}-{key}", 4) for worker in range(4) for key in range(20))

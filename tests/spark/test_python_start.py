@@ -1,4 +1,4 @@
-"""A local session starts its Python workers before the first query needs them."""
+"""Tests that a local session starts its Python workers before the first query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of a query that runs."""
+"""Tests of the progress of a running query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from muntin.spark.query import Progress
         ({"seen": 7, "counted": 3, "late": 3}, False),
         ({"seen": 7, "counted": 3, "late": 5}, False),
         ({"seen": 7, "taken": 5, "malformed": 2}, True),
-        # A table refused two of those that were taken, and another table one of them as well.
+        # A table rejected two of the taken messages, and another table one of them, too.
         ({"seen": 7, "taken": 5, "malformed": 2, "late": 3}, True),
         ({"seen": 7, "taken": 5, "late": 1}, False),
     ],
@@ -46,6 +46,6 @@ def test_the_watermark_is_a_time(micros: int | None, shown: datetime | None) -> 
 
 
 def test_figures_are_the_same_when_they_are_read_back() -> None:
-    before = Progress(3, None, {"seen": 2}, unwritable=1)
-    progress = Progress(3, 5, {"seen": 1}, 1, 2, {"full": 1}, join=before, inner=before)
+    upstream = Progress(3, None, {"seen": 2}, unwritable=1)
+    progress = Progress(3, 5, {"seen": 1}, 1, 2, {"full": 1}, join=upstream, inner=upstream)
     assert Progress.from_dict(json.loads(json.dumps(progress.to_dict()))) == progress

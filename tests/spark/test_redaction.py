@@ -1,4 +1,4 @@
-"""Spark shows no secret of a source, in whosever session."""
+"""Tests that plans of Spark show no secret of a source in any session."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SECRETS = {
 
 @pytest.mark.parametrize("before", [None, "(?i)mine"])
 def test_plans_show_no_secret(spark: SparkSession, before: str | None) -> None:
-    kept = spark.conf.get(REDACTION_SETTING, None)
+    previous = spark.conf.get(REDACTION_SETTING, None)
     # Java's stack must hold the search through text as long as this.
-    shown = {"rowsPerSecond": "1", "mine": "xyzzy", "long": f"see://{'x$' * 30_000}", **SECRETS}
+    options = {"rowsPerSecond": "1", "mine": "xyzzy", "long": f"see://{'x$' * 30_000}", **SECRETS}
     try:
         if before is None:
             spark.conf.unset(REDACTION_SETTING)
@@ -28,14 +28,14 @@ def test_plans_show_no_secret(spark: SparkSession, before: str | None) -> None:
             spark.conf.set(REDACTION_SETTING, before)
         for _ in range(2):
             hide_secrets(spark)
-        frame = spark.readStream.format("rate").options(**shown).load()
+        frame = spark.readStream.format("rate").options(**options).load()
         plan = frame._jdf.queryExecution().toString()
         assert "rowsPerSecond=1" in plan.replace("rowspersecond", "rowsPerSecond")
         assert "sesame" not in plan
         assert "ses/ame" not in plan
         assert ("xyzzy" in plan) is (before is None)
     finally:
-        if kept is None:
+        if previous is None:
             spark.conf.unset(REDACTION_SETTING)
         else:
-            spark.conf.set(REDACTION_SETTING, kept)
+            spark.conf.set(REDACTION_SETTING, previous)

@@ -1,4 +1,4 @@
-"""What can't work is refused with words that say what to change."""
+"""Tests that errors about options name the option, its value and what to change."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
         lambda f: over(f, max_ahead="far"), "max_ahead", "'far'", "10 minutes"
     ),
     "no shards": (lambda f: over(f, shards=0), "shards", "0", "1 or more"),
-    "no shards of a join": (lambda f: joined(f, shards=0), "shards", "0", "1 or more"),
+    "no shards of a join": (lambda f: join_itself(f, shards=0), "shards", "0", "1 or more"),
     "less than no shards of a join": (
-        lambda f: joined(f, shards=-2), "shards", "-2", "1 or more"
+        lambda f: join_itself(f, shards=-2), "shards", "-2", "1 or more"
     ),
-    "no shards of agents": (lambda f: app(f, shards=0), "shards", "0", "1 or more"),
+    "no shards of agents": (lambda f: make_agents(f, shards=0), "shards", "0", "1 or more"),
     "less than no shards of agents": (
-        lambda f: app(f, shards=-2), "shards", "-2", "1 or more"
+        lambda f: make_agents(f, shards=-2), "shards", "-2", "1 or more"
     ),
     "size is nothing": (
         lambda f: bare(f).tumbling("0 seconds"), "size", "'0 seconds'", "greater than zero"
@@ -204,20 +204,20 @@ def over(frame: DataFrame, **options: Any) -> Windowed:
     return bare(frame, **options).tumbling("10 seconds")
 
 
-def joined(frame: DataFrame, **options: Any) -> Any:
+def join_itself(frame: DataFrame, **options: Any) -> Any:
     side = bare(frame, key=())
     return mt.join(side, side, on="key", within="1 minute", **options)
 
 
-def app(frame: DataFrame, **options: Any) -> Any:
-    made = mt.App("refused")
+def make_agents(frame: DataFrame, **options: Any) -> Any:
+    agents_app = mt.App("refused")
 
-    @made.agent("messages")
+    @agents_app.agent("messages")
     async def read(messages: Any) -> None:
         async for _ in messages:
             pass
 
-    return mt.on_spark(made, {"messages": frame}, **options)
+    return mt.on_spark(agents_app, {"messages": frame}, **options)
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -246,7 +246,7 @@ def test_another_state_store_is_refused(spark: SparkSession, frame: DataFrame) -
 
 @pytest.fixture(scope="module")
 def source(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Feed:
-    """What a query has read but for its last file; its checkpoint is the folder beside."""
+    """Return files of which a query has read all but the last; its checkpoint is beside them."""
     folder = tmp_path_factory.mktemp("refusals")
     feed = Feed(folder / "source")
     feed.add(("a", at(1), 1), ("b", at(2), 2))
@@ -257,7 +257,7 @@ def source(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Fee
 
 @pytest.fixture
 def checkpoint(source: Feed, tmp_path: Path) -> Path:
-    """A copy of that checkpoint."""
+    """Return a copy of that checkpoint."""
     return shutil.copytree(source.folder.parent / "checkpoint", tmp_path / "checkpoint")
 
 
@@ -358,9 +358,9 @@ def test_all_settings_that_are_wrong_are_named_with_a_line_to_paste(
     try:
         with pytest.raises(mt.SettingError) as caught:
             over(frame).agg(n=mt.count())
-        said, _, line = str(caught.value).partition("In one line: ")
-        assert f"{PROVIDER} is 'HDFS'" in said
-        assert f"{CHECKPOINT_FORMAT} is '1'" in said
+        problem, _, line = str(caught.value).partition("In one line: ")
+        assert f"{PROVIDER} is 'HDFS'" in problem
+        assert f"{CHECKPOINT_FORMAT} is '1'" in problem
         exec(line)
         over(frame).agg(n=mt.count())
     finally:

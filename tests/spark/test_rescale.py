@@ -1,4 +1,4 @@
-"""A query goes on from a checkpoint with another number of shards as if nothing had happened."""
+"""Tests that a query continues from a checkpoint with another number of shards."""
 
 from __future__ import annotations
 
@@ -49,9 +49,10 @@ def test_windows_go_on_in_other_shards(spark: SparkSession, tmp_path: Path) -> N
         feed.add(*((f"key {s % 5}", at(s), s) for s in numbers))
 
     def measure(folder: Path) -> list[int | None]:
-        opened = Checkpoint(spark, str(folder))
-        sizes = {slot: sum(blobs.values()) for slot, blobs in opened.measure_blobs().items()}
-        listed = {slot: sum_sizes(one.runs()) for slot, one in opened.manifest_by_shard.items()}
+        checkpoint = Checkpoint(spark, str(folder))
+        sizes = {slot: sum(blobs.values()) for slot, blobs in checkpoint.measure_blobs().items()}
+        manifests = checkpoint.manifest_by_shard.items()
+        listed = {slot: sum_sizes(manifest.runs()) for slot, manifest in manifests}
         assert listed == sizes
         return [*listed.values()]
 
@@ -59,8 +60,8 @@ def test_windows_go_on_in_other_shards(spark: SparkSession, tmp_path: Path) -> N
         add(numbers)
     old, new = tmp_path / "old", tmp_path / "new"
     assert query(feed, spark, old, 2, out) == 1
-    made = rescale(spark, str(old), shards=3, to=str(new))
-    assert (made.batch, len(made.manifests)) == (1, 3)
+    rescaled = rescale(spark, str(old), shards=3, to=str(new))
+    assert (rescaled.batch, len(rescaled.manifests)) == (1, 3)
     assert (len(measure(old)), len(measure(new))) == (2, 3)
     before, after = (mt.open_state(str(path)) for path in (old, new))
     assert before.fetch().equals(after.fetch())  # type: ignore[call-arg]
@@ -68,8 +69,8 @@ def test_windows_go_on_in_other_shards(spark: SparkSession, tmp_path: Path) -> N
         add(numbers)
     assert query(feed, spark, new, 3, out) == 3
     assert emitted(out) == feed.windows(10, 4)
-    twice = "SELECT key, window_start, revision FROM history GROUP BY ALL HAVING count(*) > 1"
-    assert rows(out, twice) == []
+    repeated = "SELECT key, window_start, revision FROM history GROUP BY ALL HAVING count(*) > 1"
+    assert rows(out, repeated) == []
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
 
     with pytest.raises(mt.OptionError, match="exists already; give a new folder"):
@@ -82,7 +83,7 @@ def test_windows_go_on_in_other_shards(spark: SparkSession, tmp_path: Path) -> N
 def test_a_batch_that_was_begun_is_done_with_the_same_input(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The sink has it already: with more input, a session might begin elsewhere."""
+    """The sink has the batch already: with more input, a session might have another start."""
     feed, out = Feed(tmp_path / "source"), tmp_path / "out.duckdb"
 
     def run(checkpoint: Path, shards: int, files: int) -> mt.WindowedQuery:
@@ -121,8 +122,8 @@ def test_a_batch_that_was_begun_is_done_with_the_same_input(
 
 @pytest.mark.long
 def test_a_join_goes_on_in_more_and_in_fewer_shards(spark: SparkSession, tmp_path: Path) -> None:
-    """No pair comes twice, none is missing, and who stays without a partner is emitted once."""
-    feed, drawn = Feed(tmp_path / "source"), Random(3)
+    """No pair is repeated or missing, and messages without a partner are emitted once."""
+    feed, random = Feed(tmp_path / "source"), Random(3)
 
     def run(checkpoint: Path, shards: int, out: Path) -> None:
         frame = feed.stream(spark)
@@ -144,9 +145,9 @@ def test_a_join_goes_on_in_more_and_in_fewer_shards(spark: SparkSession, tmp_pat
             low = max(0, 9 * batch - 9)
             feed.add(
                 *(
-                    (f"key {drawn.randrange(3 if n % 4 < 2 else 30)}", at(second), n)
+                    (f"key {random.randrange(3 if n % 4 < 2 else 30)}", at(second), n)
                     for n in range(20)
-                    for second in [drawn.randrange(low, 9 * batch + 9)]
+                    for second in [random.randrange(low, 9 * batch + 9)]
                 )
             )
         if number:
@@ -155,21 +156,21 @@ def test_a_join_goes_on_in_more_and_in_fewer_shards(spark: SparkSession, tmp_pat
         run(tmp_path / name, (2, 3, 1)[number], tmp_path / "moved.duckdb")
     run(at_end, 2, tmp_path / "whole.duckdb")
     select = "SELECT id, id_right, emission FROM pairs ORDER BY ALL"
-    found = rows(tmp_path / "moved.duckdb", select)
-    assert found == rows(tmp_path / "whole.duckdb", select)
-    assert {emission for *_, emission in found} == {"early", "late", "full"}
+    pairs = rows(tmp_path / "moved.duckdb", select)
+    assert pairs == rows(tmp_path / "whole.duckdb", select)
+    assert {emission for *_, emission in pairs} == {"early", "late", "full"}
 
 
 @pytest.mark.slow
 def test_a_chain_goes_on_in_other_shards(spark: SparkSession, tmp_path: Path) -> None:
-    """Each of its operators has the state that it had."""
+    """Each of its operators keeps its state."""
     feed = Feed(tmp_path / "source")
 
     def run(checkpoint: Path, shards: int, out: Path) -> None:
-        given: dict[str, Any] = {"key": "key", "shards": shards}
-        inner = mt.windowed(feed.stream(spark), time="at", lateness="2 seconds", **given)
+        options: dict[str, Any] = {"key": "key", "shards": shards}
+        inner = mt.windowed(feed.stream(spark), time="at", lateness="2 seconds", **options)
         short = inner.tumbling("5 seconds").agg(n=mt.count(), total=mt.sum("value"))
-        outer = mt.windowed(short, time="window_end", **given).tumbling("20 seconds")
+        outer = mt.windowed(short, time="window_end", **options).tumbling("20 seconds")
         whole = outer.early(each=True).agg(n=mt.sum("n"), total=mt.sum("total"), windows=mt.count())
         results = mt.to_duckdb(str(out), "windows")
         query = whole.start(checkpoint=str(checkpoint), results=results, available_now=True)
@@ -188,17 +189,17 @@ def test_a_chain_goes_on_in_other_shards(spark: SparkSession, tmp_path: Path) ->
     run(new, 3, tmp_path / "moved.duckdb")
     run(tmp_path / "alone", 2, tmp_path / "alone.duckdb")
     select = "SELECT key, epoch_us(window_start), n, total, windows FROM windows ORDER BY ALL"
-    found = rows(tmp_path / "moved.duckdb", select)
-    assert found == rows(tmp_path / "alone.duckdb", select)
-    assert found
+    stored = rows(tmp_path / "moved.duckdb", select)
+    assert stored == rows(tmp_path / "alone.duckdb", select)
+    assert stored
 
 
 def shards_of(spark: SparkSession, checkpoint: Path) -> int:
     return len(Checkpoint(spark, str(checkpoint)).manifests)
 
 
-def once(out: Path) -> list[Any]:
-    """Revisions that were emitted twice, or left out."""
+def find_revision_gaps(out: Path) -> list[Any]:
+    """Return the windows of which a revision was repeated or left out."""
     return rows(
         out,
         """SELECT key, window_start, list(revision ORDER BY revision) AS revisions FROM history
@@ -216,14 +217,14 @@ def test_a_query_that_is_started_with_another_number_moves_its_state(
         query(feed, spark, checkpoint, shards, out)
         assert shards_of(spark, checkpoint) == shards
     assert emitted(out) == feed.windows(10, 4)
-    assert once(out) == []
-    # Only what is gone on from has state.
+    assert find_revision_gaps(out) == []
+    # Only the newest home has state.
     assert Path(find_home(spark, str(checkpoint))) == checkpoint / "moved" / "2"
     assert [path.parent for path in checkpoint.rglob("state")] == [checkpoint / "moved" / "2"]
 
 
 class Running:
-    """A query that runs on, in as many shards as there are cores, and one who waits for its end."""
+    """A running query with as many shards as cores, and a thread that waits for its end."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.feed, self.out = Feed(folder / "source"), folder / "out.duckdb"
@@ -261,7 +262,7 @@ def test_a_running_query_goes_on_in_other_shards(spark: SparkSession, tmp_path: 
     with pytest.raises(mt.OptionError, match="is of a query that has ended"):
         run.query.rescale(2)
     assert emitted(run.out) == run.feed.windows(10, 4)
-    assert once(run.out) == []
+    assert find_revision_gaps(run.out) == []
 
 
 @pytest.mark.slow
@@ -270,12 +271,12 @@ def test_a_move_that_fails_changes_nothing(
 ) -> None:
     run = Running(spark, tmp_path)
 
-    def fails(*given: Any) -> None:
+    def fail(*arguments: Any) -> None:
         raise OSError("no space left")
 
     try:
         with monkeypatch.context() as patched:
-            patched.setattr(rescaling, "replace_home", fails)
+            patched.setattr(rescaling, "replace_home", fail)
             with pytest.raises(OSError, match="no space left"):
                 run.query.rescale(3)
         for numbers in SECONDS[1:]:
@@ -284,13 +285,13 @@ def test_a_move_that_fails_changes_nothing(
         assert shards_of(spark, run.checkpoint) == 2
         with pytest.raises(mt.OptionError, match="shards=0 is less than one"):
             run.query.rescale(0)
-        # What the first attempt has left behind isn't taken for state.
+        # The files of the first attempt aren't read as state.
         run.query.rescale(3)
         assert shards_of(spark, run.checkpoint) == 3
     finally:
         run.query.stop()
     assert emitted(run.out) == run.feed.windows(10, 4)
-    assert once(run.out) == []
+    assert find_revision_gaps(run.out) == []
 
 
 @pytest.mark.long
@@ -309,7 +310,7 @@ def test_a_driver_is_killed_while_it_moves_the_state(tmp_path: Path) -> None:
     victim = start([*command, "3"], log)
     assert victim.wait(timeout=300) == 0, log.read_text()[-3000:]
     assert emitted(tmp_path / "out.duckdb") == feed.windows(30, 10, but=too_late)
-    assert once(tmp_path / "out.duckdb") == []
+    assert find_revision_gaps(tmp_path / "out.duckdb") == []
     progress = json.loads((tmp_path / "figures").read_text())
     assert progress["counts"]["seen"] == feed.ids
     assert progress["adds_up"]

@@ -1,4 +1,4 @@
-"""The watermark of a query on Spark is set back after messages that lay far ahead."""
+"""Tests of setting back the watermark of a query on Spark after messages far ahead."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_windows_after_windows_take_messages_again(spark: SparkSession, tmp_path
     assert mt.open_state(str(checkpoint), operator=1).watermark == at(DAY - 2)
     assert mt.reset_watermark(checkpoint, to=at(60), spark=spark).whole_from[0] == at(80)
     states = [mt.open_state(str(checkpoint), operator=n) for n in range(2)]
-    # That of the outer windows hadn't come so far, and stays.
+    # The outer windows' watermark is below that, and stays.
     assert [state.watermark for state in states] == [at(30), at(60)]
     feed.add(*((f"key {s % 5}", at(s), s) for s in range(60, 100)))
     feed.add(*((f"key {s % 5}", at(s), s) for s in range(100, 150)))

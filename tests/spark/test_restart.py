@@ -1,4 +1,4 @@
-"""A query that is stopped and started again says what one run says."""
+"""Tests that a query with restarts gives the results of a single run."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def test_a_restart_after_each_batch_changes_nothing(
     whole = query(feed, spark, tmp_path / "whole", available_now=True)
     assert whole.await_end(timeout=240)
 
-    parts, one = tmp_path / "parts/out.duckdb", tmp_path / "whole/out.duckdb"
-    assert emitted(parts) == emitted(one) == feed.windows(10, 4, but=TOO_LATE)
+    in_parts, at_once = tmp_path / "parts/out.duckdb", tmp_path / "whole/out.duckdb"
+    assert emitted(in_parts) == emitted(at_once) == feed.windows(10, 4, but=TOO_LATE)
     for table in ("history", "rejected"):
         everything = f"SELECT * FROM {table} ORDER BY ALL"
-        assert rows(parts, everything) == rows(one, everything)
-    assert rows(parts, "SELECT id FROM rejected") == [(15,)]
+        assert rows(in_parts, everything) == rows(at_once, everything)
+    assert rows(in_parts, "SELECT id FROM rejected") == [(15,)]
     assert part.progress.counts == whole.progress.counts
 
 
@@ -90,7 +90,7 @@ def test_a_stopped_query_goes_on(feed: Feed, spark: SparkSession, tmp_path: Path
 def test_late_messages_are_told_apart_in_the_first_batch(
     feed: Feed, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The tasks don't know the watermark then, and leave it to the shards."""
+    """The tasks don't know the watermark then, so the shards reject late messages."""
     windows = (
         mt.windowed(feed.stream(spark), key="key", time="at", where="value >= 0")
         .tumbling("10 seconds")
@@ -130,7 +130,7 @@ def test_late_messages_are_told_apart_in_the_first_batch(
 def test_what_is_told_again_in_the_first_batch_holds_nothing_back(
     feed: Feed, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The tasks don't know the offsets taken then, and leave it to the shards."""
+    """The tasks don't know the offsets read before, so the shards drop duplicates."""
     windows = (
         mt.windowed(feed.stream(spark), time="at", offset=("key", "value"))
         .tumbling("10 seconds")
@@ -152,8 +152,8 @@ def test_what_is_told_again_in_the_first_batch_holds_nothing_back(
 
     assert progress.counts == {"seen": 7, "counted": 4, "duplicates": 3}
     assert progress.watermark_micros == _micros(31)
-    found = rows(tmp_path / "out.duckdb", "SELECT epoch_us(window_start), n FROM t ORDER BY ALL")
-    assert found == [(_micros(0), 1), (_micros(10), 2)]
+    stored = rows(tmp_path / "out.duckdb", "SELECT epoch_us(window_start), n FROM t ORDER BY ALL")
+    assert stored == [(_micros(0), 1), (_micros(10), 2)]
 
 
 @pytest.mark.slow
@@ -169,23 +169,23 @@ def test_what_waits_for_the_clock_is_told_after_a_restart(
     )
     emitted = []
 
-    def waits() -> bool:
-        started = windows.start(
+    def run_and_check_pending() -> bool:
+        running = windows.start(
             checkpoint=f"{tmp_path}/checkpoint",
             results=lambda frame, number: emitted.extend(frame.collect()),
             available_now=True,
         )
-        assert started.await_end(timeout=240)
-        return started.progress.pending > 0
+        assert running.await_end(timeout=240)
+        return running.progress.pending > 0
 
     feed.add(("a", at(1), 1, at(60)), ("b", at(2), 1, at(61)))
-    assert waits()
+    assert run_and_check_pending()
     assert emitted == []
     feed.add(("b", at(3), 1, at(599)))
-    assert waits()
+    assert run_and_check_pending()
     assert emitted == []
     feed.add(("c", at(4), 1, at(600)))
-    assert not waits()
+    assert not run_and_check_pending()
     assert sorted((row["key"], row["n"], row["emission"]) for row in emitted) == [
         ("a", 1, "early"),
         ("b", 2, "early"),
@@ -217,9 +217,9 @@ def _micros(seconds: float) -> int:
 def test_what_an_uncommitted_attempt_left_in_the_state_is_not_read(
     feed: Feed, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A driver dies when its shards have written their state, and the batch isn't committed.
+    """A driver dies after its shards have written their state, before the batch is committed.
 
-    The next one does that batch again and another upon it; the third has to read what they wrote.
+    The next one repeats that batch and does another; the third has to read their state.
     """
     commits = tmp_path / "checkpoint" / "commits"
     for number in range(len(FILES)):

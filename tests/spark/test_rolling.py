@@ -1,4 +1,4 @@
-"""A row for each message on Spark, in Python, SQL and TOML, held against Spark's own ``OVER``."""
+"""Tests of rolling windows in Python, SQL and TOML, compared with Spark's own ``OVER``."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ COLUMNS = "key string, at timestamp, value long"
 OVER = "OVER (PARTITION BY key ORDER BY at RANGE BETWEEN INTERVAL '{}' SECOND PRECEDING AND {})"
 
 
-def shown(frame: DataFrame) -> list[tuple[Any, ...]]:
+def collect_rows(frame: DataFrame) -> list[tuple[Any, ...]]:
     rows = frame.select("key", "at", "value", "total", "near").collect()
     return sorted((tuple(row) for row in rows), key=repr)
 
 
-def expected(spark: SparkSession) -> list[tuple[Any, ...]]:
-    """Spark's own frames, which include both ends."""
+def compute_by_spark(spark: SparkSession) -> list[tuple[Any, ...]]:
+    """Return the rows of Spark's own frames, which include both ends."""
     spark.createDataFrame(MESSAGES, COLUMNS).createOrReplaceTempView("rolling_clicks")
     total, near = (OVER.format(size, "CURRENT ROW") for size in (10, 3))
-    return shown(
+    return collect_rows(
         spark.sql(
             f"SELECT *, sum(value) {total} AS total, max(value) {near} AS near FROM rolling_clicks"
         )
@@ -36,13 +36,13 @@ def expected(spark: SparkSession) -> list[tuple[Any, ...]]:
 
 def test_the_rows_of_spark_sql(spark: SparkSession) -> None:
     clicks = spark.createDataFrame(MESSAGES, COLUMNS)
-    made = mt.windowed(clicks, key="key", time="at").rolling("10 seconds", closed="both")
+    windows = mt.windowed(clicks, key="key", time="at").rolling("10 seconds", closed="both")
     near = mt.max("value").over("3 seconds")
-    python = made.agg(total=mt.sum("value"), near=near)
-    assert shown(python.results) == expected(spark)
+    python = windows.agg(total=mt.sum("value"), near=near)
+    assert collect_rows(python.results) == compute_by_spark(spark)
     total, recent = (OVER.format(size, "CURRENT ROW") for size in (10, 3))
     text = f"SELECT key, at, value, sum(value) {total} AS total, max(value) {recent} AS near FROM c"
-    assert shown(mt.sql(spark, text, c=clicks).results) == expected(spark)
+    assert collect_rows(mt.sql(spark, text, c=clicks).results) == compute_by_spark(spark)
     file = parse_pipeline(
         """
         checkpoint = "c"
@@ -79,23 +79,25 @@ def test_rows_that_exclude_their_message(spark: SparkSession) -> None:
     }
     for frame, rolling in frames.items():
         text = f"SELECT key, value, sum(value) OVER ({frame}) AS total FROM c"
-        found = mt.sql(spark, text, c=clicks).results.select("key", "value", "total").collect()
-        made = rolling.agg(total=mt.sum("value")).results.select("key", "value", "total").collect()
-        assert sorted(map(repr, found)) == sorted(map(repr, made))
-        assert any(row["total"] is None for row in made)
+        sql_rows = mt.sql(spark, text, c=clicks).results.select("key", "value", "total").collect()
+        python_rows = (
+            rolling.agg(total=mt.sum("value")).results.select("key", "value", "total").collect()
+        )
+        assert sorted(map(repr, sql_rows)) == sorted(map(repr, python_rows))
+        assert any(row["total"] is None for row in python_rows)
 
 
 def test_a_stream_of_rows_is_written_once(spark: SparkSession, tmp_path: Path) -> None:
     clicks = spark.createDataFrame(MESSAGES, COLUMNS).coalesce(1)
     clicks.write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(COLUMNS).parquet(str(tmp_path / "in"))
-    rolled = mt.windowed(stream, key="key", time="at").rolling("10 seconds", closed="both")
+    windows = mt.windowed(stream, key="key", time="at").rolling("10 seconds", closed="both")
     near = mt.max("value").over("3 seconds")
     sink = mt.to_parquet(tmp_path / "out")
-    made = rolled.agg(total=mt.sum("value"), near=near)
-    query = made.start(checkpoint=tmp_path / "checkpoint", results=sink, available_now=True)
+    aggregates = windows.agg(total=mt.sum("value"), near=near)
+    query = aggregates.start(checkpoint=tmp_path / "checkpoint", results=sink, available_now=True)
     query.await_end(120)
-    written = spark.read.parquet(str(tmp_path / "out"))
-    # What shares the greatest time waits for a later message.
-    last = max(row[1] for row in expected(spark))
-    assert shown(written) == [row for row in expected(spark) if row[1] < last]
+    stored = spark.read.parquet(str(tmp_path / "out"))
+    # Rows of the greatest time wait for a later message.
+    last = max(row[1] for row in compute_by_spark(spark))
+    assert collect_rows(stored) == [row for row in compute_by_spark(spark) if row[1] < last]

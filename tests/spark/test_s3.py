@@ -1,4 +1,4 @@
-"""A query all of which is in a bucket: killed, cut off, refused, and moved into other shards."""
+"""Tests of a query whose files are all in a bucket: kills, disconnections, refused requests."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def s3() -> Iterator[S3]:
 
 @pytest.fixture
 def victims() -> Iterator[Victims]:
-    started: Victims = []
-    yield started
-    for victim in started:
+    drivers: Victims = []
+    yield drivers
+    for victim in drivers:
         kill(victim)
 
 
@@ -53,11 +53,11 @@ def test_a_query_in_a_bucket_is_killed_and_cut_off(
     wait_for_batch(checkpoint, batches(checkpoint, "offsets") + 2, victims[-1])
     time.sleep(chance.uniform(0, 0.5))
     kill(victims[-1])
-    # It goes on in three shards, in place of two.
-    moved, begun = checkpoint / "moved" / "1", batches(checkpoint, "offsets")
+    # It continues in three shards instead of two.
+    moved, batches_before = checkpoint / "moved" / "1", batches(checkpoint, "offsets")
     command.append("3")
     victims.append(start(command, log))
-    wait_for_batch(moved, begun + 2, victims[-1])
+    wait_for_batch(moved, batches_before + 2, victims[-1])
     s3.kill()
     time.sleep(3)
     s3.start()
@@ -94,7 +94,7 @@ def test_a_bucket_that_refuses_one_request_in_eight(victims: Victims, tmp_path: 
 def test_a_pipeline_from_a_topic_of_a_registry_into_a_bucket(
     s3: S3, kafka: Kafka, victims: Victims, tmp_path: Path
 ) -> None:
-    """The example, by the command line alone."""
+    """Run the example by the command line."""
     registry, topic = SchemaRegistry(), kafka.topic(2)
     number = registry.register(f"{topic}-value", {"type": "record", "name": "Order", "fields": [
         {"name": "shop", "type": "string"}, {"name": "amount", "type": ["null", "double"]},
@@ -108,10 +108,10 @@ def test_a_pipeline_from_a_topic_of_a_registry_into_a_bucket(
     s3.upload(tmp_path / "nothing", "lake/nothing")
     script = tmp_path / "orders.sql"
     script.write_text(EXAMPLE.read_text().replace("topic = 'orders'", f"topic = '{topic}'"))
-    given = {"servers": kafka.servers, "registry": registry.url, "lake": "s3a://lake"}
+    variables = {"servers": kafka.servers, "registry": registry.url, "lake": "s3a://lake"}
     conf = {name.replace("__", "."): value for name, value in s3.settings.items()}
     command = [sys.executable, "-c", "from muntin.cli.app import main; main()", "run", str(script)]
-    for option, pairs in (("--set", given), ("--conf", conf)):
+    for option, pairs in (("--set", variables), ("--conf", conf)):
         command += [f"{option}={name}={value}" for name, value in pairs.items()]
     log = tmp_path / "log"
     victims.append(start([*command, "--until-quiet"], log))
@@ -119,9 +119,9 @@ def test_a_pipeline_from_a_topic_of_a_registry_into_a_bucket(
     registry.close()
     lake = s3.folder / "lake"
     sums = "SELECT shop, sum(orders), sum(total)"
-    found = duckdb.sql(f"{sums} FROM '{lake}/totals/*/*.parquet' GROUP BY shop")
+    totals = duckdb.sql(f"{sums} FROM '{lake}/totals/*/*.parquet' GROUP BY shop")
     # The last minute is open.
-    assert sorted(found.fetchall()) == [
+    assert sorted(totals.fetchall()) == [
         (shop, 90, sum(n for n in range(180) if "ab"[n % 2] == shop)) for shop in "ab"
     ]
     rejected = duckdb.sql(f"SELECT reason, malformed FROM '{lake}/rejected/*/*.parquet'")
@@ -158,7 +158,7 @@ def test_parts_that_are_deleted_from_a_bucket_are_named_at_the_start(
 
 
 def check(bucket: Path, feed: Feed, too_late: list[int], figures: Path) -> None:
-    """Every window is right, nothing is there twice, and every message is accounted for."""
+    """Check that every window is right, that no row is repeated, and that counts add up."""
     out = f"read_parquet('{bucket}/out/*/*.parquet')"
     newest = f"FROM {out} QUALIFY revision = max(revision) OVER (PARTITION BY key, window_start)"
     wanted = f"SELECT key, epoch_us(window_start), n, total, most {newest} ORDER BY ALL"

@@ -1,4 +1,4 @@
-"""``muntin.session`` sets what it says."""
+"""Tests of the settings of ``muntin.session``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_settings(name: str, spark: SparkSession) -> None:
 
 
 def test_a_jvm_of_users_keeps_its_compiler_and_its_room_for_code() -> None:
-    """With the quick compiler alone, Java has 48 MB for code: full after a minute of queries."""
+    """With the quick compiler alone, Java has 48 MB for code, which queries fill in a minute."""
     options = mt.settings("local[2]")["spark.driver.extraJavaOptions"]
     assert "TieredStopAtLevel" not in options
     assert "CodeCache" not in options
@@ -37,13 +37,13 @@ def test_a_builder_takes_settings_and_keeps_its_time_zone() -> None:
         "builder = SparkSession.builder.master('local[2]').config(map=mt.settings('local[2]')); "
         f"spark = builder.config('{zone}', 'Asia/Tokyo').getOrCreate(); "
         "frame = spark.range(3).selectExpr('id AS k', 'timestamp_seconds(id) AS at'); "
-        "found = mt.windowed(frame, key='k', time='at').tumbling('1 minute').agg(n=mt.count()); "
-        f"print(found.results.count(), spark.conf.get('{zone}'))"
+        "counts = mt.windowed(frame, key='k', time='at').tumbling('1 minute').agg(n=mt.count()); "
+        f"print(counts.results.count(), spark.conf.get('{zone}'))"
     )
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     command = [sys.executable, "-c", script]
-    found = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert found.stdout.split() == ["3", "Asia/Tokyo"], found.stderr
+    process = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert process.stdout.split() == ["3", "Asia/Tokyo"], process.stderr
 
 
 def test_a_session_that_runs_is_configured(spark: SparkSession) -> None:
@@ -99,7 +99,7 @@ def test_without_java_it_is_said_who_helps(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_local_session_listens_on_the_loopback_alone() -> None:
-    """Spark's page too, and no other user of the machine reaches the workers' sockets."""
+    """So does Spark's page, and other users of the machine can't open the workers' sockets."""
     folder = Path(__file__).with_name("listeners.py")
     run = subprocess.run(
         [sys.executable, str(folder)], capture_output=True, text=True, check=True, timeout=240
@@ -123,7 +123,7 @@ spark = mt.session(master="local[1]", **settings)
 arguments = [path.read_bytes() for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")]
 hadoop = spark.sparkContext._jsc.hadoopConfiguration()
 print(hadoop.get("fs.azure.account.key.lake"), hadoop.get("fs.s3a.secret.key"))
-print(any(b"SparkSubmit" in one for one in arguments), any(b"sesame" in one for one in arguments))
+print(*(any(word in text for text in arguments) for word in (b"SparkSubmit", b"sesame")))
 spark.range(3).collect()
 spark.stop()
 """
@@ -139,8 +139,10 @@ def test_secrets_of_a_session_are_in_no_arguments_and_no_event_log(tmp_path: Pat
     script.write_text(_SECRETS)
     command = [sys.executable, str(script), str(tmp_path)]
     environment = {**os.environ, "ACCOUNT": "sesame-account"}
-    ran = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert ran.stdout.split() == ["sesame-account", "sesame-s3", "True", "False"], ran.stderr
-    logged = [path.read_bytes() for path in events.rglob("*") if path.is_file()]
-    assert any(b"SparkListenerEnvironmentUpdate" in one for one in logged)
-    assert not any(b"sesame" in one for one in logged)
+    process = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert process.stdout.split() == ["sesame-account", "sesame-s3", "True", "False"], (
+        process.stderr
+    )
+    logs = [path.read_bytes() for path in events.rglob("*") if path.is_file()]
+    assert any(b"SparkListenerEnvironmentUpdate" in log for log in logs)
+    assert not any(b"sesame" in log for log in logs)

@@ -1,4 +1,4 @@
-"""Sessions that conditions cut, given as SQL, as Columns or as names."""
+"""Tests of sessions with conditions, as SQL, as Columns or as names."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def events(spark: SparkSession) -> DataFrame:
 
 
 def rows_of(sessions: mt.WindowedAggregate) -> list[tuple[Any, ...]]:
-    shown = ("date_format(window_start, 'mm')", "date_format(window_end, 'mm')", "n")
-    return sorted(tuple(row) for row in sessions.results.selectExpr(*shown).collect())
+    columns = ("date_format(window_start, 'mm')", "date_format(window_end, 'mm')", "n")
+    return sorted(tuple(row) for row in sessions.results.selectExpr(*columns).collect())
 
 
 @pytest.mark.parametrize(
@@ -44,27 +44,27 @@ def rows_of(sessions: mt.WindowedAggregate) -> list[tuple[Any, ...]]:
     ],
 )  # fmt: skip
 def test_conditions_cut_sessions(events: DataFrame, make_options: Any, expected: Any) -> None:
-    begun = mt.windowed(events, key="user", time="at")
-    assert rows_of(begun.session("30 minutes", **make_options()).agg(n=mt.count())) == expected
+    windowed = mt.windowed(events, key="user", time="at")
+    assert rows_of(windowed.session("30 minutes", **make_options()).agg(n=mt.count())) == expected
 
 
 def test_messages_between_sessions_are_outside(events: DataFrame) -> None:
-    begun = mt.windowed(events, key="user", time="at")
+    windowed = mt.windowed(events, key="user", time="at")
     conditions = {"start": "kind = 'login'", "end": "kind = 'logout'"}
-    visits = begun.session("30 minutes", **conditions).agg(n=mt.count())
+    visits = windowed.session("30 minutes", **conditions).agg(n=mt.count())
     assert rows_of(visits) == [("00", "09", 3), ("20", "55", 2)]
     rejected = visits.rejected
     assert rejected.columns == [*events.columns, "reason", "watermark"]
     assert [(row.kind, row.seen.page, row.reason) for row in rejected.collect()] == [
         ("click", "b", "outside")
     ]
-    said = mt.sql(
+    sql_visits = mt.sql(
         "SELECT user, window_start, window_end, count(*) AS n FROM TABLE(SESSION(TABLE visitors "
         "PARTITION BY user, DESCRIPTOR(at), INTERVAL '30' MINUTE, START => kind = 'login', "
         "END => kind = 'logout')) GROUP BY user, window_start, window_end",
         visitors=events,
     )
-    assert rows_of(said) == rows_of(visits)
+    assert rows_of(sql_visits) == rows_of(visits)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Local times out of JSON and CSV, by each session zone: as Spark's own readers have them."""
+"""Tests that local times in JSON and CSV are read as by Spark, in every session zone."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ def test_local_times_are_as_spark_reads_them(spark: SparkSession, zone: str) -> 
         ).collect()
     finally:
         spark.conf.set(ZONE_SETTING, str(before))
-    known = find_session_zone(zone)
-    assert known is not None
+    session_zone = find_session_zone(zone)
+    assert session_zone is not None
     columns: dict[str, pl.DataType] = {"at": pl.Datetime("us", "UTC")}
     values = {
         "json": [json.dumps({"at": text}).encode() for text in LOCAL],
         "csv": [text.encode() for text in LOCAL],
     }
     for form, reader in (("json", JsonPayloads), ("csv", CsvPayloads)):
-        found, bad, _ = reader(columns, known).decode(values[form])
+        decoded, bad, _ = reader(columns, session_zone).decode(values[form])
         assert not bad.any()
-        read = dict(zip(LOCAL, found["at"].dt.timestamp("us"), strict=True))
-        assert read == {text: row[form] for text, row in zip(LOCAL, rows, strict=True)}
+        times = dict(zip(LOCAL, decoded["at"].dt.timestamp("us"), strict=True))
+        assert times == {text: row[form] for text, row in zip(LOCAL, rows, strict=True)}
 
 
 def test_a_zone_that_only_java_knows_is_refused_at_once(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""In how many shards queries keep their keys: as many as there are cores, and the same for good."""
+"""Tests of the number of shards: by default that of cores; a checkpoint keeps its number."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from muntin.spark.host.shards import PARTITIONS, count_shards, read_stored_shard
 
 @pytest.fixture
 def many(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session with many more shuffle partitions than cores."""
+    """Return a session with many more shuffle partitions than cores."""
     before = spark.conf.get(PARTITIONS)
     spark.conf.set(PARTITIONS, "64")
     yield spark
@@ -45,7 +45,7 @@ def run(query: Any, tmp_path: Path) -> dict[str, int]:
 
 
 def partitions(tmp_path: Path) -> list[int]:
-    """The partitions of state that there are, of the first operator."""
+    """Return the partitions of the first operator's state."""
     stores = (tmp_path / "state" / "state" / "0").iterdir()
     return sorted(int(store.name) for store in stores if store.name.isdigit())
 
@@ -71,7 +71,7 @@ def test_there_are_as_many_shards_as_cores_and_a_start_goes_on_with_them(
     assert partitions(tmp_path) == [0, 1]
     assert shards(many, tmp_path) == 2
     feed.add(("a", at(5), 1))
-    # A number that is asked for is one to move to.
+    # The state moves to a requested number.
     assert run(windows(feed.stream(many), shards=5), tmp_path)["counted"] == 5
     assert shards(many, tmp_path) == 5
 
@@ -84,7 +84,7 @@ def test_a_number_that_was_asked_for_goes_first(
     assert partitions(tmp_path) == [0, 1, 2]
     assert shards(many, tmp_path) == 3
     feed.add(("a", at(4), 1))
-    # Who doesn't ask for it again gets it.
+    # Without the option, the number stays.
     assert run(windows(feed.stream(many)), tmp_path)["counted"] == 4
 
 
@@ -104,17 +104,17 @@ def test_a_checkpoint_with_a_shard_for_each_of_many_partitions_is_gone_on_with(
 def test_windows_over_windows_are_kept_in_as_many_shards(
     feed: Feed, many: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def chained() -> mt.WindowedAggregate:
+    def make_chain() -> mt.WindowedAggregate:
         inner = windows(feed.stream(many), shards=3)
         outer = mt.windowed(inner, key="key", time="window_start").tumbling("1 minute")
         return outer.agg(total=mt.sum("n"))
 
-    run(chained(), tmp_path)
+    run(make_chain(), tmp_path)
     assert partitions(tmp_path) == [0, 1]
     feed.add(("a", at(40), 1))
     monkeypatch.setattr("muntin.spark.host.shards._cores", lambda _: 5)
-    assert chained().plan.shard_counts == ((3, 3), (5, None))
-    assert run(chained(), tmp_path)["seen"] == 3
+    assert make_chain().plan.shard_counts == ((3, 3), (5, None))
+    assert run(make_chain(), tmp_path)["seen"] == 3
     assert partitions(tmp_path) == [0, 1]
 
 
@@ -122,7 +122,7 @@ def test_windows_over_windows_are_kept_in_as_many_shards(
 def test_a_join_and_agents_go_on_with_their_shards(
     feed: Feed, many: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def joined() -> mt.Joined:
+    def make_join() -> mt.Joined:
         sides = [mt.windowed(feed.stream(many), time="at") for _ in range(2)]
         return mt.join(*sides, on="key", within="5 seconds")
 
@@ -134,10 +134,10 @@ def test_a_join_and_agents_go_on_with_their_shards(
         async for message in messages:
             views[message["key"]] += 1
 
-    def counting() -> Any:
+    def make_run() -> Any:
         return mt.on_spark(app, {"messages": mt.source(feed.stream(many), key="key", time="at")})
 
-    for name, make in (("join", joined), ("agents", counting)):
+    for name, make in (("join", make_join), ("agents", make_run)):
         folder = tmp_path / name
         monkeypatch.setattr("muntin.spark.host.shards._cores", lambda _: 2)
         before = run(make(), folder)

@@ -1,4 +1,4 @@
-"""The SQL shell over batches and streams."""
+"""Tests of the SQL shell over batches and streams."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_rows_are_shown(spark: SparkSession, tmp_path: Path) -> None:
                       {", maxFilesPerTrigger = 1" if mode == "stream" else ""});
                 SELECT key, sum(value) AS total FROM {name} GROUP BY key, TUMBLE(at, 10 SECONDS);"""
         )
-    said = " ".join(shell.console.file.getvalue().split())
-    batch, stream = said.split("emission")[1:3]
+    output = " ".join(shell.console.file.getvalue().split())
+    batch, stream = output.split("emission")[1:3]
     assert "a │ 2026-01-01 00:00:00 │ 2026-01-01 00:00:10 │ 9 │ full" in batch
     assert "b │ 2026-01-01 00:00:00 │ 2026-01-01 00:00:10 │ 16 │ full" in batch
     assert "b │ 2026-01-01 00:00:00 │ 2026-01-01 00:00:10 │ 7 │ full" in stream
@@ -48,8 +48,8 @@ def test_a_value_that_python_cant_hold_ends_no_query(
     spark: SparkSession, tmp_path: Path, mode: str
 ) -> None:
     far = "timestamp_micros(1767225600000000000)"
-    made = f"SELECT 'a' AS key, {far} AS at UNION ALL SELECT 'b', timestamp'2026-01-01'"
-    spark.sql(made).coalesce(1).write.parquet(f"{tmp_path}/in")
+    rows = f"SELECT 'a' AS key, {far} AS at UNION ALL SELECT 'b', timestamp'2026-01-01'"
+    spark.sql(rows).coalesce(1).write.parquet(f"{tmp_path}/in")
     shell = Shell(Console(file=io.StringIO(), width=160), spark, until_quiet=True)
     shell.run(
         f"""CREATE TABLE far_{mode} (key STRING, at TIMESTAMP,
@@ -58,9 +58,9 @@ def test_a_value_that_python_cant_hold_ends_no_query(
             SELECT key, max(at) AS most FROM far_{mode}
             GROUP BY key, TUMBLE(at, 10 SECONDS) EMIT EARLY EACH;"""
     )
-    said = " ".join(shell.console.file.getvalue().split())
-    assert "57971-02-25 00:00:00" in said
-    assert "│ b │ 2026-01-01 00:00:00 │ 2026-01-01 00:00:10 │" in said
+    output = " ".join(shell.console.file.getvalue().split())
+    assert "57971-02-25 00:00:00" in output
+    assert "│ b │ 2026-01-01 00:00:00 │ 2026-01-01 00:00:10 │" in output
 
 
 LONG = "x" * 300

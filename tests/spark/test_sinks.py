@@ -1,4 +1,4 @@
-"""Sinks behind a query; what each promises by itself is tested in tests/contract."""
+"""Tests of sinks behind a query; tests/contract tests each sink by itself."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def test_sessions_that_grow_together_leave_one(spark: SparkSession, tmp_path: Pa
     feed.add(("b", at(400), 7))
     visits = mt.windowed(feed.stream(spark), key="key", time="at").session("20 seconds")
     visits = visits.late(grace="5 minutes", each=True)
-    visited = visits.agg(n=mt.count(), values=mt.collect_list("value"))
+    counts = visits.agg(n=mt.count(), values=mt.collect_list("value"))
     out = tmp_path / "out.duckdb"
-    query = visited.start(
+    query = counts.start(
         checkpoint=str(tmp_path / "checkpoint"),
         results=mt.to_duckdb(str(out), "visits", history="history"),
         available_now=True,
@@ -57,11 +57,11 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_run_of_a_batch_feeds_all_sinks(spark: SparkSession, tmp_path: Path) -> None:
-    """Each message reaches the aggregates once, though two sinks and the figures are fed."""
-    touched = tmp_path / "touched"
+    """Each message reaches the aggregates once, though two sinks and the progress need it."""
+    log = tmp_path / "touched"
 
     def touch(state: int, value: int) -> int:
-        with open(touched, "a") as file:
+        with open(log, "a") as file:
             file.write(f"{value}\n")
         return state + value
 
@@ -72,10 +72,10 @@ def test_one_run_of_a_batch_feeds_all_sinks(spark: SparkSession, tmp_path: Path)
     feed.add(("a", at(1), 1), ("b", at(2), 2), (None, at(3), 3))
     feed.add(("a", at(11), 4), ("a", at(2), 5), ("a", None, 6))
     feed.add(("b", at(25), 7), ("a", at(3), 8))
-    seen: dict[int, list[Any]] = {}
+    rejected_by_batch: dict[int, list[Any]] = {}
 
     def collect(frame: DataFrame, number: int) -> None:
-        seen[number] = sorted((r.id, r.reason) for r in frame.collect())
+        rejected_by_batch[number] = sorted((r.id, r.reason) for r in frame.collect())
 
     query = (
         mt.windowed(feed.stream(spark), key="key", time="at")
@@ -90,13 +90,15 @@ def test_one_run_of_a_batch_feeds_all_sinks(spark: SparkSession, tmp_path: Path)
         )
     )
     assert query.await_end(timeout=240)
-    assert sorted(map(int, touched.read_text().split())) == [1, 2, 4, 5, 7, 8]
-    assert seen == {0: [(2, "null_key")], 1: [(5, "null_time")], 2: []}
+    assert sorted(map(int, log.read_text().split())) == [1, 2, 4, 5, 7, 8]
+    assert rejected_by_batch == {0: [(2, "null_key")], 1: [(5, "null_time")], 2: []}
     assert query.progress.fired == {"full": 3, "late": 1}
 
     frame = spark.read.parquet(f"{tmp_path}/results")
-    said = [(r.batch, r.key, r.n, r.total, r.most, r.emission, r.revision) for r in frame.collect()]
-    assert sorted(said) == [
+    stored = [
+        (r.batch, r.key, r.n, r.total, r.most, r.emission, r.revision) for r in frame.collect()
+    ]
+    assert sorted(stored) == [
         (1, "a", 2, 6, 5, "full", 0),
         (1, "b", 1, 2, 2, "full", 0),
         (2, "a", 1, 4, 4, "full", 0),
@@ -123,8 +125,8 @@ def test_parquet_in_folders_by_the_values_of_columns(spark: SparkSession, tmp_pa
             path.unlink()
     paths = sorted(str(p.parent.relative_to(out)) for p in Path(out).rglob("*.parquet"))
     assert paths == ["batch=0/key=a/hour=0", "batch=0/key=b/hour=0"]
-    found = spark.read.parquet(out).groupBy("key", "hour", "batch").count().collect()
-    assert sorted(map(tuple, found)) == [("a", 0, 0, 4), ("b", 0, 0, 4)]
+    counts = spark.read.parquet(out).groupBy("key", "hour", "batch").count().collect()
+    assert sorted(map(tuple, counts)) == [("a", 0, 0, 4), ("b", 0, 0, 4)]
 
 
 @pytest.mark.parametrize(
@@ -175,9 +177,9 @@ def test_parquet_of_a_repeated_batch_is_replaced(
 
     duckdb = mt.to_duckdb(f"{tmp_path}/out.duckdb", "windows", history="history")
     run()
-    once = sorted(spark.read.parquet(f"{tmp_path}/parquet").collect())
+    first_rows = sorted(spark.read.parquet(f"{tmp_path}/parquet").collect())
     history = rows(tmp_path / "out.duckdb", "SELECT * FROM history ORDER BY ALL")
-    assert len(once) == len(history) == 4
+    assert len(first_rows) == len(history) == 4
 
     def run_again() -> None:
         for name in ("1", ".1.crc"):
@@ -185,7 +187,7 @@ def test_parquet_of_a_repeated_batch_is_replaced(
         run()
 
     run_again()
-    assert sorted(spark.read.parquet(f"{tmp_path}/parquet").collect()) == once
+    assert sorted(spark.read.parquet(f"{tmp_path}/parquet").collect()) == first_rows
     assert "doesn't exist" not in caplog.text
     shutil.rmtree(tmp_path / "parquet")
     run_again()
@@ -212,10 +214,10 @@ def test_the_column_of_the_batchs_number_is_the_sinks_own(tmp_path: Path, name: 
     rows, path = columns("key", name), f"{tmp_path}/out"
     parquet, duckdb = mt.to_parquet(path), mt.to_duckdb(path, "t", history="log")
     for sink, keys in ((parquet, None), (parquet, ("key",)), (duckdb, None), (duckdb, ("key",))):
-        said = f"column='{name}' is the column in which .* keeps the batch's number; give .* name"
-        with pytest.raises(mt.OptionError, match=said):
+        error = f"column='{name}' is the column in which .* keeps the batch's number; give .* name"
+        with pytest.raises(mt.OptionError, match=error):
             sink.check(rows, keys)
-    # No number is kept where only the newest state of windows is.
+    # A table of the newest state has no batch numbers.
     mt.to_duckdb(path, "t").check(rows, ("key",))
 
 
@@ -258,12 +260,12 @@ def test_no_rows_are_sent_nowhere() -> None:
 class Both:
     """Two sinks as one."""
 
-    one: Any
-    other: Any
+    first: Any
+    second: Any
 
     def write(self, batch: Any) -> None:
-        self.one.write(batch)
-        self.other.write(batch)
+        self.first.write(batch)
+        self.second.write(batch)
 
 
 PAIRS: dict[str, tuple[Callable[[str], tuple[Any, Any]], bool]] = {
@@ -283,16 +285,18 @@ PAIRS: dict[str, tuple[Callable[[str], tuple[Any, Any]], bool]] = {
 def test_two_outputs_into_one_table_are_refused(
     name: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    (results, rejected), fine = PAIRS[name][0](str(tmp_path / "out")), PAIRS[name][1]
-    if fine:
+    (results, rejected), is_valid = PAIRS[name][0](str(tmp_path / "out")), PAIRS[name][1]
+    if is_valid:
         check_separate_tables(map(sink_of, (results, rejected)))
         return
     feed = Feed(tmp_path / "source")
     feed.add(("a", at(1), 1))
-    made = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("1 minute")
+    windows = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("1 minute")
     checkpoint = tmp_path / "checkpoint"
     with pytest.raises(mt.OptionError, match="give each output a table of its own"):
-        made.agg(n=mt.count()).start(checkpoint=str(checkpoint), results=results, rejected=rejected)
+        windows.agg(n=mt.count()).start(
+            checkpoint=str(checkpoint), results=results, rejected=rejected
+        )
     assert not checkpoint.exists()
 
 

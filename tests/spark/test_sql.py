@@ -1,4 +1,4 @@
-"""SQL gives the rows that its twin in Python gives, and that DuckDB or Spark SQL computes."""
+"""Tests of SQL against the same queries in Python, and against DuckDB or Spark SQL."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ MESSAGES = [
 
 @pytest.fixture
 def feed(tmp_path: Path) -> Feed:
-    made = Feed(tmp_path / "messages")
-    made.add(*MESSAGES)
-    return made
+    source = Feed(tmp_path / "messages")
+    source.add(*MESSAGES)
+    return source
 
 
-def emitted(frame: DataFrame, *names: str) -> list[tuple[Any, ...]]:
-    """The rows of some columns, moments as seconds since the feed's day, in one order."""
-    shown = frame.select(*names).collect()
-    found = [tuple(_plain(value) for value in row) for row in shown]
-    return sorted(found, key=lambda row: [(v is not None, v) for v in row])
+def collect_rows(frame: DataFrame, *names: str) -> list[tuple[Any, ...]]:
+    """Return sorted rows of some columns, with times as seconds since the feed's day."""
+    rows_of_frame = frame.select(*names).collect()
+    values = [tuple(_to_plain_value(value) for value in row) for row in rows_of_frame]
+    return sorted(values, key=lambda row: [(v is not None, v) for v in row])
 
 
-def _plain(value: Any) -> Any:
+def _to_plain_value(value: Any) -> Any:
     if hasattr(value, "timestamp"):
         return value.timestamp() - at(0).timestamp() % 86400 // 1
     return value
@@ -111,15 +111,17 @@ def test_the_rows_of_the_twin(spark: SparkSession, feed: Feed, text: str, twin: 
     ours, theirs = mt.sql(spark, text, t=frame), twin(frame)
     columns = ["key", "window_start", "window_end", "n", "total", "emission", "revision"]
     assert set(ours.results.columns) == set(columns)
-    assert emitted(ours.results, *columns) == emitted(theirs.results, *columns)
-    assert emitted(ours.rejected, "id", "reason") == emitted(theirs.rejected, "id", "reason")
+    assert collect_rows(ours.results, *columns) == collect_rows(theirs.results, *columns)
+    assert collect_rows(ours.rejected, "id", "reason") == collect_rows(
+        theirs.rejected, "id", "reason"
+    )
 
 
 def test_hopping_windows_are_those_of_duckdb(spark: SparkSession, feed: Feed) -> None:
     text = """SELECT key, unix_micros(window_start) AS s, count(*) AS n, sum(value) AS t,
               max(value) AS m FROM t GROUP BY key, HOP(`at`, 4 SECONDS, 10 SECONDS)"""
-    found = mt.sql({"t": feed.frame(spark)}, text).results
-    ours = [tuple(row) for row in found.select("key", "s", "n", "t", "m").collect()]
+    results = mt.sql({"t": feed.frame(spark)}, text).results
+    ours = [tuple(row) for row in results.select("key", "s", "n", "t", "m").collect()]
     assert sorted(ours, key=str) == sorted(feed.windows(10, 4), key=str)
 
 
@@ -133,7 +135,7 @@ def test_spark_windows_are_those_of_spark(spark: SparkSession, feed: Feed) -> No
     )
     theirs = theirs.select("key", "window.start", "window.end", "n", "mean")
     ours = mt.sql(spark, text, t=frame).results
-    assert emitted(ours, "key", "s", "e", "n", "mean") == emitted(theirs, *theirs.columns)
+    assert collect_rows(ours, "key", "s", "e", "n", "mean") == collect_rows(theirs, *theirs.columns)
 
 
 def test_spark_sessions_are_those_of_spark(spark: SparkSession, feed: Feed) -> None:
@@ -141,7 +143,7 @@ def test_spark_sessions_are_those_of_spark(spark: SparkSession, feed: Feed) -> N
     text = """SELECT key, session_window.start AS s, count(*) AS n
               FROM sessions_of_sql GROUP BY key, session_window(at, '8 seconds')"""
     ours = mt.sql(spark, text).results
-    assert emitted(ours, "key", "s", "n") == emitted(spark.sql(text), "key", "s", "n")
+    assert collect_rows(ours, "key", "s", "n") == collect_rows(spark.sql(text), "key", "s", "n")
 
 
 def test_sessions_of_own_gaps_are_those_of_spark(spark: SparkSession, feed: Feed) -> None:
@@ -150,7 +152,9 @@ def test_sessions_of_own_gaps_are_those_of_spark(spark: SparkSession, feed: Feed
     text = f"""SELECT key, session_window.start AS s, session_window.end AS e, count(*) AS n
               FROM own_gaps_of_sql GROUP BY key, session_window(at, {gap})"""
     ours = mt.sql(spark, text).results
-    assert emitted(ours, "key", "s", "e", "n") == emitted(spark.sql(text), "key", "s", "e", "n")
+    assert collect_rows(ours, "key", "s", "e", "n") == collect_rows(
+        spark.sql(text), "key", "s", "e", "n"
+    )
 
 
 def test_rows_before_are_those_of_duckdb(spark: SparkSession, feed: Feed) -> None:
@@ -161,7 +165,7 @@ def test_rows_before_are_those_of_duckdb(spark: SparkSession, feed: Feed) -> Non
     query = text.format(over.format("ORDER BY id"))
     t = f"(SELECT * FROM '{feed.folder}/[0-9]*.parquet') AS t"
     theirs = duckdb.sql(query.removesuffix("t") + t).fetchall()
-    assert emitted(ours, "id", "key", "v", "s", "n") == sorted(theirs)
+    assert collect_rows(ours, "id", "key", "v", "s", "n") == sorted(theirs)
 
 
 def test_a_time_before_is_that_of_duckdb(spark: SparkSession, feed: Feed) -> None:
@@ -174,20 +178,22 @@ def test_a_time_before_is_that_of_duckdb(spark: SparkSession, feed: Feed) -> Non
     t = f"(SELECT * FROM '{feed.folder}/[0-9]*.parquet') AS t"
     query = text.format(seconds="epoch", at='"at"').replace("FROM t", "FROM " + t)
     theirs = duckdb.sql(query).fetchall()
-    found = [(k, m, s, n) for k, m, s, n in emitted(ours, "key", "moment", "s", "n")]
-    assert sorted(found, key=str) == sorted([(k, int(m), s, n) for k, m, s, n in theirs], key=str)
+    our_rows = [(k, m, s, n) for k, m, s, n in collect_rows(ours, "key", "moment", "s", "n")]
+    assert sorted(our_rows, key=str) == sorted(
+        [(k, int(m), s, n) for k, m, s, n in theirs], key=str
+    )
 
 
 def test_each_row_with_a_time_before_is_that_of_duckdb(spark: SparkSession, feed: Feed) -> None:
     feed.add(("a", at(12.5), 9), ("b", at(13), 1), ("b", at(13), 1), ("b", at(13), None))
     text = """SELECT id, key, value + 1 AS more, sum(value) OVER w AS s, count(*) OVER w AS n FROM t
               WINDOW w AS (PARTITION BY key ORDER BY {at} RANGE INTERVAL '9' SECOND PRECEDING)"""
-    made = mt.sql(spark, text.format(at="at"), t=feed.frame(spark))
+    query = mt.sql(spark, text.format(at="at"), t=feed.frame(spark))
     t = f"(SELECT * FROM '{feed.folder}/[0-9]*.parquet') AS t"
     theirs = duckdb.sql(text.format(at='"at"').replace("FROM t", "FROM " + t)).fetchall()
-    found = emitted(made.results, "id", "key", "more", "s", "n")
-    assert sorted(found, key=str) == sorted(theirs, key=str)
-    assert len(found) == feed.ids
+    our_rows = collect_rows(query.results, "id", "key", "more", "s", "n")
+    assert sorted(our_rows, key=str) == sorted(theirs, key=str)
+    assert len(our_rows) == feed.ids
 
 
 OVERS = """SELECT id, key, value, sum(value) OVER near AS near, round(avg(value) OVER w, 6) AS mean,
@@ -198,7 +204,7 @@ OVERS = """SELECT id, key, value, sum(value) OVER near AS near, round(avg(value)
 OF_OVERS = ("id", "key", "value", "near", "mean", "n", "width")
 
 
-def of_duckdb(feed: Feed) -> list[tuple[Any, ...]]:
+def compute_by_duckdb(feed: Feed) -> list[tuple[Any, ...]]:
     t = f"(SELECT * FROM '{feed.folder}/[0-9]*.parquet') AS t"
     return sorted(
         duckdb.sql(OVERS.format(at='"at"').replace("FROM t", "FROM " + t)).fetchall(), key=str
@@ -207,8 +213,8 @@ def of_duckdb(feed: Feed) -> list[tuple[Any, ...]]:
 
 def test_several_times_before_are_those_of_duckdb(spark: SparkSession, feed: Feed) -> None:
     feed.add(("a", at(12.5), 9), ("b", at(13), 1), ("b", at(13), 2), ("b", at(13.5), None))
-    made = mt.sql(spark, OVERS.format(at="at"), t=feed.frame(spark))
-    assert sorted(emitted(made.results, *OF_OVERS), key=str) == of_duckdb(feed)
+    query = mt.sql(spark, OVERS.format(at="at"), t=feed.frame(spark))
+    assert sorted(collect_rows(query.results, *OF_OVERS), key=str) == compute_by_duckdb(feed)
 
 
 @pytest.mark.slow
@@ -224,9 +230,9 @@ def test_several_times_before_go_on_after_a_restart(spark: SparkSession, tmp_pat
             available_now=True,
         )
         assert query.await_end(240)
-    found = rows(tmp_path / "out.duckdb", f"SELECT {', '.join(OF_OVERS)} FROM sums")
+    stored = rows(tmp_path / "out.duckdb", f"SELECT {', '.join(OF_OVERS)} FROM sums")
     # The last ones wait for the watermark.
-    assert sorted(found, key=str) == [row for row in of_duckdb(feed) if row[0] < 9]
+    assert sorted(stored, key=str) == [row for row in compute_by_duckdb(feed) if row[0] < 9]
 
 
 def test_rows_of_one_time_are_each_a_row_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
@@ -243,17 +249,17 @@ def test_rows_of_one_time_are_each_a_row_of_a_table(spark: SparkSession, tmp_pat
         available_now=True,
     )
     assert query.await_end(240)
-    found = "SELECT key, value, s FROM sums WHERE epoch(window_end) % 86400 < 30 ORDER BY ALL"
-    assert rows(tmp_path / "out.duckdb", found) == [
+    select = "SELECT key, value, s FROM sums WHERE epoch(window_end) % 86400 < 30 ORDER BY ALL"
+    assert rows(tmp_path / "out.duckdb", select) == [
         ("a", 1, 2), ("a", 1, 2), ("a", 3, 12), ("a", 7, 12), ("b", 2, 2),
     ]  # fmt: skip
 
 
 def test_windows_of_all_rows(spark: SparkSession, feed: Feed) -> None:
     text = "SELECT count(*) AS n, count(DISTINCT key) AS d FROM t GROUP BY TUMBLE(at, 1 MINUTE)"
-    found = mt.sql(spark, text, t=feed.frame(spark)).results
-    assert found.columns == ["window_start", "window_end", "n", "d", "emission", "revision"]
-    assert emitted(found, "n", "d") == [(2, 2), (8, 2)]
+    results = mt.sql(spark, text, t=feed.frame(spark)).results
+    assert results.columns == ["window_start", "window_end", "n", "d", "emission", "revision"]
+    assert collect_rows(results, "n", "d") == [(2, 2), (8, 2)]
 
 
 def test_a_firing_that_holds_no_more_is_taken_back(spark: SparkSession, tmp_path: Path) -> None:
@@ -275,12 +281,14 @@ def test_a_firing_that_holds_no_more_is_taken_back(spark: SparkSession, tmp_path
         (0, "a", 1, 1, "early", 0),
         (1, "a", None, None, "retract", 1),
     ]
-    kept = rows(out, "SELECT key, epoch(window_start)::BIGINT % 60, top, n FROM tops ORDER BY ALL")
-    assert kept == [("a", 30, 0, 1), ("b", 0, 5, 2), ("b", 30, 0, 1)]
+    newest = rows(
+        out, "SELECT key, epoch(window_start)::BIGINT % 60, top, n FROM tops ORDER BY ALL"
+    )
+    assert newest == [("a", 30, 0, 1), ("b", 0, 5, 2), ("b", 30, 0, 1)]
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "place"),
+    ("text", "problem", "part"),
     [
         ("SELECT k, count(*) FROM t GROUP BY k, TUMBLE(at, 1 HOUR)", "isn't a column", "k"),
         (
@@ -359,14 +367,14 @@ def test_a_firing_that_holds_no_more_is_taken_back(spark: SparkSession, tmp_path
     ],
 )
 def test_what_the_table_lacks_is_refused_at_its_place(
-    spark: SparkSession, feed: Feed, text: str, said: str, place: str | None
+    spark: SparkSession, feed: Feed, text: str, problem: str, part: str | None
 ) -> None:
     with pytest.raises(mt.SqlError) as caught:
         mt.sql(spark, text, t=feed.frame(spark))
-    assert said in str(caught.value)
-    if place is not None:
+    assert problem in str(caught.value)
+    if part is not None:
         start, end = caught.value.span
-        assert text[start:end] == place
+        assert text[start:end] == part
 
 
 def test_tables_are_known_by_name_alone_without_a_session() -> None:
@@ -388,18 +396,18 @@ SHIPMENTS = [
 )
 def test_the_joins_of_the_samza_design(spark: SparkSession, over: str) -> None:
     def frame(rows: list[tuple[Any, ...]], value: str) -> DataFrame:
-        made = spark.createDataFrame(
+        messages = spark.createDataFrame(
             rows, f"part int, off long, {value} long, id long, clock string"
         )
-        moment = F.concat(F.lit("2026-01-01 "), F.lpad("clock", 8, "0")).cast("timestamp")
-        return made.withColumn("time", moment).drop("clock")
+        time = F.concat(F.lit("2026-01-01 "), F.lpad("clock", 8, "0")).cast("timestamp")
+        return messages.withColumn("time", time).drop("clock")
 
     offsets = " OFFSET FOR (part, off)" if over.startswith("ROWS") else ""
     text = f"""SELECT id, value, cost FROM Shipments{offsets}
                JOIN Orders{offsets} OVER ({over}) ON Orders.id = Shipments.id"""
     joined = mt.sql(spark, text, Orders=frame(ORDERS, "value"), Shipments=frame(SHIPMENTS, "cost"))
     assert joined.results.columns == ["id", "value", "cost", "emission"]
-    assert emitted(joined.results, "id", "value", "cost") == [
+    assert collect_rows(joined.results, "id", "value", "cost") == [
         (1, 0, 2),
         (1, 0, 3),
         (3, 5, 0),
@@ -414,7 +422,7 @@ def test_columns_of_a_join_may_say_whose_they_are(spark: SparkSession) -> None:
     over = "OVER (ORDER BY ts RANGE 1 MINUTE PRECEDING)"
     text = f"""SELECT a.id AS k, a.value - b.value AS d FROM a JOIN b {over} ON a.id = b.id
                WHERE b.value < 5"""
-    assert emitted(mt.sql(spark, text, a=left, b=right).results, "k", "d") == [(1, 7)]
+    assert collect_rows(mt.sql(spark, text, a=left, b=right).results, "k", "d") == [(1, 7)]
     with pytest.raises(mt.SqlError, match=r"is a column of both sides; write a\.value or b\.value"):
         mt.sql(spark, text.replace("a.value - b", "value - b"), a=left, b=right)
     with pytest.raises(mt.SqlError, match="isn't a column of b"):
@@ -446,22 +454,24 @@ SHOWN = [
 
 @pytest.mark.slow
 def test_a_comparison_of_times_bounds_a_join_as_in_spark(spark: SparkSession) -> None:
-    moment = "CAST('2026-01-01' AS TIMESTAMP) + make_dt_interval(0, 0, 0, second) AS ts"
+    time = "CAST('2026-01-01' AS TIMESTAMP) + make_dt_interval(0, 0, 0, second) AS ts"
     for name, text in zip("os", SIDES, strict=True):
-        spark.sql(text).selectExpr("*", moment).drop("second").createOrReplaceTempView(name)
-    shown = "SELECT o.id AS o, s.order_id AS s, v, cost FROM"
-    texts = [f"{shown} o FULL JOIN s ON o.id = s.order_id AND {near}" for near in NEAR]
-    texts += [f"{shown} o JOIN s ON {near} AND o.id = s.order_id AND v >= 20" for near in NEAR[::2]]
+        spark.sql(text).selectExpr("*", time).drop("second").createOrReplaceTempView(name)
+    select = "SELECT o.id AS o, s.order_id AS s, v, cost FROM"
+    texts = [f"{select} o FULL JOIN s ON o.id = s.order_id AND {near}" for near in NEAR]
     texts += [
-        f"{shown} o, s WHERE o.id = s.order_id AND {near} AND v + cost >= 220" for near in NEAR[:1]
+        f"{select} o JOIN s ON {near} AND o.id = s.order_id AND v >= 20" for near in NEAR[::2]
     ]
-    # Wholly after: where pairs are chosen anyway.
-    apart = "o.ts > s.ts AND o.ts <= s.ts + INTERVAL 2 SECONDS"
-    texts += [f"{shown} o JOIN s ON {apart} AND o.id = s.order_id"]
+    texts += [
+        f"{select} o, s WHERE o.id = s.order_id AND {near} AND v + cost >= 220" for near in NEAR[:1]
+    ]
+    # A bound whose times are all after; only inner joins allow it.
+    after = "o.ts > s.ts AND o.ts <= s.ts + INTERVAL 2 SECONDS"
+    texts += [f"{select} o JOIN s ON {after} AND o.id = s.order_id"]
     for text in texts:
-        found = mt.sql(spark, text).results.drop("emission").collect()
+        ours = mt.sql(spark, text).results.drop("emission").collect()
         wanted = spark.sql(text).collect()
-        assert sorted(found, key=str) == sorted(map(tuple, wanted), key=str), text
+        assert sorted(ours, key=str) == sorted(map(tuple, wanted), key=str), text
         assert wanted
 
 
@@ -473,28 +483,30 @@ def test_a_comparison_of_times_bounds_a_join_as_in_spark(spark: SparkSession) ->
     ],
 )
 def test_joins_are_those_of_spark(spark: SparkSession, how: str) -> None:
-    moment = "CAST('2026-01-01' AS TIMESTAMP) + make_dt_interval(0, 0, 0, second) AS ts"
-    o, s = (spark.sql(text).selectExpr("*", moment).drop("second") for text in SIDES)
+    time = "CAST('2026-01-01' AS TIMESTAMP) + make_dt_interval(0, 0, 0, second) AS ts"
+    o, s = (spark.sql(text).selectExpr("*", time).drop("second") for text in SIDES)
     o.createOrReplaceTempView("o"), s.createOrReplaceTempView("s")
     over = "OVER (ORDER BY ts RANGE 1 MINUTE PRECEDING)"
     near = "s.ts BETWEEN o.ts - INTERVAL 1 MINUTE AND o.ts + INTERVAL 1 MINUTE"
-    for shown, where in SHOWN:
-        found = mt.sql(
-            spark, f"SELECT {shown} FROM o {how} s {over} ON o.id = s.order_id {where}"
+    for items, where in SHOWN:
+        ours = mt.sql(
+            spark, f"SELECT {items} FROM o {how} s {over} ON o.id = s.order_id {where}"
         ).results.drop("emission")
-        wanted = spark.sql(f"SELECT {shown} FROM o {how} s ON o.id = s.order_id AND {near} {where}")
-        assert len(found.columns) == len(wanted.columns)
-        assert sorted(found.collect(), key=str) == sorted(map(tuple, wanted.collect()), key=str)
-    # USING makes one column of both, which each side has still for itself.
-    other = s.withColumnRenamed("order_id", "id")
+        wanted = spark.sql(f"SELECT {items} FROM o {how} s ON o.id = s.order_id AND {near} {where}")
+        assert len(ours.columns) == len(wanted.columns)
+        assert sorted(ours.collect(), key=str) == sorted(map(tuple, wanted.collect()), key=str)
+    # USING merges the columns into one; each side still has its own.
+    shipments = s.withColumnRenamed("order_id", "id")
     text = f"SELECT id, o.id AS o, s.id AS s FROM o {how} s {over} USING (id)"
-    merged = mt.sql(spark, text, o=o, s=other).results.drop("emission")
-    other.createOrReplaceTempView("s")
+    merged = mt.sql(spark, text, o=o, s=shipments).results.drop("emission")
+    shipments.createOrReplaceTempView("s")
     wanted = spark.sql(
         f"SELECT coalesce(o.id, s.id), o.id, s.id FROM o {how} s ON o.id = s.id AND {near}"
     )
     assert sorted(merged.collect(), key=str) == sorted(map(tuple, wanted.collect()), key=str)
-    everything = mt.sql(spark, f"SELECT * FROM o {how} s {over} USING (id)", o=o, s=other).results
+    everything = mt.sql(
+        spark, f"SELECT * FROM o {how} s {over} USING (id)", o=o, s=shipments
+    ).results
     assert everything.columns == [
         "id",
         "name",
@@ -507,7 +519,7 @@ def test_joins_are_those_of_spark(spark: SparkSession, how: str) -> None:
     ]
     if how != "JOIN":
         with pytest.raises(mt.SqlError, match=r"is a column of both sides; write o\.id or s\.id"):
-            mt.sql(spark, f"SELECT id FROM o {how} s {over} ON o.id = s.id", o=o, s=other)
+            mt.sql(spark, f"SELECT id FROM o {how} s {over} ON o.id = s.id", o=o, s=shipments)
 
 
 PIPELINE = """
@@ -530,24 +542,24 @@ def test_a_pipeline_from_source_to_sinks(spark: SparkSession, tmp_path: Path) ->
     feed.add(("a", at(1), 1), ("b", at(2), 5), ("c", at(3), 7))
     feed.add(("a", at(13), 9), ("a", at(40), 1))
     feed.add(("a", at(3), 100), ("b", at(31), 2))
-    given = {"data": str(feed.folder), "out": str(tmp_path), "not": "c"}
-    made = compile_pipeline(PIPELINE, {"not": "c"})
-    assert made.names == {"data", "out", "not"}
-    for query in SparkPipelines(spark).start(made, given, {}):
+    variables = {"data": str(feed.folder), "out": str(tmp_path), "not": "c"}
+    pipeline = compile_pipeline(PIPELINE, {"not": "c"})
+    assert pipeline.names == {"data", "out", "not"}
+    for query in SparkPipelines(spark).start(pipeline, variables, {}):
         assert query.await_end(120)
         assert query.progress.counts["filtered"] == 1
-    kept = rows(
+    totals = rows(
         tmp_path / "out.duckdb",
         "SELECT key, epoch(window_start)::BIGINT % 60, total FROM totals ORDER BY ALL",
     )
-    assert kept == [("a", 0, 2), ("a", 10, 18), ("b", 0, 10)]
+    assert totals == [("a", 0, 2), ("a", 10, 18), ("b", 0, 10)]
     bad = spark.read.parquet(str(tmp_path / "bad"))
     assert [(row["id"], row["reason"]) for row in bad.collect()] == [(5, "late")]
     assert (tmp_path / "checkpoints" / "totals").is_dir()
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "error"),
     [
         ("'${data}'", "'${nowhere}'", r"messages|path='\$\{nowhere\}' has no value"),
         ("'duckdb', path = '${out}/out.duckdb'", "'duckdb'", "path=None is missing; add"),
@@ -558,14 +570,16 @@ def test_a_pipeline_from_source_to_sinks(spark: SparkSession, tmp_path: Path) ->
     ],
 )
 def test_what_a_pipeline_lacks_is_told_before_anything_starts(
-    spark: SparkSession, tmp_path: Path, old: str, new: str, said: str
+    spark: SparkSession, tmp_path: Path, old: str, new: str, error: str
 ) -> None:
     feed = Feed(tmp_path / "messages")
     feed.add(("a", at(1), 1))
-    given = {"data": str(feed.folder), "out": str(tmp_path), "not": "c"}
+    variables = {"data": str(feed.folder), "out": str(tmp_path), "not": "c"}
     assert old in PIPELINE
-    with pytest.raises(mt.MuntinError, match=said):
-        SparkPipelines(spark).start(compile_pipeline(PIPELINE.replace(old, new), given), given, {})
+    with pytest.raises(mt.MuntinError, match=error):
+        SparkPipelines(spark).start(
+            compile_pipeline(PIPELINE.replace(old, new), variables), variables, {}
+        )
     assert not (tmp_path / "checkpoints").exists()
 
 
@@ -579,8 +593,10 @@ def test_times_rounded_up_and_the_last_moment_of_a_window(spark: SparkSession) -
         "GROUP BY CEIL(rowtime TO HOUR)",
         orders=orders,
     )
-    found = up.results.selectExpr("date_format(hour, 'HH:mm:ss.SSSSSS') AS hour", "n").collect()
-    assert sorted(map(tuple, found)) == [
+    counts_by_hour = up.results.selectExpr(
+        "date_format(hour, 'HH:mm:ss.SSSSSS') AS hour", "n"
+    ).collect()
+    assert sorted(map(tuple, counts_by_hour)) == [
         ("09:00:00.000000", 1),
         ("10:00:00.000000", 2),
         ("11:00:00.000000", 1),
@@ -591,8 +607,10 @@ def test_times_rounded_up_and_the_last_moment_of_a_window(spark: SparkSession) -
         "1 HOUR)) GROUP BY window_start, window_end, window_time",
         orders=orders,
     )
-    shown = last.results.selectExpr("date_format(window_time, 'HH:mm:ss.SSS') AS t", "n").collect()
-    assert sorted(map(tuple, shown)) == [("09:59:59.999", 2), ("10:59:59.999", 2)]
+    counts_by_time = last.results.selectExpr(
+        "date_format(window_time, 'HH:mm:ss.SSS') AS t", "n"
+    ).collect()
+    assert sorted(map(tuple, counts_by_time)) == [("09:59:59.999", 2), ("10:59:59.999", 2)]
 
 
 def test_partners_within_a_time_as_ksqldb_says_it(spark: SparkSession) -> None:
@@ -628,7 +646,7 @@ def test_grouping_sets_are_those_of_spark_sql(spark: SparkSession, feed: Feed) -
         """,
         messages=frame,
     )
-    # To Spark the window is one column more, which is in every set.
+    # For Spark, the window is another column, in every set.
     theirs = spark.sql(
         """
         SELECT lower(a) AS low, b, GROUPING(b) AS without, sum(v) AS total,
@@ -638,7 +656,7 @@ def test_grouping_sets_are_those_of_spark_sql(spark: SparkSession, feed: Feed) -
         """
     )
     names = ("low", "b", "without", "total", "back", "grouping_id", "window_start")
-    assert emitted(ours.results, *names) == emitted(theirs, *names)
+    assert collect_rows(ours.results, *names) == collect_rows(theirs, *names)
     assert ours.results.schema["grouping_id"].nullable is False
 
 
@@ -646,7 +664,7 @@ FIVE = (
     "SELECT key, window, sum(value) AS total FROM messages_around "
     "GROUP BY key, window(at, '5 seconds')"
 )
-AS_SPARK_SAYS = [
+SPARK_STATEMENTS = [
     # A query around windows, windows over windows, and queries within WHERE.
     (
         f"SELECT w.key, w.window.start AS since, total + 1 AS more FROM ({FIVE}) w WHERE total > 4",
@@ -671,9 +689,9 @@ AS_SPARK_SAYS = [
 
 def test_statements_of_spark_sql_give_its_rows(spark: SparkSession, feed: Feed) -> None:
     feed.frame(spark).createOrReplaceTempView("messages_around")
-    for text, names in AS_SPARK_SAYS:
-        theirs = emitted(spark.sql(text), *names)
-        assert emitted(mt.sql(spark, text).results, *names) == theirs
+    for text, names in SPARK_STATEMENTS:
+        theirs = collect_rows(spark.sql(text), *names)
+        assert collect_rows(mt.sql(spark, text).results, *names) == theirs
         assert len(theirs) > 1
 
 
@@ -683,8 +701,8 @@ def test_a_batch_is_shown_in_an_order(spark: SparkSession, feed: Feed) -> None:
               FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(`at`), INTERVAL '1' MINUTE))
               GROUP BY key, window_start, window_end"""
     ordered = mt.sql(spark, f"{text} ORDER BY n DESC, key NULLS LAST LIMIT 4", t=batch)
-    shown = [tuple(row) for row in ordered.results.select("key", "n", "total").collect()]
-    assert shown == [("a", 5, 9), ("b", 2, 13), ("a", 1, 2), ("b", 1, 6)]
+    ordered_rows = [tuple(row) for row in ordered.results.select("key", "n", "total").collect()]
+    assert ordered_rows == [("a", 5, 9), ("b", 2, 13), ("a", 1, 2), ("b", 1, 6)]
     nulls = mt.sql(spark, f"{text} ORDER BY key NULLS FIRST LIMIT 1", t=batch)
     assert [row.key for row in nulls.results.collect()] == [None]
     assert mt.sql(spark, f"{text} LIMIT 0", t=batch).results.collect() == []
@@ -698,22 +716,22 @@ def test_a_batch_is_shown_in_an_order(spark: SparkSession, feed: Feed) -> None:
 def test_messages_of_two_tables(
     spark: SparkSession, feed: Feed, tmp_path: Path, stream: bool
 ) -> None:
-    more = Feed(tmp_path / "more")
-    more.add(("a", at(2), 40), ("c", at(70), 2))
-    t, u = ((f.stream if stream else f.frame)(spark) for f in (feed, more))
+    other_feed = Feed(tmp_path / "more")
+    other_feed.add(("a", at(2), 40), ("c", at(70), 2))
+    t, u = ((f.stream if stream else f.frame)(spark) for f in (feed, other_feed))
     text = """SELECT key, count(*) AS n, sum(value) AS total
               FROM (SELECT key, value, at FROM t WHERE key IS NOT NULL
                     UNION ALL SELECT key, value + 1, at FROM u) AS m
                     WATERMARK at DELAY OF INTERVAL 0 SECONDS
               GROUP BY key, TUMBLE(at, INTERVAL '1' MINUTE) EMIT CHANGES"""
-    made = mt.sql(spark, text, t=t, u=u)
+    query_to_start = mt.sql(spark, text, t=t, u=u)
     if stream:
         out = tmp_path / "out.duckdb"
-        query = made.start(
+        query = query_to_start.start(
             checkpoint=str(tmp_path / "c"), results=mt.to_duckdb(str(out), "w"), available_now=True
         )
         assert query.await_end(120)
         ours = rows(out, "SELECT key, n, total FROM w")
     else:
-        ours = [tuple(row) for row in made.results.select("key", "n", "total").collect()]
+        ours = [tuple(row) for row in query_to_start.results.select("key", "n", "total").collect()]
     assert sorted(ours) == [("a", 1, 2), ("a", 6, 50), ("b", 1, 6), ("b", 2, 13), ("c", 1, 3)]

@@ -1,4 +1,4 @@
-"""SQL against SQL: what muntin makes of random statements is what Spark SQL makes of them."""
+"""Tests that muntin and Spark SQL give the same rows for random statements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.spark.sql_against import Against, search
 def test_statements_of_a_few_seeds(spark: SparkSession) -> None:
     against = Against(spark)
     search(against, [1], columns=16)
-    assert not against.found, "\n".join(against.found)
+    assert not against.differences, "\n".join(against.differences)
     assert against.counts["same"] > 8, against.counts
 
 
@@ -23,5 +23,5 @@ def test_statements_of_many_seeds(spark: SparkSession) -> None:
     while time.monotonic() < end:
         search(against, [seed])
         seed += 1
-    assert not against.found, "\n".join(against.found)
+    assert not against.differences, "\n".join(against.differences)
     assert against.counts["same"] > 5 * against.counts["refused"], against.counts

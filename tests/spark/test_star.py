@@ -1,4 +1,4 @@
-"""``SELECT *`` shows the columns that Flink shows, in the same order on both hosts."""
+"""Tests that ``SELECT *`` has Flink's columns, in the same order on both hosts."""
 
 from __future__ import annotations
 

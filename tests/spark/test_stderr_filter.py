@@ -1,4 +1,4 @@
-"""Stderr has what somebody may want to read, and nothing else unless it is asked for."""
+"""Tests that stderr has no noise of Spark, unless it is asked for."""
 
 from __future__ import annotations
 
@@ -119,10 +119,10 @@ def test_only_noise_is_left_out(size: int) -> None:
         + OURS
     )
     traces: list[str] = []
-    passing, found = StderrFilter(lambda trace: traces.append(trace) or "FILE"), b""
+    stderr_filter, output = StderrFilter(lambda trace: traces.append(trace) or "FILE"), b""
     for start in range(0, len(text), size):
-        found += passing.filter(text[start : start + size])
-    assert found + passing.flush() == b"first\n" + DEEP + CUT + CUT + OURS
+        output += stderr_filter.filter(text[start : start + size])
+    assert output + stderr_filter.flush() == b"first\n" + DEEP + CUT + CUT + OURS
     assert traces == [TRACE.decode()] * 2
 
 
@@ -130,26 +130,31 @@ def test_only_noise_is_left_out(size: int) -> None:
 def test_an_error_behind_a_worker_without_a_socket_is_not_left_out(cut: int) -> None:
     """The JVM may end before the worker has printed both of its errors."""
     lines = NO_SOCKET.splitlines(keepends=True)
-    begun = b"".join(lines[: 4 + cut])
-    passing = StderrFilter()
-    assert passing.filter(begun + b"a line\n" + OURS) + passing.flush() == b"a line\n" + OURS
+    first_lines = b"".join(lines[: 4 + cut])
+    stderr_filter = StderrFilter()
+    assert (
+        stderr_filter.filter(first_lines + b"a line\n" + OURS) + stderr_filter.flush()
+        == b"a line\n" + OURS
+    )
 
 
 def test_what_waits_is_passed_on_when_nothing_follows() -> None:
-    passing = StderrFilter()
-    assert passing.filter(b"ERROR x\n") == b""
-    assert passing.flush() == b"ERROR x\n"
-    assert passing.filter(b"half a li") + passing.flush() == b"half a li"
+    stderr_filter = StderrFilter()
+    assert stderr_filter.filter(b"ERROR x\n") == b""
+    assert stderr_filter.flush() == b"ERROR x\n"
+    assert stderr_filter.filter(b"half a li") + stderr_filter.flush() == b"half a li"
 
 
 def test_a_traceback_that_is_written_slowly_is_one_record() -> None:
     first, *rest = NOT_NEEDED.splitlines(keepends=True)
-    passing = StderrFilter()
-    at_rest = passing.patience
-    passing.filter(first)
-    assert passing.patience > 10 * at_rest  # its writer reads source files before the next line
-    assert passing.filter(b"".join(rest)) + passing.flush() == b""
-    assert passing.patience == at_rest
+    stderr_filter = StderrFilter()
+    at_rest = stderr_filter.patience
+    stderr_filter.filter(first)
+    assert (
+        stderr_filter.patience > 10 * at_rest
+    )  # its writer reads source files before the next line
+    assert stderr_filter.filter(b"".join(rest)) + stderr_filter.flush() == b""
+    assert stderr_filter.patience == at_rest
 
 
 QUERY = """

@@ -1,4 +1,4 @@
-"""Stores in the state of a real query: the contract's whole suite, batches, a failure, restarts."""
+"""Tests of stores in a real query's state: the contract's suite, failures and restarts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from muntin.stores import Image, KeyValue, MessageStore, Session, SessionStore, 
 
 SUITE = "the contract"
 FEED = pa.schema([("key", pa.string()), ("n", pa.int64()), ("time", pa.int64())])
-EMITTED = "key string, said string"
+EMITTED = "key string, output string"
 
 # Times of the messages of each key, by batch; in the last one the early times have expired.
 BATCHES: list[dict[str, list[int]]] = [
@@ -34,7 +34,7 @@ BATCHES: list[dict[str, list[int]]] = [
 
 
 def take(kv: KeyValue, times: list[int]) -> str:
-    """Keep messages in all three stores, and say all that they hold then."""
+    """Add messages to all three stores, and return their contents as JSON."""
     messages = MessageStore(kv, retention=100, most_rows=15)
     windows = WindowStore(kv, retention=100, minimum=1)
     sessions = SessionStore(kv, retention=100, minimum=1)
@@ -64,34 +64,34 @@ def take(kv: KeyValue, times: list[int]) -> str:
 
 
 class Recorder:
-    """Remembers the state variable that is made, so that a test can clear it."""
+    """Records the state variable that is created, so that a test can clear it."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
         self.variable: Any = None
 
-    def getMapState(self, *emitted: Any) -> Any:  # noqa: N802
-        self.variable = self.handle.getMapState(*emitted)
+    def getMapState(self, *arguments: Any) -> Any:  # noqa: N802
+        self.variable = self.handle.getMapState(*arguments)
         return self.variable
 
 
 class Outcomes:
-    """A plugin of pytest that keeps how each test ended."""
+    """A plugin of pytest that records the outcome of each test."""
 
     def __init__(self) -> None:
-        self.emitted: dict[str, str] = {}
+        self.by_test: dict[str, str] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or not report.passed:
             short = "passed" if report.passed else "skipped" if report.skipped else ""
-            self.emitted[report.nodeid] = short or str(report.longrepr)
+            self.by_test[report.nodeid] = short or str(report.longrepr)
 
 
 class Keeper(StatefulProcessor):
-    """Runs ``take`` on each batch of a key, and the contract's suite where that is the key.
+    """Runs ``take`` on each batch of a key, and the contract's suite for the key of that name.
 
     Args:
-        fuse: While this file is there, a batch with the key ``c`` fails after it has flushed.
+        fuse: While this file exists, a batch with the key ``c`` fails after its flush.
     """
 
     def __init__(self, fuse: str) -> None:
@@ -104,11 +104,11 @@ class Keeper(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         if key[0] == SUITE:
             for test, outcome in self.suite().items():
-                yield Row(key=SUITE, said=json.dumps([test, outcome]))
+                yield Row(key=SUITE, output=json.dumps([test, outcome]))
             return
         times = [row["time"] for row in sorted(rows, key=lambda row: row["n"])]
         with self.state.open() as kv:
-            yield Row(key=key[0], said=take(kv, times))
+            yield Row(key=key[0], output=take(kv, times))
         if key[0] == "c" and Path(self.fuse).exists():
             raise forms.PulledPlugError
 
@@ -127,16 +127,16 @@ class Keeper(StatefulProcessor):
         root, outcomes = Path(forms.__file__).parents[2], Outcomes()
         options = ["-p", "no:cacheprovider", "-p", "no:timeout", "-o", "addopts=", "-q"]
         importing = ["--import-mode=importlib", "-W", "ignore::pytest.PytestConfigWarning"]
-        where = [f"--rootdir={root}", str(root / "tests/contract")]
-        pytest.main([*options, *importing, *where], plugins=[outcomes])
-        return outcomes.emitted
+        folders = [f"--rootdir={root}", str(root / "tests/contract")]
+        pytest.main([*options, *importing, *folders], plugins=[outcomes])
+        return outcomes.by_test
 
     def close(self) -> None:
         self.state.close()
 
 
 class Stream:
-    """A query over one file a batch, started anew as often as it is asked."""
+    """A query over one file a batch, which can be restarted."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder = spark, folder
@@ -151,23 +151,23 @@ class Stream:
         pq.write_table(pa.Table.from_pylist(rows[::-1], FEED), path)
 
     def run(self) -> None:
-        """Read what is there, from the checkpoint on."""
+        """Process all new files, from the checkpoint."""
         reader = self.spark.readStream.schema("key string, n long, time long")
         frame = reader.option("maxFilesPerTrigger", 1).parquet(f"{self.folder}/source")
-        kept = frame.groupBy("key").transformWithState(
+        outputs = frame.groupBy("key").transformWithState(
             Keeper(str(self.fuse)), EMITTED, outputMode="append", timeMode="None"
         )
 
         def collect(batch: DataFrame, number: int) -> None:
-            self.emitted += [(number, row["key"], row["said"]) for row in batch.collect()]
+            self.emitted += [(number, row["key"], row["output"]) for row in batch.collect()]
 
-        writer = kept.writeStream.foreachBatch(collect).trigger(availableNow=True)
+        writer = outputs.writeStream.foreachBatch(collect).trigger(availableNow=True)
         writer = writer.option("checkpointLocation", f"{self.folder}/checkpoint")
         writer.start().awaitTermination()
 
 
-def in_memory() -> list[tuple[int, str, str]]:
-    """What the same batches come to in memory, opened anew for each."""
+def run_in_memory() -> list[tuple[int, str, str]]:
+    """Return the outputs of the same batches in memory, with stores opened for each batch."""
     images: dict[str, Image] = {}
     return [
         (number, key, take(memory(images.setdefault(key, Image())), times))
@@ -182,10 +182,10 @@ def test_the_state_of_a_query_keeps_the_contract(spark: SparkSession, tmp_path: 
     stream = Stream(spark, tmp_path)
     stream.add(BATCHES[0])
     stream.run()
-    outcomes = [json.loads(said) for _, key, said in stream.emitted if key == SUITE]
-    # What needs a server or a jar may be skipped.
-    assert [emitted for emitted in outcomes if emitted[1] not in ("passed", "skipped")] == []
-    # As many as every other form has, each once.
+    outcomes = [json.loads(output) for _, key, output in stream.emitted if key == SUITE]
+    # Tests that need a server or a jar may be skipped.
+    assert [outcome for outcome in outcomes if outcome[1] not in ("passed", "skipped")] == []
+    # Each test of the suite, once.
     passed = [test for test, outcome in outcomes if outcome == "passed"]
     assert len(passed) == len(set(passed)) > 90
 
@@ -197,30 +197,30 @@ def test_the_state_of_a_query_keeps_the_contract(spark: SparkSession, tmp_path: 
     stream.add(BATCHES[2])
     stream.run()
     emitted = [row for row in stream.emitted if row[1] != SUITE]
-    assert sorted(emitted) == sorted(in_memory())
+    assert sorted(emitted) == sorted(run_in_memory())
 
 
 def test_one_key_at_a_time() -> None:
-    time_column = forms.Holder()
-    tester = TwsTester(time_column)
+    holder = forms.Holder()
+    tester = TwsTester(holder)
     tester.test("a", [])
-    of_a = time_column.state.open()
-    windows = WindowStore(of_a, retention=100)
+    store_of_a = holder.state.open()
+    windows = WindowStore(store_of_a, retention=100)
     for time in range(20):
         windows.put("n", time, "of a")
     windows.flush()
-    of_a = time_column.state.open()
-    unread = WindowStore(of_a, retention=100).fetch_all()
+    store_of_a = holder.state.open()
+    unread = WindowStore(store_of_a, retention=100).fetch_all()
     tester.test("b", [])
-    of_b = time_column.state.open()
-    assert list(of_b.scan()) == []
-    for call in (of_a.flush, of_a.snapshot):
+    store_of_b = holder.state.open()
+    assert list(store_of_b.scan()) == []
+    for call in (store_of_a.flush, store_of_a.snapshot):
         with pytest.raises(MuntinError, match="the store is closed; open it again"):
             call()
     with pytest.raises(MuntinError, match="the store was closed while it was read; open it again"):
         list(unread)
     tester.test("a", [])
-    assert len(list(WindowStore(time_column.state.open(), retention=100).fetch_all())) == 20
+    assert len(list(WindowStore(holder.state.open(), retention=100).fetch_all())) == 20
 
 
 @pytest.mark.parametrize(

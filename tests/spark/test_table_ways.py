@@ -1,4 +1,4 @@
-"""Agents on Spark say what they say in process, in however many shards, also by two clocks."""
+"""Tests that agents on Spark give the tables of this process, in any number of shards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VIEW = pa.schema(
     ]
 )
 COLUMNS = "user string, page string, at timestamp, seen timestamp, n long"
-# When they happened, and when they were seen: by the first clock nothing is late.
+# The times of events and the times at which they were seen; no event time is late.
 SECONDS = [(n, 3 * n % 40 + (60 if n > 40 else 0)) for n in range(60)]
 
 
@@ -32,15 +32,15 @@ def at(second: float) -> datetime:
     return START + timedelta(seconds=second)
 
 
-def happened() -> list[dict[str, Any]]:
-    """Users and pages; the greatest time in each batch comes first, so that each is judged."""
+def make_views() -> list[dict[str, Any]]:
+    """Return views of users and pages; the greatest time of each batch comes first."""
     return [
         {"user": f"u{n % 5}", "page": f"p{n % 3}", "at": at(first), "seen": at(second), "n": n}
         for n, (first, second) in enumerate(SECONDS)
     ]
 
 
-def app_of() -> mt.App:
+def make_app() -> mt.App:
     app = mt.App("ways", max_ahead=None)
     total = app.Table("total", default=int)
     seen = app.Table("seen", default=list).tumbling(10, expires=5)
@@ -72,10 +72,10 @@ def read(table: Any, key: Any) -> Any:
 def test_tables_of_streams(
     spark: SparkSession, tmp_path: Path, shards: int, key: str | None
 ) -> None:
-    rows = happened()
-    app = app_of()
+    rows = make_views()
+    app = make_app()
     with app.run({"views": mt.source(rows, key=key, time="at")}, batch=1) as running:
-        said = {name: [read(_handle(app, name), k) for k in KEYS] for name in TABLES}
+        local_values = {name: [read(_handle(app, name), k) for k in KEYS] for name in TABLES}
         late = sorted((row.value["n"], row.table, row.reason) for row in running.rejected)
         counts = running.counts
     assert late
@@ -84,15 +84,15 @@ def test_tables_of_streams(
         feed.add_table(pa.Table.from_pylist(rows[first : first + 12], schema=VIEW))
     frame = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
     views = mt.source(frame.parquet(str(feed.folder)), key=key, time="at")
-    run = mt.on_spark(app_of(), {"views": views}, shards=shards)
+    run = mt.on_spark(make_app(), {"views": views}, shards=shards)
     out = tmp_path / "rejected"
     query = run.start(
         checkpoint=f"{tmp_path}/checkpoint", rejected=mt.to_parquet(str(out)), available_now=True
     )
     assert query.await_end(timeout=240)
     for name in TABLES:
-        outside = mt.open_table(f"{tmp_path}/checkpoint", name).table
-        assert [read(outside, k) for k in KEYS] == said[name], name
+        open_table = mt.open_table(f"{tmp_path}/checkpoint", name).table
+        assert [read(open_table, k) for k in KEYS] == local_values[name], name
     rejected = spark.read.parquet(str(out)).selectExpr(
         "get_json_object(value, '$.n') AS n", "table", "reason"
     )

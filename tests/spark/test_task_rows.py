@@ -1,4 +1,4 @@
-"""What tasks send to shards, however much it is."""
+"""Tests of the rows that tasks send to shards, for large frames."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_large_frames_come_in_several_rows(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(frames, "_BLOB_BYTES", 400)
     monkeypatch.setattr(tasks, "_AT_ONCE", 2_000)
     stage = Stage(lambda: None, (10, 20), {}, "stage")  # type: ignore[arg-type, return-value]
-    sent = {
+    parts = {
         (number, shard): Part(
             shard,
             {"watermark": number},
@@ -34,20 +34,22 @@ def test_large_frames_come_in_several_rows(monkeypatch: pytest.MonkeyPatch) -> N
     rows = []
     for number in (2, 0, 1):
         task = Task("left", number, 2)
-        of_task = [*tasks._encode_parts(stage, task, [sent[number, shard] for shard in (0, 1)])]
-        assert len(of_task) > 4
-        in_turn = [*tasks._group_rows(of_task)]
-        assert [row for few in in_turn for row in few] == of_task
-        assert all(sum(map(len, row[2])) <= 4_000 for row in of_task)
-        assert len(in_turn) > 1
-        rows += of_task
+        task_rows = [*tasks._encode_parts(stage, task, [parts[number, shard] for shard in (0, 1)])]
+        assert len(task_rows) > 4
+        groups = [*tasks._group_rows(task_rows)]
+        assert [row for group in groups for row in group] == task_rows
+        assert all(sum(map(len, row[2])) <= 4_000 for row in task_rows)
+        assert len(groups) > 1
+        rows += task_rows
     random.Random(3).shuffle(rows)
     for shard, slot in enumerate(stage.slots):
-        mine = [dict(zip(tasks._ROW.names, row, strict=True)) for row in rows if row[0] == slot]
+        slot_rows = [
+            dict(zip(tasks._ROW.names, row, strict=True)) for row in rows if row[0] == slot
+        ]
         ticks = [{"slot": slot, "header": None, "frames": [], "passed": None}]
-        found = read_parts(shard, [*mine, *ticks])
-        assert [part.header["watermark"] for part in found] == [0, 1, 2]
-        for number, part in enumerate(found):
+        received_parts = read_parts(shard, [*slot_rows, *ticks])
+        assert [part.header["watermark"] for part in received_parts] == [0, 1, 2]
+        for number, part in enumerate(received_parts):
             assert (part.shard, part.input, {*part.frames}) == (shard, "left", {"cells", "few"})
             for name, frame in part.frames.items():
-                assert frame.equals(sent[number, shard].frames[name])
+                assert frame.equals(parts[number, shard].frames[name])

@@ -1,4 +1,4 @@
-"""The event time as a field, an expression or a day; keys and aggregates as fields."""
+"""Tests of event times as fields, expressions or days; keys and aggregates as fields."""
 
 from __future__ import annotations
 
@@ -34,35 +34,37 @@ def query(frame: DataFrame, **options: Any) -> mt.WindowedAggregate:
     return mt.windowed(frame, **options).tumbling("1 day").agg(n=mt.count())
 
 
-def found(made: mt.WindowedAggregate) -> list[tuple[Any, ...]]:
-    shown = made.results.selectExpr("k", "cast(window_start AS string)", "n")
-    return sorted(tuple(row) for row in shown.collect())
+def collect_rows(windows: mt.WindowedAggregate) -> list[tuple[Any, ...]]:
+    rows = windows.results.selectExpr("k", "cast(window_start AS string)", "n")
+    return sorted(tuple(row) for row in rows.collect())
 
 
 def test_times_in_all_forms_give_the_same_windows(messages: DataFrame) -> None:
     days = [("a", "2026-01-01 00:00:00", 2), ("b", "2026-01-02 00:00:00", 1)]
     times = ["event.at", F.to_timestamp("deep.text"), "deep.text", "deep.day", F.to_date("s")]
-    made = [query(messages, key="k", time=time) for time in times]
-    shown = [
-        one.results.selectExpr(f"{n} AS form", "k", "cast(window_start AS string) AS at", "n")
-        for n, one in enumerate(made)
+    queries = [query(messages, key="k", time=time) for time in times]
+    results = [
+        query_of_time.results.selectExpr(
+            f"{n} AS form", "k", "cast(window_start AS string) AS at", "n"
+        )
+        for n, query_of_time in enumerate(queries)
     ]
-    rows = reduce(DataFrame.unionByName, shown).collect()
+    rows = reduce(DataFrame.unionByName, results).collect()
     for n, time in enumerate(times):
         assert sorted(tuple(row)[1:] for row in rows if row.form == n) == days, time
-    rejected = made[1].rejected
-    # As it came: without what was computed of it.
+    rejected = queries[1].rejected
+    # Without the computed time.
     assert rejected.columns == [*messages.columns, "reason", "watermark"]
     assert [(row.id, row.reason) for row in rejected.collect()] == [(4, "null_time")]
-    kinds = [dict(one.results.dtypes)["window_start"] for one in made]
+    kinds = [dict(query_of_time.results.dtypes)["window_start"] for query_of_time in queries]
     assert kinds == [*["timestamp"] * 3, *["timestamp_ntz"] * 2]
 
 
 def test_a_frames_own_column_keeps_its_name(messages: DataFrame) -> None:
     for time in ("at", F.col("at"), messages["at"]):
-        made = query(messages, key="k", time=time)
-        assert made.plan.spec.time == "at"
-        assert set(made.plan.sources[0].sent) == {*messages.columns, "__muntin_future"}
+        windows = query(messages, key="k", time=time)
+        assert windows.plan.spec.time == "at"
+        assert set(windows.plan.sources[0].sent) == {*messages.columns, "__muntin_future"}
 
 
 def test_what_isnt_a_time_is_rejected(spark: SparkSession) -> None:
@@ -71,16 +73,16 @@ def test_what_isnt_a_time_is_rejected(spark: SparkSession) -> None:
         "('2026-01-01', DATE'2026-01-01'), ('no', date_from_unix_date(200000000)) AS t(s, day)"
     )
     for time in ("e.s", "day"):
-        made = query(frame, time=time)
-        assert [row.n for row in made.results.collect()] == [1]
-        assert [row.reason for row in made.rejected.select("reason").collect()] == ["malformed"]
+        windows = query(frame, time=time)
+        assert [row.n for row in windows.results.collect()] == [1]
+        assert [row.reason for row in windows.rejected.select("reason").collect()] == ["malformed"]
 
 
 def test_fields_as_keys_and_of_aggregates(messages: DataFrame) -> None:
     fields = messages.drop("k")
     windows = mt.windowed(fields, key="event.k", time="event.at").tumbling("1 day")
-    made = windows.agg(n=mt.max("event.v"))
-    assert [row[2] for row in found(made)] == [2, 3]
+    greatest = windows.agg(n=mt.max("event.v"))
+    assert [row[2] for row in collect_rows(greatest)] == [2, 3]
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -125,11 +127,13 @@ def test_the_same_in_sql(spark: SparkSession, messages: DataFrame) -> None:
         "GROUP BY k, window_start, window_end",
         "SELECT k, count(*) AS n FROM m GROUP BY k, window({}, '1 day')",
     ):
-        assert found(mt.sql(spark, text.format("event.at"), m=messages)) == days
+        assert collect_rows(mt.sql(spark, text.format("event.at"), m=messages)) == days
     by_field = "SELECT event.k, upper(event.k) AS u, count(*) AS n FROM m {} window(m.at, '1 day')"
-    made = mt.sql(spark, by_field.format("GROUP BY event.k, upper(event.k),"), m=messages.drop("k"))
-    shown = made.results.select("k", "u", "n").collect()
-    assert sorted(tuple(row) for row in shown) == [("a", "A", 2), ("b", "B", 2)]
+    counts = mt.sql(
+        spark, by_field.format("GROUP BY event.k, upper(event.k),"), m=messages.drop("k")
+    )
+    rows_of_fields = counts.results.select("k", "u", "n").collect()
+    assert sorted(tuple(row) for row in rows_of_fields) == [("a", "A", 2), ("b", "B", 2)]
     unnamed = "SELECT upper(k), count(*) AS n FROM m GROUP BY upper(k), window(at, '1 day')"
     keys = mt.sql(spark, unnamed, m=messages).results.select("`upper(k)`").collect()
     assert sorted(row[0] for row in keys) == ["A", "B"]
@@ -157,8 +161,8 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Pat
 
     feed.add(("a", {"s": "2026-01-01 00:00:05"}), ("a", {"s": "2026-01-01 00:00:06"}))
     run("e.s")
-    opened = mt.open_state(tmp_path / "checkpoint", spark=spark)
-    assert opened.fetch("a")["n"].to_list() == [2]
+    state = mt.open_state(tmp_path / "checkpoint", spark=spark)
+    assert state.fetch("a")["n"].to_list() == [2]
     feed.add(("a", {"s": "2026-01-01 00:00:25"}), ("a", {"s": "2026-01-01 00:00:01"}))
     feed.add(("a", None), ("a", {"s": "none"}), ("a", {"s": "2026-01-01 00:00:02"}))
     with pytest.raises(mt.SpecChangedError, match="time"):
@@ -174,16 +178,16 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Pat
 
 @pytest.mark.slow
 def test_the_clock_in_all_forms_gives_the_same_firings(spark: SparkSession, tmp_path: Path) -> None:
-    """Early firing every 10 seconds of a clock that the messages carry."""
-    named = pa.schema([("id", pa.int64()), ("k", pa.string()), ("ms", pa.int64())])
-    feed = Feed(tmp_path / "in", named)
-    for moment in (1_000, 8_000, 12_000, 31_000):
-        feed.add(("a", moment))
-    moment, found = F.timestamp_millis("ms"), []
-    for number, clock in enumerate((moment, "arrived", "said.at")):
-        frame = feed.stream(spark).withColumn("at", moment)
-        frame = frame.withColumn("arrived", moment)
-        frame = frame.withColumn("said", F.struct(moment.alias("at")))
+    """Windows fire early every 10 seconds of a clock in the messages."""
+    schema = pa.schema([("id", pa.int64()), ("k", pa.string()), ("ms", pa.int64())])
+    feed = Feed(tmp_path / "in", schema)
+    for millis in (1_000, 8_000, 12_000, 31_000):
+        feed.add(("a", millis))
+    time, histories = F.timestamp_millis("ms"), []
+    for number, clock in enumerate((time, "arrived", "nested.at")):
+        frame = feed.stream(spark).withColumn("at", time)
+        frame = frame.withColumn("arrived", time)
+        frame = frame.withColumn("nested", F.struct(time.alias("at")))
         windows = mt.windowed(frame, key="k", time="at", clock=clock).tumbling("1 minute")
         counted = windows.early(every="10 seconds").agg(n=mt.count())
         out = tmp_path / f"{number}.duckdb"
@@ -193,6 +197,6 @@ def test_the_clock_in_all_forms_gives_the_same_firings(spark: SparkSession, tmp_
             available_now=True,
         )
         assert query.await_end(120)
-        found.append(rows(out, "SELECT n, emission FROM h ORDER BY revision"))
-    assert found[0] == found[1] == found[2]
-    assert [n for n, _ in found[0]] == [3, 4]
+        histories.append(rows(out, "SELECT n, emission FROM h ORDER BY revision"))
+    assert histories[0] == histories[1] == histories[2]
+    assert [n for n, _ in histories[0]] == [3, 4]

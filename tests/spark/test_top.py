@@ -1,4 +1,4 @@
-"""The first rows of each window: in Python and in SQL, over batches and streams."""
+"""Tests of the first rows of each window, in Python and SQL, over batches and streams."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ def clicks(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(MESSAGES, "key string, at timestamp, value long")
 
 
-def shown(found: list[Row], *names: str) -> list[tuple[Any, ...]]:
-    return sorted((tuple(row[name] for name in names) for row in found), key=repr)
+def sort_rows(rows: list[Row], *names: str) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row[name] for name in names) for row in rows), key=repr)
 
 
-def wanted(clicks: DataFrame, statement: str) -> list[tuple[Any, ...]]:
-    """What Spark's own windows and row numbers come to."""
+def compute_by_spark(clicks: DataFrame, statement: str) -> list[tuple[Any, ...]]:
+    """Return the rows of Spark's own windows and row numbers."""
     clicks.createOrReplaceTempView("ranked_clicks")
     return sorted(map(tuple, clicks.sparkSession.sql(statement).collect()), key=repr)
 
 
 def test_the_first_messages_of_each_window(spark: SparkSession, clicks: DataFrame) -> None:
-    made = mt.windowed(clicks, key="key", time="at").tumbling("5 minutes").top(2, by="value")
+    first_rows = mt.windowed(clicks, key="key", time="at").tumbling("5 minutes").top(2, by="value")
     by = "PARTITION BY window_start, window_end, key"
     text = f"SELECT *, {NUMBER.format('value DESC')} FROM {CALL} QUALIFY rank <= 2"
     text = text.replace("PARTITION BY window_start, window_end", by)
     names = ("key", "window_start", "value", "at", "rank")
-    # Of equal values the one with the least columns is first.
-    known = wanted(
+    # Equal values are in the order of their columns.
+    expected = compute_by_spark(
         clicks,
         """
         SELECT key, start, value, at, rank FROM (
@@ -53,18 +53,20 @@ def test_the_first_messages_of_each_window(spark: SparkSession, clicks: DataFram
         ) WHERE rank <= 2
         """,
     )
-    assert shown(made.results.collect(), *names) == known
-    assert shown(mt.sql(spark, text, clicks=clicks).results.collect(), *names) == known
+    assert sort_rows(first_rows.results.collect(), *names) == expected
+    assert sort_rows(mt.sql(spark, text, clicks=clicks).results.collect(), *names) == expected
 
 
 def test_the_first_of_windows_that_end_together(spark: SparkSession, clicks: DataFrame) -> None:
     sums = mt.windowed(clicks, key="key", time="at").hopping("5 minutes", "2 minutes")
-    made = sums.agg(total=mt.sum("value")).top(2, by=["total", "key"], ascending=[False, True])
+    first_rows = sums.agg(total=mt.sum("value")).top(
+        2, by=["total", "key"], ascending=[False, True]
+    )
     text = f"SELECT *, {NUMBER.format('total DESC, key')} FROM ({SUMS}) QUALIFY rank <= 2"
     text = text.replace("TUMBLE(TABLE clicks, DESCRIPTOR(at),", "HOP(TABLE clicks, DESCRIPTOR(at), "
                         "INTERVAL '2' MINUTES,")  # fmt: skip
     names = ("window_start", "window_end", "key", "total", "rank")
-    known = wanted(
+    expected = compute_by_spark(
         clicks,
         """
         SELECT * FROM (
@@ -74,43 +76,44 @@ def test_the_first_of_windows_that_end_together(spark: SparkSession, clicks: Dat
         ) WHERE rank <= 2
         """,
     )
-    assert shown(made.results.collect(), *names) == known
-    assert shown(mt.sql(spark, text, clicks=clicks).results.collect(), *names) == known
-    again = mt.windowed(made, key="key", time="window_end").tumbling("1 hour")
-    counted = again.agg(n=mt.count()).results.collect()
-    assert sum(row["n"] for row in counted) == len(known)
+    assert sort_rows(first_rows.results.collect(), *names) == expected
+    assert sort_rows(mt.sql(spark, text, clicks=clicks).results.collect(), *names) == expected
+    hourly = mt.windowed(first_rows, key="key", time="window_end").tumbling("1 hour")
+    counted = hourly.agg(n=mt.count()).results.collect()
+    assert sum(row["n"] for row in counted) == len(expected)
 
 
 def test_a_join_of_the_rows_of_windows(spark: SparkSession, clicks: DataFrame) -> None:
     views = clicks.where("value < 5 AND key <> 'c'")
     side = "(SELECT * FROM {})"
     text = f"""
-        SELECT L.key, L.at AS one, R.at AS two, coalesce(L.window_start, R.window_start) AS start
+        SELECT L.key, L.at AS left_at, R.at AS right_at,
+            coalesce(L.window_start, R.window_start) AS start
         FROM {side.format(CALL)} L FULL JOIN {side.format(CALL.replace("clicks", "views"))} R
         ON L.key = R.key AND L.value = R.value
             AND L.window_start = R.window_start AND L.window_end = R.window_end
     """
-    found = mt.sql(spark, text, clicks=clicks, views=views).results.collect()
+    pairs = mt.sql(spark, text, clicks=clicks, views=views).results.collect()
     views.createOrReplaceTempView("ranked_views")
     sides = (
         f"(SELECT *, window(at, '5 minutes').start AS s FROM ranked_{name})"
         for name in ("clicks", "views")
     )
-    known = wanted(
+    expected = compute_by_spark(
         clicks,
         "SELECT l.key, l.at, r.at, coalesce(l.s, r.s) FROM {} l FULL JOIN {} r "
         "ON l.key = r.key AND l.value = r.value AND l.s = r.s".format(*sides),
     )
-    assert sorted(map(repr, shown_all(found))) == sorted(map(repr, known))
+    assert sorted(map(repr, to_tuples(pairs))) == sorted(map(repr, expected))
 
 
-def shown_all(found: list[Row]) -> list[tuple[Any, ...]]:
-    return [(row["key"], row["one"], row["two"], row["start"]) for row in found]
+def to_tuples(pairs: list[Row]) -> list[tuple[Any, ...]]:
+    return [(row["key"], row["left_at"], row["right_at"], row["start"]) for row in pairs]
 
 
 @pytest.mark.slow
 def test_a_stream_of_the_first_windows(spark: SparkSession, tmp_path: Path) -> None:
-    """Each is emitted with the batch that completes it, and over a restart."""
+    """Each is emitted with the batch that completes it, also after a restart."""
     feed = Feed(tmp_path / "source")
     table = tmp_path / "top.duckdb"
     for part in range(0, 36, 6):
@@ -128,26 +131,26 @@ def test_a_stream_of_the_first_windows(spark: SparkSession, tmp_path: Path) -> N
         assert query.await_end(timeout=240)
         return query
 
-    found = "SELECT epoch(window_start), rank, key, total FROM top ORDER BY ALL"
+    select = "SELECT epoch(window_start), rank, key, total FROM top ORDER BY ALL"
     first = run()
     assert first.progress.adds_up()
     sums = {}
-    for key, moment, value in MESSAGES:
-        start = (moment - at(0)).seconds // 300 * 300
+    for key, time, value in MESSAGES:
+        start = (time - at(0)).seconds // 300 * 300
         sums[start, key] = sums.get((start, key), 0) + value
     best = [
-        (at(start).timestamp(), place, key, total)
+        (at(start).timestamp(), rank, key, total)
         for start in (0, 300, 600)
-        for place, (total, key) in enumerate(
-            sorted(((sums[start, k], k) for k in "abc"), key=lambda one: (-one[0], one[1]))[:2], 1
+        for rank, (total, key) in enumerate(
+            sorted(((sums[start, k], k) for k in "abc"), key=lambda row: (-row[0], row[1]))[:2], 1
         )
     ]
-    # The last window is complete with the message of 900 seconds, and no other has to come.
-    assert rows(table, found) == best
+    # The message of 900 seconds completes the last window.
+    assert rows(table, select) == best
     feed.add(("b", at(1300), 5), ("c", at(1800), 1))
     run()
-    assert rows(table, found)[: len(best)] == best
-    assert [row[1:] for row in rows(table, found)[len(best) :]] == [(1, "a", 0), (1, "b", 5)]
+    assert rows(table, select)[: len(best)] == best
+    assert [row[1:] for row in rows(table, select)[len(best) :]] == [(1, "a", 0), (1, "b", 5)]
 
 
 def test_what_cannot_be_ranked_is_refused(clicks: DataFrame) -> None:

@@ -1,4 +1,4 @@
-"""The newest row of each key and look-back on Spark: the same as on the local host."""
+"""Tests that the newest row of each key and look-back is the same on both hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transcripts through Spark, some of them in one query."""
+"""Tests of transcripts on Spark, several of them in one query."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.door import SparkDoor
 from tests.spark.groups import group_cases
+from tests.spark.runner import SparkRunner
 from tests.transcripts.notation import Case
 from tests.transcripts.test_transcripts import RIGHT, WRONG, compare_output
 
@@ -25,30 +25,30 @@ _IN_EVERY_RUN |= {
 
 
 @pytest.fixture(scope="module")
-def door(spark: SparkSession) -> Iterator[SparkDoor]:
+def runner(spark: SparkSession) -> Iterator[SparkRunner]:
     """Transcripts are so small that a second shard would only be one more task a batch."""
     before = spark.conf.get(_PARTITIONS)
     spark.conf.set(_PARTITIONS, "1")
-    yield SparkDoor(spark)
+    yield SparkRunner(spark)
     spark.conf.set(_PARTITIONS, before)
 
 
 @pytest.mark.parametrize("cases", group_cases(RIGHT, _IN_EVERY_RUN))
-def test_transcripts(cases: list[Case], door: SparkDoor) -> None:
-    differences = _find_differences(cases, door)
+def test_transcripts(cases: list[Case], runner: SparkRunner) -> None:
+    differences = _find_differences(cases, runner)
     assert {name: texts for name, texts in differences.items() if texts} == {}
 
 
 @pytest.mark.parametrize("cases", group_cases(WRONG, _IN_EVERY_RUN))
-def test_wrong_transcripts_differ(cases: list[Case], door: SparkDoor) -> None:
-    differences = _find_differences(cases, door)
+def test_wrong_transcripts_differ(cases: list[Case], runner: SparkRunner) -> None:
+    differences = _find_differences(cases, runner)
     assert [name for name, texts in differences.items() if not texts] == []
 
 
-def _find_differences(cases: list[Case], door: SparkDoor) -> dict[str, list[str]]:
+def _find_differences(cases: list[Case], runner: SparkRunner) -> dict[str, list[str]]:
     """Return the differences of each case from its transcript, by the name of the case."""
-    outputs = door.run_all([(case.spec, case.steps) for case in cases])
+    outputs = runner.run_all([(case.spec, case.steps) for case in cases])
     return {
-        case.name: compare_output(case, steps, door)
+        case.name: compare_output(case, steps, runner)
         for case, steps in zip(cases, outputs, strict=True)
     }

@@ -1,7 +1,7 @@
-"""Every aggregate over every Spark type: what Spark SQL and the oracle give, through every door.
+"""Every aggregate over every Spark type: every interface gives what Spark SQL and the oracle give.
 
-All types are columns of one frame, so that a door is one query. What can't be computed is refused
-by name before anything runs.
+All types are columns of one frame, so that each interface runs one query. Unsupported types are
+refused by name before anything runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 from tests.spark.feed import at
 from tests.transcripts.comparison import same
-from tests.typed import AGGREGATES, GROWS, TYPES, Typed, fit_mean, refused
+from tests.typed import AGGREGATES, GROWS, TYPES, Typed, fit_mean, list_unsupported_aggregates
 
 import muntin as mt
 from muntin.model.aggregates import Aggregate
@@ -38,7 +38,7 @@ CORE = [t for t in TYPES if t.name in ("double", "decimal(38,18)", "array of dou
 SIZE = 20
 IDENTITY = ("k", "window_start")
 
-# What Spark SQL says for each; NaN is no number to those that ask for ranks, as in the model.
+# Each aggregate in Spark SQL; those of ranks ignore NaN, as in the model.
 SPARK = {
     "count": "count({v})",
     "count_if": "count_if({v})",
@@ -72,13 +72,13 @@ SPARK = {
     "count_distinct": "count(DISTINCT {v})",
     "sum_distinct": "try_sum(DISTINCT {v})",
 }
-# Spark has no order of maps, and so nothing that says which of several is meant.
+# Spark has no order of maps, so it can't choose one of several.
 UNORDERED = ("first", "last", "arg_min", "arg_max", "collect_list", "last_values")
 SQL = {
     **{
-        kind: f"{one.entry.sql.names[0]}({{v}})"
-        for kind, one in AGGREGATES.items()
-        if one.entry.sql.names
+        kind: f"{aggregate.entry.sql.names[0]}({{v}})"
+        for kind, aggregate in AGGREGATES.items()
+        if aggregate.entry.sql.names
     },
     "arg_min": "MIN_BY({v}, w)",
     "arg_max": "MAX_BY({v}, w)",
@@ -99,17 +99,17 @@ class Wide:
 
     Attributes:
         types: The types, by the column's name.
-        asked: Every aggregate that isn't refused, by its name and the column's.
+        aggregates: Every aggregate that isn't refused, by its name and the column's.
         rows: The messages.
     """
 
     def __init__(self, types: Sequence[Typed]) -> None:
         self.types = {f"v{i}": typed for i, typed in enumerate(types)}
-        self.asked = {
-            f"{name}_{column}": over(agg, column)
+        self.aggregates = {
+            f"{name}_{column}": apply_to(agg, column)
             for column, typed in self.types.items()
             for name, agg in AGGREGATES.items()
-            if name not in refused(typed)
+            if name not in list_unsupported_aggregates(typed)
         }
         groups = dict.fromkeys(key for typed in types for key in typed.groups)
         self.rows = [row for key in groups for row in self._group(key)]
@@ -128,91 +128,94 @@ class Wide:
         ]
 
     def schema(self, spark: SparkSession) -> StructType:
-        """The columns of messages."""
+        """Return the columns of messages."""
         declared = ", ".join(f"{name} {typed.spark}" for name, typed in self.types.items())
         columns = f"k string, t timestamp, w bigint, {declared}"
         return spark.createDataFrame([], columns).schema
 
     def table(self, spark: SparkSession) -> pa.Table:
-        """The messages in Arrow."""
+        """Return the messages in Arrow."""
         types = {name: typed.polars for name, typed in self.types.items()}
         types = {"k": pl.String(), "t": pl.Datetime("us", "UTC"), "w": pl.Int64(), **types}
         arrow = pl.DataFrame(self.rows, schema=types).to_arrow()
         return arrow.cast(make_arrow_schema(self.schema(spark)))
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """The messages in Spark."""
+        """Return the messages in Spark."""
         return spark.createDataFrame(self.table(spark), self.schema(spark))
 
-    def expected(self) -> Rows:
-        """What the oracle says of each window."""
+    def compute_expected(self) -> Rows:
+        """Return the oracle's values of each window."""
         windows: dict[tuple[Any, ...], list[Placed]] = {}
         for row in self.rows:
             second = int((row["t"] - at(0)).total_seconds())
             start = at(second // SIZE * SIZE)
             windows.setdefault((row["k"], start), []).append(Placed((row["k"],), second, row))
         return {
-            key: {name: self._value(name, agg, held) for name, agg in self.asked.items()}
-            for key, held in windows.items()
+            key: {
+                name: self._value(name, agg, window_messages)
+                for name, agg in self.aggregates.items()
+            }
+            for key, window_messages in windows.items()
         }
 
-    def _value(self, name: str, agg: Aggregate, held: list[Placed]) -> Any:
-        found = value_of(agg, held)
-        if isinstance(found, Decimal):
+    def _value(self, name: str, agg: Aggregate, window_messages: list[Placed]) -> Any:
+        result = value_of(agg, window_messages)
+        if isinstance(result, Decimal):
             dtype = self.types[name.rpartition("_")[2]].polars
             assert isinstance(dtype, pl.Decimal)
             if agg.kind == "mean":
-                return fit_mean(found, dtype)
+                return fit_mean(result, dtype)
             digits = dtype.precision + GROWS.get(agg.kind, 0)
-            return found if len(found.as_tuple().digits) <= min(38, digits) else None
-        whole = agg.entry.overflows and isinstance(found, int) and not isinstance(found, bool)
-        return None if whole and not -(2**63) <= found < 2**63 else found
+            return result if len(result.as_tuple().digits) <= min(38, digits) else None
+        whole = agg.entry.overflows and isinstance(result, int) and not isinstance(result, bool)
+        return None if whole and not -(2**63) <= result < 2**63 else result
 
 
-def over(agg: Aggregate, column: str) -> Aggregate:
-    """The same aggregate of another column."""
-    named = {part: column for part in ("column", "by") if getattr(agg, part) == "v"}
+def apply_to(agg: Aggregate, column: str) -> Aggregate:
+    """Return the same aggregate of another column."""
+    renamed = {part: column for part in ("column", "by") if getattr(agg, part) == "v"}
     rows = agg.rows and replace(agg.rows, columns=(column,))
-    return replace(agg, rows=rows, **named)
+    return replace(agg, rows=rows, **renamed)
 
 
-def by_window(frame: pl.DataFrame) -> Rows:
+def index_by_window(frame: pl.DataFrame) -> Rows:
     return {tuple(row[c] for c in IDENTITY): row for row in frame.to_dicts()}
 
 
 def polars(frame: DataFrame) -> pl.DataFrame:
-    found = pl.from_arrow(frame.toArrow())
-    assert isinstance(found, pl.DataFrame)
-    return found
+    rows = pl.from_arrow(frame.toArrow())
+    assert isinstance(rows, pl.DataFrame)
+    return rows
 
 
-def differences(found: Rows, wanted: Rows, names: Sequence[str]) -> list[str]:
-    assert found.keys() == wanted.keys()
+def find_differences(results: Rows, wanted: Rows, names: Sequence[str]) -> list[str]:
+    assert results.keys() == wanted.keys()
     return [
-        f"{name} of {key[0]}: {found[key][name]!r}, not {wanted[key][name]!r}"
+        f"{name} of {key[0]}: {results[key][name]!r}, not {wanted[key][name]!r}"
         for key in wanted
         for name in names
-        if not same(found[key][name], wanted[key][name])
+        if not same(results[key][name], wanted[key][name])
     ]
 
 
-def in_spark(frame: DataFrame, wide: Wide) -> Rows:
-    """What Spark SQL computes of the same windows."""
-    said = []
-    for name in wide.asked:
+def compute_in_spark(frame: DataFrame, wide: Wide) -> Rows:
+    """Return the values of the same windows in Spark SQL."""
+    items = []
+    for name in wide.aggregates:
         kind, _, column = name.rpartition("_")
         typed = wide.types[column]
         if kind not in SPARK or ("map" in typed.spark and kind in UNORDERED):
             continue
         floats = typed.name in ("float", "double")
         number = f"FILTER (WHERE NOT isnan({column}))" if floats else ""
-        said.append(f"{SPARK[kind].format(v=column, number=number)} AS {name}")
+        items.append(f"{SPARK[kind].format(v=column, number=number)} AS {name}")
     frame.createOrReplaceTempView("typed_messages")
-    found = frame.sparkSession.sql(
-        f"SELECT k, window.start AS window_start, {', '.join(said)} FROM typed_messages "
+    results = frame.sparkSession.sql(
+        f"SELECT k, window.start AS window_start, {', '.join(items)} FROM typed_messages "
         f"GROUP BY k, window(t, '{SIZE} seconds')"
     )
-    return by_window(polars(found))
+    return index_by_window(polars(results))
 
 
 ALL = pytest.param(TYPES, id="all", marks=pytest.mark.slow)
@@ -222,24 +225,27 @@ ALL = pytest.param(TYPES, id="all", marks=pytest.mark.slow)
 def test_batch_and_spark_agree(spark: SparkSession, types: Sequence[Typed]) -> None:
     wide = Wide(types)
     frame = wide.frame(spark)
-    query = mt.windowed(frame, key="k", time="t").tumbling(f"{SIZE} seconds").agg(**wide.asked)
+    query = mt.windowed(frame, key="k", time="t").tumbling(f"{SIZE} seconds").agg(**wide.aggregates)
     results = query.results
-    found = by_window(polars(results))
-    assert differences(found, wide.expected(), list(wide.asked)) == []
-    theirs = in_spark(frame, wide)
-    known = [name for name in wide.asked if name in next(iter(theirs.values()))]
+    rows = index_by_window(polars(results))
+    assert find_differences(rows, wide.compute_expected(), list(wide.aggregates)) == []
+    spark_rows = compute_in_spark(frame, wide)
+    common_names = [name for name in wide.aggregates if name in next(iter(spark_rows.values()))]
     for name, column in wide.types.items():
         if isinstance(column.polars, pl.Decimal) and column.polars.scale > _SPARKS_SCALE:
-            known.remove(f"mean_{name}")
-    assert differences(found, theirs, known) == []
+            common_names.remove(f"mean_{name}")
+    assert find_differences(rows, spark_rows, common_names) == []
     for name, column in wide.types.items():
         if isinstance(column.polars, pl.Decimal):
-            shown = {"sum": "sum({})", "mean": "avg({})", "sum_distinct": "sum(DISTINCT {})"}
-            theirs_of = frame.selectExpr(*(f"{c.format(name)} AS {n}" for n, c in shown.items()))
+            calls = {"sum": "sum({})", "mean": "avg({})", "sum_distinct": "sum(DISTINCT {})"}
+            spark_types = frame.selectExpr(*(f"{c.format(name)} AS {n}" for n, c in calls.items()))
             if column.polars.scale > _SPARKS_SCALE:
-                shown.pop("mean")  # Spark's type has no room for the digits before the point
-            for said in shown:
-                assert results.schema[f"{said}_{name}"].dataType == theirs_of.schema[said].dataType
+                calls.pop("mean")  # Spark's type has no room for the digits before the point
+            for aggregate_name in calls:
+                assert (
+                    results.schema[f"{aggregate_name}_{name}"].dataType
+                    == spark_types.schema[aggregate_name].dataType
+                )
 
 
 @pytest.mark.slow
@@ -255,31 +261,37 @@ def test_stream_state_and_sql_say_the_same(spark: SparkSession, tmp_path: Path) 
         .option("maxFilesPerTrigger", 1)
         .parquet(str(folder))
     )
-    said: dict[tuple[Any, ...], dict[str, Any]] = {}
+    newest: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     def note(frame: DataFrame, number: int) -> None:
         rows = polars(frame).sort("revision").to_dicts()
-        said.update({tuple(row[c] for c in IDENTITY): row for row in rows})
+        newest.update({tuple(row[c] for c in IDENTITY): row for row in rows})
 
     windows = mt.windowed(stream, key="k", time="t", lateness="1 hour").tumbling(f"{SIZE} seconds")
-    query = windows.early(each=True).agg(**wide.asked)
-    own = {n: agg for n, agg in wide.asked.items() if agg.functions or agg.rows}
+    query = windows.early(each=True).agg(**wide.aggregates)
+    own = {n: agg for n, agg in wide.aggregates.items() if agg.functions or agg.rows}
     running = query.start(checkpoint=f"{tmp_path}/checkpoint", results=note, available_now=True)
     assert running.await_end(240)
-    wanted = wide.expected()
-    assert differences(said, wanted, list(wide.asked)) == []
+    wanted = wide.compute_expected()
+    assert find_differences(newest, wanted, list(wide.aggregates)) == []
     state = mt.open_state(f"{tmp_path}/checkpoint", aggregates=own)
-    assert differences(by_window(state.fetch()), wanted, list(wide.asked)) == []
-    assert differences(by_window(polars(state.frame())), wanted, list(wide.asked)) == []
+    assert find_differences(index_by_window(state.fetch()), wanted, list(wide.aggregates)) == []
+    assert (
+        find_differences(index_by_window(polars(state.frame())), wanted, list(wide.aggregates))
+        == []
+    )
 
-    calls = {n: SQL.get(n.rpartition("_")[0]) for n in wide.asked}
-    listed = ", ".join(f"{c.format(v=n.rpartition('_')[2])} AS {n}" for n, c in calls.items() if c)
+    calls = {n: SQL.get(n.rpartition("_")[0]) for n in wide.aggregates}
+    items = ", ".join(f"{c.format(v=n.rpartition('_')[2])} AS {n}" for n, c in calls.items() if c)
     statement = (
-        f"SELECT k, window_start, {listed} FROM TABLE(TUMBLE(TABLE m, DESCRIPTOR(t), "
+        f"SELECT k, window_start, {items} FROM TABLE(TUMBLE(TABLE m, DESCRIPTOR(t), "
         f"INTERVAL '{SIZE}' SECOND)) GROUP BY k, window_start, window_end"
     )
     batch = mt.sql(spark, statement, m=wide.frame(spark)).results
-    assert differences(by_window(polars(batch)), wanted, [n for n, c in calls.items() if c]) == []
+    assert (
+        find_differences(index_by_window(polars(batch)), wanted, [n for n, c in calls.items() if c])
+        == []
+    )
 
 
 @pytest.mark.parametrize("types", [pytest.param(CORE[1:], id="core"), ALL])
@@ -288,9 +300,9 @@ def test_refusals(spark: SparkSession, types: Sequence[Typed]) -> None:
     frame = wide.frame(spark)
     windows = mt.windowed(frame, key="k", time="t").tumbling("1 minute")
     for column, typed in wide.types.items():
-        for name in sorted(refused(typed)):
+        for name in sorted(list_unsupported_aggregates(typed)):
             with pytest.raises(OptionError, match=r"^agg='x=.*' reads a column of type "):
-                windows.agg(x=over(AGGREGATES[name], column))
+                windows.agg(x=apply_to(AGGREGATES[name], column))
 
 
 def test_refusals_in_sql(spark: SparkSession) -> None:
@@ -302,7 +314,7 @@ def test_refusals_in_sql(spark: SparkSession) -> None:
 
 
 def test_intervals_are_added_as_seconds(spark: SparkSession) -> None:
-    """What the refusal says to do gives what Spark's own sum and mean say."""
+    """The cast that the error suggests gives Spark's own sum and mean."""
     frame = spark.sql(
         "SELECT 'a' AS k, timestamp'2026-01-01' AS t, make_dt_interval(id, 0, 0, id / 4) AS v "
         "FROM range(3)"
@@ -337,7 +349,7 @@ def test_types_that_have_no_order_here(spark: SparkSession, odd: str) -> None:
 
 
 def test_what_is_never_null_inside(spark: SparkSession) -> None:
-    """A struct of literals has fields that are never null, and windows of nulls all the same."""
+    """A struct of literals has fields that are never null; windows may still have no struct."""
     frame = spark.sql(
         "SELECT k, timestamp'2026-01-01' AS t, "
         "CASE WHEN k = 'a' THEN struct(1 AS x, array(2) AS y) END AS v "

@@ -1,4 +1,4 @@
-"""No row ends a query in a sink, and what watches can't end one either."""
+"""Tests that neither a row that a sink can't store nor a watcher ends a query."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.services.postgres import Postgres
-from tests.services.postgres import rows as found
+from tests.services.postgres import rows as fetch_rows
 from tests.spark.feed import MESSAGE, Feed, at, rows
 
 import muntin as mt
@@ -32,7 +32,7 @@ def moments(*micros: int) -> list[Any]:
 
 
 def fill(feed: Feed, *messages: tuple[str, int, int]) -> None:
-    """A file of key, microseconds and value."""
+    """Add a file of messages of (key, microseconds, value)."""
     keys, times, values = zip(*messages, strict=True)
     ids = range(feed.ids, feed.ids + len(messages))
     feed.ids += len(messages)
@@ -44,24 +44,26 @@ def micros(seconds: float) -> int:
     return round(at(seconds).timestamp() * 1_000_000)
 
 
-def letters(spark: SparkSession, checkpoint: Path) -> list[tuple[Any, ...]]:
-    """What was set aside: batch, output, sink, why, and the row."""
-    read = spark.read.json(f"{checkpoint}/unwritable").orderBy("batch", "row").collect()
-    assert {row.reason for row in read} <= {"unwritable"}
-    return [(row.batch, row.output, row.sink, row.why, json.loads(row.row)) for row in read]
+def read_unwritable(spark: SparkSession, checkpoint: Path) -> list[tuple[Any, ...]]:
+    """Return the unwritable rows: batch, output, sink, reason, and values."""
+    rows_of_files = spark.read.json(f"{checkpoint}/unwritable").orderBy("batch", "row").collect()
+    assert {row.reason for row in rows_of_files} <= {"unwritable"}
+    return [
+        (row.batch, row.output, row.sink, row.why, json.loads(row.row)) for row in rows_of_files
+    ]
 
 
 def start(spark: SparkSession, feed: Feed, checkpoint: Path, **sinks: Any) -> mt.WindowedQuery:
-    made = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("10 seconds")
-    made = made.early(each=True).agg(n=mt.count(), total=mt.sum("value"))
-    return made.start(checkpoint=str(checkpoint), available_now=True, **sinks)
+    windows = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("10 seconds")
+    windows = windows.early(each=True).agg(n=mt.count(), total=mt.sum("value"))
+    return windows.start(checkpoint=str(checkpoint), available_now=True, **sinks)
 
 
 @pytest.mark.slow
 def test_rows_that_postgres_cant_take_end_no_query(
     spark: SparkSession, postgres: Postgres, tmp_path: Path
 ) -> None:
-    """Also after a restart, and after one that writes the same batch again."""
+    """A restart changes nothing, nor does one that repeats a batch."""
     dsn, checkpoint = postgres.database(), tmp_path / "checkpoint"
     feed = Feed(tmp_path / "source")
     fill(feed, ("a", micros(1), 1), (LONG, micros(2), 2), ("a", FUTURE, 3), ("a\0", micros(3), 4))
@@ -83,16 +85,19 @@ def test_rows_that_postgres_cant_take_end_no_query(
         return query
 
     assert run().progress.unwritable == 2
-    for lost in (False, True):
-        assert found(dsn, "SELECT key, n FROM windows ORDER BY 1") == [
+    for is_repeated in (False, True):
+        assert fetch_rows(dsn, "SELECT key, n FROM windows ORDER BY 1") == [
             ("a", 1), ("a␀", 1), ("a␛␀", 1)
         ]  # fmt: skip
-        assert found(dsn, "SELECT id, reason, batch FROM rejected") == [(2, "future", 0)]
-        kept = letters(spark, checkpoint)
-        assert [(batch, output) for batch, output, *_ in kept] == [(0, "results"), (1, "rejected")]
-        assert [kept[0][4]["key"], kept[1][4]["id"]] == [LONG, 4]
-        assert kept[1][4]["reason"] == "late"
-        if not lost:
+        assert fetch_rows(dsn, "SELECT id, reason, batch FROM rejected") == [(2, "future", 0)]
+        unwritable = read_unwritable(spark, checkpoint)
+        assert [(batch, output) for batch, output, *_ in unwritable] == [
+            (0, "results"),
+            (1, "rejected"),
+        ]
+        assert [unwritable[0][4]["key"], unwritable[1][4]["id"]] == [LONG, 4]
+        assert unwritable[1][4]["reason"] == "late"
+        if not is_repeated:
             for name in ("1", ".1.crc"):
                 (checkpoint / "commits" / name).unlink(missing_ok=True)
         run()
@@ -103,13 +108,13 @@ def test_rows_that_postgres_cant_take_end_no_query(
 def test_a_batch_of_which_all_is_taken_now_leaves_nothing_behind(
     spark: SparkSession, postgres: Postgres, tmp_path: Path
 ) -> None:
-    """A sink that was fixed between two tries of a batch."""
+    """The batch is repeated with another sink, which can store all of its rows."""
     dsn, checkpoint = postgres.database(), tmp_path / "checkpoint"
     feed = Feed(tmp_path / "source")
     fill(feed, (LONG, micros(2), 2))
     sink = mt.to_postgres(dsn, "windows")
     assert start(spark, feed, checkpoint, results=sink).await_end(timeout=240)
-    assert len(letters(spark, checkpoint)) == 1
+    assert len(read_unwritable(spark, checkpoint)) == 1
     shutil.rmtree(checkpoint / "commits")
     other = mt.to_duckdb(f"{tmp_path}/out.duckdb", "windows")
     assert start(spark, feed, checkpoint, results=other).await_end(timeout=240)
@@ -148,7 +153,7 @@ def test_what_watches_cant_delay_a_query(spark: SparkSession, tmp_path: Path) ->
 
     query = start(spark, feed, tmp_path / "checkpoint")
     query.watchers.append(linger)
-    # A watcher who waits for the end of the query would wait on, if the query waited for him.
+    # A watcher that waits for the query's end would wait forever if the query waited for it.
     assert query.query.awaitTermination(240)
     ended.set()
     query.stop()
@@ -158,7 +163,7 @@ def test_what_watches_cant_delay_a_query(spark: SparkSession, tmp_path: Path) ->
     assert numbers[-1] == query.progress.batch
     assert len(shown) + query.watcher_skipped == query.progress.batch + 1
     assert query.watcher_skipped > 0
-    # What he is shown is kept for him, however late he comes.
+    # The batches of a slow watcher are kept for it.
     assert all(isinstance(rows, list) for _, kinds in shown for rows in kinds)
 
 

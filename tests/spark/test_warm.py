@@ -1,4 +1,4 @@
-"""``muntin warm``: the JVM of a later session takes its classes out of the archive."""
+"""Tests that JVMs load their classes from the archive of ``muntin warm``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(command: list[str], cache: Path, java: str = "") -> subprocess.Completed
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
-    """What ``muntin warm`` has stored for the tests, or else stores now."""
+    """Return the archive that ``muntin warm`` has stored for the tests, or stores now."""
     if (path := find_archive()) is not None:
         return path
     warmed = run([str(Path(sys.executable).with_name("muntin")), "warm"], tmp_path)
@@ -43,7 +43,7 @@ def test_sessions_map_what_an_earlier_jvm_has_loaded(archive: Path, tmp_path: Pa
     logged = f"-Xlog:class+load:file={tmp_path / 'classes'}"
     assert run([sys.executable, "-c", SESSION], cache, logged).stdout.strip() == "3"
     assert (tmp_path / "classes").read_text().count("source: shared objects file (top)") > 3000
-    # With other memory, objects have another form, and the JVM goes on without the archive.
+    # With other memory, objects have another layout, and the JVM doesn't use the archive.
     big = SESSION.replace('"local[1]"', '"local[1]", spark__driver__memory="40g"')
     without = run([sys.executable, "-c", big], cache)
     assert without.stdout.strip() == "3", without.stderr

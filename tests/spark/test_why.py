@@ -1,4 +1,4 @@
-"""Why a window hasn't emitted, or a message is rejected: read from the checkpoint alone."""
+"""Tests of ``muntin why``: explanations of windows and messages from the checkpoint alone."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from muntin.spark.windowed import Windowed
 DAY = "2026-01-01 00:"
 
 
-def ran(spark: SparkSession, folder: Path, make: object) -> str:
-    """A checkpoint after four batches, whose latest event time is 100 s."""
+def run_query(spark: SparkSession, folder: Path, make: object) -> str:
+    """Run a query for four batches, whose latest event time is 100 s; return its checkpoint."""
     feed = Feed(folder / "messages")
     feed.add(("a", at(1), 1), ("a", at(4), 1), ("b", at(8), 1))
     feed.add(("a", at(42), 1), ("a", at(44), 1), ("a", at(57), 1))
@@ -33,10 +33,10 @@ def ran(spark: SparkSession, folder: Path, make: object) -> str:
     return str(folder / "checkpoint")
 
 
-def said(spark: SparkSession, checkpoint: str, key: str, moment: str) -> str:
+def explain(spark: SparkSession, checkpoint: str, key: str, time: str) -> str:
     return " ".join(
         " ".join(
-            explain_checkpoint(read_checkpoint(checkpoint, spark=spark), [key], DAY + moment)
+            explain_checkpoint(read_checkpoint(checkpoint, spark=spark), [key], DAY + time)
         ).split()
     )
 
@@ -45,26 +45,26 @@ def test_windows(spark: SparkSession, tmp_path: Path) -> None:
     def make(windows: Windowed) -> Windowed:
         return windows.tumbling("10 seconds").early(rows=3).late(grace="30 seconds", rows=5)
 
-    checkpoint = ran(spark, tmp_path, make)
-    early = said(spark, checkpoint, "a", "01:32")
+    checkpoint = run_query(spark, tmp_path, make)
+    early = explain(spark, checkpoint, "a", "01:32")
     assert "watermark 2026-01-01 00:01:20, 20 seconds behind the latest event time" in early
     assert "window 2026-01-01 00:01:30 to 2026-01-01 00:01:40" in early
     assert "any key has the event time 2026-01-01 00:02:00 or later" in early
     assert "holds 1 messages, and hasn't emitted early: 1 of 3 new messages have arrived" in early
     assert "would be taken now, by its window" in early
 
-    past = said(spark, checkpoint, "a", "00:51")
+    past = explain(spark, checkpoint, "a", "00:51")
     assert "emitted in full when the watermark passed its end; holds 1 messages" in past
     assert "until a message of any key has the event time 2026-01-01 00:01:50" in past
 
-    closed = said(spark, checkpoint, "b", "00:05")
+    closed = explain(spark, checkpoint, "b", "00:05")
     assert "closed: the watermark has passed its end and its grace of 30 seconds" in closed
     assert "rejected 1 late, of all keys so far" in closed
     assert (
         "is rejected as late: its last window takes nothing since the watermark passed "
         "2026-01-01 00:00:40, 40 seconds ago" in closed
     )
-    assert "holds no message of this key" in said(spark, checkpoint, "nobody", "01:32")
+    assert "holds no message of this key" in explain(spark, checkpoint, "nobody", "01:32")
 
 
 @pytest.mark.slow
@@ -72,12 +72,12 @@ def test_late_messages_that_wait(spark: SparkSession, tmp_path: Path) -> None:
     def make(windows: Windowed) -> Windowed:
         return windows.hopping("20 seconds", "10 seconds").late(grace="40 seconds", rows=5)
 
-    checkpoint = ran(spark, tmp_path, make)
-    emitted = said(spark, checkpoint, "a", "00:43")
+    checkpoint = run_query(spark, tmp_path, make)
+    emitted = explain(spark, checkpoint, "a", "00:43")
     assert emitted.count("window ") >= 2
     assert "window 2026-01-01 00:00:30 to 2026-01-01 00:00:50" in emitted
     assert "would be taken now, by 2 of its 2 windows" in emitted
-    # 00:43 came in the batch that moved the watermark, and so in time.
+    # 00:43 arrived in the batch that moved the watermark, so it wasn't late.
     assert "holds 3 messages" in emitted
 
 
@@ -86,38 +86,40 @@ def test_sessions(spark: SparkSession, tmp_path: Path) -> None:
     def make(windows: Windowed) -> Windowed:
         return windows.session("10 seconds").late(grace="15 seconds", rows=9)
 
-    checkpoint = ran(spark, tmp_path, make)
-    lives = said(spark, checkpoint, "a", "01:35")
-    assert "session 2026-01-01 00:01:31 to 2026-01-01 00:01:41" in lives
-    assert "holds 1 messages, and hasn't emitted" in lives
-    assert "it emits when it ends" in lives
-    past = said(spark, checkpoint, "a", "01:00")
+    checkpoint = run_query(spark, tmp_path, make)
+    current = explain(spark, checkpoint, "a", "01:35")
+    assert "session 2026-01-01 00:01:31 to 2026-01-01 00:01:41" in current
+    assert "holds 1 messages, and hasn't emitted" in current
+    assert "it emits when it ends" in current
+    past = explain(spark, checkpoint, "a", "01:00")
     assert (
         "session 2026-01-01 00:00:57 to 2026-01-01 00:01:07 holds 1 messages, and has emitted"
         in past
     )
     assert "has ended, and takes late messages" in past
     assert "would be taken now" in past
-    gone = said(spark, checkpoint, "b", "00:20")
-    assert "is rejected as late: no session that it would join is open" in gone
+    late = explain(spark, checkpoint, "b", "00:20")
+    assert "is rejected as late: no session that it would join is open" in late
 
 
 @pytest.mark.parametrize(
-    ("change", "asked"),
+    ("change", "error"),
     [
-        ({"moment": "at noon"}, "isn't a point in time"),
+        ({"time": "at noon"}, "isn't a point in time"),
         ({"key": ["a", "b"]}, "isn't 1 values; give --key once for each of key"),
         ({"checkpoint": "nowhere"}, "holds no windows"),
     ],
 )
 def test_what_cannot_be_asked(
-    spark: SparkSession, tmp_path: Path, change: dict[str, object], asked: str
+    spark: SparkSession, tmp_path: Path, change: dict[str, object], error: str
 ) -> None:
     checkpoint = "nowhere"
     if "checkpoint" not in change:
-        checkpoint = ran(spark, tmp_path, lambda windows: windows.tumbling("10 seconds"))
-    given = {"checkpoint": checkpoint, "key": ["a"], "moment": DAY + "00:05"} | change
-    with pytest.raises(mt.OptionError, match=asked):
+        checkpoint = run_query(spark, tmp_path, lambda windows: windows.tumbling("10 seconds"))
+    arguments = {"checkpoint": checkpoint, "key": ["a"], "time": DAY + "00:05"} | change
+    with pytest.raises(mt.OptionError, match=error):
         explain_checkpoint(
-            read_checkpoint(given["checkpoint"], spark=spark), given["key"], given["moment"]
+            read_checkpoint(arguments["checkpoint"], spark=spark),
+            arguments["key"],
+            arguments["time"],
         )

@@ -1,4 +1,4 @@
-"""Rows that come with a batch's figures aren't kept by Spark; other batches run twice at most."""
+"""Tests that Spark caches a batch only if its rows don't come with its figures."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ def fill(feed: Feed) -> None:
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
-    """Which batches were fetched, and whether Spark kept them."""
-    found, really = [], writing.fetch_batch
+def fetches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    """Record the batches that are fetched, and whether Spark has cached them."""
+    recorded, fetch_batch = [], writing.fetch_batch
 
-    def spy(number: int, emitted: DataFrame, *rest: Any, **named: Any) -> Any:
-        found.append((number, emitted.storageLevel != StorageLevel.NONE))
-        return really(number, emitted, *rest, **named)
+    def spy(number: int, emitted: DataFrame, *arguments: Any, **options: Any) -> Any:
+        recorded.append((number, emitted.storageLevel != StorageLevel.NONE))
+        return fetch_batch(number, emitted, *arguments, **options)
 
     monkeypatch.setattr(writing, "fetch_batch", spy)
     monkeypatch.setattr(writing, "_IN_A_ROW", 2)
     monkeypatch.setattr(writing, "_FEW", 6000)
-    return found
+    return recorded
 
 
-def run(stream: DataFrame, folder: Path, found: list[Any], rejected: list[Any]) -> WindowedQuery:
+def run(stream: DataFrame, folder: Path, results: list[Any], rejected: list[Any]) -> WindowedQuery:
     windows = mt.windowed(stream, key="key", time="at").tumbling("10 seconds").early(each=True)
     query = windows.agg(n=mt.count(), total=mt.sum("value"), most=mt.max("value")).start(
         checkpoint=str(folder / "checkpoint"),
-        results=lambda frame, number: found.extend(frame.collect()),
+        results=lambda frame, number: results.extend(frame.collect()),
         rejected=lambda frame, number: rejected.extend(frame.collect()),
         available_now=True,
     )
@@ -53,29 +53,29 @@ def run(stream: DataFrame, folder: Path, found: list[Any], rejected: list[Any]) 
 
 @pytest.mark.slow
 def test_a_batch_of_many_rows_after_small_ones_is_kept(
-    spark: SparkSession, tmp_path: Path, kept: list[tuple[int, bool]]
+    spark: SparkSession, tmp_path: Path, fetches: list[tuple[int, bool]]
 ) -> None:
-    feed, found, rejected = Feed(tmp_path / "in"), [], []
+    feed, results, rejected = Feed(tmp_path / "in"), [], []
     fill(feed)
-    query = run(feed.stream(spark), tmp_path, found, rejected)
-    early = [r for r in found if r.emission == "early"]
+    query = run(feed.stream(spark), tmp_path, results, rejected)
+    early = [r for r in results if r.emission == "early"]
     rows = [(r.key, round(r.window_start.timestamp() * 1e6), r.n, r.total, r.most) for r in early]
-    # Each window has its messages in one batch, so that it emits early once.
+    # Each window's messages are in one batch, so it emits early once.
     expected = feed.windows(10, 10, but=[i for i in range(feed.ids) if i in nulls(feed)])
     assert sorted(rows) == expected
     assert len(rejected) == 8
     assert query.progress.adds_up()
     assert query.progress.counts["counted"] == 7 * 3 + 400
-    before = [entry for entry in kept if entry[0] < MANY]
+    before = [fetch for fetch in fetches if fetch[0] < MANY]
     assert before == [(0, True), (1, True), (2, False), (3, False), (4, False)]
-    assert [k for n, k in kept if n == MANY] == [False, True]
-    assert all(k for n, k in kept if n > MANY)
+    assert [cached for n, cached in fetches if n == MANY] == [False, True]
+    assert all(cached for n, cached in fetches if n > MANY)
 
 
 def nulls(feed: Feed) -> set[int]:
-    """The numbers of the messages without a key."""
-    ends, found = 0, set()
+    """Return the numbers of the messages without a key."""
+    ends, numbers = 0, set()
     for number in range(8):
         ends += (400 if number == MANY else 3) + 1
-        found.add(ends - 1)
-    return found
+        numbers.add(ends - 1)
+    return numbers

@@ -1,4 +1,4 @@
-"""The session's time zone belongs to a query where its messages depend on it, and only there."""
+"""Tests that a query records the session's time zone only if its messages depend on it."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ def test_sources_that_parse_texts(spark: SparkSession, tmp_path: Path) -> None:
         assert zone_of(zoned.load(str(tmp_path))) is None
 
 
-def sentence(frame: DataFrame, **options: Any) -> mt.WindowedAggregate:
+def make_query(frame: DataFrame, **options: Any) -> mt.WindowedAggregate:
     windows = mt.windowed(frame, **{"key": "n", "time": "at", **options}).tumbling("1 day")
     return windows.agg(c=mt.count())
 
 
 def test_queries(messages: DataFrame) -> None:
     def zone(frame: DataFrame, **options: Any) -> str | None:
-        return sentence(frame, **options).plan.spec.zone
+        return make_query(frame, **options).plan.spec.zone
 
     assert zone(messages) is None
     assert zone(messages, time="local") is None
@@ -98,10 +98,10 @@ def test_queries(messages: DataFrame) -> None:
     assert zone(messages, time="s") == "UTC"
     assert zone(messages, key=F.to_date("at")) == "UTC"
     assert zone(messages, where="hour(at) > 8") == "UTC"
-    inner = sentence(messages)
+    inner = make_query(messages)
     assert zone(inner.results, time="window_start") is None
-    # In a chain each stage remembers its own.
-    chain = sentence(sentence(messages, time="s").results, time="window_start").plan
+    # In a chain each operator records its own.
+    chain = make_query(make_query(messages, time="s").results, time="window_start").plan
     assert chain.spec.zone is None
     assert [fed.plan.spec.zone for fed in chain.upstreams] == ["UTC"]
 
@@ -109,7 +109,7 @@ def test_queries(messages: DataFrame) -> None:
 def test_without_a_plan_only_a_text_for_a_time_counts(
     messages: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over Spark Connect there is none to look at."""
+    """Over Spark Connect, there is no plan to look at."""
     monkeypatch.setattr("muntin.spark.host.zones.list_nodes", lambda frame: None)
     assert zone_of(messages, "s") == "UTC"
     assert zone_of(messages.selectExpr("*", "hour(at) AS h"), "at") is None
@@ -120,19 +120,19 @@ def test_joins_and_what_windows_take_of_them(messages: DataFrame) -> None:
     right = mt.windowed(messages.select("n", F.to_timestamp("s").alias("when")), time="when")
     pairs = mt.join(left, right, on="n", within="1 minute")
     assert (pairs.plan.spec.left.zone, pairs.plan.spec.right.zone) == (None, "UTC")
-    assert sentence(pairs, key="n").plan.spec.zone is None  # type: ignore[arg-type]
-    hourly = sentence(pairs, key=F.hour("at"))  # type: ignore[arg-type]
+    assert make_query(pairs, key="n").plan.spec.zone is None  # type: ignore[arg-type]
+    hourly = make_query(pairs, key=F.hour("at"))  # type: ignore[arg-type]
     assert hourly.plan.spec.zone == "UTC"
 
 
 def test_topics_of_agents(messages: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     stages: list[Any] = []
 
-    def noted(*parts: Any) -> AgentStage:
+    def record_stage(*parts: Any) -> AgentStage:
         stages.append(AgentStage(*parts))
         return stages[-1]
 
-    monkeypatch.setattr(agents, "AgentStage", noted)
+    monkeypatch.setattr(agents, "AgentStage", record_stage)
     for time in ("at", "s"):
         app = mt.App("app")
         app.Table("seen", default=int)
@@ -149,14 +149,17 @@ def test_topics_of_agents(messages: DataFrame, monkeypatch: pytest.MonkeyPatch) 
 def test_another_zone_is_refused_where_it_matters(
     spark: SparkSession, messages: DataFrame, new_york: None
 ) -> None:
-    there, plain = sentence(messages, time="s").plan.spec, sentence(messages).plan.spec
+    new_york_spec, zoneless_spec = (
+        make_query(messages, time="s").plan.spec,
+        make_query(messages).plan.spec,
+    )
     spark.conf.set(ZONE, "Etc/UTC")
-    here = sentence(messages, time="s").plan.spec
-    sentence(messages).plan.spec.check_same(plain.to_dict())
+    utc_spec = make_query(messages, time="s").plan.spec
+    make_query(messages).plan.spec.check_same(zoneless_spec.to_dict())
     spark.conf.set(ZONE, "UTC")
-    sentence(messages, time="s").plan.spec.check_same(here.to_dict())
+    make_query(messages, time="s").plan.spec.check_same(utc_spec.to_dict())
     with pytest.raises(mt.SpecChangedError, match="zone: was UTC, is America/New_York"):
-        there.check_same(here.to_dict())
+        new_york_spec.check_same(utc_spec.to_dict())
 
 
 WINDOWS = {
@@ -177,7 +180,7 @@ FROM VALUES ('a', 5), ('a', 5), ('b', 3700), (NULL, 9), (NULL, 7000) AS messages
 
 @pytest.mark.parametrize("time", ["at", "local", "s"])
 def test_moments_are_the_same_in_each_zone(spark: SparkSession, time: str) -> None:
-    found = []
+    rows_by_zone = []
     before = spark.conf.get(ZONE)
     try:
         for zone in ("UTC", "America/New_York", "Etc/UTC"):
@@ -186,8 +189,8 @@ def test_moments_are_the_same_in_each_zone(spark: SparkSession, time: str) -> No
             query = windows.tumbling("1 hour").agg(**WINDOWS)
             emitted = query.results.selectExpr(*SHOWN).collect()
             rejected = query.rejected.selectExpr("k", "unix_micros(at)", "reason").collect()
-            found.append((sorted(map(str, emitted)), sorted(map(str, rejected))))
+            rows_by_zone.append((sorted(map(str, emitted)), sorted(map(str, rejected))))
     finally:
         spark.conf.set(ZONE, str(before))
-    assert [len(rows) for rows in found[0]] == [2, 2]
-    assert found == [found[0]] * 3
+    assert [len(rows) for rows in rows_by_zone[0]] == [2, 2]
+    assert rows_by_zone == [rows_by_zone[0]] * 3

@@ -1,8 +1,8 @@
-"""A driver that is killed: runs a query over folders of files until there are no more.
+"""A driver that tests kill: runs a query over folders of files until there are no more.
 
 Usage: victim.py QUERY FOLDER [SETTINGS FIGURES [SHARDS]], where QUERY is a function of this
-module, FOLDER has the sources and gets all else (it may be in a bucket), SETTINGS are the session's
-as JSON, and FIGURES is the file for what was counted. SHARDS are those of windows.
+module, FOLDER has the sources and gets all outputs (it may be in a bucket), SETTINGS are the
+session's as JSON, FIGURES is the file for the counts, and SHARDS is windows' number of shards.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def main(
     results: Any = mt.to_parquet(f"{folder}/out")
     if query != "join" and "://" not in folder:
         results = mt.to_duckdb(f"{folder}/out.duckdb", "windows", history="history")
-    defined = {"windows": windows, "join": join, "chain": chain}[query]
-    asked = {"shards": int(shards)} if shards else {}
-    running = defined(lambda name: files.parquet(f"{folder}/{name}"), **asked).start(
+    build_query = {"windows": windows, "join": join, "chain": chain}[query]
+    options = {"shards": int(shards)} if shards else {}
+    running = build_query(lambda name: files.parquet(f"{folder}/{name}"), **options).start(
         checkpoint=f"{folder}/checkpoint",
         results=results,
         rejected=mt.to_parquet(f"{folder}/rejected"),

@@ -1,4 +1,4 @@
-"""Whether a step gave what it must: firings in order, rejected messages in any order."""
+"""Compares the output of a step with the expected one: rows in order, or in any order."""
 
 from __future__ import annotations
 
@@ -9,41 +9,43 @@ Rows = list[dict[str, Any]]
 
 
 def unordered_differences(kind: str, rows: Rows, expected: Rows) -> list[str]:
-    """What differs, whatever the order."""
-    in_order = sorted(rows, key=_in_any_order), sorted(expected, key=_in_any_order)
-    return row_differences(kind, *in_order)
+    """Return the differences between rows in any order."""
+    sorted_rows = sorted(rows, key=_make_sort_key), sorted(expected, key=_make_sort_key)
+    return row_differences(kind, *sorted_rows)
 
 
 def row_differences(kind: str, rows: Rows, expected: Rows) -> list[str]:
-    found = [
-        f"{kind} {row}, expected {wanted}"
-        for row, wanted in zip(rows, expected, strict=False)
-        if not same_row(row, wanted)
+    texts = [
+        f"{kind} {row}, expected {expected_row}"
+        for row, expected_row in zip(rows, expected, strict=False)
+        if not same_row(row, expected_row)
     ]
-    found += [f"{kind} {row} was not expected" for row in rows[len(expected) :]]
-    return found + [f"{kind} {row} is missing" for row in expected[len(rows) :]]
+    texts += [f"{kind} {row} was not expected" for row in rows[len(expected) :]]
+    return texts + [f"{kind} {row} is missing" for row in expected[len(rows) :]]
 
 
-def same_row(row: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    return row.keys() == wanted.keys() and all(same(row[name], wanted[name]) for name in wanted)
+def same_row(row: dict[str, Any], expected: dict[str, Any]) -> bool:
+    return row.keys() == expected.keys() and all(
+        same(row[name], expected[name]) for name in expected
+    )
 
 
-def same(value: Any, wanted: Any) -> bool:
-    """Equal; floats nearly so, NaN to itself, and a truth is no number; nested ones by cells."""
-    if isinstance(value, dict) and isinstance(wanted, dict):
-        return list(value) == list(wanted) and all(map(same, value.values(), wanted.values()))
-    if isinstance(value, list) and isinstance(wanted, list):
-        return len(value) == len(wanted) and all(map(same, value, wanted))
-    if isinstance(value, bool) or isinstance(wanted, bool):
-        return value is wanted
-    if not isinstance(value, float) and not isinstance(wanted, float):
-        return value == wanted
-    if not all(isinstance(one, int | float) for one in (value, wanted)):
+def same(value: Any, expected: Any) -> bool:
+    """Return whether values are equal: floats approximately, NaN to itself, True not to 1."""
+    if isinstance(value, dict) and isinstance(expected, dict):
+        return list(value) == list(expected) and all(map(same, value.values(), expected.values()))
+    if isinstance(value, list) and isinstance(expected, list):
+        return len(value) == len(expected) and all(map(same, value, expected))
+    if isinstance(value, bool) or isinstance(expected, bool):
+        return value is expected
+    if not isinstance(value, float) and not isinstance(expected, float):
+        return value == expected
+    if not all(isinstance(v, int | float) for v in (value, expected)):
         return False
-    if math.isnan(value) or math.isnan(wanted):
-        return math.isnan(value) and math.isnan(wanted)
-    return math.isclose(value, wanted, rel_tol=1e-9, abs_tol=1e-12)
+    if math.isnan(value) or math.isnan(expected):
+        return math.isnan(value) and math.isnan(expected)
+    return math.isclose(value, expected, rel_tol=1e-9, abs_tol=1e-12)
 
 
-def _in_any_order(row: dict[str, Any]) -> str:
+def _make_sort_key(row: dict[str, Any]) -> str:
     return repr(sorted(row.items()))

@@ -1,9 +1,9 @@
 """The notation of the transcripts: YAML whose rows are read as cells between spaces.
 
 A file is a list of cases. A case has a ``name``, a ``spec`` and ``steps``; with ``wrong: true``
-it states something that is not so, and a run of it must be found failing. The spec holds:
+its expectations are false, and a run of it must fail. The spec has:
 
-- ``windows``, with ``from TIME`` or ``from ROW`` for the origin of all but the last two::
+- ``windows``, with ``from TIME`` or ``from ROW`` for the origin of windows that have one::
 
       tumbling 10 s         hopping 10 s by 4 s     cumulating 1 day by 6 hours
       tumbling 3 rows       hopping 4 rows by 2 rows
@@ -14,34 +14,33 @@ it states something that is not so, and a run of it must be found failing. The s
       sliding 10 s          sliding 3 rows
       rolling 10 s          rolling 3 rows closed left
       trailing 30 s, 10 s every 5 s
-      session 10 s          session 10 s open       (``open``: a whole gap parts two messages)
-      session by gap        session by gap open     (a column of each message's own, microseconds)
+      session 10 s          session 10 s open       (``open``: a whole gap ends a session)
+      session by gap        session by gap open     (a column with each message's gap, microseconds)
       session 10 s, at most 25 s, start login, end logout, same state open      (any of these)
 
 - ``columns``: names and types of a row's cells (default ``key:string time value:long``);
 - ``keys`` (default ``key``), ``aggregates`` by output name, for example ``max(value)``, and of
-  sliding and rolling windows ``max(value) over 5 s`` or ``over 3 rows`` (of 0: the last
-  place alone);
-- ``lateness``, ``ahead``, ``idle``, ``grace``, ``keep`` (default: the grace), ``rows`` (how many
-  messages of past windows are kept), ``accumulate``, ``repeat`` (of full firings); on the rows axis
-  grace and keep are ``2 rows``;
+  sliding and rolling windows ``max(value) over 5 s`` or ``over 3 rows`` (0: only the last
+  position);
+- ``lateness``, ``ahead``, ``idle``, ``grace``, ``keep`` (default: the grace), ``rows`` (the number
+  of retained messages of past windows), ``accumulate``, ``repeat`` (of full firings); on the rows
+  axis, grace and keep are in rows, such as ``2 rows``;
 - ``early`` (default never) and ``late`` (default ``each``): ``each``, ``every 3 rows``,
   ``every 1 minute``, ``every 3 rows or 1 minute``, ``every 1 minute, at least 3 rows`` or
   ``when sum > 10``; two of them as ``each, then every 1 minute`` or ``each, then never``;
-- ``over``: ``2 windows``, the greatest number that wait to emit early; there is one shard then;
+- ``over``: ``2 windows``, the greatest number that wait to emit early; the query has one shard;
 - ``offset: partition offset``: the columns of a message's partition and of its offset;
 - ``nulls: group``: NULL is a value of keys like any other;
-- ``fill``: ``zero up to 1 minute``, likewise ``null``, ``previous`` or ``linear``; or with one for
-  some aggregates alone: ``null, n=0, price=linear, city='Rome' up to 1 minute``;
+- ``fill``: ``zero up to 1 minute``, or ``null``, ``previous`` or ``linear``; or with a method for
+  single aggregates: ``null, n=0, price=linear, city='Rome' up to 1 minute``;
 - ``sets``: grouping sets, ``rollup``, ``cube`` or ``(region key) (region) ()``;
-- ``watermark``: ``greatest``, or the columns that have a clock for each of their values;
-- ``time: none``: there is no column of event times (else it is ``time``).
+- ``watermark``: ``greatest``, or the columns whose values have a clock each;
+- ``time: none``: there is no column of event times (by default it is ``time``).
 
-A step has the ``wall`` clock, ``messages``, ``final`` where the input ends, ``backlog`` where the
-source has partitions (the column ``partition``; ``p0 p1+`` reads two, of which one has more), and
-what must come of it: ``expect`` (the firings, in order), ``rejected`` (in any order), ``watermark``
-(where it stands after the step) and ``duplicates`` (how many); the last two aren't looked at where
-they aren't said.
+A step has the ``wall`` clock, ``messages``, ``final`` if the input ends, ``backlog`` if the source
+has partitions (the column ``partition``; ``p0 p1+`` reads two, of which one has more messages), and
+the expected output: ``expect`` (the firings, in order), ``rejected`` (in any order), ``watermark``
+(after the step) and ``duplicates`` (their number). The last two are optional.
 
 - A message is its cells in order: ``a 3 5``; ``""`` is the empty text, ``"null"`` the word.
 - A firing is the key cells, the window, the aggregates, emission and revision:
@@ -63,7 +62,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tests.doors import Batch
+from tests.runners import Batch
 
 from muntin.model import aggregates, cumulating, days, months, sessions, sliding, trailing, windows
 from muntin.model.aggregates import Aggregate
@@ -116,7 +115,7 @@ _READERS = {
 
 @dataclass(frozen=True)
 class Expected:
-    """What a step must give; the last two are ``...`` where the transcript doesn't say."""
+    """The expected output of a step; ``...`` stands for unspecified watermark or duplicates."""
 
     firings: list[dict[str, Any]]
     rejected: list[dict[str, Any]]
@@ -136,17 +135,17 @@ class Case:
 
 
 def read_cases(folder: Path) -> list[Case]:
-    """All cases of a folder, file by file."""
+    """Read all cases of a folder, file by file."""
     files = sorted(folder.glob("*.yaml"))
-    return [_case(item) for path in files for item in yaml.load(path.read_text(), LOADER)]
+    return [_read_case(item) for path in files for item in yaml.load(path.read_text(), LOADER)]
 
 
-def _case(item: dict[str, Any]) -> Case:
-    only_known(item, {"name", "spec", "steps", "wrong"})
+def _read_case(item: dict[str, Any]) -> Case:
+    check_keys(item, {"name", "spec", "steps", "wrong"})
     columns = read_columns(item["spec"].get("columns", "key:string time value:long"))
-    spec = _spec(item["spec"], columns)
+    spec = _read_spec(item["spec"], columns)
     for step in item["steps"]:
-        only_known(step, {"wall", "messages", "final", "backlog"} | _OF_STEPS)
+        check_keys(step, {"wall", "messages", "final", "backlog"} | _OF_STEPS)
     steps = [
         Batch(
             messages=[read_message(row, columns) for row in step.get("messages", [])],
@@ -156,33 +155,35 @@ def _case(item: dict[str, Any]) -> Case:
         )
         for step in item["steps"]
     ]
-    expected = [_expected(step, spec, columns) for step in item["steps"]]
+    expected = [_read_expected(step, spec, columns) for step in item["steps"]]
     return Case(item["name"], spec, steps, expected, item.get("wrong") == "true")
 
 
-def _expected(step: dict[str, Any], spec: WindowSpec, columns: dict[str, str]) -> Expected:
+def _read_expected(step: dict[str, Any], spec: WindowSpec, columns: dict[str, str]) -> Expected:
     return Expected(
-        firings=[_firing(row, spec, columns) for row in step.get("expect", [])],
-        rejected=[_rejected(row, columns) for row in step.get("rejected", [])],
+        firings=[_read_firing(row, spec, columns) for row in step.get("expect", [])],
+        rejected=[_read_rejected(row, columns) for row in step.get("rejected", [])],
         watermark=read_time(step["watermark"]) if "watermark" in step else ...,
         duplicates=int(step["duplicates"]) if "duplicates" in step else ...,
     )
 
 
-def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
+def _read_spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
     options = {"windows", "columns", "keys", "aggregates", "lateness", "ahead", "time", "offset"}
     options |= {"idle", "grace", "keep", "rows", "accumulate", "early", "late", "repeat", "nulls"}
     options |= {"sets", "fill", "over", "watermark"}
-    only_known(item, options)
+    check_keys(item, options)
     offset = item.get("offset", "").split()
-    watermark = item.get("watermark")
-    by = watermark if watermark in (None, BY_GREATEST) else watermark.split()
-    follows, clocks = read_watermark(by)
+    clock_text = item.get("watermark")
+    clock_columns = clock_text if clock_text in (None, BY_GREATEST) else clock_text.split()
+    follows, clocks = read_watermark(clock_columns)
     keys = tuple(item.get("keys", "key").split())
     sets = None
     if "sets" in item:
-        named = re.findall(r"\((.*?)\)", item["sets"])
-        sets = number_sets(tuple(tuple(one.split()) for one in named) or item["sets"], keys)
+        set_texts = re.findall(r"\((.*?)\)", item["sets"])
+        sets = number_sets(
+            tuple(tuple(set_text.split()) for set_text in set_texts) or item["sets"], keys
+        )
     kind = read_windows(item["windows"])
     result_keys = () if kind.result_key is None else (kind.result_key,)
     if sets is not None:
@@ -191,8 +192,8 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
         keys=(*keys, *result_keys),
         time=None if item.get("time") == "none" else "time",
         windows=kind,
-        aggregates={name: _aggregate(text) for name, text in dict(item["aggregates"]).items()},
-        firing=_firing_policies(item),
+        aggregates={name: _read_aggregate(text) for name, text in dict(item["aggregates"]).items()},
+        firing=_read_firing_policies(item),
         lateness=parse_duration("lateness", item.get("lateness", "0 s")),
         max_ahead=parse_duration("ahead", item["ahead"]) if "ahead" in item else None,
         idle=parse_duration("idle", item["idle"]) if "idle" in item else None,
@@ -206,7 +207,7 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
     )
 
 
-def _firing_policies(item: dict[str, str]) -> Firing:
+def _read_firing_policies(item: dict[str, str]) -> Firing:
     grace = item.get("grace", "0 s")
     over = WaitingLimit(int(item["over"].removesuffix(" windows"))) if "over" in item else None
     return Firing(
@@ -223,14 +224,17 @@ def _firing_policies(item: dict[str, str]) -> Firing:
 
 
 def read_fill(text: str) -> Fill:
-    ways, _, up_to = text.rpartition(" up to ")
-    first, *others = ways.split(", ")
+    methods, _, up_to = text.rpartition(" up to ")
+    first, *others = methods.split(", ")
     values = [first, *others] if "=" in first else others
-    named = (way.split("=") for way in values)
+    methods_by_name = (method.split("=") for method in values)
     return fill_of(
         None if "=" in first else first,
         up_to,
-        {name: way if way in FILL_WORDS else read_value(way) for name, way in named},
+        {
+            name: method if method in FILL_WORDS else read_value(method)
+            for name, method in methods_by_name
+        },
     )
 
 
@@ -239,8 +243,8 @@ def read_extent(option: str, text: str) -> int:
     return parse_duration(option, length) if isinstance(length, str) else length.count
 
 
-def only_known(item: dict[str, Any], known: set[str]) -> None:
-    unknown = item.keys() - known
+def check_keys(item: dict[str, Any], keys: set[str]) -> None:
+    unknown = item.keys() - keys
     assert not unknown, f"{sorted(unknown)} means nothing in a transcript"
 
 
@@ -309,10 +313,14 @@ def read_length(text: str) -> Length:
 
 def read_policy(text: str) -> Policy:
     first, then, other = text.partition(", then ")
-    return FirstThen(_one_policy(first), _one_policy(other)) if then else _one_policy(text)
+    return (
+        FirstThen(_read_one_policy(first), _read_one_policy(other))
+        if then
+        else _read_one_policy(text)
+    )
 
 
-def _one_policy(text: str) -> OnePolicy:
+def _read_one_policy(text: str) -> OnePolicy:
     if text == "each":
         return Each()
     if text == "never":
@@ -337,23 +345,25 @@ def _one_policy(text: str) -> OnePolicy:
     return Every(parse_duration("every", period))
 
 
-def _aggregate(text: str) -> Aggregate:
+def _read_aggregate(text: str) -> Aggregate:
     text, _, frame = text.partition(" over ")
     kind, inside = re.fullmatch(r"(\w+)\((.*)\)", text).groups()
     parts = [part.strip() for part in inside.split(",") if part]
-    named = dict(part.split("=") for part in parts if "=" in part)
+    options = dict(part.split("=") for part in parts if "=" in part)
     names = [part for part in parts if "=" not in part]
-    own = {"product": product, "written": written}
-    make = own.get(kind) or getattr(aggregates, kind)
-    made = make(*names, **{name: read_value(value) for name, value in named.items()})
+    user_aggregates = {"product": multiply, "written": format_rows}
+    make_aggregate = user_aggregates.get(kind) or getattr(aggregates, kind)
+    aggregate = make_aggregate(
+        *names, **{name: read_value(value) for name, value in options.items()}
+    )
     if not frame:
-        return made
+        return aggregate
     back, axis = (0, "time") if frame.startswith("0 ") else parse_length("over", read_length(frame))
-    return replace(made, frame=back, frame_axis=axis)
+    return replace(aggregate, frame=back, frame_axis=axis)
 
 
-def product(column: str) -> Aggregate:
-    """A user's aggregate: all values multiplied."""
+def multiply(column: str) -> Aggregate:
+    """Return a user-defined aggregate that multiplies all values."""
     return aggregates.aggregate(
         column,
         initializer=lambda: 1.0,
@@ -362,8 +372,8 @@ def product(column: str) -> Aggregate:
     )
 
 
-def written(*columns: str) -> Aggregate:
-    """A user's function over all rows of a window: writes them down, ``<5,a|7,null>``."""
+def format_rows(*columns: str) -> Aggregate:
+    """Return a user-defined function that formats all rows of a window as ``<5,a|7,null>``."""
 
     def text(rows: list[dict[str, Any]]) -> str:
         assert all(list(row) == list(columns) for row in rows)
@@ -380,11 +390,11 @@ def read_message(row: str, columns: dict[str, str]) -> dict[str, Any]:
 
 def read_cell(text: str, kind: str) -> Any:
     if kind == "timestamp":
-        return _time_or_text(text)
+        return _read_time_or_text(text)
     return None if text == "null" else _READERS[kind](text)
 
 
-def _firing(row: str, spec: WindowSpec, columns: dict[str, str]) -> dict[str, Any]:
+def _read_firing(row: str, spec: WindowSpec, columns: dict[str, str]) -> dict[str, Any]:
     cells = iter(row.split())
     kinds = {**columns, GROUPING_ID: "long", LOOK_BACK: "length"}
     firing = {name: read_cell(next(cells), kinds[name]) for name in spec.keys}
@@ -397,7 +407,7 @@ def _firing(row: str, spec: WindowSpec, columns: dict[str, str]) -> dict[str, An
     return firing
 
 
-def _rejected(row: str, columns: dict[str, str]) -> dict[str, Any]:
+def _read_rejected(row: str, columns: dict[str, str]) -> dict[str, Any]:
     *cells, reason, watermark = row.split()
     message = read_message(" ".join(cells), columns)
     return {**message, "reason": reason, "watermark": read_time(watermark)}
@@ -416,7 +426,7 @@ def read_value(text: str) -> Any:
     return text
 
 
-def _time_or_text(text: str) -> int | str | None:
+def _read_time_or_text(text: str) -> int | str | None:
     if text == "null":
         return None
     if _SECONDS.fullmatch(text):
@@ -429,6 +439,6 @@ def _time_or_text(text: str) -> int | str | None:
 
 
 def read_time(text: str) -> Any:
-    time = _time_or_text(text)
+    time = _read_time_or_text(text)
     assert not isinstance(time, str), f"{text!r} is no time"
     return time

@@ -1,8 +1,8 @@
-"""Pairs each transcript with the doors that it goes through.
+"""Pairs each transcript with the runners that run it.
 
-Every transcript goes through the first door, the oracle, and through two of the others, which take
-turns: the transcripts of each file meet every door. ``MUNTIN_TRANSCRIPTS=all`` pairs every
-transcript with every door.
+Every transcript runs on the first runner, the oracle, and on two of the others, which take
+turns: the transcripts of each file run on every runner. ``MUNTIN_TRANSCRIPTS=all`` pairs every
+transcript with every runner.
 """
 
 from __future__ import annotations
@@ -16,30 +16,37 @@ import pytest
 ALL = os.environ.get("MUNTIN_TRANSCRIPTS") == "all"
 
 
-def pair_with_doors(cases: Sequence[Any], doors: Sequence[Any]) -> list[Any]:
-    """Return pairs of a case and a door as parameters of a test.
+def pair_with_runners(cases: Sequence[Any], runners: Sequence[Any]) -> list[Any]:
+    """Return pairs of a case and a runner as parameters of a test.
 
-    The two doors of a case stand half the list apart, so that an engine and an operator that runs
-    by itself take it. A door that can't take the steps of a case passes its turn on.
+    The two runners of a case are half the list apart, so that one is an engine and the other a
+    standalone operator. If a runner can't run the steps of a case, the next one does.
     """
-    oracle, *others = doors
+    oracle, *others = runners
     pairs = []
     for number, case in enumerate(cases):
-        able = [door for door in others if door.runs(case.spec, case.steps)]
-        half = len(able) // 2
-        turns = able if ALL else [able[number % half], able[half + number % (len(able) - half)]]
+        able_runners = [runner for runner in others if runner.runs(case.spec, case.steps)]
+        half = len(able_runners) // 2
+        chosen = (
+            able_runners
+            if ALL
+            else [
+                able_runners[number % half],
+                able_runners[half + number % (len(able_runners) - half)],
+            ]
+        )
         if oracle.runs(case.spec, case.steps):
-            turns = [oracle, *turns]
-        pairs += [pytest.param(case, door, id=f"{case.name}-{door.name}") for door in turns]
+            chosen = [oracle, *chosen]
+        pairs += [pytest.param(case, runner, id=f"{case.name}-{runner.name}") for runner in chosen]
     return pairs
 
 
-def pair_in_turn(cases: Sequence[Any], doors: Sequence[Any]) -> list[Any]:
-    """Return each case with one door that can take it, as parameters of a test."""
+def pair_in_turn(cases: Sequence[Any], runners: Sequence[Any]) -> list[Any]:
+    """Return each case with one runner that can run it, as parameters of a test."""
     pairs = []
     for number, case in enumerate(cases):
-        able = [door for door in doors if door.runs(case.spec, case.steps)]
-        start = number % max(1, len(able))
-        turns = able if ALL else able[start : start + 1]
-        pairs += [pytest.param(case, door, id=f"{case.name}-{door.name}") for door in turns]
+        able_runners = [runner for runner in runners if runner.runs(case.spec, case.steps)]
+        start = number % max(1, len(able_runners))
+        chosen = able_runners if ALL else able_runners[start : start + 1]
+        pairs += [pytest.param(case, runner, id=f"{case.name}-{runner.name}") for runner in chosen]
     return pairs

@@ -1,4 +1,4 @@
-"""Every transcript of a join through the oracle and two other doors."""
+"""Runs every transcript of a join on the oracle and on two other runners."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.join_doors import JOIN_DOORS, JoinDoor
 from tests.join_oracle import JoinStep
+from tests.join_runners import JOIN_RUNNERS, JoinRunner
 from tests.transcripts.comparison import unordered_differences
 from tests.transcripts.join_notation import JoinCase, JoinExpected, read_joins
-from tests.transcripts.pairing import pair_with_doors
+from tests.transcripts.pairing import pair_with_runners
 
 CASES = read_joins(Path(__file__).parent / "joins")
 RIGHT = [case for case in CASES if not case.wrong]
 WRONG = [case for case in CASES if case.wrong]
 
 
-def by_name(parameter: Any) -> str:
+def get_name(parameter: Any) -> str:
     return parameter.name
 
 
-@pytest.mark.parametrize(("case", "door"), pair_with_doors(RIGHT, JOIN_DOORS))
-def test_transcript(case: JoinCase, door: JoinDoor) -> None:
-    assert differences(case, door) == []
+@pytest.mark.parametrize(("case", "runner"), pair_with_runners(RIGHT, JOIN_RUNNERS))
+def test_transcript(case: JoinCase, runner: JoinRunner) -> None:
+    assert differences(case, runner) == []
 
 
-@pytest.mark.parametrize(("case", "door"), pair_with_doors(WRONG, JOIN_DOORS))
-def test_wrong_transcript_is_found_out(case: JoinCase, door: JoinDoor) -> None:
-    assert differences(case, door) != []
+@pytest.mark.parametrize(("case", "runner"), pair_with_runners(WRONG, JOIN_RUNNERS))
+def test_wrong_transcript_is_found_out(case: JoinCase, runner: JoinRunner) -> None:
+    assert differences(case, runner) != []
 
 
 def test_names_are_unique() -> None:
@@ -37,29 +37,29 @@ def test_names_are_unique() -> None:
     assert len(names) == len(set(names))
 
 
-def differences(case: JoinCase, door: JoinDoor) -> list[str]:
-    """Return where a run through a door differs from its transcript."""
-    if not door.runs(case.spec, case.steps):
-        pytest.skip(f"{door.name} can't take these steps")
-    return compare_output(case, door.run(case.spec, case.types, case.steps), door)
+def differences(case: JoinCase, runner: JoinRunner) -> list[str]:
+    """Return the differences between a runner's output and the transcript."""
+    if not runner.runs(case.spec, case.steps):
+        pytest.skip(f"{runner.name} can't run these steps")
+    return compare_output(case, runner.run(case.spec, case.types, case.steps), runner)
 
 
-def compare_output(case: JoinCase, emitted: Sequence[JoinStep], door: JoinDoor) -> list[str]:
-    """Return where the output of a run differs from its transcript, step by step and in words."""
-    found = [] if len(emitted) == len(case.steps) else [f"{len(emitted)} steps emitted"]
+def compare_output(case: JoinCase, emitted: Sequence[JoinStep], runner: JoinRunner) -> list[str]:
+    """Return the differences between an output and its transcript, step by step."""
+    texts = [] if len(emitted) == len(case.steps) else [f"{len(emitted)} steps emitted"]
     for number, (step, expected) in enumerate(zip(emitted, case.expected, strict=False), start=1):
-        found += [f"step {number}: {text}" for text in step_differences(step, expected, door)]
-    return found
+        texts += [f"step {number}: {text}" for text in step_differences(step, expected, runner)]
+    return texts
 
 
-def step_differences(step: JoinStep, expected: JoinExpected, door: JoinDoor) -> list[str]:
+def step_differences(step: JoinStep, expected: JoinExpected, runner: JoinRunner) -> list[str]:
     rejected = [
-        {"side": side, **message, "reason": reason, "watermark": mark}
-        for side, message, reason, mark in step.rejected
+        {"side": side, **message, "reason": reason, "watermark": watermark}
+        for side, message, reason, watermark in step.rejected
     ]
-    found = unordered_differences("row", step.rows, expected.rows)
-    found += unordered_differences("rejected", rejected, expected.rejected)
-    knows = door.tells_watermarks and expected.watermarks is not ...
-    if knows and step.watermarks != expected.watermarks:
-        found.append(f"watermarks {step.watermarks}, expected {expected.watermarks}")
-    return found
+    texts = unordered_differences("row", step.rows, expected.rows)
+    texts += unordered_differences("rejected", rejected, expected.rejected)
+    has_watermarks = runner.tells_watermarks and expected.watermarks is not ...
+    if has_watermarks and step.watermarks != expected.watermarks:
+        texts.append(f"watermarks {step.watermarks}, expected {expected.watermarks}")
+    return texts

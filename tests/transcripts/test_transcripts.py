@@ -1,4 +1,4 @@
-"""Every transcript through the oracle and two other doors."""
+"""Runs every transcript on the oracle and on two other runners."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.doors import DOORS, Door
+from tests.runners import RUNNERS, Runner
 from tests.transcripts.comparison import row_differences, unordered_differences
 from tests.transcripts.notation import Case, Expected, read_cases
-from tests.transcripts.pairing import pair_with_doors
+from tests.transcripts.pairing import pair_with_runners
 
 from muntin.model.spec import DUPLICATES
 from muntin.testing.oracle import OracleStep
@@ -20,18 +20,18 @@ RIGHT = [case for case in CASES if not case.wrong]
 WRONG = [case for case in CASES if case.wrong]
 
 
-def by_name(parameter: Any) -> str:
+def get_name(parameter: Any) -> str:
     return parameter.name
 
 
-@pytest.mark.parametrize(("case", "door"), pair_with_doors(RIGHT, DOORS))
-def test_transcript(case: Case, door: Door) -> None:
-    assert differences(case, door) == []
+@pytest.mark.parametrize(("case", "runner"), pair_with_runners(RIGHT, RUNNERS))
+def test_transcript(case: Case, runner: Runner) -> None:
+    assert differences(case, runner) == []
 
 
-@pytest.mark.parametrize(("case", "door"), pair_with_doors(WRONG, DOORS))
-def test_wrong_transcript_is_found_out(case: Case, door: Door) -> None:
-    assert differences(case, door) != []
+@pytest.mark.parametrize(("case", "runner"), pair_with_runners(WRONG, RUNNERS))
+def test_wrong_transcript_is_found_out(case: Case, runner: Runner) -> None:
+    assert differences(case, runner) != []
 
 
 def test_names_are_unique() -> None:
@@ -39,28 +39,28 @@ def test_names_are_unique() -> None:
     assert len(names) == len(set(names))
 
 
-def differences(case: Case, door: Door) -> list[str]:
-    """Return where a run through a door differs from its transcript."""
-    if not door.runs(case.spec, case.steps):
-        pytest.skip(f"{door.name} can't take these steps")
-    return compare_output(case, door.run(case.spec, case.steps), door)
+def differences(case: Case, runner: Runner) -> list[str]:
+    """Return the differences between a runner's output and the transcript."""
+    if not runner.runs(case.spec, case.steps):
+        pytest.skip(f"{runner.name} can't run these steps")
+    return compare_output(case, runner.run(case.spec, case.steps), runner)
 
 
-def compare_output(case: Case, emitted: Sequence[OracleStep], door: Door) -> list[str]:
-    """Return where the output of a run differs from its transcript, step by step and in words."""
-    found = [] if len(emitted) == len(case.steps) else [f"{len(emitted)} steps emitted"]
+def compare_output(case: Case, emitted: Sequence[OracleStep], runner: Runner) -> list[str]:
+    """Return the differences between an output and its transcript, step by step."""
+    texts = [] if len(emitted) == len(case.steps) else [f"{len(emitted)} steps emitted"]
     for number, (step, expected) in enumerate(zip(emitted, case.expected, strict=False), start=1):
-        found += [f"step {number}: {text}" for text in step_differences(step, expected, door)]
-    return found
+        texts += [f"step {number}: {text}" for text in step_differences(step, expected, runner)]
+    return texts
 
 
-def step_differences(step: OracleStep, expected: Expected, door: Door) -> list[str]:
-    found = row_differences("firing", step.firings, expected.firings)
-    found += unordered_differences("rejected", step.rejected, expected.rejected)
-    knows = door.tells_watermark and expected.watermark is not ...
-    if knows and step.watermark != expected.watermark:
-        found.append(f"watermark {step.watermark}, expected {expected.watermark}")
+def step_differences(step: OracleStep, expected: Expected, runner: Runner) -> list[str]:
+    texts = row_differences("firing", step.firings, expected.firings)
+    texts += unordered_differences("rejected", step.rejected, expected.rejected)
+    has_watermark = runner.tells_watermark and expected.watermark is not ...
+    if has_watermark and step.watermark != expected.watermark:
+        texts.append(f"watermark {step.watermark}, expected {expected.watermark}")
     duplicates = step.counts[DUPLICATES]
     if expected.duplicates not in (..., duplicates):
-        found.append(f"{duplicates} duplicates, expected {expected.duplicates}")
-    return found
+        texts.append(f"{duplicates} duplicates, expected {expected.duplicates}")
+    return texts

@@ -1,4 +1,4 @@
-"""What ``muntin`` shows of itself: its public names, all of them and no others."""
+"""Tests of the public names of ``muntin``: all of them, and no others."""
 
 from __future__ import annotations
 

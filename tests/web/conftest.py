@@ -1,4 +1,4 @@
-"""A browser for each test of a page."""
+"""A fixture with a browser for each test of a page."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.web.browser import Browser, found
+from tests.web.browser import Browser, find_chromium
 
 
 @pytest.fixture
 def browser(tmp_path: Path) -> Iterator[Browser]:
-    path = found()
+    path = find_chromium()
     assert path is not None
-    made = Browser(path, tmp_path / "profile")
-    yield made
-    made.close()
+    chromium = Browser(path, tmp_path / "profile")
+    yield chromium
+    chromium.close()

@@ -1,4 +1,4 @@
-"""The live page in a browser: loads, updates, survives restarts, shows errors as errors."""
+"""Tests of the live page in a browser: it loads, updates, survives restarts and shows errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 import pytest
-from tests.web.browser import Browser, found
+from tests.web.browser import Browser, find_chromium
 
 from muntin.cli.page import _CHARTS, _TILES
 from muntin.model.errors import OptionError
@@ -15,7 +15,9 @@ from muntin.serve.app import Server
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(found() is None, reason="needs Chromium (Debian: apt install chromium)"),
+    pytest.mark.skipif(
+        find_chromium() is None, reason="needs Chromium (Debian: apt install chromium)"
+    ),
 ]
 START = 1_767_225_600_000
 COLUMNS = ("key", "window_start", "window_end", "total", "emission", "revision")
@@ -23,16 +25,16 @@ COLUMNS = ("key", "window_start", "window_end", "total", "emission", "revision")
 
 @pytest.fixture
 def feed() -> Feed:
-    made = Feed()
-    begin(made)
-    return made
+    feed_of_visits = Feed()
+    add_query(feed_of_visits)
+    return feed_of_visits
 
 
-def begin(feed: Feed) -> None:
+def add_query(feed: Feed) -> None:
     feed.add(Subject("visits", _TILES, _CHARTS, ("key",), COLUMNS))
 
 
-def emit(feed: Feed, number: int, **more: object) -> None:
+def emit(feed: Feed, number: int, **options: object) -> None:
     windows = [
         {
             "key": key,
@@ -51,7 +53,7 @@ def emit(feed: Feed, number: int, **more: object) -> None:
         at=START + 1000 * number,
         numbers=numbers,
         windows=windows,
-        **more,  # type: ignore[arg-type]
+        **options,  # type: ignore[arg-type]
     )
 
 
@@ -79,7 +81,7 @@ def test_the_first_minute_says_what_is_to_come(feed: Feed, browser: Browser) -> 
         assert browser.value(f"{none}.innerText") == "No window of such a key."
         assert browser.value("Shown.said(1490.31)") == "1,490"
         assert browser.value("Shown.said(-2.956)") == "-2.96"
-        assert browser.trouble == []
+        assert browser.errors == []
 
 
 def test_the_page_lives(feed: Feed, browser: Browser) -> None:
@@ -107,11 +109,11 @@ def test_the_page_lives(feed: Feed, browser: Browser) -> None:
         browser.wait("!document.querySelector('#failure').hidden")
         assert "disk full" in browser.value("document.querySelector('#failure').textContent")
         assert browser.value(STATUS) == "Failed"
-        begin(feed)
+        add_query(feed)
         emit(feed, 0)
         browser.wait(f"{STATUS} === 'Live' && {TILE} === '100'")
         assert browser.value("document.querySelector('#failure').hidden")
-        assert browser.trouble == []
+        assert browser.errors == []
         assert {url.split("/")[2] for url in browser.loaded if url.startswith("http")} == {
             f"127.0.0.1:{server.port}"
         }
@@ -127,28 +129,28 @@ def test_a_look_into_the_state(feed: Feed, browser: Browser) -> None:
     def look(key: Sequence[str]) -> dict[str, object]:
         if key == ["zoe"]:
             raise OptionError("key", "zoe", "isn't a key", "give another")
-        found = {"batch": 4, "spec": {"windows": "tumbling 1 hour"}, "shards": shards}
+        state = {"batch": 4, "spec": {"windows": "tumbling 1 hour"}, "shards": shards}
         rows = {"key": [{"window_start": START, "messages": 7}]} if key else {}
-        return {**found, "tables": [{"table": "panes", "rows": 12, "bytes": 99}], **rows}
+        return {**state, "tables": [{"table": "panes", "rows": 12, "bytes": 99}], **rows}
 
     feed.add(Subject("visits", _TILES, _CHARTS, ("key",), COLUMNS), look)
-    said = "document.querySelector('#held-said').textContent"
-    held = "[...document.querySelectorAll('#held td')].map(c => c.textContent)"
-    ask = """(() => {{ document.querySelector('#held-key').value = '{}';
+    status = "document.querySelector('#held-said').textContent"
+    cells = "[...document.querySelectorAll('#held td')].map(c => c.textContent)"
+    look_up = """(() => {{ document.querySelector('#held-key').value = '{}';
               document.querySelector('#look button').click(); }})()"""
     with Server(feed, port=0) as server:
         emit(feed, 0)
         browser.open(server.address)
         browser.wait(f"{TILE} === '100'")
-        browser.value(ask.format(""))
-        browser.wait(f"{said} === 'Batch 4: tumbling 1 hour; 2 MB in 1 shard.'")
-        assert browser.value(held) == ["panes", "12", "99"]
-        browser.value(ask.format("ann"))
-        browser.wait(f"{held}.length === 2")
-        assert browser.value(held) == ["2026-01-01 00:00:00", "7"]
-        browser.value(ask.format("zoe"))
-        browser.wait(f"{said}.includes('give another')")
-        assert browser.value(held) == []
+        browser.value(look_up.format(""))
+        browser.wait(f"{status} === 'Batch 4: tumbling 1 hour; 2 MB in 1 shard.'")
+        assert browser.value(cells) == ["panes", "12", "99"]
+        browser.value(look_up.format("ann"))
+        browser.wait(f"{cells}.length === 2")
+        assert browser.value(cells) == ["2026-01-01 00:00:00", "7"]
+        browser.value(look_up.format("zoe"))
+        browser.wait(f"{status}.includes('give another')")
+        assert browser.value(cells) == []
 
 
 def test_a_key_of_several_columns_may_have_commas_in_it(feed: Feed, browser: Browser) -> None:
@@ -170,8 +172,8 @@ def test_a_key_of_several_columns_may_have_commas_in_it(feed: Feed, browser: Bro
                 f"""(() => {{ document.querySelector('#held-key').value = {json.dumps(text)};
                 document.querySelector('#look button').click(); }})()"""
             )
-            said = "document.querySelector('#held-said').textContent"
-            browser.wait(f"{said}.includes('key={number} ')")
+            status = "document.querySelector('#held-said').textContent"
+            browser.wait(f"{status}.includes('key={number} ')")
     washington, quoted = ["Washington, D.C.", "7"], ["7", 'say "a, b"']
     assert keys == [["Bonn", "7"], washington, quoted, ["Bonn", ""], ['a"b', '"c']]
 
@@ -217,7 +219,7 @@ def test_values_are_shown_as_people_read_them(feed: Feed, browser: Browser) -> N
         assert browser.value(f"Shown.dated([{afternoon}, {afternoon + 3600}], 3600)") == [
             "15:00\n2026-01-01", "16:00"
         ]  # fmt: skip
-        assert browser.trouble == []
+        assert browser.errors == []
 
 
 @pytest.mark.parametrize("width", [360, 900, 1600])
@@ -235,8 +237,8 @@ def test_no_chart_stands_alone_in_its_row(
         browser.open(server.address)
         browser.wait(f"{TILE} === '200'")
         tops = "[...document.querySelectorAll('#charts .chart')].map(c => c.offsetTop)"
-        found = browser.value(tops)
-        rows = [found.count(top) for top in sorted(set(found))]
+        offsets = browser.value(tops)
+        rows = [offsets.count(top) for top in sorted(set(offsets))]
         assert rows == {360: [1] * 4, 900: [2, 2], 1600: [4]}[width]
         assert browser.value("document.documentElement.scrollWidth") <= width
 

@@ -1,4 +1,4 @@
-"""The pictures of the pages in the docs: MUNTIN_SCREENSHOTS=docs has them made anew there."""
+"""Takes the screenshots of the docs: MUNTIN_SCREENSHOTS=docs replaces them there."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ from pathlib import Path
 import pytest
 from examples.flights.source import read_flights, sort_by_landing, write_replay
 from tests.services.machine import free_port, listens, wait_until
-from tests.web.browser import Browser, found
+from tests.web.browser import Browser, find_chromium
 
 ROOT = Path(__file__).parents[2]
 MUNTIN = [sys.executable, "-c", "from muntin.cli.app import main; main()"]
 pytestmark = [
     pytest.mark.long,
     pytest.mark.timeout(600),
-    pytest.mark.skipif(found() is None, reason="needs Chromium (Debian: apt install chromium)"),
+    pytest.mark.skipif(
+        find_chromium() is None, reason="needs Chromium (Debian: apt install chromium)"
+    ),
 ]
 
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
-    wanted = os.environ.get("MUNTIN_SCREENSHOTS")
-    return tmp_path if wanted is None else ROOT / wanted
+    folder = os.environ.get("MUNTIN_SCREENSHOTS")
+    return tmp_path if folder is None else ROOT / folder
 
 
 @contextmanager
-def serving(command: list[str], log: Path) -> Iterator[str]:
-    """A command that serves a page; its address."""
+def serve_page(command: list[str], log: Path) -> Iterator[str]:
+    """Run a command that serves a page, and yield its address."""
     port = free_port()
     with open(log, "wb") as out:
         process = subprocess.Popen(
@@ -50,23 +52,23 @@ def serving(command: list[str], log: Path) -> Iterator[str]:
         process.wait(60)
 
 
-def picture(browser: Browser, path: Path, scheme: str, height: int) -> None:
-    """Take one of the page as it is, so many pixels high."""
+def take_screenshot(browser: Browser, path: Path, scheme: str, height: int) -> None:
+    """Take a screenshot of the page as it is, so many pixels high."""
     media = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.call("Emulation.setEmulatedMedia", features=media)
     size = {"width": 1200, "height": height, "deviceScaleFactor": 1, "mobile": False}
     browser.call("Emulation.setDeviceMetricsOverride", **size)
     drawn = browser.value("document.body.dataset.drawn")
     browser.wait(f"document.body.dataset.drawn !== '{drawn}'", 60)
-    taken = browser.call("Page.captureScreenshot", format="png")["data"]
-    path.write_bytes(base64.b64decode(taken))
+    image = browser.call("Page.captureScreenshot", format="png")["data"]
+    path.write_bytes(base64.b64decode(image))
 
 
 STATUS = "document.querySelector('#status').textContent"
 
 
-def batches(address: str) -> int:
-    """How many batches the page has seen."""
+def count_batches(address: str) -> int:
+    """Return how many batches the page has seen."""
     with urllib.request.urlopen(f"{address}/state", timeout=30) as answer:
         queries = json.load(answer)["queries"]
     return max((len(query["batches"]) for query in queries), default=0)
@@ -75,16 +77,16 @@ def batches(address: str) -> int:
 def wait_for(address: str, number: int) -> None:
     """Wait for so many batches."""
     deadline = time.monotonic() + 240
-    while batches(address) < number:
-        assert time.monotonic() < deadline, f"{batches(address)} batches"
+    while count_batches(address) < number:
+        assert time.monotonic() < deadline, f"{count_batches(address)} batches"
         time.sleep(0.5)
 
 
 def test_the_flights(browser: Browser, pictures: Path, tmp_path: Path) -> None:
     replay = write_replay(sort_by_landing(read_flights()), tmp_path / "flights", 3000)
-    given = ["--set", f"data={replay.folder}", "--set", f"out={tmp_path}/out"]
-    command = ["serve", "examples/flights/pipeline.sql", *given]
-    with serving(command, tmp_path / "log") as address:
+    variables = ["--set", f"data={replay.folder}", "--set", f"out={tmp_path}/out"]
+    command = ["serve", "examples/flights/pipeline.sql", *variables]
+    with serve_page(command, tmp_path / "log") as address:
         browser.open(address)
         browser.wait("document.querySelectorAll('#windows tr').length > 50", 240)
         wait_for(address, 60)
@@ -93,6 +95,6 @@ def test_the_flights(browser: Browser, pictures: Path, tmp_path: Path) -> None:
             " document.querySelector('#look button').click(); })()"
         )
         browser.wait("document.querySelectorAll('#held tr').length > 3", 60)
-        picture(browser, pictures / "serve.png", "dark", 1500)
+        take_screenshot(browser, pictures / "serve.png", "dark", 1500)
         assert browser.value(STATUS) == "Live"
-    assert browser.trouble == []
+    assert browser.errors == []

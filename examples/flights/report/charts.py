@@ -53,8 +53,8 @@ def wrap_svg(title: str, height: float, parts: Sequence[str]) -> str:
 
 def draw_text(x: float, y: float, label: str, kind: str = "", anchor: str = "start") -> str:
     """Draw a label."""
-    where = f'x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}"'
-    return f"<text {where}>{escape(label)}</text>"
+    attributes = f'x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}"'
+    return f"<text {attributes}>{escape(label)}</text>"
 
 
 def _draw_line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
@@ -85,11 +85,11 @@ def _draw_axes(x: Scale, y: Scale, rungs: Sequence[float], ticks: Sequence[Tick]
 
 def _spread_labels(positions: list[float], least: float) -> list[float]:
     """Move coordinates so that labels don't touch."""
-    moved = list(positions)
+    coordinates = list(positions)
     order = sorted(range(len(positions)), key=positions.__getitem__)
     for before, current in pairwise(order):
-        moved[current] = max(moved[current], moved[before] + least)
-    return moved
+        coordinates[current] = max(coordinates[current], coordinates[before] + least)
+    return coordinates
 
 
 def draw_lines(

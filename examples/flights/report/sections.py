@@ -24,9 +24,9 @@ def build_table(titles: Sequence[str], rows: Iterable[Sequence[Any]], caption: s
     cells = [[_format_value(value) for value in row] for row in rows]
     numbers = [all(row[at][1] for row in cells) and bool(cells) for at in range(len(titles))]
 
-    def cell(tag: str, shown: str, number: bool) -> str:
+    def cell(tag: str, text: str, number: bool) -> str:
         scope = ' scope="col"' if tag == "th" else ""
-        return f"<{tag}{scope}{' class=number' if number else ''}>{escape(shown)}</{tag}>"
+        return f"<{tag}{scope}{' class=number' if number else ''}>{escape(text)}</{tag}>"
 
     head = "".join(cell("th", title, n) for title, n in zip(titles, numbers, strict=True))
     body = "".join(
@@ -110,7 +110,7 @@ def build_worst_week(story: Story) -> str:
     title = f"Mean delay and 95th percentile by airport, week from {first:%d %B}"
     return build_section(
         f"The worst week began on {first:%d %B}".replace(" 0", " "),
-        "What the windows themselves say, every 15 minutes: the <strong>area</strong> is the mean "
+        "Figures of the windows, every 15 minutes: the <strong>area</strong> is the mean "
         "delay, the <strong>thin line</strong> the 95th percentile.",
         charts.draw_panels(title, series, AIRPORTS, ticks, 2 * _HOUR),
         build_collapsed_table(("day", "airport", "highest mean", "highest p95"), rows, title),
@@ -140,12 +140,12 @@ def build_emissions(story: Story) -> str:
     rows = {e: [counts.get((m, e), 0) for m in range(1, 13)] for e in EMISSIONS}
     notes = {e: f"{e} {sum(values):,}" for e, values in rows.items()}
     title = "Firings by month: early, full and late"
-    changed = [(name, story.changes.get(step, 0)) for step, name in enumerate(CHANGE_STEPS)]
-    total = sum(n for _, n in changed)
-    much = sum(n for _, n in changed[3:])
-    share = f"{much / total:.0%}" if total else "none"
+    changes = [(name, story.changes.get(step, 0)) for step, name in enumerate(CHANGE_STEPS)]
+    total = sum(n for _, n in changes)
+    large_changes = sum(n for _, n in changes[3:])
+    share = f"{large_changes / total:.0%}" if total else "none"
     return build_section(
-        "What the windows said, and when",
+        "Early, full and late firings",
         "Firings by month of the window; each row has a scale of its own. An <strong>early</strong>"
         " firing emits a window that is still open, a <strong>full</strong> one comes when the "
         "watermark reaches the end, a <strong>late</strong> one corrects it.",
@@ -157,9 +157,9 @@ def build_emissions(story: Story) -> str:
         ),
         "<h3>How far a late firing moved the mean delay of its window</h3>",
         f"<p>{share} of them moved it by five minutes or more.</p>",
-        charts.draw_bars("Late firings by how far they moved the mean delay", changed, "late"),
+        charts.draw_bars("Late firings by how far they moved the mean delay", changes, "late"),
         build_collapsed_table(
-            ("moved by", "late firings"), changed, "Late firings by change of the mean"
+            ("moved by", "late firings"), changes, "Late firings by change of the mean"
         ),
     )
 

@@ -39,7 +39,7 @@ SELECT CASE WHEN before IS NULL OR mean IS NULL THEN 0
 FROM corrections WHERE emission = 'late' GROUP BY step ORDER BY step
 """
 CHANGE_STEPS = (
-    "first word, or no delay known",
+    "first emission, or no delay known",
     "less than 1 minute",
     "1 to 5 minutes",
     "5 to 15 minutes",
@@ -77,11 +77,11 @@ class Story:
         worst_week: Airport, start of a window, mean and p95, for the week with most delay.
         hours: Month, hour of the day, mean delay, flights.
         months: Month, kind of emission, number of emissions.
-        changes: Number of late emissions by how much they changed the mean; see ``STEPS``.
+        changes: Number of late emissions by how much they changed the mean; see ``CHANGE_STEPS``.
         rejected: Number of messages by query and reason.
         behind: Hours behind the watermark, rejected messages.
         cancelled: Number of rejected flights that never left.
-        samples: Rejected messages: columns of ``SAMPLE``.
+        samples: Rejected messages: columns of ``SAMPLE_COLUMNS``.
         worst: The worst hour of each carrier.
     """
 
@@ -142,8 +142,8 @@ def read_story(database: Path) -> Story:
 
 def _read_story(connection: Any) -> Story:
     def fetch_rows(query: str) -> list[Any]:
-        fetched: list[Any] = connection.execute(query).fetchall()
-        return fetched
+        rows: list[Any] = connection.execute(query).fetchall()
+        return rows
 
     tables = {name for (name,) in fetch_rows("SHOW TABLES")}
 

@@ -82,12 +82,12 @@ def mark_garbled(messages: pl.DataFrame, garbled: dict[str, pl.Series]) -> pl.Da
 def decode_with_escapes(values: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Decode bytes, escape those that aren't UTF-8, and return the mask of the escaped rows."""
     texts = decode_text(values)
+    if texts.null_count() == values.null_count():
+        return texts, pl.Series([False]).new_from_index(0, len(values))
     is_garbled = texts.is_null() & values.is_not_null()
     garbled_rows = is_garbled.arg_true()
-    if len(garbled_rows):
-        escaped = [value.decode(errors="backslashreplace") for value in values.gather(garbled_rows)]
-        texts = texts.scatter(garbled_rows, escaped)
-    return texts, is_garbled
+    escaped = [value.decode(errors="backslashreplace") for value in values.gather(garbled_rows)]
+    return texts.scatter(garbled_rows, escaped), is_garbled
 
 
 def decode_text(values: pl.Series) -> pl.Series:

@@ -11,10 +11,10 @@ class Closeable(ABC):
     """A context manager that calls ``close`` however its ``with`` ends.
 
     Example:
-        >>> class Door(Closeable):
+        >>> class Valve(Closeable):
         ...     def close(self):
         ...         print("closed")
-        >>> with Door():
+        >>> with Valve():
         ...     print("open")
         open
         closed

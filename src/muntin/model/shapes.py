@@ -1,6 +1,6 @@
 """The types of columns as aggregates see them, and the rules that aggregates have for them.
 
-A door describes the type of a column as a ``Shape``, in the families below.
+Each host describes the type of a column as a ``Shape``, in the families below.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Shape:
     """The type of a column, as far as aggregates depend on it.
 
     Attributes:
-        text: The type in the words of its door, for messages.
+        text: The type's name in its own type system, such as Spark's or Arrow's, for messages.
         family: One of ``SCALARS``, ``NESTED`` or ``ODD``.
         inside: The families of the types inside a nested type, at any depth.
     """

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -16,6 +18,8 @@ from muntin.model.axis import DAY
 _ESCAPES = {chr(n): f"\\u{n:04x}" for n in range(32)} | {'"': '\\"', "\\": "\\\\"}
 _ESCAPES |= {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _NULL = pl.lit("null")
+# So few rows are formatted sooner than other threads wake up.
+_FEW_ROWS = 1_000
 # Polars formats times within some 262 000 years; later ones are shifted by 40 000 years.
 _FAR, _SHIFT_YEARS = 8_000_000_000_000_000_000, 40_000
 _SHIFT = _SHIFT_YEARS // 400 * 146_097 * DAY
@@ -33,11 +37,45 @@ def format_objects(rows: pl.DataFrame, names: Sequence[str], zone: str) -> pl.Se
         >>> format_objects(rows, ["k", "l"], "UTC")[0]
         '{"k":"a\\"","l":[1.5]}'
     """
-    texts = _JsonFormatter(
-        _find_zone(zone), far=any(map(_may_be_far, (rows[name] for name in names)))
-    )
-    fields = ((name, texts.format_value(pl.col(name), rows.schema[name])) for name in names)
-    return rows.select(_format_object(fields).alias("json"))["json"]
+    return format_several(rows, {"json": names}, zone)["json"]
+
+
+def format_several(
+    rows: pl.DataFrame, objects: Mapping[str, Sequence[str]], zone: str
+) -> pl.DataFrame:
+    """Format several JSON objects of each row; a column that some of them share, only once.
+
+    Args:
+        rows: The rows.
+        objects: The columns of each object, by the name of the column of texts to return.
+        zone: The time zone in which times are written.
+    """
+    columns = [rows[name] for name in dict.fromkeys(chain.from_iterable(objects.values()))]
+    types = tuple((column.name, column.dtype) for column in columns)
+    expressions = _build_texts(types, zone, far=any(map(_may_be_far, columns)))
+    layout = tuple((name, *held) for name, held in objects.items())
+    if len(rows) <= _FEW_ROWS:
+        return rows.select_seq(expressions).select_seq(_build_objects(layout))
+    return rows.select(expressions).select(_build_objects(layout))
+
+
+# The batches of a query share their expressions.
+@lru_cache(maxsize=64)
+def _build_texts(
+    types: tuple[tuple[str, pl.DataType], ...], zone: str, *, far: bool
+) -> list[pl.Expr]:
+    """Return the expressions of columns as texts of JSON, by their names."""
+    texts = _JsonFormatter(_find_zone(zone), far=far)
+    return [texts.format_value(pl.col(name), kind).alias(name) for name, kind in types]
+
+
+@lru_cache(maxsize=64)
+def _build_objects(objects: tuple[tuple[str, ...], ...]) -> list[pl.Expr]:
+    """Return the expressions of objects: the name of each, and those of its columns of texts."""
+    return [
+        _format_object((column, pl.col(column)) for column in columns).alias(name)
+        for name, *columns in objects
+    ]
 
 
 def format_values(rows: pl.DataFrame, name: str, zone: str) -> pl.Series:
@@ -174,7 +212,11 @@ def _may_be_far(column: pl.Series) -> bool:
     kind = column.dtype
     if not isinstance(kind, pl.Datetime):
         return any(isinstance(leaf, pl.Datetime) for leaf in _list_leaves(kind))
-    return bool((column.cast(pl.Int64).abs() > _FAR).any())
+    if column.null_count() == len(column):
+        return False
+    numbers = column.cast(pl.Int64)
+    least, greatest = int(numbers.min()), int(numbers.max())  # type: ignore[arg-type]
+    return least < -_FAR or greatest > _FAR
 
 
 def _list_leaves(kind: Any) -> Iterable[Any]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from muntin.engine import columns
 from muntin.engine.utf8 import GARBLED, frame_from_arrow
-from muntin.sinks.json_text import format_objects, format_times
+from muntin.sinks.json_text import format_objects, format_several, format_times
 from muntin.sinks.kafka_producer import Headers, Messages, send_messages
 from muntin.sinks.plain import format_json_rows
 from muntin.sinks.texts import format_text
@@ -19,6 +19,7 @@ from muntin.sinks.unwritable import ROW_COLUMN, WHY_COLUMN
 
 # The value of each message, if Spark encoded it.
 VALUE_COLUMN = "__muntin_value"
+_KEY, _VALUE = "key", "value"
 _NOT_TEXT = "a text isn't UTF-8, as JSON must be"
 
 
@@ -49,16 +50,26 @@ class Encoding:
     def encode_messages(self, table: pa.Table) -> tuple[Messages, dict[int, str]]:
         """Encode rows as messages; also return the rows that can't be encoded, with reasons."""
         rows = frame_from_arrow(table)
+        objects = self._format_objects(rows)
         messages = Messages(
-            self._encode_keys(table, rows), self._encode_values(rows), self._encode_headers(rows)
+            self._encode_keys(table, rows, objects),
+            self._encode_values(rows, objects),
+            self._encode_headers(rows),
         )
         return messages, dict.fromkeys(self._find_garbled(rows), _NOT_TEXT)
 
-    def _encode_keys(self, table: pa.Table, rows: pl.DataFrame) -> list[Any]:
+    def _format_objects(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the keys and values that are JSON objects."""
+        objects = {} if self.by_spark else {_VALUE: self.value}
+        if len(self.key) > 1:
+            objects[_KEY] = self.key
+        return format_several(rows, objects, self.zone) if objects else pl.DataFrame()
+
+    def _encode_keys(self, table: pa.Table, rows: pl.DataFrame, objects: pl.DataFrame) -> list[Any]:
         if not self.key:
             return [None] * len(rows)
         if len(self.key) > 1:
-            return format_objects(rows, self.key, self.zone).to_list()
+            return objects[_KEY].to_list()
         name = self.key[0]
         kind = rows.schema[name]
         if isinstance(kind, pl.String | pl.Binary):
@@ -73,11 +84,8 @@ class Encoding:
             return texts.set(rows[name].is_null(), None).to_list()
         return rows[name].cast(pl.String).to_list()
 
-    def _encode_values(self, rows: pl.DataFrame) -> list[Any]:
-        values = (
-            rows[VALUE_COLUMN] if self.by_spark else format_objects(rows, self.value, self.zone)
-        )
-        encoded: list[Any] = values.to_list()
+    def _encode_values(self, rows: pl.DataFrame, objects: pl.DataFrame) -> list[Any]:
+        encoded: list[Any] = (rows[VALUE_COLUMN] if self.by_spark else objects[_VALUE]).to_list()
         if self.omits_retracted:
             is_retraction = rows[columns.EMISSION] == "retract"
             encoded = [

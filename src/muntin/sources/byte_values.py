@@ -84,6 +84,10 @@ class ByteValues(Sequence[bytes | None]):
 
         A column of references would keep all messages in memory for as long as one of its rows.
         """
+        nulls = self.nulls
+        if nulls.all():
+            dtype = pl.String if text else pl.Binary
+            return pl.Series([None], dtype=dtype).new_from_index(0, len(self))
         sizes = np.maximum(self.sizes, 0)
         # Twelve bytes fit into the view itself; a longer view has the first four and a reference.
         inside = _mask_lowest(gather(self.data, self.starts + 4, "<u8"), sizes - 4)
@@ -97,7 +101,7 @@ class ByteValues(Sequence[bytes | None]):
             (pa.string_view(), pa.large_string()) if text else (pa.binary_view(), pa.large_binary())
         )
         column = pl.Series(pa.Array.from_buffers(view, len(self), buffers).cast(copied))
-        return column.set(pl.Series(self.nulls), None) if self.nulls.any() else column
+        return column.set(pl.Series(nulls), None) if nulls.any() else column
 
     def as_lines(self) -> Bytes | None:
         """Copy the values as lines, with blanks between them, in the form of the buffer.
@@ -141,6 +145,11 @@ def join_values(parts: Sequence[ByteValues]) -> ByteValues:
     """Join values of several buffers into one."""
     if len(parts) == 1:
         return parts[0]
+    if all(part.data is parts[0].data for part in parts):
+        starts, sizes = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("starts", "sizes")
+        )
+        return ByteValues(parts[0].data, starts, sizes)
     before = np.cumsum([0, *(len(part.data) for part in parts[:-1])])
     return ByteValues(
         np.concatenate([part.data for part in parts]),

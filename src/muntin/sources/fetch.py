@@ -14,9 +14,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any
 
 from muntin.model.references import resolve_all
+from muntin.sources.fetch_requests import (
+    BY_ID,
+    BY_NAME,
+    FETCH,
+    MOST_BYTES,
+    Fetched,
+    decode_by_id,
+    decode_by_name,
+    encode_by_id,
+    encode_by_name,
+    parse_topic_id,
+)
 from muntin.sources.kafka_connection import (
     Connection,
     ConnectionPool,
@@ -33,15 +46,14 @@ from muntin.sources.record_batches import (
     split_batches,
 )
 
-# The Fetch request, in the first version that supports every compression.
-_FETCH, _VERSION = 1, 11
 _WAIT_MS, _PATIENCE = 100, 10.0
-# The limits of an answer in bytes, in all and per partition. A range begins with fewer bytes, and
-# then asks for as many as its first messages suggest.
-_MOST, _FIRST, _LEAST = 16 << 20, 1 << 20, 1 << 16
+# The limits of an answer in bytes per partition. A range begins with fewer bytes, and then asks for
+# as many as its first messages suggest.
+_FIRST, _LEAST = 1 << 20, 1 << 16
 # The size limit of what is decompressed of an answer at once, in bytes.
 _MOST_DECOMPRESSED = 256 << 20
 _COMMITTED = "read_committed"
+NO_IDS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass
@@ -51,6 +63,7 @@ class FetchProgress:
     Attributes:
         batches: Fetched batches that weren't taken yet, without control batches.
         wanted: Number of bytes to ask for.
+        newest: Offset after the partition's last message, as of the last answer; ``None`` before.
     """
 
     topic: str
@@ -59,6 +72,7 @@ class FetchProgress:
     end: int
     batches: list[RecordBatch] = field(default_factory=list)
     wanted: int = _FIRST
+    newest: int | None = None
 
     @property
     def is_open(self) -> bool:
@@ -84,17 +98,7 @@ class FetchProgress:
         messages = select_messages(batches, aborted)
         self.batches += [batch for batch in messages if batch.base < self.end and batch.count]
         each = len(data) / (self.start - before)
-        self.wanted = int(min(max((self.end - self.start) * each * 1.1, _LEAST), _MOST / 2))
-
-
-class Fetched(NamedTuple):
-    """The answer for one partition."""
-
-    topic: str
-    partition: int
-    error: int
-    aborted: list[Aborted]
-    data: memoryview
+        self.wanted = int(min(max((self.end - self.start) * each * 1.1, _LEAST), MOST_BYTES / 2))
 
 
 class Fetcher:
@@ -112,45 +116,105 @@ class Fetcher:
         self._leaders: dict[PartitionName, int] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
 
-    def fetch(self, ranges: Sequence[FetchProgress]) -> None:
-        """Fetch a piece of each open range, and wait for some, or raise ``FetchError``."""
-        by_leader: dict[int, list[FetchProgress]] = {}
-        for one in ranges:
-            if one.is_open:
-                by_leader.setdefault(self._find_leader(one), []).append(one)
+    def fetch(self, ranges: Sequence[FetchProgress], ids: Mapping[str, str] = NO_IDS) -> bool:
+        """Fetch a piece of each open range, and wait for some, or raise ``FetchError``.
+
+        Args:
+            ranges: The ranges.
+            ids: The ids of their topics, as far as they are known.
+
+        Returns:
+            Whether the messages are certainly those of topics with these ids.
+        """
+        by_leader = self._group_by_leader(ranges)
         deadline = time.monotonic() + _PATIENCE
         before = sum(one.start for one in ranges)
+        are_certain = True
         while sum(one.start for one in ranges) == before:
             for leader, some in by_leader.items():
-                self._fetch_from(leader, some)
+                are_certain &= self._fetch_from(leader, some, ids, _WAIT_MS)
             if time.monotonic() > deadline:
                 raise FetchError("the brokers sent no messages")
+        return are_certain
+
+    def fetch_once(
+        self, ranges: Sequence[FetchProgress], ids: Mapping[str, str], wait: int
+    ) -> bool:
+        """Fetch a piece of each open range, if there is one; see ``fetch``.
+
+        Args:
+            ranges: The ranges.
+            ids: The ids of their topics, as far as they are known.
+            wait: How long a broker waits for the first message, milliseconds.
+        """
+        are_certain = True
+        for leader, some in self._group_by_leader(ranges).items():
+            are_certain &= self._fetch_from(leader, some, ids, wait)
+        return are_certain
+
+    def count_leaders(self, ranges: Sequence[FetchProgress]) -> int:
+        """Return how many brokers lead the partitions of ranges, or raise ``FetchError``."""
+        return len({self._find_leader(one) for one in ranges})
 
     def close(self) -> None:
         """Close all connections."""
         while self._connections:
             self._connections.popitem()[1].close()
 
-    def _fetch_from(self, leader: int, ranges: Sequence[FetchProgress]) -> None:
+    def _group_by_leader(self, ranges: Sequence[FetchProgress]) -> dict[int, list[FetchProgress]]:
+        by_leader: dict[int, list[FetchProgress]] = {}
+        for one in ranges:
+            if one.is_open:
+                by_leader.setdefault(self._find_leader(one), []).append(one)
+        return by_leader
+
+    def _fetch_from(
+        self, leader: int, ranges: Sequence[FetchProgress], ids: Mapping[str, str], wait: int
+    ) -> bool:
+        """Fetch from one broker; return whether the topics certainly have these ids."""
         progress_by_partition = {(one.topic, one.partition): one for one in ranges}
         try:
-            if leader not in self._connections:
-                connection = Connection(*self._addresses[leader], self.settings)
-                self._connections[leader] = connection
-                connection.require(_FETCH, _VERSION)
-            request = _encode(ranges, committed=self.committed)
-            answer = self._connections[leader].ask(_FETCH, _VERSION, request)
-            for fetched in _decode(answer):
+            connection = self._connect(leader)
+            by_id = connection.takes(FETCH, BY_ID) and all(one.topic in ids for one in ranges)
+            for fetched in self._ask(connection, ranges, ids if by_id else NO_IDS, wait):
                 if fetched.error:
                     raise FetchError(f"the broker answers with error {fetched.error}")
-                aborted = fetched.aborted if self.committed else []
-                progress_by_partition[fetched.topic, fetched.partition].add(fetched.data, aborted)
+                one = progress_by_partition[fetched.topic, fetched.partition]
+                one.newest = fetched.newest
+                one.add(fetched.data, fetched.aborted)
+            return by_id
         except UnknownFormatError as error:
             raise FetchError(str(error)) from error
         except (FetchError, OSError, struct.error, KeyError) as error:
             self.close()
             self._leaders.clear()
             raise FetchError(f"a broker can't be asked: {error}") from error
+
+    def _ask(
+        self,
+        connection: Connection,
+        ranges: Sequence[FetchProgress],
+        ids: Mapping[str, str],
+        wait: int,
+    ) -> Iterator[Fetched]:
+        """Send a request, which names topics by their ids if there are some."""
+        committed = self.committed
+        if not ids:
+            request = encode_by_name(ranges, committed=committed, wait=wait)
+            answer = connection.ask(FETCH, BY_NAME, request)
+            return decode_by_name(answer, committed=committed)
+        numbers = {one.topic: parse_topic_id(ids[one.topic]) for one in ranges}
+        request = encode_by_id(ranges, numbers, committed=committed, wait=wait)
+        answer = connection.ask(FETCH, BY_ID, request, has_tags=True)
+        return decode_by_id(answer, numbers, committed=committed)
+
+    def _connect(self, leader: int) -> Connection:
+        connection = self._connections.get(leader)
+        if connection is None:
+            connection = Connection(*self._addresses[leader], self.settings)
+            self._connections[leader] = connection
+            connection.require(FETCH, BY_NAME)
+        return connection
 
     def _find_leader(self, one: FetchProgress) -> int:
         partition = one.topic, one.partition
@@ -196,41 +260,3 @@ def _can_fetch(client: Mapping[str, str]) -> bool:
     except FetchError:
         return False
     return True
-
-
-def _encode(ranges: Sequence[FetchProgress], *, committed: bool) -> bytes:
-    topics: dict[str, list[FetchProgress]] = {}
-    for one in ranges:
-        topics.setdefault(one.topic, []).append(one)
-    # The client is no replica, and keeps no fetch session.
-    parts = [struct.pack(">iiiibii", -1, _WAIT_MS, 1, _MOST, int(committed), 0, -1)]
-    parts.append(struct.pack(">i", len(topics)))
-    for topic, some in topics.items():
-        name = topic.encode()
-        parts.append(struct.pack(">h", len(name)) + name + struct.pack(">i", len(some)))
-        parts += [struct.pack(">iiqqi", r.partition, -1, r.start, -1, r.wanted) for r in some]
-    return b"".join([*parts, struct.pack(">ih", 0, 0)])
-
-
-def _decode(answer: memoryview) -> Iterator[Fetched]:
-    _, error, _, topics = struct.unpack_from(">ihii", answer, 0)
-    if error:
-        raise FetchError(f"the broker answers with error {error}")
-    at = 14
-    for _ in range(topics):
-        (size,) = struct.unpack_from(">h", answer, at)
-        topic, at = str(answer[at + 2 : at + 2 + size], "utf-8"), at + 2 + size
-        (partitions,) = struct.unpack_from(">i", answer, at)
-        at += 4
-        for _ in range(partitions):
-            number, error, _, _, _, count = struct.unpack_from(">ihqqqi", answer, at)
-            at += 34
-            pairs = [struct.unpack_from(">qq", answer, at + 16 * n) for n in range(max(count, 0))]
-            at += 16 * len(pairs)
-            _, length = struct.unpack_from(">ii", answer, at)
-            at += 8
-            data = answer[at : at + max(length, 0)]
-            if len(data) < length:
-                raise FetchError("the broker's answer is cut off")
-            at += len(data)
-            yield Fetched(topic, number, error, [Aborted(*pair) for pair in pairs], data)

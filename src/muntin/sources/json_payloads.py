@@ -20,6 +20,7 @@ from polars.exceptions import PolarsError
 
 from muntin.engine.session_zone import SessionZone
 from muntin.sources.byte_values import ByteValues, Integers
+from muntin.sources.json_few import FEW, read_few
 from muntin.sources.json_patterns import find_pattern
 from muntin.sources.json_syntax import find_objects
 from muntin.sources.message_patterns import decode_alike
@@ -91,6 +92,8 @@ def read_strictly(
     The result is a row per value, or the values' lines if one of them can't be read; and the
     positions of these values.
     """
+    if len(values) <= FEW and (few := read_few(values, schema)) is not None:
+        return few, np.arange(len(values))
     frame, is_tried = _read_in_place(values, schema)
     if frame is not None:
         return frame, np.arange(len(values))

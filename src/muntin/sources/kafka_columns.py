@@ -83,6 +83,11 @@ class KafkaReader:
             return self._frames(self._decode(parts))
         return ReadAhead(self._frames(ReadAhead(self._decode(ReadAhead(parts)))))
 
+    def read_parts(self, parts: Sequence[MessagePart]) -> Generator[pl.DataFrame, None, None]:
+        """Decode messages that were fetched, if there are some, in one frame without flags."""
+        if columns := decode_parts(parts, self.fields):
+            yield self.frame(columns)
+
     def _decode(
         self, parts: Generator[list[MessagePart], None, None] | ReadAhead[list[MessagePart]]
     ) -> Generator[list[Columns], None, None]:
@@ -143,9 +148,9 @@ def refuse_malformed(names: Collection[str]) -> None:
 def _keep_malformed(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series:
     """Return the bytes of malformed payloads; a null payload becomes empty bytes."""
     none = pl.Series([None], dtype=pl.Binary).new_from_index(0, len(values))
-    rows = bad.arg_true()
-    if not len(rows):
+    if not bad.any():
         return none
+    rows = bad.arg_true()
     return none.scatter(rows, binary_column(select_values(values, rows.to_numpy())).fill_null(b""))
 
 
@@ -162,10 +167,8 @@ def _repeat_by_part(
     values: Sequence[object], parts: Sequence[Columns], dtype: pl.DataType
 ) -> pl.Series:
     """Return a column with the value of each part for all of its messages."""
-    return pl.concat(
-        pl.Series([value], dtype=dtype).new_from_index(0, part.count)
-        for value, part in zip(values, parts, strict=True)
-    )
+    rows = np.repeat(np.arange(len(parts)), [part.count for part in parts])
+    return pl.Series(values, dtype=dtype)[rows]
 
 
 def _own_column(

@@ -121,17 +121,30 @@ class Connection:
 
     def require(self, request: int, version: int) -> None:
         """Check that the broker takes a version of a request, or raise ``FetchError``."""
-        lowest, highest = self._versions.get(request, (0, -1))
-        if not lowest <= version <= highest:
+        if not self.takes(request, version):
             raise FetchError(f"the broker takes no request {request} of version {version}")
 
-    def ask(self, request: int, version: int, body: bytes) -> memoryview:
+    def takes(self, request: int, version: int) -> bool:
+        """Return whether the broker takes a version of a request."""
+        lowest, highest = self._versions.get(request, (0, -1))
+        return lowest <= version <= highest
+
+    def ask(self, request: int, version: int, body: bytes, *, has_tags: bool = False) -> memoryview:
         """Send a request and return its answer, without the correlation number.
 
         The answer isn't copied, and can only be read.
+
+        Args:
+            request: The number of the request.
+            version: Its version.
+            body: Its body.
+            has_tags: Whether headers of this version have optional fields; the answer then begins
+                with those of its header.
         """
         number = next(self._numbers) & 0x7FFFFFFF
         head = struct.pack(">hhih", request, version, number, len(_CLIENT)) + _CLIENT
+        if has_tags:
+            head += b"\0"
         self._socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
         (size,) = struct.unpack(">i", self._receive(4))
         if not 4 <= size <= _LARGEST:

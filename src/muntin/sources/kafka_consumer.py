@@ -142,11 +142,18 @@ class Watch(Protocol):
 
     patience: float
 
+    @property
+    def ids(self) -> Mapping[str, str]:
+        """The ids of the topics that are read, as far as they are known."""
+
     def note_silence(self, seconds: float) -> None:
         """Note that no message has come for some seconds; raise if none will come."""
 
     def note_messages(self) -> None:
         """Note that messages come again."""
+
+    def note_reading(self, *, by_id: bool) -> None:
+        """Note whether all messages that were read are certainly those of topics with the ids."""
 
 
 def group_ranges(ranges: Sequence[Range]) -> Iterator[list[Range]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from muntin.model.errors import SourceError
-from muntin.sources.fetch import Fetcher, FetchProgress, lend_fetcher
+from muntin.sources.fetch import NO_IDS, Fetcher, FetchProgress, lend_fetcher
 from muntin.sources.kafka_connection import FetchError
 from muntin.sources.kafka_consumer import (
     MOST_BYTES,
@@ -47,12 +47,8 @@ class FetchedMessages:
     first_offset: int
     end: int
 
-    def decode(self, fields: Collection[str]) -> Columns:
-        """Decode the messages' fields, or raise ``SourceError`` if one is damaged."""
-        try:
-            records = read_records(self.batches)
-        except DamagedBatchError as error:
-            raise _report_damage(error, self) from error
+    def select(self, records: Records, fields: Collection[str]) -> Columns:
+        """Return the fields of the messages that are among records of the batches."""
         is_in_range = (records.offsets >= self.first_offset) & (records.offsets < self.end)
         if not is_in_range.all():
             records = records.select(np.flatnonzero(is_in_range))
@@ -77,24 +73,77 @@ def read(
     ``key``, ``offset``, ``timestamp`` and ``headers``. Raises ``SourceError`` when messages are
     gone or damaged, or don't arrive in the time that ``watch`` allows.
     """
+    reading = _Reading(watch)
     with lend_fetcher(client) as fetcher:
         for group in group_ranges(ranges):
             remaining: Sequence[Range] = group
             if fetcher is not None:
-                remaining = yield from _fetch(fetcher, group)
+                remaining = yield from _fetch(fetcher, group, reading)
             if remaining:
+                reading.is_by_id = False
                 for columns in consume(client, lossy, remaining, fields, watch):
                     yield [*columns]
+    reading.finish()
+
+
+class _Reading:
+    """Tells a watch whether all messages were read by the ids of their topics.
+
+    Attributes:
+        ids: The ids of the topics, as far as they are known.
+        is_by_id: True if all messages so far were read by the ids.
+    """
+
+    def __init__(self, watch: Watch | None) -> None:
+        self.ids = NO_IDS if watch is None else watch.ids
+        self.is_by_id = True
+        self._watch = watch
+        if watch is not None:
+            # Until all messages were read.
+            watch.note_reading(by_id=False)
+
+    def finish(self) -> None:
+        """Tell the watch how all messages were read."""
+        if self._watch is not None:
+            self._watch.note_reading(by_id=self.is_by_id)
 
 
 def decode_parts(parts: Sequence[MessagePart], fields: Collection[str]) -> list[Columns]:
-    """Decode messages that were read; parts without messages are left out."""
-    decoded = [part.decode(fields) if isinstance(part, FetchedMessages) else part for part in parts]
-    return [columns for columns in decoded if columns.count]
+    """Decode messages that were read; parts without messages are left out.
+
+    Raises ``SourceError`` if a message is damaged.
+    """
+    fetched = [part for part in parts if isinstance(part, FetchedMessages)]
+    decoded = iter(_decode_together(fetched, fields))
+    columns = [next(decoded) if isinstance(part, FetchedMessages) else part for part in parts]
+    return [one for one in columns if one.count]
+
+
+def _decode_together(
+    parts: Sequence[FetchedMessages], fields: Collection[str]
+) -> Iterator[Columns]:
+    """Decode the record batches of several partitions in one go.
+
+    For few messages, the number of steps takes the time. A damaged batch is searched for partition
+    by partition.
+    """
+    batches = [batch for part in parts for batch in part.batches]
+    try:
+        records = read_records(batches)
+    except DamagedBatchError as error:
+        if len(parts) == 1:
+            raise _report_damage(error, parts[0]) from error
+        for part in parts:
+            yield from _decode_together([part], fields)
+        return
+    end = 0
+    for part in parts:
+        start, end = end, end + sum(batch.count for batch in part.batches)
+        yield part.select(records.select(slice(start, end)), fields)
 
 
 def _fetch(
-    fetcher: Fetcher, ranges: Sequence[Range]
+    fetcher: Fetcher, ranges: Sequence[Range], reading: _Reading
 ) -> Generator[list[MessagePart], None, Sequence[Range]]:
     """Fetch ranges as record batches; return the ranges that librdkafka has to read."""
     progress = [FetchProgress(*one) for one in ranges]
@@ -103,11 +152,11 @@ def _fetch(
     first_offset = progress[0].start
     try:
         while any(one.is_open for one in progress):
-            fetcher.fetch(progress)
+            reading.is_by_id &= fetcher.fetch(progress, reading.ids)
             if not is_single and sum(map(_measure_size, progress)) > MOST_HELD:
                 left: list[Range] = []
                 for one in ranges:
-                    left += yield from _fetch(fetcher, [one])
+                    left += yield from _fetch(fetcher, [one], reading)
                 return left
             if is_single and _is_full(progress[0]):
                 yield [_take_messages(progress[0], first_offset)]

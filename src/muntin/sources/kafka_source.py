@@ -26,6 +26,7 @@ from muntin.sources.kafka_ranges import (
     refuse_recreated,
 )
 from muntin.sources.kafka_sizes import MessageSizes
+from muntin.sources.kafka_tail import NewMessages, Tail
 from muntin.sources.kafka_watch import TopicWatch
 from muntin.sources.source import (
     MALFORMED_COLUMN,
@@ -39,6 +40,11 @@ from muntin.sources.source import (
 _BATCH_BYTES = 256 << 20
 # How often to look for new partitions of topics, in seconds.
 _DESCRIBING = 5.0
+# How long a broker waits for the first message, in seconds. It doubles from the first to the last,
+# so that a query is soon known to be idle.
+_SHORTEST_WAIT, _LONGEST_WAIT = 0.001, 0.05
+# The messages of a batch after which the next one may be small enough for a single request.
+_FEW_MESSAGES = 20_000
 
 
 @dataclass(frozen=True)
@@ -76,12 +82,17 @@ class KafkaSource(Source):
 
 @dataclass(frozen=True)
 class BatchReading:
-    """A batch that is being read."""
+    """A batch that is being read.
+
+    Attributes:
+        is_fetched: True if its messages were fetched before it was planned.
+    """
 
     before: Offsets
     ends: Offsets
     frames: Generator[pl.DataFrame, None, None] | ReadAhead[pl.DataFrame]
     watch: TopicWatch
+    is_fetched: bool = False
 
 
 class KafkaSourceReader(SourceReader):
@@ -97,13 +108,20 @@ class KafkaSourceReader(SourceReader):
         self._last_start: SourceOffsets | None = None
         self._most: int | None = None
         self._next: BatchReading | None = None
+        self._tail = Tail(source.topics.client)
+        # Whether the last batch had all messages that there were, and these were few.
+        self._keeps_up = False
+        self._wait = _SHORTEST_WAIT
 
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
         """Plan a batch up to the newest messages, or up to a number of messages or bytes."""
         topics = self._source.topics
         described = self._refresh_description(start)
         before = self._start_offsets(start, described)
-        newest = self._broker.latest(described.partitions)
+        self._most = min(filter(None, (limit, topics.per_batch)), default=None)
+        newest = self._fetch_newest(before, described)
+        if newest is None:
+            newest = self._broker.latest(described.partitions)
         try:
             ranges = ranges_of(before, newest, lossy=topics.lossy)
         except SourceError:
@@ -120,17 +138,64 @@ class KafkaSourceReader(SourceReader):
             self._broker.commit(before)
         self._last_start = start
         if not ranges:
+            self._keeps_up = start is not None
             nothing = (
                 self._create_offsets(before, newest, described, start) if start is None else start
             )
             return Planned(nothing, has_new=False)
-        self._most = min(filter(None, (limit, topics.per_batch)), default=None)
+        self._wait = _SHORTEST_WAIT
         if self._next is not None and self._next.before == before:
             ends = self._next.ends
         else:
             ends = self._limit(before, newest)
+        few = sum(one.size for one in ranges) <= _FEW_MESSAGES
+        self._keeps_up = start is not None and ends == newest and few
         end = self._create_offsets(ends, newest, described, start)
         return Planned(end, has_new=True, caught_up=ends == newest)
+
+    def wait(self, start: SourceOffsets | None, timeout: float) -> bool:
+        """Wait for the first message after all that were planned; see `SourceReader`."""
+        if start is None or self._next is not None:
+            return False
+        wait, self._wait = min(timeout, self._wait), min(2 * self._wait, _LONGEST_WAIT)
+        return self._fetch_newest(ends_of(start), self._description, wait) is not None
+
+    def _fetch_newest(
+        self, before: Offsets, described: Described, wait: float = 0.0
+    ) -> Offsets | None:
+        """Fetch all messages after some offsets as the next batch, if they are likely to be few.
+
+        Returns:
+            The offsets after them; `None` when they have to be planned and read in two steps.
+        """
+        if self._next is not None and self._next.is_fetched and self._next.before == before:
+            return self._next.ends
+        has_all = {t: {int(p) for p in numbers} for t, numbers in before.items()} == {
+            topic: {*numbers} for topic, numbers in described.partitions.items()
+        }
+        if self._next is not None or not self._keeps_up or not has_all:
+            return None
+        new = self._tail.fetch(before, described.ids, wait)
+        if new is None or new.size > (self._source.topics.bytes_per_batch or _BATCH_BYTES):
+            return None
+        count = sum(one.size for one in ranges_of(before, new.ends))
+        if self._most is not None and count > self._most:
+            return None
+        if count:
+            self._next = self._take(new, described)
+        return new.ends
+
+    def _take(self, new: NewMessages, described: Described) -> BatchReading:
+        """Return the reading of a batch whose messages were fetched."""
+        topics = self._source.topics
+        watch = TopicWatch(topics.client, described.ids, topics.patience)
+        watch.note_reading(by_id=new.is_by_id)
+        frames = self._columns.read_parts(new.parts)
+        return BatchReading(new.before, new.ends, frames, watch, is_fetched=True)
+
+    @property
+    def _columns(self) -> KafkaReader:
+        return replace(self._source.columns, has_partition_names=True)
 
     def _limit(self, before: Offsets, newest: Offsets) -> Offsets:
         """Return the ends of a batch that has at most the messages and bytes of one."""
@@ -160,9 +225,8 @@ class KafkaSourceReader(SourceReader):
     def _begin(self, before: Offsets, ends: Offsets, end: SourceOffsets) -> BatchReading:
         topics = self._source.topics
         watch = TopicWatch(topics.client, end.get("ids", {}), topics.patience)
-        columns = replace(self._source.columns, has_partition_names=True)
         ranges = ranges_of(before, ends, lossy=topics.lossy)
-        return BatchReading(before, ends, columns.read(ranges, watch), watch)
+        return BatchReading(before, ends, self._columns.read(ranges, watch), watch)
 
     def _begin_next(self, end: SourceOffsets) -> None:
         """Begin to read the next batch, if it is certain to be full."""
@@ -185,6 +249,7 @@ class KafkaSourceReader(SourceReader):
         """Stop reading ahead; connections are kept for the next query on the cluster."""
         if self._next is not None:
             self._next.frames.close()
+        self._tail.close()
 
     def _refresh_description(self, start: SourceOffsets | None) -> Described:
         if time.monotonic() > self._description_time + _DESCRIBING:

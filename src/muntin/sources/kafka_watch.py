@@ -25,7 +25,8 @@ class TopicWatch:
 
     def __init__(self, client: Mapping[str, str], ids: TopicIds, patience: float) -> None:
         self.patience = patience
-        self._ids = ids
+        self.ids = ids
+        self._has_read_by_id = False
         broker_key = json.dumps([dict(client), patience], sort_keys=True)
         if broker_key not in _BROKERS:
             _BROKERS[broker_key] = Broker(Topics((), "earliest", None, client, patience=patience))
@@ -43,25 +44,29 @@ class TopicWatch:
             return
         self._last_query = seconds
         try:
-            described = self._broker.describe_now(self._ids)
+            described = self._broker.describe_now(self.ids)
         except AwayError as error:
             self._broker.waiting.note_failure(error)
             return
         self._broker.waiting.note_answer()
-        for topic in self._ids:
+        for topic in self.ids:
             if topic not in described.partitions:
                 raise SourceError(
                     f"topic {topic!r} was deleted while a batch read it. The batch is discarded"
                 )
         self._compare_ids(described.ids)
 
+    def note_reading(self, *, by_id: bool) -> None:
+        """Note whether the messages were fetched by the topics' ids."""
+        self._has_read_by_id = by_id
+
     def refuse_other_topics(self) -> None:
         """Raise if a topic was created again: the messages read may be those of the new one."""
-        if self._ids:
-            self._compare_ids(self._broker.ids(self._ids))
+        if self.ids and not self._has_read_by_id:
+            self._compare_ids(self._broker.ids(self.ids))
 
     def _compare_ids(self, now: TopicIds) -> None:
-        for topic, topic_id in self._ids.items():
+        for topic, topic_id in self.ids.items():
             if now.get(topic, topic_id) != topic_id:
                 raise SourceError(
                     f"topic {topic!r} was deleted and created again while a batch read it (id "

@@ -75,9 +75,9 @@ def describe_faults(
         [None, 'at is not a date', 'not a CSV record of 2 fields', 'id is not a long']
     """
     none = pl.Series([None], dtype=pl.String).new_from_index(0, len(bad))
-    rows = bad.arg_true()
-    if not len(rows):
+    if not bad.any():
         return none
+    rows = bad.arg_true()
     columns = [f"{name} is not {_name_type(kind)}" for name, kind in payloads.columns.items()]
     texts = pl.Series([f"not {payloads.shape}", *columns])
     numbers = pl.Series(faults[rows.to_numpy()].astype(np.int64) + 1)

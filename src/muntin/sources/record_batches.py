@@ -119,7 +119,7 @@ class Records:
 
     def headers(self) -> list[list[tuple[str, bytes | None]]]:
         """Read the headers of each record, one record after the other."""
-        data = self.values.data.tobytes()
+        data = self.values.data.data
         positions = zip(self.header_starts.tolist(), self.header_counts.tolist(), strict=True)
         return [_read_headers(data, start, count) for start, count in positions]
 
@@ -291,13 +291,13 @@ def _skip_headers(cursor: ByteCursor, counts: Integers) -> None:
         left = left[(counts[left] > 0) & ~cursor.bad[left]]
 
 
-def _read_headers(data: bytes, at: int, count: int) -> list[tuple[str, bytes | None]]:
+def _read_headers(data: memoryview, at: int, count: int) -> list[tuple[str, bytes | None]]:
     headers = []
     for _ in range(count):
         size, at = read_zigzag(data, at)
-        name, at = data[at : at + size].decode(errors="replace"), at + size
+        name, at = str(data[at : at + size], "utf-8", "replace"), at + size
         size, at = read_zigzag(data, at)
-        value = None if size < 0 else data[at : at + size]
+        value = None if size < 0 else bytes(data[at : at + size])
         headers.append((name, value))
         at += max(size, 0)
     return headers

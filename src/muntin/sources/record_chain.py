@@ -142,7 +142,7 @@ def _follow_one(data: bytes, at: int, end: int, count: int) -> list[int]:
     return starts
 
 
-def read_zigzag(data: bytes, at: int) -> tuple[int, int]:
+def read_zigzag(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """Read a number (64 bits at most) whose lowest bit is its sign; return it and its end."""
     number = shift = 0
     while True:

@@ -110,32 +110,38 @@ def _parse_utc_times(text: pl.Series) -> pl.Series:
 
 def _parse_times(text: pl.Series, dtype: pl.Datetime, zone: SessionZone) -> pl.Series:
     """Convert ISO 8601 texts to times, down to the minute or the day; others become null."""
-    formats = _LOCAL if dtype.time_zone is None else _ZONED + _LOCAL
-    times = pl.Series(text.name, [None], dtype=dtype).new_from_index(0, len(text))
-    for number, form in enumerate((*_guess_formats(text, dtype), *formats)):
+    local: Sequence[str] = _LOCAL if dtype.time_zone is None else _ZONED + _LOCAL
+    first, *others = [*_guess_formats(text, dtype), *local]
+    times = _read_times(text, first, dtype, zone)
+    for number, form in enumerate(others):
+        # Most columns have times of one format only.
+        if times.null_count() == text.null_count():
+            break
         is_unparsed = times.is_null() & text.is_not_null()
-        if number == 1 and is_unparsed.any():
+        if not number:
             text = text.set(is_unparsed & ~text.str.contains(_MAYBE_DATE), None)
             is_unparsed &= text.is_not_null()
-        if not is_unparsed.any():
-            break
-        zoned = form in _ZONED or form.endswith("Z")
-        read = text.filter(is_unparsed).str.to_datetime(
-            form, time_unit="us", time_zone="UTC" if zoned else None, strict=False
-        )
-        if not zoned and dtype.time_zone is not None:
-            read = zone.to_instants(read)
-        times = (
-            read.cast(dtype)
-            if is_unparsed.all()
-            else times.scatter(is_unparsed.arg_true(), read.cast(dtype))
-        )
+        if is_unparsed.any():
+            read = _read_times(text.filter(is_unparsed), form, dtype, zone)
+            times = times.scatter(is_unparsed.arg_true(), read)
     return times.alias(text.name)
+
+
+def _read_times(text: pl.Series, form: str, dtype: pl.Datetime, zone: SessionZone) -> pl.Series:
+    """Convert texts of one format to times; others become null."""
+    zoned = form in _ZONED or form.endswith("Z")
+    read = text.str.to_datetime(
+        form, time_unit="us", time_zone="UTC" if zoned else None, strict=False
+    )
+    if not zoned and dtype.time_zone is not None:
+        read = zone.to_instants(read)
+    return read.cast(dtype)
 
 
 def _guess_formats(text: pl.Series, dtype: pl.Datetime) -> list[str]:
     """Return the format of one of the first values, if Polars reads it four times faster."""
-    first = map(_FIXED.fullmatch, text.drop_nulls().head(_TRIED).to_list())
+    texts = text.drop_nulls() if text.null_count() else text
+    first = map(_FIXED.fullmatch, texts.head(_TRIED).to_list())
     likely = next(filter(None, first), None)
     if likely is None or (likely["zone"] and dtype.time_zone is None):
         return []

@@ -1,4 +1,4 @@
-"""Tasks about what is computed of a window's messages."""
+"""Tasks about the aggregates of a window's messages."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def orders(folder: Path) -> Namespace:
 
 
 def check_dearest(namespace: Namespace, folder: Path) -> None:
-    by: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    orders_by_group: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     for buyer, shelf, clock, price in ORDERS:
-        by[clock[:2], shelf].append((price, buyer))
+        orders_by_group[clock[:2], shelf].append((price, buyer))
     expected = [
-        (moment(f"{hour}:00:00"), shelf, place, buyer, price)
-        for (hour, shelf), bought in by.items()
-        for place, (price, buyer) in enumerate(sorted(bought, reverse=True)[:2], start=1)
+        (moment(f"{hour}:00:00"), shelf, rank, buyer, price)
+        for (hour, shelf), prices in orders_by_group.items()
+        for rank, (price, buyer) in enumerate(sorted(prices, reverse=True)[:2], start=1)
     ]
     assert_rows(namespace["answer"], "window_start shelf rank buyer price", expected)
 

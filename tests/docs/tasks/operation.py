@@ -11,8 +11,8 @@ from tests.docs.tasks.task import (
     Task,
     assert_rows,
     expects_rows,
+    list_records,
     moment,
-    records_of,
 )
 
 import muntin as mt
@@ -46,12 +46,12 @@ def messages(folder: Path) -> Namespace:
 
 
 def check_operator(namespace: Namespace, folder: Path) -> None:
-    shown = [
+    full_rows = [
         {**row, "start": row["window_start"]}
-        for row in records_of(namespace["answer"])
+        for row in list_records(namespace["answer"])
         if row["emission"] == "full"
     ]
-    assert_rows(shown, "shop best emission", [("north", 7, "full"), ("south", 1, "full")])
+    assert_rows(full_rows, "shop best emission", [("north", 7, "full"), ("south", 1, "full")])
     assert namespace["late"] == 1
 
 
@@ -112,7 +112,7 @@ TASKS = [
         lambda namespace, folder: assert_rows(
             [
                 {"buyer": row["buyer"], "at": str(row["at"])}
-                for row in records_of(namespace["answer"])
+                for row in list_records(namespace["answer"])
             ],
             "buyer at",
             [("ann", "2026-01-01T09:05:00Z")],

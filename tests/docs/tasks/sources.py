@@ -1,4 +1,4 @@
-"""Tasks about streams of files, what they reject, and where results go."""
+"""Tasks about streams of files, rejected messages, and sinks."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from tests.docs.tasks.task import (
 Views = list[tuple[str | None, str]]
 
 
-def put(folder: Path, name: str, views: Views, age: int) -> None:
-    """Write a file of page views, whose times are of one day."""
+def write_views(folder: Path, name: str, views: Views, age: int) -> None:
+    """Write a file of page views, all on one day."""
     records = [{"page": page, "at": f"2026-01-01T{clock}Z"} for page, clock in views]
     write_lines(folder, f"in/{name}.jsonl", records, age)
 
 
 def two_files(folder: Path) -> Namespace:
-    put(folder, "1", [("home", "09:00:01"), ("cart", "09:00:20"), ("home", "09:00:50")], 60)
-    put(folder, "2", [("home", "09:01:10"), ("home", "09:02:05")], 50)
+    write_views(folder, "1", [("home", "09:00:01"), ("cart", "09:00:20"), ("home", "09:00:50")], 60)
+    write_views(folder, "2", [("home", "09:01:10"), ("home", "09:02:05")], 50)
     return {}
 
 
 def files_and_more(folder: Path) -> Namespace:
     def add_files() -> None:
-        put(folder, "3", [("home", "09:02:40"), ("cart", "09:03:01")], 30)
+        write_views(folder, "3", [("home", "09:02:40"), ("cart", "09:03:01")], 30)
 
     return two_files(folder) | {"add_files": add_files}
 
@@ -52,7 +52,7 @@ def check_restart(namespace: Namespace, folder: Path) -> None:
 
 
 def spoilt_file(folder: Path) -> Namespace:
-    put(folder, "1", [("home", "09:00:01"), (None, "09:00:02"), ("home", "nine")], 60)
+    write_views(folder, "1", [("home", "09:00:01"), (None, "09:00:02"), ("home", "nine")], 60)
     with (folder / "in" / "1.jsonl").open("a") as file:
         file.write("this is no JSON\n")
         file.write('{"page": "home", "at": "2999-01-01T09:00:00Z"}\n')
@@ -66,10 +66,10 @@ def check_reasons(namespace: Namespace, folder: Path) -> None:
 
 
 def three_files(folder: Path) -> Namespace:
-    put(folder, "1", [("home", "09:00:10"), ("home", "09:00:50"), ("home", "09:01:30")], 60)
-    put(folder, "2", [("home", "09:00:40"), ("home", "09:03:00")], 50)
-    put(folder, "3", [("home", "09:00:20"), ("home", "09:11:30"), ("home", "09:02:30")], 40)
-    put(folder, "4", [("home", "09:00:30"), ("home", "09:11:40")], 30)
+    write_views(folder, "1", [("home", "09:00:10"), ("home", "09:00:50"), ("home", "09:01:30")], 60)
+    write_views(folder, "2", [("home", "09:00:40"), ("home", "09:03:00")], 50)
+    write_views(folder, "3", [("home", "09:00:20"), ("home", "09:11:30"), ("home", "09:02:30")], 40)
+    write_views(folder, "4", [("home", "09:00:30"), ("home", "09:11:40")], 30)
     return {}
 
 
@@ -87,9 +87,9 @@ def check_corrections(namespace: Namespace, folder: Path) -> None:
 
 
 def one_window(folder: Path) -> Namespace:
-    put(folder, "1", [("home", "09:00:10"), ("home", "09:20:00")], 60)
-    put(folder, "2", [("cart", "09:01:00")], 50)
-    put(folder, "3", [("home", "09:30:00")], 40)
+    write_views(folder, "1", [("home", "09:00:10"), ("home", "09:20:00")], 60)
+    write_views(folder, "2", [("cart", "09:01:00")], 50)
+    write_views(folder, "3", [("home", "09:30:00")], 40)
     return {}
 
 

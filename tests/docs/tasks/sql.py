@@ -1,4 +1,4 @@
-"""Tasks that are to be solved in SQL."""
+"""Tasks to solve in SQL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_over(namespace: Namespace, folder: Path) -> None:
 
 
 def check_pipeline(namespace: Namespace, folder: Path) -> None:
-    """Run the file as its user does."""
+    """Run the file as its user would."""
     command = [sys.executable, "-c", "from muntin.cli.app import main; raise SystemExit(main())"]
     subprocess.run(
         [*command, "run", "views.sql", "--until-quiet", "--set", "data=in"],

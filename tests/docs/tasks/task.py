@@ -1,4 +1,4 @@
-"""A task that a reader of the docs solves, and the comparison of answers with what is expected."""
+"""A task that a reader of the docs solves, and the comparison of answers with expected rows."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def moment(clock: str, day: str = "2026-01-01") -> datetime:
 
 
 def write_lines(folder: Path, name: str, records: Iterable[Mapping[str, object]], age: int) -> None:
-    """Write a file of JSON lines that was last written ``age`` seconds ago."""
+    """Write a file of JSON lines whose modification time is ``age`` seconds ago."""
     path = folder / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    written = datetime.now().timestamp() - age
-    os.utime(path, (written, written))
+    modified = datetime.now().timestamp() - age
+    os.utime(path, (modified, modified))
 
 
-def records_of(table: Any) -> list[dict[str, Any]]:
+def list_records(table: Any) -> list[dict[str, Any]]:
     """Return the rows of a table of Polars, pandas, Arrow or Spark, or of a list."""
     if hasattr(table, "iter_rows"):
         return list(table.iter_rows(named=True))
@@ -64,7 +64,7 @@ def records_of(table: Any) -> list[dict[str, Any]]:
     return [dict(row) for row in table]
 
 
-def plain(value: Any) -> Any:
+def convert_value(value: Any) -> Any:
     """Return a value of any library as one of Python's, with times in UTC and without a zone."""
     if hasattr(value, "to_pydatetime"):
         value = None if value != value else value.to_pydatetime()
@@ -75,25 +75,27 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return None if math.isnan(value) else round(value, 6)
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [convert_value(item) for item in value]
     return value
 
 
-def rows_of(table: Any, columns: Sequence[str]) -> list[Row]:
+def list_rows(table: Any, columns: Sequence[str]) -> list[Row]:
     """Return some columns of a table as sorted rows."""
-    rows = [tuple(plain(record[name]) for name in columns) for record in records_of(table)]
+    rows = [
+        tuple(convert_value(record[name]) for name in columns) for record in list_records(table)
+    ]
     return sorted(rows, key=repr)
 
 
 def assert_rows(table: Any, columns: str, expected: Iterable[Row]) -> None:
     """Compare some columns of a table with rows in any order."""
-    answer = [tuple(map(comparable, row)) for row in rows_of(table, columns.split())]
+    answer = [tuple(map(normalize_value, row)) for row in list_rows(table, columns.split())]
     assert sorted(answer, key=repr) == sorted(
-        (tuple(map(comparable, map(plain, row))) for row in expected), key=repr
+        (tuple(map(normalize_value, map(convert_value, row))) for row in expected), key=repr
     )
 
 
-def comparable(value: Any) -> Any:
+def normalize_value(value: Any) -> Any:
     """Return a whole number for a float that is one, and a midnight for a date."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -111,7 +113,7 @@ def expects_rows(columns: str, expected: Sequence[Row]) -> Callable[[Namespace, 
     return check
 
 
-def panes_of(
+def assign_windows(
     rows: Iterable[tuple[Any, datetime]], size: int, slide: int
 ) -> Iterator[tuple[Any, datetime]]:
     """Yield each row's value with the start of every window that holds its time, in seconds."""

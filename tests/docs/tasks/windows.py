@@ -11,9 +11,9 @@ from tests.docs.tasks.task import (
     Namespace,
     Task,
     assert_rows,
+    assign_windows,
     expects_rows,
     moment,
-    panes_of,
 )
 
 VIEWS = [
@@ -31,7 +31,7 @@ def views(folder: Path) -> Namespace:
 
 
 def check_tumbling(namespace: Namespace, folder: Path) -> None:
-    counts = Counter(panes_of(((page, at) for page, at, _ in VIEWS), 600, 600))
+    counts = Counter(assign_windows(((page, at) for page, at, _ in VIEWS), 600, 600))
     assert_rows(
         namespace["answer"],
         "page window_start n",
@@ -51,7 +51,7 @@ def sales(folder: Path) -> Namespace:
 def check_hopping(namespace: Namespace, folder: Path) -> None:
     totals: dict[tuple[str, object], int] = defaultdict(int)
     rows = (((shop, price), moment(clock)) for shop, price, clock in SALES)
-    for (shop, price), start in panes_of(rows, 600, 300):
+    for (shop, price), start in assign_windows(rows, 600, 300):
         totals[shop, start] += price
     expected = [(shop, start, total) for (shop, start), total in totals.items()]
     assert_rows(namespace["answer"], "shop window_start total", expected)

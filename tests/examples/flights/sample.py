@@ -1,4 +1,4 @@
-"""A small world of flights: a replay, and the tables that the queries would have written."""
+"""A sample of flights: a replay, and the tables that the queries would write."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ ROWS = [
 ]
 
 
-def flights() -> pl.DataFrame:
+def make_flights() -> pl.DataFrame:
     frame = pl.DataFrame(ROWS, schema=COLUMNS, orient="row")
     return frame.with_columns(
         year=pl.lit(2013, pl.Int64), dest=pl.lit("BOS"), flight=pl.int_range(pl.len())
     )
 
 
-def replay(folder: Path, pieces: int = 4) -> Replay:
-    return write_replay(sort_by_landing(flights()), folder / "replay", pieces)
+def write_sample(folder: Path, pieces: int = 4) -> Replay:
+    return write_replay(sort_by_landing(make_flights()), folder / "replay", pieces)
 
 
-def database(folder: Path, made: Replay, *, lateness: str, grace: str) -> Path:
-    """What the queries would write, computed by the check's own SQL."""
+def write_database(folder: Path, flight_replay: Replay, *, lateness: str, grace: str) -> Path:
+    """Write the tables that the queries would write, computed by the check's own SQL."""
     path = folder / "flights.duckdb"
     with duckdb.connect(str(path)) as connection:
-        connection.execute(check._MESSAGES.format(folder=made.folder, lateness=lateness))
+        connection.execute(check._MESSAGES.format(folder=flight_replay.folder, lateness=lateness))
         for key in ("origin", "carrier"):
             connection.execute(check._EXPECTED.format(key=key, grace=grace))
             connection.execute(

@@ -1,4 +1,4 @@
-"""The demo from end to end, on some of the flights."""
+"""Tests of the demo from end to end, on some of the flights."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def test_a_small_demo_of_the_weather_is_equal_to_duckdb(tmp_path: Path):
 
 
 def test_a_folder_that_no_demo_has_written_is_left_alone(tmp_path: Path):
-    mine = tmp_path / "checkpoints" / "offsets"
-    mine.parent.mkdir()
-    mine.write_text("7")
+    foreign_file = tmp_path / "checkpoints" / "offsets"
+    foreign_file.parent.mkdir()
+    foreign_file.write_text("7")
     emitted = run("--out", str(tmp_path))
     assert emitted.exit_code == 2
     assert "has files that no demo has written. Name a folder that is new" in unwrap(emitted.stderr)
-    assert mine.read_text() == "7"
+    assert foreign_file.read_text() == "7"
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
 
 
@@ -65,10 +65,10 @@ def test_a_file_is_no_folder_for_the_demo(tmp_path: Path):
     assert path.read_text() == "mine"
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_a_demo_removes_what_the_one_before_left_and_nothing_else(tmp_path: Path, there: bool):
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_demo_removes_what_the_one_before_left_and_nothing_else(tmp_path: Path, exists: bool):
     out = tmp_path / "out"
-    if there:
+    if exists:
         out.mkdir()
     empty_folder(out)
     for name in ("checkpoints", "both"):

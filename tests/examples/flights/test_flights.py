@@ -1,4 +1,4 @@
-"""The replay of the flights, and the check of their windows."""
+"""Tests of the replay of the flights, and of the check of their windows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BOUNDS = {"lateness": "1 hour", "grace": "3 hours"}
 
 
 def test_a_flight_becomes_known_when_it_lands():
-    rows = {r["flight"]: r["landed"] for r in sort_by_landing(sample.flights()).to_dicts()}
+    rows = {r["flight"]: r["landed"] for r in sort_by_landing(sample.make_flights()).to_dicts()}
     assert rows[0] == datetime(2013, 1, 1, 7, 5)
     assert rows[4] == datetime(2013, 1, 2, 2, 10), "over midnight"
     assert rows[3] == datetime(2013, 1, 2), "cancelled: at the end of its day"
@@ -27,18 +27,18 @@ def test_a_flight_becomes_known_when_it_lands():
 
 
 def test_messages_are_in_the_order_in_which_they_became_known():
-    messages = sort_by_landing(sample.flights())
+    messages = sort_by_landing(sample.make_flights())
     assert messages["landed"].is_sorted()
     assert not messages["scheduled"].is_sorted()
 
 
 def test_files_hold_every_message_once_and_the_oldest_has_the_oldest_time(tmp_path):
-    made = sample.replay(tmp_path)
-    files = sorted(made.folder.iterdir())
-    assert len(files) == made.files
+    replay = sample.write_sample(tmp_path)
+    files = sorted(replay.folder.iterdir())
+    assert len(files) == replay.files
     assert [f.stat().st_mtime for f in files] == sorted({f.stat().st_mtime for f in files})
-    written = pl.concat([pl.read_parquet(f) for f in files])
-    assert written.equals(sort_by_landing(sample.flights()))
+    messages = pl.concat([pl.read_parquet(f) for f in files])
+    assert messages.equals(sort_by_landing(sample.make_flights()))
 
 
 def test_the_real_flights_are_all_there():
@@ -53,24 +53,24 @@ def test_a_missing_package_is_named(monkeypatch):
 
 
 def test_equal_windows_are_found_equal(tmp_path):
-    made = sample.replay(tmp_path)
-    database = sample.database(tmp_path, made, **BOUNDS)
-    verdicts = check_flights(database, made.folder, **BOUNDS)
+    replay = sample.write_sample(tmp_path)
+    database = sample.write_database(tmp_path, replay, **BOUNDS)
+    verdicts = check_flights(database, replay.folder, **BOUNDS)
     assert all(v.equal for v in verdicts), [v.differences for v in verdicts]
     assert "equal DuckDB's" in str(verdicts[0])
     assert verdicts[0].expected > 0, "something must be rejected, or nothing is checked"
 
 
 def test_the_windows_themselves_are_right(tmp_path):
-    """Against figures made by hand, since the sample's tables come from the check's own SQL."""
-    made = sample.replay(tmp_path, pieces=1)
-    database = sample.database(tmp_path, made, **BOUNDS)
+    """Figures are computed by hand, since the sample's tables come from the check's own SQL."""
+    replay = sample.write_sample(tmp_path, pieces=1)
+    database = sample.write_database(tmp_path, replay, **BOUNDS)
     with duckdb.connect(str(database)) as connection:
-        found = connection.execute(
+        windows = connection.execute(
             "SELECT flights, mean, worst, p95 FROM origin WHERE origin = 'EWR' "
             "AND window_start BETWEEN '2013-01-01 05:05' AND '2013-01-01 06:00'"
         ).fetchall()
-    assert found == [(2, 1.0, 5, 5.0)] * 12
+    assert windows == [(2, 1.0, 5, 5.0)] * 12
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ def test_the_windows_themselves_are_right(tmp_path):
     ],
 )
 def test_a_planted_difference_is_found(tmp_path, planted):
-    made = sample.replay(tmp_path)
-    database = sample.database(tmp_path, made, **BOUNDS)
+    replay = sample.write_sample(tmp_path)
+    database = sample.write_database(tmp_path, replay, **BOUNDS)
     with duckdb.connect(str(database)) as connection:
         connection.execute(planted)
-    by_origin, by_carrier = check_flights(database, made.folder, **BOUNDS)
+    by_origin, by_carrier = check_flights(database, replay.folder, **BOUNDS)
     assert not by_origin.equal
     assert "should be" in str(by_origin)
     assert by_carrier.equal
@@ -105,14 +105,14 @@ def test_readings_are_there_once_an_airport_and_hour():
 
 
 def test_flights_end_where_the_readings_end(tmp_path):
-    flights = sort_by_landing(sample.flights())
+    flights = sort_by_landing(sample.make_flights())
     hours = pl.datetime_range(datetime(2013, 1, 1), datetime(2013, 1, 1, 12), "1h", eager=True)
     weather = pl.DataFrame({"origin": ["EWR"] * len(hours), "at": hours}).with_columns(
         known=pl.col("at") + pl.duration(hours=1)
     )
-    made = write_flights_and_weather(flights, weather, tmp_path, pieces=2)
+    replay = write_flights_and_weather(flights, weather, tmp_path, pieces=2)
     last = datetime(2013, 1, 1, 12)
-    assert made.flights == len(flights.filter(pl.col("scheduled") < last)) < len(flights)
-    written = pl.read_parquet(tmp_path / "weather" / "*.parquet")
+    assert replay.flights == len(flights.filter(pl.col("scheduled") < last)) < len(flights)
+    readings = pl.read_parquet(tmp_path / "weather" / "*.parquet")
     scheduled = pl.read_parquet(tmp_path / "flights" / "*.parquet")["scheduled"].max()
-    assert written["at"].max() == scheduled.replace(minute=0) + timedelta(hours=1)
+    assert readings["at"].max() == scheduled.replace(minute=0) + timedelta(hours=1)

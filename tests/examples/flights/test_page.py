@@ -1,4 +1,4 @@
-"""The page, out of a small DuckDB file."""
+"""Tests of the page that is written from a small DuckDB file."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ RUN = RunFacts(
 
 
 class Nesting(HTMLParser):
-    """Fails where a tag is closed that isn't the one open."""
+    """A parser that fails where a closing tag doesn't match the open one."""
 
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.seen: list[str] = []
+        self.tags: list[str] = []
 
     def handle_starttag(self, tag, attrs):
-        self.seen.append(tag)
+        self.tags.append(tag)
         if tag not in VOID:
             self.open.append(tag)
 
@@ -43,12 +43,12 @@ class Nesting(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_startendtag(self, tag, attrs):
-        self.seen.append(tag)
+        self.tags.append(tag)
 
 
 @pytest.fixture
 def database(tmp_path):
-    return sample.database(tmp_path, sample.replay(tmp_path), **BOUNDS)
+    return sample.write_database(tmp_path, sample.write_sample(tmp_path), **BOUNDS)
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def test_tags_are_nested(html):
     nesting = Nesting()
     nesting.feed(html)
     assert nesting.open == []
-    assert nesting.seen.count("h1") == 1
-    assert nesting.seen.count("svg") >= 4
+    assert nesting.tags.count("h1") == 1
+    assert nesting.tags.count("svg") >= 4
 
 
 def test_nothing_is_asked_of_the_network(html):
@@ -94,10 +94,10 @@ def test_late_firings_are_measured_by_how_far_they_moved_the_mean(database):
 
 
 def test_each_airport_has_one_worst_hour(database):
-    found = read_worst_hours(database, "origin")
-    assert found
-    assert [h.mean for h in found] == sorted((h.mean for h in found), reverse=True)
-    assert len({h.name for h in found}) == len(found)
+    hours = read_worst_hours(database, "origin")
+    assert hours
+    assert [h.mean for h in hours] == sorted((h.mean for h in hours), reverse=True)
+    assert len({h.name for h in hours}) == len(hours)
 
 
 def test_steps_cover_their_range():

@@ -1,4 +1,4 @@
-"""The check and the page of the weather, out of a small DuckDB file."""
+"""Tests of the check and the page of the weather, from a small DuckDB file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FROM flown GROUP BY ALL
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
-    """What a query would have written, with one rejected flight."""
+    """Write the tables that a query would write, with one rejected flight."""
     for name, rows in (("flights", FLIGHTS), ("weather", READINGS)):
         (tmp_path / name).mkdir()
         duckdb.execute(f"COPY ({rows}) TO '{tmp_path}/{name}/0.parquet' (FORMAT parquet)")

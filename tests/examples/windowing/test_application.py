@@ -1,4 +1,4 @@
-"""The windowing application: what it keeps, deletes, averages and prints."""
+"""Tests of the windowing application: the rows that it keeps and deletes, and its reports."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Run:
         return report
 
     def values(self) -> list[tuple[float, int]]:
-        """The age and the value of each row, the oldest first."""
-        rows = [one.get_messages() for one in self.table.partitions]
-        ages = [(round(self.now - at.timestamp(), 6), n) for f in rows for *_, n, at in f.rows()]
+        """Return the age and the value of each row, the oldest first."""
+        frames = [partition.get_messages() for partition in self.table.partitions]
+        ages = [(round(self.now - at.timestamp(), 6), n) for f in frames for *_, n, at in f.rows()]
         return sorted(ages, reverse=True)
 
 
@@ -72,7 +72,7 @@ def test_rows_are_kept_for_the_history(inline: bool) -> None:
 def test_the_newest_rows_are_kept(inline: bool) -> None:
     run = Run(historyseconds=0, maxrows=300, inline=inline, deleteyieldtime=0)
     run.advance(2)
-    assert [one.rows for one in run.table.partitions] == [150, 150]
+    assert [partition.rows for partition in run.table.partitions] == [150, 150]
     assert run.table.summarize().adds_up
 
 
@@ -87,12 +87,12 @@ def test_both_limits_hold_together() -> None:
 
 
 def test_inline_nothing_is_deleted_without_inserts_and_a_deleter_goes_on() -> None:
-    for inline, left in ((True, True), (False, False)):
+    for inline, rows_remain in ((True, True), (False, False)):
         run = Run(historyseconds=1, inline=inline)
         run.advance(0.5)
         run.application._reader = Silent()
         run.advance(1.5)
-        assert (run.table.rows > 0) == left
+        assert (run.table.rows > 0) == rows_remain
 
 
 class Silent:
@@ -125,7 +125,7 @@ def test_averages_and_the_maximum_are_those_of_the_rows() -> None:
         assert mean == pytest.approx(sum(inside) / len(inside))
     changes = [event for event in run.events if isinstance(event, Maximum)]
     assert changes[-1].now == max(n for _, n in rows)
-    assert [one.before for one in changes[1:]] == [one.now for one in changes[:-1]]
+    assert [change.before for change in changes[1:]] == [change.now for change in changes[:-1]]
     assert changes[0].before is None
 
 
@@ -133,7 +133,7 @@ def test_the_maximum_falls_when_its_row_is_deleted() -> None:
     run = Run(historyseconds=0.5)
     run.advance(4)
     changes = [event for event in run.events if isinstance(event, Maximum) and event.before]
-    assert any(one.now is not None and one.now < one.before for one in changes)  # type: ignore[operator]
+    assert any(c.now is not None and c.now < c.before for c in changes)  # type: ignore[operator]
     run.application._reader = Silent()
     run.advance(1)
     assert isinstance(run.events[-1], Maximum)
@@ -173,18 +173,18 @@ def test_a_table_in_a_folder_goes_on(tmp_path: Path) -> None:
     run.advance(1)
     rows = run.values()
     run.table.close()
-    again = Run(checkpoint=folder)
-    assert [n for _, n in again.values()] == [n for _, n in rows]
-    again.advance(0.5)
-    assert again.table.summarize().adds_up
-    again.table.close()
+    reopened = Run(checkpoint=folder)
+    assert [n for _, n in reopened.values()] == [n for _, n in rows]
+    reopened.advance(0.5)
+    assert reopened.table.summarize().adds_up
+    reopened.table.close()
     with pytest.raises(mt.OptionError, match="partitions=3 isn't the folder's number, 2; give 2"):
         Run(checkpoint=folder, partitions=3)
     Run(checkpoint=folder).table.close()
 
 
 @pytest.mark.parametrize(
-    ("option", "words"),
+    ("option", "problem"),
     [
         ({"maxrows": -1}, "maxrows=-1 is less than 0; give 0 or more"),
         ({"duration": 0.0}, "duration=0.0 is less than 0.1"),
@@ -194,8 +194,8 @@ def test_a_table_in_a_folder_goes_on(tmp_path: Path) -> None:
         ({"averages": "1,0"}, "averages='1,0' has no length of time"),
     ],
 )
-def test_options_that_cannot_work(option: dict[str, Any], words: str) -> None:
-    with pytest.raises(mt.OptionError, match=words):
+def test_options_that_cannot_work(option: dict[str, Any], problem: str) -> None:
+    with pytest.raises(mt.OptionError, match=problem):
         Options(**option)
 
 

@@ -1,4 +1,4 @@
-"""The windowing application's figures as a query on Spark."""
+"""Tests of the windowing application's figures as a query on Spark."""
 
 from __future__ import annotations
 

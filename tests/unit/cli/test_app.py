@@ -1,4 +1,4 @@
-"""The command line's arguments and what it says when they can't work."""
+"""Tests of the command line's arguments, and of its errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def invoke(*args: str):
     return CliRunner().invoke(build(), list(args))
 
 
-def flat(text: str) -> str:
+def join_lines(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -55,8 +55,8 @@ def test_the_help_of_each_command_ends_with_an_example():
 
 
 def test_the_version_is_that_of_the_package():
-    told = invoke("--version")
-    assert (told.exit_code, told.stdout) == (0, f"muntin {version('muntin')}\n")
+    result = invoke("--version")
+    assert (result.exit_code, result.stdout) == (0, f"muntin {version('muntin')}\n")
     assert "Event-time windows for streams" in invoke("--help").stdout
 
 
@@ -73,7 +73,7 @@ def test_main_is_the_entry_point():
 
 
 @pytest.mark.parametrize(
-    ("text", "args", "said"),
+    ("text", "args", "problem"),
     [
         ("x = 1", [], "has no function pipeline; write def pipeline(spark)"),
         ("pipeline = 3", [], "has no function pipeline"),
@@ -83,10 +83,10 @@ def test_main_is_the_entry_point():
         ("def pipeline(spark, out): ...", [], "it is pipeline(spark, out)"),
     ],
 )
-def test_what_cannot_work_is_refused_before_spark_starts(file, text, args, said):
+def test_what_cannot_work_is_refused_before_spark_starts(file, text, args, problem):
     emitted = invoke("run", file(text), *args)
     assert emitted.exit_code == 1
-    assert said in flat(emitted.stderr)
+    assert problem in join_lines(emitted.stderr)
     assert "Traceback" not in emitted.output
     assert "Starting Spark" not in emitted.output
 
@@ -94,7 +94,7 @@ def test_what_cannot_work_is_refused_before_spark_starts(file, text, args, said)
 def test_a_missing_file_is_named():
     emitted = invoke("run", "nowhere.py")
     assert emitted.exit_code == 1
-    assert "PIPELINE='nowhere.py' isn't a file; give the path" in flat(emitted.stderr)
+    assert "PIPELINE='nowhere.py' isn't a file; give the path" in join_lines(emitted.stderr)
 
 
 ROOT = Path(__file__).parents[3]
@@ -104,14 +104,14 @@ ROOT = Path(__file__).parents[3]
 def test_a_file_is_explained_as_it_stands(suffix):
     emitted = invoke("explain", str(ROOT / f"examples/flights/pipeline.{suffix}"), "--rate", "100")
     assert emitted.exit_code == 0
-    said = flat(emitted.stdout)
-    assert "hopping 1 hour by 5 minutes, by origin on scheduled" in said
-    assert "for 100 messages a second of 1,000 keys about" in said
-    assert "(duckdb at ${out}/flights.duckdb)" in said
+    output = join_lines(emitted.stdout)
+    assert "hopping 1 hour by 5 minutes, by origin on scheduled" in output
+    assert "for 100 messages a second of 1,000 keys about" in output
+    assert "(duckdb at ${out}/flights.duckdb)" in output
 
 
 @pytest.mark.parametrize(
-    ("text", "args", "said"),
+    ("text", "args", "problem"),
     [
         ("SELECT k FROM t", [], "line 1: this query's rows are written nowhere"),
         ("SELECT k FROM t", ["--set", "x=1"], "it has no placeholders"),
@@ -119,12 +119,12 @@ def test_a_file_is_explained_as_it_stands(suffix):
         ("INSERT INTO o SELECT", [], "line 1: the end isn't a column"),
     ],
 )
-def test_sql_is_refused_at_its_place_before_spark_starts(tmp_path, text, args, said):
+def test_sql_is_refused_at_its_place_before_spark_starts(tmp_path, text, args, problem):
     path = tmp_path / "mine.sql"
     path.write_text(text)
     emitted = invoke("run", str(path), *args)
     assert emitted.exit_code == 1
-    assert said in flat(emitted.stderr)
+    assert problem in join_lines(emitted.stderr)
     assert "Starting Spark" not in emitted.output
 
 

@@ -1,4 +1,4 @@
-"""`muntin inspect` and `muntin why` on checkpoints of the local host, which start no Spark."""
+"""Tests of `muntin inspect` and `muntin why` on checkpoints of the local host, without Spark."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def _feed(folder: Path, seconds: list[int], name: str = "messages") -> mt.source
     return mt.files(f"{folder}/{name}.parquet")
 
 
-def _inspected(capsys: pytest.CaptureFixture[str], *args: Any, **options: Any) -> Any:
+def _inspect(capsys: pytest.CaptureFixture[str], *args: Any, **options: Any) -> Any:
     inspect(*args, as_json=True, **{"key": None, "table": None, "batch": None, **options})
     return json.loads(capsys.readouterr().out)
 
 
-def _explained(capsys: pytest.CaptureFixture[str], *args: Any, **options: Any) -> str:
+def _explain(capsys: pytest.CaptureFixture[str], *args: Any, **options: Any) -> str:
     why(*args, **{"table": None, **options})
     return " ".join(capsys.readouterr().out.split())
 
@@ -55,7 +55,7 @@ def test_windows_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     feed, folder = _feed(tmp_path, [1, 2, 3, 15]), tmp_path / "checkpoint"
     windows = mt.windowed(feed, key="k", time="at", shards=2).tumbling("10 seconds")
     _run(folder, windows.keep("1 day").agg(n=mt.count()))
-    report = _inspected(capsys, folder, key=["b"])
+    report = _inspect(capsys, folder, key=["b"])
     assert report["kind"] == "windows"
     assert report["watermark"] == "2026-01-01 00:00:15"
     assert report["counts"] == {"seen": 4, "counted": 4}
@@ -66,9 +66,9 @@ def test_windows_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert report["windows"]["newest"][1] == "2026-01-01 00:00:20"
     inspect(folder, key=None, table=None, batch=None)
     assert "batches 0 to 0 can be read" in capsys.readouterr().out
-    said = _explained(capsys, folder, "2026-01-01 00:00:12", ["b"])
-    assert "holds 1 message" in said
-    assert "1970" not in said
+    explanation = _explain(capsys, folder, "2026-01-01 00:00:12", ["b"])
+    assert "holds 1 message" in explanation
+    assert "1970" not in explanation
 
 
 def test_a_key_forges_no_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,11 +90,11 @@ def test_joins_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     left, right = (_feed(tmp_path, at, name) for at, name in (([1, 2], "left"), ([3], "right")))
     sides = (mt.windowed(side, time="at") for side in (left, right))
     _run(folder, mt.join(*sides, on="k", within="1 minute"))
-    report = _inspected(capsys, folder, key=["b"])
+    report = _inspect(capsys, folder, key=["b"])
     assert report["kind"] == "join"
     assert [(row["side"], row["k"]) for row in report["key"]] == [("left", "b"), ("right", "b")]
     assert "2026-01-01 00:00:03" in report["watermark"]["right"]
-    assert "partner" in _explained(capsys, folder, "2026-01-01 00:00:01", ["b"])
+    assert "partner" in _explain(capsys, folder, "2026-01-01 00:00:01", ["b"])
 
 
 @pytest.mark.parametrize(
@@ -112,5 +112,5 @@ def test_what_a_checkpoint_does_not_hold_is_refused(
     feed = mt.windowed(_feed(tmp_path, [1]), key="k", time="at").tumbling("10 seconds")
     _run(tmp_path / "checkpoint", feed.agg(n=mt.count()))
     with pytest.raises(typer.Exit):
-        _inspected(capsys, tmp_path / "checkpoint", **options)
+        _inspect(capsys, tmp_path / "checkpoint", **options)
     assert problem in " ".join(capsys.readouterr().err.split())

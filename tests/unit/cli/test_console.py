@@ -1,4 +1,4 @@
-"""Errors of Spark in few words."""
+"""Tests of the summaries of Spark's errors."""
 
 from __future__ import annotations
 

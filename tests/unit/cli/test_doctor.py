@@ -1,4 +1,4 @@
-"""What the doctor finds, and says to do."""
+"""Tests of the findings of `muntin doctor`, and of its advice."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ def invoke(*arguments: str):
     return CliRunner().invoke(build(), ["doctor", "--quick", *arguments])
 
 
-def java(folder: Path, says: str) -> Path:
+def write_java(folder: Path, output: str) -> Path:
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
-    program.write_text(f"#!/bin/sh\necho '    {says}' >&2\n")
+    program.write_text(f"#!/bin/sh\necho '    {output}' >&2\n")
     program.chmod(0o755)
     return folder
 
 
 def test_a_machine_that_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = "java.specification.version = 21"
-    monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, said)))
+    output = "java.specification.version = 21"
+    monkeypatch.setenv("JAVA_HOME", str(write_java(tmp_path, output)))
     emitted = invoke()
     assert emitted.exit_code == 0
     assert f"✓ Java  21 at {tmp_path}" in emitted.output.replace("\n", "")
@@ -34,9 +34,9 @@ def test_a_machine_that_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert f"✓ {name}" in emitted.output
 
 
-@pytest.mark.parametrize("says", ["java.specification.version = 1.8", "nothing"])
-def test_a_java_that_wont_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, says)))
+@pytest.mark.parametrize("output", ["java.specification.version = 1.8", "nothing"])
+def test_a_java_that_wont_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(write_java(tmp_path, output)))
     emitted = invoke()
     assert emitted.exit_code == 1
     assert "✗ Java" in emitted.output
@@ -55,10 +55,10 @@ def test_no_java_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_may_be_missing_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "psycopg" else object())
-    found = {finding.name: finding for finding in doctor.check_extras()}
-    assert found["extra postgres"].good is None
-    assert found["extra postgres"].hint == "pip install 'muntin[postgres]'"
-    assert found["extra duckdb"].good
+    findings = {finding.name: finding for finding in doctor.check_extras()}
+    assert findings["extra postgres"].good is None
+    assert findings["extra postgres"].hint == "pip install 'muntin[postgres]'"
+    assert findings["extra duckdb"].good
 
 
 def test_a_folder_that_cant_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,9 +78,9 @@ def test_where_the_connector_comes_from(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_python_without_spark_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = doctor.find_spec
+    find_spec = doctor.find_spec
     monkeypatch.setattr(
-        doctor, "find_spec", lambda name: (name != "pyspark" and found(name)) or None
+        doctor, "find_spec", lambda name: (name != "pyspark" and find_spec(name)) or None
     )
     monkeypatch.setattr(shutil, "which", lambda name: None)
     emitted = invoke()

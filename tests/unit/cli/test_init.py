@@ -1,4 +1,4 @@
-"""PID 1 of a container passes signals on to the command, and reaps whatever becomes its child."""
+"""Tests that PID 1 of a container passes signals on to the command, and reaps orphans."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ fork_below_init()
 assert os.getpid() != 1
 CASE
 """
-# An orphan becomes a child of PID 1, which reaps it: then its directory in /proc is gone.
+# An orphan becomes a child of PID 1, which reaps it, so that its directory in /proc is gone.
 _ORPHAN = """
 pid = int(subprocess.check_output(["sh", "-c", "sleep 0.05 >/dev/null & echo $!"]))
 while os.path.exists(f"/proc/{pid}"):

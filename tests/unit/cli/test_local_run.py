@@ -1,4 +1,4 @@
-"""Pipelines that run in this process: the host is chosen by the inputs, and Spark isn't needed."""
+"""Tests of pipelines that run in this process: the inputs choose the host, and need no Spark."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def invoke(*args: str) -> Result:
     return CliRunner().invoke(build(), args)
 
 
-def flat(text: str) -> str:
+def join_lines(text: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
@@ -103,7 +103,7 @@ def test_an_empty_checkpoint_isnt_the_root(tmp_path: Path, suffix: str, text: st
     file.write_text(text.replace("${out}/checkpoints", "${folder}"))
     done = invoke("run", str(file), *write_inputs(tmp_path), "--set", "folder=")
     assert done.exit_code
-    assert "checkpoint='' is empty; give a folder" in flat(done.output)
+    assert "checkpoint='' is empty; give a folder" in join_lines(done.output)
 
 
 @pytest.mark.parametrize(("suffix", "text"), [("sql", SQL), ("toml", TOML)])
@@ -120,11 +120,11 @@ def test_a_file_runs_where_spark_cant_be_imported(tmp_path: Path, suffix: str, t
         )
         assert done.returncode == 0, done.stderr
     assert "views: batch" in done.stdout
-    found = pl.read_parquet(f"{tmp_path}/out/views/*/*.parquet")
-    newest = found.sort("revision").unique(["shown", "window_start"], keep="last").sort("shown")
+    rows = pl.read_parquet(f"{tmp_path}/out/views/*/*.parquet")
+    newest = rows.sort("revision").unique(["shown", "window_start"], keep="last").sort("shown")
     assert newest.select("shown", "n", "slowest").rows() == [(None, 1, None), ("HOME", 2, 1.5)]
-    aside = pl.read_parquet(f"{tmp_path}/out/rejected/*/*.parquet")
-    assert aside["reason"].to_list() == ["malformed"]
+    rejected = pl.read_parquet(f"{tmp_path}/out/rejected/*/*.parquet")
+    assert rejected["reason"].to_list() == ["malformed"]
 
 
 def test_check_and_explain_say_which_host(tmp_path: Path) -> None:
@@ -132,14 +132,16 @@ def test_check_and_explain_say_which_host(tmp_path: Path) -> None:
     file.write_text(SQL)
     checked = invoke("check", str(file))
     assert checked.exit_code == 0, checked.output
-    assert "runs in this process (its inputs need no Spark)" in flat(checked.stdout)
+    assert "runs in this process (its inputs need no Spark)" in join_lines(checked.stdout)
     explained = invoke("explain", str(file))
-    assert "runs in this process (its inputs need no Spark)" in flat(explained.stdout)
+    assert "runs in this process (its inputs need no Spark)" in join_lines(explained.stdout)
     explained = invoke("explain", str(file), "--host", "spark")
-    assert "runs on Spark (--host spark)" in flat(explained.stdout)
+    assert "runs on Spark (--host spark)" in join_lines(explained.stdout)
     file.write_text(SQL.replace("'json'", "'orc'"))
     explained = invoke("explain", str(file))
-    assert "runs on Spark (table clicks: connector 'orc' needs Spark)" in flat(explained.stdout)
+    assert "runs on Spark (table clicks: connector 'orc' needs Spark)" in join_lines(
+        explained.stdout
+    )
 
 
 def test_declared_types_of_a_sink_are_those_of_the_query(tmp_path: Path) -> None:
@@ -152,10 +154,12 @@ def test_declared_types_of_a_sink_are_those_of_the_query(tmp_path: Path) -> None
         assert checked.exit_code == 0, checked.output
     file.write_text(SQL.replace("views WITH", f"views ({declared.format('STRING')}) WITH"))
     for command in ("check", "run"):
-        said = invoke(command, str(file), *sets)
-        assert said.exit_code == 1
-        wanted = "n='STRING' isn't what the query inserts, which is BIGINT; write CAST(… AS STRING)"
-        assert wanted in flat(said.stderr), said.stderr
+        result = invoke(command, str(file), *sets)
+        assert result.exit_code == 1
+        problem = (
+            "n='STRING' isn't what the query inserts, which is BIGINT; write CAST(… AS STRING)"
+        )
+        assert problem in join_lines(result.stderr), result.stderr
 
 
 def test_an_expression_of_sparks_is_named_at_its_place(tmp_path: Path) -> None:
@@ -163,16 +167,16 @@ def test_an_expression_of_sparks_is_named_at_its_place(tmp_path: Path) -> None:
     file.write_text(SQL.replace("upper(page)", "soundex(page)"))
     sets = write_inputs(tmp_path)
     for command in ("check", "run"):
-        said = invoke(command, str(file), *sets)
-        assert said.exit_code == 1
-        wanted = "line 13: has soundex(), which needs Spark"
-        assert wanted in flat(said.stderr), said.stderr
-        assert "--host spark" in flat(said.stderr)
-        assert "Starting Spark" not in said.output
+        result = invoke(command, str(file), *sets)
+        assert result.exit_code == 1
+        problem = "line 13: has soundex(), which needs Spark"
+        assert problem in join_lines(result.stderr), result.stderr
+        assert "--host spark" in join_lines(result.stderr)
+        assert "Starting Spark" not in result.output
     toml = tmp_path / "views.toml"
     toml.write_text(TOML.replace("upper(page)", "soundex(page)"))
-    said = invoke("check", str(toml))
-    assert "soundex(page)' has soundex(), which needs Spark" in flat(said.stderr)
+    result = invoke("check", str(toml))
+    assert "soundex(page)' has soundex(), which needs Spark" in join_lines(result.stderr)
 
 
 def refuse_run(folder: Path, options: list[str]) -> str:
@@ -181,25 +185,25 @@ def refuse_run(folder: Path, options: list[str]) -> str:
     file.write_text(SQL)
     ran = invoke("run", str(file), *write_inputs(folder), *options)
     assert ran.exit_code == 1
-    return flat(ran.stderr)
+    return join_lines(ran.stderr)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "problem"),
     [
         (["--master", "local[2]"], "--master='local[2]' is for Spark, and this runs without it"),
         (["--conf", "spark.a=1"], "--conf='spark.a' is for Spark"),
         (["--verbose"], "--verbose=True is for Spark"),
     ],
 )
-def test_options_of_spark_are_refused(tmp_path: Path, options: list[str], said: str) -> None:
+def test_options_of_spark_are_refused(tmp_path: Path, options: list[str], problem: str) -> None:
     refusal = refuse_run(tmp_path, options)
-    assert said in refusal
+    assert problem in refusal
     assert "add --host spark" in refusal
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "problem"),
     [
         (["--metrics", "0.0.0.0:0"], "lets others look without a token"),
         (["--metrics", "db7"], "--metrics='db7' has no port; give a port, as 9464"),
@@ -208,8 +212,8 @@ def test_options_of_spark_are_refused(tmp_path: Path, options: list[str], said: 
         (["--token-file", "absent"], "is for --metrics and --page; add --metrics PORT"),
     ],
 )
-def test_metrics_for_nobody_are_refused(tmp_path: Path, options: list[str], said: str) -> None:
-    assert said in refuse_run(tmp_path, options)
+def test_metrics_for_nobody_are_refused(tmp_path: Path, options: list[str], problem: str) -> None:
+    assert problem in refuse_run(tmp_path, options)
 
 
 def test_a_file_without_a_token_is_named(tmp_path: Path) -> None:
@@ -274,12 +278,14 @@ def test_a_page_of_local_queries_is_served_with_the_figures(tmp_path: Path) -> N
 def test_the_host_that_was_asked_for_must_be_able_to(tmp_path: Path) -> None:
     file = tmp_path / "views.sql"
     file.write_text(SQL.replace("'json'", "'orc'"))
-    said = invoke("check", str(file), "--host", "local")
-    assert "--host='local' can't run this: table clicks: connector 'orc'" in flat(said.stderr)
+    result = invoke("check", str(file), "--host", "local")
+    assert "--host='local' can't run this: table clicks: connector 'orc'" in join_lines(
+        result.stderr
+    )
     script = tmp_path / "mine.py"
     script.write_text("def pipeline(spark): ...")
-    said = invoke("run", str(script), "--host", "local")
-    assert "--host='local' isn't for a pipeline in Python" in flat(said.stderr)
+    result = invoke("run", str(script), "--host", "local")
+    assert "--host='local' isn't for a pipeline in Python" in join_lines(result.stderr)
 
 
 @pytest.mark.parametrize(
@@ -306,13 +312,13 @@ def test_the_inputs_choose_the_host(
     file = tmp_path / "views.sql"
     file.write_text(SQL.replace(wrong, right))
     pipeline, _ = read_checked_pipeline(file, {}, whole=False)
-    found = find_spark_reason(pipeline, {})
-    assert (found is None) if reason is None else (found and reason in found)
+    spark_reason = find_spark_reason(pipeline, {})
+    assert (spark_reason is None) if reason is None else (spark_reason and reason in spark_reason)
 
 
 def test_options_with_a_meaning_on_spark_alone_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "views.sql"
     file.write_text(SQL.replace("path = '${data}'", "path = '${data}', multiLine = 'true'"))
-    said = invoke("check", str(file))
-    assert "multiLine='true' has a meaning on Spark alone" in flat(said.stderr)
-    assert "--host spark" in flat(said.stderr)
+    result = invoke("check", str(file))
+    assert "multiLine='true' has a meaning on Spark alone" in join_lines(result.stderr)
+    assert "--host spark" in join_lines(result.stderr)

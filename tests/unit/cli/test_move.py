@@ -1,4 +1,4 @@
-"""`muntin move` from the local host."""
+"""Tests of `muntin move` from the local host."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def test_a_checkpoint_moves_to_spark_without_spark(
     folders.add(2)
     run(hopping(folders.read), old, tmp_path / "out.duckdb")
     move_checkpoint(old, new, TargetHost.SPARK)
-    said = " ".join(capsys.readouterr().out.split())
-    assert "continues after batch 1; start the query from it on Spark" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert "continues after batch 1; start the query from it on Spark" in output
     assert (new / FOLDER / FACTS).is_file()
     with pytest.raises(typer.Exit):
         move_checkpoint(old, new, TargetHost.SPARK)

@@ -1,4 +1,4 @@
-"""The project that ``muntin new`` writes."""
+"""Tests of the project that ``muntin new`` writes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def test_the_project_runs_and_its_tests_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    written = CliRunner().invoke(build(), ["new", "shop"])
-    assert written.exit_code == 0, written.output
-    assert "Run it: cd shop && python views.py" in written.output
+    result = CliRunner().invoke(build(), ["new", "shop"])
+    assert result.exit_code == 0, result.output
+    assert "Run it: cd shop && python views.py" in result.output
     project = tmp_path / "shop"
     assert (project / "README.md").read_text().startswith("# shop\n")
     tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_views.py"]
@@ -35,8 +35,8 @@ def test_the_project_runs_and_its_tests_pass(
 
 
 def test_the_image_of_the_project_runs_its_query_as_an_ordinary_user(tmp_path: Path) -> None:
-    written = CliRunner().invoke(build(), ["new", str(tmp_path / "shop")])
-    assert written.exit_code == 0, written.output
+    result = CliRunner().invoke(build(), ["new", str(tmp_path / "shop")])
+    assert result.exit_code == 0, result.output
     lines = (tmp_path / "shop" / "Dockerfile").read_text().splitlines()
     instructions = [line.split(maxsplit=1) for line in lines if line and line[0].isupper()]
     values = dict(instructions)
@@ -50,8 +50,8 @@ def test_the_image_of_the_project_runs_its_query_as_an_ordinary_user(tmp_path: P
     source, folder = values["COPY"].split()
     assert (program, script) == ("python", f"{folder}{source}")
     assert values["WORKDIR"] == values["VOLUME"] == "/data"
-    sent = (tmp_path / "shop" / ".dockerignore").read_text().split()
-    assert sent == ["*", f"!{source}"]
+    patterns = (tmp_path / "shop" / ".dockerignore").read_text().split()
+    assert patterns == ["*", f"!{source}"]
     assert (tmp_path / "shop" / source).is_file()
 
 

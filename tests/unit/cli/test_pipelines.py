@@ -1,4 +1,4 @@
-"""Loading a user's pipeline."""
+"""Tests of loading a user's pipeline."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def test_what_the_code_of_a_pipeline_raises_is_named_with_its_line(tmp_path, mon
     monkeypatch.setattr("sys.path", list(__import__("sys").path))
     path = tmp_path / "mine.py"
     path.write_text("def pipeline(spark):\n    return {}['pw: sesame']")
-    opened = open_pipeline(path, {}, None)
+    pipeline = open_pipeline(path, {}, None)
     with pytest.raises(MuntinError) as caught:
-        opened.start(None)
+        pipeline.start(None)
     assert str(caught.value) == f"KeyError: 'pw: ******' ({path}:2, in pipeline)"
     details = write_details(caught.value)
     assert details is not None
@@ -61,9 +61,9 @@ def test_settings_are_text_and_may_hold_an_equals_sign():
 
 def test_settings_of_spark_have_its_names():
     assert parse_spark_settings(["spark.a.b=x=y"]) == {"spark.a.b": "x=y"}
-    for wrong in ("a=1", "spark.a"):
+    for setting in ("a=1", "spark.a"):
         with pytest.raises(OptionError, match=r"isn't spark\.name=value; write for example --conf"):
-            parse_spark_settings([wrong])
+            parse_spark_settings([setting])
 
 
 @pytest.mark.parametrize("read", [parse_settings, parse_spark_settings])
@@ -91,9 +91,9 @@ def test_settings_fit_keyword_arguments():
 
 
 def test_one_query_or_several_are_taken():
-    one = Query()
-    assert list_queries(one) == [one]
-    assert list_queries((one, one)) == [one, one]
+    query = Query()
+    assert list_queries(query) == [query]
+    assert list_queries((query, query)) == [query, query]
 
 
 @pytest.mark.parametrize("returned", [None, [], [1], "query"])
@@ -124,5 +124,5 @@ def test_the_first_line_and_the_last_one_are_the_cause():
 
 def test_an_error_shows_no_secret():
     text = "can't reach postgresql://me:ses/ame@host/db with ssl.keystore.key=ses.ame, user=me"
-    emitted = summarize_error(RuntimeError(text))
-    assert emitted == text.replace("ses/ame", "*******").replace("ses.ame", "*******")
+    summary = summarize_error(RuntimeError(text))
+    assert summary == text.replace("ses/ame", "*******").replace("ses.ame", "*******")

@@ -1,4 +1,4 @@
-"""`muntin rescale` on a checkpoint of the local host."""
+"""Tests of `muntin rescale` on a checkpoint of the local host."""
 
 from __future__ import annotations
 

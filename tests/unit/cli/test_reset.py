@@ -1,4 +1,4 @@
-"""`muntin reset-watermark` on a checkpoint of the local host."""
+"""Tests of `muntin reset-watermark` on a checkpoint of the local host."""
 
 from __future__ import annotations
 
@@ -31,30 +31,31 @@ def test_the_command_says_what_it_changes_and_why_names_it(tmp_path: Path) -> No
     run(feed, checkpoint, now - timedelta(minutes=3), ahead)
     assert run(feed, checkpoint, now) == {"seen": 3, "counted": 2, "late": 1}
     why = ["why", str(checkpoint), "--key", "a", "--at", now.isoformat()]
-    said = CliRunner().invoke(build(), why).output
-    assert "right messages are late" in said
-    assert "muntin reset-watermark sets it back" in said
-    words = ["reset-watermark", str(checkpoint), "--to", (now - timedelta(minutes=2)).isoformat()]
-    tried = CliRunner().invoke(build(), [*words, "--dry-run"])
-    assert tried.exit_code == 0
-    assert f"watermark: {ahead} becomes {now - timedelta(minutes=2)}" in tried.output
-    assert "1 messages were late so far and stay rejected" in " ".join(tried.output.split())
-    assert "batch 1 is the last one; nothing was changed" in " ".join(tried.output.split())
+    explanation = CliRunner().invoke(build(), why).output
+    assert "right messages are late" in explanation
+    assert "muntin reset-watermark sets it back" in explanation
+    command = ["reset-watermark", str(checkpoint), "--to", (now - timedelta(minutes=2)).isoformat()]
+    dry_run = CliRunner().invoke(build(), [*command, "--dry-run"])
+    assert dry_run.exit_code == 0
+    assert f"watermark: {ahead} becomes {now - timedelta(minutes=2)}" in dry_run.output
+    assert "1 messages were late so far and stay rejected" in " ".join(dry_run.output.split())
+    assert "batch 1 is the last one; nothing was changed" in " ".join(dry_run.output.split())
     assert mt.open_state(checkpoint).watermark == ahead
-    done = CliRunner().invoke(build(), words)
-    assert "start the query from" in done.output
+    result = CliRunner().invoke(build(), command)
+    assert "start the query from" in result.output
     assert mt.open_state(checkpoint).watermark == now - timedelta(minutes=2)
     assert "reset-watermark" not in CliRunner().invoke(build(), why).output
     assert run(feed, checkpoint, now) == {"seen": 4, "counted": 3, "late": 1}
 
 
 @pytest.mark.parametrize(
-    ("to", "said"), [("noon", "isn't a point in time"), ("2999-01-01", "isn't before a watermark")]
+    ("to", "problem"),
+    [("noon", "isn't a point in time"), ("2999-01-01", "isn't before a watermark")],
 )
-def test_a_time_that_does_not_fit_ends_the_command(tmp_path: Path, to: str, said: str) -> None:
+def test_a_time_that_does_not_fit_ends_the_command(tmp_path: Path, to: str, problem: str) -> None:
     feed, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
     feed.mkdir()
     run(feed, checkpoint, datetime.now(UTC))
-    ended = CliRunner().invoke(build(), ["reset-watermark", str(checkpoint), "--to", to])
-    assert ended.exit_code == 1
-    assert said in " ".join(ended.output.split())
+    result = CliRunner().invoke(build(), ["reset-watermark", str(checkpoint), "--to", to])
+    assert result.exit_code == 1
+    assert problem in " ".join(result.output.split())

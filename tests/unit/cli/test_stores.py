@@ -1,4 +1,4 @@
-"""Checkpoints in an object store are opened through Spark, with its settings."""
+"""Tests that checkpoints in an object store are opened through Spark, with its settings."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ CONF = ["--conf", "spark.hadoop.fs.s3a.endpoint=http://h:9000"]
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Take note of the session and the folder that a command opens."""
-    seen: dict[str, Any] = {}
+def opening(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Record the session and the folder that a command opens."""
+    calls: dict[str, Any] = {}
 
     @contextmanager
     def session(console: Any, name: str, progress: str, **settings: str) -> Iterator[Any]:
-        seen["settings"] = settings
+        calls["settings"] = settings
         yield MagicMock()
 
     def take(*arguments: Any, **options: Any) -> Any:
-        seen["folder"] = next(one for one in arguments if isinstance(one, str))
+        calls["folder"] = next(each for each in arguments if isinstance(each, str))
         raise SystemExit(7)
 
     monkeypatch.setattr("muntin.cli.checkpoints.open_session", session)
     monkeypatch.setattr("muntin.dataframe.state.read_checkpoint", take)
     monkeypatch.setattr("muntin.dataframe.reset.reset_watermark", take)
     monkeypatch.setattr("muntin.spark.rescale.rescale_in_place", take)
-    return seen
+    return calls
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     ids=lambda command: command[0],
 )
 def test_a_checkpoint_in_a_store_is_opened_with_settings(
-    command: list[str], opened: dict[str, Any]
+    command: list[str], opening: dict[str, Any]
 ) -> None:
     name, *options = command
     result = CliRunner().invoke(build(), [name, FOLDER, *options, *CONF])
     assert result.exit_code == 7, result.output
-    assert opened == {
+    assert opening == {
         "folder": FOLDER,
         "settings": {"spark.hadoop.fs.s3a.endpoint": "http://h:9000"},
     }

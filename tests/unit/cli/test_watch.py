@@ -1,4 +1,4 @@
-"""Watching queries, with queries that are made up."""
+"""Tests of watching queries, with fake queries."""
 
 from __future__ import annotations
 
@@ -65,29 +65,29 @@ class Query:
         self.is_active = False
 
 
-def console(terminal: bool) -> Console:
+def make_console(terminal: bool) -> Console:
     return Console(file=io.StringIO(), force_terminal=terminal, width=160)
 
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_figures_are_shown_and_a_quiet_query_is_stopped(terminal: bool):
-    shown, query = console(terminal), Query()
+    shown, query = make_console(terminal), Query()
     watch([query], shown, until_quiet=True, total=2400)
-    said = shown.file.getvalue()
+    output = shown.file.getvalue()
     assert query.stopped
     for part in ("by origin", "1,200", "8 late, 2 null_key, 1 unwritable", "2013-01-01 00:26"):
-        assert part in said
+        assert part in output
 
 
 def test_lines_have_the_time_of_day_with_its_zone():
-    shown = console(False)
+    shown = make_console(False)
     watch([Query()], shown, until_quiet=True)
     line = shown.file.getvalue().splitlines()[0]
     assert re.match(r"\d\d:\d\d:\d\d[+-]\d{4}  by origin: batch 7, 1,200 seen", line)
 
 
 def test_lines_of_json_have_all_figures_also_on_a_terminal():
-    shown = console(True)
+    shown = make_console(True)
     watch([Query()], shown, until_quiet=True, log=LogFormat.JSON)
     first, *_ = (json.loads(line) for line in shown.file.getvalue().splitlines())
     assert datetime.fromisoformat(first.pop("time")).utcoffset() is not None
@@ -97,13 +97,13 @@ def test_lines_of_json_have_all_figures_also_on_a_terminal():
 
 
 def test_a_query_that_ended_ends_the_watch():
-    watch([Query(ends=True)], console(False))
+    watch([Query(ends=True)], make_console(False))
 
 
 def test_a_failure_is_told_and_the_others_are_stopped():
     other = Query()
     with pytest.raises(QueryFailedError, match="disk full"):
-        watch([Query(RuntimeError("disk full")), other], console(False))
+        watch([Query(RuntimeError("disk full")), other], make_console(False))
     assert other.stopped
 
 
@@ -118,7 +118,7 @@ def test_a_query_that_fails_while_it_is_awaited_is_told_once(monkeypatch):
 
     monkeypatch.setattr(query, "await_idle", fail)
     with pytest.raises(QueryFailedError, match="disk full"):
-        watch([query], console(False), until_quiet=True)
+        watch([query], make_console(False), until_quiet=True)
     for thread in threading.enumerate():
         if "_stop_when_quiet" in thread.name:
             thread.join(timeout=10)
@@ -137,7 +137,7 @@ def sleep_in_watch(monkeypatch: pytest.MonkeyPatch, sleep: Callable[[float], Non
 )
 def test_a_signal_stops_the_queries(monkeypatch, number: int, code: int, cause: str):
     sleep_in_watch(monkeypatch, lambda _: signal.raise_signal(number))
-    query, shown = Query(), console(False)
+    query, shown = Query(), make_console(False)
     with pytest.raises(typer.Exit) as ended:
         watch([query], shown)
     assert ended.value.exit_code == code
@@ -152,8 +152,8 @@ def test_a_query_without_a_batch_has_a_row():
 
 
 def test_lines_are_short_and_said_once(monkeypatch):
-    """Without a terminal: a line when there is something new, none of nothing."""
-    shown, query = console(False), Query()
+    """Without a terminal, a line is printed when there is something new, and no other."""
+    shown, query = make_console(False), Query()
     query.progress = make_progress()
     query.progress.batch, steps = -1, iter(range(30))
 
@@ -166,9 +166,9 @@ def test_lines_are_short_and_said_once(monkeypatch):
     monkeypatch.setattr("muntin.cli.watch._LINES_EVERY", 0.0)
     sleep_in_watch(monkeypatch, step)
     watch([query], shown)
-    said = [line.partition("  ")[2] for line in shown.file.getvalue().splitlines()]
+    lines = [line.partition("  ")[2] for line in shown.file.getvalue().splitlines()]
     rest = "1,200 seen, 11 emitted, up to 2013-01-01 00:26:40, rejected 8 late, 2 null_key, "
-    assert said == [
+    assert lines == [
         "by origin: starting",
         f"by origin: batch 1, {rest}1 unwritable",
         f"by origin: batch 2, {rest}1 unwritable",
@@ -178,11 +178,11 @@ def test_lines_are_short_and_said_once(monkeypatch):
 
 def test_a_degraded_query_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("muntin.hosts.health.list_waits", lambda: {"Kafka at h:9092": Wait(3, 0.0)})
-    console = Console(record=True, width=160, file=io.StringIO())
-    console.print(make_table([Query()], 0.0))
-    shown = console.export_text()
-    assert "by origin: waiting for Kafka at h:9092 (since " in shown
-    assert ", 3 retries)" in shown
-    console = Console(record=True, width=160, file=io.StringIO())
-    watch([Query(ends=True)], console, log=LogFormat.TEXT)
-    assert "1 unwritable, degraded" in console.export_text()
+    make_console = Console(record=True, width=160, file=io.StringIO())
+    make_console.print(make_table([Query()], 0.0))
+    output = make_console.export_text()
+    assert "by origin: waiting for Kafka at h:9092 (since " in output
+    assert ", 3 retries)" in output
+    make_console = Console(record=True, width=160, file=io.StringIO())
+    watch([Query(ends=True)], make_console, log=LogFormat.TEXT)
+    assert "1 unwritable, degraded" in make_console.export_text()

@@ -1,4 +1,4 @@
-"""Options without an effect beside others are refused."""
+"""Tests that options without an effect are refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROWS = pl.DataFrame({"k": ["a"], "at": [datetime(2026, 1, 1)]})
 
 
 @pytest.mark.parametrize(
-    ("options", "refused"),
+    ("options", "problem"),
     [
         ({"durable": "1 second"}, "durable='1 second' needs a checkpoint"),
         ({"durable": False}, "durable=False needs a checkpoint"),
@@ -25,10 +25,10 @@ ROWS = pl.DataFrame({"k": ["a"], "at": [datetime(2026, 1, 1)]})
         ),
     ],
 )
-def test_options_of_a_start(options: dict[str, Any], refused: str) -> None:
-    counted = mt.windowed(ROWS, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
-    with pytest.raises(mt.OptionError, match=refused):
-        counted.start(checkpoint=None, **options)
+def test_options_of_a_start(options: dict[str, Any], problem: str) -> None:
+    windows = mt.windowed(ROWS, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
+    with pytest.raises(mt.OptionError, match=problem):
+        windows.start(checkpoint=None, **options)
 
 
 @pytest.mark.parametrize(

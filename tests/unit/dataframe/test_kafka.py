@@ -1,4 +1,4 @@
-"""Topics in a process that can't import Spark, and what a description of topics takes."""
+"""Tests of topics in a process that can't import Spark, and of the options of a topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The magic ``%%muntin`` of notebooks."""
+"""Tests of the magic ``%%muntin`` of notebooks."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def shell() -> Any:
 
 
 def test_a_statement_reads_frames_by_their_names(shell: Any) -> None:
-    shown = shell.run_cell_magic("muntin", "", COUNT)
-    assert shown.select("page", "n").rows() == [("home", 2)]
+    results = shell.run_cell_magic("muntin", "", COUNT)
+    assert results.select("page", "n").rows() == [("home", 2)]
 
 
 def test_the_query_gets_a_name(shell: Any) -> None:
@@ -45,8 +45,8 @@ def test_over_a_stream_it_is_the_query(shell: Any) -> None:
 def test_of_names_that_differ_in_case_the_spelled_one_is_read(shell: Any) -> None:
     shell.user_ns["Clicks"] = shell.user_ns["clicks"].with_columns(page=pl.lit("other"))
     assert shell.run_cell_magic("muntin", "", COUNT)["page"].to_list() == ["home"]
-    shown = shell.run_cell_magic("muntin", "", COUNT.replace("FROM clicks", "FROM Clicks"))
-    assert shown["page"].to_list() == ["other"]
+    results = shell.run_cell_magic("muntin", "", COUNT.replace("FROM clicks", "FROM Clicks"))
+    assert results["page"].to_list() == ["other"]
 
 
 def test_a_name_that_is_no_table_is_an_error(shell: Any) -> None:
@@ -60,9 +60,9 @@ def test_a_name_that_is_no_table_is_an_error(shell: Any) -> None:
 
 def test_a_mistake_shows_the_cell_and_not_our_code(shell: Any, capsys: Any) -> None:
     shell.run_cell(f"%%muntin\n{COUNT.replace('TUMBLE', 'TUMBEL')}")
-    shown = capsys.readouterr()
-    assert "TUMBEL" in f"{shown.out}{shown.err}"
-    assert "dataframe/notebook.py" not in f"{shown.out}{shown.err}"
+    output = capsys.readouterr()
+    assert "TUMBEL" in f"{output.out}{output.err}"
+    assert "dataframe/notebook.py" not in f"{output.out}{output.err}"
 
 
 def test_explain_prints_what_a_query_would_do(shell: Any, capsys: Any) -> None:
@@ -76,9 +76,9 @@ def test_completion_lists_what_is_for_users(shell: Any) -> None:
     query = views.start(checkpoint=None)
     query.await_end()
     windows = mt.windowed(shell.user_ns["clicks"], key="page", time="at")
-    listed = [{name for name in dir(one) if not name.startswith("_")} for one in (views, query)]
-    assert listed[0] == {"results", "rejected", "start", "explain", "full", "top"}
-    assert {"await_end", "stop", "frame"} <= listed[1]
-    assert not {"show", "stop_for_exit", "outputs", "query"} & listed[1]
+    names = [{name for name in dir(value) if not name.startswith("_")} for value in (views, query)]
+    assert names[0] == {"results", "rejected", "start", "explain", "full", "top"}
+    assert {"await_end", "stop", "frame"} <= names[1]
+    assert not {"show", "stop_for_exit", "outputs", "query"} & names[1]
     assert {"tumbling", "session"} <= {*dir(windows)}
     assert "spec" not in dir(windows)

@@ -1,4 +1,4 @@
-"""Integers that 64 bits with a sign don't hold: hashes of 64 bits, and numbers of 128."""
+"""Tests of integers beyond signed 64 bits: hashes of 64 bits, and numbers of 128."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ BOUNDS: dict[str, dict[str, Any]] = {
 HASHES, HUGE = [2**64 - 1, 1], [2**70, 2**70 + 1]
 
 
-def _frame(values: list[int], kind: Any) -> pl.DataFrame:
+def _make_frame(values: list[int], kind: Any) -> pl.DataFrame:
     at = [_START + timedelta(seconds=second) for second in range(len(values))]
     return pl.DataFrame({"id": pl.Series(values, dtype=kind), "n": [0, 1], "at": at})
 
 
-def _side(values: list[int], kind: Any, bound: str = "") -> Any:
-    side: Any = mt.windowed(_frame(values, kind), time="at")
+def _make_side(values: list[int], kind: Any, bound: str = "") -> Any:
+    side: Any = mt.windowed(_make_frame(values, kind), time="at")
     return getattr(side, bound)("1 hour") if bound in ("tumbling", "session") else side
 
 
@@ -46,29 +46,31 @@ def _side(values: list[int], kind: Any, bound: str = "") -> Any:
 def test_they_are_keys_of_joins(
     bound: str, left: tuple[list[int], Any], right: tuple[list[int], Any], pairs: Any
 ) -> None:
-    sides = _side(*left, bound), _side(*right, bound)
+    sides = _make_side(*left, bound), _make_side(*right, bound)
     joined: Any = mt.join(*sides, on="id", **BOUNDS[bound])
     assert sorted(joined.results.select("n", "n_right").rows()) == pairs
 
 
 def test_they_are_compared_with_those_of_64_bits_only_if_they_have_as_many() -> None:
     with pytest.raises(OptionError, match=r"id.* is Int128 on the left and Int64"):
-        mt.join(_side(HUGE, pl.Int128), _side([-1, 1], pl.Int64), on="id", within="1 hour")
+        mt.join(
+            _make_side(HUGE, pl.Int128), _make_side([-1, 1], pl.Int64), on="id", within="1 hour"
+        )
 
 
 @pytest.mark.parametrize("kind", ["tumbling", "session", "sliding", "rolling"])
 def test_they_are_keys_and_values_of_windows(kind: str) -> None:
-    windows = _side(HUGE, pl.Int128)
+    windows = _make_side(HUGE, pl.Int128)
     huge = getattr(windows, kind)("1 minute").agg(most=mt.max("id"), total=mt.sum("id"))
     assert huge.results["most"].max() == HUGE[1]
     assert huge.results["total"].to_list() == [None] * len(huge.results)
     assert set(huge.rejected["reason"]) == {"overflow"}
-    keyed = mt.windowed(_frame(HUGE, pl.Int128).drop("n"), key="id", time="at")
+    keyed = mt.windowed(_make_frame(HUGE, pl.Int128).drop("n"), key="id", time="at")
     assert getattr(keyed, kind)("1 minute").agg(n=mt.count()).results["id"].sort().to_list() == HUGE
 
 
 def test_a_query_is_not_started_with_results_that_arrow_lacks() -> None:
-    query = mt.windowed(_frame(HUGE, pl.Int128), time="at").tumbling("1 minute")
+    query = mt.windowed(_make_frame(HUGE, pl.Int128), time="at").tumbling("1 minute")
     with pytest.raises(OptionError, match=r"'most' has a column of type Int128.*cast it"):
         query.agg(most=mt.max("id")).start(checkpoint=None)
 

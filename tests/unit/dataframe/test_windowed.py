@@ -1,4 +1,4 @@
-"""`windowed` and `join` over frames of this process: no Spark, and frames of the same kind back."""
+"""Tests of `windowed` and `join` over frames without Spark, with results of the same kind."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from muntin.dataframe.windowed import WindowedOptions
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def _clicks(*rows: tuple[str, float, int]) -> pl.DataFrame:
+def _make_clicks(*rows: tuple[str, float, int]) -> pl.DataFrame:
     keys, times, values = zip(*rows, strict=True)
     at = [_START + timedelta(seconds=second) for second in times]
     return pl.DataFrame({"k": keys, "at": at, "v": values})
 
 
-CLICKS = _clicks(("a", 1, 1), ("b", 2, 2), ("a", 3, 3), ("a", 70, 4))
+CLICKS = _make_clicks(("a", 1, 1), ("b", 2, 2), ("a", 3, 3), ("a", 70, 4))
 
 
 def test_windows_of_a_polars_frame() -> None:
@@ -144,7 +144,7 @@ def test_times_without_a_zone_stay_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "refused"),
+    ("options", "problem"),
     [
         ({"key": "x"}, "key='x' isn't a column"),
         ({"time": "v"}, "time='v' has type Int64, not a timestamp"),
@@ -158,24 +158,24 @@ def test_times_without_a_zone_stay_so() -> None:
         ({"host": "spark"}, "host='spark' can't read a DataFrame"),
     ],
 )
-def test_what_can_not_work_is_refused(options: dict[str, object], refused: str | None) -> None:
-    given = {"key": "k", "time": "at", **options}
-    if refused is None:
-        mt.windowed(CLICKS, **given).tumbling("1 minute").agg(n=mt.count())
+def test_what_can_not_work_is_refused(options: dict[str, object], problem: str | None) -> None:
+    arguments = {"key": "k", "time": "at", **options}
+    if problem is None:
+        mt.windowed(CLICKS, **arguments).tumbling("1 minute").agg(n=mt.count())
         return
-    with pytest.raises(OptionError, match=refused.replace("(", r"\(").replace(")", r"\)")):
-        mt.windowed(CLICKS, **given).tumbling("1 minute").agg(n=mt.count())
+    with pytest.raises(OptionError, match=problem.replace("(", r"\(").replace(")", r"\)")):
+        mt.windowed(CLICKS, **arguments).tumbling("1 minute").agg(n=mt.count())
 
 
 @pytest.mark.parametrize("name", ["*", "^v.*$"])
 def test_a_name_that_polars_reads_as_several_is_refused(name: str) -> None:
-    named = CLICKS.rename({"v": name})
+    renamed = CLICKS.rename({"v": name})
     windows = mt.windowed(CLICKS, key="k", time="at").tumbling("1 minute")
     with pytest.raises(OptionError, match=r"column=.* is read as a pattern of names; rename it"):
-        mt.windowed(named, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
+        mt.windowed(renamed, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
     with pytest.raises(OptionError, match=r"agg=.* is read as a pattern of names; rename it"):
         windows.agg(**{name: mt.count()})
-    sides = mt.windowed(CLICKS, time="at"), mt.windowed(named, time="at")
+    sides = mt.windowed(CLICKS, time="at"), mt.windowed(renamed, time="at")
     with pytest.raises(OptionError, match=r"right=.* is read as a pattern of names; rename it"):
         mt.join(*sides, on="k", within="1 s")
 

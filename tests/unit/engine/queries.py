@@ -37,7 +37,7 @@ def combiner(
     keys: tuple[str, ...] = ("key",),
     **options: Any,
 ) -> Combiner:
-    """A query over ``key``, ``value``, ``amount`` and ``flag``; tumbling by 10 and counting."""
+    """Return a query over ``SCHEMA``; by default, it counts and sums in tumbling windows of 10."""
     spec = WindowSpec(
         keys=keys,
         time="time",
@@ -51,7 +51,7 @@ def combiner(
 def messages(
     rows: Iterable[tuple[Any, ...]], schema: dict[str, Any] | None = None, **flags: list[Any]
 ) -> pl.DataFrame:
-    """Messages out of ``(key, time, value, amount, flag)``, where the last ones may be left out."""
+    """Return messages from tuples ``(key, time, value, amount, flag)``; the end may be omitted."""
     names = ["key", columns.TIME, "value", "amount", "flag"]
     padded = [dict(zip(names, [*row, *[None] * 5], strict=False)) for row in rows]
     types = pl.Schema({**SCHEMA, **(schema or {})})
@@ -60,28 +60,30 @@ def messages(
 
 
 def batch(query: Combiner, watermark: int | None, *rows: tuple[Any, ...]) -> list[Combined]:
-    """What a batch comes to, judged by a watermark."""
+    """Combine the messages of a batch, given the watermark before it."""
     return [query.combine(messages(rows), watermark)]
 
 
-def value_of(agg: Aggregate, rows: Iterable[tuple[Any, ...]], cuts: tuple[int, ...] = ()) -> Any:
-    """What one window says of messages that came in several parts."""
+def compute_value(
+    agg: Aggregate, rows: Iterable[tuple[Any, ...]], cuts: tuple[int, ...] = ()
+) -> Any:
+    """Return the aggregate of one window whose messages arrive in batches, split at cuts."""
     query = combiner(aggs={"x": agg})
     frame = messages(rows)
     edges = [0, *cuts, len(frame)]
     parts = [query.lift(frame[a:b]) for a, b in pairwise(edges)]
     merged = query.merge(parts, by=query.keys)
-    return lowered(merged, query)[0]["x"]
+    return lower_partials(merged, query)[0]["x"]
 
 
-def lowered(partials: pl.DataFrame, query: Combiner) -> list[dict[str, Any]]:
-    """The values of rows of partials, without their identity."""
+def lower_partials(partials: pl.DataFrame, query: Combiner) -> list[dict[str, Any]]:
+    """Return the values of rows of partials, without keys and panes."""
     named = zip(query.algebras, query.spec.aggregates, strict=True)
     return pl.DataFrame([a.lower(partials).alias(name) for a, name in named]).to_dicts()
 
 
 class CountingBlobs(MemoryBlobs):
-    """A store that counts what it is asked for."""
+    """A store that counts its calls and the bytes written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +105,7 @@ class CountingBlobs(MemoryBlobs):
         super().remove(number)
 
     def copy(self) -> CountingBlobs:
-        """The same content, as a restart from the last commit finds it."""
-        other = CountingBlobs()
-        other.manifest, other.blobs = self.manifest, dict(self.blobs)
-        return other
+        """Return a store with equal content, as a restart from the last commit reads it."""
+        blobs_copy = CountingBlobs()
+        blobs_copy.manifest, blobs_copy.blobs = self.manifest, dict(self.blobs)
+        return blobs_copy

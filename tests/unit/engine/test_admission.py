@@ -20,20 +20,20 @@ KINDS: dict[str, Any] = {
 GOOD = ("a", 5, True, False, False)
 
 
-def messages(*emitted: tuple[Any, ...]) -> pl.DataFrame:
-    return pl.DataFrame([(n, *row) for n, row in enumerate(emitted)], schema=KINDS, orient="row")
+def messages(*rows: tuple[Any, ...]) -> pl.DataFrame:
+    return pl.DataFrame([(n, *row) for n, row in enumerate(rows)], schema=KINDS, orient="row")
 
 
-def admitted(
+def admit_ids(
     frame: pl.DataFrame, edge: int | None = None
 ) -> tuple[list[int], dict[str, list[int]]]:
-    taken, rejected = admit(frame, ["key"], edge)
+    admitted, rejected = admit(frame, ["key"], edge)
     reasons = {f[columns.REASON][0]: f["id"].to_list() for f in rejected}
     assert all(f[columns.REASON].n_unique() == 1 for f in rejected)
-    return taken["id"].to_list(), reasons
+    return admitted["id"].to_list(), reasons
 
 
-def test_each_message_has_one_fate() -> None:
+def test_each_message_is_counted_under_one_outcome() -> None:
     frame = messages(
         GOOD,
         ("a", 5, False, True, True),  # filtered, whatever else it is
@@ -45,31 +45,35 @@ def test_each_message_has_one_fate() -> None:
         ("a", 3, True, False, False),
         ("a", 4, True, False, False),
     )
-    taken, reasons = admitted(frame, edge=4)
-    assert taken == [0, 8]
+    admitted, reasons = admit_ids(frame, edge=4)
+    assert admitted == [0, 8]
     assert reasons == {
         "malformed": [3], "null_time": [4], "null_key": [5], "future": [6], "late": [7]
     }  # fmt: skip
-    found = admission.count_messages(frame, *admit(frame, ["key"], 4))
-    assert found == {
+    counts = admission.count_messages(frame, *admit(frame, ["key"], 4))
+    assert counts == {
         "seen": 9, "counted": 2, "filtered": 2,
         "malformed": 1, "null_time": 1, "null_key": 1, "future": 1, "late": 1,
     }  # fmt: skip
 
 
 def test_nothing_is_late_before_there_is_a_watermark() -> None:
-    assert admitted(messages(GOOD, ("a", -(10**17), True, False, False)))[1] == {}
+    assert admit_ids(messages(GOOD, ("a", -(10**17), True, False, False)))[1] == {}
 
 
 def test_flags_may_be_missing() -> None:
-    bare = messages(GOOD, ("a", 1, True, False, False)).select("id", "key", columns.TIME)
-    assert admitted(bare, edge=2) == ([0], {"late": [1]})
-    taken, rejected = admit(bare, ["key"], 2)
-    assert admission.count_messages(bare, taken, rejected) == {"seen": 2, "counted": 1, "late": 1}
+    frame = messages(GOOD, ("a", 1, True, False, False)).select("id", "key", columns.TIME)
+    assert admit_ids(frame, edge=2) == ([0], {"late": [1]})
+    admitted, rejected = admit(frame, ["key"], 2)
+    assert admission.count_messages(frame, admitted, rejected) == {
+        "seen": 2,
+        "counted": 1,
+        "late": 1,
+    }
 
 
 def test_an_unknown_flag_rejects() -> None:
-    assert admitted(messages(("a", 5, True, None, False)))[1] == {"malformed": [0]}
+    assert admit_ids(messages(("a", 5, True, None, False)))[1] == {"malformed": [0]}
 
 
 def test_filtered_and_keyless_messages_move_the_watermark_and_others_do_not() -> None:
@@ -93,13 +97,13 @@ def test_filtered_and_keyless_messages_move_the_watermark_and_others_do_not() ->
 def test_the_clock_is_the_greatest_arrival() -> None:
     frame = messages(GOOD, GOOD, GOOD)
     assert admission.find_latest_arrival(frame) is None
-    arrived = pl.Series(columns.CLOCK, [3, None, 7], dtype=pl.Int64)
-    assert admission.find_latest_arrival(frame.with_columns(arrived)) == 7
-    assert admission.find_latest_arrival(frame.clear().with_columns(arrived.clear())) is None
+    arrivals = pl.Series(columns.CLOCK, [3, None, 7], dtype=pl.Int64)
+    assert admission.find_latest_arrival(frame.with_columns(arrivals)) == 7
+    assert admission.find_latest_arrival(frame.clear().with_columns(arrivals.clear())) is None
 
 
 @pytest.mark.parametrize("malformed", [True, False])
-def test_a_message_without_its_place_is_malformed(malformed: bool) -> None:
+def test_a_message_without_its_source_offset_is_malformed(malformed: bool) -> None:
     frame = pl.DataFrame(
         {
             "partition": [0, None, 0, 0],
@@ -107,6 +111,8 @@ def test_a_message_without_its_place_is_malformed(malformed: bool) -> None:
             columns.MALFORMED: [False, False, False, True],
         }
     )
-    given = frame if malformed else frame.drop(columns.MALFORMED)
-    found = flag_missing_offsets(given, "partition", "offset")[columns.MALFORMED].to_list()
-    assert found == [False, True, True, malformed]
+    messages = frame if malformed else frame.drop(columns.MALFORMED)
+    malformed_flags = flag_missing_offsets(messages, "partition", "offset")[
+        columns.MALFORMED
+    ].to_list()
+    assert malformed_flags == [False, True, True, malformed]

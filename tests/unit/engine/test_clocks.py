@@ -1,4 +1,4 @@
-"""The clocks of an input: how many are remembered, and which of them holds the watermark."""
+"""Tests of the clocks of an input: how many are stored, and which one holds the watermark back."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def test_the_longest_silent_clock_is_forgotten() -> None:
     clocks.take([ClockTime("d0", 11), ClockTime("new", 12)], 2)
     assert len(stored) == MOST_CLOCKS
     assert {"d0", "new"} <= stored.keys()
-    # Of those that came together the furthest went first: it held nothing back.
+    # Among those of one batch the latest was removed first, since it held nothing back.
     assert f"d{MOST_CLOCKS - 1}" not in stored
 
 
 def test_of_too_many_clocks_in_a_batch_the_slowest_stay() -> None:
     times = merge_times([[(f"d{n}", n, None) for n in range(MOST_CLOCKS + 5)]])
-    assert [one.latest for one in times] == [*range(MOST_CLOCKS)]
+    assert [clock.latest for clock in times] == [*range(MOST_CLOCKS)]
 
 
 def test_parts_of_a_partition_are_one_clock() -> None:
@@ -32,7 +32,7 @@ def test_parts_of_a_partition_are_one_clock() -> None:
     assert merged == [("r", None, False), ("q", 4, None), ("p", 9, True)]
 
 
-def test_clocks_of_columns_hold_nothing_once_the_source_says_its_own() -> None:
+def test_clocks_of_columns_are_ignored_while_the_source_has_its_own() -> None:
     clocks = InputClocks({})
     clocks.take([ClockTime("device", 5)], 1)
     clocks.take([ClockTime("p0", 90, True), ClockTime("p1", 70, False)], 2)

@@ -17,6 +17,6 @@ def test_the_users_names_never_clash_with_the_engines() -> None:
     query = combiner(aggs=aggs)
     cells = query.lift(messages([("a", 1, 5, 0.5), ("a", 2, 6, 0.25)]))
     emitted = query.merge([cells, cells], by=query.keys)
-    named = zip(aggs, query.algebras, strict=True)
-    values = {name: algebra.lower(emitted).item() for name, algebra in named}
+    pairs = zip(aggs, query.algebras, strict=True)
+    values = {name: algebra.lower(emitted).item() for name, algebra in pairs}
     assert values == {"n": 22, "pane": 1.5, "window": 22, "k0": 22, "a0.s": 22}

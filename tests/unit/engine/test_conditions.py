@@ -1,4 +1,4 @@
-"""Conditions that an engine can't compute are refused before it begins."""
+"""Tests that conditions of triggers which the engine can't compute are refused."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ SCHEMA = pl.Schema({"v": pl.String(), "t": pl.Int64(), columns.TIME: pl.Int64()}
     ],
 )
 @pytest.mark.parametrize("policy", ["early", "late"])
-def test_what_is_refused(policy: str, when: str, problem: str) -> None:
+def test_conditions_of_wrong_types_or_names_are_refused(
+    policy: str, when: str, problem: str
+) -> None:
     grace: dict[str, Any] = {"grace": "1 s"} if policy == "late" else {}
-    said = getattr(windowed(time="t").tumbling("1 s"), policy)(when=when, **grace)
+    query = getattr(windowed(time="t").tumbling("1 s"), policy)(when=when, **grace)
     with pytest.raises(OptionError, match=problem):
-        make_combiner(said.agg(n=aggregates.count(), most=aggregates.max("v")), SCHEMA)
+        make_combiner(query.agg(n=aggregates.count(), most=aggregates.max("v")), SCHEMA)

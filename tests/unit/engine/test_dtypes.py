@@ -1,4 +1,4 @@
-"""Types are read back from their own words."""
+"""Tests that types are parsed from their text."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ def test_types_are_read_back(dtype: pl.DataType) -> None:
         "__import__",
     ],
 )
-def test_what_is_no_type(text: str) -> None:
+def test_a_text_that_is_no_type_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no type"):
         dtype_of(text)

@@ -1,11 +1,11 @@
-"""Times far from the epoch: in a window as any other, or rejected; none vanishes or comes round."""
+"""Tests that messages with times far from the epoch are in a window or rejected, never lost."""
 
 from __future__ import annotations
 
 import pytest
-from tests.doors import Batch, EngineDoor
-from tests.join_doors import Columns, EngineJoinDoor, JoinBatch
-from tests.property.agreement import differences_of_output, join_differences, unaccounted
+from tests.join_runners import Columns, EngineJoinRunner, JoinBatch
+from tests.property.agreement import accounting_differences, differences_of_output, join_differences
+from tests.runners import Batch, EngineRunner
 
 from muntin.model import aggregates
 from muntin.model.axis import DAY, HOUR, MAX_TIME_DISTANCE, SECOND
@@ -20,7 +20,7 @@ from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
 
-# Milliseconds that were read as seconds, a time before the first year, and what 64 bits hold.
+# Milliseconds that were read as seconds, a time before year 1, and the limits of 64 bits.
 NEAR = [
     1_767_225_600_000_000_000,
     -219_966_000_000_000_000,
@@ -56,10 +56,10 @@ def test_in_windows(kind: Kind, time: int, early: Each | None) -> None:
         Batch([{"key": 1, "time": 20}, {"key": 1, "time": time}]),
         Batch(final=True),
     ]
-    door = EngineDoor() if early else EngineDoor(2, restart=True)
-    emitted = door.run(spec, steps)
-    assert differences_of_output(door, spec, steps, emitted) == []
-    assert unaccounted(steps, emitted) == []
+    runner = EngineRunner() if early else EngineRunner(2, restart=True)
+    emitted = runner.run(spec, steps)
+    assert differences_of_output(runner, spec, steps, emitted) == []
+    assert accounting_differences(steps, emitted) == []
     reasons = [row["reason"] for step in emitted for row in step.rejected]
     assert reasons.count("malformed") == (2 if time in BEYOND else 0)
     assert all(f["window_start"] <= f["window_end"] for s in emitted for f in s.firings)
@@ -75,8 +75,8 @@ def test_in_days_of_a_zone(time: int) -> None:
         types={"key": "long"},
     )
     steps = [Batch([{"key": 1, "time": 0}, {"key": 1, "time": time}]), Batch(final=True)]
-    emitted = EngineDoor().run(spec, steps)
-    assert unaccounted(steps, emitted) == []
+    emitted = EngineRunner().run(spec, steps)
+    assert accounting_differences(steps, emitted) == []
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -85,8 +85,8 @@ def test_in_joins(how: How, time: int) -> None:
     firing = Firing(Each(), Each())
     side = Side(("key",), "time", firing=firing, lateness=5)
     spec = JoinSpec(side, side, find_bound("10 seconds", None, None), how)
-    one = {"key": "long", "time": "long"}
-    types: Columns = {"left": one, "right": one}
+    side_types = {"key": "long", "time": "long"}
+    types: Columns = {"left": side_types, "right": side_types}
     near, far = {"key": 1, "time": 0}, {"key": 1, "time": time}
     steps = [JoinBatch([near], [near, far], 0), JoinBatch([far], [], 0), JoinBatch(final=True)]
-    assert join_differences(EngineJoinDoor(), spec, types, steps) == []
+    assert join_differences(EngineJoinRunner(), spec, types, steps) == []

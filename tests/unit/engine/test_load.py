@@ -1,4 +1,4 @@
-"""What a step received is measured: messages, bytes, and the keys of most messages."""
+"""Tests of measuring a step's input: messages, bytes, and the keys with most messages."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def test_a_heavy_key_forges_no_line_and_no_colour() -> None:
 
 
 def test_a_sample_of_many_messages_is_scaled() -> None:
-    many = pl.DataFrame({"k": (pl.int_range(100_000, eager=True) % 4).cast(pl.String)})
-    heaviest = measure_load([Received(many.filter(pl.col("k") != "3"), ["k"])])["heaviest"]
+    messages = pl.DataFrame({"k": (pl.int_range(100_000, eager=True) % 4).cast(pl.String)})
+    heaviest = measure_load([Received(messages.filter(pl.col("k") != "3"), ["k"])])["heaviest"]
     assert {*heaviest} == {"0", "1", "2"}
     assert all(abs(number - 25_000) < 1000 for number in heaviest.values())
 
 
 def test_few_messages_many_keys_and_no_keys_have_no_heavy_key() -> None:
-    few = pl.DataFrame({"k": ["a"] * 900})
-    spread = pl.DataFrame({"k": range(2000)})
+    few_messages = pl.DataFrame({"k": ["a"] * 900})
+    many_keys = pl.DataFrame({"k": range(2000)})
     for received in (
-        Received(few, ["k"]),
-        Received(spread, ["k"]),
-        Received(spread, ()),
-        Received(few[:0], ["k"]),
+        Received(few_messages, ["k"]),
+        Received(many_keys, ["k"]),
+        Received(many_keys, ()),
+        Received(few_messages[:0], ["k"]),
     ):
         assert "heaviest" not in measure_load([received])

@@ -1,4 +1,4 @@
-"""Rows of a frame as Python's values."""
+"""Tests of reading rows of a frame as Python's values."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ AT = pl.Datetime("us")
 LAST = 2**63 - 1
 
 
-def only(value: Any, dtype: Any) -> Any:
-    (row,) = iter_named_rows(pl.DataFrame({"at": pl.Series([value]).cast(dtype)}))
+def read_value(item: Any, dtype: Any) -> Any:
+    (row,) = iter_named_rows(pl.DataFrame({"at": pl.Series([item]).cast(dtype)}))
     return row["at"]
 
 
@@ -29,9 +29,9 @@ def only(value: Any, dtype: Any) -> Any:
     ],
 )
 def test_a_time_is_shown_however_far_it_is(number: int, shown: Any) -> None:
-    assert only(number, AT) == shown
-    assert only([number], pl.List(AT)) == [shown]
-    assert only({"t": number, "n": 1}, pl.Struct({"t": AT, "n": pl.Int64()})) == {
+    assert read_value(number, AT) == shown
+    assert read_value([number], pl.List(AT)) == [shown]
+    assert read_value({"t": number, "n": 1}, pl.Struct({"t": AT, "n": pl.Int64()})) == {
         "t": shown,
         "n": 1,
     }

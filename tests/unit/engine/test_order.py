@@ -48,7 +48,7 @@ def test_a_code_fits_63_bits_or_there_is_none(bounds: tuple[int, int], fits: boo
         pl.Series([True]),
     ],
 )
-def test_what_has_no_code(column: pl.Series) -> None:
+def test_columns_that_have_no_code(column: pl.Series) -> None:
     assert find_code(pl.DataFrame({"a": column}), ["a"]) is None
 
 

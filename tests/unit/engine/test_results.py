@@ -13,8 +13,8 @@ from muntin.model import aggregates
 from muntin.model.windows import Windows
 
 
-def emitted(query: Combiner, *rows: tuple[Any, ...]) -> pl.DataFrame:
-    """Every window as if it emitted in full now."""
+def compose_windows(query: Combiner, *rows: tuple[Any, ...]) -> pl.DataFrame:
+    """Return all windows of the rows, each with a full emission."""
     composed = compose(query.lift(messages(rows)), -1000, 1000, query)
     return composed.with_columns(
         pl.lit("full").alias(columns.EMISSION), pl.lit(0).alias(columns.REVISION)
@@ -24,8 +24,8 @@ def emitted(query: Combiner, *rows: tuple[Any, ...]) -> pl.DataFrame:
 def test_values_have_the_users_names_and_windows_their_times() -> None:
     # windows of 10 every 4 from 3: a message at 4 is in [-5, 5), [-1, 9) and [3, 13)
     query = combiner(Windows(10, 4, 3), {"total": aggregates.sum("value")})
-    found = build_results(emitted(query, ("a", 4, 7)), query)
-    assert found.columns == [
+    results = build_results(compose_windows(query, ("a", 4, 7)), query)
+    assert results.columns == [
         "key",
         "window_start",
         "window_end",
@@ -33,7 +33,7 @@ def test_values_have_the_users_names_and_windows_their_times() -> None:
         "emission",
         "revision",
     ]
-    assert found.rows() == [
+    assert results.rows() == [
         ("a", -5, 5, 7, "full", 0),
         ("a", -1, 9, 7, "full", 0),
         ("a", 3, 13, 7, "full", 0),
@@ -48,38 +48,38 @@ def test_rows_are_in_order_of_start_then_keys() -> None:
     composed = compose(query.lift(frame), -9, 9, query).with_columns(
         pl.lit("full").alias(columns.EMISSION), pl.lit(0).alias(columns.REVISION)
     )
-    found = build_results(composed, query).select("window_start", "key", "flag").rows()
-    assert found == [(-10, 3, True), (0, -9, True), (0, 10, False), (0, 10, True)]
+    results = build_results(composed, query).select("window_start", "key", "flag").rows()
+    assert results == [(-10, 3, True), (0, -9, True), (0, 10, False), (0, 10, True)]
 
 
-def test_nothing_has_the_same_columns_and_types() -> None:
+def test_an_empty_result_has_the_same_columns_and_types() -> None:
     query = combiner(Windows(10, 5))
-    some, none = (
-        build_results(emitted(query, ("a", 1, 1)), query),
-        build_results(emitted(query), query),
+    filled, empty = (
+        build_results(compose_windows(query, ("a", 1, 1)), query),
+        build_results(compose_windows(query), query),
     )
-    assert none.is_empty()
-    assert none.schema == some.schema
+    assert empty.is_empty()
+    assert empty.schema == filled.schema
 
 
 def test_every_column_that_overflows_makes_one_row_a_window() -> None:
     aggs = {"one": aggregates.sum("value"), "two": aggregates.sum("value")}
     query = combiner(Windows(10, 5), aggs)
-    most = 2**63 - 1
-    frame = emitted(query, ("a", 6, most), ("a", 7, 1), ("b", 6, most))
-    found = reject_overflows(frame, query).sort(columns.TIME)
-    assert found.select("key", columns.TIME, columns.REASON).rows() == [
+    greatest = 2**63 - 1
+    frame = compose_windows(query, ("a", 6, greatest), ("a", 7, 1), ("b", 6, greatest))
+    rejected = reject_overflows(frame, query).sort(columns.TIME)
+    assert rejected.select("key", columns.TIME, columns.REASON).rows() == [
         ("a", 0, "overflow"),
         ("a", 5, "overflow"),
     ]
-    assert found.columns == query.nothing_rejected.columns
+    assert rejected.columns == query.nothing_rejected.columns
     values = build_results(frame, query)
     assert values.filter(key="a")["one"].to_list() == [None, None]
-    assert values.filter(key="b")["two"].to_list() == [most, most]
+    assert values.filter(key="b")["two"].to_list() == [greatest, greatest]
 
 
 def test_floats_and_counts_do_not_overflow() -> None:
     query = combiner(aggs={"x": aggregates.sum("amount"), "n": aggregates.count()})
-    frame = emitted(query, ("a", 1, 0, 1e308), ("a", 2, 0, 1e308))
+    frame = compose_windows(query, ("a", 1, 0, 1e308), ("a", 2, 0, 1e308))
     assert reject_overflows(frame, query).is_empty()
     assert build_results(frame, query)["x"].to_list() == [float("inf")]

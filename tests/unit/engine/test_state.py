@@ -16,8 +16,8 @@ from muntin.state.manifest import MANIFEST_FORMAT, Run
 QUERY = combiner(lateness=5)
 
 
-class Names:
-    """A table that remembers what it is told to."""
+class FixedTable:
+    """A table with fixed entries."""
 
     def __init__(self, *entries: Any) -> None:
         self.entries = lambda: list(entries)
@@ -27,13 +27,13 @@ def batch(latest: int | None = None, clock: int | None = None) -> Combined:
     return Combined(QUERY.no_cells, rejected=QUERY.nothing_rejected, latest=latest, clock=clock)
 
 
-def test_nothing_is_known_at_first() -> None:
+def test_a_new_state_is_empty() -> None:
     state = State(CountingBlobs(), FrameCache(), QUERY.spec)
     assert (state.watermark, state.wall, state.counts) == (None, None, {})
     assert (state.stored, state.extra) == ({}, {})
 
 
-def test_what_was_saved_is_there_again() -> None:
+def test_a_saved_state_is_read_back() -> None:
     store = CountingBlobs()
     state = State(store, FrameCache(), QUERY.spec)
     state.watermark = state.follow(None, [batch(latest=12)], QUERY.spec, 0)
@@ -41,17 +41,17 @@ def test_what_was_saved_is_there_again() -> None:
     state.count({"seen": 3})
     state.extra = {"rows": 7}
     run = Run(1, 2, 3, 4, size=50)
-    state.tables = {"cells": Names(run), "marks": Names()}  # type: ignore[dict-item]
+    state.tables = {"cells": FixedTable(run), "marks": FixedTable()}  # type: ignore[dict-item]
     state.save()
-    again = State(store, FrameCache(), QUERY.spec)
-    assert (again.watermark, again.wall, again.counts) == (7, 99, {"seen": 3})
-    assert (again.stored, again.extra) == ({"cells": [run], "marks": []}, {"rows": 7})
+    reopened = State(store, FrameCache(), QUERY.spec)
+    assert (reopened.watermark, reopened.wall, reopened.counts) == (7, 99, {"seen": 3})
+    assert (reopened.stored, reopened.extra) == ({"cells": [run], "marks": []}, {"rows": 7})
     assert state.size == 50
 
 
 def test_the_bytes_of_runs_of_an_earlier_build_arent_guessed() -> None:
     state = State(CountingBlobs(), FrameCache(), QUERY.spec)
-    state.tables = {"cells": Names(Run(1, 2, 3, 4, size=50), Run(5, 6, 7, 8))}  # type: ignore[dict-item]
+    state.tables = {"cells": FixedTable(Run(1, 2, 3, 4, size=50), Run(5, 6, 7, 8))}  # type: ignore[dict-item]
     state.save()
     stored = State(state.blobs, FrameCache(), QUERY.spec).stored
     assert stored == {"cells": [Run(1, 2, 3, 4, size=50), Run(5, 6, 7, 8)]}
@@ -67,7 +67,7 @@ def test_the_watermark_trails_the_greatest_time_and_never_goes_back() -> None:
     assert state.follow(-2, [], QUERY.spec, 0) == -2
 
 
-def test_the_messages_own_clock_goes_first_and_never_back() -> None:
+def test_the_messages_own_clock_takes_precedence_and_never_goes_back() -> None:
     state = State(CountingBlobs(), FrameCache(), QUERY.spec)
     assert state.clock([batch()], 40) == 40
     assert state.clock([batch(clock=7), batch(clock=9), batch()], 40) == 9
@@ -83,7 +83,7 @@ def test_counts_add() -> None:
     assert state.counts == {"seen": 5, "late": 1, "future": 0}
 
 
-def saved() -> CountingBlobs:
+def save_empty_state() -> CountingBlobs:
     store = CountingBlobs()
     State(store, FrameCache(), QUERY.spec).save()
     return store
@@ -98,7 +98,7 @@ def test_a_manifest_that_cannot_be_read(manifest: str) -> None:
 
 
 def test_a_manifest_of_another_format() -> None:
-    store = saved()
+    store = save_empty_state()
     assert store.manifest is not None
     store.manifest = json.dumps(json.loads(store.manifest) | {"format": MANIFEST_FORMAT + 1})
     with pytest.raises(
@@ -109,4 +109,4 @@ def test_a_manifest_of_another_format() -> None:
 
 def test_a_manifest_of_another_spec() -> None:
     with pytest.raises(SpecChangedError, match="lateness: was 5 microseconds, is 6 microseconds"):
-        State(saved(), FrameCache(), replace(QUERY.spec, lateness=6))
+        State(save_empty_state(), FrameCache(), replace(QUERY.spec, lateness=6))

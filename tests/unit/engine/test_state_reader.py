@@ -1,4 +1,4 @@
-"""State that is read from outside is what the shard itself would say."""
+"""Tests that state read from outside equals the shard's own snapshot."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ BATCHES = [
 ]
 
 
-def stored(windows: Any = HOPPING) -> tuple[MemoryBlobs, StateReader]:
-    """A shard's store after some batches, and what reads it."""
+def open_stored_state(windows: Any = HOPPING) -> tuple[MemoryBlobs, StateReader]:
+    """Return a shard's store after some batches, and its reader."""
     query = combiner(windows, firing=FIRING, types=TYPES, shards=1)
     store = MemoryBlobs()
     for rows in BATCHES:
-        one = open_shard(query, store, FrameCache())
-        one.step(batch(query, one.state.watermark, *rows), 0)
+        shard = open_shard(query, store, FrameCache())
+        shard.step(batch(query, shard.state.watermark, *rows), 0)
     return store, StateReader(query.spec)
 
 
@@ -42,47 +42,47 @@ def stored(windows: Any = HOPPING) -> tuple[MemoryBlobs, StateReader]:
     ("start", "end", "key"),
     [(None, None, None), (None, None, "a"), (135, None, None), (None, 20, None), (141, 142, "a")],
 )
-def test_a_stretch_needs_only_its_own_blobs(
+def test_a_range_needs_only_its_own_blobs(
     start: int | None, end: int | None, key: str | None
 ) -> None:
-    store, reading = stored()
+    store, reader = open_stored_state()
     manifest = store.load() or ""
-    wanted = reading.find_blobs(parse_manifest(manifest), start, end)
-    only = None if key is None else reading.make_key(key)
-    some = {number: store.blobs[number] for number in wanted}
-    found = reading.snapshot(manifest, some, start, end, only)
-    direct = open_shard(reading.combiner, store, FrameCache()).snapshot(start, end, only)
-    assert_frame_equal(found, direct)
-    assert len(found)
+    needed = reader.find_blobs(parse_manifest(manifest), start, end)
+    key_frame = None if key is None else reader.make_key(key)
+    blobs = {number: store.blobs[number] for number in needed}
+    snapshot = reader.snapshot(manifest, blobs, start, end, key_frame)
+    direct = open_shard(reader.combiner, store, FrameCache()).snapshot(start, end, key_frame)
+    assert_frame_equal(snapshot, direct)
+    assert len(snapshot)
     if (start, end) != (None, None):
-        assert len(wanted) < len(reading.find_blobs(parse_manifest(manifest)))
+        assert len(needed) < len(reader.find_blobs(parse_manifest(manifest)))
 
 
-def test_a_blob_that_is_not_there_is_named() -> None:
-    store, reading = stored()
+def test_a_missing_blob_is_named() -> None:
+    store, reader = open_stored_state()
     with pytest.raises(StateCorruptedError, match="isn't in the state store"):
-        reading.snapshot(store.load() or "", {})
+        reader.snapshot(store.load() or "", {})
 
 
-def test_the_keys_of_what_was_written() -> None:
-    store, reading = stored()
-    found = reading.list_keys(list(store.blobs.values()))
-    assert found is not None
-    assert sorted(found["k0"]) == ["a", "b", "c"]
-    assert reading.list_keys([]) is None
+def test_keys_are_listed_from_blobs() -> None:
+    store, reader = open_stored_state()
+    keys = reader.list_keys(list(store.blobs.values()))
+    assert keys is not None
+    assert sorted(keys["k0"]) == ["a", "b", "c"]
+    assert reader.list_keys([]) is None
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("value", "problem"),
     [
         (("a", "b"), r"isn't 1 values; give \(key\)"),
         (7, "isn't a key; give a value of type String"),
         ({"other": "a"}, "isn't a key"),
     ],
 )
-def test_what_is_no_key(given: Any, said: str) -> None:
-    with pytest.raises(OptionError, match=said):
-        make_key(["key"], {"key": pl.String()}, given)
+def test_a_value_that_is_no_key_is_refused(value: Any, problem: str) -> None:
+    with pytest.raises(OptionError, match=problem):
+        make_key(["key"], {"key": pl.String()}, value)
 
 
 def test_keys_by_name_and_in_order() -> None:
@@ -94,21 +94,21 @@ def test_keys_by_name_and_in_order() -> None:
 
 def test_differences() -> None:
     schema = {"k": pl.String, "at": pl.Int64, "v": pl.Float64, "all": pl.List(pl.Int64)}
-    then = pl.DataFrame(
+    old_rows = pl.DataFrame(
         [("a", 1, None, [1]), ("b", 1, 2.0, None), ("c", 1, 3.0, [3]), ("d", 1, 4.0, [4])],
         schema=schema,
         orient="row",
     )
-    now = pl.DataFrame(
+    new_rows = pl.DataFrame(
         [("a", 1, None, [1]), ("b", 1, None, None), ("c", 1, 3.0, [3, 3]), ("a", 2, 9.0, [])],
         schema=schema,
         orient="row",
     )
-    found = compare_rows(then, now, ["k", "at"])
-    assert sorted(found.select("k", "at", "v", "change").rows()) == [
+    differences = compare_rows(old_rows, new_rows, ["k", "at"])
+    assert sorted(differences.select("k", "at", "v", "change").rows()) == [
         ("a", 2, 9.0, "new"),
         ("b", 1, None, "changed"),
         ("c", 1, 3.0, "changed"),
         ("d", 1, 4.0, "gone"),
     ]
-    assert not len(compare_rows(now, now, ["k", "at"]))
+    assert not len(compare_rows(new_rows, new_rows, ["k", "at"]))

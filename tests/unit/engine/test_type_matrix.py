@@ -1,6 +1,6 @@
-"""Every aggregate over every type: the oracle's value through every kind of window, or a refusal.
+"""Tests of every aggregate over every type in every kind of window: the oracle's value or an error.
 
-What isn't refused is compared with the oracle; what Spark gives is in ``tests/spark``.
+The tests of Spark's values are in ``tests/spark``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,15 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.transcripts.comparison import row_differences
-from tests.typed import AGGREGATES, GROWS, TYPES, Typed, fit_mean, messages, refused
+from tests.typed import (
+    AGGREGATES,
+    GROWS,
+    TYPES,
+    Typed,
+    fit_mean,
+    list_unsupported_aggregates,
+    messages,
+)
 
 from muntin.model.aggregates.entry import ENTRIES
 from muntin.model.axis import rows
@@ -49,26 +57,30 @@ def test_every_aggregate_is_tried() -> None:
     assert {agg.kind for agg in AGGREGATES.values()} == set(ENTRIES)
 
 
-def spec_of(typed: Typed, kind: str) -> WindowSpec:
-    accepted = {n: agg for n, agg in AGGREGATES.items() if n not in refused(typed)}
+def make_spec(typed: Typed, kind: str) -> WindowSpec:
+    accepted = {
+        n: agg for n, agg in AGGREGATES.items() if n not in list_unsupported_aggregates(typed)
+    }
     time = None if KINDS[kind].axis == "rows" else "t"
     return WindowSpec(("k",), time, KINDS[kind], accepted, lateness=0 if time is None else 100)
 
 
-def operator(typed: Typed, spec: WindowSpec) -> WindowedAggregator | SessionAggregator:
-    made = SessionAggregator if "session" in str(spec.windows) else WindowedAggregator
+def make_operator(typed: Typed, spec: WindowSpec) -> WindowedAggregator | SessionAggregator:
+    aggregator_class = SessionAggregator if "session" in str(spec.windows) else WindowedAggregator
     types = {"k": pl.String(), "v": typed.polars, "w": pl.Int64()}
-    return made(spec, schema=types if spec.time is None else {**types, "t": pl.Int64()})
+    return aggregator_class(spec, schema=types if spec.time is None else {**types, "t": pl.Int64()})
 
 
-def expected(typed: Typed, spec: WindowSpec, given: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The oracle's rows; it doesn't know how many digits a decimal has."""
-    rows = Oracle(spec).step(given, 0, final=True).firings
+def compute_expected(
+    typed: Typed, spec: WindowSpec, input_messages: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the oracle's rows, with null for decimals that have too many digits for their type."""
+    rows = Oracle(spec).step(input_messages, 0, final=True).firings
     if isinstance(typed.polars, pl.Decimal):
         precision = typed.polars.precision
         for name, more in GROWS.items():
             for row in rows:
-                if row[name] is not None and _digits(row[name]) > min(38, precision + more):
+                if row[name] is not None and _count_digits(row[name]) > min(38, precision + more):
                     row[name] = None
         for row in rows:
             if row["mean"] is not None:
@@ -76,36 +88,38 @@ def expected(typed: Typed, spec: WindowSpec, given: list[dict[str, Any]]) -> lis
     return rows
 
 
-def _digits(value: Decimal) -> int:
+def _count_digits(value: Decimal) -> int:
     return len(value.as_tuple().digits)
 
 
-def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def sort_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["window_start"], row["k"], row["window_end"]))
 
 
 @pytest.mark.parametrize(("typed", "kind"), CASES)
-def test_values_however_messages_are_read(typed: Typed, kind: str) -> None:
-    spec = spec_of(typed, kind)
-    given = messages(typed, lambda at: at)
-    wanted = in_order(expected(typed, spec, given))
-    whole, single = operator(typed, spec), operator(typed, spec)
-    whole.add_messages(given[::2] if spec.time else given)
-    whole.add_messages(given[1::2] if spec.time else [], final=True)
-    assert row_differences("row", in_order(whole.get_result().to_dicts()), wanted) == []
-    for message in given:
+def test_values_equal_the_oracles(typed: Typed, kind: str) -> None:
+    spec = make_spec(typed, kind)
+    input_messages = messages(typed, lambda at: at)
+    expected = sort_rows(compute_expected(typed, spec, input_messages))
+    frame_operator, message_operator = make_operator(typed, spec), make_operator(typed, spec)
+    frame_operator.add_messages(input_messages[::2] if spec.time else input_messages)
+    frame_operator.add_messages(input_messages[1::2] if spec.time else [], final=True)
+    assert row_differences("row", sort_rows(frame_operator.get_result().to_dicts()), expected) == []
+    for message in input_messages:
         fields = {n: v for n, v in message.items() if n not in ("k", "t")}
         time = {"time": message["t"]} if spec.time else {}
-        single.add_message(key=message["k"], value=fields, **time)
-    single.add_messages([], final=True)
-    assert row_differences("row", in_order(single.get_result().to_dicts()), wanted) == []
-    reasons = set(whole.rejected["reason"]) | set(single.rejected["reason"])
+        message_operator.add_message(key=message["k"], value=fields, **time)
+    message_operator.add_messages([], final=True)
+    assert (
+        row_differences("row", sort_rows(message_operator.get_result().to_dicts()), expected) == []
+    )
+    reasons = set(frame_operator.rejected["reason"]) | set(message_operator.rejected["reason"])
     assert reasons <= {"overflow"}
 
 
 @pytest.mark.parametrize("typed", TYPES, ids=lambda typed: typed.name)
 def test_refusals(typed: Typed) -> None:
-    for name in sorted(refused(typed)):
+    for name in sorted(list_unsupported_aggregates(typed)):
         spec = WindowSpec(("k",), "t", KINDS["tumbling"], {"x": AGGREGATES[name]})
         with pytest.raises(OptionError, match=r"^agg='.*' reads a column of type "):
-            operator(typed, spec)
+            make_operator(typed, spec)

@@ -1,4 +1,4 @@
-"""Joins in words: each option that is set is among them."""
+"""Tests that the explanation of a join shows each option."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from muntin.model.join_options import JOIN_OPTIONS
 
 CLICKS = pl.DataFrame({"page": ["a"], "ts": ["2026-01-01 00:00:00"], "n": [1], "part": [0]})
 WITHIN = {"on": "page", "within": "1 minute"}
-# By option, the options of a join with it.
-_WITH: dict[str, dict[str, Any]] = {
+# For each option, the options of a join that uses it.
+_OPTIONS_BY_NAME: dict[str, dict[str, Any]] = {
     "on": {**WITHIN, "on": "part"},
     "within": {**WITHIN, "within": "2 minutes"},
     "as_of": {"on": "page", "as_of": "1 hour"},
@@ -28,33 +28,36 @@ _WITH: dict[str, dict[str, Any]] = {
 }
 
 
-def side(**options: Any) -> Any:
+def build_side(**options: Any) -> Any:
     return mt.windowed(CLICKS, time="ts", **options)
 
 
 def explain(left: Any, **options: Any) -> str:
-    return mt.join(left, side(), **{**WITHIN, **options}).explain()
+    return mt.join(left, build_side(), **{**WITHIN, **options}).explain()
 
 
-@pytest.mark.parametrize("option", [one.name for one in INPUT_OPTIONS])
+@pytest.mark.parametrize("option", [option.name for option in INPUT_OPTIONS])
 def test_an_option_of_a_side_is_shown(option: str) -> None:
     value, _ = CALLS["windowed"].options[option]
-    assert explain(side(**{option: value})) != explain(side())
+    assert explain(build_side(**{option: value})) != explain(build_side())
 
 
-@pytest.mark.parametrize("option", [one.name for one in JOIN_OPTIONS])
+@pytest.mark.parametrize("option", [option.name for option in JOIN_OPTIONS])
 def test_an_option_of_a_join_is_shown(option: str) -> None:
-    sides = [side(), side()]
+    sides = [build_side(), build_side()]
     if option == "each_change":
-        views = side(key="page").tumbling("1 minute").agg(n=mt.count())
+        views = build_side(key="page").tumbling("1 minute").agg(n=mt.count())
         sides = [mt.windowed(views, time="window_end") for _ in sides]
-    without = {**WITHIN, "on": "page" if option == "on" else _WITH[option]["on"]}
-    assert mt.join(*sides, **_WITH[option]).explain() != mt.join(*sides, **without).explain()
+    other_options = {**WITHIN, "on": "page" if option == "on" else _OPTIONS_BY_NAME[option]["on"]}
+    assert (
+        mt.join(*sides, **_OPTIONS_BY_NAME[option]).explain()
+        != mt.join(*sides, **other_options).explain()
+    )
 
 
-def test_the_options_of_a_side_stand_below_it() -> None:
+def test_the_options_of_a_side_are_listed_below_it() -> None:
     options = {"offset": ("part", "n"), "idle": "1 hour", "watermark": ["page"], "max_ahead": None}
-    lines = explain(side(**options)).splitlines()
+    lines = explain(build_side(**options)).splitlines()
     first = next(n for n, line in enumerate(lines) if line.startswith("left"))
     assert lines[first + 3 : first + 7] == [
         "          clocks: one for each page; the slowest holds the watermark, unless it was "
@@ -66,5 +69,5 @@ def test_the_options_of_a_side_stand_below_it() -> None:
 
 
 def test_the_messages_that_a_side_keeps_at_most_are_shown() -> None:
-    kept = explain(side().keep("1 hour", rows=1000))
-    assert "at most 1 hour behind its own; at most 1,000 messages of closed windows" in kept
+    text = explain(build_side().keep("1 hour", rows=1000))
+    assert "at most 1 hour behind its own; at most 1,000 messages of closed windows" in text

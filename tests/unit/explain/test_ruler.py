@@ -1,4 +1,4 @@
-"""Windows drawn over ticks."""
+"""Tests of windows drawn on a ruler."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ whole days of Europe/Berlin, 23 to 25 hours long
     ],
     ids=["hopping", "tumbling", "cumulating", "session", "sliding", "days"],
 )
-def test_drawn(kind, width, expected):
+def test_each_kind_is_drawn(kind, width, expected):
     assert "\n".join(["", *draw_ruler(kind, width), ""]) == expected
 
 
@@ -77,6 +77,6 @@ def test_windows_that_overlap_much_are_drawn_in_part(size, slide):
 
 
 def test_bars_are_to_scale():
-    made = create_picture(windows.hopping("10 minutes", "4 minutes"))
-    assert [bar.end - bar.start for (bar,) in made.bars] == [600_000_000] * 4
-    assert [bar.start // 60_000_000 for (bar,) in made.bars] == [0, 4, 8, 12]
+    picture = create_picture(windows.hopping("10 minutes", "4 minutes"))
+    assert [bar.end - bar.start for (bar,) in picture.bars] == [600_000_000] * 4
+    assert [bar.start // 60_000_000 for (bar,) in picture.bars] == [0, 4, 8, 12]

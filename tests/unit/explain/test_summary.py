@@ -1,4 +1,4 @@
-"""Queries at a glance, as text and for notebooks."""
+"""Tests of summaries of queries, as text and as HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_windows_lie_on_a_ruler() -> None:
     assert lines[-1] == "columns   a<b string, all array<bigint>"
 
 
-def test_joins_say_who_are_partners() -> None:
+def test_joins_describe_their_partners() -> None:
     assert format_summary(PAIRS, COLUMNS).splitlines()[:2] == [
         "join      left, on id",
         "partners  from 2 minutes before to 2 minutes after",

@@ -1,4 +1,4 @@
-"""Queries in words: what is said, what it will cost, and what to be careful of."""
+"""Tests of explanations of queries: descriptions, estimated sizes and cautions."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ AT = sentence(key="k", time="ts", lateness="30 minutes")
 HOURS = AT.hopping("1 hour", "5 minutes")
 
 
-def flat(text: str) -> str:
+def join_lines(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_every_part_of_a_query_is_said():
+def test_every_part_of_a_query_is_described():
     twin = HOURS.early(every="5 seconds").late(grace="6 hours", rows=10).keep("1 day", rows=1000)
-    known = Circumstances(
+    circumstances = Circumstances(
         4, True, None, None, "x > 1", "n > 2", "flights (parquet at /data)", "results to out"
     )
-    said = flat(describe_spec(twin.spec(n=mt.count()), known))
+    text = join_lines(describe_spec(twin.spec(n=mt.count()), circumstances))
     for part in (
         "reads flights (parquet at /data): Parquet, in columns, by the workers",
         "takes messages for which x > 1",
@@ -45,12 +45,12 @@ def test_every_part_of_a_query_is_said():
         "transformWithState in 4 partitions, with the state in RocksDB; a heartbeat wakes",
         "writes results to out",
     ):
-        assert part in said
-    assert "careful" not in said
+        assert part in text
+    assert "careful" not in text
 
 
 @pytest.mark.parametrize(
-    ("twin", "said"),
+    ("twin", "expected"),
     [
         (AT.session("10 minutes"), "is 10 minutes past its last message"),
         (
@@ -99,12 +99,12 @@ def test_every_part_of_a_query_is_said():
         (sentence(key="k", time="ts", max_ahead=None).tumbling("1 hour"), "any time is taken"),
     ],
 )
-def test_kinds(twin, said):
-    assert said in flat(describe_spec(twin.spec(n=mt.count())))
+def test_each_kind_is_described(twin, expected):
+    assert expected in join_lines(describe_spec(twin.spec(n=mt.count())))
 
 
 @pytest.mark.parametrize(
-    ("twin", "aggregate", "rates", "said"),
+    ("twin", "aggregate", "rates", "expected"),
     [
         (
             HOURS,
@@ -131,20 +131,24 @@ def test_kinds(twin, said):
         ),
     ],
 )
-def test_what_to_be_careful_of(twin, aggregate, rates, said):
-    found = list_cautions(twin.spec(v=aggregate), rates)
-    assert [line for line in found if said in line], found
+def test_cautions(twin, aggregate, rates, expected):
+    cautions = list_cautions(twin.spec(v=aggregate), rates)
+    assert [line for line in cautions if expected in line], cautions
 
 
 def test_a_key_that_may_be_null_and_is_rejected():
-    def said(nullable, **options):
+    def list_null_cautions(nullable, **options):
         twin = sentence(key=["p", "k", "j"], offset=("p", "o"), **options).tumbling(mt.rows(3))
-        found = list_cautions(twin.spec(n=mt.count()), nullable=nullable)
-        return [line for line in found if "null_key" in line]
+        cautions = list_cautions(twin.spec(n=mt.count()), nullable=nullable)
+        return [line for line in cautions if "null_key" in line]
 
-    (line,) = said(["k", "j", "p", "x"], nulls="reject")
+    (line,) = list_null_cautions(["k", "j", "p", "x"], nulls="reject")
     assert line.startswith("messages in which k or j is NULL are rejected (null_key): nulls=")
-    assert said(["x", "p"], nulls="reject") == said(["k"], nulls="group") == []
+    assert (
+        list_null_cautions(["x", "p"], nulls="reject")
+        == list_null_cautions(["k"], nulls="group")
+        == []
+    )
 
 
 def test_a_frame_is_never_late():
@@ -162,21 +166,21 @@ def test_a_column_that_is_never_late_needs_no_lateness():
         .spec(n=mt.count())
     )
     rate, plain = DeclaredTable("t", "rate"), DeclaredTable("t", "parquet")
-    read = DeclaredTable("t", "parquet", computed=(Column("timestamp", "current_timestamp()"),))
+    computed = DeclaredTable("t", "parquet", computed=(Column("timestamp", "current_timestamp()"),))
     assert explain_never_late(spec, None, plain) is None
-    for why in (explain_never_late(spec, None, rate), explain_never_late(spec, None, read)):
-        assert why is not None
-        assert any("timestamp is never late" in line for line in list_cautions(spec, None, why))
+    for reason in (explain_never_late(spec, None, rate), explain_never_late(spec, None, computed)):
+        assert reason is not None
+        assert any("timestamp is never late" in line for line in list_cautions(spec, None, reason))
     assert explain_never_late(spec, "timestamp") == "it is the arrival time"
     assert not any("never late" in line for line in list_cautions(spec))
 
 
 def test_sizes_follow_from_rates():
     spec = sentence(key="k", time="ts").hopping("1 hour", "5 minutes").spec(n=mt.count())
-    made = estimate(spec, Rates(1000, 100))
-    assert (made.panes, made.rows) == (12, 1200)
-    assert made.emitted == pytest.approx(100 / 300)
-    assert made.bytes == 1200 * made.row_bytes
+    size = estimate(spec, Rates(1000, 100))
+    assert (size.panes, size.rows) == (12, 1200)
+    assert size.emitted == pytest.approx(100 / 300)
+    assert size.bytes == 1200 * size.row_bytes
     longer = sentence(key="k", time="ts", lateness="1 hour").hopping("1 hour", "5 minutes")
     assert estimate(longer.keep("22 hours").spec(n=mt.count()), Rates(1000, 100)).panes == 24 * 12
 
@@ -188,18 +192,18 @@ def test_a_pane_holds_no_more_keys_than_messages():
 
 def test_full_state_is_as_large_as_the_input():
     spec = sentence(key="k", time="ts").tumbling("100 seconds").spec(v=mt.collect_list("x"))
-    made = estimate(spec, Rates(1000, 10))
-    assert made.bytes > 16 * 1000 * 100
+    size = estimate(spec, Rates(1000, 10))
+    assert size.bytes > 16 * 1000 * 100
 
 
-def test_early_firings_are_counted():
+def test_early_emissions_are_counted():
     spec = sentence(key="k", time="ts").tumbling("100 seconds")
     once = estimate(spec.spec(n=mt.count()), Rates(1000, 10)).emitted
     often = estimate(spec.early(every="1 second").spec(n=mt.count()), Rates(1000, 10)).emitted
     assert often == pytest.approx(101 * once)
 
 
-def test_numbers_at_a_glance():
+def test_numbers_are_rounded_for_display():
     assert [format_amount(n) for n in (0.0046, 12, 4_200_000, 3e9)] == [
         "0.0046",
         "12",
@@ -209,8 +213,8 @@ def test_numbers_at_a_glance():
     assert [format_bytes(n) for n in (12, 3_400, 5e9)] == ["12 bytes", "3.4 kB", "5.0 GB"]
 
 
-def test_pipelines_are_told_with_their_tables():
-    made = compile_pipeline(
+def test_pipelines_are_described_with_their_tables():
+    pipeline = compile_pipeline(
         """CREATE TABLE a (k STRING, timestamp TIMESTAMP, x INT,
                WATERMARK FOR timestamp AS timestamp - 1 MINUTE) WITH (connector = 'rate');
            CREATE TABLE b (k STRING, timestamp TIMESTAMP, y INT) WITH (connector = 'json');
@@ -222,25 +226,25 @@ def test_pipelines_are_told_with_their_tables():
            INSERT INTO q SELECT x, y FROM a JOIN b
            OVER (ORDER BY timestamp RANGE 1 MINUTE PRECEDING) ON a.k = b.k WHERE a.x > y"""
     )
-    local = dict(describe_flows(made, local=True))
-    assert "runs in this process" in flat(local["o"])
-    assert "spark" not in flat(local["o"])
-    assert all("state 1 shard;" in flat(text) for text in local.values())
-    given = dict(describe_flows(made, None, {"out": "/data"}))
-    assert "results to o (parquet at /data/o); rejected messages to p" in flat(given["o"])
-    (one, windows), (two, pairs) = describe_flows(made, Rates(10, 10))
-    assert (one, two) == ("o", "q")
-    said = flat(windows)
-    assert "reads a (rate), chosen and computed row by row" in said
-    assert "results to o (parquet at ${out}/o); rejected messages to p" in said
-    assert "timestamp is never late (the source rate sets it" in said
-    assert "join inner, on k" in flat(pairs)
-    assert "reads b (json) as b" in flat(pairs)
-    assert "pairs for which a.x > y" in flat(pairs)
+    local_texts = dict(describe_flows(pipeline, local=True))
+    assert "runs in this process" in join_lines(local_texts["o"])
+    assert "spark" not in join_lines(local_texts["o"])
+    assert all("state 1 shard;" in join_lines(text) for text in local_texts.values())
+    texts = dict(describe_flows(pipeline, None, {"out": "/data"}))
+    assert "results to o (parquet at /data/o); rejected messages to p" in join_lines(texts["o"])
+    (first_sink, windows), (second_sink, pairs) = describe_flows(pipeline, Rates(10, 10))
+    assert (first_sink, second_sink) == ("o", "q")
+    window_text = join_lines(windows)
+    assert "reads a (rate), chosen and computed row by row" in window_text
+    assert "results to o (parquet at ${out}/o); rejected messages to p" in window_text
+    assert "timestamp is never late (the source rate sets it" in window_text
+    assert "join inner, on k" in join_lines(pairs)
+    assert "reads b (json) as b" in join_lines(pairs)
+    assert "pairs for which a.x > y" in join_lines(pairs)
 
 
-def test_queries_before_others_come_first() -> None:
-    made = compile_pipeline(
+def test_inner_queries_are_described_first() -> None:
+    pipeline = compile_pipeline(
         """CREATE TABLE a (k STRING, at TIMESTAMP, x INT) WITH (connector = 'json');
            CREATE TABLE b (k STRING, at TIMESTAMP, y INT) WITH (connector = 'json');
            CREATE TABLE o WITH (connector = 'parquet', path = '/o');
@@ -251,13 +255,13 @@ def test_queries_before_others_come_first() -> None:
                    AND one.window_end + INTERVAL '1' MINUTE)
            SELECT k, sum(n) AS n FROM pairs GROUP BY k, TUMBLE(at, 1 HOUR)"""
     )
-    ((_, said),) = describe_flows(made)
+    ((_, description),) = describe_flows(pipeline)
     order = ["tumbling 5 minutes", "join      inner", "tumbling 1 hour"]
-    places = [said.index(text) for text in order]
-    assert places == sorted(places)
+    positions = [description.index(line) for line in order]
+    assert positions == sorted(positions)
     for reads in ("reads a (json)", "reads the windows above as one", "reads b (json) as b"):
-        assert reads in flat(said)
-    assert "reads the pairs above" in flat(said)
+        assert reads in join_lines(description)
+    assert "reads the pairs above" in join_lines(description)
 
 
 def test_a_table_that_spark_reads_twice_is_named() -> None:
@@ -270,27 +274,29 @@ def test_a_table_that_spark_reads_twice_is_named() -> None:
     )
     ((_, on_spark),) = describe_flows(pipeline)
     ((_, locally),) = describe_flows(pipeline, local=True)
-    assert "careful Spark reads a 2 times, as the query does; a local host once" in flat(on_spark)
+    assert "careful Spark reads a 2 times, as the query does; a local host once" in join_lines(
+        on_spark
+    )
     assert "careful" not in locally
 
 
 def test_rows_or_the_clock() -> None:
-    said = flat(
+    text = join_lines(
         describe_spec(
             HOURS.early(rows=1000, every="5 seconds").spec(n=mt.count()), Circumstances(4)
         )
     )
     clock = "every 5 seconds of wall clock if it has changed"
-    assert f"early while it is current, after 1,000 new messages, or {clock}" in said
+    assert f"early while it is current, after 1,000 new messages, or {clock}" in text
 
 
 def test_a_policy_first_and_another_then() -> None:
     twin = HOURS.early(rows=1, then={"every": "1 minute"}).late(
         grace="1 hour", when="n > 3", then={"each": True}
     )
-    said = flat(describe_spec(twin.spec(n=mt.count()), Circumstances(4)))
+    text = join_lines(describe_spec(twin.spec(n=mt.count()), Circumstances(4)))
     clock = "every 1 minute of wall clock if it has changed"
-    assert f"early while it is current, first after 1 new message; then {clock}" in said
+    assert f"early while it is current, first after 1 new message; then {clock}" in text
     first = "first after each batch that changed it, if n > 3"
-    assert f"emitted {first}; then after each batch that changed it" in said
-    assert "a heartbeat wakes the shards" in said
+    assert f"emitted {first}; then after each batch that changed it" in text
+    assert "a heartbeat wakes the shards" in text

@@ -1,4 +1,4 @@
-"""Signals stop queries, say where they resume, and end the program by their own exit codes."""
+"""Tests that signals stop queries, print where they resume, and set the exit code."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ LINE = "query 'views' has stopped; the next start resumes from ck\n"
 def run(*signals: int, stops: str = "pass", caught: str = "") -> tuple[int, str, str]:
     script = SCRIPT.format(stops=stops, caught=caught or "finally:\n    pass")
     command = [sys.executable, "-c", script, *map(str, map(int, signals))]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
-    return ended.returncode, ended.stdout, ended.stderr
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    return completed.returncode, completed.stdout, completed.stderr
 
 
 @pytest.mark.parametrize(
     ("number", "code", "cause"),
     [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")],
 )
-def test_the_query_stops_and_one_line_says_where_it_resumes(
+def test_the_query_stops_and_one_line_tells_where_it_resumes(
     number: int, code: int, cause: str
 ) -> None:
     assert run(number) == (code, "", f"muntin: {cause}: {LINE}")
@@ -77,35 +77,35 @@ def test_a_signal_during_a_start_ends_it_with_a_line(number: int, code: int, cau
         f"with quit_on_signals(): signal.raise_signal({int(number)}); time.sleep(40)"
     )
     command = [sys.executable, "-c", program]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     line = f"muntin: {cause}: ended before the start was complete\n"
-    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", line)
+    assert (completed.returncode, completed.stdout, completed.stderr) == (code, "", line)
 
 
-def test_handlers_are_given_back() -> None:
+def test_handlers_are_restored() -> None:
     from muntin.hosts.interrupts import watch_signals
 
-    before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+    old_handlers = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
     with watch_signals() as outer, watch_signals() as inner:
-        assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] != before
+        assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] != old_handlers
         signal.raise_signal(signal.SIGTERM)
         assert (outer.signal, inner.signal) == (signal.SIGTERM, None)
-    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == old_handlers
 
 
 def test_a_signal_that_the_program_ignores_stays_ignored() -> None:
     from muntin.hosts.interrupts import watch_signals
 
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    old_handler = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         with watch_signals() as interruption:
             signal.raise_signal(signal.SIGTERM)
         assert interruption.signal is None
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, old_handler)
 
 
-def test_nothing_of_spark_is_needed() -> None:
+def test_spark_is_not_imported() -> None:
     program = (
         "import sys, muntin.hosts.interrupts, muntin.hosts.leases; print('pyspark' in sys.modules)"
     )
@@ -124,9 +124,9 @@ def test_sigterm_ends_a_program_that_is_pid_1(tmp_path: Path) -> None:
     unshare = ["unshare", "--pid", "--fork", "--kill-child"]
     if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no right to make PID namespaces")
-    with subprocess.Popen([*unshare, sys.executable, "-c", program]) as outer:
+    with subprocess.Popen([*unshare, sys.executable, "-c", program]) as process:
         while not ready.exists():
-            assert outer.poll() is None
-        children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
+            assert process.poll() is None
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         subprocess.run(["kill", "-TERM", *children], check=True)
-        assert outer.wait(timeout=30) == 143
+        assert process.wait(timeout=30) == 143

@@ -1,4 +1,4 @@
-"""From a checkpoint runs one query at a time."""
+"""Tests that one query at a time runs from a checkpoint."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from muntin.model.errors import LeaseLostError, OptionError
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> LocalLeaseFile:
+def lease_file(tmp_path: Path) -> LocalLeaseFile:
     return LocalLeaseFile(tmp_path / "checkpoint")
 
 
-def ended_process() -> int:
+def create_ended_process() -> int:
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         pass
     return child.pid
 
 
 def test_a_second_query_is_refused_with_the_first_ones_process_host_and_start(
-    file: LocalLeaseFile, tmp_path: Path
+    lease_file: LocalLeaseFile, tmp_path: Path
 ) -> None:
-    lease = acquire_lease(file, "checkpoints/views")
+    lease = acquire_lease(lease_file, "checkpoints/views")
     holder = Holder.parse((tmp_path / "checkpoint" / FILE).read_text())
     assert holder is not None
-    with pytest.raises(OptionError) as refused:
-        acquire_lease(file, "checkpoints/views")
-    assert str(refused.value) == (
+    with pytest.raises(OptionError) as refusal:
+        acquire_lease(lease_file, "checkpoints/views")
+    assert str(refusal.value) == (
         f"checkpoint='checkpoints/views' is in use by a query of process {os.getpid()} on "
         f"{holder.host}, started at {holder.started}; "
         "stop that query first, or give this one a folder of its own"
     )
     lease.check()
     lease.release()
-    acquire_lease(file, "checkpoints/views").release()
+    acquire_lease(lease_file, "checkpoints/views").release()
     assert [*tmp_path.iterdir()] == []
 
 
 def test_another_process_is_refused_while_the_first_lives_and_not_when_it_was_killed(
-    file: LocalLeaseFile, tmp_path: Path
+    lease_file: LocalLeaseFile, tmp_path: Path
 ) -> None:
     program = (
         "import sys, time; from pathlib import Path\n"
@@ -62,74 +62,76 @@ def test_another_process_is_refused_while_the_first_lives_and_not_when_it_was_ki
         assert child.stdout is not None
         assert child.stdout.readline() == "acquired\n"
         with pytest.raises(OptionError, match=f"process {child.pid} on "):
-            acquire_lease(file, "x")
+            acquire_lease(lease_file, "x")
         child.kill()
-    acquire_lease(file, "x").release()
+    acquire_lease(lease_file, "x").release()
 
 
-def test_a_process_that_was_born_later_under_the_same_number_holds_nothing(
-    file: LocalLeaseFile,
+def test_a_later_process_with_the_same_number_does_not_hold_the_lease(
+    lease_file: LocalLeaseFile,
 ) -> None:
-    before = replace(Holder.create(), birth="1")
-    assert file.create(before.to_text())
-    acquire_lease(file, "x").release()
+    old_holder = replace(Holder.create(), birth="1")
+    assert lease_file.create(old_holder.to_text())
+    acquire_lease(lease_file, "x").release()
 
 
 def test_a_lease_of_another_machine_expires_when_nobody_renews_it(
-    file: LocalLeaseFile, monkeypatch: pytest.MonkeyPatch
+    lease_file: LocalLeaseFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "DURATION", 0.5)
-    elsewhere = replace(Holder.create(), machine="another", host="db7", process=ended_process())
-    assert file.create(elsewhere.to_text())
-    acquire_lease(file, "x").release()
+    remote_holder = replace(
+        Holder.create(), machine="another", host="db7", process=create_ended_process()
+    )
+    assert lease_file.create(remote_holder.to_text())
+    acquire_lease(lease_file, "x").release()
 
 
 def test_a_lease_of_another_machine_that_is_renewed_is_respected(
-    file: LocalLeaseFile, monkeypatch: pytest.MonkeyPatch
+    lease_file: LocalLeaseFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "DURATION", 60.0)
-    elsewhere = replace(Holder.create(), machine="another", host="db7", process=41)
-    assert file.create(elsewhere.to_text())
-    # It is renewed as soon as somebody looks.
+    remote_holder = replace(Holder.create(), machine="another", host="db7", process=41)
+    assert lease_file.create(remote_holder.to_text())
+    # The other machine renews it while this one waits.
     monkeypatch.setattr(
-        time, "sleep", lambda _: file.replace(replace(elsewhere, renewed=1.0).to_text())
+        time, "sleep", lambda _: lease_file.replace(replace(remote_holder, renewed=1.0).to_text())
     )
     with pytest.raises(OptionError, match="process 41 on db7"):
-        acquire_lease(file, "x")
+        acquire_lease(lease_file, "x")
 
 
-def test_a_lease_that_is_long_past_isnt_watched_first(file: LocalLeaseFile) -> None:
-    past = replace(Holder.create(), machine="another", renewed=time.time() - 3600)
-    assert file.create(past.to_text())
-    acquire_lease(file, "x").release()
+def test_a_lease_that_expired_long_ago_is_taken_at_once(lease_file: LocalLeaseFile) -> None:
+    old_holder = replace(Holder.create(), machine="another", renewed=time.time() - 3600)
+    assert lease_file.create(old_holder.to_text())
+    acquire_lease(lease_file, "x").release()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", json.dumps({"host": "x"})])
-def test_what_is_no_lease_expires_like_one(
-    file: LocalLeaseFile, text: str, monkeypatch: pytest.MonkeyPatch
+def test_an_invalid_lease_expires_like_a_valid_one(
+    lease_file: LocalLeaseFile, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "DURATION", 0.3)
-    assert file.create(text)
-    acquire_lease(file, "x").release()
+    assert lease_file.create(text)
+    acquire_lease(lease_file, "x").release()
 
 
-def test_a_lease_is_renewed(file: LocalLeaseFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_is_renewed(lease_file: LocalLeaseFile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "DURATION", 0.1)
-    lease = acquire_lease(file, "x")
-    first = file.read()
+    lease = acquire_lease(lease_file, "x")
+    first = lease_file.read()
     deadline = time.monotonic() + 30
-    while file.read() == first:
+    while lease_file.read() == first:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     lease.check()
     lease.release()
-    assert file.read() is None
+    assert lease_file.read() is None
 
 
 def test_a_query_notices_that_its_checkpoint_was_deleted(
-    file: LocalLeaseFile, tmp_path: Path
+    lease_file: LocalLeaseFile, tmp_path: Path
 ) -> None:
-    lease = acquire_lease(file, "x")
+    lease = acquire_lease(lease_file, "x")
     (tmp_path / "checkpoint" / FILE).unlink()
     (tmp_path / "checkpoint").rmdir()
     with pytest.raises(LeaseLostError, match="deleted while the query ran"):
@@ -137,21 +139,21 @@ def test_a_query_notices_that_its_checkpoint_was_deleted(
     lease.release()
 
 
-def test_a_query_notices_that_another_took_its_checkpoint(file: LocalLeaseFile) -> None:
-    lease = acquire_lease(file, "x")
-    other = replace(Holder.create(), host="db7", process=41)
-    file.replace(other.to_text())
+def test_a_query_notices_that_another_took_its_checkpoint(lease_file: LocalLeaseFile) -> None:
+    lease = acquire_lease(lease_file, "x")
+    other_holder = replace(Holder.create(), host="db7", process=41)
+    lease_file.replace(other_holder.to_text())
     with pytest.raises(LeaseLostError, match="taken over by a query of process 41 on db7"):
         lease.check()
     lease.release()
-    assert file.read() == other.to_text()
+    assert lease_file.read() == other_holder.to_text()
 
 
-def test_what_another_has_written_meanwhile_isnt_discarded(file: LocalLeaseFile) -> None:
-    assert file.create("theirs")
-    file.discard("ours")
-    assert file.read() == "theirs"
-    assert not file.create("ours")
+def test_a_lease_that_another_query_wrote_isnt_discarded(lease_file: LocalLeaseFile) -> None:
+    assert lease_file.create("theirs")
+    lease_file.discard("ours")
+    assert lease_file.read() == "theirs"
+    assert not lease_file.create("ours")
 
 
 @pytest.mark.parametrize(
@@ -170,12 +172,12 @@ def test_a_forged_lease_has_no_holder(text: str) -> None:
 
 
 def test_the_holder_of_a_lease_writes_no_control_characters() -> None:
-    forged = replace(Holder.create(), host="db7\x1b[2J\nerror all is lost")
-    assert "db7\\x1b[2J\\nerror" in leases.describe_holder(forged.to_text())
+    forged_holder = replace(Holder.create(), host="db7\x1b[2J\nerror all is lost")
+    assert "db7\\x1b[2J\\nerror" in leases.describe_holder(forged_holder.to_text())
 
 
 @pytest.mark.parametrize(
-    ("changes", "seen"),
+    ("changes", "expected"),
     [
         ({"waits": "waiting for Kafka at h:9092"}, "waiting for Kafka at h:9092"),
         ({"waits": "all is \x1b[2J\nlost"}, r"all is \x1b[2J\nlost"),
@@ -184,20 +186,22 @@ def test_the_holder_of_a_lease_writes_no_control_characters() -> None:
         ({}, ""),
     ],
 )
-def test_what_a_running_query_waits_for_is_in_its_lease(changes: dict[str, Any], seen: str) -> None:
-    assert read_waits(replace(Holder.create(), **changes).to_text()) == seen
+def test_the_waits_of_a_running_query_are_in_its_lease(
+    changes: dict[str, Any], expected: str
+) -> None:
+    assert read_waits(replace(Holder.create(), **changes).to_text()) == expected
     assert read_waits(None) == read_waits("forged") == ""
 
 
-def test_a_lease_that_cant_be_renewed_is_one_line(
-    file: LocalLeaseFile, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_lease_that_cant_be_renewed_logs_one_line(
+    lease_file: LocalLeaseFile, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_: str) -> None:
         raise OSError("403 for http://me:sesame@s3\n\tat java.base/java.net")
 
     monkeypatch.setattr(leases, "DURATION", 0.1)
-    monkeypatch.setattr(file, "replace", fail)
-    lease = acquire_lease(file, "x")
+    monkeypatch.setattr(lease_file, "replace", fail)
+    lease = acquire_lease(lease_file, "x")
     deadline = time.monotonic() + 30
     while not caplog.records:
         assert time.monotonic() < deadline

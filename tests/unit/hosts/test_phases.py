@@ -1,4 +1,4 @@
-"""The time of the parts of batches, none of which counts twice."""
+"""Tests of measuring the phases of batches, none of which counts twice."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from muntin.hosts.phases import Phases
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each look at the clock take a second."""
+    """Make the clock advance by a second each time it is read."""
     seconds = count()
     monkeypatch.setattr(phases.time, "perf_counter", lambda: float(next(seconds)))
 
 
 def test_a_nested_part_counts_once() -> None:
-    measured = Phases()
-    with measured.measure("step"):
-        assert [*measured.measure_each("read", [1, 2])] == [1, 2]
-    # Two items, and the look that finds no third one.
-    assert measured.batch == {"read": 3.0, "step": 4.0}
+    batch_phases = Phases()
+    with batch_phases.measure("step"):
+        assert [*batch_phases.measure_each("read", [1, 2])] == [1, 2]
+    # Two items, and the attempt to read a third one.
+    assert batch_phases.batch == {"read": 3.0, "step": 4.0}
 
 
 def test_batches_add_up() -> None:
-    measured = Phases()
+    batch_phases = Phases()
     for _ in range(3):
-        measured.begin_batch()
-        with measured.measure("plan"):
+        batch_phases.begin_batch()
+        with batch_phases.measure("plan"):
             pass
-    assert measured.batch == {"plan": 1.0}
-    assert measured.total == {"plan": 3.0}
+    assert batch_phases.batch == {"plan": 1.0}
+    assert batch_phases.total == {"plan": 3.0}

@@ -1,4 +1,4 @@
-"""Layouts of rejected messages, whose column types are those of the host."""
+"""Tests of the layouts of rejected messages, with column types of the host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import muntin as mt
 from muntin.hosts.rejected import RejectedLayout, UpstreamLayout
 
 LAST = {"reason": "text", "watermark": "time"}
-MARKS = {"side": "text", "stage": "number"}
+MARK_COLUMNS = {"side": "text", "stage": "number"}
 
 
 def test_windows_over_windows_number_the_operators_of_rejected_messages() -> None:
@@ -26,20 +26,20 @@ def test_windows_over_windows_number_the_operators_of_rejected_messages() -> Non
 
 def test_columns_of_one_name_and_two_types_get_a_suffix() -> None:
     upstream = UpstreamLayout({"k": "text", **LAST}, False, False, 1, 0)
-    layout = RejectedLayout.of({"k": "number", **LAST}, {"": upstream}, MARKS, joins=False)
+    layout = RejectedLayout.of({"k": "number", **LAST}, {"": upstream}, MARK_COLUMNS, joins=False)
     assert layout.kinds == {"stage": "number", "k": "text", "k_result": "number", **LAST}
     assert (layout.own_names, layout.upstream_names) == ({"k": "k_result"}, {"": {}})
 
 
 def test_an_operator_adds_the_columns_of_its_upstream_operators() -> None:
     upstream = UpstreamLayout({"id": "number", **LAST}, True, True, 0, 0)
-    layout = RejectedLayout.of({"k": "text", **LAST}, {"": upstream}, MARKS, joins=False)
+    layout = RejectedLayout.of({"k": "text", **LAST}, {"": upstream}, MARK_COLUMNS, joins=False)
     rows = pl.DataFrame({"k": ["a"], "reason": ["late"], "watermark": [None]})
-    whole = layout.add_columns(rows).select(*layout.kinds)
-    assert whole.rows() == [("pair", None, "a", "late", None)]
+    all_columns = layout.add_columns(rows).select(*layout.kinds)
+    assert all_columns.rows() == [("pair", None, "a", "late", None)]
 
 
 def test_a_column_named_like_a_mark_is_refused() -> None:
     upstream = UpstreamLayout({"stage": "text", **LAST}, False, False, 1, 0)
     with pytest.raises(mt.OptionError, match="column='stage'"):
-        RejectedLayout.of({"k": "text", **LAST}, {"": upstream}, MARKS, joins=False)
+        RejectedLayout.of({"k": "text", **LAST}, {"": upstream}, MARK_COLUMNS, joins=False)

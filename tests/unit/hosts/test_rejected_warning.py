@@ -1,4 +1,4 @@
-"""Messages that are rejected, and that nobody keeps, are warned of once for each reason."""
+"""Tests of the warning about rejected messages that no sink stores, once for each reason."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from muntin.hosts.progress import Progress
 
 
 def test_each_reason_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    before = Progress(counts={"seen": 4, "counted": 1, "malformed": 3})
+    left_progress = Progress(counts={"seen": 4, "counted": 1, "malformed": 3})
     examples = {"late": "partition=0, offset=17, page='home'"}
     counts = {"seen": 5, "counted": 3, "late": 2, "future": 0}
-    progress = Progress(7, counts=counts, left=before, examples=examples)
+    progress = Progress(7, counts=counts, left=left_progress, examples=examples)
     with caplog.at_level(logging.WARNING):
-        warned = warn_of_rejected(progress, frozenset())
-        assert warned == {"late", "malformed"}
-        assert warn_of_rejected(progress, warned) == set()
+        warned_reasons = warn_of_rejected(progress, frozenset())
+        assert warned_reasons == {"late", "malformed"}
+        assert warn_of_rejected(progress, warned_reasons) == set()
     late, malformed = caplog.messages
     assert late.startswith(
         "batch 7: messages were rejected as late (2 so far; one has partition=0, offset=17, "

@@ -1,4 +1,4 @@
-"""A watermark that is ahead of the clock is warned of."""
+"""Tests of the warning about a watermark that is ahead of the clock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_a_watermark_ahead_of_the_clock_is_warned_of(caplog: pytest.LogCaptureFi
         assert not warn_of_time_ahead(Progress(1, None), hour)
         assert not warn_of_time_ahead(Progress(1, hour), hour)
         assert not caplog.messages
-        # That of an operator before counts as well.
+        # The watermark of an upstream operator counts as well.
         assert warn_of_time_ahead(Progress(7, 0, left=Progress(7, 2 * hour)), hour)
     (line,) = caplog.messages
     assert line.startswith("batch 7: the watermark is 3600 s ahead of this machine's clock")

@@ -1,4 +1,4 @@
-"""Watchers: none delays what is watched, and what one raises is counted."""
+"""Tests of watchers: they don't delay the query, and their errors are counted."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def test_batches_are_shown_in_order_by_another_thread() -> None:
     assert (watcher.failures, watcher.skipped) == (0, 0)
 
 
-def test_the_newest_wait_for_one_who_is_slow_and_all_is_given_back() -> None:
+def test_the_newest_batches_wait_for_a_slow_watcher_and_all_are_released() -> None:
     seen: list[int] = []
-    given_back: list[int] = []
+    released: list[int] = []
     began, may_go_on = threading.Event(), threading.Event()
 
     def look(n: int) -> None:
@@ -34,9 +34,9 @@ def test_the_newest_wait_for_one_who_is_slow_and_all_is_given_back() -> None:
         seen.append(n)
 
     def show(n: int) -> None:
-        kept = RefCounted(lambda: given_back.append(n))
-        watcher.show(WatcherCall(n, (n,), kept))
-        kept.done()  # as the query, which is done with a batch before those who watch
+        frame = RefCounted(lambda: released.append(n))
+        watcher.show(WatcherCall(n, (n,), frame))
+        frame.done()  # the query releases a batch before the watchers do
 
     watcher = Watcher(look, most=2)
     show(0)
@@ -44,15 +44,15 @@ def test_the_newest_wait_for_one_who_is_slow_and_all_is_given_back() -> None:
     for n in range(1, 10):
         show(n)
     assert not watcher.settle(0)
-    assert given_back == list(range(1, 8))
+    assert released == list(range(1, 8))
     may_go_on.set()
     assert watcher.settle(PATIENCE)
     assert seen == [0, 8, 9]
     assert watcher.skipped == 7
-    assert sorted(given_back) == list(range(10))
+    assert sorted(released) == list(range(10))
 
 
-def test_what_one_raises_is_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_of_a_watcher_are_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     def look(n: int) -> None:
         if n < 2:
             raise RuntimeError("the page is gone")
@@ -64,15 +64,17 @@ def test_what_one_raises_is_logged_and_counted(caplog: pytest.LogCaptureFixture)
     seen: list[int] = []
     watcher = Watcher(look, most=10)
     for n in range(4):
-        kept = RefCounted(fail)
-        watcher.show(WatcherCall(n, (n,), kept))
-        kept._users -= 1
+        frame = RefCounted(fail)
+        watcher.show(WatcherCall(n, (n,), frame))
+        frame._users -= 1
     assert watcher.settle(PATIENCE)
     assert (seen, watcher.failures) == ([2, 3], 2)
     assert "failed at batch 1" in caplog.text
 
 
-def test_one_whose_thread_has_ended_is_shown_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watcher_whose_thread_has_ended_gets_the_next_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("muntin.hosts.watchers._IDLE", 0.001)
     seen: list[int] = []
     watcher = Watcher(seen.append, most=1)
@@ -85,15 +87,15 @@ def test_one_whose_thread_has_ended_is_shown_the_next(monkeypatch: pytest.Monkey
     assert seen == [0, 1, 2]
 
 
-def test_one_who_stops_what_he_watches_doesnt_wait_for_himself() -> None:
-    found: list[bool] = []
-    watcher = Watcher(lambda: found.append(watcher.settle(PATIENCE)), most=1)
+def test_a_watcher_that_stops_the_query_doesnt_wait_for_itself() -> None:
+    settled: list[bool] = []
+    watcher = Watcher(lambda: settled.append(watcher.settle(PATIENCE)), most=1)
     watcher.show(WatcherCall(0, ()))
     assert watcher.settle(PATIENCE)
-    assert found == [True]
+    assert settled == [True]
 
 
-def test_a_trace_of_one_shows_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_logged_error_of_a_watcher_shows_no_secret(caplog: pytest.LogCaptureFixture) -> None:
     def look() -> None:
         try:
             raise ConnectionError("postgresql://me:sesame@h/db is away")

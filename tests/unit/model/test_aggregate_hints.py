@@ -1,4 +1,4 @@
-"""What other libraries call it is answered by what it is called here."""
+"""Tests of the errors that translate words of other libraries into muntin's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WINDOWS: Any = mt.standalone.windowed(key="k", time="at").tumbling("10 us")
         ("whatever", r"have no 'whatever'$"),
     ],
 )
-def test_the_next_word_of_windows_without_aggregates(word: str, hint: str) -> None:
+def test_unknown_attributes_of_windows_without_aggregates(word: str, hint: str) -> None:
     with pytest.raises(AttributeError, match=hint):
         getattr(WINDOWS, word)
     assert not hasattr(WINDOWS, "_repr_mimebundle_")
@@ -67,7 +67,7 @@ def test_agg_names_what_to_write() -> None:
         WINDOWS.agg(pl.col("v").sum())
 
 
-def test_the_next_word_of_a_query() -> None:
+def test_unknown_attributes_of_a_query() -> None:
     frame = pl.DataFrame({"k": ["a"], "at": [1], "v": [2.0]}).cast({"at": pl.Datetime("us")})
     query: Any = mt.windowed(frame, key="k", time="at").tumbling("1 s").agg(n=mt.count())
     with pytest.raises(AttributeError, match=r"a query has no 'show'; \.results is the frame of"):
@@ -82,10 +82,10 @@ def test_the_next_word_of_a_query() -> None:
         query.early(each=True)
     with pytest.raises(AttributeError, match=r"did you mean \.results\?"):
         query.result()
-    started = query.start(checkpoint=None)
+    running = query.start(checkpoint=None)
     with pytest.raises(AttributeError, match=r"awaitTermination'; write \.await_end\(\)"):
-        started.awaitTermination()
-    assert started.await_end(30)
+        running.awaitTermination()
+    assert running.await_end(30)
 
 
 FRAME = pl.DataFrame({"k": ["a"], "at": ["2026-01-01 09:00:00"]})
@@ -123,21 +123,21 @@ def test_words_of_other_libraries_are_answered(subject: Any, word: str, hint: st
 
 
 @pytest.mark.parametrize("subject", [WINDOWS, COUNTS, *SOURCES, APP, TOPIC], ids=repr)
-def test_what_isnt_a_frame_says_where_its_rows_are(subject: Any) -> None:
+def test_objects_that_are_no_frame_explain_where_their_rows_are(subject: Any) -> None:
     assert subject
     hint = "; (say what they|write query.results|a query reads it|its tables are|write @app)"
-    for ask, problem in (
+    for use, problem in (
         (len, "no length"),
         (list, "no rows to iterate over"),
-        (lambda one: one["n"], "no item 'n'"),
-        (lambda one: "n" in one, "no rows to iterate over"),
+        (lambda subject: subject["n"], "no item 'n'"),
+        (lambda subject: "n" in subject, "no rows to iterate over"),
     ):
         with pytest.raises(TypeError, match=f"{problem}{hint}"):
-            ask(subject)
+            use(subject)
     assert copy.copy(subject) is not None
 
 
-def test_a_running_query_says_where_its_rows_are() -> None:
+def test_a_running_query_explains_where_its_rows_are() -> None:
     query: Any = COUNTS.start(checkpoint=None)
     assert query.await_end(30)
     for word in ("cancel", "restart", "collect"):
@@ -148,8 +148,8 @@ def test_a_running_query_says_where_its_rows_are() -> None:
 
 
 def test_an_incomplete_query_shows_what_to_add() -> None:
-    begun = mt.standalone.windowed(key="k", time="at")
-    assert repr(begun).startswith("no windows on at yet: add .tumbling(")
+    incomplete = mt.standalone.windowed(key="k", time="at")
+    assert repr(incomplete).startswith("no windows on at yet: add .tumbling(")
     assert repr(WINDOWS).endswith("without aggregates yet: add .agg(n=muntin.count())")
 
 

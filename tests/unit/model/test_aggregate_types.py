@@ -1,4 +1,4 @@
-"""Which aggregate takes which type, asked of the table itself."""
+"""Tests of the types that each aggregate takes, by its own table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from muntin.model.shapes import NESTED, ODD, SCALARS, Shape
 LONG, MAP = Shape("bigint", "integer"), Shape("map<int,int>", "map", frozenset({"integer"}))
 
 
-def test_what_is_inside_is_known_at_any_depth() -> None:
+def test_nested_types_are_known_at_any_depth() -> None:
     deep = Shape.make_nested(
         "array<…>", "array", [Shape.make_nested("struct<…>", "struct", [MAP, LONG])]
     )
@@ -24,20 +24,20 @@ def test_everything_can_be_counted(family: str) -> None:
     aggregates.count("v").check({"v": Shape(family, family)})
 
 
-def test_both_columns_are_asked_for() -> None:
+def test_both_columns_are_checked() -> None:
     shapes = {"m": MAP, "n": LONG}
     aggregates.arg_max("m", "n").check(shapes)
-    for wrong in (aggregates.arg_max("n", "m"), aggregates.arg_max("m", "m")):
+    for wrong_aggregate in (aggregates.arg_max("n", "m"), aggregates.arg_max("m", "m")):
         with pytest.raises(OptionError, match=r"type map<int,int>; give what has an order"):
-            wrong.check(shapes)
+            wrong_aggregate.check(shapes)
 
 
-def test_users_functions_are_asked_for_each_column() -> None:
+def test_each_column_of_users_functions_is_checked() -> None:
     aggregates.apply(len, "m", "n").check({"m": MAP, "n": LONG})
     with pytest.raises(OptionError, match=r"apply\(m, n, result_type=double\).* type void"):
         aggregates.apply(len, "m", "n").check({"m": MAP, "n": Shape("void", "void")})
 
 
-def test_the_users_words_are_said() -> None:
+def test_errors_quote_the_users_expression() -> None:
     with pytest.raises(OptionError, match=r"^agg='total=sum\(a \+ b\)' reads a column of type"):
         aggregates.sum("__c").check({"__c": Shape("string", "string")}, words="total=sum(a + b)")

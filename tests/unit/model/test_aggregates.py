@@ -11,7 +11,7 @@ from muntin.model.shapes import Shape
 
 
 @pytest.mark.parametrize(
-    ("made", "expected"),
+    ("agg", "expected"),
     [
         (aggregates.count(), "count()"),
         (aggregates.count("a"), "count(a)"),
@@ -41,8 +41,8 @@ from muntin.model.shapes import Shape
         (aggregates.apply(len, "a", "b"), "apply(a, b, result_type=double)"),
     ],
 )
-def test_aggregates_in_words(made: Aggregate, expected: str) -> None:
-    assert str(made) == expected
+def test_aggregates_as_text(agg: Aggregate, expected: str) -> None:
+    assert str(agg) == expected
 
 
 def test_columns_and_options() -> None:
@@ -52,39 +52,47 @@ def test_columns_and_options() -> None:
 
 
 @pytest.mark.parametrize("q", [-0.1, 1.1, float("nan")])
-def test_what_is_no_rank(q: float) -> None:
+def test_a_quantile_out_of_range_is_refused(q: float) -> None:
     with pytest.raises(OptionError, match="isn't a rank"):
         aggregates.quantile("a", q)
 
 
 @pytest.mark.parametrize("k", [7, 65536])
-def test_sketches_of_a_size_that_cannot_be(k: int) -> None:
+def test_sketch_sizes_out_of_range_are_refused(k: int) -> None:
     with pytest.raises(OptionError, match="out of range"):
         aggregates.quantile("a", 0.5, k=k)
 
 
 @pytest.mark.parametrize("lg_k", [3, 22])
-def test_counters_of_a_size_that_cannot_be(lg_k: int) -> None:
+def test_counter_sizes_out_of_range_are_refused(lg_k: int) -> None:
     with pytest.raises(OptionError, match="out of range"):
         aggregates.approx_distinct("a", lg_k=lg_k)
 
 
-def test_what_needs_every_message() -> None:
-    kept = [aggregates.median("a"), aggregates.exact_quantile("a", 0.5), aggregates.distinct("a")]
-    kept += [aggregates.collect_list("a"), aggregates.apply(len, "a"), aggregates.mode("a")]
-    kept += [aggregates.count_distinct("a"), aggregates.sum_distinct("a")]
-    assert all(agg.entry.full_state for agg in kept)
+def test_aggregates_that_need_every_message() -> None:
+    full_state_aggregates = [
+        aggregates.median("a"),
+        aggregates.exact_quantile("a", 0.5),
+        aggregates.distinct("a"),
+    ]
+    full_state_aggregates += [
+        aggregates.collect_list("a"),
+        aggregates.apply(len, "a"),
+        aggregates.mode("a"),
+    ]
+    full_state_aggregates += [aggregates.count_distinct("a"), aggregates.sum_distinct("a")]
+    assert all(agg.entry.full_state for agg in full_state_aggregates)
     assert not any(agg.entry.full_state for agg in (aggregates.count(), aggregates.top_k("a", 3)))
 
 
 @pytest.mark.parametrize("k", [0, 10_001])
-def test_lists_of_a_length_that_cannot_be(k: int) -> None:
+def test_list_lengths_out_of_range_are_refused(k: int) -> None:
     with pytest.raises(OptionError, match="out of range"):
         aggregates.top_k("a", k)
 
 
 @pytest.mark.parametrize("q", [-0.1, 1.1, float("nan")])
-def test_what_is_no_exact_rank(q: float) -> None:
+def test_an_exact_quantile_out_of_range_is_refused(q: float) -> None:
     with pytest.raises(OptionError, match="isn't a rank"):
         aggregates.exact_quantile("a", q)
 
@@ -97,7 +105,7 @@ def test_a_function_over_rows_names_its_columns_and_its_type() -> None:
     assert aggregates.apply(len, "a", "b").columns == ("a", "b")
 
 
-def product(**options: str) -> Aggregate:
+def make_product(**options: str) -> Aggregate:
     return aggregates.aggregate(
         "a",
         initializer=lambda: 1.0,
@@ -107,25 +115,25 @@ def product(**options: str) -> Aggregate:
     )
 
 
-def test_the_users_own() -> None:
-    functions = product(state_type="long").functions
+def test_a_users_aggregate() -> None:
+    functions = make_product(state_type="long").functions
     assert functions is not None
     assert functions.finisher(functions.aggregator(functions.initializer(), 3)) == 3.0
     assert (functions.state_type, functions.result_type) == ("long", "long")
 
 
-def test_the_users_own_are_the_same_by_column_and_types() -> None:
-    assert product() == product()
-    assert product() != product(result_type="string")
+def test_users_aggregates_are_equal_by_column_and_types() -> None:
+    assert make_product() == make_product()
+    assert make_product() != make_product(result_type="string")
 
 
 @pytest.mark.parametrize("option", ["state_type", "result_type"])
-def test_the_users_own_of_a_type_that_is_none(option: str) -> None:
+def test_users_aggregates_of_unknown_types_are_refused(option: str) -> None:
     with pytest.raises(OptionError, match=option):
-        product(**{option: "decimal"})
+        make_product(**{option: "decimal"})
 
 
-def test_what_top_k_orders_by():
+def test_the_order_of_top_k():
     assert str(aggregates.top_k("v", 2, ascending=True)) == "top_k(v, k=2, ascending=True)"
     mixed = aggregates.top_k("v", 2, ascending=[True, False])
     assert str(mixed) == "top_k(v, k=2, fields=asc desc)"

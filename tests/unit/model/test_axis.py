@@ -79,7 +79,7 @@ def test_durations_that_no_calendar_has_are_refused(value: str | timedelta) -> N
         "INTERVAL '1 02' DAY TO HOUR",
     ],
 )
-def test_what_is_no_duration(value: object) -> None:
+def test_invalid_durations_are_refused(value: object) -> None:
     with pytest.raises(OptionError, match=r"isn't a duration; write (for example|.10 seconds)"):
         parse_duration("size", value)
 
@@ -90,12 +90,12 @@ def test_negative_duration(value: Duration) -> None:
         parse_duration("grace", value)
 
 
-def test_zero_where_it_may_not_be() -> None:
+def test_a_zero_duration_may_be_refused() -> None:
     with pytest.raises(OptionError, match="size='0 s' is zero"):
         parse_duration("size", "0 s", zero=False)
 
 
-def test_an_option_error_is_a_value_error_and_ours() -> None:
+def test_an_option_error_is_a_value_error_and_a_muntin_error() -> None:
     error = OptionError("slide", 3, "is odd", "give an even one")
     assert isinstance(error, ValueError)
     assert isinstance(error, MuntinError)
@@ -141,13 +141,13 @@ def test_instants(value: str | datetime, expected: int) -> None:
 
 
 @pytest.mark.parametrize("value", ["noon", "", 5, None])
-def test_what_is_no_instant(value: object) -> None:
+def test_invalid_times_are_refused(value: object) -> None:
     with pytest.raises(OptionError, match="isn't a point in time"):
         parse_time("origin", value)
 
 
 @pytest.mark.parametrize("count", [0, -1, True, 1.5, "3", None])
-def test_what_is_no_number_of_rows(count: object) -> None:
+def test_invalid_numbers_of_rows_are_refused(count: object) -> None:
     with pytest.raises(OptionError, match="isn't a number of rows"):
         rows(count)  # type: ignore[arg-type]
 
@@ -171,7 +171,7 @@ def test_a_length_knows_its_axis() -> None:
 @pytest.mark.parametrize(
     ("text", "hint"), [("1mo", "1 month"), ("3q", "3 quarters"), ("2y", "2 years")]
 )
-def test_lengths_of_polars_calendar_are_answered(text: str, hint: str) -> None:
+def test_calendar_lengths_of_polars_are_translated(text: str, hint: str) -> None:
     with pytest.raises(OptionError, match=f'write "{hint}"'):
         parse_duration("size", text)
 

@@ -20,10 +20,10 @@ from muntin.model.windows import Windows, hopping, tumbling
 NEAR = Within(5, 2)
 
 
-def test_where_partners_lie_by_distance() -> None:
+def test_positions_of_partners_by_distance() -> None:
     #          5 before  2 after
     # left          |----o-|
-    # right       |-o----|           seen from there: 2 before, 5 after
+    # right       |-o----|           seen from the right: 2 before, 5 after
     assert NEAR.reach == 7
     assert NEAR.partners("left", 100, 110) == (95, 112)
     assert NEAR.partners("right", 100, 110) == (98, 115)
@@ -37,7 +37,7 @@ def test_where_partners_lie_by_distance() -> None:
 
 BERLIN = days("1 day", "Europe/Berlin")
 TOGETHER: dict[str, tuple[tuple[Any, ...], int, tuple[int, int], int]] = {
-    # windows, a place, its partners (both included), reach
+    # windows, a position, its partners (both included), reach
     "tumbling": ((Windows(10, 10),), 13, (10, 19), 10),
     "hopping": ((Windows(10, 4),), 13, (4, 21), 10),
     "hopping, slide doesn't divide": ((Windows(10, 7, 1),), 13, (8, 17), 10),
@@ -48,18 +48,18 @@ TOGETHER: dict[str, tuple[tuple[Any, ...], int, tuple[int, int], int]] = {
 
 
 @pytest.mark.parametrize("case", TOGETHER)
-def test_where_partners_lie_in_windows(case: str) -> None:
-    windows, place, (low, high), reach = TOGETHER[case]
+def test_positions_of_partners_in_windows(case: str) -> None:
+    windows, position, (low, high), reach = TOGETHER[case]
     bound = Together(windows)
     for side in SIDES:
-        assert bound.partners(side, place, place) == (low, high)
-        assert bound.first_kept(side, place) == low
+        assert bound.partners(side, position, position) == (low, high)
+        assert bound.first_kept(side, position) == low
     assert bound.reach == (reach or bound.reach)
-    # Whatever is taken lies in an open window of each kind.
-    taken = bound.first_taken(place, grace=0)
-    assert all(w.end(w.last_window(w.pane_of(taken))) > place for w in windows)
-    assert any(w.end(w.last_window(w.pane_of(taken - 1))) <= place for w in windows)
-    assert bound.first_taken(place + 2, grace=2) == taken
+    # Each accepted message lies in an open window of each kind.
+    first_taken = bound.first_taken(position, grace=0)
+    assert all(w.end(w.last_window(w.pane_of(first_taken))) > position for w in windows)
+    assert any(w.end(w.last_window(w.pane_of(first_taken - 1))) <= position for w in windows)
+    assert bound.first_taken(position + 2, grace=2) == first_taken
 
 
 BOUNDS: dict[str, tuple[Any, Kind | None, Kind | None, Bound]] = {
@@ -95,7 +95,7 @@ BOUNDS: dict[str, tuple[Any, Kind | None, Kind | None, Bound]] = {
 
 
 @pytest.mark.parametrize("case", BOUNDS)
-def test_what_bounds_a_pair(case: str) -> None:
+def test_each_combination_of_options_gives_its_bound(case: str) -> None:
     within, left, right, bound = BOUNDS[case]
     assert find_bound(within, left, right) == bound
 
@@ -115,7 +115,7 @@ UNBOUNDED: dict[str, tuple[Any, Kind | None, Kind | None, str, str]] = {
 
 
 @pytest.mark.parametrize("case", UNBOUNDED)
-def test_what_bounds_nothing(case: str) -> None:
+def test_options_that_give_no_bound_are_refused(case: str) -> None:
     within, left, right, option, hint = UNBOUNDED[case]
     with pytest.raises(OptionError) as refusal:
         find_bound(within, left, right)
@@ -124,7 +124,7 @@ def test_what_bounds_nothing(case: str) -> None:
 
 
 @pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
-def test_a_version_isnt_looked_for_in_another_direction(direction: str) -> None:
+def test_as_of_joins_have_no_other_direction(direction: str) -> None:
     with pytest.raises(OptionError, match="is no age of a version; give True for the newest"):
         find_bound(None, None, None, as_of=direction)
 
@@ -136,7 +136,7 @@ def test_a_message_shares_the_longest_windows_with_the_farthest_partners() -> No
     assert Together((Windows(10, 7, 1),)).longest == 10
 
 
-PLACED: dict[str, Kind] = {
+KINDS_BY_TEXT: dict[str, Kind] = {
     "tumbling 10 seconds": tumbling("10 s"),
     "tumbling 10 seconds, origin 3000000 us": tumbling("10 s", origin=13 * SECOND),
     "hopping 4 rows by 2 rows, origin row 1": hopping(rows(4), rows(2), origin=1),
@@ -147,6 +147,6 @@ PLACED: dict[str, Kind] = {
 }
 
 
-@pytest.mark.parametrize("text", PLACED)
-def test_windows_say_where_they_begin_if_that_is_not_at_zero(text: str) -> None:
-    assert format_windows(PLACED[text]) == text
+@pytest.mark.parametrize("text", KINDS_BY_TEXT)
+def test_windows_are_formatted_with_their_origin_if_it_is_not_zero(text: str) -> None:
+    assert format_windows(KINDS_BY_TEXT[text]) == text

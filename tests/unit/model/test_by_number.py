@@ -1,4 +1,4 @@
-"""A kind of windows that nobody knows of: all that goes by numbers takes it as it is."""
+"""Tests that numbered windows of a new kind work everywhere, without changes elsewhere."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import ClassVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.doors import Batch, Door, EngineDoor, StandaloneDoor
 from tests.property.agreement import differences
+from tests.runners import Batch, EngineRunner, Runner, StandaloneRunner
 
 from muntin.explain.cautions import list_cautions
 from muntin.explain.ruler import draw_ruler
@@ -33,7 +33,7 @@ from muntin.testing.oracle.placing import BOUNDS
 
 @dataclass(frozen=True, slots=True)
 class Shifts(ByNumber):
-    """Windows of two lengths in turn, as of an early and a late shift."""
+    """Windows of two alternating lengths, like an early and a late shift."""
 
     KIND: ClassVar[str] = "shifts"
 
@@ -87,18 +87,18 @@ class Shifts(ByNumber):
         return f"shifts of {self.early} and {self.late}"
 
 
-def bounds(kind: Shifts, position: int) -> Iterator[tuple[int, int]]:
+def find_bounds(kind: Shifts, position: int) -> Iterator[tuple[int, int]]:
     start = position - position % (kind.early + kind.late)
     middle = start + kind.early
     yield (start, middle) if position < middle else (middle, middle + kind.late)
 
 
 @pytest.fixture(autouse=True)
-def _known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BOUNDS, Shifts, bounds)
+def _register_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BOUNDS, Shifts, find_bounds)
 
 
-def query(windows: Shifts) -> WindowSpec:
+def make_spec(windows: Shifts) -> WindowSpec:
     aggs = {"n": aggregates.count(), "sum": aggregates.sum("v"), "mode": aggregates.mode("v")}
     firing = Firing(early=Each(), late=Each(), grace=5, retention=9)
     types = {"k": "string", "v": "long"}
@@ -113,10 +113,10 @@ MESSAGES = st.lists(
 @given(
     batches=st.lists(MESSAGES, min_size=1, max_size=3),
     early=st.integers(1, 9),
-    door=st.sampled_from([EngineDoor(), EngineDoor(2), StandaloneDoor()]),
+    runner=st.sampled_from([EngineRunner(), EngineRunner(2), StandaloneRunner()]),
 )
-def test_a_kind_of_its_own_gives_what_the_oracle_gives(
-    batches: list[list[tuple[str, int, int]]], early: int, door: Door
+def test_a_new_kind_emits_what_the_oracle_emits(
+    batches: list[list[tuple[str, int, int]]], early: int, runner: Runner
 ) -> None:
     steps = [
         Batch(
@@ -126,15 +126,15 @@ def test_a_kind_of_its_own_gives_what_the_oracle_gives(
         )
         for number, batch in enumerate(batches)
     ]
-    assert differences(door, query(Shifts(early, 4)), steps) == []
+    assert differences(runner, make_spec(Shifts(early, 4)), steps) == []
 
 
-def test_a_kind_of_its_own_is_explained() -> None:
-    spec = query(Shifts(6, 3))
+def test_a_new_kind_is_explained() -> None:
+    spec = make_spec(Shifts(6, 3))
     assert draw_ruler(spec.windows, 31)[0] == "|-----------|-----|-----------|"
-    emitted = describe_spec(spec)
-    assert "shifts of 6 and 3" in emitted
-    assert "up to 1 for each window; a message is stored once, in its pane" in emitted
+    text = describe_spec(spec)
+    assert "shifts of 6 and 3" in text
+    assert "up to 1 for each window; a message is stored once, in its pane" in text
     assert not any("slide is small" in caution for caution in list_cautions(spec, Rates(10, 3)))
 
 
@@ -184,8 +184,8 @@ def test_columns_of_windows_are_converted() -> None:
     def convert(field: str, column: str) -> str:
         return f"{field}:{column}"
 
-    cut = make_sessions("10 us", start="x > 1", same="page").map_columns(convert)
-    assert cut.columns == {"start": "start:x > 1", "same": "same:page"}
+    cut_sessions = make_sessions("10 us", start="x > 1", same="page").map_columns(convert)
+    assert cut_sessions.columns == {"start": "start:x > 1", "same": "same:page"}
     assert make_sessions(by="gap").map_columns(convert).own_gap == "by:gap"
     assert of_size("1 day", zone_column="tz").map_columns(convert).zone_column == "column:tz"
     assert tumbling("10 us").map_columns(convert) == tumbling("10 us")

@@ -1,4 +1,4 @@
-"""Conditions of what a window holds: how they are read, and when they hold."""
+"""Tests of conditions on a window's values: parsing and evaluation."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_when_a_condition_holds(text: str, values: dict[str, Any], holds: bool) 
     ["", "n >", "n > 3 n", "3 > 2", "n + 1 > 3", "(n > 3", "n > 3)", "max(n) > 3", "n > 3 > 2",
      "n IS NULL", "'open", "3", "n AND 3", "(n > 1) = TRUE"],
 )  # fmt: skip
-def test_what_cannot_be_read(text: str) -> None:
+def test_invalid_conditions_are_refused(text: str) -> None:
     with pytest.raises(OptionError, match="when"):
         read_condition(text)
 
@@ -70,9 +70,9 @@ def test_conditions_that_a_query_cannot_have(options: dict[str, Any], problem: s
         )
 
 
-def test_policies_by_a_condition_are_kept_and_read_back() -> None:
-    said = windowed(key="k", time="t").tumbling("1 s")
-    said = said.early(when="n > 3").late(grace="1 s", when="k = 'a'")
-    spec = said.agg(n=aggregates.count())
+def test_policies_with_a_condition_are_stored_and_read_back() -> None:
+    windows = windowed(key="k", time="t").tumbling("1 s")
+    windows = windows.early(when="n > 3").late(grace="1 s", when="k = 'a'")
+    spec = windows.agg(n=aggregates.count())
     assert type(spec).from_dict(spec.to_dict()) == spec
     assert spec.words()["early"] == "when n > 3"

@@ -30,7 +30,7 @@ def test_cumulating_in_rows() -> None:
     assert str(windows) == "cumulating 10 rows by 5 rows"
 
 
-def test_a_ruler() -> None:
+def test_bounds_of_windows() -> None:
     # position   -4   0    4    8    12   16
     # window 0        [----)
     # window 1        [---------)
@@ -52,7 +52,7 @@ def test_a_ruler() -> None:
         ("0 s", "1 hour", "is zero"),
     ],
 )
-def test_windows_that_cannot_be(size: Length, step: Length, problem: str) -> None:
+def test_invalid_sizes_are_refused(size: Length, step: Length, problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
         cumulating(size, step)
 
@@ -76,8 +76,8 @@ def test_the_windows_of_a_pane_are_those_of_its_times(windows: Cumulating, time:
     pane = windows.pane_of(time)
     near = range(pane - 2 * windows.steps, pane + 2 * windows.steps + 1)
     containing = [w for w in near if windows.start(w) <= time < windows.end(w)]
-    found = list(range(windows.first_window(pane), windows.last_window(pane) + 1))
-    assert found == containing
+    numbers = list(range(windows.first_window(pane), windows.last_window(pane) + 1))
+    assert numbers == containing
 
 
 @given(any_windows(), TIMES)

@@ -30,7 +30,7 @@ def test_days_on_which_clocks_change(zone: str, day_of_change: str, hours: int) 
 
 
 @pytest.mark.parametrize(("zone", "date"), [change[:2] for change in CHANGES])
-def test_a_day_contains_what_falls_into_it(zone: str, date: str) -> None:
+def test_a_day_contains_its_times(zone: str, date: str) -> None:
     local = days("1 day", zone)
     noon = parse_time("noon", f"{date}T12:00:00")
     for time in range(noon - 36 * HOUR, noon + 36 * HOUR, HOUR // 4):
@@ -66,7 +66,7 @@ def test_the_origin_says_on_which_day_windows_start() -> None:
         ("1 day", "", None, "isn't a known time zone"),
     ],
 )
-def test_days_that_cannot_be(size: str, zone: str, slide: str | None, problem: str) -> None:
+def test_invalid_days_are_refused(size: str, zone: str, slide: str | None, problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
         days(size, zone, slide=slide)
 
@@ -92,7 +92,7 @@ def test_windows_of_days_are_their_panes(grid: Windows, zone: str, date: str) ->
 
 
 FAR_EAST_AND_WEST = ["Europe/Berlin", "America/New_York", "Pacific/Kiritimati", "Pacific/Niue"]
-# Where the calendar begins and ends, and where nobody has a calendar.
+# The first and last time of the calendar, and times far beyond it.
 EDGES = [-62_135_596_800_000_000, 253_402_300_800_000_000, -(2**62), 2**62]
 
 
@@ -113,8 +113,8 @@ def test_days_beyond_the_calendar_are_those_of_utc() -> None:
     assert local.start(local.day_of(year_zero + HOUR)) == year_zero
 
 
-def bounds(windows: Days, at: str, count: int = 2) -> list[str]:
-    """The starts of some windows, the first of which holds a time."""
+def list_starts(windows: Days, at: str, count: int = 2) -> list[str]:
+    """Return the starts of consecutive windows; the first one holds the time."""
     first = windows.first_window(windows.pane_of(parse_time("at", at)))
     return [format_time(windows.start(first + n))[:16] for n in range(count)]
 
@@ -127,23 +127,23 @@ def bounds(windows: Days, at: str, count: int = 2) -> list[str]:
          ["2023-03-25 05:00", "2023-03-26 04:00", "2023-03-27 04:00"]),
         (None, "Europe/Paris", 18 * HOUR, "2023-10-28T20:00",
          ["2023-10-28 16:00", "2023-10-29 17:00", "2023-10-30 17:00"]),
-        # A time of day that is skipped, and one that comes twice.
+        # A time of day that is skipped, and one that occurs twice.
         (None, "Europe/Berlin", 5 * HOUR // 2, "2023-03-25T12:00",
          ["2023-03-25 01:30", "2023-03-26 01:00", "2023-03-27 00:30"]),
         (None, "Europe/Berlin", 5 * HOUR // 2, "2023-10-28T12:00",
          ["2023-10-28 00:30", "2023-10-29 00:30", "2023-10-30 01:30"]),
     ],
 )  # fmt: skip
-def test_days_begin_at_a_time_of_the_wall(
+def test_days_begin_at_a_local_time(
     origin: str | None, zone: str, offset: int, at: str, starts: list[str]
 ) -> None:
-    assert bounds(days("1 day", zone, origin=origin, offset=offset), at, 3) == starts
+    assert list_starts(days("1 day", zone, origin=origin, offset=offset), at, 3) == starts
 
 
 @pytest.mark.parametrize("origin", ["2023-03-27", date(2023, 3, 27)])
 def test_a_plain_date_is_the_day_of_the_zone(origin: str | date) -> None:
     weeks = days("1 week", "America/New_York", origin=origin)
-    assert bounds(weeks, "2023-03-27T04:00") == ["2023-03-27 04:00", "2023-04-03 04:00"]
+    assert list_starts(weeks, "2023-03-27T04:00") == ["2023-03-27 04:00", "2023-04-03 04:00"]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_plain_date_is_the_day_of_the_zone(origin: str | date) -> None:
         # The hour that the wall shows twice is one window of two hours.
         ("1 hour", "Europe/Berlin", "2023-10-29T01:10",
          ["2023-10-29 00:00", "2023-10-29 02:00", "2023-10-29 03:00"]),
-        # What the wall skips has no length.
+        # An hour that the local clock skips has no length.
         ("30 minutes", "Europe/Berlin", "2023-03-26T00:40",
          ["2023-03-26 00:30", "2023-03-26 01:00", "2023-03-26 01:00"]),
         # Clocks are set forward by half an hour.
@@ -165,7 +165,7 @@ def test_a_plain_date_is_the_day_of_the_zone(origin: str | date) -> None:
     ],
 )  # fmt: skip
 def test_parts_of_a_local_day(size: str, zone: str, at: str, starts: list[str]) -> None:
-    assert bounds(days(size, zone), at, 3) == starts
+    assert list_starts(days(size, zone), at, 3) == starts
 
 
 def test_a_day_that_a_zone_skipped_has_no_length() -> None:
@@ -179,9 +179,9 @@ def test_steps_of_the_local_day() -> None:
     windows = cumulating_days("1 day", "6 hours", "Europe/Berlin")
     first = windows.first_window(windows.pane_of(parse_time("at", "2023-03-25T23:00")))
     numbers = range(first, first + 4)
-    bounds = {(format_time(windows.start(n)), format_time(windows.end(n))) for n in numbers}
+    window_bounds = {(format_time(windows.start(n)), format_time(windows.end(n))) for n in numbers}
     ends = ["2023-03-26 04:00:00", "2023-03-26 10:00:00", "2023-03-26 16:00:00"]
-    assert bounds == {("2023-03-25 23:00:00", end) for end in [*ends, "2023-03-26 22:00:00"]}
+    assert window_bounds == {("2023-03-25 23:00:00", end) for end in [*ends, "2023-03-26 22:00:00"]}
     for step, problem in (("1 hour", "may be skipped"), ("5 hours", "doesn't divide the size")):
         with pytest.raises(OptionError, match=problem):
             cumulating_days("1 day", step, "Europe/Berlin")

@@ -1,4 +1,4 @@
-"""Messages and figures quote what others wrote, without its secrets and control characters."""
+"""Tests that errors and metrics quote foreign text without its secrets and control characters."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def test_bytes_of_a_name_that_are_no_text_can_be_printed() -> None:
 
 
 def test_a_clock_that_messages_name_forges_no_line() -> None:
-    shown = repr(Progress(3, held_by="a\x1b[2J\nBatchError", held_since=2))
-    assert r"held_by=a\x1b[2J\nBatchError" in shown
-    assert shown.isprintable()
+    text = repr(Progress(3, held_by="a\x1b[2J\nBatchError", held_since=2))
+    assert r"held_by=a\x1b[2J\nBatchError" in text
+    assert text.isprintable()

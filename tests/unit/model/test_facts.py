@@ -1,4 +1,4 @@
-"""A query that isn't the checkpoint's is refused by what it is, not by how that reads."""
+"""Tests that a checkpoint's query is compared by its values, not by their text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JOIN = JoinSpec(SIDE, SIDE, Within(5, 5))
 
 
 @pytest.mark.parametrize(
-    ("then", "now", "said"),
+    ("old_options", "new_options", "difference"),
     [
         ({"keys": ("a, b",)}, {"keys": ("a", "b")}, "key: was 'a, b', is a, b)"),
         ({"keys": ("a", "b")}, {"keys": ("a, b",)}, "key: was a, b, is 'a, b')"),
@@ -51,28 +51,28 @@ JOIN = JoinSpec(SIDE, SIDE, Within(5, 5))
     ],
 )
 def test_names_are_compared_as_they_are(
-    then: dict[str, Any], now: dict[str, Any], said: str
+    old_options: dict[str, Any], new_options: dict[str, Any], difference: str
 ) -> None:
-    stored = replace(SPEC, **then).to_dict()
-    replace(SPEC, **then).check_same(stored)
+    stored = replace(SPEC, **old_options).to_dict()
+    replace(SPEC, **old_options).check_same(stored)
     with pytest.raises(SpecChangedError) as refusal:
-        replace(SPEC, **now).check_same(stored)
-    assert said in str(refusal.value)
+        replace(SPEC, **new_options).check_same(stored)
+    assert difference in str(refusal.value)
 
 
 def test_an_aggregate_may_have_any_name() -> None:
     names = ("type of k", "agg n", "key", "a, b", "none", "kind", "über uns", "x=y")
-    more = replace(SPEC, aggregates={name: a.count() for name in ("n", *names)})
-    more.check_same(SPEC.to_dict())
+    extended = replace(SPEC, aggregates={name: a.count() for name in ("n", *names)})
+    extended.check_same(SPEC.to_dict())
     with pytest.raises(SpecChangedError, match="agg type of k: was count"):
-        SPEC.check_same(more.to_dict())
+        SPEC.check_same(extended.to_dict())
 
 
-def test_aggregates_behind_others_may_not_change_places_either() -> None:
-    then = replace(SPEC, aggregates={"a": a.min("v"), "b": a.max("v")})
-    now = replace(SPEC, aggregates={"b": a.max("v"), "a": a.min("v"), "n": a.count()})
+def test_aggregates_before_added_ones_may_not_change_their_order() -> None:
+    old_spec = replace(SPEC, aggregates={"a": a.min("v"), "b": a.max("v")})
+    new_spec = replace(SPEC, aggregates={"b": a.max("v"), "a": a.min("v"), "n": a.count()})
     with pytest.raises(SpecChangedError, match="agg n: was absent"):
-        now.check_same(then.to_dict())
+        new_spec.check_same(old_spec.to_dict())
 
 
 def test_a_join_is_no_aggregation() -> None:
@@ -84,34 +84,36 @@ def test_a_join_is_no_aggregation() -> None:
 
 
 def test_sides_of_a_join_are_compared_as_they_are() -> None:
-    two, one = (replace(SIDE, keys=keys) for keys in (("a", "b"), ("a, b",)))
+    two_keys, one_key = (replace(SIDE, keys=keys) for keys in (("a", "b"), ("a, b",)))
     with pytest.raises(SpecChangedError, match="left on: was a, b, is 'a, b'; right on: was a, b"):
-        replace(JOIN, left=one, right=one).check_same(replace(JOIN, left=two, right=two).to_dict())
+        replace(JOIN, left=one_key, right=one_key).check_same(
+            replace(JOIN, left=two_keys, right=two_keys).to_dict()
+        )
 
 
 def test_two_zones_are_named_where_messages_depend_on_them() -> None:
-    there, here = (replace(SPEC, zone=zone) for zone in ("America/New_York", "UTC"))
+    new_york, utc = (replace(SPEC, zone=zone) for zone in ("America/New_York", "UTC"))
     with pytest.raises(SpecChangedError, match="zone: was UTC, is America/New_York"):
-        there.check_same(here.to_dict())
-    for idle in (here, there):
-        # What the messages are made of may change, and with it whether a zone matters.
-        SPEC.check_same(idle.to_dict())
-        idle.check_same(SPEC.to_dict())
-    left, right = (replace(JOIN, right=replace(SIDE, zone=one.zone)) for one in (here, there))
+        new_york.check_same(utc.to_dict())
+    for spec in (utc, new_york):
+        # The input may change, and with it whether the zone matters.
+        SPEC.check_same(spec.to_dict())
+        spec.check_same(SPEC.to_dict())
+    left, right = (replace(JOIN, right=replace(SIDE, zone=zoned.zone)) for zoned in (utc, new_york))
     with pytest.raises(SpecChangedError, match="right zone: was UTC, is America/New_York"):
         right.check_same(left.to_dict())
     JOIN.check_same(left.to_dict())
 
 
 @pytest.mark.parametrize(
-    ("then", "now", "than"),
+    ("old_spec", "new_spec", "title"),
     [
         (replace(SPEC, lateness=1), SPEC, "tumbling 1 minute by k"),
         (SPEC, replace(SPEC, keys=()), "tumbling 1 minute"),
         (SPEC, JOIN, "inner join from 5 microseconds before to 5 microseconds after"),
     ],
 )
-def test_what_is_refused_is_named_among_others_of_a_chain(then: Any, now: Any, than: str) -> None:
+def test_a_refused_query_is_named_by_its_title(old_spec: Any, new_spec: Any, title: str) -> None:
     with pytest.raises(SpecChangedError) as refusal:
-        now.check_same(then.to_dict())
-    assert f") than {than}; go back to it" in str(refusal.value)
+        new_spec.check_same(old_spec.to_dict())
+    assert f") than {title}; go back to it" in str(refusal.value)

@@ -1,4 +1,4 @@
-"""What is said of an input once, whether windows or a join take it."""
+"""Tests of the options of an input, which windows and joins share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muntin.tables.app import App
 SECOND = 1_000_000
 
 
-def test_marks_are_read_with_their_durations() -> None:
+def test_options_are_parsed_with_their_durations() -> None:
     options = {"lateness": "5 s", "max_ahead": None, "offset": ("part", "n"), "idle": "1 minute"}
     assert InputOptions.parse("at", options) == InputOptions(
         "at", lateness=5 * SECOND, max_ahead=None, offset=("part", "n"), idle=60 * SECOND
@@ -27,12 +27,12 @@ def test_marks_are_read_with_their_durations() -> None:
 
 
 @pytest.mark.parametrize("value", [None, "any", "Any"])
-def test_any_time_is_said_in_the_word_of_sql_and_toml_too(value: str | None) -> None:
+def test_any_time_may_be_written_as_in_sql_and_toml(value: str | None) -> None:
     assert InputOptions.parse("at", {"max_ahead": value}).max_ahead is None
     assert App("shop", max_ahead=value).max_ahead is None
 
 
-def test_in_rows_nothing_goes_by_time() -> None:
+def test_options_of_time_are_removed_on_the_rows_axis() -> None:
     position: Any = {"offset": ("part", "offset"), "max_ahead": None}
     options = InputOptions("at", "came", lateness=5, idle=7, **position)
     assert options.on("time") is options
@@ -41,7 +41,7 @@ def test_in_rows_nothing_goes_by_time() -> None:
 
 
 @pytest.mark.parametrize("option", ["lateness", "idle"])
-def test_a_time_is_refused_in_rows(option: str) -> None:
+def test_durations_are_refused_on_the_rows_axis(option: str) -> None:
     spec = InputSpec(("k",), None, **{option: SECOND})  # type: ignore[arg-type]
     spec.check_input("time")
     with pytest.raises(OptionError, match=f"{option}='1 second on the left' isn't measured in"):
@@ -49,11 +49,15 @@ def test_a_time_is_refused_in_rows(option: str) -> None:
 
 
 def test_a_zone_may_change_where_nothing_depended_on_it() -> None:
-    free, berlin = InputSpec(("k",), "at"), InputSpec(("k",), "at", zone="Europe/Berlin")
-    assert berlin.free_of_input(free) == free.free_of_input(berlin) == {"idle", "watermark", "zone"}
+    without_zone, berlin = InputSpec(("k",), "at"), InputSpec(("k",), "at", zone="Europe/Berlin")
+    assert (
+        berlin.free_of_input(without_zone)
+        == without_zone.free_of_input(berlin)
+        == {"idle", "watermark", "zone"}
+    )
     assert berlin.free_of_input(berlin) == {"idle", "watermark"}
 
 
-def test_what_is_kept_is_not_less_than_what_is_taken() -> None:
+def test_the_retention_is_at_least_the_grace() -> None:
     with pytest.raises(OptionError, match="keep='1 row' is below the grace 2 rows; keep at least"):
         InputSpec(("k",), None, firing=Firing(grace=2, retention=1)).check_input("rows")

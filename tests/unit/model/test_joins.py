@@ -24,7 +24,7 @@ NEAR = Within(5, 2)
 SPEC = JoinSpec(LEFT, RIGHT, NEAR)
 
 
-def changed(**changes: Any) -> dict[str, Any]:
+def change_left(**changes: Any) -> dict[str, Any]:
     return {"left": replace(LEFT, **changes), "right": RIGHT}
 
 
@@ -48,69 +48,75 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"nulls": "unmatched", "how": "left", "bound": SessionBound(Sessions(MINUTE))},
         "nulls='unmatched' isn't for session joins: without a key there is no session",
     ),
-    "no keys": (changed(keys=()), "on=() compares nothing; name at least one column of both sides"),
-    "other keys": (changed(keys=("a", "b")), "on=('a', 'b') compares nothing"),
+    "no keys": (
+        change_left(keys=()), "on=() compares nothing; name at least one column of both sides"
+    ),
+    "other keys": (change_left(keys=("a", "b")), "on=('a', 'b') compares nothing"),
     "early by rows": (
-        changed(firing=Firing(EveryRows(3), Each())),
+        change_left(firing=Firing(EveryRows(3), Each())),
         "early='every 3 rows on the left' isn't for joins; give early(each=True)",
     ),
     "early by rows or the clock": (
-        changed(firing=Firing(RowsOrEvery(3, MINUTE), Each())),
+        change_left(firing=Firing(RowsOrEvery(3, MINUTE), Each())),
         "early='every 3 rows or every 1 minute of wall clock on the left' isn't for joins",
     ),
     "early with at least some rows": (
-        changed(firing=Firing(Every(MINUTE, 3), Each())),
+        change_left(firing=Firing(Every(MINUTE, 3), Each())),
         "early='every 1 minute of wall clock with at least 3 rows on the left' isn't for joins",
     ),
     "early by one policy and then by another": (
-        changed(firing=Firing(FirstThen(Every(MINUTE), Every(MINUTE, 3)), Each())),
+        change_left(firing=Firing(FirstThen(Every(MINUTE), Every(MINUTE, 3)), Each())),
         "early='first every 1 minute of wall clock, then every 1 minute of wall clock with at",
     ),
     "full without repeating": (
-        changed(firing=Firing(Each(), Each(), repeat=False)),
+        change_left(firing=Firing(Each(), Each(), repeat=False)),
         "repeat='False on the left' isn't for joins: a pair is emitted once; leave out full()",
     ),
     "late by rows": (
-        changed(firing=Firing(Each(), EveryRows(1))), "late='every 1 rows on the left' isn't for"
+        change_left(firing=Firing(Each(), EveryRows(1))),
+        "late='every 1 rows on the left' isn't for",
     ),
     "no offsets": (ON_ROWS, "needs offsets on the left; give windowed(…, offset=("),
     "lateness on rows": (
-        changed(offset=OFFSET, lateness=MINUTE) | ON_ROWS,
+        change_left(offset=OFFSET, lateness=MINUTE) | ON_ROWS,
         "lateness='1 minute on the left' isn't measured in rows; leave it out",
     ),
-    "no time": (changed(time=None), "time=None is missing on the left; give windowed(…, time=…)"),
+    "no time": (
+        change_left(time=None), "time=None is missing on the left; give windowed(…, time=…)"
+    ),
     "windows on another axis": (
-        changed(windows=tumbling(rows(3))),
+        change_left(windows=tumbling(rows(3))),
         "windows='tumbling 3 rows on the left' isn't measured in time as the join is",
     ),
     "rows kept of rows": (
-        changed(firing=Firing(Each(), Each(), rows=9), offset=OFFSET) | ON_ROWS,
+        change_left(firing=Firing(Each(), Each(), rows=9), offset=OFFSET) | ON_ROWS,
         "rows='9 on the left' can't be counted here",
     ),
     "rows kept by keys": (
-        changed(firing=Firing(Each(), Each(), rows=9)) | {"layout": "keys"},
+        change_left(firing=Firing(Each(), Each(), rows=9)) | {"layout": "keys"},
         "rows='9 on the left' can't be counted here",
     ),
     "policies of sessions": (
-        changed(firing=Firing(Every(MINUTE), Each())) | {"bound": SessionBound(Sessions(MINUTE))},
+        change_left(firing=Firing(Every(MINUTE), Each()))
+        | {"bound": SessionBound(Sessions(MINUTE))},
         "early='on the left' isn't for session joins",
     ),
     "keeping sessions": (
-        changed(firing=Firing(Each(), Each(), 0, MINUTE))
+        change_left(firing=Firing(Each(), Each(), 0, MINUTE))
         | {"bound": SessionBound(Sessions(MINUTE))},
         "keep='on the left' isn't for session joins",
     ),
     "keeping sessions for less than the grace": (
-        changed(firing=Firing(Each(), Each(), MINUTE, SECOND))
+        change_left(firing=Firing(Each(), Each(), MINUTE, SECOND))
         | {"bound": SessionBound(Sessions(MINUTE))},
         "keep='on the left' isn't for session joins",
     ),
     "kept for less than the grace": (
-        changed(firing=Firing(Each(), Each(), MINUTE, SECOND)),
+        change_left(firing=Firing(Each(), Each(), MINUTE, SECOND)),
         "keep='1 second on the left' is below the grace 1 minute; keep at least 1 minute",
     ),
     "fewer rows kept than are taken late": (
-        changed(firing=Firing(Each(), Each(), 9, 4), offset=OFFSET) | ON_ROWS,
+        change_left(firing=Firing(Each(), Each(), 9, 4), offset=OFFSET) | ON_ROWS,
         "keep='4 rows on the left' is below the grace 9 rows",
     ),
     "keys first in an outer join": (
@@ -123,7 +129,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused(case: str) -> None:
+def test_invalid_joins_are_refused(case: str) -> None:
     changes, text = REFUSED[case]
     with pytest.raises(OptionError) as refusal:
         replace(SPEC, **changes)
@@ -142,17 +148,17 @@ def test_sessions_that_conditions_cut_are_refused() -> None:
         join(visits, visits, on="id")
 
 
-def test_a_sentence_that_keeps_less_than_it_takes_late_is_refused() -> None:
-    one = windowed(time="at")
-    two = one.late(grace="2 hours")
-    for kept in (two, two.keep("2 hours"), two.keep("3 hours")):
-        assert join(one, kept, on="id", within="1 minute").right.firing.grace == 2 * HOUR
+def test_a_retention_below_the_grace_is_refused() -> None:
+    left = windowed(time="at")
+    right = left.late(grace="2 hours")
+    for retaining_side in (right, right.keep("2 hours"), right.keep("3 hours")):
+        assert join(left, retaining_side, on="id", within="1 minute").right.firing.grace == 2 * HOUR
     with pytest.raises(OptionError, match="keep='1 hour on the right' is below the grace 2 hours"):
-        join(one, two.keep("1 hour"), on="id", within="1 minute")
+        join(left, right.keep("1 hour"), on="id", within="1 minute")
 
 
 @pytest.mark.parametrize(
-    ("how", "marked", "unmatched"),
+    ("how", "sides_to_mark", "unmatched"),
     [
         ("inner", "", ""),
         ("left", "left", "left"),
@@ -162,10 +168,10 @@ def test_a_sentence_that_keeps_less_than_it_takes_late_is_refused() -> None:
         ("anti", "left", "left"),
     ],
 )
-def test_whose_partners_are_remembered(how: Any, marked: str, unmatched: str) -> None:
+def test_sides_whose_partners_are_stored(how: Any, sides_to_mark: str, unmatched: str) -> None:
     assert how in HOWS
     spec = replace(SPEC, how=how)
-    assert (" ".join(spec.sides_to_mark), " ".join(spec.outer_sides)) == (marked, unmatched)
+    assert (" ".join(spec.sides_to_mark), " ".join(spec.outer_sides)) == (sides_to_mark, unmatched)
 
 
 # The rows of the Samza design's matrix that are joins on equal fields.
@@ -182,7 +188,7 @@ LAYOUTS: list[tuple[Bound, str, str]] = [
 
 
 @pytest.mark.parametrize(("bound", "how", "layout"), LAYOUTS, ids=str)
-def test_what_state_is_sorted_by(bound: Bound, how: Any, layout: str) -> None:
+def test_the_layout_of_the_state(bound: Bound, how: Any, layout: str) -> None:
     offset = OFFSET if bound.axis == "rows" else None
     sides = replace(LEFT, offset=offset), replace(RIGHT, offset=offset)
     spec = JoinSpec(*sides, bound, how)
@@ -191,7 +197,7 @@ def test_what_state_is_sorted_by(bound: Bound, how: Any, layout: str) -> None:
     assert forced.state_layout == "time"
 
 
-def test_a_limit_of_rows_wants_time_first() -> None:
+def test_a_limit_of_rows_needs_the_layout_by_time() -> None:
     left = replace(LEFT, firing=Firing(Each(), Each(), rows=9))
     assert replace(SPEC, bound=Within(LARGE, 0), left=left).state_layout == "time"
 
@@ -202,7 +208,7 @@ def test_shared_time_is_a_fact_and_isnt_for_rows() -> None:
     assert shared.differences(SPEC) == ["watermark: was absent, is one of both sides"]
     assert JoinSpec.from_dict(shared.to_dict()) == shared
     with pytest.raises(OptionError, match="shared_time=True isn't for joins in rows"):
-        replace(SPEC, **(changed(offset=OFFSET) | ON_ROWS), shared_time=True)
+        replace(SPEC, **(change_left(offset=OFFSET) | ON_ROWS), shared_time=True)
 
 
 def test_facts() -> None:
@@ -236,21 +242,21 @@ def test_facts() -> None:
     }
 
 
-def test_where_windows_begin_is_a_fact_where_it_is_not_at_zero() -> None:
-    stored = in_windows("1 minute").to_dict()
-    in_windows("1 minute").check_same(stored)
-    later = in_windows("1 minute", origin=3 * SECOND)
+def test_the_origin_of_windows_is_a_fact_if_it_is_not_zero() -> None:
+    stored = make_window_join("1 minute").to_dict()
+    make_window_join("1 minute").check_same(stored)
+    later = make_window_join("1 minute", origin=3 * SECOND)
     later.check_same(later.to_dict())
     facts = later.words()
     assert facts["partners"] == "in one window: tumbling 1 minute, origin 3000000 us"
     assert facts["right windows"] == "tumbling 1 minute, origin 3000000 us"
     with pytest.raises(SpecChangedError) as refusal:
         later.check_same(stored)
-    said = "right windows: was tumbling 1 minute, is tumbling 1 minute, origin 3000000 us"
-    assert said in str(refusal.value)
+    difference = "right windows: was tumbling 1 minute, is tumbling 1 minute, origin 3000000 us"
+    assert difference in str(refusal.value)
 
 
-def in_windows(size: str, origin: int = 0) -> JoinSpec:
+def make_window_join(size: str, origin: int = 0) -> JoinSpec:
     grid = tumbling(size, origin=origin)
     return JoinSpec(LEFT, replace(RIGHT, windows=grid), Together((grid,)))
 
@@ -261,9 +267,9 @@ def test_lengths_on_the_rows_axis_are_rows() -> None:
     spec = JoinSpec(left, right, Within(3, 3, "rows"))
     facts = spec.words()
     assert (facts["left grace"], facts["right keep"]) == ("3 rows", "5 rows")
-    other = replace(spec, left=replace(left, firing=replace(firing, grace=4)))
+    changed_spec = replace(spec, left=replace(left, firing=replace(firing, grace=4)))
     with pytest.raises(SpecChangedError, match="left grace: was 3 rows, is 4 rows"):
-        other.check_same(spec.to_dict())
+        changed_spec.check_same(spec.to_dict())
 
 
 LAGS: dict[str, tuple[Bound, int]] = {
@@ -276,7 +282,7 @@ LAGS: dict[str, tuple[Bound, int]] = {
 
 
 @pytest.mark.parametrize("case", LAGS)
-def test_how_far_rows_lie_behind_others(case: str) -> None:
+def test_the_lag_of_a_join(case: str) -> None:
     bound, lag = LAGS[case]
     left = replace(LEFT, lateness=SECOND, firing=Firing(Each(), Each(), 2 * SECOND, 2 * SECOND))
     assert JoinSpec(left, RIGHT, bound).lag == lag + 3 * SECOND
@@ -287,37 +293,42 @@ def test_state_of_cumulating_windows_stays_sorted_as_it_was() -> None:
     assert (day.reach, replace(SPEC, bound=day).state_layout) == (MINUTE, "time")
 
 
-def test_a_changed_spec_is_named_and_what_state_does_not_depend_on_may_change() -> None:
+def test_a_changed_spec_is_named_unless_state_does_not_depend_on_it() -> None:
     stored = SPEC.to_dict()
     assert JoinSpec.from_dict(json.loads(json.dumps(stored))) == SPEC
     SPEC.with_side("left", replace(LEFT, max_ahead=SECOND)).check_same(stored)
-    other = replace(SPEC, bound=Within(5, 3)).with_side("right", replace(RIGHT, lateness=1))
+    changed_spec = replace(SPEC, bound=Within(5, 3)).with_side("right", replace(RIGHT, lateness=1))
     with pytest.raises(SpecChangedError) as refusal:
-        other.check_same(stored)
+        changed_spec.check_same(stored)
     assert "partners: was from 5 microseconds before to 2 microseconds after, is" in str(
         refusal.value
     )
     assert "right lateness: was 0 seconds, is 1 microsecond" in str(refusal.value)
 
 
-def test_null_keys_may_be_taken_from_now_on_and_stay_taken() -> None:
-    rejecting = replace(SPEC, how="left")
-    taking = replace(rejecting, nulls="unmatched")
-    assert (rejecting.list_required_keys("left"), taking.list_required_keys("left")) == (
+def test_null_keys_may_be_accepted_from_now_on_and_not_rejected_again() -> None:
+    rejecting_spec = replace(SPEC, how="left")
+    accepting_spec = replace(rejecting_spec, nulls="unmatched")
+    assert (
+        rejecting_spec.list_required_keys("left"),
+        accepting_spec.list_required_keys("left"),
+    ) == (
         ("id",),
         (),
     )
-    assert taking.list_required_keys("right") == ("number",)
-    before = {name: one for name, one in rejecting.to_dict().items() if name != "nulls"}
-    assert JoinSpec.from_dict(before) == rejecting
-    taking.check_same(before)
-    taking.check_same(taking.to_dict())
+    assert accepting_spec.list_required_keys("right") == ("number",)
+    old_format = {
+        name: value for name, value in rejecting_spec.to_dict().items() if name != "nulls"
+    }
+    assert JoinSpec.from_dict(old_format) == rejecting_spec
+    accepting_spec.check_same(old_format)
+    accepting_spec.check_same(accepting_spec.to_dict())
     with pytest.raises(SpecChangedError, match="nulls: was unmatched, is reject"):
-        rejecting.check_same(taking.to_dict())
+        rejecting_spec.check_same(accepting_spec.to_dict())
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_null_keys_that_equal_each_other_do_so_for_good(how: Any) -> None:
+def test_equal_null_keys_cannot_be_rejected_again(how: Any) -> None:
     grouping = replace(SPEC, how=how, nulls="group")
     assert [grouping.list_required_keys(side) for side in SIDES] == [(), ()]
     grouping.check_same(replace(SPEC, how=how).to_dict())
@@ -334,9 +345,9 @@ def test_sides() -> None:
     assert replace(LEFT, firing=Firing(grace=5, retention=6)).own_retention == 6
 
 
-def test_joins_speak_at_each_message_by_default() -> None:
+def test_joins_emit_at_each_message_by_default() -> None:
     assert set_default_policies(Firing()) == Firing(Each(), Each())
-    asked = Firing(Every(SECOND), Every(MINUTE), 1, 2)
-    assert set_default_policies(asked) == asked
-    # Ten seconds that were asked for are no default.
+    firing = Firing(Every(SECOND), Every(MINUTE), 1, 2)
+    assert set_default_policies(firing) == firing
+    # Ten seconds that the user wrote are not replaced.
     assert set_default_policies(Firing(late=Every(10 * SECOND))).late == Every(10 * SECOND)

@@ -1,4 +1,4 @@
-"""What a checkpoint remembers is JSON, and reads back as the value that it was."""
+"""Tests that queries are stored in a checkpoint as JSON and read back unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from muntin.model.windows import Windows
 
 LENGTHS = st.integers(1, 10**15)
 ORIGINS = st.integers(-(10**15), 10**15)
-# Names that say what facts say, and names that no separator can part.
+# Names that occur in facts, and names with every separator.
 NAMES = st.sampled_from(
     ["a, b", "a", "none", "kind", "key", "type of x", "agg n", "x=y", "it's", 'say "so"', "a\nb",
      "größe", "", " ", "left on", "]", "was a, is b"]
@@ -41,14 +41,14 @@ ZONES = st.none() | st.sampled_from(["UTC", "America/New_York"])
 
 
 def grids(axis: Any) -> st.SearchStrategy[Windows]:
-    def made(size: int, slide: int, origin: int) -> Windows:
+    def make_windows(size: int, slide: int, origin: int) -> Windows:
         return Windows(max(size, slide), min(size, slide), origin, axis)
 
-    return st.builds(made, LENGTHS, LENGTHS, ORIGINS)
+    return st.builds(make_windows, LENGTHS, LENGTHS, ORIGINS)
 
 
 def kinds(axis: Any) -> st.SearchStrategy[Kind]:
-    found: list[st.SearchStrategy[Kind]] = [
+    strategies: list[st.SearchStrategy[Kind]] = [
         grids(axis),
         st.builds(lambda n, s, o: Cumulating(n * s, s, o, axis), LENGTHS, LENGTHS, ORIGINS),
         st.builds(Sliding, LENGTHS, st.just(axis)),
@@ -56,13 +56,16 @@ def kinds(axis: Any) -> st.SearchStrategy[Kind]:
     ]
     if axis == "time":
         zones = st.sampled_from(["UTC", "Europe/Berlin"])
-        found += [st.builds(Days, grids("rows"), zones), st.builds(Months, grids("rows"), zones)]
-    return st.one_of(found)
+        strategies += [
+            st.builds(Days, grids("rows"), zones),
+            st.builds(Months, grids("rows"), zones),
+        ]
+    return st.one_of(strategies)
 
 
 def firings(grace: int, policy: st.SearchStrategy[Any]) -> st.SearchStrategy[Firing]:
-    kept = st.integers(grace, 10**15)
-    return st.builds(Firing, st.none() | policy, policy, st.just(grace), kept, st.just(True))
+    retention = st.integers(grace, 10**15)
+    return st.builds(Firing, st.none() | policy, policy, st.just(grace), retention, st.just(True))
 
 
 AGGREGATES: st.SearchStrategy[Aggregate] = st.one_of(
@@ -118,12 +121,12 @@ def joins(draw: Any) -> JoinSpec:
 
     def side() -> Side:
         grace = draw(st.integers(0, 9))
-        kept = grace if isinstance(bound, SessionBound) else draw(st.integers(grace, 99))
+        retention = grace if isinstance(bound, SessionBound) else draw(st.integers(grace, 99))
         return Side(
             tuple(draw(st.lists(NAMES, min_size=count, max_size=count))),
             draw(NAMES) if axis == "time" else None,
             draw(st.none() | kinds(axis)),
-            firing=Firing(draw(policy), draw(policy), grace, kept),
+            firing=Firing(draw(policy), draw(policy), grace, retention),
             lateness=draw(st.integers(0, 10**12)) if axis == "time" else 0,
             max_ahead=draw(st.none() | LENGTHS),
             offset=draw(st.tuples(NAMES, NAMES)) if axis == "rows" else None,
@@ -136,45 +139,45 @@ def joins(draw: Any) -> JoinSpec:
     return JoinSpec(side(), side(), bound, how, layout, shards)
 
 
-def through_json(value: JsonDataclass) -> Any:
+def pass_through_json(value: JsonDataclass) -> Any:
     stored = value.to_dict()
-    read = json.loads(json.dumps(stored))
-    # What is compared with a manifest as it was read must look as if it had been read.
-    assert read == stored
-    return read
+    loaded = json.loads(json.dumps(stored))
+    # Facts are compared with those of a manifest, so they must equal what JSON gives back.
+    assert loaded == stored
+    return loaded
 
 
 @given(spec=queries() | joins())
 def test_a_query_is_read_back_as_it_was(spec: WindowSpec | JoinSpec) -> None:
-    found = load_spec(through_json(spec))
-    assert found == spec
-    assert type(found) is type(spec)
-    assert found.facts() == spec.facts()
-    assert list(found.words()) == list(spec.words())
-    spec.check_same(through_json(spec))
+    loaded = load_spec(pass_through_json(spec))
+    assert loaded == spec
+    assert type(loaded) is type(spec)
+    assert loaded.facts() == spec.facts()
+    assert list(loaded.words()) == list(spec.words())
+    spec.check_same(pass_through_json(spec))
 
 
 @given(kind=kinds("time") | kinds("rows"), policy=POLICY)
-def test_what_a_query_is_made_of_is_read_back(kind: Kind, policy: Any) -> None:
-    assert load_value(Kind, through_json(kind)) == kind
-    assert load_value(Policy, through_json(policy)) == policy
+def test_windows_and_policies_are_read_back(kind: Kind, policy: Any) -> None:
+    assert load_value(Kind, pass_through_json(kind)) == kind
+    assert load_value(Policy, pass_through_json(policy)) == policy
 
 
 _FRAME = {"frame": None, "frame_axis": "time"}
 
 
-def test_a_query_says_in_plain_words_what_it_stores() -> None:
+def test_the_stored_form_of_a_query() -> None:
     spec = WindowSpec(
         ("k",), "at", Windows(10, 5), {"n": a.arg_max("x", "y, z")}, firing=Firing(Every(7)),
         types={"k": "String"},
     )  # fmt: skip
-    stored = {"kind": "arg_max", "column": "x", "by": "y, z"}
+    agg = {"kind": "arg_max", "column": "x", "by": "y, z"}
     assert spec.to_dict() == {
         "kind": "windows",
         "keys": ["k"],
         "time": "at",
         "windows": {"kind": "hopping", "size": 10, "slide": 5, "origin": 0, "axis": "time"},
-        "aggregates": [["n", {**stored, "options": [], "rows": None, **_FRAME}]],
+        "aggregates": [["n", {**agg, "options": [], "rows": None, **_FRAME}]],
         "firing": {
             "early": {"kind": "wall clock", "period": 7, "least": 1},
             "late": {"kind": "wall clock", "period": 10_000_000, "least": 1},
@@ -200,7 +203,7 @@ def test_a_query_says_in_plain_words_what_it_stores() -> None:
     }
 
 
-def test_what_was_added_to_the_model_since_has_its_default() -> None:
+def test_options_missing_in_old_checkpoints_have_their_defaults() -> None:
     spec = WindowSpec(("k",), "at", Windows(10, 5), {"n": a.count()})
     stored = spec.to_dict()
     del stored["zone"], stored["firing"]["rows"], stored["aggregates"][0][1]["frame"]

@@ -79,11 +79,18 @@ def test_months_start_with_the_day_and_hour_of_their_origin(
     assert [format_time(windows.start(first + n)) for n in range(2)] == starts
 
 
-def test_what_is_given_in_months() -> None:
-    given = ["1 month", "2 Quarters", "INTERVAL '1' YEAR", "interval 3 months", "P1Y", " p2m "]
-    assert [count_months(size) for size in given] == [1, 6, 12, 3, 12, 2]
-    others = ["1 day", "PT1M", "1m", "1 month 2 days", "month", "1.5 months", ""]
-    assert [count_months(size) for size in others] == [None] * len(others)
+def test_sizes_in_months() -> None:
+    month_sizes = [
+        "1 month",
+        "2 Quarters",
+        "INTERVAL '1' YEAR",
+        "interval 3 months",
+        "P1Y",
+        " p2m ",
+    ]
+    assert [count_months(size) for size in month_sizes] == [1, 6, 12, 3, 12, 2]
+    other_sizes = ["1 day", "PT1M", "1m", "1 month 2 days", "month", "1.5 months", ""]
+    assert [count_months(size) for size in other_sizes] == [None] * len(other_sizes)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +102,7 @@ def test_what_is_given_in_months() -> None:
         ("1 month", "Mars/Olympus", None, "isn't a known time zone"),
     ],
 )
-def test_what_is_no_window_of_months(size: str, zone: str, slide: str, problem: str) -> None:
+def test_invalid_months_are_refused(size: str, zone: str, slide: str, problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
         months(size, zone, slide=slide)
 
@@ -106,7 +113,7 @@ def test_a_month_is_no_duration() -> None:
 
 
 @pytest.mark.parametrize("size", ["1001 years", "9999999 years", "99999999 quarters", "P12001M"])
-def test_more_months_than_calendars_have_are_refused_for_that(size: str) -> None:
+def test_more_months_than_calendars_have_are_refused(size: str) -> None:
     assert str(of_size("1000 years")) == "tumbling 12000 months in UTC"
     with pytest.raises(OptionError, match="is longer than calendars are; give 1000 years or less"):
         of_size(size)

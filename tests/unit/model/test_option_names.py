@@ -1,4 +1,4 @@
-"""Calls with options that a function doesn't have, or without those that it needs."""
+"""Tests of the errors of calls with unknown options or without required ones."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ WINDOWS = mt.windowed(CLICKS, key="page", time="at")
         ),
     ],
 )
-def test_a_call_says_what_to_write(call: Callable[[], object], message: str) -> None:
+def test_an_error_names_what_to_write(call: Callable[[], object], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         call()

@@ -1,4 +1,4 @@
-"""Options of plain types: the least and the greatest value, and what lies beyond."""
+"""Tests of the limits of options of plain types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that are away are waited for, listed meanwhile, and logged when they go and come back."""
+"""Tests of waiting for servers that don't answer: retries, the list of waits, and log lines."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def count_retries() -> dict[str, int]:
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch) -> WatchedCall:
-    """A call of this thread that began eleven seconds ago."""
+    """Return a call of this thread that began eleven seconds ago."""
     monkeypatch.setattr(patience, "_LAST_TIMES", {})
     call = WatchedCall(SINK, "batch 7", threading.get_ident())
     call.begin()
@@ -69,7 +69,7 @@ def call(monkeypatch: pytest.MonkeyPatch) -> WatchedCall:
     return call
 
 
-def test_a_call_that_doesnt_return_is_two_lines_and_listed_meanwhile(
+def test_a_call_that_doesnt_return_logs_two_lines_and_is_listed(
     call: WatchedCall, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert list_waits() == {}
@@ -99,7 +99,7 @@ def test_a_call_that_always_takes_long_is_no_wait(
 def test_a_call_that_retries_is_logged_once(
     call: WatchedCall, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its own line says more, and the call counts from the server's answer on."""
+    """The line of the retries is logged, and the call is timed again from the server's answer."""
     waiting = Patience("PostgreSQL at h:5432/db", 60)
     waiting.note_failure(AwayError("refused"))
     call.look()
@@ -110,7 +110,7 @@ def test_a_call_that_retries_is_logged_once(
     assert [*map(len, (caplog.messages, patience._LAST_TIMES))] == [2, 0]
 
 
-def test_a_call_that_raises_is_waited_for_no_longer(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_call_that_raises_is_no_longer_a_wait(caplog: pytest.LogCaptureFixture) -> None:
     def fail() -> None:
         with watch_call(SINK, "batch 7"), watch_call("inner", "batch 7"):
             patience._CALLS[threading.get_ident()].is_silent = True
@@ -130,7 +130,7 @@ def test_a_server_forges_no_line(caplog: pytest.LogCaptureFixture) -> None:
     assert r"(\x1b[2J503\nERROR forged)" in caplog.messages[0]
 
 
-def test_an_absence_is_two_lines_and_listed_meanwhile(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_absence_logs_two_lines_and_is_listed(caplog: pytest.LogCaptureFixture) -> None:
     answers = iter([AwayError("refused: password=sesame"), AwayError("refused"), 7])
     waits = []
 
@@ -152,7 +152,7 @@ def test_an_absence_is_two_lines_and_listed_meanwhile(caplog: pytest.LogCaptureF
     assert back == "Kafka at h:9092 answers again, after 0 s"
 
 
-def test_a_server_that_stays_away_is_waited_for_no_longer() -> None:
+def test_a_server_that_stays_away_is_given_up() -> None:
     def attempt() -> None:
         raise AwayError("refused")
 
@@ -170,9 +170,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("program", "retries"), [(IN_A_PROCESS, 2), (SILENT_IN_A_PROCESS, 0)], ids=["away", "silent"]
 )
-def test_what_processes_of_spark_wait_for_is_listed_here(
-    folder: Path, program: str, retries: int
-) -> None:
+def test_waits_of_sparks_processes_are_listed(folder: Path, program: str, retries: int) -> None:
     command = [sys.executable, "-c", program]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""Relations: what they read, and queries within them."""
+"""Tests of relations: their tables and their inner queries."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ PAIRS = JoinRelation(
 OUTER = WindowRelation(Derived(PAIRS), SPEC, ())
 
 
-def test_every_query_of_a_chain_gets_as_many_shards() -> None:
-    made = set_shards(OUTER, 3)
-    assert isinstance(made, WindowRelation)
-    assert made.shards == 3
-    assert isinstance(made.source, Derived)
-    pairs = made.source.source
+def test_every_query_of_a_chain_gets_the_number_of_shards() -> None:
+    relation = set_shards(OUTER, 3)
+    assert isinstance(relation, WindowRelation)
+    assert relation.shards == 3
+    assert isinstance(relation.source, Derived)
+    pairs = relation.source.source
     assert isinstance(pairs, JoinRelation)
     assert (pairs.shards, pairs.right) == (3, TableRelation("Views"))
     assert isinstance(pairs.left, Derived)

@@ -1,4 +1,4 @@
-"""Values of ``--set`` are data in every quoting."""
+"""Tests that values of ``--set`` stay data within every kind of quotes."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ HOSTILE = "1 OR true; -- ' \" ` \\ /* */ ${q}"
 
 
 @given(st.text(alphabet="ab'\"`\\-/* ${}\n", max_size=12), st.sampled_from(["'", '"', "`"]))
-def test_a_value_stays_within_its_quotes(value: str, mark: str) -> None:
-    text = fill_expression(f"{mark}${{p}}{mark} = 1", lambda name, at: value)
-    # What is quoted ends where it did, whatever stands in it.
-    end, at = text.rindex(mark), 1
+def test_a_value_stays_within_its_quotes(value: str, quote: str) -> None:
+    text = fill_expression(f"{quote}${{p}}{quote} = 1", lambda name, at: value)
+    # The quoted text ends at its last character, whatever the value is.
+    end, at = text.rindex(quote), 1
     while at < end:
-        step = text[at]
-        if mark == "`":
-            assert step != mark or text[at + 1] == mark
-            at += 2 if step == mark else 1
+        char = text[at]
+        if quote == "`":
+            assert char != quote or text[at + 1] == quote
+            at += 2 if char == quote else 1
         else:
-            assert step != mark
-            at += 2 if step == "\\" else 1
+            assert char != quote
+            at += 2 if char == "\\" else 1
     assert at == end
-    assert text[end:] == f"{mark} = 1"
+    assert text[end:] == f"{quote} = 1"
 
 
 @pytest.mark.parametrize("text", ["n > ${p}", "r'${p}' = n", "'a' || ${p}", "-- '\n${p}"])
@@ -42,7 +42,7 @@ def test_a_value_outside_of_quotes_would_be_code(text: str) -> None:
     "text",
     ["a = '-- ${p}'", "a = '/* ${p} */'", "`--` = '${p}'", "a = 'it\\'s ${p}'", 'a = "${p}"'],
 )
-def test_quotes_hold_whatever_else_is_in_them(text: str) -> None:
+def test_comment_marks_within_quotes_are_text(text: str) -> None:
     assert fill_expression(text, lambda name, at: "x") == text.replace("${p}", "x")
 
 
@@ -51,7 +51,7 @@ def test_quotes_hold_whatever_else_is_in_them(text: str) -> None:
     ["/* a /* b */ '${p}' */ n", "-- a \\\n'${p}'\nn", "/* '${p}", "/* /* */ */ '${q}' /*'${p}"],
 )
 def test_a_value_in_a_comment_of_spark_is_not_written(text: str) -> None:
-    """It could end the comment."""
+    """The value could end the comment."""
     filled = fill_expression(text, lambda name, at: {"q": "x"}[name])
     assert filled == text.replace("${q}", "x")
 
@@ -76,14 +76,14 @@ into = "views"
 
 
 def test_toml_and_sql_take_a_value_as_the_same_data() -> None:
-    made = parse_pipeline(TOML.format(where="page = '${p}'"), {"p": HOSTILE}).flows[0].query
-    asked = compile_query(
+    toml_query = parse_pipeline(TOML.format(where="page = '${p}'"), {"p": HOSTILE}).flows[0].query
+    sql_query = compile_query(
         "SELECT count(*) AS n FROM clicks WATERMARK ts DELAY OF INTERVAL 1 SECOND "
         "WHERE page = '${p}' GROUP BY TUMBLE(ts, INTERVAL 10 MINUTES)",
         {"p": HOSTILE},
     ).lowered.query
-    assert made.where == asked.where
-    tree = parse_one(str(made.where), dialect="spark")
+    assert toml_query.where == sql_query.where
+    tree = parse_one(str(toml_query.where), dialect="spark")
     assert isinstance(tree, exp.EQ)
     assert tree.expression.this == HOSTILE
     with pytest.raises(MuntinError, match="stands outside of quotes; write"):

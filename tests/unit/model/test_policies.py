@@ -23,7 +23,7 @@ from muntin.model.policies import (
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected", "words"),
+    ("arguments", "expected", "text"),
     [
         ((True, None, None), Each(), "each message"),
         ((False, 3, None), EveryRows(3), "every 3 rows"),
@@ -61,18 +61,18 @@ from muntin.model.policies import (
         ),
     ],
 )
-def test_a_policy(asked: tuple[Any, ...], expected: Policy, words: str) -> None:
-    made = policy("early", *asked)
-    assert made == expected
-    assert str(made) == words
+def test_a_policy(arguments: tuple[Any, ...], expected: Policy, text: str) -> None:
+    parsed = policy("early", *arguments)
+    assert parsed == expected
+    assert str(parsed) == text
 
 
 @pytest.mark.parametrize(
-    "asked", [(False, None, None), (True, 3, None), (True, None, "1 s"), (True, 3, "1 s")]
+    "arguments", [(False, None, None), (True, 3, None), (True, None, "1 s"), (True, 3, "1 s")]
 )
-def test_no_policy_or_more_than_each_message(asked: tuple[Any, ...]) -> None:
+def test_no_policy_or_more_than_each_message(arguments: tuple[Any, ...]) -> None:
     with pytest.raises(OptionError, match=r"rows=N, every=DURATION or both, whichever"):
-        policy("late", *asked)
+        policy("late", *arguments)
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,12 @@ def test_no_policy_or_more_than_each_message(asked: tuple[Any, ...]) -> None:
         ("each", "then='each' isn't a policy"),
     ],
 )
-def test_what_cannot_come_then(then: Any, problem: str) -> None:
+def test_policies_that_cannot_come_second(then: Any, problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
         policy("early", each=True, then=then)
 
 
-def test_a_policy_and_another_are_stored_and_read_back() -> None:
+def test_a_policy_with_a_second_one_is_stored_and_read_back() -> None:
     firing = Firing(
         early=FirstThen(Each(), Every(MINUTE, 2)), late=FirstThen(When("n > 2"), Each())
     )
@@ -105,7 +105,7 @@ def test_less_than_a_row(rows: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "problem"),
+    ("arguments", "problem"),
     [
         ((True, None, None, 3), "only works with every="),
         ((False, 5, None, 3), "only works with every="),
@@ -113,13 +113,13 @@ def test_less_than_a_row(rows: int) -> None:
         ((False, None, "1 s", 0), "at_least=0 is less than one row"),
     ],
 )
-def test_at_least_goes_with_the_clock_alone(asked: tuple[Any, ...], problem: str) -> None:
+def test_at_least_goes_with_the_clock_alone(arguments: tuple[Any, ...], problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
-        policy("early", *asked)
+        policy("early", *arguments)
 
 
 @pytest.mark.parametrize(
-    ("words", "problem"),
+    ("options", "problem"),
     [
         ({"since": "last"}, "since='last' says from when.*after=DURATION"),
         ({"after": "1 s", "since": "middle"}, "since='middle' is no message"),
@@ -131,9 +131,9 @@ def test_at_least_goes_with_the_clock_alone(asked: tuple[Any, ...], problem: str
         ({"after": "1 s", "rows": 0}, "less than one row"),
     ],
 )
-def test_words_that_cannot_stand_beside_after(words: dict[str, Any], problem: str) -> None:
+def test_options_that_after_cannot_be_combined_with(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
-        policy("early", **words)
+        policy("early", **options)
 
 
 def test_ages_are_compared_at_every_tenth_of_the_wait() -> None:
@@ -141,7 +141,7 @@ def test_ages_are_compared_at_every_tenth_of_the_wait() -> None:
     assert ages_of(FirstThen(After(9, "last"), After(9)), Every(9)) == ["first", "last"]
 
 
-def test_a_period_of_nothing() -> None:
+def test_a_period_of_zero_is_refused() -> None:
     with pytest.raises(OptionError, match="zero"):
         policy("early", False, None, "0 s")
 
@@ -164,5 +164,5 @@ def test_defaults_are_those_of_aggregates() -> None:
         (Firing(early=EveryRows(1), late=EveryRows(1), grace=SECOND, retention=SECOND), False),
     ],
 )
-def test_whether_the_wall_clock_alone_makes_it_emit(firing: Firing, expected: bool) -> None:
+def test_policies_that_emit_by_the_wall_clock_alone(firing: Firing, expected: bool) -> None:
     assert firing.on_wall_clock is expected

@@ -1,4 +1,4 @@
-"""A terminal obeys no data."""
+"""Tests that control characters in data never reach a terminal."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from muntin.model.printable import escape_controls, escape_line
 HOSTILE = "a\x1b]0;title\x07\x9b31m\x7f[bold]b[/bold]\r"
 
 
-def test_every_control_character_is_written_out() -> None:
+def test_every_control_character_is_escaped() -> None:
     controls = "".join(map(chr, [*range(32), *range(127, 160)]))
-    shown = escape_controls(controls)
-    assert [c for c in shown if c in controls] == ["\t", "\n"]
+    escaped = escape_controls(controls)
+    assert [c for c in escaped if c in controls] == ["\t", "\n"]
 
 
-def test_what_is_said_and_shown_has_neither_controls_nor_markup() -> None:
+def test_console_output_has_neither_controls_nor_markup() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=False, width=200)
     print_text(console, HOSTILE)
@@ -43,13 +43,13 @@ def test_what_is_said_and_shown_has_neither_controls_nor_markup() -> None:
         "key": rows,
     }
     show(report, console)
-    shown = out.getvalue()
-    assert "[bold]b[/bold]" in shown
-    assert r"\x1b]0;title\x07\x9b31m\x7f" in shown
-    assert not {*shown} & {chr(n) for n in (*range(9), *range(11, 32), *range(127, 160))}
+    output = out.getvalue()
+    assert "[bold]b[/bold]" in output
+    assert r"\x1b]0;title\x07\x9b31m\x7f" in output
+    assert not {*output} & {chr(n) for n in (*range(9), *range(11, 32), *range(127, 160))}
 
 
-def test_marks_that_turn_text_around_are_written_out() -> None:
+def test_marks_of_text_direction_are_escaped() -> None:
     assert escape_controls("a\u202eb\u2066c") == "a\\u202eb\\u2066c"
     assert escape_controls("שלום") == "שלום"
 
@@ -83,7 +83,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(("out", "shown"), [(Terminal(), r"a\x9bb"), (io.StringIO(), "a\x9bb")])
-def test_lines_are_escaped_for_a_terminal_alone(out: io.StringIO, shown: str) -> None:
+@pytest.mark.parametrize(("out", "expected"), [(Terminal(), r"a\x9bb"), (io.StringIO(), "a\x9bb")])
+def test_lines_are_escaped_for_a_terminal_alone(out: io.StringIO, expected: str) -> None:
     Lines(out, RowFormat.CSV, ["a\x9bb"])
-    assert out.getvalue() == f"{shown}\n"
+    assert out.getvalue() == f"{expected}\n"

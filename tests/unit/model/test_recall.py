@@ -1,4 +1,4 @@
-"""A query is whole again read back from its checkpoint."""
+"""Tests that a query is read back from its checkpoint."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ FIRINGS = [
 ]
 
 
-def spec(firing: Firing, **changes: object) -> WindowSpec:
-    made = {
+def make_spec(firing: Firing, **changes: object) -> WindowSpec:
+    options = {
         "keys": ("k", "l"),
         "time": "ts",
         "windows": hopping("1 hour", "7 minutes", origin=5),
@@ -58,13 +58,13 @@ def spec(firing: Firing, **changes: object) -> WindowSpec:
         "types": {"k": "String", "l": "Int64", "v": "Float64"},
         "shards": 8,
     }
-    return WindowSpec(**(made | changes))  # type: ignore[arg-type]
+    return WindowSpec(**(options | changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("firing", FIRINGS)
-def test_all_of_a_query_is_recalled(firing: Firing) -> None:
-    asked = spec(firing)
-    assert load_spec(asked.to_dict()) == asked
+def test_a_whole_query_is_read_back(firing: Firing) -> None:
+    spec = make_spec(firing)
+    assert load_spec(spec.to_dict()) == spec
 
 
 def test_sessions_and_rows() -> None:
@@ -72,11 +72,11 @@ def test_sessions_and_rows() -> None:
         (make_sessions("10 minutes", closed="left"), {}),
         (hopping(rows(6), rows(4)), {"keys": ("part",), "offset": ("part", "o"), "lateness": 0}),
     ):
-        asked = spec(Firing(), windows=windows, **changes)
-        assert load_spec(asked.to_dict()) == asked
+        spec = make_spec(Firing(), windows=windows, **changes)
+        assert load_spec(spec.to_dict()) == spec
 
 
-def own() -> dict[str, a.Aggregate]:
+def make_functions() -> dict[str, a.Aggregate]:
     return {
         "mine": a.aggregate(
             "v", initializer=int, aggregator=lambda s, v: s + v, merger=lambda s, t: s + t
@@ -85,30 +85,32 @@ def own() -> dict[str, a.Aggregate]:
     }
 
 
-def test_functions_are_given_again() -> None:
-    asked = spec(Firing(), aggregates=own())
-    found = with_functions(asked, own())
-    assert found == asked
-    assert found.aggregates["rows"].rows is not None
-    assert found.aggregates["mine"].functions is not None
+def test_functions_are_added_to_a_stored_query() -> None:
+    spec = make_spec(Firing(), aggregates=make_functions())
+    spec_with_functions = with_functions(spec, make_functions())
+    assert spec_with_functions == spec
+    assert spec_with_functions.aggregates["rows"].rows is not None
+    assert spec_with_functions.aggregates["mine"].functions is not None
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("functions", "problem"),
     [
         ({}, "aggregates='mine' is computed by a function"),
         ({"mine": a.aggregate("v", initializer=int, aggregator=max, merger=max,
                               state_type="long")}, "was user(v, state_type=double"),
     ],
 )  # fmt: skip
-def test_functions_that_are_not_the_querys(given: dict[str, a.Aggregate], said: str) -> None:
-    asked = spec(Firing(), aggregates=own())
-    with pytest.raises(OptionError, match=re.escape(said)):
-        with_functions(asked, given)
+def test_functions_of_another_query_are_refused(
+    functions: dict[str, a.Aggregate], problem: str
+) -> None:
+    spec = make_spec(Firing(), aggregates=make_functions())
+    with pytest.raises(OptionError, match=re.escape(problem)):
+        with_functions(spec, functions)
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "changes",
     [
         {"kind": "mystery"},
         {"windows": {"kind": "round"}},
@@ -120,7 +122,7 @@ def test_functions_that_are_not_the_querys(given: dict[str, a.Aggregate], said: 
         {"shape": "round"},
     ],
 )
-def test_what_another_version_wrote(changed: dict[str, object]) -> None:
-    stored = spec(Firing(), aggregates={"x": a.count()}).to_dict() | changed
+def test_queries_of_another_version_are_refused(changes: dict[str, object]) -> None:
+    stored = make_spec(Firing(), aggregates={"x": a.count()}).to_dict() | changes
     with pytest.raises(OptionError, match="use the muntin that wrote the checkpoint"):
         load_spec(stored)

@@ -1,4 +1,4 @@
-"""Secrets by reference are looked up where they are used, and nowhere else."""
+"""Tests that references to secrets are resolved only where the secret is used."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_file_is_read_without_its_line_end(tmp_path: Path) -> None:
-    file = tmp_path / "pw"
+    path = tmp_path / "pw"
     for text in (SECRET, f"{SECRET}\n", f"{SECRET}\r\n"):
-        file.write_bytes(text.encode())
-        assert resolve("password", f"${{file:{file}}}") == SECRET
-    # What is read isn't searched again.
-    file.write_text("${env:PW}")
-    assert resolve("password", f"<${{file:{file}}}>") == "<${env:PW}>"
+        path.write_bytes(text.encode())
+        assert resolve("password", f"${{file:{path}}}") == SECRET
+    # The content of a file isn't searched for references.
+    path.write_text("${env:PW}")
+    assert resolve("password", f"<${{file:{path}}}>") == "<${env:PW}>"
 
 
-def test_what_cant_be_read_is_refused_by_its_option(tmp_path: Path) -> None:
+def test_references_that_cannot_be_read_are_refused_with_their_option(tmp_path: Path) -> None:
     large, binary = tmp_path / "large", tmp_path / "binary"
     large.write_bytes(b"x" * ((1 << 20) + 1))
     binary.write_bytes(b"\xff\xfe")
@@ -102,7 +102,7 @@ def test_a_sink_is_refused_before_the_first_batch(monkeypatch: pytest.MonkeyPatc
         target.check(views.results.to_arrow().schema, ("k",))
 
 
-def test_a_registry_looks_its_password_up_with_each_request() -> None:
+def test_a_registry_resolves_its_password_with_each_request() -> None:
     for url in ("http://me:${env:PW}@h:8081/x", "http://${env:PW}@h:8081/x"):
         registry = registry_at(url)
         assert registry is not None
@@ -120,7 +120,7 @@ def test_a_registry_looks_its_password_up_with_each_request() -> None:
         "host=h port=1 dbname=db user=me password='${env:PW}'",
     ],
 )
-def test_a_link_to_postgres_looks_its_password_up(dsn: str) -> None:
+def test_a_connection_to_postgres_resolves_its_password(dsn: str) -> None:
     link = PostgresLink(dsn, 1.0)
     assert link.location == "h:1/db"
     assert SECRET.encode() not in pickle.dumps(link)
@@ -129,8 +129,8 @@ def test_a_link_to_postgres_looks_its_password_up(dsn: str) -> None:
     assert PostgresLink("host=h", 1.0, "${env:PW}")._find_parameters()["password"] == SECRET
 
 
-def test_pipelines_keep_references_of_secrets_alone() -> None:
-    around = Surroundings({"topic": "t"}, {"HOST": "h", "PW": SECRET}, keeps_secrets=True)
+def test_pipelines_keep_only_references_of_secrets() -> None:
+    surroundings = Surroundings({"topic": "t"}, {"HOST": "h", "PW": SECRET}, keeps_secrets=True)
     options = {
         "servers": "${env:HOST}:1",
         "topic": "${topic}",
@@ -139,13 +139,13 @@ def test_pipelines_keep_references_of_secrets_alone() -> None:
         "sasl.username": "me",
         "sasl.password": "${env:PW}",
     }
-    target = make_sink(DeclaredTable("t", "kafka", options=options), around)
+    target = make_sink(DeclaredTable("t", "kafka", options=options), surroundings)
     assert isinstance(target, KafkaSink)
     assert target.servers == "h:1"
     assert target.client["sasl.password"] == "${env:PW}"
     # A connector of Spark's own gets the value.
     table = DeclaredTable("t", "jdbc", options={"password": "${env:PW}"})
-    assert around.options(table) == {"password": SECRET}
+    assert surroundings.options(table) == {"password": SECRET}
 
 
 def test_a_value_of_set_is_no_reference() -> None:
@@ -162,11 +162,11 @@ def test_flinks_user_of_a_registry_may_be_a_reference() -> None:
         ("me:${env:PW}", "http://me:${env:PW}@r:8081"),
         ("${env:PAIR}", "http://${env:PAIR}@r:8081"),
     ]:
-        more = {"avro-confluent.basic-auth.user-info": user}
-        assert reading_arguments("t", {**table, **more})["registry"] == registry
+        user_options = {"avro-confluent.basic-auth.user-info": user}
+        assert reading_arguments("t", {**table, **user_options})["registry"] == registry
 
 
-def test_other_options_are_looked_up_at_once() -> None:
+def test_other_options_are_resolved_at_once() -> None:
     client, _ = of_librdkafka("h:1", {"client.id": "${env:PROTOCOL}"})
     assert client["client.id"] == "SASL_PLAINTEXT"
 

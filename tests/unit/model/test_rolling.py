@@ -1,4 +1,4 @@
-"""Rolling windows: their bounds, and the columns of the rows of messages."""
+"""Tests of rolling windows: their bounds, and the columns of the rows of messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from muntin.model.sliding import rolling
         (mt.rows(3), "neither", (2, 1), (-2, 1)),
     ],
 )
-def test_what_a_window_reads_and_how_it_is_emitted(
+def test_the_bounds_that_a_window_reads_and_emits(
     size: Any, closed: Any, part: tuple[int, int], bounds: tuple[int, int]
 ) -> None:
     windows = rolling(size, closed)
@@ -42,28 +42,28 @@ def test_what_a_window_reads_and_how_it_is_emitted(
     ("size", "closed", "problem"),
     [("5 s", "none", "isn't a choice of ends"), (mt.rows(1), "neither", "holds no message")],
 )
-def test_refused(size: Any, closed: Any, problem: str) -> None:
+def test_invalid_rolling_windows_are_refused(size: Any, closed: Any, problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
         rolling(size, closed)
 
 
-def spec(closed: Any = "right", **aggregates: Any) -> Any:
-    computed = aggregates or {"n": mt.count()}
-    return standalone.windowed(key="k", time="at").rolling("5 s", closed=closed).agg(**computed)
+def make_spec(closed: Any = "right", **aggregates: Any) -> Any:
+    aggs = aggregates or {"n": mt.count()}
+    return standalone.windowed(key="k", time="at").rolling("5 s", closed=closed).agg(**aggs)
 
 
-def test_names_that_would_stand_twice_in_a_row() -> None:
+def test_names_that_would_occur_twice_in_a_row_are_refused() -> None:
     with pytest.raises(OptionError, match="agg='v' is a column of the messages"):
-        message_columns(spec(v=mt.sum("v")), ["k", "at", "v"], chained=False)
+        message_columns(make_spec(v=mt.sum("v")), ["k", "at", "v"], chained=False)
     with pytest.raises(OptionError, match="column='revision'"):
-        message_columns(spec(), ["k", "at", "revision"], chained=False)
+        message_columns(make_spec(), ["k", "at", "revision"], chained=False)
     names = ["k", "window_start", "window_end", "m", "emission", "revision"]
-    assert message_columns(spec(), names, chained=True) == ["k", "m"]
+    assert message_columns(make_spec(), names, chained=True) == ["k", "m"]
 
 
 def test_collect_own_messages_are_read_also_where_the_window_excludes_them() -> None:
-    assert add_messages(spec(), "row")[ROWS].frame is None
-    assert add_messages(spec("neither"), "row")[ROWS].frame == 0
+    assert add_messages(make_spec(), "row")[ROWS].frame is None
+    assert add_messages(make_spec("neither"), "row")[ROWS].frame == 0
 
 
 def test_a_side_of_a_join_does_not_roll() -> None:

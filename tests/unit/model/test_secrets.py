@@ -1,4 +1,4 @@
-"""Which text is a secret, and how it is shown without."""
+"""Tests of detecting and hiding secrets in text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from muntin.model.secrets import FOR_SPARK, names_secret, redact, reveals_secret
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("http://me:PW@host/x", "http://me:**@host/x"),
         ("http://me:a@PW@host/x", "http://me:****@host/x"),
@@ -103,8 +103,8 @@ from muntin.model.secrets import FOR_SPARK, names_secret, redact, reveals_secret
         ),
     ],
 )
-def test_secrets_are_hidden_and_all_else_stays(text: str, shown: str) -> None:
-    assert redact(text) == shown
+def test_only_secrets_are_hidden(text: str, expected: str) -> None:
+    assert redact(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_secrets_are_hidden_and_all_else_stays(text: str, shown: str) -> None:
         "the password is ${env:PW1}", "token='(hidden)' is empty",
     ],
 )  # fmt: skip
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_text_without_secrets_is_unchanged(text: str) -> None:
     assert redact(text) == text
 
 
@@ -136,27 +136,27 @@ def test_names_of_secrets() -> None:
         assert not names_secret(name), name
 
 
-def test_a_secret_of_the_environment_isnt_in_sight() -> None:
+def test_a_reference_to_the_environment_reveals_no_secret() -> None:
     for value in ("https://TOKEN@host", "http://me:a/PW@host", "http://h?x=1&pwd=PW"):
         assert reveals_secret("registry", value), value
     assert not reveals_secret("registry", "http://me:${env:PW}@host")
     assert not reveals_secret("registry", "http://host:8081")
 
 
-def test_spark_finds_the_same() -> None:
-    # Java has no other syntax for any part of it.
-    known = re.compile(FOR_SPARK)
+def test_sparks_pattern_finds_the_same_secrets() -> None:
+    # Each part of the pattern has the same syntax in Java.
+    pattern = re.compile(FOR_SPARK)
     for value in ("http://me:a/PW@host", "https://TOKEN@host", "x?pwd=PW", "encryption.key"):
-        assert known.search(value), value
-    assert not known.search("localhost:9092")
+        assert pattern.search(value), value
+    assert not pattern.search("localhost:9092")
 
 
 REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT)
-PATTERNS = [one for one in vars(secrets).values() if isinstance(one, re.Pattern)]
+PATTERNS = [value for value in vars(secrets).values() if isinstance(value, re.Pattern)]
 
 
 def can_fail(parts: Iterable[Any]) -> bool:
-    """Return whether there is a text that parts of a pattern don't match the beginning of."""
+    """Return whether the parts of a pattern can fail to match at the start of some text."""
     for kind, value in parts:
         if kind in REPEATS:
             fails = value[0] > 0 and can_fail(value[2])
@@ -172,13 +172,13 @@ def can_fail(parts: Iterable[Any]) -> bool:
 
 
 def list_faults(parts: Iterable[Any], must_follow: bool) -> Iterator[str]:
-    """Yield the repetitions without a bound after which an attempt may still fail.
+    """Yield the unbounded repetitions after which an attempt to match may still fail.
 
-    All that such an attempt has read would be read again by the attempts that begin within it.
+    Attempts that begin within the repetition would read the same text again.
     """
-    listed = [*parts]
-    for number, (kind, value) in enumerate(listed):
-        rest = listed[number + 1 :]
+    part_list = [*parts]
+    for number, (kind, value) in enumerate(part_list):
+        rest = part_list[number + 1 :]
         fails = must_follow or can_fail(rest)
         if kind in REPEATS:
             if value[1] == sre.MAXREPEAT and fails:
@@ -194,7 +194,7 @@ def list_faults(parts: Iterable[Any], must_follow: bool) -> Iterator[str]:
 
 
 def list_beginnings(parts: Iterable[Any]) -> Iterator[str]:
-    """Yield the repetitions with which an attempt begins, wherever it begins."""
+    """Yield the repetitions with which an attempt to match begins."""
     for kind, value in parts:
         if kind in (*REPEATS, sre.POSSESSIVE_REPEAT) and value[1] > 10:
             yield str(value)
@@ -207,7 +207,7 @@ def list_beginnings(parts: Iterable[Any]) -> Iterator[str]:
 
 
 def is_searched_to_an_at(pattern: re.Pattern[str]) -> bool:
-    """Return whether a pattern only gets text that ends in what it ends with."""
+    """Return whether a pattern is only applied to text that ends with ``@``."""
     return pattern.pattern == secrets._ADDRESS
 
 

@@ -1,4 +1,4 @@
-"""The sentence without a DataFrame: what is given twice or without a name is refused."""
+"""Tests of queries without a DataFrame: repeated steps and missing names are refused."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from muntin.model.policies import Each, Every
 from muntin.standalone import join, windowed
 
 
-def test_each_step_is_given_once() -> None:
-    said = windowed(key="k", time="t").late(grace="1 s").early(each=True).tumbling("10 s")
-    spec = said.keep("5 s").agg(n=aggregates.count())
+def test_steps_may_come_in_any_order() -> None:
+    windows = windowed(key="k", time="t").late(grace="1 s").early(each=True).tumbling("10 s")
+    spec = windows.keep("5 s").agg(n=aggregates.count())
     assert (spec.firing.early, spec.firing.grace, spec.firing.retention) == (
         Each(),
         1_000_000,
@@ -25,7 +25,7 @@ def test_each_step_is_given_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "again"),
+    ("step", "repeat_step"),
     [
         ("early", lambda w: w.early(each=True).early(every="1 s")),
         ("early", lambda w: w.early(each=True).late(grace="1 s").early(each=True)),
@@ -38,17 +38,17 @@ def test_each_step_is_given_once() -> None:
         ("windows", lambda w: w.sliding(rows(3)).hopping("1 day", "1 day", zone="Europe/Berlin")),
     ],
 )
-def test_what_would_replace_another_is_refused(step: str, again: Callable[[Any], Any]) -> None:
+def test_a_repeated_step_is_refused(step: str, repeat_step: Callable[[Any], Any]) -> None:
     with pytest.raises(OptionError, match="which it would replace; omit one of the two") as refusal:
-        again(windowed(key="k", time="t"))
+        repeat_step(windowed(key="k", time="t"))
     assert refusal.value.option == step
 
 
-def test_what_becomes_of_null_is_one_of_two() -> None:
+def test_nulls_are_rejected_or_grouped() -> None:
     with pytest.raises(OptionError, match="nulls='drop' isn't a treatment of NULL keys"):
         windowed(key="k", time="t", nulls="drop")
-    said = windowed(key="k", time="t", nulls="group").tumbling("10 s")
-    assert said.agg(n=aggregates.count()).nulls == "group"
+    windows = windowed(key="k", time="t", nulls="group").tumbling("10 s")
+    assert windows.agg(n=aggregates.count()).nulls == "group"
 
 
 def test_null_has_no_partner_in_a_join() -> None:
@@ -58,17 +58,17 @@ def test_null_has_no_partner_in_a_join() -> None:
             join(left, right, on="k", within="1 s")
 
 
-def test_a_sentence_that_is_begun_may_be_ended_in_two_ways() -> None:
-    begun = windowed(key="k", time="t").tumbling("10 s")
+def test_a_prefix_may_be_continued_in_two_ways() -> None:
+    windows = windowed(key="k", time="t").tumbling("10 s")
     policies = [
-        begun.early(each=True).agg(n=aggregates.count()).firing.early,
-        begun.early(every="1 s").agg(n=aggregates.count()).firing.early,
+        windows.early(each=True).agg(n=aggregates.count()).firing.early,
+        windows.early(every="1 s").agg(n=aggregates.count()).firing.early,
     ]
     assert policies == [Each(), Every(1_000_000)]
 
 
 @pytest.mark.parametrize(
-    ("option", "begin"),
+    ("option", "build_query"),
     [
         ("agg", lambda: windowed(time="t").tumbling("1 s").agg(aggregates.count())),
         ("agg", lambda: windowed(time="t").tumbling("1 s").agg(n="count")),
@@ -76,25 +76,25 @@ def test_a_sentence_that_is_begun_may_be_ended_in_two_ways() -> None:
         ("offset", lambda: windowed(time="t", offset=("p", 5))),
     ],
 )
-def test_names_are_asked_for(option: str, begin: Callable[[], Any]) -> None:
+def test_missing_names_are_refused(option: str, build_query: Callable[[], Any]) -> None:
     with pytest.raises(OptionError, match=r"name|aggregate") as refusal:
-        begin()
+        build_query()
     assert refusal.value.option == option
 
 
 def test_sets_of_keys_are_numbered() -> None:
-    said = windowed(key=["a", "b"], time="t").tumbling("10 s")
-    spec = said.sets(["b"], []).agg(n=aggregates.count())
+    windows = windowed(key=["a", "b"], time="t").tumbling("10 s")
+    spec = windows.sets(["b"], []).agg(n=aggregates.count())
     assert (spec.keys, spec.sets) == (("a", "b", "grouping_id"), (2, 3))
     assert (spec.key_columns, spec.facts()["sets"].words) == (("a", "b"), "(b), ()")
     assert type(spec).from_dict(spec.to_dict()) == spec
-    assert said.sets("rollup").agg(n=aggregates.count()).differences(spec) == [
+    assert windows.sets("rollup").agg(n=aggregates.count()).differences(spec) == [
         "sets: was (b), (), is (a, b), (a), ()"
     ]
 
 
 @pytest.mark.parametrize(
-    ("make", "problem"),
+    ("add_sets", "problem"),
     [
         (lambda w: w.sets("all"), "aren't sets of key columns"),
         (lambda w: w.sets("a", "b"), "aren't sets of key columns"),
@@ -111,6 +111,6 @@ def test_sets_of_keys_are_numbered() -> None:
         ),
     ],
 )
-def test_sets_that_cannot_be(make: Callable[[Any], Any], problem: str) -> None:
+def test_invalid_sets_are_refused(add_sets: Callable[[Any], Any], problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
-        make(windowed(key=["a", "b"], time="t").tumbling("10 s")).agg(n=aggregates.count())
+        add_sets(windowed(key=["a", "b"], time="t").tumbling("10 s")).agg(n=aggregates.count())

@@ -47,7 +47,7 @@ def test_conditions() -> None:
         ({"by": "patience", "same": "state"}, "same='state' needs a gap that ends sessions"),
     ],
 )
-def test_durations_that_cannot_be(options: dict[str, Any], problem: str) -> None:
+def test_invalid_durations_are_refused(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
         make_sessions(**options)
 
@@ -61,40 +61,42 @@ def test_a_session_has_ended_when_no_message_could_join_it(closed: str, latest: 
 
 
 @pytest.mark.parametrize("closed", ["right", "", None, True])
-def test_edges_that_cannot_be(closed: object) -> None:
+def test_invalid_edges_are_refused(closed: object) -> None:
     with pytest.raises(OptionError, match='give "both" or "left"'):
         make_sessions("1 minute", closed=closed)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("gap", ["0 s", "soon", 5])
-def test_gaps_that_cannot_be(gap: object) -> None:
+def test_invalid_gaps_are_refused(gap: object) -> None:
     with pytest.raises(OptionError, match="gap="):
         make_sessions(gap)  # type: ignore[arg-type]
 
 
-def spec(windows: Sessions, **options: object) -> WindowSpec:
+def make_spec(windows: Sessions, **options: object) -> WindowSpec:
     aggs = {"n": aggregates.count()}
     return WindowSpec(("key",), "time", windows, aggs, **options)  # type: ignore[arg-type]
 
 
-def test_sessions_tell_no_deltas() -> None:
+def test_sessions_emit_no_deltas() -> None:
     with pytest.raises(OptionError, match="can't take back what they emitted"):
-        spec(Sessions(5), firing=Firing(accumulate=False))
+        make_spec(Sessions(5), firing=Firing(accumulate=False))
 
 
 def test_sessions_of_rows_need_offsets() -> None:
     with pytest.raises(OptionError, match="counts messages of other keys too"):
-        spec(make_sessions(rows(3)))
+        make_spec(make_sessions(rows(3)))
 
 
-def test_a_checkpoint_knows_the_edge() -> None:
-    assert spec(Sessions(5)).to_dict() != spec(Sessions(5, "left")).to_dict()
+def test_a_checkpoint_stores_the_edge() -> None:
+    assert make_spec(Sessions(5)).to_dict() != make_spec(Sessions(5, "left")).to_dict()
 
 
-def test_a_checkpoint_knows_the_longest_duration() -> None:
-    stored = spec(Sessions(5)).to_dict()
+def test_a_checkpoint_stores_the_longest_duration() -> None:
+    stored = make_spec(Sessions(5)).to_dict()
     with pytest.raises(SpecChangedError, match="at most 9"):
-        spec(Sessions(5, longest=9)).check_same(stored)
-    # Checkpoints from before there was one go on.
-    before = stored | {"windows": {k: v for k, v in stored["windows"].items() if k != "longest"}}
-    spec(Sessions(5)).check_same(before)
+        make_spec(Sessions(5, longest=9)).check_same(stored)
+    # Checkpoints without a longest duration can be continued.
+    old_format = stored | {
+        "windows": {k: v for k, v in stored["windows"].items() if k != "longest"}
+    }
+    make_spec(Sessions(5)).check_same(old_format)

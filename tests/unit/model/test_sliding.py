@@ -9,7 +9,7 @@ from muntin.model.errors import OptionError
 from muntin.model.sliding import Sliding, sliding
 
 SIZES = st.builds(Sliding, st.integers(1, 30), st.sampled_from(("time", "rows")))
-PLACES = st.integers(-100, 100)
+POSITIONS = st.integers(-100, 100)
 
 
 def test_sliding() -> None:
@@ -27,29 +27,31 @@ def test_sliding_in_rows() -> None:
 
 
 @pytest.mark.parametrize("size", ["0 s", "soon", 5, None])
-def test_sizes_that_cannot_be(size: object) -> None:
+def test_invalid_sizes_are_refused(size: object) -> None:
     with pytest.raises(OptionError, match="size="):
         sliding(size)  # type: ignore[arg-type]
 
 
-@given(SIZES, PLACES)
-def test_both_ends_of_a_window_belong_to_it(windows: Sliding, place: int) -> None:
-    near = range(place - 2 * windows.size - 2, place + windows.size + 2)
-    holding = [w for w in near if windows.start(w) <= place <= windows.start(w) + windows.span]
-    first, last = windows.first_window(place), windows.last_window(place)
+@given(SIZES, POSITIONS)
+def test_both_ends_of_a_window_belong_to_it(windows: Sliding, position: int) -> None:
+    near = range(position - 2 * windows.size - 2, position + windows.size + 2)
+    holding = [w for w in near if windows.start(w) <= position <= windows.start(w) + windows.span]
+    first, last = windows.first_window(position), windows.last_window(position)
     assert holding == list(range(first, last + 1))
     assert len(holding) == windows.panes_per_window
 
 
-@given(SIZES, PLACES)
-def test_a_window_depends_on_what_it_holds_and_on_what_it_begins_behind(
+@given(SIZES, POSITIONS)
+def test_a_window_depends_on_its_messages_and_the_one_before_it(
     windows: Sliding, window: int
 ) -> None:
     assert windows.first_pane(window) == windows.start(window) - 1
     assert windows.last_pane(window) == windows.start(window) + windows.span
 
 
-@given(SIZES, PLACES)
-def test_a_window_has_ended_when_its_last_place_is_passed(windows: Sliding, position: int) -> None:
+@given(SIZES, POSITIONS)
+def test_a_window_has_ended_when_its_last_position_is_passed(
+    windows: Sliding, position: int
+) -> None:
     latest = windows.last_ended(position)
     assert windows.last_pane(latest) < position <= windows.last_pane(latest + 1)

@@ -48,11 +48,11 @@ def test_a_spec_is_frozen() -> None:
         SPEC.lateness = 0
 
 
-def test_the_same_spec_goes_on() -> None:
+def test_an_unchanged_spec_is_accepted() -> None:
     SPEC.check_same(SPEC.to_dict())
 
 
-def test_what_state_does_not_depend_on_may_change() -> None:
+def test_options_that_state_does_not_depend_on_may_change() -> None:
     replace(SPEC, max_ahead=SECOND).check_same(SPEC.to_dict())
 
 
@@ -81,19 +81,19 @@ def test_null_may_become_a_group_and_stays_one() -> None:
     assert WindowSpec.from_dict(group.to_dict()) == group
 
 
-def test_what_was_written_before_there_was_a_choice_rejects_null() -> None:
+def test_a_checkpoint_without_the_option_rejects_nulls() -> None:
     old = {name: value for name, value in SPEC.to_dict().items() if name != "nulls"}
     assert WindowSpec.from_dict(old) == SPEC
     SPEC.check_same(old)
     replace(SPEC, nulls="group").check_same(old)
 
 
-def test_without_keys_it_does_not_matter() -> None:
-    bare = replace(SPEC, keys=())
-    bare.check_same(replace(bare, nulls="group").to_dict())
+def test_without_keys_nulls_may_change() -> None:
+    keyless = replace(SPEC, keys=())
+    keyless.check_same(replace(keyless, nulls="group").to_dict())
 
 
-def test_which_keys_must_be_there() -> None:
+def test_which_keys_may_not_be_null() -> None:
     assert SPEC.non_null_keys == ("region", "key")
     assert replace(SPEC, nulls="group").non_null_keys == ()
     with pytest.raises(OptionError, match=r"nulls='drop' isn't a treatment .* give \"reject\", or"):
@@ -123,12 +123,12 @@ WITH_EARLY = replace(SPEC, firing=Firing(early=Each(), late=Each(), grace=SECOND
         {"early": Every(SECOND), "late": EveryRows(7), "retention": 2 * SECOND},
     ],
 )
-def test_what_is_kept_and_when_it_speaks_may_change(changes: dict[str, Any]) -> None:
+def test_retention_and_policies_may_change(changes: dict[str, Any]) -> None:
     stored = WITH_EARLY.to_dict()
     replace(WITH_EARLY, firing=replace(WITH_EARLY.firing, **changes)).check_same(stored)
 
 
-def test_an_early_policy_may_come_but_not_go() -> None:
+def test_an_early_policy_may_be_added_but_not_removed() -> None:
     without = replace(WITH_EARLY, firing=replace(WITH_EARLY.firing, early=None))
     WITH_EARLY.check_same(without.to_dict())
     with pytest.raises(SpecChangedError, match="early: was each message, is never"):
@@ -138,11 +138,11 @@ def test_an_early_policy_may_come_but_not_go() -> None:
         deltas[1].check_same(deltas[0].to_dict())
 
 
-def test_what_is_kept_may_change_where_rows_are_counted() -> None:
-    """What is there is counted anew then."""
-    counted = replace(SPEC, firing=Firing(retention=SECOND, rows=5))
+def test_the_retention_may_change_where_rows_are_limited() -> None:
+    """The stored messages are counted again then."""
+    limited = replace(SPEC, firing=Firing(retention=SECOND, rows=5))
     for firing in (Firing(retention=2 * SECOND, rows=5), Firing(retention=SECOND, rows=7)):
-        replace(counted, firing=firing).check_same(counted.to_dict())
+        replace(limited, firing=firing).check_same(limited.to_dict())
 
 
 SLIDING = replace(
@@ -155,15 +155,15 @@ SLIDING = replace(
 def test_an_aggregate_over_a_part_of_its_windows() -> None:
     assert SLIDING.words()["agg last"] == "sum(value) over 4 seconds"
     assert WindowSpec.from_dict(SLIDING.to_dict()) == SLIDING
-    other = {**SLIDING.aggregates, "last": aggregates.sum("value").over("5 s")}
+    other_aggregates = {**SLIDING.aggregates, "last": aggregates.sum("value").over("5 s")}
     with pytest.raises(SpecChangedError, match=r"agg last: was sum.* 4 seconds, is sum.* 5 sec"):
-        replace(SLIDING, aggregates=other).check_same(SLIDING.to_dict())
-    more = {**SLIDING.aggregates, "mean": aggregates.mean("value").over("10 s")}
-    replace(SLIDING, aggregates=more).check_same(SLIDING.to_dict())
-    # How many messages a part has isn't known of what is stored.
-    more = {**SLIDING.aggregates, "few": aggregates.count().over("1 s")}
+        replace(SLIDING, aggregates=other_aggregates).check_same(SLIDING.to_dict())
+    more_aggregates = {**SLIDING.aggregates, "mean": aggregates.mean("value").over("10 s")}
+    replace(SLIDING, aggregates=more_aggregates).check_same(SLIDING.to_dict())
+    # The stored state doesn't have the number of messages in a part.
+    more_aggregates = {**SLIDING.aggregates, "few": aggregates.count().over("1 s")}
     with pytest.raises(SpecChangedError, match="agg few: was absent, is count"):
-        replace(SLIDING, aggregates=more).check_same(SLIDING.to_dict())
+        replace(SLIDING, aggregates=more_aggregates).check_same(SLIDING.to_dict())
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_an_aggregate_over_a_part_of_its_windows() -> None:
         (sliding("3 s"), "looks back 4 seconds, and its windows don't: sliding 3 seconds"),
     ],
 )
-def test_an_aggregate_over_what_its_windows_do_not_have(windows: Any, problem: str) -> None:
+def test_an_aggregate_over_more_than_its_windows_is_refused(windows: Any, problem: str) -> None:
     with pytest.raises(OptionError, match=f"agg='last' {problem}"):
         replace(SLIDING, windows=windows)
 
@@ -191,16 +191,16 @@ def test_an_aggregate_over_no_time() -> None:
     ],
 )
 def test_an_aggregate_over_rows_that_its_windows_do_not_have(windows: Any, problem: str) -> None:
-    computed = {"last": aggregates.sum("value").over(rows(3))}
+    aggs = {"last": aggregates.sum("value").over(rows(3))}
     with pytest.raises(OptionError, match=f"agg='last' {problem}"):
-        replace(SLIDING, windows=windows, aggregates=computed, lateness=0, firing=Firing())
+        replace(SLIDING, windows=windows, aggregates=aggs, lateness=0, firing=Firing())
 
 
 def test_an_aggregate_that_no_message_can_be_in() -> None:
-    computed = {"last": aggregates.sum("value").over(rows(1))}
+    aggs = {"last": aggregates.sum("value").over(rows(1))}
     windows = rolling(rows(3), "neither")
     with pytest.raises(OptionError, match="where no message can be"):
-        replace(SLIDING, windows=windows, aggregates=computed, lateness=0, firing=Firing())
+        replace(SLIDING, windows=windows, aggregates=aggs, lateness=0, firing=Firing())
 
 
 def test_a_row_for_each_message_has_no_parts() -> None:
@@ -211,20 +211,20 @@ def test_a_row_for_each_message_has_no_parts() -> None:
 
 def test_a_count_that_excludes_its_message_is_not_added_to_stored_state() -> None:
     spec = replace(SLIDING, windows=rolling("10 s", "left"), aggregates={"n": aggregates.count()})
-    added = replace(spec, aggregates={**spec.aggregates, "m": aggregates.count()})
+    extended_spec = replace(spec, aggregates={**spec.aggregates, "m": aggregates.count()})
     with pytest.raises(SpecChangedError):
-        added.check_same(spec.to_dict())
+        extended_spec.check_same(spec.to_dict())
 
 
 def test_aggregates_may_be_added_behind_the_others() -> None:
-    more = SPEC.aggregates | {"most": aggregates.max("other")}
-    added = replace(SPEC, aggregates=more, types={**SPEC.types, "other": "long"})
-    added.check_same(SPEC.to_dict())
+    more_aggregates = SPEC.aggregates | {"most": aggregates.max("other")}
+    extended_spec = replace(SPEC, aggregates=more_aggregates, types={**SPEC.types, "other": "long"})
+    extended_spec.check_same(SPEC.to_dict())
     with pytest.raises(SpecChangedError, match="agg most: was max"):
-        SPEC.check_same(added.to_dict())
-    between = {"most": aggregates.max("value"), **SPEC.aggregates}
+        SPEC.check_same(extended_spec.to_dict())
+    first_aggregates = {"most": aggregates.max("value"), **SPEC.aggregates}
     with pytest.raises(SpecChangedError, match="agg most: was absent, is max"):
-        replace(SPEC, aggregates=between).check_same(SPEC.to_dict())
-    first = SPEC.aggregates | {"one": aggregates.first("value")}
+        replace(SPEC, aggregates=first_aggregates).check_same(SPEC.to_dict())
+    last_aggregates = SPEC.aggregates | {"one": aggregates.first("value")}
     with pytest.raises(SpecChangedError, match="agg one: was absent, is first"):
-        replace(SPEC, aggregates=first).check_same(SPEC.to_dict())
+        replace(SPEC, aggregates=last_aggregates).check_same(SPEC.to_dict())

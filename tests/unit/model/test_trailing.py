@@ -1,4 +1,4 @@
-"""Trailing windows: their numbers, their bounds, and what they refuse."""
+"""Tests of trailing windows: their numbers, their bounds, and refused options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from muntin.model.trailing import LOOK_BACK, Trailing, trailing
 WINDOWS = trailing(["20 minutes", "1 hour"], "10 minutes", origin=3 * MINUTE)
 
 
-def sentence() -> Any:
+def make_windows() -> Any:
     return standalone.windowed(key="k", time="at").trailing("1 hour", every="1 minute")
 
 
@@ -73,7 +73,7 @@ def test_refused_lengths(look_backs: list[str], every: str, problem: str) -> Non
 )
 def test_refused_policies(change: Callable[[Any], Any], problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
-        change(sentence()).agg(n=mt.count())
+        change(make_windows()).agg(n=mt.count())
 
 
 def test_names_of_results_are_refused() -> None:
@@ -81,17 +81,17 @@ def test_names_of_results_are_refused() -> None:
     with pytest.raises(OptionError, match="key='look_back' is a column of the output"):
         windows.agg(n=mt.count())
     with pytest.raises(OptionError, match="agg='look_back' is a column of the output"):
-        sentence().agg(look_back=mt.count())
+        make_windows().agg(look_back=mt.count())
 
 
-def test_no_side_of_a_join() -> None:
+def test_a_side_of_a_join_is_not_trailing() -> None:
     side = standalone.windowed(key="k", time="at")
     with pytest.raises(OptionError, match="trailing='trailing 1 hour every 1 minute'"):
         standalone.join(side.trailing("1 hour", every="1 minute"), side, on="k")
 
 
-def test_the_spec_is_stored_and_read() -> None:
-    spec = sentence().agg(n=mt.count())
+def test_the_spec_is_stored_and_read_back() -> None:
+    spec = make_windows().agg(n=mt.count())
     assert spec.keys == ("k", LOOK_BACK)
     assert spec.key_columns == spec.state_keys == ("k",)
     assert spec.title == "trailing 1 hour every 1 minute by k"

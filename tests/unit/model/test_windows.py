@@ -17,8 +17,8 @@ def any_windows(draw: st.DrawFn) -> Windows:
     return Windows(size, draw(st.integers(1, size)), draw(st.integers(-40, 40)))
 
 
-def containing(windows: Windows, time: int) -> list[int]:
-    """The numbers of the windows that contain a time, by looking at all around it."""
+def list_windows_at(windows: Windows, time: int) -> list[int]:
+    """Return the numbers of the windows that contain a time, by checking all windows near it."""
     near = (time - windows.origin) // windows.slide
     candidates = range(near - windows.size - 1, near + 2)
     return [k for k in candidates if windows.start(k) <= time < windows.end(k)]
@@ -51,7 +51,7 @@ def test_hopping_by_its_own_size_is_tumbling() -> None:
         ("0 s", "1 s", "zero"),
     ],
 )
-def test_windows_that_cannot_be(size: str, slide: str, problem: str) -> None:
+def test_invalid_sizes_are_refused(size: str, slide: str, problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
         hopping(size, slide)
 
@@ -86,7 +86,7 @@ def test_a_window_is_its_panes(windows: Windows, window: int) -> None:
 def test_the_windows_of_a_pane_are_those_of_its_times(windows: Windows, time: int) -> None:
     pane = windows.pane_of(time)
     numbers = list(range(windows.first_window(pane), windows.last_window(pane) + 1))
-    assert numbers == containing(windows, time)
+    assert numbers == list_windows_at(windows, time)
 
 
 @given(any_windows(), TIMES)

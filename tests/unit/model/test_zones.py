@@ -17,10 +17,10 @@ from muntin.standalone import WindowedAggregator, join, windowed
 SALES = windowed(key="shop", time="at")
 
 
-def spec_of(windows: Any, **aggregates: Any) -> WindowSpec:
-    """The query as the hosts build it; operators refuse it."""
-    named = windows._all_keys(windows._keys)
-    return windows._spec(aggregates or {"n": mt.count()}, named)
+def build_spec(windows: Any, **aggregates: Any) -> WindowSpec:
+    """Build the query as the hosts do; operators refuse it."""
+    keys = windows._all_keys(windows._keys)
+    return windows._spec(aggregates or {"n": mt.count()}, keys)
 
 
 def test_windows_of_a_zone_are_those_that_name_it() -> None:
@@ -40,23 +40,23 @@ def test_windows_of_a_zone_are_those_that_name_it() -> None:
 
 
 def test_the_zone_is_the_last_key_unless_the_query_names_it() -> None:
-    assert spec_of(SALES.tumbling("1 day", zone_column="tz")).keys == ("shop", "tz")
+    assert build_spec(SALES.tumbling("1 day", zone_column="tz")).keys == ("shop", "tz")
     first = windowed(key=("tz", "shop"), time="at").tumbling("1 day", zone_column="tz")
-    assert spec_of(first).keys == ("tz", "shop")
-    assert spec_of(windowed(time="at").tumbling("1 day", zone_column="tz")).keys == ("tz",)
+    assert build_spec(first).keys == ("tz", "shop")
+    assert build_spec(windowed(time="at").tumbling("1 day", zone_column="tz")).keys == ("tz",)
 
 
 @pytest.mark.parametrize("nulls", ["reject", "group"])
 def test_a_zone_is_never_null(nulls: Any) -> None:
     query = windowed(key="shop", time="at", nulls=nulls).tumbling("1 day", zone_column="tz")
-    assert "tz" in spec_of(query).non_null_keys
+    assert "tz" in build_spec(query).non_null_keys
 
 
 def test_a_checkpoint_stores_the_column() -> None:
-    spec = spec_of(SALES.hopping("1 month", "1 month", zone_column="tz"))
+    spec = build_spec(SALES.hopping("1 month", "1 month", zone_column="tz"))
     assert load_spec(spec.to_dict()) == spec
-    other = spec_of(windowed(key=("shop", "tz"), time="at").hopping("1 month", "1 month"))
-    assert [line.partition(":")[0] for line in other.differences(spec)] == ["windows"]
+    other_spec = build_spec(windowed(key=("shop", "tz"), time="at").hopping("1 month", "1 month"))
+    assert [line.partition(":")[0] for line in other_spec.differences(spec)] == ["windows"]
 
 
 @pytest.mark.parametrize(
@@ -72,32 +72,34 @@ def test_a_checkpoint_stores_the_column() -> None:
         ({"origin": "some day"}, "origin"),
     ],
 )
-def test_what_a_zone_per_key_cannot_stand_beside(options: dict[str, Any], problem: str) -> None:
+def test_options_that_a_zone_per_key_cannot_be_combined_with(
+    options: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(OptionError, match=problem):
         SALES.tumbling("1 day", **{"zone_column": "tz", **options})
 
 
 @pytest.mark.parametrize("size", ["100 minutes", "36 hours", mt.rows(3)])
-def test_sizes_that_are_no_days_or_parts_of_one(size: Any) -> None:
+def test_sizes_other_than_days_or_their_parts_are_refused(size: Any) -> None:
     with pytest.raises(OptionError, match="leave the zone away"):
         SALES.tumbling(size, zone_column="tz")
 
 
-def test_what_refuses_a_zone_per_key() -> None:
+def test_queries_that_refuse_a_zone_per_key() -> None:
     days = SALES.tumbling("1 day", zone_column="tz")
     with pytest.raises(OptionError, match="zone_column='tz' isn't taken by operators"):
         days.agg(n=mt.count())
     with pytest.raises(OptionError, match="zone_column='tz' isn't taken by operators"):
-        WindowedAggregator(spec_of(days))
+        WindowedAggregator(build_spec(days))
     for sides in ((days, SALES), (SALES, days)):
         with pytest.raises(OptionError, match="zone_column='tz' isn't taken by joins"):
             join(*sides, on="shop", within="1 hour")
     with pytest.raises(OptionError, match="have no zone without their key"):
-        spec_of(days.sets(["tz"], ["shop", "tz"]))
+        build_spec(days.sets(["tz"], ["shop", "tz"]))
     with pytest.raises(OptionError, match="can't be counted over zones"):
-        spec_of(days.keep("1 day", rows=100))
+        build_spec(days.keep("1 day", rows=100))
     with pytest.raises(OptionError, match="over=5 can't be counted over zones"):
-        spec_of(days.early(every="1 minute", over=5))
+        build_spec(days.early(every="1 minute", over=5))
     with pytest.raises(OptionError, match="isn't a key column"):
         WindowSpec(
             keys=("shop",),
@@ -113,7 +115,7 @@ def test_names_of_zones() -> None:
     assert not {"localtime", "posixrules", "", "europe/paris", "../UTC"} & list_zones()
 
 
-def test_the_kind_in_words() -> None:
+def test_the_kind_as_text() -> None:
     kinds: list[Kind] = [
         of_size("1 day", zone_column="tz"),
         of_size("1 month", zone_column="tz", origin="2026-01-15"),

@@ -1,4 +1,4 @@
-"""All mistakes of a pipeline at once, without Spark."""
+"""Tests that all mistakes of a pipeline are listed at once, without Spark."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ into = "views2"
 """
 
 
-def mistakes(tmp_path: Path, text: str, suffix: str = ".sql", **given: str) -> list[str]:
-    """The first line of each mistake of a file."""
+def list_mistakes(tmp_path: Path, text: str, suffix: str = ".sql", **variables: str) -> list[str]:
+    """Return the first line of each mistake of a file."""
     file = tmp_path / f"pipeline{suffix}"
     file.write_text(text)
-    _, checked = read_checked_pipeline(file, given, whole=False)
+    _, checked = read_checked_pipeline(file, variables, whole=False)
     return [str(problem).partition("\n")[0] for problem in checked.problems]
 
 
@@ -59,12 +59,12 @@ def needs_spark(tmp_path: Path, text: str) -> bool:
 
 
 def test_a_pipeline_without_mistakes_has_none(tmp_path: Path) -> None:
-    assert mistakes(tmp_path, CLICKS + VIEWS + COUNT) == []
+    assert list_mistakes(tmp_path, CLICKS + VIEWS + COUNT) == []
     assert not needs_spark(tmp_path, CLICKS + VIEWS + COUNT)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "right", "said"),
+    ("old", "new", "problem"),
     [
         ("GROUP BY", "WHERE pge = 'x' GROUP BY", "line 7: there is no column pge; write page"),
         ("ts TIMESTAMP,", "t TIMESTAMP,", "query views: there is no column ts; "),
@@ -89,11 +89,11 @@ def test_a_pipeline_without_mistakes_has_none(tmp_path: Path) -> None:
          "write TO_TIMESTAMP_LTZ(ms, 3) for milliseconds, or 0 for seconds"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_named(tmp_path: Path, wrong: str, right: str, said: str) -> None:
+def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, problem: str) -> None:
     text = CLICKS + VIEWS + COUNT
-    assert wrong in text
-    (first, *_) = mistakes(tmp_path, text.replace(wrong, right))
-    assert first.startswith(said)
+    assert old in text
+    (first, *_) = list_mistakes(tmp_path, text.replace(old, new))
+    assert first.startswith(problem)
 
 
 JDBC = """CREATE TABLE views (page STRING, n BIGINT, window_start TIMESTAMP, window_end TIMESTAMP,
@@ -111,20 +111,20 @@ INSERT INTO views SELECT c.page, p.at AS paid FROM clicks c JOIN pays p ON c.pag
 def test_columns_of_records_that_cant_be_read_are_known(tmp_path: Path) -> None:
     view = "CREATE VIEW v AS SELECT page, ts, malformed, malformed_detail FROM clicks;\n"
     counted = COUNT.replace("TABLE clicks", "TABLE v")
-    assert mistakes(tmp_path, CLICKS + VIEWS + view + counted) == []
+    assert list_mistakes(tmp_path, CLICKS + VIEWS + view + counted) == []
     by_spark = CLICKS.replace("n BIGINT", "_corrupt_record STRING")
-    mistake, *_ = mistakes(tmp_path, by_spark + VIEWS + view + counted)
+    mistake, *_ = list_mistakes(tmp_path, by_spark + VIEWS + view + counted)
     assert "malformed" in mistake
 
 
 def test_a_primary_key_that_identifies_the_rows_is_taken(tmp_path: Path) -> None:
     for key in (WHOLE_KEY, "WINDOW_END, window_start, Page"):
         views = JDBC.format(key=key, connector="jdbc")
-        assert mistakes(tmp_path, CLICKS + views + COUNT) == []
+        assert list_mistakes(tmp_path, CLICKS + views + COUNT) == []
     renamed = COUNT.replace("page, count", "page, window_start AS since, window_end, count")
     views = JDBC.format(key="page, since, window_end", connector="jdbc")
     views = views.replace("window_start TIMESTAMP", "since TIMESTAMP")
-    assert mistakes(tmp_path, CLICKS + views + renamed) == []
+    assert list_mistakes(tmp_path, CLICKS + views + renamed) == []
 
 
 WINDOWS = "INSERT INTO views SELECT page, count(*) AS n FROM {} GROUP BY page, {}"
@@ -145,22 +145,22 @@ WINDOWS = "INSERT INTO views SELECT page, count(*) AS n FROM {} GROUP BY page, {
 def test_a_primary_key_may_leave_out_a_bound_that_follows(
     tmp_path: Path, windows: str, sole: tuple[str, ...]
 ) -> None:
-    for bound, other in (("window_start", "window_end"), ("window_end", "window_start")):
+    for bound, other_bound in (("window_start", "window_end"), ("window_end", "window_start")):
         views = JDBC.format(key=f"page, {bound}", connector="jdbc")
-        wrong = mistakes(tmp_path, CLICKS + views + WINDOWS.format("clicks", windows))
-        assert (wrong == []) is (bound in sole), wrong
-        assert not wrong or f"lacks {other}: rows of this query may differ" in wrong[0]
+        problems = list_mistakes(tmp_path, CLICKS + views + WINDOWS.format("clicks", windows))
+        assert (problems == []) is (bound in sole), problems
+        assert not problems or f"lacks {other_bound}: rows of this query may differ" in problems[0]
 
 
 def test_a_bound_follows_in_groups_of_windows(tmp_path: Path) -> None:
     views = JDBC.format(key="window_start", connector="jdbc").replace("page STRING, ", "")
     inner = WINDOWS.format("clicks", "TUMBLE(ts, 1 HOUR)").removeprefix("INSERT INTO views ")
     grouped = "INSERT INTO views SELECT max(n) AS n FROM {} GROUP BY window_start, window_end"
-    assert mistakes(tmp_path, CLICKS + views + grouped.format(f"({inner})")) == []
+    assert list_mistakes(tmp_path, CLICKS + views + grouped.format(f"({inner})")) == []
 
 
 @pytest.mark.parametrize(
-    ("key", "connector", "insert", "said"),
+    ("key", "connector", "insert", "problem"),
     [
         ("page", "jdbc", COUNT, "table views: PRIMARY KEY='(page)' lacks window_start, window_end: "
          f"rows of this query may differ in that alone; write PRIMARY KEY ({WHOLE_KEY}) NOT ENF"),
@@ -174,21 +174,21 @@ def test_a_bound_follows_in_groups_of_windows(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_primary_key_that_cant_be_honoured_is_named(
-    tmp_path: Path, key: str, connector: str, insert: str, said: str
+    tmp_path: Path, key: str, connector: str, insert: str, problem: str
 ) -> None:
     views = JDBC.format(key=key, connector=connector)
     if connector == "parquet":
         views = views.replace(
             "url = 'jdbc:postgresql://host/db', 'table-name' = 'views'", "path=''"
         )
-    problems = mistakes(tmp_path, CLICKS + views + insert)
-    assert any(problem.startswith(said) for problem in problems), problems
+    lines = list_mistakes(tmp_path, CLICKS + views + insert)
+    assert any(line.startswith(problem) for line in lines), lines
 
 
 def test_all_mistakes_of_a_file_are_there(tmp_path: Path) -> None:
     text = CLICKS.replace("path = 'in'", "pth = 'in'") + VIEWS.replace("parquet", "parqet")
     text += COUNT.replace("page", "pge") + "INSERT INTO views SELECT 1 +;"
-    assert [one.partition(";")[0] for one in mistakes(tmp_path, text)] == [
+    assert [line.partition(";")[0] for line in list_mistakes(tmp_path, text)] == [
         "line 8: this can't be read: something is missing here",
         "table clicks: option='pth' isn't one of the table clicks",
         "table clicks: path=None is missing for json",
@@ -198,7 +198,7 @@ def test_all_mistakes_of_a_file_are_there(tmp_path: Path) -> None:
 
 
 def test_all_mistakes_of_a_file_in_toml_are_there(tmp_path: Path) -> None:
-    assert mistakes(tmp_path, TOML, ".toml") == [
+    assert list_mistakes(tmp_path, TOML, ".toml") == [
         "queries.b.into: into='views2' isn't a table of this file; add it to [tables]",
         "table clicks: ts='timestmp' isn't a type of Spark's; write a type of Spark's, such as "
         "STRING, BIGINT, DOUBLE or TIMESTAMP",
@@ -231,7 +231,7 @@ def test_a_cast_of_a_whole_number_to_a_time_is_cautioned_of(tmp_path: Path) -> N
 def test_names_of_flinks_jdbc_reach_postgres(tmp_path: Path) -> None:
     table = """CREATE TABLE views WITH ('connector' = 'jdbc', 'table-name' = 'v',
         'url' = 'jdbc:postgresql://host:5432/db', 'username' = 'me', 'password' = '${env:PW}');"""
-    assert mistakes(tmp_path, CLICKS + table + COUNT) == []
+    assert list_mistakes(tmp_path, CLICKS + table + COUNT) == []
     wrong = table.replace("'table-name'", "'sink.parallelism' = '2', 'table-name'")
-    (said,) = mistakes(tmp_path, CLICKS + wrong + COUNT)
-    assert said.startswith("table views: option='sink.parallelism' isn't one of the table views")
+    (problem,) = list_mistakes(tmp_path, CLICKS + wrong + COUNT)
+    assert problem.startswith("table views: option='sink.parallelism' isn't one of the table views")

@@ -1,4 +1,4 @@
-"""Pipeline files that are no text, too deep or too long end in an error of muntin's."""
+"""Tests that pipeline files which aren't text, or are too deep or long, end in muntin's errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WHERE {condition} GROUP BY k, window_start, window_end;
 )
 def test_a_hostile_file_is_refused(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
     (tmp_path / name).write_bytes(content)
-    refuse(tmp_path / name, problem)
+    check_refusal(tmp_path / name, problem)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_hostile_file_is_refused(tmp_path: Path, name: str, content: bytes, pr
 def test_a_hostile_condition_is_refused(tmp_path: Path, condition: str, problem: str) -> None:
     path = tmp_path / "a.sql"
     path.write_text(SQL.format(condition=condition))
-    refuse(path, problem)
+    check_refusal(path, problem)
 
 
 def test_a_condition_of_a_hundred_terms_is_fine(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_condition_of_a_hundred_terms_is_fine(tmp_path: Path) -> None:
     assert checked.exit_code == 0, checked.output
 
 
-def refuse(path: Path, problem: str) -> None:
+def check_refusal(path: Path, problem: str) -> None:
     checked = CliRunner().invoke(build(), ["check", str(path)])
     assert checked.exit_code == 1
     assert isinstance(checked.exception, SystemExit), checked.exception

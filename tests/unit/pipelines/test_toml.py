@@ -1,4 +1,4 @@
-"""Pipelines in TOML: the same value as in SQL, and what can't be one."""
+"""Tests that pipelines in TOML are those of SQL, and of their refusals."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ windows = { %s }
 agg = { n = "count(*)", m = "quantile(x, 0.5)" }
 into = "out"
 """
-GIVEN = {"not": "it's"}
+VARIABLES = {"not": "it's"}
 
 
-def sql(windows: str, emit: str = "") -> str:
+def write_sql(windows: str, emit: str = "") -> str:
     return SQL.replace("{windows}", windows).replace("{emit}", emit)
 
 
@@ -94,13 +94,13 @@ def sql(windows: str, emit: str = "") -> str:
     ],
 )
 def test_windows_are_those_of_sql(windows, call):
-    ours, theirs = (
-        parse_pipeline(TOML % (windows, ""), GIVEN),
-        api.compile_pipeline(sql(call), GIVEN),
+    in_toml, in_sql = (
+        parse_pipeline(TOML % (windows, ""), VARIABLES),
+        api.compile_pipeline(write_sql(call), VARIABLES),
     )
-    assert ours.flows == theirs.flows
-    assert ours.tables["clicks"].options == theirs.tables["clicks"].options
-    assert (ours.checkpoint, ours.trigger, ours.names) == ("c", 5_000_000, theirs.names)
+    assert in_toml.flows == in_sql.flows
+    assert in_toml.tables["clicks"].options == in_sql.tables["clicks"].options
+    assert (in_toml.checkpoint, in_toml.trigger, in_toml.names) == ("c", 5_000_000, in_sql.names)
 
 
 @pytest.mark.parametrize(
@@ -117,14 +117,14 @@ def test_windows_are_those_of_sql(windows, call):
     ],
 )
 def test_trailing_windows(entries, windows):
-    (flow,) = parse_pipeline(TOML % (entries, ""), GIVEN).flows
+    (flow,) = parse_pipeline(TOML % (entries, ""), VARIABLES).flows
     assert flow.query.spec.windows == windows
     assert flow.query.spec.keys == ("k", "look_back")
     assert [key.name for key in flow.query.keys] == ["k"]
 
 
 @pytest.mark.parametrize(
-    ("said", "emit"),
+    ("policies", "emit"),
     [
         ("early = { each = true }", "EARLY EACH"),
         ("early = { rows = 5 }\ndeltas = true", "EARLY EVERY 5 ROWS DELTAS"),
@@ -157,18 +157,19 @@ def test_trailing_windows(entries, windows):
         ),
     ],
 )
-def test_policies_are_those_of_sql(said, emit):
-    ours = parse_pipeline(TOML % ('tumbling = "1 hour"', said), GIVEN)
+def test_policies_are_those_of_sql(policies, emit):
+    in_toml = parse_pipeline(TOML % ('tumbling = "1 hour"', policies), VARIABLES)
     assert (
-        ours.flows == api.compile_pipeline(sql("TUMBLE(ts, 1 HOUR)", "EMIT " + emit), GIVEN).flows
+        in_toml.flows
+        == api.compile_pipeline(write_sql("TUMBLE(ts, 1 HOUR)", "EMIT " + emit), VARIABLES).flows
     )
 
 
 def test_windows_of_rows_lie_on_offsets():
-    made = parse_pipeline(
-        TOML % ('hopping = "6 rows", slide = "2 rows"', 'grace = "3 rows"'), GIVEN
+    pipeline = parse_pipeline(
+        TOML % ('hopping = "6 rows", slide = "2 rows"', 'grace = "3 rows"'), VARIABLES
     )
-    spec = made.flows[0].query.spec
+    spec = pipeline.flows[0].query.spec
     assert (str(spec.windows), spec.keys, spec.time) == (
         "hopping 6 rows by 2 rows",
         ("p", "k"),
@@ -178,9 +179,11 @@ def test_windows_of_rows_lie_on_offsets():
 
 
 def test_having_takes_back_what_holds_no_more():
-    made = parse_pipeline(TOML % ('tumbling = "1 hour"', 'having = "n > 3"'), GIVEN).flows[0].query
-    assert made.having == "n > 3"
-    assert [c.name for c in made.columns] == [
+    query = (
+        parse_pipeline(TOML % ('tumbling = "1 hour"', 'having = "n > 3"'), VARIABLES).flows[0].query
+    )
+    assert query.having == "n > 3"
+    assert [c.name for c in query.columns] == [
         "k",
         "window_start",
         "window_end",
@@ -192,7 +195,7 @@ def test_having_takes_back_what_holds_no_more():
 
 
 @pytest.mark.parametrize(
-    ("windows", "more", "said"),
+    ("windows", "more", "problem"),
     [
         (
             'tumbling = "1 hour", session = "1 s"',
@@ -217,14 +220,14 @@ def test_having_takes_back_what_holds_no_more():
         ('tumbling = "1 hour"', 'having = "n > \\"${lots}\\""', "${lots}' has no value"),
     ],
 )
-def test_what_cannot_be_run_is_named(windows, more, said):
+def test_what_cannot_be_run_is_named(windows, more, problem):
     with pytest.raises(PipelineFileError) as caught:
-        parse_pipeline(TOML % (windows, more), GIVEN)
-    assert said in str(caught.value)
+        parse_pipeline(TOML % (windows, more), VARIABLES)
+    assert problem in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "problem"),
     [
         ('connector = "json"', "", "tables.clicks.connector: field required"),
         ('"count(*)"', '"count(*"', "queries.out.agg.n: line 1: "),
@@ -249,12 +252,12 @@ def test_what_cannot_be_run_is_named(windows, more, said):
         ),
     ],
 )
-def test_mistakes_are_named_by_their_place(old, new, said):
+def test_mistakes_are_named_by_their_place(old, new, problem):
     text = TOML % ('tumbling = "1 hour"', "")
     assert old in text
     with pytest.raises(PipelineFileError) as caught:
-        parse_pipeline(text.replace(old, new), GIVEN)
-    assert said in str(caught.value)
+        parse_pipeline(text.replace(old, new), VARIABLES)
+    assert problem in str(caught.value)
     assert str(caught.value).count("queries.out") <= 1
 
 
@@ -283,26 +286,26 @@ into = "b"
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "problem"),
     [
         ('rejected = "Bad"', "queries.second.rejected: rejected='Bad' is written twice, first by "),
         ('rejected = "A"', "rejected='A' is written twice, first by queries.first.into; give each"),
         ('rejected = "b"', "rejected='b' is written twice, first by queries.second.into"),
     ],
 )
-def test_two_outputs_in_one_table_are_refused(more, said):
+def test_two_outputs_in_one_table_are_refused(more, problem):
     assert len(parse_pipeline(TWO).flows) == 2
     with pytest.raises(PipelineFileError) as caught:
         parse_pipeline(TWO + more)
-    assert said in str(caught.value)
+    assert problem in str(caught.value)
     with pytest.raises(PipelineFileError, match=r"queries.second.into: into='A' is written twice"):
         parse_pipeline(TWO.replace('into = "b"', 'into = "A"'))
 
 
 def test_rejected_messages_of_several_queries_may_go_to_one_topic():
     shared = TWO.replace('rejected = "bad"', 'rejected = "letters"')
-    made = parse_pipeline(shared + 'rejected = "letters"')
-    assert [flow.rejected for flow in made.flows] == ["letters", "letters"]
+    pipeline = parse_pipeline(shared + 'rejected = "letters"')
+    assert [flow.rejected for flow in pipeline.flows] == ["letters", "letters"]
     with pytest.raises(PipelineFileError, match="written twice"):
         parse_pipeline(shared.replace('into = "b"', 'into = "letters"'))
 
@@ -314,7 +317,7 @@ def test_tables_that_differ_in_case_alone_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "problem"),
     [
         ('password = "hunter2"', "tables.out.password is refused, extra inputs are not permitted"),
         ('pass = "hunter2"', "tables.out.pass is refused, extra inputs are not permitted"),
@@ -323,11 +326,11 @@ def test_tables_that_differ_in_case_alone_are_refused():
         ('options = [{ dsn = "hunter2" }]', "tables.out.options: input should be a table"),
     ],
 )
-def test_a_secret_at_the_wrong_place_is_not_shown(more, said):
+def test_a_secret_at_the_wrong_place_is_not_shown(more, problem):
     text = f'{TWO}[tables.out]\nconnector = "postgres"\n{more}'
     with pytest.raises(PipelineFileError) as caught:
         parse_pipeline(text)
-    assert said in str(caught.value)
+    assert problem in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
 
@@ -337,12 +340,12 @@ def test_the_published_schema_is_the_one_in_force():
 
 
 def test_the_examples_say_the_same():
-    ours, theirs = (
+    in_toml, in_sql = (
         read_pipeline(ROOT / "examples" / "flights" / f"pipeline.{suffix}", {}, requires_all=False)
         for suffix in ("toml", "sql")
     )
-    assert ours.flows == theirs.flows
-    assert ours.names == theirs.names == {"data", "out"}
+    assert in_toml.flows == in_sql.flows
+    assert in_toml.names == in_sql.names == {"data", "out"}
 
 
 def test_what_is_given_fits_the_file(tmp_path):

@@ -1,4 +1,4 @@
-"""`make audit` fails for vulnerabilities; CI doesn't fail where the database isn't reached."""
+"""Tests that `make audit` fails for vulnerabilities, and CI not for an unreachable database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNREACHABLE = "ConnectionError: the host doesn't resolve"
 
 
 @pytest.mark.parametrize(
-    ("says", "code", "options", "expected"),
+    ("output", "code", "options", "expected"),
     [
         ("No known vulnerabilities found", 0, [], 0),
         (VULNERABLE, 1, [], 1),
@@ -24,11 +24,11 @@ UNREACHABLE = "ConnectionError: the host doesn't resolve"
     ],
 )
 def test_only_vulnerabilities_fail_ci(
-    says: str, code: int, options: list[str], expected: int, tmp_path: Path
+    output: str, code: int, options: list[str], expected: int, tmp_path: Path
 ) -> None:
     for program, body in {
         ".venv/bin/uv": "echo pinned==1",
-        "build/audit/bin/pip-audit": f'echo "{says}" >&2; exit {code}',
+        "build/audit/bin/pip-audit": f'echo "{output}" >&2; exit {code}',
         "scripts/audit.sh": SCRIPT.read_text(),
     }.items():
         path = tmp_path / program
@@ -40,5 +40,5 @@ def test_only_vulnerabilities_fail_ci(
     command = [bash, str(tmp_path / "scripts" / "audit.sh"), *options]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == expected
-    assert says in run.stdout
-    assert ("wasn't reached" in run.stderr) == (says == UNREACHABLE and expected == 0)
+    assert output in run.stdout
+    assert ("wasn't reached" in run.stderr) == (output == UNREACHABLE and expected == 0)

@@ -1,11 +1,11 @@
-"""What the counters of words count, and what they pass over."""
+"""Tests of the counters of words, and of what they pass over."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from scripts.check_words import check_modules, check_prose, is_participle
+from scripts.check_words import check_modules, check_prose, check_tests, is_participle
 
 MODULE = '''"""What a module holds."""
 
@@ -45,6 +45,21 @@ def test_each_counter_names_its_places(tmp_path: Path) -> None:
         ("private words as identifiers", "one.py:9 given"),
         ("public names in several modules", "kept: one.py, two.py"),
     ]
+
+
+def test_tests_have_counters_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(MODULE)
+    (tmp_path / "two.py").write_text("def kept(rows): return rows")
+    (tmp_path / "three.py").write_text("from hypothesis import given\n\n@given()\ndef test(): 1")
+    private_words = "private words as identifiers in tests"
+    findings = list(check_tests([tmp_path]))
+    assert (private_words, f"{tmp_path.name}/one.py:5 told") in findings
+    assert not any("three.py" in finding for _, finding in findings)
+    assert {counter for counter, _ in findings} == {
+        "docstrings of tests with an unclear start",
+        "functions of tests named by a participle",
+        private_words,
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The tests of a change: those that it changes, mirror it, or import it, also through helpers."""
+"""Tests that a change selects the tests that it changes, that mirror it, or that import it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from scripts.select_tests import select_tests
 FILES = {
     "src/muntin/engine/panes.py": "",
     "src/muntin/engine/sessions.py": "from muntin.engine import panes",
-    "tests/doors.py": "from muntin.engine.panes import assign_panes",
+    "tests/runners.py": "from muntin.engine.panes import assign_panes",
     "tests/unit/engine/test_panes.py": "import muntin",
     "tests/unit/engine/test_sessions.py": "from muntin.engine import sessions",
-    "tests/property/test_engine.py": "from tests.doors import DOORS",
+    "tests/property/test_engine.py": "from tests.runners import RUNNERS",
     "tests/property/test_names.py": "import os",
 }
 
@@ -27,7 +27,7 @@ FILES = {
             ["src/muntin/engine/panes.py"],
             ["tests/property/test_engine.py", "tests/unit/engine/test_panes.py"],
         ),
-        (["tests/doors.py", "README.md"], ["tests/property/test_engine.py"]),
+        (["tests/runners.py", "README.md"], ["tests/property/test_engine.py"]),
         (["src/muntin/engine/gone.py"], []),
     ],
 )

@@ -1,4 +1,4 @@
-"""The page's server, asked over a socket."""
+"""Tests of the page's server, over a socket."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ LOOK = {"X-Muntin": "look"}
 
 @pytest.fixture
 def feed() -> Feed:
-    made = Feed()
-    made.add(Subject("visits"))
-    return made
+    feed_of_visits = Feed()
+    feed_of_visits.add(Subject("visits"))
+    return feed_of_visits
 
 
-def asked(server: Server, path: str, **headers: str) -> http.client.HTTPResponse:
+def request(server: Server, path: str, **headers: str) -> http.client.HTTPResponse:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
     connection.request("GET", path, headers=headers)
     return connection.getresponse()
 
 
-def events(response: http.client.HTTPResponse, count: int) -> list[tuple[str, dict]]:
-    found = []
-    while len(found) < count:
+def read_events(response: http.client.HTTPResponse, count: int) -> list[tuple[str, dict]]:
+    events = []
+    while len(events) < count:
         line = response.readline().decode().strip()
         if line.startswith("event: "):
             kind = line.removeprefix("event: ")
             data = response.readline().decode().strip().removeprefix("data: ")
-            found.append((kind, json.loads(data)))
-    return found
+            events.append((kind, json.loads(data)))
+    return events
 
 
 def test_a_page_gets_a_snapshot_and_then_what_happens(feed: Feed):
     with Server(feed, port=0) as server:
-        response = asked(server, "/events")
+        response = request(server, "/events")
         assert response.headers["Content-Type"].startswith("text/event-stream")
-        ((kind, snapshot),) = events(response, 1)
+        ((kind, snapshot),) = read_events(response, 1)
         assert (kind, snapshot["queries"][0]["name"]) == ("snapshot", "visits")
         feed.add_batch("visits", 0, at=1, numbers={"seen": 7})
         feed.mark_ended("visits", "disk full")
-        (batch, ended) = events(response, 2)
+        (batch, ended) = read_events(response, 2)
         assert batch[1]["numbers"] == {"seen": 7}
         assert ended == ("ended", {"query": "visits", "state": "failed", "failure": "disk full"})
         response.close()
@@ -62,36 +62,36 @@ def test_a_page_gets_a_snapshot_and_then_what_happens(feed: Feed):
 
 def test_everything_is_there_as_json_and_nothing_comes_from_elsewhere(feed: Feed):
     with Server(feed, port=0) as server:
-        assert json.loads(asked(server, "/state").read())["queries"][0]["name"] == "visits"
-        page = asked(server, "/")
+        assert json.loads(request(server, "/state").read())["queries"][0]["name"] == "visits"
+        page = request(server, "/")
         assert "default-src 'self'" in page.headers["Content-Security-Policy"]
         text = page.read().decode()
         linked = re.findall(r'(?:src|href)="(/static/[^"]+)"', text)
         assert len(linked) == 5
         for path in (*linked, "/static/index.html"):
-            file = asked(server, path)
+            file = request(server, path)
             assert file.status == 200
-            # Else the page could be framed by another one under its name as a file.
+            # Otherwise another page could frame this one under its name as a file.
             assert "frame-ancestors 'none'" in file.headers["Content-Security-Policy"]
         assert "http" not in re.sub(r'href="data:,"', "", text)
-    ours = "".join((STATIC / name).read_text() for name in ("page.js", "shown.js", "page.css"))
-    assert "//" not in re.sub(r"// .*", "", ours)
+    scripts = "".join((STATIC / name).read_text() for name in ("page.js", "shown.js", "page.css"))
+    assert "//" not in re.sub(r"// .*", "", scripts)
 
 
 def test_a_token_is_asked_for_and_remembered(feed: Feed):
     with Server(feed, port=0, token="open sesame") as server:
         for path in ("/", "/state", "/events", "/state?token=wrong"):
-            assert asked(server, path).status == 403
-        page = asked(server, "/?token=open%20sesame")
+            assert request(server, path).status == 403
+        page = request(server, "/?token=open%20sesame")
         assert page.status == 200
         cookie = page.headers["Set-Cookie"].partition(";")[0]
-        assert asked(server, "/state", Cookie=cookie).status == 200
+        assert request(server, "/state", Cookie=cookie).status == 200
 
 
 def test_a_foreign_name_that_points_here_is_refused(feed: Feed):
     with Server(feed, port=0) as server:
-        assert asked(server, "/state", Host="evil.example").status == 403
-        assert asked(server, "/state", Host="localhost").status == 200
+        assert request(server, "/state", Host="evil.example").status == 403
+        assert request(server, "/state", Host="localhost").status == 200
 
 
 def test_others_may_not_look_without_a_token(feed: Feed):
@@ -110,9 +110,9 @@ def test_an_empty_token_is_refused_for_everybody_knows_it(feed: Feed, host: str)
 
 def test_the_address_holds_the_token_as_addresses_do(feed: Feed):
     with Server(feed, port=0, token="a&b=c#d e") as server:
-        asked_for = server.address.removeprefix(f"http://127.0.0.1:{server.port}")
-        assert asked_for == "/?token=a%26b%3Dc%23d%20e"
-        assert asked(server, asked_for).status == 200
+        path = server.address.removeprefix(f"http://127.0.0.1:{server.port}")
+        assert path == "/?token=a%26b%3Dc%23d%20e"
+        assert request(server, path).status == 200
 
 
 def test_a_port_that_is_taken_is_named(feed: Feed):
@@ -124,27 +124,27 @@ def test_a_port_that_is_taken_is_named(feed: Feed):
 
 
 def test_the_state_is_looked_into(feed: Feed):
-    asked_for = []
+    keys = []
 
     def look(key):
-        asked_for.append(key)
+        keys.append(key)
         if key == ["x"]:
             raise ValueError("no such key\nand a traceback")
         return {"batch": 3, "tables": []}
 
     feed.add(Subject("orders"), look)
     with Server(feed, port=0) as server:
-        both = asked(server, "/held?query=orders&key=a&key=b", **LOOK)
+        both = request(server, "/held?query=orders&key=a&key=b", **LOOK)
         assert json.loads(both.read())["batch"] == 3
-        assert asked_for == [["a", "b"]]
-        refused = asked(server, "/held?query=orders&key=x", **LOOK)
+        assert keys == [["a", "b"]]
+        refused = request(server, "/held?query=orders&key=x", **LOOK)
         assert (refused.status, json.loads(refused.read())) == (400, {"error": "no such key"})
         for query in ("visits", "nobody"):
-            refused = asked(server, f"/held?query={query}", **LOOK)
+            refused = request(server, f"/held?query={query}", **LOOK)
             assert refused.status == 400
             assert "has no state to look into" in json.loads(refused.read())["error"]
-        known = json.loads(asked(server, "/state").read())["queries"]
-        assert {query["name"]: query["looks"] for query in known} == {
+        queries = json.loads(request(server, "/state").read())["queries"]
+        assert {query["name"]: query["looks"] for query in queries} == {
             "visits": False,
             "orders": True,
         }
@@ -165,18 +165,22 @@ def test_a_look_is_not_had_for_another_site(feed: Feed, headers: dict, token: st
     looked = []
     feed.add(Subject("orders"), lambda key: looked.append(key) or {})
     with Server(feed, port=0, token=token) as server:
-        assert asked(server, "/held?query=orders&token=sesame", **headers).status == 403
-        own = {**LOOK, "Sec-Fetch-Site": "same-origin", "Origin": f"http://127.0.0.1:{server.port}"}
+        assert request(server, "/held?query=orders&token=sesame", **headers).status == 403
+        same_origin = {
+            **LOOK,
+            "Sec-Fetch-Site": "same-origin",
+            "Origin": f"http://127.0.0.1:{server.port}",
+        }
         assert looked == []
-        assert asked(server, "/held?query=orders&token=sesame", **own).status == 200
+        assert request(server, "/held?query=orders&token=sesame", **same_origin).status == 200
         assert looked == [[]]
 
 
 def test_another_site_reads_nothing_and_may_lead_here(feed: Feed):
     with Server(feed, port=0) as server:
         for path in ("/state", "/events"):
-            assert asked(server, path, **{"Sec-Fetch-Site": "cross-site"}).status == 403
-        assert asked(server, "/", **{"Sec-Fetch-Site": "cross-site"}).status == 200
+            assert request(server, path, **{"Sec-Fetch-Site": "cross-site"}).status == 403
+        assert request(server, "/", **{"Sec-Fetch-Site": "cross-site"}).status == 200
 
 
 def test_looks_queue_up_and_the_page_does_not_wait_for_them(feed: Feed):
@@ -191,14 +195,14 @@ def test_looks_queue_up_and_the_page_does_not_wait_for_them(feed: Feed):
 
     feed.add(Subject("orders"), look)
     with Server(feed, port=0) as server, ThreadPoolExecutor(20) as many:
-        answers = [many.submit(asked, server, "/held?query=orders", **LOOK) for _ in range(20)]
-        refused = [one.result() for one in islice(as_completed(answers), 16)]
-        assert {(one.status, one.headers["Retry-After"]) for one in refused} == {(429, "2")}
+        answers = [many.submit(request, server, "/held?query=orders", **LOOK) for _ in range(20)]
+        refused = [answer.result() for answer in islice(as_completed(answers), 16)]
+        assert {(each.status, each.headers["Retry-After"]) for each in refused} == {(429, "2")}
         for path in ("/", "/state", "/static/page.js"):
-            assert asked(server, path).status == 200
+            assert request(server, path).status == 200
         gate.set()
-        assert sorted(one.result().status for one in answers) == [200] * 4 + [429] * 16
-        assert asked(server, "/held?query=orders", **LOOK).status == 200
+        assert sorted(answer.result().status for answer in answers) == [200] * 4 + [429] * 16
+        assert request(server, "/held?query=orders", **LOOK).status == 200
 
 
 @pytest.mark.parametrize(
@@ -220,18 +224,18 @@ def test_looks_queue_up_and_the_page_does_not_wait_for_them(feed: Feed):
 )
 def test_a_hostile_request_is_refused(feed: Feed, start: str, headers: bytes, status: int):
     with Server(feed, port=0, token="sesame") as server:
-        asks = b"%b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%b\r\n\r\n"
+        template = b"%b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%b\r\n\r\n"
         connection = socket.create_connection(("127.0.0.1", server.port), timeout=10)
         with connection, suppress(ConnectionError):
-            connection.sendall(asks % (start.encode(), headers))
+            connection.sendall(template % (start.encode(), headers))
             assert connection.recv(1 << 16).startswith(b"HTTP/1.1 %d" % status)
-        assert asked(server, "/state?token=sesame").status == 200
+        assert request(server, "/state?token=sesame").status == 200
 
 
-def half_open(port: int, text: bytes = b"GET / HTTP/1.1\r\nHost: 127") -> socket.socket:
-    made = socket.create_connection(("127.0.0.1", port), timeout=10)
-    made.sendall(text)
-    return made
+def open_half(port: int, text: bytes = b"GET / HTTP/1.1\r\nHost: 127") -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    connection.sendall(text)
+    return connection
 
 
 def test_connections_that_ask_nothing_end(feed: Feed, monkeypatch: pytest.MonkeyPatch):
@@ -240,31 +244,31 @@ def test_connections_that_ask_nothing_end(feed: Feed, monkeypatch: pytest.Monkey
     body = b"POST /state HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\nab"
     with Server(feed, port=0) as server:
         for text in (b"", b"GET / HTTP/1.1\r\nHost: 127", again, body):
-            with half_open(server.port, text) as connection, suppress(ConnectionError):
+            with open_half(server.port, text) as connection, suppress(ConnectionError):
                 if text == again:
                     assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
                     connection.sendall(b"GET /")
                 while connection.recv(1 << 16):
                     pass
-        stream = asked(server, "/events")
-        events(stream, 1)
+        stream = request(server, "/events")
+        read_events(stream, 1)
         time.sleep(0.6)
         feed.mark_ended("visits")
-        assert events(stream, 1)[0][0] == "ended"
+        assert read_events(stream, 1)[0][0] == "ended"
         stream.close()
 
 
 def test_many_half_open_connections_keep_nobody_out(feed: Feed):
     with Server(feed, port=0) as server:
-        held = [half_open(server.port) for _ in range(300)]
-        assert asked(server, "/").status == 200
+        connections = [open_half(server.port) for _ in range(300)]
+        assert request(server, "/").status == 200
         ended = 0
-        for connection in held[:200]:
+        for connection in connections[:200]:
             with suppress(ConnectionError):
                 assert connection.recv(1) == b""
             ended += 1
         assert ended == 200
-        for connection in held:
+        for connection in connections:
             connection.close()
 
 
@@ -272,11 +276,11 @@ def test_closing_with_pages_open_says_nothing(feed: Feed, capfd: pytest.CaptureF
     gate = threading.Event()
     feed.add(Subject("orders"), lambda key: gate.wait(30) or {})
     with Server(feed, port=0) as server:
-        streams = [asked(server, "/events") for _ in range(3)]
+        streams = [request(server, "/events") for _ in range(3)]
         for stream in streams:
-            events(stream, 1)
+            read_events(stream, 1)
         with ThreadPoolExecutor(2) as many:
-            looks = [many.submit(asked, server, "/held?query=orders", **LOOK) for _ in range(2)]
+            looks = [many.submit(request, server, "/held?query=orders", **LOOK) for _ in range(2)]
             time.sleep(0.3)
             began = time.monotonic()
             server.close()
@@ -285,21 +289,21 @@ def test_closing_with_pages_open_says_nothing(feed: Feed, capfd: pytest.CaptureF
         for stream in streams:
             assert stream.read().strip() in (b"", b": alive")
     gate.set()
-    said = capfd.readouterr()
-    assert (said.out, said.err) == ("", "")
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", "")
 
 
 def test_text_that_is_no_text_and_numbers_that_are_none_end_no_answer(feed: Feed):
     odd = {"key": "a\udc80\x00", "at": 9 * 10**15, "n": "NaN"}
     feed.add(Subject("orders"), lambda key: {"key": [odd]})
     with Server(feed, port=0) as server:
-        stream = asked(server, "/events")
-        events(stream, 1)
+        stream = request(server, "/events")
+        read_events(stream, 1)
         numbers = {"seen": 1, "lag": float("inf"), "rate": float("nan")}
         feed.add_batch("visits", 0, at=1, numbers=numbers, windows=[odd], samples=[odd])
-        (batch,) = events(stream, 1)
+        (batch,) = read_events(stream, 1)
         stream.close()
-        (state, _) = json.loads(asked(server, "/state").read())["queries"]
+        (state, _) = json.loads(request(server, "/state").read())["queries"]
         assert batch[1]["samples"] == state["samples"] == state["windows"] == [odd]
         assert state["batches"][0]["numbers"] == {"seen": 1, "lag": None, "rate": None}
-        assert json.loads(asked(server, "/held?query=orders", **LOOK).read()) == {"key": [odd]}
+        assert json.loads(request(server, "/held?query=orders", **LOOK).read()) == {"key": [odd]}

@@ -1,4 +1,4 @@
-"""Databases that DuckDB would open, and that keep nothing of a query."""
+"""Tests that databases in memory or elsewhere, which would keep no rows, are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What brokers refuse, with one that is made up; the real one is in tests/spark/test_kafka.py."""
+"""Tests of refused messages with a fake broker; tests/spark/test_kafka.py has a real one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLIENT = {"bootstrap.servers": "nowhere:9"}
 
 
 class Broker:
-    """A producer that refuses messages above a size, with all that goes along with one."""
+    """A producer that refuses messages above a size, with the batches that they are in."""
 
     def __init__(self, most: int, client_most: int = 10_000, error: int | None = None) -> None:
         self.most = most
@@ -46,36 +46,36 @@ class Broker:
             self.flush(0)
 
     def poll(self, timeout: float) -> None:
-        """Nothing was held."""
+        """Nothing waits for a poll."""
 
     def flush(self, timeout: float) -> int:
         code = self.error
         if any(len(value) > self.most for value, _ in self._waiting):
             code = KafkaError.MSG_SIZE_TOO_LARGE
-        for value, said in self._waiting:
+        for value, on_delivery in self._waiting:
             if code is None:
                 self.sent[-1].append(value)
             else:
-                said(KafkaError(code), None)
+                on_delivery(KafkaError(code), None)
         self._waiting = []
         return 0
 
 
-def given(*values: bytes) -> Messages:
+def make_messages(*values: bytes) -> Messages:
     return Messages([None] * len(values), list(values), [[("batch", "0")]] * len(values))
 
 
 @pytest.mark.parametrize("most", [10_000, 700, 0])
 def test_what_is_too_large_is_left_out(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """Whether it is the client that refuses it, the broker, or neither."""
+    """A message is left out whether the client or the broker refuses it."""
     broker = Broker(most)
     monkeypatch.setattr(kafka_producer, "_get_producer", broker.of)
     values = [b"x" * 500, b"y" * 50_000, b"a", b"z" * 900, b"b"]
-    unfit = send_messages(CLIENT, "t", given(*values), range(len(values)))
+    unfit = send_messages(CLIENT, "t", make_messages(*values), range(len(values)))
     large = [n for n, value in enumerate(values) if len(value) > min(most, 10_000)]
     assert sorted(unfit) == large
     assert unfit[1] == "the message is too large: 50006 bytes"
-    # In the end, everything else was sent once more, in its order.
+    # In the end, the other messages were sent once more, in their order.
     assert broker.sent[-1] == [v for n, v in enumerate(values) if n not in large]
     assert len(broker.sent) == (1 if most == 10_000 else 2)
 
@@ -83,7 +83,7 @@ def test_what_is_too_large_is_left_out(monkeypatch: pytest.MonkeyPatch, most: in
 def test_only_some_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = Broker(1000)
     monkeypatch.setattr(kafka_producer, "_get_producer", broker.of)
-    assert send_messages(CLIENT, "t", given(b"a", b"b", b"c"), [0, 2]) == {}
+    assert send_messages(CLIENT, "t", make_messages(b"a", b"b", b"c"), [0, 2]) == {}
     assert broker.sent == [[b"a", b"c"]]
 
 
@@ -91,13 +91,13 @@ def test_another_error_is_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = Broker(1000, error=KafkaError.TOPIC_AUTHORIZATION_FAILED)
     monkeypatch.setattr(kafka_producer, "_get_producer", broker.of)
     with pytest.raises(SinkError, match=r"Kafka nowhere:9, topic t takes no messages: .*authoriz"):
-        send_messages(CLIENT, "t", given(b"a"), [0])
+        send_messages(CLIENT, "t", make_messages(b"a"), [0])
 
 
 def test_a_new_producer_asks_for_its_topic_before_it_sends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[str] = []
+    topics: list[str] = []
     broker = Broker(1000)
 
     class Asking:
@@ -107,18 +107,18 @@ def test_a_new_producer_asks_for_its_topic_before_it_sends(
 
         def list_topics(self, topic: str, timeout: float) -> None:
             assert not broker.sent[-1]
-            asked.append(topic)
+            topics.append(topic)
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
     monkeypatch.setattr("confluent_kafka.Producer", Asking)
     monkeypatch.setattr(kafka_producer, "_PRODUCERS", {})
     for value in (b"a", b"b"):
-        assert send_messages(CLIENT, "t", given(value), [0]) == {}
-    assert (asked, broker.sent) == (["t"], [[b"a", b"b"]])
+        assert send_messages(CLIENT, "t", make_messages(value), [0]) == {}
+    assert (topics, broker.sent) == (["t"], [[b"a", b"b"]])
 
 
 def test_all_that_is_waited_for_is_waited_for_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By itself librdkafka gives up a topic that isn't there after half a minute."""
+    """Without these settings librdkafka gives up a missing topic after half a minute."""
     settings: dict[str, Any] = {}
 
     class Stopped:
@@ -131,7 +131,7 @@ def test_all_that_is_waited_for_is_waited_for_as_long(monkeypatch: pytest.Monkey
     for patience, milliseconds in (("5 minutes", "300000"), ("2 days", "172800000")):
         client = mt.to_kafka("nowhere:9", "t", patience=patience).client
         with pytest.raises(RuntimeError):
-            send_messages(client, "t", given(b"a"), [0])
+            send_messages(client, "t", make_messages(b"a"), [0])
         assert settings["message.timeout.ms"] == milliseconds
         longest = min(int(milliseconds), 3_600_000)
         assert settings["topic.metadata.propagation.max.ms"] == str(longest)
@@ -147,12 +147,12 @@ def test_a_second_patience_is_refused(name: str) -> None:
 
 @pytest.mark.slow
 def test_brokers_that_are_away_are_an_error() -> None:
-    """With one that librdkafka plays itself, and one that isn't there."""
+    """Brokers are a mock of librdkafka's, and one that isn't there."""
     mock = {"bootstrap.servers": "", "test.mock.num.brokers": "1"}
-    assert send_messages(mock, "t", given(b"a", b"b"), [0, 1]) == {}
+    assert send_messages(mock, "t", make_messages(b"a", b"b"), [0, 1]) == {}
     away = {"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": "300"}
     with pytest.raises(SinkError, match=r"refused.*, for 0 s\. Bring the brokers back, and start"):
-        send_messages(away, "t", given(b"a"), [0])
+        send_messages(away, "t", make_messages(b"a"), [0])
 
 
 def test_a_topic_that_isnt_there_is_said_while_it_is_waited_for(
@@ -160,9 +160,9 @@ def test_a_topic_that_isnt_there_is_said_while_it_is_waited_for(
 ) -> None:
     client = {"bootstrap.servers": kafka.servers, "message.timeout.ms": "2500"}
     with pytest.raises(SinkError) as caught:
-        send_messages(client, "nowhere", given(b"a"), [0])
-    where = f"Kafka {kafka.servers}, topic nowhere takes no messages: "
-    assert str(caught.value).startswith(f"{where}Broker: Unknown topic or partition")
+        send_messages(client, "nowhere", make_messages(b"a"), [0])
+    problem = f"Kafka {kafka.servers}, topic nowhere takes no messages: "
+    assert str(caught.value).startswith(f"{problem}Broker: Unknown topic or partition")
     assert str(caught.value).endswith(". Create it, and start the query again")
     (line,) = caplog.messages
     assert line == (

@@ -1,4 +1,4 @@
-"""Values as JSON: nanoseconds, and lists of one length, such as those of Polars' ``Array``."""
+"""Tests of values as JSON: nanoseconds, and lists of one length as Polars' ``Array`` has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from muntin.sinks.postgres_types import column_type
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "shown"),
+    ("kind", "value", "expected"),
     [
         (pa.timestamp("ns"), 1, "1970-01-01T00:00:00.000000001"),
         (pa.timestamp("ns", tz="UTC"), -1, "1969-12-31T23:59:59.999999999Z"),
@@ -24,9 +24,9 @@ from muntin.sinks.postgres_types import column_type
         (pa.struct({"x": pa.list_(pa.int8(), 1)}), {"x": [0]}, {"x": [0]}),
     ],
 )  # fmt: skip
-def test_a_value_is_json_of_its_own_kind(kind: pa.DataType, value: Any, shown: Any) -> None:
+def test_a_value_is_json_of_its_own_kind(kind: pa.DataType, value: Any, expected: Any) -> None:
     (row,) = format_json_rows(pa.table({"v": pa.array([value], kind)}))
-    assert json.loads(row) == {"v": shown}
+    assert json.loads(row) == {"v": expected}
 
 
 @pytest.mark.parametrize(

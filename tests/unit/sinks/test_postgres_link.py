@@ -1,4 +1,4 @@
-"""Addresses of PostgreSQL are checked before anything connects, and hide their password."""
+"""Tests that addresses of PostgreSQL are checked before connecting, and hide their password."""
 
 from __future__ import annotations
 

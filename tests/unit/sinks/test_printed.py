@@ -1,4 +1,4 @@
-"""Results on the standard output."""
+"""Tests of results on the standard output."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def test_each_batch_with_rows_is_a_table(capsys: pytest.CaptureFixture[str]) -> 
     views = mt.windowed(CLICKS, key="page", time="at").tumbling("1 minute").agg(n=mt.count())
     query = views.start(checkpoint=None, results=mt.to_print(), rejected=mt.to_print(rows=1))
     assert query.await_end(60)
-    shown = capsys.readouterr().out
-    assert "batch 0, results: 2 rows" in shown
-    assert "│ home" in shown
-    assert "batch 0, rejected: 1 row\n" in shown
-    assert "null_time" in shown
-    assert "\x1b" not in shown
-    assert "h\\x1b[31m" in shown
+    output = capsys.readouterr().out
+    assert "batch 0, results: 2 rows" in output
+    assert "│ home" in output
+    assert "batch 0, rejected: 1 row\n" in output
+    assert "null_time" in output
+    assert "\x1b" not in output
+    assert "h\\x1b[31m" in output
 
 
 def test_a_large_batch_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,9 +42,9 @@ def test_a_large_batch_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
         .start(checkpoint=None, results=mt.to_print(rows=4))
     )
     assert query.await_end(60)
-    shown = capsys.readouterr().out
-    assert "batch 0, results: 60 rows" in shown
-    assert shown.count("full") == 4
+    output = capsys.readouterr().out
+    assert "batch 0, results: 60 rows" in output
+    assert output.count("full") == 4
 
 
 def test_a_table_of_sql_is_printed() -> None:

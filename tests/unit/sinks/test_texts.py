@@ -1,4 +1,4 @@
-"""Rows as texts, as `muntin sql --format csv` prints them."""
+"""Tests of rows as texts, as `muntin sql --format csv` prints them."""
 
 from __future__ import annotations
 

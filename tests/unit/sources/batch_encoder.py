@@ -1,4 +1,4 @@
-"""Writes record batches of Kafka as its protocol describes them; shares no code with the reader."""
+"""Encodes record batches as Kafka's protocol describes them; shares no code with the reader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CODECS: dict[int, Callable[[bytes], bytes]] = {
 XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 
 
-def xerial(body: bytes) -> bytes:
+def compress_xerial(body: bytes) -> bytes:
     """Compress as Java's clients do, in blocks."""
     blocks = [body[at : at + 1000] for at in range(0, len(body), 1000)]
     packed = [bytes(cramjam.snappy.compress_raw(block)) for block in blocks]
@@ -35,8 +35,8 @@ class Record:
     headers: Sequence[tuple[str, bytes | None]] = field(default=())
 
 
-def checksum(data: bytes) -> int:
-    """CRC32C, bit by bit."""
+def compute_checksum(data: bytes) -> int:
+    """Compute CRC32C, bit by bit."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -45,7 +45,7 @@ def checksum(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def number(value: int) -> bytes:
+def encode_number(value: int) -> bytes:
     value = value << 1 if value >= 0 else (-value << 1) - 1
     out = bytearray()
     while value > 127:
@@ -54,16 +54,18 @@ def number(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def sized(value: bytes | None) -> bytes:
-    return number(-1) if value is None else number(len(value)) + value
+def encode_sized(value: bytes | None) -> bytes:
+    return encode_number(-1) if value is None else encode_number(len(value)) + value
 
 
 def encode_record(record: Record, base: int, time: int) -> bytes:
-    body = b"\x00" + number(record.time - time) + number(record.offset - base)
-    body += sized(record.key) + sized(record.value) + number(len(record.headers))
+    body = b"\x00" + encode_number(record.time - time) + encode_number(record.offset - base)
+    body += (
+        encode_sized(record.key) + encode_sized(record.value) + encode_number(len(record.headers))
+    )
     for name, value in record.headers:
-        body += sized(name.encode()) + sized(value)
-    return number(len(body)) + body
+        body += encode_sized(name.encode()) + encode_sized(value)
+    return encode_number(len(body)) + body
 
 
 def encode_batch(
@@ -78,25 +80,25 @@ def encode_batch(
     control: bool = False,
     body: bytes | None = None,
 ) -> bytes:
-    """One batch; ``body`` replaces its records."""
+    """Encode one batch; ``body`` replaces its records."""
     time = records[0].time if records else -1
     if body is None:
         body = b"".join(encode_record(record, base, time) for record in records)
-    packed = (compress or CODECS[codec])(body)
+    compressed = (compress or CODECS[codec])(body)
     attributes = codec | (8 if append_time is not None else 0)
     attributes |= (16 if producer is not None else 0) | (32 if control else 0)
     last = max((r.offset for r in records), default=base) if last is None else last
     greatest = max((r.time for r in records), default=-1) if append_time is None else append_time
-    checked = struct.pack(
+    checksummed = struct.pack(
         ">hiqqqhii", attributes, last - base, time, greatest,
         -1 if producer is None else producer, 0, 0, len(records),
-    ) + packed  # fmt: skip
-    head = struct.pack(">ibI", 0, 2, checksum(checked)) + checked
+    ) + compressed  # fmt: skip
+    head = struct.pack(">ibI", 0, 2, compute_checksum(checksummed)) + checksummed
     return struct.pack(">qi", base, len(head)) + head
 
 
-def encode_mark(offset: int, producer: int, *, commits: bool) -> bytes:
-    """The end of a transaction."""
+def encode_marker(offset: int, producer: int, *, commits: bool) -> bytes:
+    """Encode the marker that ends a transaction."""
     key = struct.pack(">hh", 0, int(commits))
-    mark = Record(struct.pack(">hi", 0, 0), key, offset)
-    return encode_batch([mark], offset, producer=producer, control=True)
+    marker = Record(struct.pack(">hi", 0, 0), key, offset)
+    return encode_batch([marker], offset, producer=producer, control=True)

@@ -1,4 +1,4 @@
-"""Values in one buffer, as a reader of Kafka has them, and what they are decoded into."""
+"""Helpers of the payload tests: values in one buffer, and equality of decoded values."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ def put_in_buffer(values: list[bytes | None], gap: bytes = b"\x00\x81") -> ByteV
 
 def assert_equal(decoded: Decoded, expected: Decoded) -> None:
     # As texts, since -0.0 equals 0.0; Python has no year 0.
-    rows, others = (some.rows.select(pl.all().to_physical()).rows() for some in (decoded, expected))
-    assert repr(rows) == repr(others)
+    rows, expected_rows = (
+        values.rows.select(pl.all().to_physical()).rows() for values in (decoded, expected)
+    )
+    assert repr(rows) == repr(expected_rows)
     assert decoded.rows.schema == expected.rows.schema
     assert decoded.bad.to_list() == expected.bad.to_list()
     assert decoded.faults.tolist() == expected.faults.tolist()

@@ -1,4 +1,4 @@
-"""Messages of Protobuf for tests, described as a compiler would."""
+"""Protobuf messages for tests, described as a compiler describes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from google.protobuf import (
     wrappers_pb2,
 )
 
-_NEEDED = (timestamp_pb2, duration_pb2, wrappers_pb2)
+_IMPORTS = (timestamp_pb2, duration_pb2, wrappers_pb2)
 _FILE = """
 name: "all.proto" package: "tests" syntax: "proto3"
 dependency: "google/protobuf/timestamp.proto"
@@ -67,32 +67,34 @@ SCALARS = (
     "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "bytes",
     "uint32", "sfixed32", "sfixed64", "sint32", "sint64",
 )  # fmt: skip
-# Which of them may stand packed.
+# Scalars that a list may pack.
 NUMBERS = [kind for kind in SCALARS if kind not in ("string", "bytes")]
 
 
-def _fields() -> str:
-    one = 'field {{ name: "{0}" number: {1} type: TYPE_{2} label: LABEL_{3} {4} }}'
-    lines = [one.format(kind, n, kind.upper(), "OPTIONAL", "") for n, kind in enumerate(SCALARS, 1)]
+def _write_fields() -> str:
+    template = 'field {{ name: "{0}" number: {1} type: TYPE_{2} label: LABEL_{3} {4} }}'
+    lines = [
+        template.format(kind, n, kind.upper(), "OPTIONAL", "") for n, kind in enumerate(SCALARS, 1)
+    ]
     for n, kind in enumerate(NUMBERS, 101):
         packed = "options { packed: false }" if n % 2 else ""
-        lines.append(one.format(f"many_{kind}", n, kind.upper(), "REPEATED", packed))
+        lines.append(template.format(f"many_{kind}", n, kind.upper(), "REPEATED", packed))
     return "\n  ".join(lines)
 
 
 def described() -> descriptor_pb2.FileDescriptorSet:
-    """What a compiler writes with all that is imported."""
-    own = text_format.Parse(_FILE % _fields(), descriptor_pb2.FileDescriptorProto())
-    found = descriptor_pb2.FileDescriptorSet()
-    for needed in _NEEDED:
-        needed.DESCRIPTOR.CopyToProto(found.file.add())
-    found.file.add().CopyFrom(own)
-    return found
+    """Return the descriptors that a compiler writes, with all imports."""
+    file = text_format.Parse(_FILE % _write_fields(), descriptor_pb2.FileDescriptorProto())
+    descriptors = descriptor_pb2.FileDescriptorSet()
+    for imported in _IMPORTS:
+        imported.DESCRIPTOR.CopyToProto(descriptors.file.add())
+    descriptors.file.add().CopyFrom(file)
+    return descriptors
 
 
 @cache
-def compiled(text: str) -> Any:
-    """The first message of a file, given as the text of its descriptor, as a class."""
+def compile_message(text: str) -> Any:
+    """Return a class for the first message of a file, from the text of its descriptor."""
     file = text_format.Parse(text, descriptor_pb2.FileDescriptorProto())
     pool = descriptor_pool.Default()
     pool.AddSerializedFile(file.SerializeToString())

@@ -1,4 +1,4 @@
-"""Avro in columns: held against another library's writer, and against every broken message."""
+"""Tests of Avro in columns against another library's writer, and of broken messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from muntin.sources.payloads import UnreadableError
 
 @pytest.fixture(params=["together", "alone"], autouse=True)
 def way(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Each test reads messages together, and then, as soon as one has a list, one by one."""
+    """Run each test with messages read together, and again with lists read one by one."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "alone":
             patch.setattr(byte_cursor, "_STEPS", 0)
@@ -33,7 +33,7 @@ def way(request: pytest.FixtureRequest) -> Iterator[None]:
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 MOMENTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30))
 SHORT = st.integers(-(2**31), 2**31 - 1)
-# What a field may be, and its values.
+# Types of fields, and their values.
 KINDS: list[tuple[Any, st.SearchStrategy[Any]]] = [
     ("boolean", st.booleans()),
     ("int", SHORT),
@@ -50,9 +50,9 @@ KINDS: list[tuple[Any, st.SearchStrategy[Any]]] = [
      MOMENTS.map(lambda at: at.replace(tzinfo=UTC, microsecond=at.microsecond // 1000 * 1000))),
     ({"type": "long", "logicalType": "local-timestamp-micros"}, MOMENTS),
     ({"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 9},
-     st.integers(1 - 10**38, 10**38 - 1).map(lambda n: Decimal((n < 0, digits(n), -9)))),
+     st.integers(1 - 10**38, 10**38 - 1).map(lambda n: Decimal((n < 0, list_digits(n), -9)))),
     ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
-     st.integers(1 - 10**9, 10**9 - 1).map(lambda n: Decimal((n < 0, digits(n), -2)))),
+     st.integers(1 - 10**9, 10**9 - 1).map(lambda n: Decimal((n < 0, list_digits(n), -2)))),
     ({"type": "long", "logicalType": "made-up"}, st.integers(-5, 5)),
 ]  # fmt: skip
 
@@ -68,12 +68,12 @@ LISTS: list[tuple[Any, st.SearchStrategy[Any]]] = [
 ]  # fmt: skip
 
 
-def digits(number: int) -> tuple[int, ...]:
+def list_digits(number: int) -> tuple[int, ...]:
     return tuple(map(int, str(abs(number))))
 
 
-def named(number: int) -> list[tuple[Any, st.SearchStrategy[Any]]]:
-    """Types that have a name, and so stand in a schema once."""
+def list_named_types(number: int) -> list[tuple[Any, st.SearchStrategy[Any]]]:
+    """Return the types with names, each of which a schema defines once, and their values."""
     inner = {"type": "record", "name": f"R{number}", "fields": [
         {"name": "a", "type": "long"}, {"name": "b", "type": ["null", "string"]}]}  # fmt: skip
     return [
@@ -81,7 +81,7 @@ def named(number: int) -> list[tuple[Any, st.SearchStrategy[Any]]]:
         ({"type": "fixed", "name": f"F{number}", "size": 5}, st.binary(min_size=5, max_size=5)),
         ({"type": "fixed", "name": f"D{number}", "size": 6, "logicalType": "decimal",
           "precision": 12, "scale": 3},
-         st.integers(1 - 10**12, 10**12 - 1).map(lambda n: Decimal((n < 0, digits(n), -3)))),
+         st.integers(1 - 10**12, 10**12 - 1).map(lambda n: Decimal((n < 0, list_digits(n), -3)))),
         (inner, st.fixed_dictionaries({"a": SHORT, "b": st.none() | TEXTS})),
         ({"type": "array", "items": {**inner, "name": f"I{number}"}},
          st.lists(st.fixed_dictionaries({"a": SHORT, "b": st.none() | TEXTS}), max_size=3)),
@@ -89,11 +89,13 @@ def named(number: int) -> list[tuple[Any, st.SearchStrategy[Any]]]:
 
 
 @st.composite
-def topics(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A schema, and records of it."""
+def draw_topic(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Draw a schema, and records of it."""
     fields, values = [], {}
     for number in range(draw(st.integers(1, 6))):
-        kind, values[f"f{number}"] = draw(st.sampled_from([*KINDS, *LISTS, *named(number)]))
+        kind, values[f"f{number}"] = draw(
+            st.sampled_from([*KINDS, *LISTS, *list_named_types(number)])
+        )
         null = draw(st.sampled_from([None, "first", "last"]))
         if null is not None:
             kind = ["null", kind] if null == "first" else [kind, "null"]
@@ -103,42 +105,42 @@ def topics(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return schema, draw(st.lists(st.fixed_dictionaries(values), max_size=12))
 
 
-def written(schema: Any, messages: list[dict[str, Any]]) -> list[bytes]:
-    parsed, found = fastavro.parse_schema(schema), []
+def encode_messages(schema: Any, messages: list[dict[str, Any]]) -> list[bytes]:
+    parsed, encoded = fastavro.parse_schema(schema), []
     for message in messages:
-        out = io.BytesIO()
-        fastavro.schemaless_writer(out, parsed, message)
-        found.append(out.getvalue())
-    return found
+        buffer = io.BytesIO()
+        fastavro.schemaless_writer(buffer, parsed, message)
+        encoded.append(buffer.getvalue())
+    return encoded
 
 
-def payloads(schema: Any) -> AvroPayloads:
+def make_payloads(schema: Any) -> AvroPayloads:
     kind = record(json.dumps(schema))
     return AvroPayloads(kind, kind.columns())
 
 
-@given(topics())
+@given(draw_topic())
 @settings(max_examples=30)
 def test_what_another_library_writes_is_read_back(topic: tuple[Any, list[dict[str, Any]]]) -> None:
     schema, messages = topic
-    found, bad, _ = payloads(schema).decode(written(schema, messages))
-    assert found.to_dicts() == messages
+    frame, bad, _ = make_payloads(schema).decode(encode_messages(schema, messages))
+    assert frame.to_dicts() == messages
     assert not bad.any()
 
 
 @settings(max_examples=20)
-@given(topics(), st.randoms(use_true_random=False))
+@given(draw_topic(), st.randoms(use_true_random=False))
 def test_what_is_broken_is_malformed_and_disturbs_nothing(topic: Any, random: Any) -> None:
     schema, messages = topic
-    held = list(zip(written(schema, messages), messages, strict=True))
-    broken = [None, *(value + b"\0" for value, _ in held)]
-    broken += [value[: random.randrange(len(value))] for value, _ in held if value]
-    mixed: list[Any] = [*held, *((value, None) for value in broken)]
+    encoded = list(zip(encode_messages(schema, messages), messages, strict=True))
+    broken = [None, *(value + b"\0" for value, _ in encoded)]
+    broken += [value[: random.randrange(len(value))] for value, _ in encoded if value]
+    mixed: list[Any] = [*encoded, *((value, None) for value in broken)]
     random.shuffle(mixed)
-    found, bad, _ = payloads(schema).decode([value for value, _ in mixed])
+    frame, bad, _ = make_payloads(schema).decode([value for value, _ in mixed])
     assert bad.to_list() == [message is None for _, message in mixed]
-    nothing = dict.fromkeys(found.columns)
-    assert found.to_dicts() == [message or nothing for _, message in mixed]
+    nulls = dict.fromkeys(frame.columns)
+    assert frame.to_dicts() == [message or nulls for _, message in mixed]
 
 
 @settings(max_examples=20)
@@ -151,15 +153,15 @@ def test_what_is_taken_of_any_bytes_is_what_another_library_takes(
 ) -> None:
     fields = [{"name": f"f{n}", "type": ["null", kind]} for n, kind in enumerate(kinds)]
     schema = {"type": "record", "name": "Row", "fields": fields}
-    found, bad, _ = payloads(schema).decode(list(values))
+    frame, bad, _ = make_payloads(schema).decode(list(values))
     parsed = fastavro.parse_schema(schema)
-    for value, row, wrong in zip(values, found.to_dicts(), bad, strict=True):
+    for value, row, wrong in zip(values, frame.to_dicts(), bad, strict=True):
         if not wrong:
-            # Written down, so that what is no number equals itself.
+            # Compared as text, since NaN doesn't equal itself.
             assert repr(fastavro.schemaless_reader(io.BytesIO(value), parsed, None)) == repr(row)
 
 
-def of(kind: Any) -> dict[str, Any]:
+def wrap_type(kind: Any) -> dict[str, Any]:
     return {"type": "record", "name": "Row", "fields": [{"name": "x", "type": kind}]}
 
 
@@ -199,22 +201,22 @@ def of(kind: Any) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_values_that_a_type_hasnt_are_malformed(kind: Any, value: bytes) -> None:
-    found, bad, _ = payloads(of(kind)).decode([value, None])
+    frame, bad, _ = make_payloads(wrap_type(kind)).decode([value, None])
     assert bad.to_list() == [True, True]
-    assert found["x"].to_list() == [None, None]
+    assert frame["x"].to_list() == [None, None]
 
 
 def test_lists_of_several_blocks() -> None:
     array, entries = {"type": "array", "items": "int"}, {"type": "map", "values": "int"}
-    # Two items and one; two that say their size in bytes, and one; none.
+    # Two items and one; two with their size in bytes, and one; none.
     values = [b"\4\2\4\2\6\0", b"\3\4\2\4\2\6\0", b"\0"]
-    found, bad, _ = payloads(of(array)).decode(values)
-    assert found["x"].to_list() == [[1, 2, 3], [1, 2, 3], []]
+    frame, bad, _ = make_payloads(wrap_type(array)).decode(values)
+    assert frame["x"].to_list() == [[1, 2, 3], [1, 2, 3], []]
     assert not bad.any()
-    # Of a key that is there twice the last value counts, in whichever block it is.
+    # Of a repeated key the last value counts, also across blocks.
     values = [b"\4\2a\2\2b\4\2\2a\6\0", b"\0"]
-    found, bad, _ = payloads(of(entries)).decode(values)
-    assert found.to_dicts() == [{"x": {"a": 3, "b": 2}}, {"x": {}}]
+    frame, bad, _ = make_payloads(wrap_type(entries)).decode(values)
+    assert frame.to_dicts() == [{"x": {"a": 3, "b": 2}}, {"x": {}}]
     assert not bad.any()
 
 
@@ -222,10 +224,10 @@ def test_a_list_of_endless_items_is_malformed(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(avro_payloads, "MOST_ITEMS", 3)
     monkeypatch.setattr(avro_scalar, "MOST_ITEMS", 3)
     array = {"type": "array", "items": "int"}
-    three, more = b"\6\2\2\2\0", b"\4\2\2\4\2\2\0"
-    found, bad, _ = payloads(of(array)).decode([three, more, three])
+    three, four = b"\6\2\2\2\0", b"\4\2\2\4\2\2\0"
+    frame, bad, _ = make_payloads(wrap_type(array)).decode([three, four, three])
     assert bad.to_list() == [False, True, False]
-    assert found["x"].to_list() == [[1, 1, 1], None, [1, 1, 1]]
+    assert frame["x"].to_list() == [[1, 1, 1], None, [1, 1, 1]]
 
 
 @pytest.mark.parametrize(
@@ -240,41 +242,41 @@ def test_a_list_of_endless_items_is_malformed(monkeypatch: pytest.MonkeyPatch) -
         ({"type": "array", "items": {"type": "long", "logicalType": "local-timestamp-millis"}},
          [datetime(2026, 1, 1, 0, 0, n % 60) for n in range(1000)]),
         ({"type": "array", "items": {"type": "bytes", "logicalType": "decimal", "precision": 38,
-                                     "scale": 3}}, [Decimal((n % 2, digits(10**37 + n), -3))
+                                     "scale": 3}}, [Decimal((n % 2, list_digits(10**37 + n), -3))
                                                     for n in range(200)]),
     ],
 )  # fmt: skip
 def test_a_message_unlike_the_others_is_read_alone(kind: Any, value: Any) -> None:
-    schema = of(kind)
-    short = type(value)() if isinstance(value, dict) else value[:1]
-    messages = [{"x": short}, {"x": value}, {"x": short}]
-    found, bad, _ = payloads(schema).decode([*written(schema, messages), b"\2"])
+    schema = wrap_type(kind)
+    short_value = type(value)() if isinstance(value, dict) else value[:1]
+    messages = [{"x": short_value}, {"x": value}, {"x": short_value}]
+    frame, bad, _ = make_payloads(schema).decode([*encode_messages(schema, messages), b"\2"])
     assert bad.to_list() == [False, False, False, True]
-    assert found.to_dicts() == [*messages, {"x": None}]
+    assert frame.to_dicts() == [*messages, {"x": None}]
 
 
 def test_a_long_list_is_malformed_wherever_it_is_broken() -> None:
-    schema = of({"type": "array", "items": "int"})
-    (whole,) = written(schema, [{"x": [*range(500)]}])
+    schema = wrap_type({"type": "array", "items": "int"})
+    (whole,) = encode_messages(schema, [{"x": [*range(500)]}])
     too_large = whole.replace(b"\x02\x04", b"\x02\x80\x80\x80\x80\x10", 1)
     broken = [whole[:-1], whole[:-2], whole[:50], whole + b"\0", too_large]
-    assert payloads(schema).decode([*broken, whole])[1].to_list() == [*[True] * 5, False]
+    assert make_payloads(schema).decode([*broken, whole])[1].to_list() == [*[True] * 5, False]
 
 
 def test_lists_in_blocks_of_one_item_cost_no_step_each() -> None:
-    schema = of({"type": "array", "items": "int"})
-    found, bad, _ = payloads(schema).decode([b"\2\4" * 50_000 + b"\0", b"\0"])
-    assert (found["x"].list.len().to_list(), bad.to_list()) == ([50_000, 0], [False, False])
+    schema = wrap_type({"type": "array", "items": "int"})
+    frame, bad, _ = make_payloads(schema).decode([b"\2\4" * 50_000 + b"\0", b"\0"])
+    assert (frame["x"].list.len().to_list(), bad.to_list()) == ([50_000, 0], [False, False])
 
 
-def nested(kind: Any, depth: int) -> Any:
+def nest_arrays(kind: Any, depth: int) -> Any:
     for _ in range(depth):
         kind = {"type": "array", "items": kind}
     return kind
 
 
-def doubling(levels: int) -> Any:
-    """A record that names the one within it twice, level by level."""
+def make_doubling_record(levels: int) -> Any:
+    """Return a record that has the record of the next level twice, at each level."""
     kind: Any = {"type": "record", "name": "R0", "fields": [{"name": "x", "type": "int"}]}
     for n in range(1, levels):
         fields = [{"name": "a", "type": kind}, {"name": "b", "type": f"R{n - 1}"}]
@@ -283,18 +285,20 @@ def doubling(levels: int) -> Any:
 
 
 def test_many_messages_with_lists_of_many_lengths() -> None:
-    schema = of({"type": "array", "items": ["null", "string"]})
+    schema = wrap_type({"type": "array", "items": ["null", "string"]})
     messages = [{"x": [None if i % 5 == 0 else f"text {i} of {n}" for i in range(n % 40)]}
                 for n in range(25_000)]  # fmt: skip
-    found, bad, _ = payloads(schema).decode(written(schema, messages))
-    assert found.to_dicts() == messages
+    frame, bad, _ = make_payloads(schema).decode(encode_messages(schema, messages))
+    assert frame.to_dicts() == messages
     assert not bad.any()
 
 
 def test_decimals_up_to_their_digits_are_numbers() -> None:
     kind = {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 1}
-    found, bad, _ = payloads(of(kind)).decode([b"\2\x63", b"\2\x9d", b"\x08\xff\xff\xff\x9d"])
-    assert found["x"].to_list() == [Decimal("9.9"), Decimal("-9.9"), Decimal("-9.9")]
+    frame, bad, _ = make_payloads(wrap_type(kind)).decode(
+        [b"\2\x63", b"\2\x9d", b"\x08\xff\xff\xff\x9d"]
+    )
+    assert frame["x"].to_list() == [Decimal("9.9"), Decimal("-9.9"), Decimal("-9.9")]
     assert not bad.any()
 
 
@@ -308,8 +312,8 @@ def test_so_many_messages_that_they_are_read_in_parts() -> None:
         {"at": start + timedelta(seconds=n), "day": date(2026, 1, 1) if n % 3 else None}
         for n in range(45_000)
     ]
-    found, bad, _ = payloads(schema).decode(written(schema, messages))
-    assert found.to_dicts() == messages
+    frame, bad, _ = make_payloads(schema).decode(encode_messages(schema, messages))
+    assert frame.to_dicts() == messages
     assert not bad.any()
 
 
@@ -329,15 +333,18 @@ def test_a_name_may_be_used_again_and_a_namespace_is_its_surroundings() -> None:
     [
         ("{", "isn't JSON"),
         ('"long"', "isn't the schema of a record"),
-        (json.dumps(of({"type": "array", "items": "Row"})), "isn't decoded in columns"),
-        (json.dumps(of({"type": "array"})), "has None instead of a type"),
-        (json.dumps(of({"type": "map", "values": {"type": "fixed", "name": "F", "size": 0}})),
+        (json.dumps(wrap_type({"type": "array", "items": "Row"})), "isn't decoded in columns"),
+        (json.dumps(wrap_type({"type": "array"})), "has None instead of a type"),
+        (json.dumps(wrap_type({"type": "map", "values": {"type": "fixed", "name": "F",
+         "size": 0}})),
          "a list whose items have no bytes"),
-        (json.dumps(of(["null", "long", "string"])), "union"),
-        (json.dumps(of("Row")), "isn't decoded in columns"),
-        (json.dumps(of({"type": "long", "logicalType": "timestamp-nanos"})), "timestamp-nanos"),
-        (json.dumps(of({"type": "int", "logicalType": "time-millis"})), "time-millis"),
-        (json.dumps(of({"type": "bytes", "logicalType": "decimal", "precision": 39})), "39 digits"),
+        (json.dumps(wrap_type(["null", "long", "string"])), "union"),
+        (json.dumps(wrap_type("Row")), "isn't decoded in columns"),
+        (json.dumps(wrap_type({"type": "long", "logicalType": "timestamp-nanos"})),
+         "timestamp-nanos"),
+        (json.dumps(wrap_type({"type": "int", "logicalType": "time-millis"})), "time-millis"),
+        (json.dumps(wrap_type({"type": "bytes", "logicalType": "decimal", "precision": 39})),
+         "39 digits"),
         (json.dumps({"type": "record", "name": "R", "fields": []}), "without fields"),
         (json.dumps({"type": "record", "name": "R", "fields": 5}), "5 for the fields"),
         (json.dumps({"type": "record", "name": "R"}), "None for the fields"),
@@ -348,37 +355,44 @@ def test_a_name_may_be_used_again_and_a_namespace_is_its_surroundings() -> None:
         (json.dumps({"type": "record", "name": "R", "fields": [
             {"name": "a", "type": "int", "aliases": 5}]}), "5 for the aliases"),
         (json.dumps({"type": "record", "fields": [{"name": "a", "type": "int"}]}), "a record with"),
-        (json.dumps(of({"type": "fixed", "name": "F", "size": -5})), "fixed of -5 bytes"),
-        (json.dumps(of({"type": "fixed", "name": "F", "size": "x"})), "fixed of 'x' bytes"),
-        (json.dumps(of({"type": "fixed", "name": "F", "size": True})), "fixed of True bytes"),
-        (json.dumps(of({"type": "fixed", "name": "F"})), "fixed of None bytes"),
-        (json.dumps(of({"type": "fixed", "name": "F", "size": 2**70})), "bytes"),
-        (json.dumps(of({"type": "enum", "name": "E", "symbols": []})), "symbols of an enum"),
-        (json.dumps(of({"type": "enum", "name": "E", "symbols": None})), "symbols of an enum"),
-        (json.dumps(of({"type": "enum", "name": "E", "symbols": "AB"})), "symbols of an enum"),
-        (json.dumps(of({"type": "enum", "name": "E", "symbols": [1]})), "symbols of an enum"),
-        (json.dumps(of({"type": "enum", "name": "E", "symbols": ["A", "A"]})), "symbols of an"),
-        (json.dumps(of({"type": ["record"]})), "instead of a type|isn't decoded|union"),
-        (json.dumps(of({"type": {}})), "has None instead of a type"),
-        (json.dumps(of(["null", ["null", "int"]])), "union"),
-        (json.dumps(of(["null", {"type": ["null", "int"]}])), "union"),
-        (json.dumps(of({"type": "record", "name": "Q", "namespace": 5, "fields": []})), "space"),
+        (json.dumps(wrap_type({"type": "fixed", "name": "F", "size": -5})), "fixed of -5 bytes"),
+        (json.dumps(wrap_type({"type": "fixed", "name": "F", "size": "x"})), "fixed of 'x' bytes"),
+        (json.dumps(wrap_type({"type": "fixed", "name": "F", "size": True})),
+         "fixed of True bytes"),
+        (json.dumps(wrap_type({"type": "fixed", "name": "F"})), "fixed of None bytes"),
+        (json.dumps(wrap_type({"type": "fixed", "name": "F", "size": 2**70})), "bytes"),
+        (json.dumps(wrap_type({"type": "enum", "name": "E", "symbols": []})), "symbols of an enum"),
+        (json.dumps(wrap_type({"type": "enum", "name": "E", "symbols": None})),
+         "symbols of an enum"),
+        (json.dumps(wrap_type({"type": "enum", "name": "E", "symbols": "AB"})),
+         "symbols of an enum"),
+        (json.dumps(wrap_type({"type": "enum", "name": "E", "symbols": [1]})),
+         "symbols of an enum"),
+        (json.dumps(wrap_type({"type": "enum", "name": "E", "symbols": ["A", "A"]})),
+         "symbols of an"),
+        (json.dumps(wrap_type({"type": ["record"]})), "instead of a type|isn't decoded|union"),
+        (json.dumps(wrap_type({"type": {}})), "has None instead of a type"),
+        (json.dumps(wrap_type(["null", ["null", "int"]])), "union"),
+        (json.dumps(wrap_type(["null", {"type": ["null", "int"]}])), "union"),
+        (json.dumps(wrap_type({"type": "record", "name": "Q", "namespace": 5, "fields": []})),
+         "space"),
         (json.dumps({"type": "record", "name": "R", "fields": [
             {"name": "a", "type": {"type": "fixed", "name": "F", "size": 1}},
             {"name": "b", "type": {"type": "fixed", "name": "F", "size": 2}}]}), "two types 'F'"),
-        (json.dumps(of(nested("int", 200))), "nested"),
-        (json.dumps(of(nested("int", 40))), "nested more than 32 levels"),
+        (json.dumps(wrap_type(nest_arrays("int", 200))), "nested"),
+        (json.dumps(wrap_type(nest_arrays("int", 40))), "nested more than 32 levels"),
         ('{"type":' * 300 + '"int"' + "}" * 300, "nested too deep"),
         ("[" * 100_000, "isn't JSON"),
         ('{"type":' * 100_000, "isn't JSON"),
-        (json.dumps(doubling(14)), "more than 2500 columns"),
+        (json.dumps(make_doubling_record(14)), "more than 2500 columns"),
         (json.dumps({"type": "record", "name": "R", "fields": [
             {"name": f"f{n}", "type": "int"} for n in range(3000)]}), "more than 2500 columns"),
         (json.dumps({"type": "record", "name": "R", "fields": [
             {"name": "a", "type": "int"}, {"name": "A", "type": "int"}]}), "fields of one name"),
         (json.dumps({"type": "record", "name": "R", "fields": [
             {"name": "\ud800", "type": "int"}]}), "text that isn't Unicode"),
-        (json.dumps(of({"type": "enum", "name": "E", "symbols": ["\udfff"]})), "isn't Unicode"),
+        (json.dumps(wrap_type({"type": "enum", "name": "E", "symbols": ["\udfff"]})),
+         "isn't Unicode"),
     ],
 )  # fmt: skip
 def test_what_isnt_decoded_in_columns_is_said(schema: str, problem: str) -> None:
@@ -404,18 +418,20 @@ def test_what_isnt_decoded_in_columns_is_said(schema: str, problem: str) -> None
     ],
 )  # fmt: skip
 def test_a_logical_type_that_is_unknown_or_invalid_is_ignored(kind: Any, plain: Any) -> None:
-    assert record(json.dumps(of(kind))).columns() == {"x": plain}
+    assert record(json.dumps(wrap_type(kind))).columns() == {"x": plain}
 
 
 def test_deep_and_wide_schemas_are_read_up_to_their_bounds() -> None:
-    kind = record(json.dumps(of(nested("int", 31))))
+    kind = record(json.dumps(wrap_type(nest_arrays("int", 31))))
     _, bad, _ = AvroPayloads(kind, kind.columns()).decode([b"\0", b"\2\0\0"])
     assert bad.to_list() == [False, False]
-    assert record(json.dumps(doubling(10))).columns_within == 3 * 2**9 - 1
+    assert record(json.dumps(make_doubling_record(10))).columns_within == 3 * 2**9 - 1
 
 
 def test_text_is_utf8() -> None:
-    assert payloads(of("string")).decode(["\6äb".encode("latin1")])[1].to_list() == [True]
-    found, bad, _ = payloads(of("string")).decode(["\6äb".encode()])
-    assert (found["x"].to_list(), bad.to_list()) == (["äb"], [False])
-    assert found.schema == pl.Schema({"x": pl.String()})
+    assert make_payloads(wrap_type("string")).decode(["\6äb".encode("latin1")])[1].to_list() == [
+        True
+    ]
+    frame, bad, _ = make_payloads(wrap_type("string")).decode(["\6äb".encode()])
+    assert (frame["x"].to_list(), bad.to_list()) == (["äb"], [False])
+    assert frame.schema == pl.Schema({"x": pl.String()})

@@ -1,4 +1,4 @@
-"""Avro by a registry: schemas that change, those that aren't there, and a registry that is away."""
+"""Tests of Avro by a registry: schemas that change or are unknown, and unusable answers."""
 
 from __future__ import annotations
 
@@ -21,30 +21,32 @@ from muntin.sources.schema_registry import Registry
 
 @pytest.fixture
 def registry() -> Iterator[SchemaRegistry]:
-    made = SchemaRegistry()
-    yield made
-    made.close()
+    registry_service = SchemaRegistry()
+    yield registry_service
+    registry_service.close()
 
 
-def of(*fields: Any, **more: Any) -> dict[str, Any]:
-    return {"type": "record", "name": "Order", "fields": list(fields), **more}
+def make_schema(*fields: Any, **attributes: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "Order", "fields": list(fields), **attributes}
 
 
-def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
-    return {"name": name, "type": kind, **more}
+def make_field(name: str, kind: Any, **attributes: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, **attributes}
 
 
-def reads(registry: SchemaRegistry, schema: Any) -> RegisteredAvro:
+def make_reader(registry: SchemaRegistry, schema: Any) -> RegisteredAvro:
     kind = record(json.dumps(schema))
     return RegisteredAvro(Registry(registry.url), kind, kind.columns())
 
 
-FIRST = of(field("id", "int"), field("note", "string"), field("gone", "boolean"))
-NEWEST = of(
-    field("id", "long"),
-    field("text", ["null", "string"], aliases=["note"]),
-    field("price", "double", default=1.5),
-    field("tag", ["null", "string"], default=None),
+FIRST = make_schema(
+    make_field("id", "int"), make_field("note", "string"), make_field("gone", "boolean")
+)
+NEWEST = make_schema(
+    make_field("id", "long"),
+    make_field("text", ["null", "string"], aliases=["note"]),
+    make_field("price", "double", default=1.5),
+    make_field("tag", ["null", "string"], default=None),
 )
 
 
@@ -52,32 +54,32 @@ def test_messages_of_several_schemas_are_read_as_one(registry: SchemaRegistry) -
     first, newest = registry.register("a-value", FIRST), registry.register("a-value", NEWEST)
     old = registry.written(first, {"id": 1, "note": "x", "gone": True})
     new = registry.written(newest, {"id": 2**40, "text": None, "price": 2.0, "tag": "t"})
-    payloads = reads(registry, NEWEST)
-    found, bad, _ = payloads.decode([new, old, None, new, old])
+    payloads = make_reader(registry, NEWEST)
+    frame, bad, _ = payloads.decode([new, old, None, new, old])
     assert bad.to_list() == [False, False, True, False, False]
-    assert found.rows() == [
+    assert frame.rows() == [
         (2**40, None, 2.0, "t"), (1, "x", 1.5, None), (None,) * 4,
         (2**40, None, 2.0, "t"), (1, "x", 1.5, None),
     ]  # fmt: skip
-    assert found.schema == pl.Schema(payloads.columns)
-    # Asked for once each, also by what arrives in a worker later.
+    assert frame.schema == pl.Schema(payloads.columns)
+    # Each schema is requested once, also by a copy of the reader that a worker unpickles.
     pickle.loads(pickle.dumps(payloads)).decode([new, old])
     assert sorted(registry.asked) == [f"/schemas/ids/{first}", f"/schemas/ids/{newest}"]
 
 
-PLACE = {"type": "record", "name": "Place", "fields": [field("city", "string")]}
+PLACE = {"type": "record", "name": "Place", "fields": [make_field("city", "string")]}
 WIDER = {"type": "record", "name": "Place", "fields": [
-    field("city", ["null", "string"]), field("zip", "int", default=0)]}  # fmt: skip
+    make_field("city", ["null", "string"]), make_field("zip", "int", default=0)]}  # fmt: skip
 SIDES = {"type": "enum", "name": "Side", "symbols": ["BUY", "SELL"]}
 MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
 
 
-def listed(items: Any) -> dict[str, Any]:
+def make_array(items: Any) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
 @pytest.mark.parametrize(
-    ("writer", "reader", "value", "wanted"),
+    ("writer", "reader", "value", "expected"),
     [
         ("int", "double", 7, 7.0),
         ("long", "float", 7, 7.0),
@@ -89,22 +91,29 @@ def listed(items: Any) -> dict[str, Any]:
         (["null", PLACE], ["null", WIDER], None, None),
         (SIDES, {**SIDES, "symbols": ["SELL", "BUY"]}, "SELL", "SELL"),
         (MONEY, ["null", MONEY], Decimal("1.25"), Decimal("1.25")),
-        (listed("int"), listed(["null", "double"]), [7, 8], [7.0, 8.0]),
-        (listed("int"), listed("long"), [], []),
-        (["null", listed("int")], ["null", listed("long")], None, None),
-        (listed(PLACE), listed(WIDER), [{"city": "Ulm"}], [{"city": "Ulm", "zip": 0}]),
-        (listed(listed("int")), listed(listed("long")), [[1], [], [2]], [[1], [], [2]]),
+        (make_array("int"), make_array(["null", "double"]), [7, 8], [7.0, 8.0]),
+        (make_array("int"), make_array("long"), [], []),
+        (["null", make_array("int")], ["null", make_array("long")], None, None),
+        (make_array(PLACE), make_array(WIDER), [{"city": "Ulm"}], [{"city": "Ulm", "zip": 0}]),
+        (
+            make_array(make_array("int")),
+            make_array(make_array("long")),
+            [[1], [], [2]],
+            [[1], [], [2]],
+        ),
     ],
 )
 def test_values_are_converted_as_another_library_converts_them(
-    registry: SchemaRegistry, writer: Any, reader: Any, value: Any, wanted: Any
+    registry: SchemaRegistry, writer: Any, reader: Any, value: Any, expected: Any
 ) -> None:
-    number = registry.register("a-value", of(field("x", writer)))
-    written = registry.written(number, {"x": value})
-    found, bad, _ = reads(registry, of(field("x", reader))).decode([written])
-    assert (found.to_dicts(), bad.to_list()) == ([{"x": wanted}], [False])
-    schemas = [fastavro.parse_schema(of(field("x", kind))) for kind in (writer, reader)]
-    assert fastavro.schemaless_reader(io.BytesIO(written[5:]), *schemas) == {"x": wanted}
+    number = registry.register("a-value", make_schema(make_field("x", writer)))
+    message = registry.written(number, {"x": value})
+    frame, bad, _ = make_reader(registry, make_schema(make_field("x", reader))).decode([message])
+    assert (frame.to_dicts(), bad.to_list()) == ([{"x": expected}], [False])
+    schemas = [
+        fastavro.parse_schema(make_schema(make_field("x", kind))) for kind in (writer, reader)
+    ]
+    assert fastavro.schemaless_reader(io.BytesIO(message[5:]), *schemas) == {"x": expected}
 
 
 @pytest.mark.parametrize(
@@ -118,42 +127,48 @@ def test_values_are_converted_as_another_library_converts_them(
         ("long", {"type": "long", "logicalType": "timestamp-micros"}, 7),
         (MONEY, {**MONEY, "scale": 3}, Decimal("1.25")),
         ("bytes", "string", b"\xff"),
-        (listed("long"), "long", [1]),
-        (listed("long"), {"type": "map", "values": "long"}, [1]),
-        (listed(["null", "long"]), listed("long"), [1, None]),
-        (listed("string"), listed("long"), ["7"]),
+        (make_array("long"), "long", [1]),
+        (make_array("long"), {"type": "map", "values": "long"}, [1]),
+        (make_array(["null", "long"]), make_array("long"), [1, None]),
+        (make_array("string"), make_array("long"), ["7"]),
     ],
 )
 def test_what_has_no_form_in_the_schema_wanted_is_malformed(
     registry: SchemaRegistry, writer: Any, reader: Any, value: Any
 ) -> None:
-    good = registry.register("a-value", of(field("x", reader), field("more", "int")))
-    number = registry.register("a-value", of(field("x", writer), field("more", "int")))
-    payloads = reads(registry, of(field("x", reader)))
-    found, bad, _ = payloads.decode([registry.written(number, {"x": value, "more": 1})])
-    assert (found.rows(), bad.to_list()) == ([(None,)], [True])
+    good = registry.register(
+        "a-value", make_schema(make_field("x", reader), make_field("more", "int"))
+    )
+    number = registry.register(
+        "a-value", make_schema(make_field("x", writer), make_field("more", "int"))
+    )
+    payloads = make_reader(registry, make_schema(make_field("x", reader)))
+    frame, bad, _ = payloads.decode([registry.written(number, {"x": value, "more": 1})])
+    assert (frame.rows(), bad.to_list()) == ([(None,)], [True])
     assert payloads.decode([b"\0" + good.to_bytes(4, "big")])[1].to_list() == [True]
 
 
 def test_maps_are_converted_and_lists_have_empty_defaults(registry: SchemaRegistry) -> None:
-    writer = of(field("x", {"type": "map", "values": "int"}))
+    writer = make_schema(make_field("x", {"type": "map", "values": "int"}))
     number = registry.register("a-value", writer)
-    wanted = of(
-        field("x", {"type": "map", "values": ["null", "double"]}),
-        field("more", listed("string"), default=[]),
-        field("other", {"type": "map", "values": "long"}, default={}),
+    reader = make_schema(
+        make_field("x", {"type": "map", "values": ["null", "double"]}),
+        make_field("more", make_array("string"), default=[]),
+        make_field("other", {"type": "map", "values": "long"}, default={}),
     )
     values = [{"x": {"a": 1, "b": 2}}, {"x": {}}]
-    found, bad, _ = reads(registry, wanted).decode([registry.written(number, v) for v in values])
+    frame, bad, _ = make_reader(registry, reader).decode(
+        [registry.written(number, v) for v in values]
+    )
     assert bad.to_list() == [False, False]
-    assert found["x"].to_list() == [{"a": 1.0, "b": 2.0}, {}]
-    assert found["more"].to_list() == [[], []]
-    assert found["other"].to_list() == [{}, {}]
+    assert frame["x"].to_list() == [{"a": 1.0, "b": 2.0}, {}]
+    assert frame["more"].to_list() == [[], []]
+    assert frame["other"].to_list() == [{}, {}]
 
 
 def test_a_field_without_a_default_cant_be_missing(registry: SchemaRegistry) -> None:
-    number = registry.register("a-value", of(field("x", "int")))
-    payloads = reads(registry, of(field("x", "int"), field("y", "int")))
+    number = registry.register("a-value", make_schema(make_field("x", "int")))
+    payloads = make_reader(registry, make_schema(make_field("x", "int"), make_field("y", "int")))
     assert payloads.decode([registry.written(number, {"x": 1})])[1].to_list() == [True]
 
 
@@ -164,13 +179,13 @@ def test_what_isnt_of_the_wire_format_is_malformed_and_asked_for_once(
     good = registry.written(number, {"id": 1, "note": "x", "gone": True})
     garbage = [b"\0" + (7_000 + n).to_bytes(4, "big") + b"x" for n in range(500)]
     values = [b"", b"\0", good[:4], b"\1" + good[1:], good[:-1], good + b"x", good[:5], *garbage]
-    found, bad, _ = reads(registry, FIRST).decode([good, *values, good])
+    frame, bad, _ = make_reader(registry, FIRST).decode([good, *values, good])
     assert bad.to_list() == [False, *[True] * len(values), False]
-    assert found["id"].to_list() == [1, *[None] * len(values), 1]
-    asked = len(registry.asked)
-    assert asked == len({*registry.asked})
-    reads(registry, FIRST).decode([good, *values, good])
-    assert len(registry.asked) == asked
+    assert frame["id"].to_list() == [1, *[None] * len(values), 1]
+    request_count = len(registry.asked)
+    assert request_count == len({*registry.asked})
+    make_reader(registry, FIRST).decode([good, *values, good])
+    assert len(registry.asked) == request_count
 
 
 def test_good_messages_are_read_beside_any_number_of_unknown_schemas(
@@ -178,13 +193,16 @@ def test_good_messages_are_read_beside_any_number_of_unknown_schemas(
 ) -> None:
     unknown = [b"\0" + n.to_bytes(4, "big") + b"x" for n in range(10, 35)]
     registry.answers = {number: {"error": "none"} for number in range(1, 10)}
-    numbers = [registry.register("a-value", of(field("id", "int"), doc=f"v{n}")) for n in range(40)]
+    numbers = [
+        registry.register("a-value", make_schema(make_field("id", "int"), doc=f"v{n}"))
+        for n in range(40)
+    ]
     registry.answers |= {number: [number] for number in range(10, 35)}
     good = [registry.written(number, {"id": number}) for number in (36, 40, *[38] * 1000)]
     values = [*unknown, *good, *unknown]
-    found, bad, _ = reads(registry, of(field("id", "int"))).decode(values)
+    frame, bad, _ = make_reader(registry, make_schema(make_field("id", "int"))).decode(values)
     assert bad.to_list() == [*[True] * 25, *[False] * 1002, *[True] * 25]
-    assert found["id"].drop_nulls().to_list() == [36, 40, *[38] * 1000]
+    assert frame["id"].drop_nulls().to_list() == [36, 40, *[38] * 1000]
     assert numbers[-1] == 40
 
 
@@ -195,9 +213,9 @@ def test_garbage_costs_a_bounded_number_of_requests(
     number = registry.register("a-value", FIRST)
     good = registry.written(number, {"id": 1, "note": "x", "gone": True})
     garbage = [b"\0" + (n).to_bytes(4, "big") for n in range(500, 600)]
-    assert reads(registry, FIRST).decode([good, good])[1].to_list() == [False, False]
-    _, bad, _ = reads(registry, FIRST).decode([*garbage, good])
-    # A schema that is known isn't asked for.
+    assert make_reader(registry, FIRST).decode([good, good])[1].to_list() == [False, False]
+    _, bad, _ = make_reader(registry, FIRST).decode([*garbage, good])
+    # A schema that was read before isn't requested again.
     assert bad.to_list() == [*[True] * 100, False]
     assert len(registry.asked) == 6
 
@@ -217,7 +235,7 @@ def test_answers_that_are_no_schema_reject_their_messages_once(
     registry.answers = {77: answer}
     bad = b"\0" + (77).to_bytes(4, "big") + good[5:]
     for _ in range(2):
-        assert reads(registry, FIRST).decode([bad, good])[1].to_list() == [True, False]
+        assert make_reader(registry, FIRST).decode([bad, good])[1].to_list() == [True, False]
     assert len([line for line in caplog.messages if "schema 77 of the registry" in line]) == 1
     assert registry.asked.count("/schemas/ids/77") == 1
 
@@ -228,6 +246,6 @@ def test_other_schemas_than_avro_are_malformed_and_said_once(
     number = registry.register("a-value", FIRST, schemaType="PROTOBUF")
     value = registry.written(number, {"id": 1, "note": "x", "gone": True})
     for _ in range(2):
-        assert reads(registry, FIRST).decode([value])[1].to_list() == [True]
+        assert make_reader(registry, FIRST).decode([value])[1].to_list() == [True]
     assert len(caplog.messages) == 1
     assert f"schema {number} of the registry at {registry.url}" in caplog.messages[0]

@@ -1,4 +1,4 @@
-"""CSV records that are written alike are read as they are one by one."""
+"""Tests that CSV records of one pattern are read as they are one by one."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ VALUES = {
 
 
 @st.composite
-def records(draw: st.DrawFn) -> list[bytes | None]:
+def draw_records(draw: st.DrawFn) -> list[bytes | None]:
     """Draw the records of one producer, some of them damaged or missing."""
     end = draw(st.sampled_from(["", "\n", "\r\n"]))
     is_empty = draw(st.fixed_dictionaries({name: st.booleans() for name in FIELDS}))
-    drawn = st.fixed_dictionaries(
+    row_strategy = st.fixed_dictionaries(
         {name: st.just("") if is_empty[name] else VALUES[name] for name in FIELDS}
     )
     dice = Random(draw(st.integers(0, 2**32)))
     quoted = draw(st.sets(st.sampled_from(FIELDS)))
     values: list[bytes | None] = []
-    for row in draw(st.lists(drawn, min_size=1, max_size=20)):
+    for row in draw(st.lists(row_strategy, min_size=1, max_size=20)):
         fields = [f'"{text}"' if name in quoted else text for name, text in row.items()]
         record = (",".join(fields) + end).encode()
         match dice.randrange(12):
@@ -83,8 +83,8 @@ def records(draw: st.DrawFn) -> list[bytes | None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _always() -> Any:
-    """Read by a pattern however few the records are, and however many differ."""
+def read_by_patterns() -> Any:
+    """Read by patterns however few the records are, and however many differ."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(message_patterns, "FEWEST", 1)
         patch.setattr(message_patterns, "_SHARE", 0)
@@ -93,7 +93,7 @@ def _always() -> Any:
 
 
 @settings(max_examples=8 * settings.default.max_examples)
-@given(records())
+@given(draw_records())
 def test_alike_records_are_read_as_any_others(values: list[bytes | None]) -> None:
     assert_equal(PAYLOADS.decode(put_in_buffer(values)), PAYLOADS.decode(values))
 

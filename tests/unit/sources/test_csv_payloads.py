@@ -1,4 +1,4 @@
-"""CSV in columns: what a record becomes depends on itself alone, and nothing wrong is taken."""
+"""Tests that a CSV record is read alike whatever is read with it, and that bad ones are found."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "price": pl.Float64(),
     "paid": pl.Boolean(),
 }
-NOTHING = dict.fromkeys(SCHEMA)
+NULLS = dict.fromkeys(SCHEMA)
 PAYLOADS = CsvPayloads(SCHEMA, SessionZone())
 MALFORMED = [
     None,
@@ -48,7 +48,7 @@ MALFORMED = [
     b'"1",,,,,',
     b"\n",
 ]
-TAKEN: list[tuple[bytes, dict[str, Any]]] = [
+READABLE: list[tuple[bytes, dict[str, Any]]] = [
     (b",,,,", {}),
     (b"-9223372036854775808,,,,", {"id": -(2**63)}),
     (b"1,2026-01-01T10:00:00Z,a,,true",
@@ -64,39 +64,39 @@ TAKEN: list[tuple[bytes, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-def rows(values: list[bytes | None]) -> list[dict[str, Any] | None]:
-    """What each payload becomes; ``None`` where it can't be read."""
-    found, bad, _ = PAYLOADS.decode(values)
-    assert found.schema == pl.Schema(SCHEMA)
-    assert len(found) == len(bad) == len(values)
-    return [None if wrong else row for row, wrong in zip(found.to_dicts(), bad, strict=True)]
+def decode_rows(values: list[bytes | None]) -> list[dict[str, Any] | None]:
+    """Return the row of each payload; ``None`` where it is malformed."""
+    frame, bad, _ = PAYLOADS.decode(values)
+    assert frame.schema == pl.Schema(SCHEMA)
+    assert len(frame) == len(bad) == len(values)
+    return [None if wrong else row for row, wrong in zip(frame.to_dicts(), bad, strict=True)]
 
 
 @pytest.mark.parametrize("value", MALFORMED, ids=lambda v: repr(v)[:40])
 def test_what_isnt_the_columns_is_malformed(value: bytes | None) -> None:
-    found, bad, _ = PAYLOADS.decode([value])
-    assert (bad.to_list(), found.to_dicts()) == ([True], [NOTHING])
+    frame, bad, _ = PAYLOADS.decode([value])
+    assert (bad.to_list(), frame.to_dicts()) == ([True], [NULLS])
 
 
-@pytest.mark.parametrize(("value", "fields"), TAKEN, ids=lambda v: repr(v)[:40])
+@pytest.mark.parametrize(("value", "fields"), READABLE, ids=lambda v: repr(v)[:40])
 def test_a_payload_becomes_its_columns(value: bytes, fields: dict[str, Any]) -> None:
-    assert rows([value]) == [NOTHING | fields]
+    assert decode_rows([value]) == [NULLS | fields]
 
 
-EVERY = [*MALFORMED, *(value for value, _ in TAKEN)]
-ALONE = {value: rows([value])[0] for value in EVERY}
+ALL_VALUES = [*MALFORMED, *(value for value, _ in READABLE)]
+ROWS_BY_VALUE = {value: decode_rows([value])[0] for value in ALL_VALUES}
 
 
-@given(st.lists(st.sampled_from(EVERY), max_size=40))
+@given(st.lists(st.sampled_from(ALL_VALUES), max_size=40))
 def test_a_message_is_the_same_whatever_it_is_read_with(values: list[bytes | None]) -> None:
-    assert rows(values) == [ALONE[value] for value in values]
+    assert decode_rows(values) == [ROWS_BY_VALUE[value] for value in values]
 
 
 def test_a_single_column_may_be_null_only_where_it_is_quoted() -> None:
-    found, bad, _ = CsvPayloads({"note": pl.String()}, SessionZone()).decode(
+    frame, bad, _ = CsvPayloads({"note": pl.String()}, SessionZone()).decode(
         [b"a", b"", b'""', b"a,b"]
     )
-    assert found["note"].to_list() == ["a", None, "", None]
+    assert frame["note"].to_list() == ["a", None, "", None]
     assert bad.to_list() == [False, True, False, True]
 
 
@@ -113,11 +113,11 @@ def test_a_single_column_may_be_null_only_where_it_is_quoted() -> None:
 def test_what_python_writes_is_read_back(messages: list[tuple[int, str, float]]) -> None:
     values: list[bytes | None] = []
     for number, note, price in messages:
-        out = io.StringIO()
-        csv.writer(out).writerow([number, None, note.replace("\\", "/"), price, None])
-        values.append(out.getvalue().encode())
-    assert rows(values) == [
-        NOTHING | {"id": number, "note": note.replace("\\", "/"), "price": price}
+        buffer = io.StringIO()
+        csv.writer(buffer).writerow([number, None, note.replace("\\", "/"), price, None])
+        values.append(buffer.getvalue().encode())
+    assert decode_rows(values) == [
+        NULLS | {"id": number, "note": note.replace("\\", "/"), "price": price}
         for number, note, price in messages
     ]
 
@@ -125,15 +125,15 @@ def test_what_python_writes_is_read_back(messages: list[tuple[int, str, float]])
 @settings(max_examples=6)
 @given(st.randoms(use_true_random=False))
 def test_damaged_records_are_the_same_whatever_they_are_read_with(random: Any) -> None:
-    """Where nothing is quoted or escaped, they are what Python's reader says."""
+    """Records without quotes and escapes have the fields that Python's reader finds."""
     values: list[bytes | None] = []
     for _ in range(12):
         text = random.choice(["", '"a,b"', '"x""y"', "plain", '"l\nm"'])
         fields = [str(random.randrange(99)), "2026-01-01T10:00:00Z", text, "2.5", "true"]
-        whole = ",".join(field if random.random() < 0.7 else "" for field in fields).encode()
-        values.append(whole if random.random() < 0.3 else damage(whole, random))
-    for value, row in zip(values, rows(values), strict=True):
-        assert repr([row]) == repr(rows([value]))
+        record = ",".join(field if random.random() < 0.7 else "" for field in fields).encode()
+        values.append(record if random.random() < 0.3 else damage(record, random))
+    for value, row in zip(values, decode_rows(values), strict=True):
+        assert repr([row]) == repr(decode_rows([value]))
         if row is not None and value is not None and not {*b'"\\\r\n'} & {*value}:
             (fields,) = csv.reader([value.decode()])
             assert len(fields) == len(SCHEMA)

@@ -1,4 +1,4 @@
-"""Columns written as SQL writes them."""
+"""Tests of columns that are written as in SQL."""
 
 from __future__ import annotations
 

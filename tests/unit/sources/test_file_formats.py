@@ -1,4 +1,4 @@
-"""Records cut out of bytes: any cut gives the same, and a quote spoils no more than its line."""
+"""Tests that records are split alike wherever bytes are cut; an open quote spoils one line."""
 
 from __future__ import annotations
 
@@ -17,38 +17,40 @@ from muntin.sources.file_formats import read_text_records, split_records
 FIELDS = st.text(st.sampled_from('a,"\n\\é'), max_size=4)
 
 
-def cut(data: bytes, at: list[int], *, quotes: bool) -> list[bytes]:
-    """Records of bytes that come in parts."""
-    found, rest, before = [], b"", 0
-    for end in [*sorted({min(n, len(data)) for n in at}), len(data)]:
-        some, rest = split_records(rest + data[before:end], quotes=quotes, last=end == len(data))
-        found += some
-        before = end
+def split_parts(data: bytes, cuts: list[int], *, quotes: bool) -> list[bytes]:
+    """Return the records of bytes that are split in parts."""
+    records, rest, start = [], b"", 0
+    for end in [*sorted({min(n, len(data)) for n in cuts}), len(data)]:
+        new_records, rest = split_records(
+            rest + data[start:end], quotes=quotes, last=end == len(data)
+        )
+        records += new_records
+        start = end
         if end == len(data):
             break
-    return found
+    return records
 
 
 @given(st.lists(st.lists(FIELDS, min_size=1, max_size=3)), st.lists(st.integers(0, 60)))
 def test_quoted_line_feeds_are_in_records_wherever_bytes_are_cut(
-    rows: list[list[str]], at: list[int]
+    rows: list[list[str]], cuts: list[int]
 ) -> None:
-    out = io.StringIO()
+    buffer = io.StringIO()
     plain = [[field.replace("\\", "/") for field in row] for row in rows]
-    csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(plain)
-    found = cut(out.getvalue().encode(), at, quotes=True)
-    again = [next(csv.reader(io.StringIO(one.decode(), newline=""))) for one in found]
-    assert again == plain
+    csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(plain)
+    records = split_parts(buffer.getvalue().encode(), cuts, quotes=True)
+    rows_read = [next(csv.reader(io.StringIO(record.decode(), newline=""))) for record in records]
+    assert rows_read == plain
 
 
 @given(st.binary(max_size=60), st.lists(st.integers(0, 60)))
-def test_without_quotes_a_record_is_a_line(data: bytes, at: list[int]) -> None:
+def test_without_quotes_a_record_is_a_line(data: bytes, cuts: list[int]) -> None:
     lines = data.split(b"\n")
-    assert cut(data, at, quotes=False) == (lines if lines[-1] else lines[:-1])
+    assert split_parts(data, cuts, quotes=False) == (lines if lines[-1] else lines[:-1])
 
 
 @pytest.mark.parametrize(
-    ("data", "found"),
+    ("data", "records"),
     [
         (b'1,"a\n2,b\n3,c', [b'1,"a', b"2,b", b"3,c"]),
         (b'1,"a\\"\nb"\n2,c\n', [b'1,"a\\"\nb"', b"2,c"]),
@@ -64,10 +66,10 @@ def test_without_quotes_a_record_is_a_line(data: bytes, at: list[int]) -> None:
         (b"", []),
     ],
 )
-def test_quotes_that_are_none_or_stay_open(data: bytes, found: list[bytes]) -> None:
-    assert split_records(data, quotes=True, last=True) == (found, b"")
+def test_quotes_that_are_none_or_stay_open(data: bytes, records: list[bytes]) -> None:
+    assert split_records(data, quotes=True, last=True) == (records, b"")
     for at in range(len(data)):
-        assert cut(data, [at], quotes=True) == found
+        assert split_parts(data, [at], quotes=True) == records
 
 
 def test_a_large_file_is_read_in_parts_and_empty_lines_are_none(
@@ -77,7 +79,7 @@ def test_a_large_file_is_read_in_parts_and_empty_lines_are_none(
     path = tmp_path / "x.jsonl"
     path.write_bytes(b"\n".join(b"%d" % n for n in range(50)) + b"\n\n \r\n51")
     parts: Any = [*read_text_records(path, path.stat().st_size, quotes=False)]
-    assert [one for part in parts for one in part] == [b"%d" % n for n in [*range(50), 51]]
+    assert [record for part in parts for record in part] == [b"%d" % n for n in [*range(50), 51]]
     assert len(parts) > 10
     with pytest.raises(OSError, match="ends 5 bytes early"):
         list(read_text_records(path, path.stat().st_size + 5, quotes=False))
@@ -98,5 +100,5 @@ def test_an_endless_line_is_joined_once(
     monkeypatch.setattr(file_formats, "split_records", split)
     path.write_bytes(b"a\n" + b"x" * 10_000 + b"\nb")
     records = read_text_records(path, path.stat().st_size, quotes=quotes)
-    assert [len(one) for some in records for one in some] == [1, 10_000, 1]
+    assert [len(record) for part in records for record in part] == [1, 10_000, 1]
     assert sum(sizes) < 11_000

@@ -1,4 +1,4 @@
-"""Files as they arrive: each once, whole, in order, and again after a crash."""
+"""Tests of files as a source: each is read once, whole, in order, and again after a crash."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ OLD = 1_700_000_000
 
 
 def write(path: Path, data: bytes, age: int = 0) -> Path:
-    """A file that was last written long ago, so many seconds after ``OLD``."""
+    """Write a file whose modification time is ``OLD`` plus so many seconds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     os.utime(path, (OLD + age, OLD + age))
     return path
 
 
-def parquet(path: Path, age: int = 0, **columns: Any) -> Path:
+def write_parquet(path: Path, age: int = 0, **columns: Any) -> Path:
     pl.DataFrame(columns).write_parquet(path)
     os.utime(path, (OLD + age, OLD + age))
     return path
@@ -47,12 +47,12 @@ class Run:
     def restart(self) -> None:
         self.reader = self.source.open()
 
-    def batch(self, limit: int | None = None) -> list[tuple[Any, ...]]:
-        """The rows of the next batch without details, which is read twice as after a crash."""
+    def read_batch(self, limit: int | None = None) -> list[tuple[Any, ...]]:
+        """Read the next batch twice, as after a crash, and return its rows without details."""
         start = None if self.offsets is None else json.loads(self.offsets)
         planned = self.reader.plan(start, limit)
         end = json.dumps(planned.end)
-        again = [
+        readings = [
             [
                 row
                 for frame in reader.read(start, json.loads(end))
@@ -61,56 +61,56 @@ class Run:
             for reader in (self.reader, self.source.open())
             if planned.has_new
         ]
-        assert not again or again[0] == again[1]
+        assert not readings or readings[0] == readings[1]
         self.offsets = end
         self.caught_up = planned.caught_up
-        return again[0] if again else []
+        return readings[0] if readings else []
 
 
 def test_files_are_read_once_in_the_order_of_their_writing(tmp_path: Path) -> None:
-    parquet(tmp_path / "b.parquet", 1, n=[1, 2])
-    parquet(tmp_path / "a.parquet", 2, n=[3])
+    write_parquet(tmp_path / "b.parquet", 1, n=[1, 2])
+    write_parquet(tmp_path / "a.parquet", 2, n=[3])
     source = mt.files(f"{tmp_path}/*.parquet", files_per_batch=1)
     assert isinstance(source, Source)
     assert source.schema == {"n": pl.Int64}
     run = Run(source)
-    assert (run.batch(), run.caught_up) == ([(1,), (2,)], False)
-    assert (run.batch(), run.caught_up) == ([(3,)], True)
-    assert run.batch() == []
+    assert (run.read_batch(), run.caught_up) == ([(1,), (2,)], False)
+    assert (run.read_batch(), run.caught_up) == ([(3,)], True)
+    assert run.read_batch() == []
     run.restart()
     (tmp_path / "b.parquet").unlink()
-    parquet(tmp_path / "0.parquet", 2, n=[4])
-    assert run.batch() == [(4,)]
+    write_parquet(tmp_path / "0.parquet", 2, n=[4])
+    assert run.read_batch() == [(4,)]
     run.restart()
-    assert run.batch() == []
+    assert run.read_batch() == []
 
 
 def test_a_folder_is_all_that_is_below_it_but_hidden_files(tmp_path: Path) -> None:
     for name in ("x/1.jsonl", "x/y/2.jsonl", ".3.jsonl", "x/_4.jsonl"):
         write(tmp_path / name, b'{"n": %d}\n' % int(Path(name).stem.strip("._")))
     run = Run(mt.files(tmp_path, format="jsonl", columns="n int"))
-    assert sorted(run.batch()) == [(1, None), (2, None)]
-    # Renamed when it is whole.
+    assert sorted(run.read_batch()) == [(1, None), (2, None)]
+    # A writer renames a file when it is complete.
     (tmp_path / ".3.jsonl").rename(tmp_path / "3.jsonl")
-    assert run.batch() == [(3, None)]
+    assert run.read_batch() == [(3, None)]
 
 
 def test_a_file_that_is_being_written_waits(tmp_path: Path) -> None:
     lines, table = tmp_path / "1.csv", tmp_path / "1.parquet"
     run = Run(mt.files(f"{tmp_path}/*.csv", columns="n int"))
     lines.write_bytes(b"1\n2")
-    assert (run.batch(), run.caught_up) == ([], False)
+    assert (run.read_batch(), run.caught_up) == ([], False)
     write(lines, b"1\n23\n")
-    assert (run.batch(), run.caught_up) == ([(1, None), (23, None)], True)
+    assert (run.read_batch(), run.caught_up) == ([(1, None), (23, None)], True)
 
-    whole = parquet(tmp_path / ".whole", n=[1]).read_bytes()
+    whole = write_parquet(tmp_path / ".whole", n=[1]).read_bytes()
     run = Run(mt.files(f"{tmp_path}/*.parquet", columns="n long"))
     for size in (0, 2, 8, len(whole) - 1):
         table.write_bytes(whole[:size])
-        assert run.batch() == []
-    # A footer says that it is whole, however short ago it was written.
+        assert run.read_batch() == []
+    # A footer marks a complete file, however recently it was written.
     table.write_bytes(whole)
-    assert run.batch() == [(1,)]
+    assert run.read_batch() == [(1,)]
 
 
 def test_records_are_read_by_the_rules_of_kafkas_payloads(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_records_are_read_by_the_rules_of_kafkas_payloads(tmp_path: Path) -> Non
         tmp_path / "*.csv", columns="id long, at timestamp, note string", header=True, zone="-01:00"
     )
     later = datetime(2026, 1, 1, 1, tzinfo=UTC)
-    assert Run(source).batch() == [
+    assert Run(source).read_batch() == [
         (1, AT, "a\nb", None),
         (None, None, None, b"x,2026-01-01T00:00:00Z,"),
         (2, later, None, None),
@@ -133,7 +133,7 @@ def test_records_are_read_by_the_rules_of_kafkas_payloads(tmp_path: Path) -> Non
     write(tmp_path / "1.jsonl", lines)
     source = mt.files(tmp_path / "*.jsonl", columns="id long, at timestamp")
     assert source.malformed_column == "malformed"
-    assert Run(source).batch() == [
+    assert Run(source).read_batch() == [
         (1, AT, None), (None, None, b'{"id": "x"}'), (None, None, b"{"), (2, None, None),
     ]  # fmt: skip
 
@@ -142,40 +142,40 @@ def test_columns_are_learned_from_the_first_file(tmp_path: Path) -> None:
     head = b"id,price,when,day,ok,text,none\n"
     write(tmp_path / "1.csv", head + b"1,.5,2026-01-01T00:00:00Z,2026-01-01,true,1x,\n")
     write(tmp_path / "2.csv", head + b"oh,1,2026-01-01T00:00:00Z,2026-01-01,false,,y\n", 1)
-    learned = mt.files(tmp_path / "*.csv").schema
-    assert learned == {
+    schema = mt.files(tmp_path / "*.csv").schema
+    assert schema == {
         "id": pl.Int64, "price": pl.Float64, "when": pl.Datetime("us", "UTC"), "day": pl.Date,
         "ok": pl.Boolean, "text": pl.String, "none": pl.String, "malformed": pl.Binary,
         "malformed_detail": pl.String,
     }  # fmt: skip
-    rows = Run(mt.files(tmp_path / "*.csv")).batch()
+    rows = Run(mt.files(tmp_path / "*.csv")).read_batch()
     assert [row[-1] is None for row in rows] == [True, False]
     write(tmp_path / "1.jsonl", b'{"id": 1, "at": "2026-01-01T00:00:00Z", "tags": [1]}\n')
-    learned = mt.files(tmp_path / "*.jsonl").schema
-    assert dict(learned)["at"] == pl.Datetime("us", "UTC")
-    assert dict(learned)["tags"] == pl.String
+    schema = mt.files(tmp_path / "*.jsonl").schema
+    assert dict(schema)["at"] == pl.Datetime("us", "UTC")
+    assert dict(schema)["tags"] == pl.String
     with pytest.raises(mt.OptionError, match="matches no file to infer from; give the columns"):
         _ = mt.files(tmp_path / "none/*.csv").schema
 
 
 def test_parquet_of_other_types_grows_or_is_named(tmp_path: Path) -> None:
     moments = pl.Series([AT], dtype=pl.Datetime("ms", "UTC"))
-    parquet(tmp_path / "1.parquet", 1, n=pl.Series([1], dtype=pl.Int64), at=moments)
-    parquet(tmp_path / "2.parquet", 2, n=pl.Series([2], dtype=pl.Int16), more=["x"])
-    parquet(tmp_path / "3.parquet", 3, n=["three"])
+    write_parquet(tmp_path / "1.parquet", 1, n=pl.Series([1], dtype=pl.Int64), at=moments)
+    write_parquet(tmp_path / "2.parquet", 2, n=pl.Series([2], dtype=pl.Int16), more=["x"])
+    write_parquet(tmp_path / "3.parquet", 3, n=["three"])
     run = Run(mt.files(tmp_path / "*.parquet", files_per_batch=2))
-    assert run.batch() == [(1, AT), (2, None)]
+    assert run.read_batch() == [(1, AT), (2, None)]
     with pytest.raises(
         mt.SourceError, match=r"3.parquet has a column n of type String instead of Int64"
     ):
-        run.batch()
+        run.read_batch()
 
 
 @pytest.mark.parametrize("damage", ["broken", "removed", "changed"])
 def test_a_file_that_cant_be_read_is_named_or_skipped(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    good, bad = parquet(tmp_path / "1.parquet", 1, n=[1]), tmp_path / "2.parquet"
+    good, bad = write_parquet(tmp_path / "1.parquet", 1, n=[1]), tmp_path / "2.parquet"
     write(bad, b"PAR1 nothing of the kind PAR1", 2)
     pattern = str(tmp_path / "*.parquet")
     for choice in ("fail", "skip"):
@@ -203,9 +203,9 @@ def test_a_file_that_grows_after_it_was_read_is_warned_of(
 ) -> None:
     path = write(tmp_path / "1.csv", b"1\n")
     run = Run(mt.files(tmp_path / "*.csv", columns="n int"))
-    assert run.batch() == [(1, None)]
+    assert run.read_batch() == [(1, None)]
     write(path, b"1\n2\n")
-    assert run.batch() == run.batch() == []
+    assert run.read_batch() == run.read_batch() == []
     assert caplog.text.count("has changed since it was read") == 1
 
 
@@ -217,40 +217,40 @@ def test_what_is_remembered_is_bounded(
     run = Run(mt.files(tmp_path / "*.csv", columns="n int", files_per_batch=2))
     for age in range(9):
         write(tmp_path / f"{age}.csv", b"%d\n" % age, age)
-    assert [run.batch() for _ in range(6)] == [
+    assert [run.read_batch() for _ in range(6)] == [
         *([(n, None), (n + 1, None)] for n in (0, 2, 4, 6)), [(8, None)], [],
     ]  # fmt: skip
     offsets = json.loads(run.offsets or "")
     assert sorted(offsets["recent"]) == [f"{tmp_path}/{n}.csv" for n in (6, 7, 8)]
-    # Older than all that is remembered, and new all the same.
+    # This file is older than all remembered ones, and new.
     write(tmp_path / "late.csv", b"90\n", -5)
-    assert run.batch() == [(90, None)]
+    assert run.read_batch() == [(90, None)]
     assert "late.csv is new, with an old modification time" in caplog.text
-    assert run.batch() == []
+    assert run.read_batch() == []
     run.restart()
-    assert run.batch() == []
+    assert run.read_batch() == []
 
 
 def test_a_batch_has_about_as_many_messages_as_it_may(tmp_path: Path) -> None:
     for n in range(4):
         write(tmp_path / f"{n}.csv", b"1\n" * 200, n)
     run = Run(mt.files(tmp_path / "*.csv", columns="n int"))
-    assert len(run.batch(limit=8)) == 400
-    assert len(run.batch(limit=1)) == 200
-    assert len(run.batch()) == 200
+    assert len(run.read_batch(limit=8)) == 400
+    assert len(run.read_batch(limit=1)) == 200
+    assert len(run.read_batch()) == 200
 
 
 def test_a_batch_has_at_most_as_many_bytes_as_it_may(tmp_path: Path) -> None:
     for n in range(5):
         write(tmp_path / f"{n}.csv", b"%d\n" % n * 100, n)
     run = Run(mt.files(tmp_path / "*.csv", columns="n int", bytes_per_batch=500))
-    assert [len(run.batch()) for _ in range(4)] == [200, 200, 100, 0]
+    assert [len(run.read_batch()) for _ in range(4)] == [200, 200, 100, 0]
     run = Run(mt.files(tmp_path / "*.csv", columns="n int", bytes_per_batch="1 B"))
-    assert [len(run.batch()) for _ in range(6)] == [100] * 5 + [0]
+    assert [len(run.read_batch()) for _ in range(6)] == [100] * 5 + [0]
 
 
 @pytest.mark.parametrize(
-    ("path", "options", "words"),
+    ("path", "options", "problem"),
     [
         ("logs/*", {}, "format=None can't be inferred from 'logs/\\*'; give one of parquet, csv"),
         ("x.csv", {"format": "xml"}, "format='xml' isn't a format"),
@@ -262,8 +262,8 @@ def test_a_batch_has_at_most_as_many_bytes_as_it_may(tmp_path: Path) -> None:
         ("x.csv", {"zone": "Mars/Base"}, "zone='Mars/Base' isn't a time zone"),
     ],
 )
-def test_options_that_dont_fit_are_refused(path: str, options: Any, words: str) -> None:
-    with pytest.raises(mt.OptionError, match=words):
+def test_options_that_dont_fit_are_refused(path: str, options: Any, problem: str) -> None:
+    with pytest.raises(mt.OptionError, match=problem):
         mt.files(path, **options)
 
 
@@ -275,7 +275,7 @@ def test_a_column_of_the_sources_own_name_is_refused() -> None:
 def test_a_header_of_many_columns_doesnt_fill_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of few bytes a row would else be a row of as many fields."""
+    """Rows of few bytes would otherwise have as many fields as the header."""
     monkeypatch.setattr(file_formats, "_CELLS_AT_ONCE", 1000)
     names = ["k", *(f"c{n}" for n in range(99))]
     path = tmp_path / "1.csv"
@@ -290,10 +290,10 @@ def test_a_header_of_many_columns_doesnt_fill_the_memory(
 def test_short_lines_below_a_long_header_cost_their_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cells, convert = [], csv_payloads.convert_texts
+    cell_counts, convert = [], csv_payloads.convert_texts
 
     def count(texts: pl.DataFrame, *options: Any) -> Any:
-        cells.append(texts.height * texts.width)
+        cell_counts.append(texts.height * texts.width)
         return convert(texts, *options)
 
     monkeypatch.setattr(csv_payloads, "convert_texts", count)
@@ -307,14 +307,14 @@ def test_short_lines_below_a_long_header_cost_their_bytes(
     details = frame["malformed_detail"].to_list()
     assert details[2::2] == [None, None]
     assert {details[n] for n in (0, 1, 3, 5)} == {"not a CSV record of 1000 fields"}
-    assert sum(cells) == 2
+    assert sum(cell_counts) == 2
 
 
 @pytest.mark.parametrize(
     "header", [",".join(f"c{n}" for n in range(40_000)) + ",n", '"' + "x" * 200_000 + '",n']
 )
 def test_no_header_ends_a_query(header: str, tmp_path: Path) -> None:
-    """Neither by more columns than a short number counts, nor by a name beyond Python's limit."""
+    """A header may have more columns than fit in 16 bits, or a name beyond Python's limit."""
     width = header.count(",")
     path = tmp_path / "1.csv"
     path.write_text("\n".join([header, "," * width + "1", "," * width + "x"]))

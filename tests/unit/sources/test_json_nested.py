@@ -1,4 +1,4 @@
-"""JSON with decimals, structs, arrays and maps: read, or malformed by itself."""
+"""Tests of JSON with decimals, structs, arrays and maps."""
 
 from __future__ import annotations
 
@@ -24,22 +24,29 @@ POINT = pl.Struct({"x": pl.Int64, "at": pl.Datetime("us", "UTC"), "price": TWO})
 
 
 def decode(dtype: Any, *values: bytes | None) -> list[Any]:
-    """What each message's ``v`` is; ``malformed`` where the message is."""
+    """Return ``v`` of each message; ``malformed`` where the message is malformed."""
     payloads = NestedJsonPayloads({"id": pl.Int64(), "v": dtype}, SessionZone())
     frame, bad, _ = payloads.decode(list(values))
     assert frame.schema == pl.Schema({"id": pl.Int64, "v": dtype})
-    together = ["malformed" if wrong else v for v, wrong in zip(listed(frame), bad, strict=True)]
+    expected_values = [
+        "malformed" if is_bad else v for v, is_bad in zip(list_values(frame), bad, strict=True)
+    ]
     # The same message has the same answer alone, and among others that are written alike.
-    for value, expected in zip(values, together, strict=True):
-        alone, wrong, _ = payloads.decode([value])
-        assert ("malformed" if wrong[0] else listed(alone)[0]) == expected
-    among, wrong, _ = payloads.decode(put_in_buffer([*values] * -(-FEWEST // len(values))))
-    answers = ["malformed" if bad else v for v, bad in zip(listed(among), wrong, strict=True)]
-    assert answers[: len(values)] == answers[-len(values) :] == together
-    return together
+    for value, expected in zip(values, expected_values, strict=True):
+        single_frame, is_bad, _ = payloads.decode([value])
+        assert ("malformed" if is_bad[0] else list_values(single_frame)[0]) == expected
+    repeated_frame, is_bad, _ = payloads.decode(
+        put_in_buffer([*values] * -(-FEWEST // len(values)))
+    )
+    repeated_values = [
+        "malformed" if bad else v
+        for v, bad in zip(list_values(repeated_frame), is_bad, strict=True)
+    ]
+    assert repeated_values[: len(values)] == repeated_values[-len(values) :] == expected_values
+    return expected_values
 
 
-def listed(frame: pl.DataFrame) -> list[Any]:
+def list_values(frame: pl.DataFrame) -> list[Any]:
     return [row["v"] for row in frame.to_dicts()]
 
 
@@ -53,8 +60,8 @@ def listed(frame: pl.DataFrame) -> list[Any]:
     ],
 )  # fmt: skip
 def test_decimals_are_exact(text: str, number: str | None) -> None:
-    wanted = None if number is None else Decimal(number)
-    assert decode(TWO, b'{"v":%s}' % text.encode()) == [wanted]
+    expected = None if number is None else Decimal(number)
+    assert decode(TWO, b'{"v":%s}' % text.encode()) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -152,12 +159,12 @@ def test_csv_has_decimals() -> None:
 def test_many_decimals_are_each_as_written(
     texts: list[str], dtype: pl.Decimal, quoted: bool
 ) -> None:
-    form = '{"v":"%s"}' if quoted else '{"v":%s}'
+    template = '{"v":"%s"}' if quoted else '{"v":%s}'
     payloads = NestedJsonPayloads({"v": dtype}, SessionZone())
-    frame, bad, _ = payloads.decode([(form % text).encode() for text in texts])
-    wanted = [decimal_of(text, dtype) for text in texts]
-    assert frame["v"].to_list() == wanted
-    assert bad.to_list() == [number is None for number in wanted]
+    frame, bad, _ = payloads.decode([(template % text).encode() for text in texts])
+    expected = [decimal_of(text, dtype) for text in texts]
+    assert frame["v"].to_list() == expected
+    assert bad.to_list() == [number is None for number in expected]
 
 
 _LEAVES = [pl.Int8(), pl.Int64(), pl.Float64(), pl.Boolean(), pl.String(), TWO, pl.Date()]
@@ -182,7 +189,7 @@ def test_many_messages_are_read_as_each_alone(dtype: Any, texts: list[str]) -> N
     payloads = NestedJsonPayloads({"id": pl.Int64(), "v": dtype}, SessionZone())
     messages = [b'{"id":%d,"v":%s}' % (n, text.encode()) for n, text in enumerate(texts)]
     frame, bad, faults = payloads.decode(messages)
-    one_by_one, each_bad, each_fault = payloads._decode_each(messages)
-    assert bad.to_list() == each_bad.to_list()
-    assert_frame_equal(frame, one_by_one)
-    assert faults.tolist() == each_fault.tolist()
+    expected, expected_bad, expected_faults = payloads._decode_each(messages)
+    assert bad.to_list() == expected_bad.to_list()
+    assert_frame_equal(frame, expected)
+    assert faults.tolist() == expected_faults.tolist()

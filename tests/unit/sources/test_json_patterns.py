@@ -1,4 +1,4 @@
-"""Messages that are written alike are read as they are one by one, whatever else is among them."""
+"""Tests that JSON messages of one pattern are read as they are one by one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ SEPARATORS = st.tuples(st.sampled_from(["", " ", "\t \r"]), st.sampled_from([":"
 
 
 @st.composite
-def alike(draw: st.DrawFn) -> list[bytes | None]:
+def draw_alike(draw: st.DrawFn) -> list[bytes | None]:
     """Draw messages that one producer writes, some of them damaged or missing."""
     names = draw(st.lists(st.sampled_from([*VALUES]), min_size=1, unique=draw(st.booleans())))
     blank, colon = draw(SEPARATORS)
@@ -84,8 +84,8 @@ def alike(draw: st.DrawFn) -> list[bytes | None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _always() -> Any:
-    """Read by a pattern however few the messages are, and however many differ."""
+def read_by_patterns() -> Any:
+    """Read by patterns however few the messages are, and however many differ."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(message_patterns, "FEWEST", 1)
         patch.setattr(message_patterns, "_SHARE", 0)
@@ -94,7 +94,7 @@ def _always() -> Any:
 
 
 @settings(max_examples=8 * settings.default.max_examples)
-@given(alike())
+@given(draw_alike())
 def test_alike_messages_are_read_as_any_others(values: list[bytes | None]) -> None:
     expected, decoded = PAYLOADS.decode(values), PAYLOADS.decode(put_in_buffer(values))
     assert_equal(decoded, expected)
@@ -108,12 +108,12 @@ def test_what_producers_write_is_read_by_its_pattern() -> None:
         }).encode()
         for n in range(1, 100)
     ]  # fmt: skip
-    # A double's seventeen digits are left to the other reader, and so is a text that is far longer.
-    exact = [n - 1 for n in range(1, 100) if len(f"{n / 7!r}") <= 16]
-    (alike,) = [*read_alike(put_in_buffer([*values]), COLUMNS, find_pattern)][:1]
-    assert alike.positions.tolist() == exact
+    # The other reader reads doubles of seventeen digits, and texts that are far longer.
+    readable = [n - 1 for n in range(1, 100) if len(f"{n / 7!r}") <= 16]
+    (group,) = [*read_alike(put_in_buffer([*values]), COLUMNS, find_pattern)][:1]
+    assert group.positions.tolist() == readable
     expected = PAYLOADS.decode(values).rows
-    assert alike.rows.to_dicts() == expected[exact].to_dicts()
+    assert group.rows.to_dicts() == expected[readable].to_dicts()
 
 
 @pytest.mark.parametrize(

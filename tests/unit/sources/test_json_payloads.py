@@ -1,4 +1,4 @@
-"""JSON in columns: what a message becomes depends on itself alone, and nothing wrong is taken."""
+"""Tests that a JSON message is read alike whatever is read with it, and that bad ones are found."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "local": pl.Datetime("us"),
     "day": pl.Date(),
 }
-NOTHING = dict.fromkeys(SCHEMA)
+NULLS = dict.fromkeys(SCHEMA)
 DEEP = 10_000
 MALFORMED = [
     None,
@@ -64,7 +64,7 @@ MALFORMED = [
     b'{"name": "\\uDFFF!"}',
     b'{"unknown": ' + b"[" * DEEP + b"]" * DEEP + b"}",
 ]
-TAKEN: list[tuple[bytes, dict[str, Any]]] = [
+READABLE: list[tuple[bytes, dict[str, Any]]] = [
     (b"{}", {}),
     (b'{"id": null, "unknown": {"id": "x"}}', {}),
     (b'{"id": -9223372036854775808}', {"id": -(2**63)}),
@@ -76,7 +76,7 @@ TAKEN: list[tuple[bytes, dict[str, Any]]] = [
     (b'{"at": "2026-01-01T10:00:00Z"}', {"at": datetime(2026, 1, 1, 10, tzinfo=UTC)}),
     (b'{"at": "2026-01-01 10:00:00.5+02:00"}',
      {"at": datetime(2026, 1, 1, 8, 0, 0, 500_000, tzinfo=UTC)}),
-    # Without a zone it is of Berlin's.
+    # A time without a zone is in Berlin's.
     (b'{"at": "2026-01-01T10:00"}', {"at": datetime(2026, 1, 1, 9, tzinfo=UTC)}),
     (b'{"at": "2026-01-01"}', {"at": datetime(2025, 12, 31, 23, tzinfo=UTC)}),
     (b'{"local": "2026-01-01 10:00:00.25"}', {"local": datetime(2026, 1, 1, 10, 0, 0, 250_000)}),
@@ -84,42 +84,42 @@ TAKEN: list[tuple[bytes, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-def rows(values: list[bytes | None]) -> list[dict[str, Any] | None]:
-    """What each payload becomes; ``None`` where it can't be read."""
-    found, bad, _ = JsonPayloads(SCHEMA, SessionZone("Europe/Berlin")).decode(values)
-    assert found.schema == pl.Schema(SCHEMA)
-    assert len(found) == len(bad) == len(values)
-    return [None if wrong else row for row, wrong in zip(found.to_dicts(), bad, strict=True)]
+def decode_rows(values: list[bytes | None]) -> list[dict[str, Any] | None]:
+    """Return the row of each payload; ``None`` where it is malformed."""
+    frame, bad, _ = JsonPayloads(SCHEMA, SessionZone("Europe/Berlin")).decode(values)
+    assert frame.schema == pl.Schema(SCHEMA)
+    assert len(frame) == len(bad) == len(values)
+    return [None if wrong else row for row, wrong in zip(frame.to_dicts(), bad, strict=True)]
 
 
 @pytest.mark.parametrize("value", MALFORMED, ids=lambda v: repr(v)[:40])
 def test_what_isnt_the_columns_is_malformed(value: bytes | None) -> None:
-    assert rows([value]) == [None]
-    found, _, _ = JsonPayloads(SCHEMA, SessionZone()).decode([value])
-    assert found.to_dicts() == [NOTHING]
+    assert decode_rows([value]) == [None]
+    frame, _, _ = JsonPayloads(SCHEMA, SessionZone()).decode([value])
+    assert frame.to_dicts() == [NULLS]
 
 
-@pytest.mark.parametrize(("value", "members"), TAKEN, ids=lambda v: repr(v)[:40])
+@pytest.mark.parametrize(("value", "members"), READABLE, ids=lambda v: repr(v)[:40])
 def test_a_payload_becomes_its_columns(value: bytes, members: dict[str, Any]) -> None:
-    assert rows([value]) == [NOTHING | members]
+    assert decode_rows([value]) == [NULLS | members]
 
 
-EVERY = [*MALFORMED, *(value for value, _ in TAKEN)]
-ALONE = {value: rows([value])[0] for value in EVERY}
+ALL_VALUES = [*MALFORMED, *(value for value, _ in READABLE)]
+ROWS_BY_VALUE = {value: decode_rows([value])[0] for value in ALL_VALUES}
 
 
 @given(
-    st.lists(st.sampled_from(EVERY), max_size=40),
+    st.lists(st.sampled_from(ALL_VALUES), max_size=40),
     st.integers(0, 1500),
     st.randoms(use_true_random=False),
 )
 def test_a_message_is_the_same_whatever_it_is_read_with(
-    some: list[bytes | None], good: int, random: Any
+    mixed: list[bytes | None], good_count: int, random: Any
 ) -> None:
-    """Also in blocks that are large enough to be divided."""
-    values = [*some, *[b'{"id": 7}'] * good]
+    """Messages are read alike also in blocks that are large enough to be divided."""
+    values = [*mixed, *[b'{"id": 7}'] * good_count]
     random.shuffle(values)
-    assert rows(values) == [ALONE.get(value, NOTHING | {"id": 7}) for value in values]
+    assert decode_rows(values) == [ROWS_BY_VALUE.get(value, NULLS | {"id": 7}) for value in values]
 
 
 @given(
@@ -142,8 +142,8 @@ def test_what_python_writes_is_read_back(messages: list[Any], ascii_only: bool) 
         ).encode()
         for n, text, real, at in messages
     ]
-    assert rows(list(values)) == [
-        NOTHING | {"id": n, "name": text, "price": real, "at": at.replace(tzinfo=UTC)}
+    assert decode_rows(list(values)) == [
+        NULLS | {"id": n, "name": text, "price": real, "at": at.replace(tzinfo=UTC)}
         for n, text, real, at in messages
     ]
 
@@ -151,13 +151,13 @@ def test_what_python_writes_is_read_back(messages: list[Any], ascii_only: bool) 
 def test_times_may_be_written_in_several_ways_in_one_block() -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     moments = [start + timedelta(milliseconds=7 * n) for n in range(300)]
-    ways = [
+    formats = [
         lambda t: t.strftime("%Y-%m-%dT%H:%M:%S.") + f"{t.microsecond // 1000:03d}Z",
         lambda t: t.isoformat(sep=" "),
         lambda t: t.isoformat(timespec="microseconds"),
     ]
-    values = [json.dumps({"at": ways[n % 3](t)}).encode() for n, t in enumerate(moments)]
-    assert [row and row["at"] for row in rows(list(values))] == moments
+    values = [json.dumps({"at": formats[n % 3](t)}).encode() for n, t in enumerate(moments)]
+    assert [row and row["at"] for row in decode_rows(list(values))] == moments
 
 
 def test_other_types_are_for_sparks_reader() -> None:
@@ -167,31 +167,31 @@ def test_other_types_are_for_sparks_reader() -> None:
 
 
 def test_text_alone_takes_every_value_and_no_broken_message() -> None:
-    found, bad, _ = JsonPayloads({"page": pl.String()}, SessionZone()).decode(
+    frame, bad, _ = JsonPayloads({"page": pl.String()}, SessionZone()).decode(
         [b'{"page": "a"}', b"broken", b"{}"]
     )
-    assert found.to_dicts() == [{"page": "a"}, {"page": None}, {"page": None}]
+    assert frame.to_dicts() == [{"page": "a"}, {"page": None}, {"page": None}]
     assert bad.to_list() == [False, True, False]
 
 
 @settings(max_examples=6)
 @given(st.randoms(use_true_random=False))
 def test_damaged_messages_are_what_pythons_reader_says(random: Any) -> None:
-    """What is taken is an object with these values, whatever it is read with."""
+    """A readable message is an object with these values, whatever it is read with."""
     values: list[bytes | None] = []
     for _ in range(12):
-        members = {name: random.choice(some) for name, some in _MEMBERS.items()}
-        kept = {name: member for name, member in members.items() if random.random() < 0.5}
-        whole = json.dumps(kept, ensure_ascii=random.random() < 0.5).encode()
-        values.append(whole if random.random() < 0.3 else damage(whole, random))
-    for value, row in zip(values, rows(values), strict=True):
-        assert repr([row]) == repr(rows([value]))
+        members = {name: random.choice(choices) for name, choices in _MEMBERS.items()}
+        chosen = {name: member for name, member in members.items() if random.random() < 0.5}
+        message = json.dumps(chosen, ensure_ascii=random.random() < 0.5).encode()
+        values.append(message if random.random() < 0.3 else damage(message, random))
+    for value, row in zip(values, decode_rows(values), strict=True):
+        assert repr([row]) == repr(decode_rows([value]))
         if row is None or value is None:
             continue
         pairs = json.loads(value, object_pairs_hook=list)
         names = [name for name, _ in pairs]
         for name, member in pairs:
-            # Of a name that stands there twice it isn't said which one counts.
+            # Either value of a repeated name may count.
             if name in ("id", "paid", "price", "name") and names.count(name) == 1:
                 assert isinstance(member, list) or row[name] == (
                     member if name != "name" or isinstance(member, str) else row[name]
@@ -212,14 +212,14 @@ _MEMBERS: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("others", [[], [b'{"x": [], "id": null}', b'{"x": "\\n", "id": "a"}']])
 def test_a_missing_number_is_told_from_a_value_of_another_type(others: list[bytes | None]) -> None:
-    """Also where the name is a value, has blanks behind it, or is another object's."""
+    """The name may also be a value, be followed by blanks, or be in another object."""
     values = [
         b'{"id": "7"}', b'{"id"\r:\n"x"}', b'{"name": "id"}', b'{"name": "id:"}', b'{"x": 1}',
         b'{"id": 18446744073709551616}', b'{"name": "null", "id": true}', *others,
         *[b'{"x": {"id": 1}}' for _ in others],
     ]  # fmt: skip
     _, bad, faults = JsonPayloads({"id": pl.Int64()}, SessionZone()).decode(values)
-    wrong = [True, True, False, False, False, True, True]
-    wrong += [False, True, False, False] if others else []
-    assert bad.to_list() == wrong
-    assert faults.tolist() == [0 if one else -1 for one in wrong]
+    expected = [True, True, False, False, False, True, True]
+    expected += [False, True, False, False] if others else []
+    assert bad.to_list() == expected
+    assert faults.tolist() == [0 if is_bad else -1 for is_bad in expected]

@@ -1,4 +1,4 @@
-"""The checks of JSON's syntax take what Polars reads, one message at a time, and nothing else."""
+"""Tests that the checks of JSON's syntax accept what Polars reads one by one, and nothing else."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ VALUES = st.recursive(
 
 
 @st.composite
-def documents(draw: st.DrawFn) -> bytes:
-    """An object, in which some pieces are put in or left out."""
+def draw_document(draw: st.DrawFn) -> bytes:
+    """Draw an object in which some pieces are inserted or removed."""
     text = '{"m":' + draw(VALUES) + ',"n":' + draw(VALUES) + "}"
     for piece in draw(st.lists(st.sampled_from(PIECES), max_size=2)):
         at = draw(st.integers(0, len(text)))
@@ -48,7 +48,7 @@ def documents(draw: st.DrawFn) -> bytes:
 
 
 def read_alone(document: bytes) -> bool:
-    """Whether Polars reads a document as one message, without half a surrogate pair in it."""
+    """Return whether Polars reads a document as one message, without half a surrogate pair."""
     try:
         frame = pl.read_ndjson(io.BytesIO(document), schema={"unknown": pl.String})
     except PolarsError:
@@ -56,15 +56,15 @@ def read_alone(document: bytes) -> bool:
     return len(frame) == 1 and not find_half_pairs(pl.Series([document.decode()])).any()
 
 
-def objects(*texts: bytes) -> list[bool]:
+def find_valid(*texts: bytes) -> list[bool]:
     return find_objects(decode_text(pl.Series(texts, dtype=pl.Binary))).to_list()
 
 
-@given(st.lists(documents(), min_size=1, max_size=8))
+@given(st.lists(draw_document(), min_size=1, max_size=8))
 @example([b'{"a":s}', b'{"a":\x01}', b'{"a":"\t"}', b'{"a":1}}', b'{"a" "b"}', b"{}{}", b"[{}]"])
 @example([b'{"a":1e4294967296}', b'{"a":0e42949672970}', b'{"a":1e-4009999999}'])
 def test_what_polars_reads_alone_is_taken(texts: list[bytes]) -> None:
-    assert objects(*texts) == [read_alone(text) for text in texts]
+    assert find_valid(*texts) == [read_alone(text) for text in texts]
 
 
 @pytest.mark.parametrize("levels", [3, 4, 7, 8, 9, 300, 1000, 1022, 1023, 1024, 1100])
@@ -73,8 +73,8 @@ def test_the_depth_is_the_one_that_polars_takes(levels: int) -> None:
     nested = b'{"a":' * levels + b"1" + b"}" * levels
     broken = b'{"a":' + b"[" * levels + b"]" * (levels - 1) + b"}}"
     texts = [lists, nested, broken, lists[:-1]]
-    assert objects(*texts) == [read_alone(text) for text in texts]
-    assert objects(*texts) == [levels < 1024, levels <= 1024, False, False]
+    assert find_valid(*texts) == [read_alone(text) for text in texts]
+    assert find_valid(*texts) == [levels < 1024, levels <= 1024, False, False]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_the_depth_is_the_one_that_polars_takes(levels: int) -> None:
 )
 def test_half_a_pair_is_told_from_a_whole_one(text: str, half: bool) -> None:
     assert find_half_pairs(pl.Series([text, "{}"])).to_list() == [half, False]
-    assert objects(text.encode()) == [not half]
+    assert find_valid(text.encode()) == [not half]
 
 
 BYTES: list[Any] = [
@@ -101,7 +101,7 @@ BYTES: list[Any] = [
 
 @given(st.lists(st.lists(st.sampled_from(BYTES), max_size=3), max_size=8))
 def test_bytes_that_arent_text_are_null(values: list[list[bytes | None]]) -> None:
-    joined = [None if None in some else b"".join(filter(None, some)) for some in values]
+    joined = [None if None in parts else b"".join(filter(None, parts)) for parts in values]
     expected = []
     for value in joined:
         try:

@@ -1,4 +1,4 @@
-"""Where reading begins, and a broker that isn't there."""
+"""Tests of starting positions, and of a broker that isn't there."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def test_where_to_begin() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "starting",
     ["newest", "[1]", '{"t": 5}', '{"t": {"0": "5"}}', '{"t": {"x": 5}}', '{"t": {"0": -3}}',
      "2026-01-31", "2026-01-31T00:00:00", "", "EARLIEST", "5", '{"t": {"0": 1.5}}',
      datetime(2026, 1, 31)],
 )  # fmt: skip
-def test_what_says_no_beginning_is_refused(wrong: str | datetime) -> None:
+def test_what_says_no_beginning_is_refused(starting: str | datetime) -> None:
     with pytest.raises(OptionError, match=r"starting=.* isn't a starting position"):
-        starting_text_of(wrong, ["orders"])
+        starting_text_of(starting, ["orders"])
 
 
 def test_offsets_of_a_topic_that_is_not_read_are_refused() -> None:

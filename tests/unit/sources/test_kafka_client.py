@@ -1,4 +1,4 @@
-"""Options of Kafka's clients: taken, read by Spark's connector, or refused by their name."""
+"""Tests of the options of Kafka's clients: accepted, left to Spark's connector, or refused."""
 
 from __future__ import annotations
 
@@ -121,12 +121,12 @@ def test_loss_is_allowed_in_a_word_that_is_one() -> None:
 def test_the_lists_are_what_librdkafka_says() -> None:
     confluent_kafka = pytest.importorskip("confluent_kafka")
     for name in LIBRDKAFKA - {"log_level"}:
-        said = ""
+        message = ""
         try:
             confluent_kafka.Consumer({"group.id": "x", name: "~~", "log_level": "2"})
         except confluent_kafka.KafkaException as error:
-            said = error.args[0].str()
-        assert "No such configuration property" not in said, name
+            message = error.args[0].str()
+        assert "No such configuration property" not in message, name
     assert not (JAVA & LIBRDKAFKA)
     assert not (SPARK & LIBRDKAFKA)
 

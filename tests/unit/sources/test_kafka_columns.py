@@ -1,4 +1,4 @@
-"""Items are computed while the ones before them are in use; Kafka's own columns of messages."""
+"""Tests of reading ahead, and of Kafka's own columns of messages."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_caller_that_stops_early_closes_the_items() -> None:
 @pytest.mark.parametrize("in_columns", [True, False])
 def test_a_message_without_a_timestamp_has_none(in_columns: bool) -> None:
     kind = pl.Datetime("us", "UTC")
-    # Pairs of the type, of which 0 is "no timestamp", and milliseconds, of which -1 is none.
+    # Pairs of a type, where 0 is "no timestamp", and milliseconds, where -1 is no time.
     times = [(1, 1000), (1, -1), (2, -1), (0, 5)]
     lists = {"timestamp": np.array(times) if in_columns else times}
     reader = KafkaReader({}, None, {"timestamp": kind}, Flags("timestamp", None))

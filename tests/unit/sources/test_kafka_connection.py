@@ -1,4 +1,4 @@
-"""A server that isn't a broker, or a hostile one, costs neither memory nor time."""
+"""Tests that a hostile server, or one that isn't a broker, costs neither memory nor time."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from muntin.sources.kafka_connection import Connection, ConnectionSettings, Fetc
 
 
 @contextmanager
-def server(*answers: bytes) -> Iterator[int]:
-    """Listen, and send an answer to each request, whatever it asks."""
+def serve_answers(*answers: bytes) -> Iterator[int]:
+    """Listen, and send the next answer to each request, whatever it is."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
             peer, _ = listening.accept()
             with peer, suppress(ConnectionResetError):
-                for answer in answers:
+                for encode_answer in answers:
                     peer.recv(65536)
-                    peer.sendall(answer)
+                    peer.sendall(encode_answer)
                 peer.recv(65536)
 
         thread = threading.Thread(target=serve, daemon=True)
@@ -31,7 +31,7 @@ def server(*answers: bytes) -> Iterator[int]:
         yield listening.getsockname()[1]
 
 
-def answer(number: int, body: bytes) -> bytes:
+def encode_answer(number: int, body: bytes) -> bytes:
     return struct.pack(">ii", 4 + len(body), number) + body
 
 
@@ -39,7 +39,7 @@ def answer(number: int, body: bytes) -> bytes:
     "head", [b"HTTP/1.1 400 Bad Request\r\n", b"\xff\xff\xff\xff", b"\0\0\0\0"]
 )
 def test_no_memory_is_kept_for_what_isnt_an_answer(head: bytes) -> None:
-    with server(head) as port, pytest.raises(FetchError, match="announces an answer of"):
+    with serve_answers(head) as port, pytest.raises(FetchError, match="announces an answer of"):
         Connection("127.0.0.1", port, ConnectionSettings.of({}))
 
 
@@ -57,10 +57,10 @@ def test_a_login_is_hashed_so_many_times_and_no_more(
     challenge: str, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.urandom", bytes)
-    # What 24 null bytes are in base 64.
+    # 24 null bytes in base 64.
     text = challenge.replace("{nonce}", "A" * 32).encode()
     versions = struct.pack(">hihhh", 0, 1, 1, 0, 11)
-    answers = [versions, struct.pack(">hi", 0, 0), struct.pack(">hhi", 0, -1, len(text)) + text]
+    bodies = [versions, struct.pack(">hi", 0, 0), struct.pack(">hhi", 0, -1, len(text)) + text]
     settings = ConnectionSettings.of(
         {
             "security.protocol": "SASL_PLAINTEXT",
@@ -70,7 +70,7 @@ def test_a_login_is_hashed_so_many_times_and_no_more(
         }
     )
     with (
-        server(*(answer(number, body) for number, body in enumerate(answers))) as port,
+        serve_answers(*(encode_answer(number, body) for number, body in enumerate(bodies))) as port,
         pytest.raises(FetchError, match=problem),
     ):
         Connection("127.0.0.1", port, settings)

@@ -1,4 +1,4 @@
-"""Ranges read as record batches are what librdkafka reads, over a broker of one's own."""
+"""Tests that record batches have the messages that librdkafka reads, against a real broker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.services.kafka import Kafka
 
 from muntin.model.errors import SourceError
-from muntin.sources import fetch, kafka_reading
+from muntin.sources import fetch, fetch_requests, kafka_reading
 from muntin.sources.fetch import Fetcher, FetchProgress, lend_fetcher
 from muntin.sources.kafka_connection import FetchError
 from muntin.sources.kafka_consumer import Range, consume
@@ -35,30 +35,30 @@ def produce(broker: Kafka, topic: str, codec: str, size: int, count: int = 400) 
     assert producer.flush(60) == 0
 
 
-def messages(parts: Sequence[Sequence[MessagePart]]) -> list[tuple[Any, ...]]:
-    """Messages as an object each, by partition; nobody promises an order between partitions."""
+def list_messages(parts: Sequence[Sequence[MessagePart]]) -> list[tuple[Any, ...]]:
+    """Return messages by partition, one tuple each; partitions have no order among each other."""
     rows = [
-        (part.topic, part.partition, *(_plain(row) for row in rows))
-        for some in parts
-        for part in decode_parts(some, FIELDS)
+        (part.topic, part.partition, *(_convert_array(row) for row in rows))
+        for part_list in parts
+        for part in decode_parts(part_list, FIELDS)
         for rows in zip(*(part.lists[name] for name in FIELDS), strict=True)
     ]
     return sorted(rows, key=lambda row: row[:2])
 
 
-def _plain(value: Any) -> Any:
+def _convert_array(value: Any) -> Any:
     return tuple(int(part) for part in value) if hasattr(value, "tolist") and value.shape else value
 
 
-def both(client: dict[str, str], ranges: list[Range]) -> list[tuple[Any, ...]]:
-    """What both ways read, which must be the same."""
-    expected = messages(list(consume(client, False, ranges, FIELDS)))
+def read_both_ways(client: dict[str, str], ranges: list[Range]) -> list[tuple[Any, ...]]:
+    """Read ranges both ways, and return the messages, which must be the same."""
+    expected = list_messages(list(consume(client, False, ranges, FIELDS)))
     fetcher = Fetcher(client)
-    progress = [fetch.FetchProgress(*one) for one in ranges]
-    while any(one.is_open for one in progress):
+    progress = [fetch.FetchProgress(*item) for item in ranges]
+    while any(item.is_open for item in progress):
         fetcher.fetch(progress)
     fetcher.close()
-    assert messages(list(read(client, False, ranges, FIELDS))) == expected
+    assert list_messages(list(read(client, False, ranges, FIELDS))) == expected
     return expected
 
 
@@ -73,9 +73,9 @@ def test_both_ways_read_the_same(
 ) -> None:
     topic = broker.topic()
     produce(broker, topic, codec, size)
-    read_whole = both(client, [Range(topic, 0, 0, 200), Range(topic, 1, 0, 200)])
-    assert len(read_whole) == 400
-    assert read_whole[201:310] == both(client, [Range(topic, 1, 1, 110)])
+    messages = read_both_ways(client, [Range(topic, 0, 0, 200), Range(topic, 1, 0, 200)])
+    assert len(messages) == 400
+    assert messages[201:310] == read_both_ways(client, [Range(topic, 1, 1, 110)])
 
 
 def test_a_range_is_read_in_pieces(
@@ -87,11 +87,12 @@ def test_a_range_is_read_in_pieces(
     for n in range(5000):
         producer.produce(topic, b"%d" % n, partition=0)
     assert producer.flush(60) == 0
-    monkeypatch.setattr(fetch, "_MOST", 2000)
+    for module in (fetch, fetch_requests):
+        monkeypatch.setattr(module, "MOST_BYTES", 2000)
     monkeypatch.setattr(kafka_reading, "MOST_MESSAGES", 700)
     parts = list(read(client, False, [Range(topic, 0, 10, 4990)], FIELDS))
     assert len(parts) > 3
-    assert [row[2] for row in messages(parts)] == [b"%d" % n for n in range(10, 4990)]
+    assert [row[2] for row in list_messages(parts)] == [b"%d" % n for n in range(10, 4990)]
 
 
 @pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
@@ -103,20 +104,21 @@ def test_transactions_are_read_as_librdkafka_does(
     producers = [
         confluent_kafka.Producer({**settings, "transactional.id": f"{topic}-{n}"}) for n in (0, 1)
     ]
-    for one in producers:
-        one.init_transactions(60)
+    for producer in producers:
+        producer.init_transactions(60)
     for turn, commits in enumerate([(True, False), (False, True), (False, False), (True, True)]):
-        for one in producers:
-            one.begin_transaction()
+        for producer in producers:
+            producer.begin_transaction()
         for n, number in itertools.product(range(5), (0, 1)):
             producers[number].produce(topic, b"%d-%d-%d" % (turn, number, n), partition=0)
             producers[number].flush(60)
-        for one, commit in zip(producers, commits, strict=True):
-            (one.commit_transaction if commit else one.abort_transaction)(60)
+        for producer, commit in zip(producers, commits, strict=True):
+            (producer.commit_transaction if commit else producer.abort_transaction)(60)
     broker.send(topic, [(0, None, b"plain")])
     end = 4 * 12 + 1
     values = [
-        row[2] for row in both({**client, "isolation.level": level}, [Range(topic, 0, 0, end)])
+        row[2]
+        for row in read_both_ways({**client, "isolation.level": level}, [Range(topic, 0, 0, end)])
     ]
     assert values[-1] == b"plain"
     assert len(values) == (21 if level == "read_committed" else 41)
@@ -127,24 +129,24 @@ def test_messages_that_were_deleted_are_an_error(broker: Kafka, client: dict[str
     topic = broker.topic(1)
     broker.send(topic, [(0, None, b"%d" % n) for n in range(10)])
     deleted = confluent_kafka.TopicPartition(topic, 0, 5)
-    for done in broker.admin.delete_records([deleted]).values():
-        done.result(timeout=60)
+    for deletion in broker.admin.delete_records([deleted]).values():
+        deletion.result(timeout=60)
     with pytest.raises(SourceError, match=f"messages 0 to 4 of partition 0 of topic '{topic}'"):
         list(read(client, False, [Range(topic, 0, 0, 10)], FIELDS))
-    left = messages(list(read(client, True, [Range(topic, 0, 0, 10)], FIELDS)))
-    assert [row[2] for row in left] == [b"%d" % n for n in range(5, 10)]
+    remaining = list_messages(list(read(client, True, [Range(topic, 0, 0, 10)], FIELDS)))
+    assert [row[2] for row in remaining] == [b"%d" % n for n in range(5, 10)]
 
 
 def test_a_broker_that_was_away_is_asked_again(broker: Kafka, client: dict[str, str]) -> None:
     topic = broker.topic(1)
     broker.send(topic, [(0, None, b"%d" % n) for n in range(10)])
     ranges = [Range(topic, 0, 0, 10)]
-    before = messages(list(read(client, False, ranges, FIELDS)))
+    before = list_messages(list(read(client, False, ranges, FIELDS)))
     for fetcher in itertools.chain.from_iterable(fetch.FETCHERS.idle.values()):
         for connection in fetcher._connections.values():
             connection.close()
-    assert messages(list(read(client, False, ranges, FIELDS))) == before
-    assert messages(list(read(client, False, ranges, FIELDS))) == before
+    assert list_messages(list(read(client, False, ranges, FIELDS))) == before
+    assert list_messages(list(read(client, False, ranges, FIELDS))) == before
 
 
 def test_a_broker_that_is_away_when_leaders_are_asked_for_is_left_to_librdkafka(
@@ -160,22 +162,22 @@ def test_a_broker_that_is_away_when_leaders_are_asked_for_is_left_to_librdkafka(
 
 def test_readers_at_the_same_time_have_connections_of_their_own() -> None:
     servers = {"bootstrap.servers": "h:1"}
-    with lend_fetcher(servers) as one, lend_fetcher(servers) as other:
-        assert one is not None
-        assert one is not other
-    with lend_fetcher(servers) as again:
-        assert again in (one, other)
+    with lend_fetcher(servers) as first, lend_fetcher(servers) as second:
+        assert first is not None
+        assert first is not second
+    with lend_fetcher(servers) as third:
+        assert third in (first, second)
 
 
 def test_settings_that_arent_followed_are_left_to_librdkafka() -> None:
     servers = {"bootstrap.servers": "h:1"}
     with lend_fetcher({**servers, "fetch.wait.max.ms": "5", "client.id": "c"}) as fetcher:
         assert fetcher is not None
-    for other in (
+    for unsupported in (
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"},
         {"security.protocol": "SASL_PLAINTEXT"},
         {"ssl.keystore.location": "x.p12"},
         {"client.rack": "a"},
     ):
-        with lend_fetcher({**servers, **other}) as fetcher:
+        with lend_fetcher({**servers, **unsupported}) as fetcher:
             assert fetcher is None

@@ -1,4 +1,4 @@
-"""Batches are bounded by bytes, over a broker of one's own."""
+"""Tests that batches are bounded by bytes, against a real broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muntin.sources import kafka_sizes
 KILOBYTE = 1 << 10
 
 
-def sizes_of_batches(source: Any) -> list[int]:
+def measure_batches(source: Any) -> list[int]:
     """Read a topic to its end, and return the bytes of the payloads of each batch."""
     reader, sizes, end = source.open(), [], None
     while (planned := reader.plan(end, None)).has_new:
@@ -34,7 +34,7 @@ def test_a_batch_has_about_as_many_bytes_as_it_may(
     broker.send(topic, [(n % 2, None, value) for n, value in enumerate(payloads)])
     if not direct:
         monkeypatch.setattr(kafka_sizes, "lend_fetcher", lambda client: nullcontext())
-    sizes = sizes_of_batches(mt.kafka(broker.servers, topic, bytes_per_batch="2 MB"))
+    sizes = measure_batches(mt.kafka(broker.servers, topic, bytes_per_batch="2 MB"))
     assert sum(sizes) == sum(map(len, payloads))
     assert max(sizes) < 3 * KILOBYTE**2
     assert len(sizes) <= 10
@@ -43,7 +43,7 @@ def test_a_batch_has_about_as_many_bytes_as_it_may(
 def test_a_batch_has_a_message_at_least(broker: Kafka) -> None:
     topic = broker.topic(1)
     broker.send(topic, [(0, None, b"m" * 10 * KILOBYTE) for _ in range(3)])
-    assert sizes_of_batches(mt.kafka(broker.servers, topic, bytes_per_batch=1)) == (
+    assert measure_batches(mt.kafka(broker.servers, topic, bytes_per_batch=1)) == (
         [10 * KILOBYTE] * 3
     )
 
@@ -54,4 +54,4 @@ def test_small_ranges_are_read_without_a_sample(
     topic = broker.topic(1)
     broker.send(topic, [(0, None, b"small") for _ in range(200)])
     monkeypatch.setattr(kafka_sizes, "lend_fetcher", None)
-    assert sizes_of_batches(mt.kafka(broker.servers, topic)) == [1_000]
+    assert measure_batches(mt.kafka(broker.servers, topic)) == [1_000]

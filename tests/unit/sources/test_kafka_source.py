@@ -1,8 +1,9 @@
-"""Topics as a source of columns: ranges that can be repeated, without Spark."""
+"""Tests of topics as a source without Spark: ranges that can be read again."""
 
 from __future__ import annotations
 
 import json
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,25 +15,30 @@ from tests.services.kafka import Kafka
 import muntin as mt
 from muntin.engine.columns import PARTITION
 from muntin.model.errors import OptionError, SourceError
-from muntin.sources.source import Source
+from muntin.sources.fetch import Fetcher
+from muntin.sources.fetch_requests import BY_ID
+from muntin.sources.kafka_broker import Broker
+from muntin.sources.kafka_connection import Connection
+from muntin.sources.kafka_source import KafkaSourceReader
+from muntin.sources.source import Planned, Source
 
 COLUMNS = "id long, at timestamp"
 
 
-def messages(count: int, first: int = 0) -> list[tuple[Any, ...]]:
+def make_messages(count: int, first: int = 0) -> list[tuple[Any, ...]]:
     return [
         (n % 2, b"k%d" % n, b'{"id":%d,"at":"2026-01-01T00:00:%02dZ"}' % (n, n % 60))
         for n in range(first, first + count)
     ]
 
 
-def rows(frames: Any) -> list[tuple[Any, ...]]:
+def list_rows(frames: Any) -> list[tuple[Any, ...]]:
     return [row for frame in frames for row in frame.select("partition", "offset", "id").rows()]
 
 
 def test_ranges_are_planned_and_read_again(broker: Kafka) -> None:
     topic = broker.topic()
-    broker.send(topic, [*messages(20), (0, None, b"broken"), (1, b"k", None)])
+    broker.send(topic, [*make_messages(20), (0, None, b"broken"), (1, b"k", None)])
     source = mt.kafka(broker.servers, topic, columns=COLUMNS)
     assert isinstance(source, Source)
     assert source.malformed_column == "malformed"
@@ -44,13 +50,13 @@ def test_ranges_are_planned_and_read_again(broker: Kafka) -> None:
     assert rest.caught_up
     assert not reader.plan(rest.end, None).has_new
     assert reader.plan(rest.end, None).end == rest.end
-    begun = rows(reader.read(None, first.end))
+    first_rows = list_rows(reader.read(None, first.end))
     frames = list(reader.read(first.end, rest.end))
     assert frames[0].drop(PARTITION).schema == source.schema
     assert {*frames[0][PARTITION]} == {f"{topic}[0]", f"{topic}[1]"}
     assert reader.backlog(first.end) == {f"{topic}[0]": True, f"{topic}[1]": True}
     assert reader.backlog(rest.end) == {f"{topic}[0]": False, f"{topic}[1]": False}
-    assert sorted(begun + rows(frames)) == sorted(
+    assert sorted(first_rows + list_rows(frames)) == sorted(
         [(n % 2, n // 2, n) for n in range(20)] + [(0, 10, None), (1, 10, None)]
     )
     bad = pl.concat(frames).filter(pl.col("malformed").is_not_null())
@@ -58,56 +64,153 @@ def test_ranges_are_planned_and_read_again(broker: Kafka) -> None:
     good = pl.concat(frames).filter(pl.col("id") == 19).row(0, named=True)
     assert (good["key"], good["topic"]) == ("k19", topic)
     assert good["at"] == datetime(2026, 1, 1, 0, 0, 19, tzinfo=UTC)
-    # Positions are JSON, and another process reads the same.
-    again = source.open()
+    # Positions are JSON, and another process reads the same rows.
+    other_reader = source.open()
     ends = [json.loads(json.dumps(planned.end)) for planned in (first, rest)]
-    assert rows(again.read(None, ends[0])) == begun
-    assert rows(again.read(*ends)) == rows(frames)
-    broker.send(topic, messages(4, 20))
-    assert rows(again.read(ends[1], again.plan(ends[1], None).end)) == [
+    assert list_rows(other_reader.read(None, ends[0])) == first_rows
+    assert list_rows(other_reader.read(*ends)) == list_rows(frames)
+    broker.send(topic, make_messages(4, 20))
+    assert list_rows(other_reader.read(ends[1], other_reader.plan(ends[1], None).end)) == [
         (n % 2, n // 2 + 1, n) for n in (20, 22, 21, 23)
     ]
 
 
 def test_a_batch_that_is_read_ahead_has_the_rows_of_its_plan(broker: Kafka) -> None:
     topic = broker.topic()
-    broker.send(topic, messages(40))
+    broker.send(topic, make_messages(40))
     reader = mt.kafka(broker.servers, topic, columns=COLUMNS, per_batch=10).open()
     first = reader.plan(None, None)
-    begun = rows(reader.read(None, first.end))
+    first_rows = list_rows(reader.read(None, first.end))
     # The next batch is being read now, and newer messages don't change it.
-    broker.send(topic, messages(10, 40))
+    broker.send(topic, make_messages(10, 40))
     second = reader.plan(first.end, None)
     assert second.end["ends"] == {topic: {"0": 10, "1": 10}}
     assert second.end["newest"] == {topic: {"0": 25, "1": 25}}
-    following = rows(reader.read(first.end, second.end))
+    second_rows = list_rows(reader.read(first.end, second.end))
     # Any other range is read as well, as after a batch that failed.
-    assert rows(reader.read(None, first.end)) == begun
-    assert rows(reader.read(first.end, second.end)) == following
+    assert list_rows(reader.read(None, first.end)) == first_rows
+    assert list_rows(reader.read(first.end, second.end)) == second_rows
     third = reader.plan(second.end, None)
-    rest = rows(reader.read(second.end, third.end))
+    third_rows = list_rows(reader.read(second.end, third.end))
     while not third.caught_up:
         start, third = third.end, reader.plan(third.end, None)
-        rest += rows(reader.read(start, third.end))
-    assert sorted(begun + following + rest) == [
+        third_rows += list_rows(reader.read(start, third.end))
+    assert sorted(first_rows + second_rows + third_rows) == [
         (n % 2, n // 2, n) for n in (*range(0, 50, 2), *range(1, 50, 2))
     ]
     reader.close()
 
 
+def keep_up(broker: Kafka, topic: str) -> tuple[KafkaSourceReader, Planned]:
+    """A reader that has read all messages of a topic, and its last plan."""
+    broker.send(topic, make_messages(20))
+    reader = mt.kafka(broker.servers, topic, columns=COLUMNS).open()
+    first = reader.plan(None, None)
+    assert len(list_rows(reader.read(None, first.end))) == 20
+    broker.send(topic, make_messages(2, 20))
+    second = reader.plan(first.end, None)
+    assert len(list_rows(reader.read(first.end, second.end))) == 2
+    return reader, second
+
+
+def test_a_reader_that_keeps_up_fetches_messages_in_one_request(
+    broker: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = broker.topic()
+    reader, last = keep_up(broker, topic)
+    for name in ("latest", "ids", "describe"):
+        monkeypatch.delattr(Broker, name)
+    monkeypatch.setattr(Fetcher, "fetch", None)
+    broker.send(topic, [*make_messages(6, 22), (0, None, b"broken")])
+    planned = reader.plan(last.end, None)
+    assert planned.has_new
+    assert planned.caught_up
+    assert planned.end["ends"] == planned.end["newest"] == {topic: {"0": 15, "1": 14}}
+    some = list_rows(reader.read(last.end, planned.end))
+    assert some == [(0, 11, 22), (0, 12, 24), (0, 13, 26), (0, 14, None),
+                    (1, 11, 23), (1, 12, 25), (1, 13, 27)]  # fmt: skip
+    # Without messages, a wait ends at its limit; it ends earlier when the first one comes.
+    assert reader.wait(planned.end, 0.01)
+    assert not reader.plan(planned.end, None).has_new
+    sender = threading.Timer(0.05, broker.send, (topic, make_messages(1, 28)))
+    sender.start()
+    monkeypatch.setattr(reader, "_wait", 60.0)
+    assert reader.wait(planned.end, 60.0)
+    after = reader.plan(planned.end, None)
+    sender.join()
+    assert list_rows(reader.read(planned.end, after.end)) == [(0, 15, 28)]
+    # Another process reads the same.
+    monkeypatch.undo()
+    again = mt.kafka(broker.servers, topic, columns=COLUMNS).open()
+    assert list_rows(again.read(last.end, planned.end)) == some
+    again.close()
+    reader.close()
+
+
+def test_a_reader_waits_for_the_first_message_of_a_topic_that_was_read(broker: Kafka) -> None:
+    topic = broker.topic()
+    broker.send(topic, make_messages(4))
+    reader = mt.kafka(broker.servers, topic, columns=COLUMNS).open()
+    first = reader.plan(None, None)
+    # A query that begins has no offsets yet, and one that has just read everything can wait.
+    assert not reader.wait(None, 0.01)
+    assert not reader.wait(first.end, 0.01)
+    assert not reader.plan(first.end, None).has_new
+    assert reader.wait(first.end, 0.01)
+    reader.close()
+
+
+def test_a_reader_that_keeps_up_plans_no_more_than_a_batch_has(broker: Kafka) -> None:
+    topic = broker.topic()
+    reader, last = keep_up(broker, topic)
+    broker.send(topic, make_messages(10, 22))
+    planned = reader.plan(last.end, 4)
+    assert planned.end["ends"] == {topic: {"0": 13, "1": 13}}
+    assert not planned.caught_up
+    assert len(list_rows(reader.read(last.end, planned.end))) == 4
+    reader.close()
+
+
+def test_a_reader_that_keeps_up_reads_no_other_topic(broker: Kafka) -> None:
+    topic = broker.topic()
+    reader, last = keep_up(broker, topic)
+    broker.create_again(topic, 2)
+    broker.send(topic, make_messages(40))
+    with pytest.raises(SourceError, match="deleted and created again"):
+        list(reader.read(last.end, reader.plan(last.end, None).end))
+    reader.close()
+
+
+def test_a_batch_by_name_is_discarded_if_its_topic_is_another_one(
+    broker: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker before Kafka 3.1 has no requests by id."""
+    takes = Connection.takes
+    monkeypatch.setattr(Connection, "takes", lambda *two: two[2] != BY_ID and takes(*two))
+    topic = broker.topic()
+    reader, last = keep_up(broker, topic)
+    broker.send(topic, make_messages(4, 22))
+    planned = reader.plan(last.end, None)
+    broker.create_again(topic)
+    broker.send(topic, [(0, b"k", b"{}")])
+    with pytest.raises(SourceError, match="The batch is discarded"):
+        list(reader.read(last.end, planned.end))
+    reader.close()
+
+
 def test_where_a_query_begins(broker: Kafka) -> None:
     topic = broker.topic()
-    broker.send(topic, messages(10))
+    broker.send(topic, make_messages(10))
     latest = mt.kafka(broker.servers, topic, columns=COLUMNS, starting="latest").open()
-    nothing = latest.plan(None, None)
-    assert not nothing.has_new
-    broker.send(topic, messages(2, 10))
-    assert len(rows(latest.read(nothing.end, latest.plan(nothing.end, None).end))) == 2
+    empty = latest.plan(None, None)
+    assert not empty.has_new
+    broker.send(topic, make_messages(2, 10))
+    assert len(list_rows(latest.read(empty.end, latest.plan(empty.end, None).end))) == 2
     offsets = json.dumps({topic: {"0": 3, "1": 5}})
-    some = mt.kafka(broker.servers, topic, columns=COLUMNS, starting=offsets, per_batch=2).open()
-    planned = some.plan(None, 100)
-    # As many of each partition as it has, rounded up.
-    assert rows(some.read(None, planned.end)) == [(0, 3, 6), (0, 4, 8), (1, 5, 11)]
+    part = mt.kafka(broker.servers, topic, columns=COLUMNS, starting=offsets, per_batch=2).open()
+    planned = part.plan(None, 100)
+    # Each partition has its share of the batch, rounded up.
+    assert list_rows(part.read(None, planned.end)) == [(0, 3, 6), (0, 4, 8), (1, 5, 11)]
 
 
 def test_what_cant_be_read_is_refused(broker: Kafka) -> None:
@@ -119,21 +222,21 @@ def test_what_cant_be_read_is_refused(broker: Kafka) -> None:
 
 def test_windows_over_a_topic_need_no_spark(broker: Kafka, tmp_path: Path) -> None:
     topic = broker.topic()
-    broker.send(topic, [*messages(120), (0, None, b"broken")])
+    broker.send(topic, [*make_messages(120), (0, None, b"broken")])
     source = mt.kafka(broker.servers, topic, columns=COLUMNS)
     counts = mt.windowed(source, time="at").tumbling("10 seconds").agg(n=mt.count())
     query = counts.start(checkpoint=str(tmp_path / "checkpoint"))
     try:
         assert query.await_idle(30)
-        # The watermark has closed all windows but the last one.
+        # The watermark has closed all windows except the last one.
         assert query.frame()["n"].sum() == 100
         assert query.progress.counts["malformed"] == 1
     finally:
         query.stop()
 
 
-def backlog_of_two_speeds() -> list[tuple[Any, ...]]:
-    """Two partitions with old messages, of which one has the newer ones."""
+def make_backlog_of_two_speeds() -> list[tuple[Any, ...]]:
+    """Return old messages of two partitions, of which one is ahead of the other."""
     seconds = {0: (1000, 1500, 2000), 1: (100, 150, 250)}
     start = datetime(2026, 1, 1, tzinfo=UTC)
     return [
@@ -148,7 +251,7 @@ def test_a_backlog_that_is_read_at_two_speeds_makes_no_message_late(
     broker: Kafka, tmp_path: Path, watermark: Any, late: int
 ) -> None:
     topic = broker.topic()
-    broker.send(topic, backlog_of_two_speeds())
+    broker.send(topic, make_backlog_of_two_speeds())
     source = mt.kafka(broker.servers, topic, columns=COLUMNS, per_batch=2)
     windows = mt.windowed(source, time="at", watermark=watermark).tumbling("100 seconds")
     query = windows.agg(n=mt.count()).start(checkpoint=str(tmp_path / "checkpoint"))
@@ -156,8 +259,8 @@ def test_a_backlog_that_is_read_at_two_speeds_makes_no_message_late(
         assert query.await_idle(30)
         assert query.progress.counts.get("late", 0) == late
         clocks = {name: time // 10**6 % 86_400 for name, time in query.progress.clocks.items()}
-        held = {f"{topic}[0]": 2000, f"{topic}[1]": 250}
-        assert clocks == ({} if watermark == "greatest" else held)
+        expected = {f"{topic}[0]": 2000, f"{topic}[1]": 250}
+        assert clocks == ({} if watermark == "greatest" else expected)
         assert query.progress.held_by is None
     finally:
         query.stop()
@@ -173,11 +276,11 @@ def test_clocks_of_partitions_need_a_source_that_has_some() -> None:
 
 def test_a_topic_that_is_created_again_while_it_is_read_is_named(broker: Kafka) -> None:
     topic = broker.topic()
-    broker.send(topic, messages(20))
+    broker.send(topic, make_messages(20))
     reader = mt.kafka(broker.servers, topic, columns=COLUMNS).open()
     end = reader.plan(None, None).end
     # The reader has just seen the topic, and doesn't look again for seconds.
     broker.create_again(topic, 2)
-    broker.send(topic, messages(4))
+    broker.send(topic, make_messages(4))
     with pytest.raises(SourceError, match=f"topic '{topic}' was deleted and created again"):
         reader.plan(end, None)

@@ -1,4 +1,4 @@
-"""What ``WITH`` of a topic's table accepts, and what it refuses by name."""
+"""Tests of the options of a topic's table: accepted, or refused by name."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_what_isnt_done_is_refused_by_name(options: dict[str, str], match: str) 
 
 
 def test_options_that_say_what_is_so_are_taken() -> None:
-    usual = {
+    defaults = {
         "value.format": "json",
         "json.ignore-parse-errors": "true",
         "json.fail-on-missing-field": "false",
@@ -94,7 +94,7 @@ def test_options_that_say_what_is_so_are_taken() -> None:
         "value.fields-include": "ALL",
         "scan.bounded.mode": "unbounded",
     }
-    arguments = reading_arguments("orders", FLINK | usual)
+    arguments = reading_arguments("orders", FLINK | defaults)
     assert arguments == {"servers": "h:1", "topic": ["orders"], "format": "json", "options": {}}
 
 

@@ -1,4 +1,4 @@
-"""A rejected message names the column that isn't of its type, in each format."""
+"""Tests that a rejected message names the column of the wrong type, in each format."""
 
 from __future__ import annotations
 
@@ -28,16 +28,18 @@ NESTED = parse_columns("id long, tags array<int>, price decimal(10, 2), at times
 UTC = SessionZone()
 
 
-def details(payloads: Payloads, *values: bytes | None) -> list[str | None]:
-    """Return the detail of each payload, which is the same beside others and alone."""
-    together = describe_faults(payloads, values, *payloads.decode(values)[1:]).to_list()
-    alone = [describe_faults(payloads, [one], *payloads.decode([one])[1:])[0] for one in values]
-    assert together == alone
-    return together
+def list_details(payloads: Payloads, *values: bytes | None) -> list[str | None]:
+    """Return the detail of each payload, which is the same with others and alone."""
+    expected = describe_faults(payloads, values, *payloads.decode(values)[1:]).to_list()
+    singles = [
+        describe_faults(payloads, [value], *payloads.decode([value])[1:])[0] for value in values
+    ]
+    assert expected == singles
+    return expected
 
 
 def test_json() -> None:
-    assert details(
+    assert list_details(
         JsonPayloads(PLAIN, UTC),
         b'{"id": 1, "at": "2026-01-01", "page": "home", "x": 0.5}',
         b'{"id": "one"}',
@@ -56,7 +58,7 @@ def test_json() -> None:
 
 
 def test_nested_json() -> None:
-    assert details(
+    assert list_details(
         NestedJsonPayloads(NESTED, UTC),
         b'{"id": 1, "tags": [1], "price": 1.5}',
         b'{"tags": [1, "two"]}',
@@ -73,7 +75,7 @@ def test_nested_json() -> None:
 
 
 def test_csv() -> None:
-    assert details(
+    assert list_details(
         CsvPayloads(PLAIN, UTC),
         b"1,2026-01-01,home,0.5",
         b"one,2026-01-01,home,0.5",
@@ -97,7 +99,7 @@ def test_avro() -> None:
     fields = [{"name": "n", "type": "long"}, {"name": "b", "type": "boolean"},
               {"name": "t", "type": "string"}]  # fmt: skip
     kind = record(json.dumps({"type": "record", "name": "r", "fields": fields}))
-    assert details(
+    assert list_details(
         AvroPayloads(kind, kind.columns()),
         b"\2\1\2a", b"\2\7\2a", b"\2\1\2\xff", b"\2\1\2a more", b"",
     ) == [
@@ -111,7 +113,7 @@ def test_avro() -> None:
 def test_protobuf() -> None:
     kind = message_of(All)
     whole = All(int64=7, string="abc").SerializeToString()
-    assert details(
+    assert list_details(
         ProtobufPayloads(kind, kind.columns()),
         whole,
         whole.replace(b"abc", b"a\xffc"),

@@ -1,4 +1,4 @@
-"""Lines of JSON, read in one call."""
+"""Tests of lines of JSON that are read in one call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from polars.exceptions import PolarsError
-from tests.unit.sources.test_json_syntax import documents, objects
+from tests.unit.sources.test_json_syntax import draw_document, find_valid
 
 from muntin.sources.payload_lines import PayloadLines
 
@@ -61,7 +61,7 @@ def test_half_a_pair_is_no_line() -> None:
     assert lines.texts.to_list() == ["{}", r'{"m":"\ud83d\ude00"}', '{"m":\r1}']
 
 
-@given(st.lists(documents(), min_size=1, max_size=4))
+@given(st.lists(draw_document(), min_size=1, max_size=4))
 @example([rb'{"m":1}', rb'{"m":"\ud83d"}'])
 @example([b'{"m":' + b"9" * 39 + b"}"])
 def test_lenient_reading_takes_objects_and_no_others(texts: list[bytes]) -> None:
@@ -74,6 +74,6 @@ def test_lenient_reading_takes_objects_and_no_others(texts: list[bytes]) -> None
         is_read = True
     # A drawn document may begin with another piece than a brace, or have half a pair.
     if len(lines) == len(texts):
-        assert is_read == all(objects(*texts))
+        assert is_read == all(find_valid(*texts))
     else:
-        assert not all(objects(*texts))
+        assert not all(find_valid(*texts))

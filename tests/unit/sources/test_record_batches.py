@@ -1,4 +1,4 @@
-"""Record batches as columns: what an encoder writes is read back, and damage never goes unseen."""
+"""Tests that record batches are read as they were encoded, and that damage never goes unseen."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tests.unit.sources.batch_encoder import (
     CODECS,
     Record,
-    checksum,
+    compress_xerial,
+    compute_checksum,
     encode_batch,
-    encode_mark,
+    encode_marker,
     encode_record,
-    xerial,
 )
 
 from muntin.sources import record_batches
@@ -37,8 +37,8 @@ HEADERS = st.lists(st.tuples(st.text(st.characters(codec="utf-8"), max_size=5), 
 
 
 @st.composite
-def partitions(draw: st.DrawFn) -> list[tuple[int, int, list[Record]]]:
-    """Batches of a partition from which records may be missing: base, last offset, records."""
+def draw_partitions(draw: st.DrawFn) -> list[tuple[int, int, list[Record]]]:
+    """Draw a partition's batches with gaps: base, last offset and records of each."""
     offset, batches = draw(st.integers(0, 2**40)), []
     for count in draw(st.lists(st.integers(0, 6), min_size=1, max_size=5)):
         offset += draw(st.integers(0, 3))
@@ -54,18 +54,18 @@ def partitions(draw: st.DrawFn) -> list[tuple[int, int, list[Record]]]:
     return batches
 
 
-def messages(batches: list[RecordBatch]) -> list[tuple[Any, ...]]:
-    """Messages as an object each."""
-    found = read_records(batches)
+def list_messages(batches: list[RecordBatch]) -> list[tuple[Any, ...]]:
+    """Return the messages of batches, one tuple each."""
+    records = read_records(batches)
     return list(
         zip(
-            found.offsets.tolist(), found.timestamps.tolist(), found.append_time.tolist(),
-            found.keys, found.values, found.headers(), strict=True,
+            records.offsets.tolist(), records.timestamps.tolist(), records.append_time.tolist(),
+            records.keys, records.values, records.headers(), strict=True,
         )
     )  # fmt: skip
 
 
-@given(partitions(), st.sampled_from(sorted(CODECS)), st.none() | st.integers(0, 2**43))
+@given(draw_partitions(), st.sampled_from(sorted(CODECS)), st.none() | st.integers(0, 2**43))
 def test_what_was_written_is_read(
     drawn: list[tuple[int, int, list[Record]]], codec: int, append_time: int | None
 ) -> None:
@@ -82,9 +82,9 @@ def test_what_was_written_is_read(
          r.key, r.value, [(name, value) for name, value in r.headers])
         for _, _, records in drawn for r in records
     ]  # fmt: skip
-    assert messages(read) == expected
-    # So many batches are read in step.
-    assert messages(read * 70) == expected * 70
+    assert list_messages(read) == expected
+    # This many batches are decoded together.
+    assert list_messages(read * 70) == expected * 70
 
 
 def test_a_batch_that_is_cut_off_is_left_out() -> None:
@@ -96,15 +96,15 @@ def test_a_batch_that_is_cut_off_is_left_out() -> None:
 
 def test_snappy_of_javas_clients_is_read() -> None:
     records = [Record(bytes([n]) * 900, offset=n) for n in range(5)]
-    [batch] = split_batches(encode_batch(records, codec=2, compress=xerial))
+    [batch] = split_batches(encode_batch(records, codec=2, compress=compress_xerial))
     assert list(read_records([batch]).values) == [r.value for r in records]
 
 
-@given(partitions(), st.sampled_from(sorted(CODECS)), st.data())
+@given(draw_partitions(), st.sampled_from(sorted(CODECS)), st.data())
 def test_damage_is_never_read_in_silence(
     drawn: list[tuple[int, int, list[Record]]], codec: int, data: st.DataObject
 ) -> None:
-    """A changed byte behind the offsets and lengths is an error, or changes nothing."""
+    """A changed byte after the offsets and lengths is an error, or changes nothing."""
     base, last, records = drawn[0]
     whole = encode_batch(records, base, last=last, codec=codec)
     at = data.draw(st.integers(8, len(whole) - 1))
@@ -112,16 +112,16 @@ def test_damage_is_never_read_in_silence(
     damaged[at] ^= data.draw(st.integers(1, 255))
     try:
         read = list(split_batches(bytes(damaged)))
-        assert not read or messages(read) == messages(list(split_batches(whole)))
+        assert not read or list_messages(read) == list_messages(list(split_batches(whole)))
     except (DamagedBatchError, UnknownFormatError):
         pass
 
 
-@given(partitions(), st.data())
+@given(draw_partitions(), st.data())
 def test_records_that_dont_add_up_are_refused_under_a_right_checksum(
     drawn: list[tuple[int, int, list[Record]]], data: st.DataObject
 ) -> None:
-    """Whatever a body holds, records are read that encode to it, or none."""
+    """Records are read only if they encode to the body."""
     base, last, records = drawn[0]
     time = records[0].time if records else -1
     body = bytearray(b"".join(encode_record(record, base, time) for record in records))
@@ -130,7 +130,7 @@ def test_records_that_dont_add_up_are_refused_under_a_right_checksum(
     whole = encode_batch(records, base, last=last, body=bytes(body))
     for copies in (1, 70):
         try:
-            read = messages(list(split_batches(whole)) * copies)
+            read = list_messages(list(split_batches(whole)) * copies)
         except DamagedBatchError:
             continue
         assert len(read) == len(records) * copies
@@ -172,7 +172,7 @@ def test_a_batch_that_explodes_is_messages_without_a_value(
         [Record(b"next", offset=7 + count)], 7 + count
     )
     explodes, following = split_batches(data)
-    assert messages([explodes]) == [
+    assert list_messages([explodes]) == [
         (7 + n, records[0].time, False, None, None, []) for n in range(count)
     ]
     assert list(read_records([following]).values) == [b"next"]
@@ -180,7 +180,9 @@ def test_a_batch_that_explodes_is_messages_without_a_value(
 
 def test_blocks_of_snappy_explode_together(monkeypatch: pytest.MonkeyPatch) -> None:
     set_largest(monkeypatch, 10_000)
-    [batch] = split_batches(encode_batch([Record(bytes(20_000))], codec=2, compress=xerial))
+    [batch] = split_batches(
+        encode_batch([Record(bytes(20_000))], codec=2, compress=compress_xerial)
+    )
     assert list(read_records([batch]).values) == [None]
 
 
@@ -197,17 +199,17 @@ def test_messages_of_aborted_transactions_are_left_out() -> None:
             encode_batch([Record(b"plain")], 0),
             encode_batch([Record(b"aborted", offset=1)], 1, producer=7),
             encode_batch([Record(b"committed", offset=2)], 2, producer=8),
-            encode_mark(3, 7, commits=False),
+            encode_marker(3, 7, commits=False),
             encode_batch([Record(b"again", offset=4)], 4, producer=7),
-            encode_mark(5, 8, commits=True),
-            encode_mark(6, 7, commits=True),
+            encode_marker(5, 8, commits=True),
+            encode_marker(6, 7, commits=True),
         ]
     )
     batches = list(split_batches(data))
-    every = [b"plain", b"aborted", b"committed", b"again"]
-    assert list(read_records(select_messages(batches)).values) == every
-    kept = select_messages(batches, [Aborted(7, 1)])
-    assert list(read_records(kept).values) == [b"plain", b"committed", b"again"]
+    all_values = [b"plain", b"aborted", b"committed", b"again"]
+    assert list(read_records(select_messages(batches)).values) == all_values
+    committed = select_messages(batches, [Aborted(7, 1)])
+    assert list(read_records(committed).values) == [b"plain", b"committed", b"again"]
 
 
 @given(st.lists(st.binary(min_size=1, max_size=70), min_size=1, max_size=20), st.integers(1, 3))
@@ -216,8 +218,8 @@ def test_values_become_lines_in_place(values: list[bytes], headers: int) -> None
         Record(value, offset=n, headers=[("h", b"\n")] * (n % headers))
         for n, value in enumerate(values)
     ]
-    held = read_records(list(split_batches(encode_batch(records)))).values
-    lines = held.as_lines()
+    payloads = read_records(list(split_batches(encode_batch(records)))).values
+    lines = payloads.as_lines()
     if any(b"\n" in value for value in values):
         assert lines is None
     else:
@@ -232,13 +234,13 @@ def test_values_become_lines_in_place(values: list[bytes], headers: int) -> None
 
 @given(st.lists(st.lists(BYTES, max_size=6), min_size=1, max_size=4))
 def test_values_are_a_sequence_and_a_column(parts: list[list[bytes | None]]) -> None:
-    held = [
+    parts_read = [
         read_records(
             list(split_batches(encode_batch([Record(v, offset=n) for n, v in enumerate(part)])))
         ).values
         for part in parts
     ]
-    joined, plain = join_values(held), [value for part in parts for value in part]
+    joined, plain = join_values(parts_read), [value for part in parts for value in part]
     assert list(joined) == [joined[n] for n in range(len(joined))] == plain
     assert joined.to_series().to_list() == plain
     assert list(joined[1:]) == plain[1:]
@@ -248,5 +250,7 @@ def test_values_are_a_sequence_and_a_column(parts: list[list[bytes | None]]) -> 
 
 
 def test_the_encoders_checksum_is_crc32c() -> None:
-    assert checksum(b"123456789") == 0xE3069283
-    assert struct.unpack(">I", encode_batch([])[17:21])[0] == checksum(encode_batch([])[21:])
+    assert compute_checksum(b"123456789") == 0xE3069283
+    assert struct.unpack(">I", encode_batch([])[17:21])[0] == compute_checksum(
+        encode_batch([])[21:]
+    )

@@ -1,4 +1,4 @@
-"""Places of records: the guess by zeros is the chain or nothing, whatever the payloads are."""
+"""Tests of finding records: a guess by zeros is right or refused, whatever the payloads are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAYLOADS = st.binary(max_size=12) | st.binary(min_size=60, max_size=300) | st.ju
 TRAPS = st.lists(st.sampled_from([0, 0, 0, 12, 14, 16, 1]), max_size=40).map(bytes)
 
 
-def varint(number: int) -> bytes:
+def encode_varint(number: int) -> bytes:
     rest, out = (number << 1) ^ (number >> 63), bytearray()
     while rest > 127:
         out.append(rest & 127 | 128)
@@ -24,16 +24,18 @@ def varint(number: int) -> bytes:
     return bytes([*out, rest])
 
 
-def record(number: int, payload: bytes, headers: int) -> bytes:
-    body = b"\0" + varint(3 * number) + varint(number) + varint(-1)
-    body += varint(len(payload)) + payload + varint(headers) + b"\2a\2b" * headers
-    return varint(len(body)) + body
+def encode_record(number: int, payload: bytes, headers: int) -> bytes:
+    body = b"\0" + encode_varint(3 * number) + encode_varint(number) + encode_varint(-1)
+    body += encode_varint(len(payload)) + payload + encode_varint(headers) + b"\2a\2b" * headers
+    return encode_varint(len(body)) + body
 
 
-def lay(batches: list[list[bytes]]) -> tuple[np.ndarray, ...]:
+def lay_out_batches(batches: list[list[bytes]]) -> tuple[np.ndarray, ...]:
     bodies = [b"".join(batch) for batch in batches]
     data = np.frombuffer(bytes(ROOM) + b"".join(bodies) + bytes(ROOM), np.uint8)
-    sizes, counts = (np.array([len(one) for one in some], np.int64) for some in (bodies, batches))
+    sizes, counts = (
+        np.array([len(body) for body in items], np.int64) for items in (bodies, batches)
+    )
     ends = np.cumsum(sizes) + ROOM
     return data, ends - sizes, ends, counts
 
@@ -47,18 +49,18 @@ def lay(batches: list[list[bytes]]) -> tuple[np.ndarray, ...]:
 def test_places_are_those_that_records_were_written_at(
     batches: list[list[tuple[bytes, int]]], in_step: int
 ) -> None:
-    written = [[record(n, *one) for n, one in enumerate(batch)] for batch in batches]
-    sizes = [len(one) for batch in written for one in batch]
+    encoded = [[encode_record(n, *item) for n, item in enumerate(batch)] for batch in batches]
+    sizes = [len(item) for batch in encoded for item in batch]
     expected = [ROOM + sum(sizes[:n]) for n in range(len(sizes))]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_chain, "_IN_STEP", in_step)
-        assert find_records(*lay(written)).tolist() == expected
+        assert find_records(*lay_out_batches(encoded)).tolist() == expected
 
 
 def test_records_with_zeros_in_their_payloads_are_guessed() -> None:
-    """Numbers in binary payloads have zeros; what looks like a record there is dropped."""
-    batch = [record(n, bytes([0, 14, 0, n % 7, 0, 0, 9, 0, 0, 0]), 0) for n in range(500)]
-    guess = record_chain._guess_records(*lay([batch, batch]))
+    """Numbers in binary payloads have zeros; the guess drops those that look like records."""
+    batch = [encode_record(n, bytes([0, 14, 0, n % 7, 0, 0, 9, 0, 0, 0]), 0) for n in range(500)]
+    guess = record_chain._guess_records(*lay_out_batches([batch, batch]))
     assert guess is not None
     assert len(guess) == 1000
 
@@ -69,6 +71,6 @@ def test_a_record_that_leaves_its_batch_is_refused(
     size: bytes, in_step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_chain, "_IN_STEP", in_step)
-    good = record(0, b"payload", 0)
+    good = encode_record(0, b"payload", 0)
     with pytest.raises(BrokenChainError):
-        find_records(*lay([[good, size + good[1:]]]))
+        find_records(*lay_out_batches([[good, size + good[1:]]]))

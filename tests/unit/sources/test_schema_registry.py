@@ -1,4 +1,4 @@
-"""A schema registry that is away, slow, elsewhere, or answers what it shouldn't."""
+"""Tests of a schema registry that is away or slow, that redirects, or gives wrong answers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ SCHEMA = {"type": "record", "name": "A", "fields": [{"name": "x", "type": "int"}
 
 @pytest.fixture
 def registry() -> Iterator[SchemaRegistry]:
-    made = SchemaRegistry()
-    made.register("a-value", SCHEMA)
-    yield made
-    made.close()
+    service = SchemaRegistry()
+    service.register("a-value", SCHEMA)
+    yield service
+    service.close()
 
 
-def inside(registry: SchemaRegistry, patience: float = 60.0) -> Registry:
+def open_with_password(registry: SchemaRegistry, patience: float = 60.0) -> Registry:
     return Registry(registry.url.replace("//", "//me:sesame@"), patience)
 
 
@@ -53,9 +53,9 @@ def test_errors_say_what_to_do(registry: SchemaRegistry) -> None:
     with pytest.raises(SourceError, match="answers 401") as error:
         Registry(registry.url.replace("//", "//reader:wrong@")).latest("a")
     assert "wrong" not in str(error.value)
-    within = Registry(registry.url.replace("//", "//reader:se%2Fsame@"))
-    assert json.loads(within.latest("a")) == SCHEMA
-    assert "same" not in repr(within)
+    authorized = Registry(registry.url.replace("//", "//reader:se%2Fsame@"))
+    assert json.loads(authorized.latest("a")) == SCHEMA
+    assert "same" not in repr(authorized)
     registry.close()
     with pytest.raises(SourceError, match=r"hasn't answered for 0 s: .*refused") as error:
         Registry(registry.url, patience=0.0).latest("a")
@@ -63,7 +63,7 @@ def test_errors_say_what_to_do(registry: SchemaRegistry) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "said"),
+    ("status", "body", "problem"),
     [
         (200, b"<html>sesame</html>", "answers 200 without valid JSON"),
         (200, b"", "answers 200 without valid JSON"),
@@ -75,17 +75,17 @@ def test_errors_say_what_to_do(registry: SchemaRegistry) -> None:
     ],
 )
 def test_what_isnt_its_own_answer_is_named_by_status(
-    registry: SchemaRegistry, status: int, body: bytes, said: str
+    registry: SchemaRegistry, status: int, body: bytes, problem: str
 ) -> None:
     registry.page = status, body, {"Content-Type": "text/html"}
-    with pytest.raises(SourceError, match=said) as error:
-        inside(registry, 0.0).latest("a")
+    with pytest.raises(SourceError, match=problem) as error:
+        open_with_password(registry, 0.0).latest("a")
     assert "sesame" not in str(error.value)
     assert f"{registry.url}/subjects" in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "problem"),
     [
         (b"HTTP/1.1 404 None\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n", "answers 404"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n", "IncompleteRead"),
@@ -97,7 +97,7 @@ def test_what_isnt_its_own_answer_is_named_by_status(
         (b"", "closed connection without response"),
     ],
 )
-def test_an_answer_that_is_no_http_is_an_error_in_one_line(answer: bytes, said: str) -> None:
+def test_an_answer_that_is_no_http_is_an_error_in_one_line(answer: bytes, problem: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def reply() -> None:
@@ -113,7 +113,7 @@ def test_an_answer_that_is_no_http_is_an_error_in_one_line(answer: bytes, said: 
         with pytest.raises(SourceError) as error:
             Registry(url, 0.0).latest("a")
         server.shutdown(socket.SHUT_RDWR)
-    assert said in str(error.value)
+    assert problem in str(error.value)
     assert "\n" not in str(error.value)
     assert "sesame" not in str(error.value)
 
@@ -139,7 +139,7 @@ def test_credentials_follow_no_redirect_to_another_server(
     ):
         registry.page = status, b"", {"Location": target}
         with pytest.raises(SourceError, match="redirects to") as error:
-            inside(registry).latest("a")
+            open_with_password(registry).latest("a")
         assert "token" not in str(error.value)
         assert "sesame" not in str(error.value)
     assert other.asked == []
@@ -150,13 +150,13 @@ def test_redirects_to_what_no_registry_is_are_refused(registry: SchemaRegistry) 
     for target in ("file:///etc/passwd", "ftp://127.0.0.1/x", "//other.invalid/x"):
         registry.page = 302, b"", {"Location": target}
         with pytest.raises(SourceError):
-            inside(registry, 0.0).latest("a")
+            open_with_password(registry, 0.0).latest("a")
 
 
 def test_a_redirect_within_the_registry_is_followed(registry: SchemaRegistry) -> None:
     registry.page = 302, b"", {"Location": "/elsewhere"}
     with pytest.raises(SourceError):
-        inside(registry, 0.0).latest("a")
+        open_with_password(registry, 0.0).latest("a")
     assert registry.asked[1] == "/elsewhere"
     assert registry.authorized[0] == registry.authorized[1] is not None
     assert len(registry.asked) < 10
@@ -170,23 +170,25 @@ def test_answers_are_bounded(registry: SchemaRegistry, monkeypatch: pytest.Monke
 
 
 def test_one_that_drips_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit of the whole answer ends the wait: that of the socket begins anew at each byte."""
-    whole = schema_registry._run_with_timeout
-    monkeypatch.setattr(schema_registry, "_run_with_timeout", lambda _, ask: whole(0.2, ask))
+    """The limit of the whole answer ends the wait, since each byte restarts that of the socket."""
+    run_with_timeout = schema_registry._run_with_timeout
+    monkeypatch.setattr(
+        schema_registry, "_run_with_timeout", lambda _, ask: run_with_timeout(0.2, ask)
+    )
     port, ended, sent = free_port(), threading.Event(), []
 
     def drip() -> None:
         with socket.create_server(("127.0.0.1", port)) as server:
-            one, _ = server.accept()
-            with one, suppress(OSError):
+            client, _ = server.accept()
+            with client, suppress(OSError):
                 while not sent or not ended.wait(0.02):
-                    sent.append(one.send(b"H"))
+                    sent.append(client.send(b"H"))
 
     thread = threading.Thread(target=drip)
     thread.start()
     with pytest.raises(SourceError, match="no whole answer in"):
         Registry(f"http://127.0.0.1:{port}", 0.0).latest("a")
-    # It still sent when it was given up.
+    # The server was still sending when the registry gave up.
     assert thread.is_alive()
     ended.set()
     thread.join()
@@ -194,7 +196,7 @@ def test_one_that_drips_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_an_address_is_http() -> None:
     assert registry_at(None) is None
-    for wrong in ("there:8081", "ftp://there", "http://", "http://there:99999", "http://[::1",
+    for address in ("there:8081", "ftp://there", "http://", "http://there:99999", "http://[::1",
                   " http://there", "http://there\n", "http://h?a=1", "http://h#a"):  # fmt: skip
         with pytest.raises(OptionError, match=r"registry='.*' isn't an address"):
-            registry_at(wrong)
+            registry_at(address)

@@ -1,4 +1,4 @@
-"""Texts become times in UTC, whichever of the ISO forms each row has."""
+"""Tests of texts that are parsed as times in UTC, whichever ISO form each row has."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def test_forms_of_times_may_differ_from_row_to_row() -> None:
 
 def test_a_literal_is_one_time_for_all_rows() -> None:
     frame = pl.DataFrame({"n": [1, 2]}).lazy()
-    read = frame.with_columns(at=parse_times(pl.lit("1970-01-01T00:00:01")))
-    assert read.collect()["at"].to_list() == [SECOND, SECOND]
+    result = frame.with_columns(at=parse_times(pl.lit("1970-01-01T00:00:01")))
+    assert result.collect()["at"].to_list() == [SECOND, SECOND]

@@ -1,4 +1,4 @@
-"""Values that aren't frames are refused, with what is taken."""
+"""Tests that values which aren't frames are refused, with the accepted types."""
 
 from __future__ import annotations
 

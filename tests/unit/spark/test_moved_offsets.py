@@ -1,4 +1,4 @@
-"""Source offsets of a query that moves, in the words of both hosts; nothing here starts Spark."""
+"""Tests of source offsets of a query that moves between hosts, in both forms, without Spark."""
 
 from __future__ import annotations
 

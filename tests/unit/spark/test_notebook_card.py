@@ -1,4 +1,4 @@
-"""A card shows how far a query is, and is drawn anew while it runs."""
+"""Tests that a card shows the progress of a query, and is redrawn while it runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Handle:
 
 @dataclass
 class Query:
-    """What a card looks at."""
+    """A query as a card reads it."""
 
     query: Handle = field(default_factory=Handle)
     checkpoint: str = "folder/<1>"
@@ -35,28 +35,28 @@ class Query:
     is_active: bool = True
 
 
-def card_of(query: Query) -> Card:
+def make_card(query: Query) -> Card:
     return Card(cast(WindowedQuery, query))
 
 
 def test_what_is_on_it() -> None:
     query = Query(progress=Progress(3, counts={"seen": 1200, "counted": 1200}))
-    shown = card_of(query).html()
-    assert "<b>a &amp; b</b> runs" in shown
-    assert "<td>seen</td><td>1,200</td>" in shown
-    assert "checkpoint folder/&lt;1&gt;" in shown
-    assert "messages/s" not in shown
+    html = make_card(query).html()
+    assert "<b>a &amp; b</b> runs" in html
+    assert "<td>seen</td><td>1,200</td>" in html
+    assert "checkpoint folder/&lt;1&gt;" in html
+    assert "messages/s" not in html
     query.is_active = False
-    assert "has ended" in card_of(query).html()
+    assert "has ended" in make_card(query).html()
     query.query = Handle(None, ValueError("no <disk>\nand more"))
-    assert "<b>the query</b> has failed: no &lt;disk&gt;" in card_of(query).html()
-    assert "and more" not in card_of(query).html()
+    assert "<b>the query</b> has failed: no &lt;disk&gt;" in make_card(query).html()
+    assert "and more" not in make_card(query).html()
 
 
 def test_it_is_drawn_when_it_changes_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notebook_card, "_SECONDS", 0.01)
     query, drawn = Query(progress=Progress(5, counts={"seen": 100})), []
-    thread = card_of(query).follow(drawn.append)
+    thread = make_card(query).follow(drawn.append)
 
     def until(number: int) -> None:
         deadline = time.monotonic() + 10
@@ -82,7 +82,7 @@ def test_it_is_drawn_when_it_changes_until_the_end(monkeypatch: pytest.MonkeyPat
 
 def test_what_was_counted_before_is_no_speed() -> None:
     query: Any = Query()
-    found = card_of(query)
+    card = make_card(query)
     query.progress = Progress(7, counts={"seen": 10**9})
-    found._measure()
-    assert "messages/s" not in found.html()
+    card._measure()
+    assert "messages/s" not in card.html()

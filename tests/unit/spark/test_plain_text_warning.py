@@ -1,4 +1,4 @@
-"""A cluster whose driver answers everybody is warned of, once for each session."""
+"""Tests that a cluster without authentication is warned of, once for each session."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def test_a_cluster_without_authentication_is_warned_of(
     monkeypatch.setattr(executors, "workers_of", lambda spark: "app-1")
     settings = {"spark.authenticate": authenticate}
     for _ in range(2):
-        asked = Executors.__new__(Executors)
+        executors_of_session = Executors.__new__(Executors)
         context = SimpleNamespace(getConf=lambda: settings)
-        asked._spark = SimpleNamespace(sparkContext=context)  # type: ignore[assignment]
-        asked._warn_of_plain_text()
+        executors_of_session._spark = SimpleNamespace(sparkContext=context)  # type: ignore[assignment]
+        executors_of_session._warn_of_plain_text()
     assert len(caplog.messages) == warnings
     assert all(line.startswith("spark.authenticate='false': whoever") for line in caplog.messages)

@@ -1,4 +1,4 @@
-"""The errors that Spark's own stand for, by texts that Spark has printed."""
+"""Tests of the errors of muntin that Spark's errors stand for, by texts that Spark has printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Python without Spark, or with another, says what to install."""
+"""Tests that a Python without Spark, or with another version, is told what to install."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def test_what_is_missing_is_an_extra(monkeypatch: pytest.MonkeyPatch, missing: s
         check_spark()
 
 
-@pytest.mark.parametrize("found", ["3.5.7", "4.0.1", "5.0.0", "16.4.2"])
-def test_another_spark_is_refused(monkeypatch: pytest.MonkeyPatch, found: str) -> None:
-    monkeypatch.setattr(version, "__version__", found)
+@pytest.mark.parametrize("installed", ["3.5.7", "4.0.1", "5.0.0", "16.4.2"])
+def test_another_spark_is_refused(monkeypatch: pytest.MonkeyPatch, installed: str) -> None:
+    monkeypatch.setattr(version, "__version__", installed)
     with pytest.raises(
-        mt.SettingError, match=f"Spark {found} is installed, but muntin needs Spark 4.1"
+        mt.SettingError, match=f"Spark {installed} is installed, but muntin needs Spark 4.1"
     ):
         check_spark()
 
 
-@pytest.mark.parametrize("found", ["4.1.4", "4.2.0.dev1", "4.3.0", "4.9.0"])
-def test_a_spark_of_the_platform_is_taken(monkeypatch: pytest.MonkeyPatch, found: str) -> None:
-    monkeypatch.setattr(version, "__version__", found)
+@pytest.mark.parametrize("installed", ["4.1.4", "4.2.0.dev1", "4.3.0", "4.9.0"])
+def test_a_spark_of_the_platform_is_taken(monkeypatch: pytest.MonkeyPatch, installed: str) -> None:
+    monkeypatch.setattr(version, "__version__", installed)
     check_spark()

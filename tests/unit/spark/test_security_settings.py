@@ -1,4 +1,4 @@
-"""A mistyped setting for security is refused, and no other one."""
+"""Tests that a mistyped setting for security is refused, and no other one."""
 
 from __future__ import annotations
 

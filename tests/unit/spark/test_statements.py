@@ -1,4 +1,4 @@
-"""Where a statement's mistakes are shown that are found behind the grammar."""
+"""Tests of the place that is marked for mistakes which aren't of the grammar."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ GROUP BY k, window_start, window_end"""
 def test_an_aggregate_is_found_by_its_whole_name(
     monkeypatch: pytest.MonkeyPatch, value: str, marked: str
 ) -> None:
-    def refuses(*_: Any) -> None:
+    def refuse(*_: Any) -> None:
         raise OptionError("agg", value, "can't be", "give another")
 
-    monkeypatch.setattr(statements, "bind", refuses)
+    monkeypatch.setattr(statements, "bind", refuse)
     with pytest.raises(SqlError) as refusal:
         statements.bind_statement(None, api.compile_query(STATEMENT), {})
     start, end = refusal.value.span

@@ -1,4 +1,4 @@
-"""What is refused on a Spark whose sources in Python can't bound a batch."""
+"""Tests of refusals on a Spark whose sources in Python can't bound a batch."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from muntin.model.errors import OptionError
 from muntin.spark.sources import kafka
 
 
-def topic(**options: Any) -> Any:
-    """A topic that nobody reads."""
+def describe_topic(**options: Any) -> Any:
+    """Describe a topic that isn't read."""
     return mt.kafka("localhost:9092", "orders", columns="id long", **options)
 
 
 def test_topics_are_the_connectors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "BOUNDS_BATCHES", False)
-    assert not topic().in_columns()
+    assert not describe_topic().in_columns()
     with pytest.raises(OptionError, match=r"reader='columns' needs Spark 4\.2; leave it out"):
-        topic(reader="columns").in_columns()
+        describe_topic(reader="columns").in_columns()

@@ -1,9 +1,9 @@
-"""Calcite's and ksqlDB's own forms, as their documentation writes them."""
+"""Tests of the forms of Calcite and ksqlDB, as their documentation writes them."""
 
 from __future__ import annotations
 
 import pytest
-from tests.unit.sql.twins import joined, lowered, refused, sentence
+from tests.unit.sql.twins import get_refusal, lower_join, lower_query, sentence
 
 import muntin as mt
 from muntin.model.axis import DAY, HOUR, MINUTE
@@ -13,14 +13,14 @@ from muntin.model.pipeline import Column
 
 ORDERS = sentence(key="product", time="rowtime")
 HOURLY = ORDERS.tumbling("1 hour")
-MARKED = "orders WATERMARK ts DELAY OF INTERVAL '1' MINUTE"
+SOURCE = "orders WATERMARK ts DELAY OF INTERVAL '1' MINUTE"
 KSQL = sentence(key="product", time="ts", lateness="1 minute")
 LAST = "(window_end - INTERVAL '0.000001' SECOND)"
 LAST_OF_FLINK = "(window_end - INTERVAL '0.001' SECOND)"
 
 
-def shown(text: str) -> dict[str, str]:
-    columns = lowered(text).columns
+def read_columns(text: str) -> dict[str, str]:
+    columns = lower_query(text).columns
     assert columns is not None
     return {column.name: column.text for column in columns}
 
@@ -36,40 +36,40 @@ def shown(text: str) -> dict[str, str]:
             "HOP(rowtime, INTERVAL '10' MINUTE, INTERVAL '1' HOUR, TIME '0:02:30')",
             ORDERS.hopping("1 hour", "10 minutes", origin=150_000_000),
         ),
-        # What is rounded up to an hour is behind the hour before: (9:00, 10:00].
+        # CEIL puts a time into the window that ends with it: (9:00, 10:00].
         ("CEIL(rowtime TO HOUR)", ORDERS.tumbling("1 hour", origin=1)),
     ],
 )  # fmt: skip
 def test_calcite_windows(text, twin):
-    found = lowered(f"SELECT STREAM {text} AS at, product, count(*) AS n FROM orders "
+    query = lower_query(f"SELECT STREAM {text} AS at, product, count(*) AS n FROM orders "
                     f"GROUP BY {text}, product")  # fmt: skip
-    assert found.spec == twin.spec(n=mt.count())
+    assert query.spec == twin.spec(n=mt.count())
 
 
 def test_what_a_rounded_time_is():
-    down = shown("SELECT FLOOR(rowtime TO HOUR) AS at, COUNT(*) AS c FROM orders "
+    down = read_columns("SELECT FLOOR(rowtime TO HOUR) AS at, COUNT(*) AS c FROM orders "
                  "GROUP BY FLOOR(rowtime TO HOUR)")  # fmt: skip
     assert down["at"] == "window_start"
-    up = shown("SELECT STREAM CEIL(rowtime TO HOUR) AS rowtime, product, COUNT(*) AS c "
+    up = read_columns("SELECT STREAM CEIL(rowtime TO HOUR) AS rowtime, product, COUNT(*) AS c "
                "FROM orders GROUP BY CEIL(rowtime TO HOUR), product")  # fmt: skip
     assert up["rowtime"] == LAST
 
 
 def test_floor_of_a_number_is_sparks():
-    found = lowered("SELECT k, floor(avg(x)) AS f, floor(max(x), 1) AS g FROM t "
+    query = lower_query("SELECT k, floor(avg(x)) AS f, floor(max(x), 1) AS g FROM t "
                     "GROUP BY k, TUMBLE(ts, 1 HOUR)")  # fmt: skip
-    assert found.columns is not None
-    assert Column("f", "floor(`__muntin_a0`)") in found.columns
-    assert Column("g", "floor(`__muntin_a1`, 1)") in found.columns
+    assert query.columns is not None
+    assert Column("f", "floor(`__muntin_a0`)") in query.columns
+    assert Column("g", "floor(`__muntin_a1`, 1)") in query.columns
 
 
 def test_stream_is_also_a_column():
-    found = lowered("SELECT stream, count(*) AS n FROM t GROUP BY stream, TUMBLE(ts, 1 HOUR)")
-    assert found.spec.keys == ("stream",)
+    query = lower_query("SELECT stream, count(*) AS n FROM t GROUP BY stream, TUMBLE(ts, 1 HOUR)")
+    assert query.spec.keys == ("stream",)
 
 
 @pytest.mark.parametrize(
-    ("asked", "source", "group", "text"),
+    ("call", "source", "group", "text"),
     [
         ("TUMBLE_ROWTIME(ts, 1 HOUR)", "t", "TUMBLE(ts, 1 HOUR)", LAST_OF_FLINK),
         ("HOP_ROWTIME(ts, 1 HOUR, 2 HOURS)", "t", "HOP(ts, 1 HOUR, 2 HOURS)", LAST_OF_FLINK),
@@ -84,11 +84,11 @@ def test_stream_is_also_a_column():
         ),
     ],
 )
-def test_the_last_moment_of_a_window(asked, source, group, text):
-    query = f"SELECT k, {asked}, count(*) AS n FROM {source} GROUP BY k, {group}"
-    assert shown(query)["window_time"] == text
-    named = query.replace(f"{asked}, count", f"{asked} AS at, count")
-    assert shown(named)["at"] == text
+def test_the_last_moment_of_a_window(call, source, group, text):
+    query = f"SELECT k, {call}, count(*) AS n FROM {source} GROUP BY k, {group}"
+    assert read_columns(query)["window_time"] == text
+    aliased = query.replace(f"{call}, count", f"{call} AS at, count")
+    assert read_columns(aliased)["at"] == text
 
 
 WINDOWS = [
@@ -116,27 +116,27 @@ WINDOWS = [
 
 @pytest.mark.parametrize(("window", "emit", "twin"), WINDOWS)
 def test_ksqldb_windows(window, emit, twin):
-    text = f"SELECT product, count(*) AS n FROM {MARKED} WINDOW {window} GROUP BY product {emit}"
-    assert lowered(text).spec == twin.spec(n=mt.count())
+    text = f"SELECT product, count(*) AS n FROM {SOURCE} WINDOW {window} GROUP BY product {emit}"
+    assert lower_query(text).spec == twin.spec(n=mt.count())
 
 
 def test_a_retention_below_size_and_grace_is_refused():
     window = "TUMBLING (SIZE 1 HOUR, RETENTION 65 MINUTES, GRACE PERIOD 10 MINUTES)"
-    text = f"SELECT product, count(*) AS n FROM {MARKED} WINDOW {window} GROUP BY product"
+    text = f"SELECT product, count(*) AS n FROM {SOURCE} WINDOW {window} GROUP BY product"
     with pytest.raises(SqlError, match="RETENTION is below the size and the grace") as caught:
-        lowered(text)
+        lower_query(text)
     assert "write RETENTION 1 HOUR 10 MINUTES or more" in str(caught.value)
 
 
 def test_ksqldb_bounds_and_conditions():
     text = f"""
         SELECT product, WINDOWSTART, WINDOWEND AS ends, sum(units) AS total
-        FROM {MARKED} WINDOW TUMBLING (SIZE 1 HOUR)
+        FROM {SOURCE} WINDOW TUMBLING (SIZE 1 HOUR)
         WHERE units > 0 GROUP BY product HAVING sum(units) > 5 EMIT CHANGES
     """
-    found = lowered(text)
-    assert (found.where, found.having) == ("units > 0", "`total` > 5")
-    assert list(shown(text)) == [
+    query = lower_query(text)
+    assert (query.where, query.having) == ("units > 0", "`total` > 5")
+    assert list(read_columns(text)) == [
         "product", "window_start", "window_end", "ends", "total", "emission", "revision",
     ]  # fmt: skip
 
@@ -151,14 +151,14 @@ def test_ksqldb_bounds_and_conditions():
 )
 @pytest.mark.parametrize("how", ["INNER JOIN", "LEFT JOIN", "FULL OUTER JOIN"])
 def test_ksqldb_joins(how, within, bound, grace):
-    marks = "WATERMARK ts DELAY OF 1 MINUTE"
+    watermark = "WATERMARK ts DELAY OF 1 MINUTE"
     text = (
-        f"SELECT o.id, s.cost FROM orders {marks} o {how} shipments {marks} s {within} "
+        f"SELECT o.id, s.cost FROM orders {watermark} o {how} shipments {watermark} s {within} "
         "ON o.id = s.id"
     )
-    found = joined(text)
-    assert found.spec.bound == bound
-    assert {found.spec.left.firing.grace, found.spec.right.firing.grace} == {grace}
+    join = lower_join(text)
+    assert join.spec.bound == bound
+    assert {join.spec.left.firing.grace, join.spec.right.firing.grace} == {grace}
 
 
 def test_window_names_of_ours_and_theirs_stand_apart():
@@ -166,7 +166,7 @@ def test_window_names_of_ours_and_theirs_stand_apart():
         SELECT DISTINCT k, sum(x) OVER w AS s FROM t
         WINDOW w AS (PARTITION BY k ORDER BY ts RANGE INTERVAL '1' HOUR PRECEDING)
     """
-    assert str(lowered(text).spec.windows) == "rolling 1 hour, closed both"
+    assert str(lower_query(text).spec.windows) == "rolling 1 hour, closed both"
 
 
 @pytest.mark.parametrize(
@@ -184,17 +184,17 @@ def test_window_names_of_ours_and_theirs_stand_apart():
     ],
 )
 def test_the_newest_value_that_is_there(call, aggregate):
-    found = lowered(f"SELECT k, {call} AS v1 FROM t GROUP BY k, TUMBLE(ts, 1 HOUR)")
-    assert found.spec.aggregates == {"v1": aggregate}
+    query = lower_query(f"SELECT k, {call} AS v1 FROM t GROUP BY k, TUMBLE(ts, 1 HOUR)")
+    assert query.spec.aggregates == {"v1": aggregate}
 
 
 def test_a_field_of_a_struct_is_called_as_it_is():
     """Nexmark's views name ``bid.auction``, a field of the column ``bid``."""
-    found = lowered(
+    query = lower_query(
         "WITH bids AS (SELECT bid.auction, bid.`at` FROM events WHERE bid IS NOT NULL) "
         "SELECT auction, count(*) AS n FROM bids GROUP BY auction, TUMBLE(at, 1 HOUR)"
     )
-    assert [column.name for column in found.source.columns] == ["auction", "at"]
+    assert [column.name for column in query.source.columns] == ["auction", "at"]
 
 
 @pytest.mark.parametrize(
@@ -207,10 +207,10 @@ def test_a_field_of_a_struct_is_called_as_it_is():
     ],
 )  # fmt: skip
 def test_processing_time_is_refused_in_the_words_of_the_docs(text, at):
-    said, place = refused(text)
-    assert "current_timestamp()" in said
-    assert "depend" in said
-    assert place == at
+    message, marked = get_refusal(text)
+    assert "current_timestamp()" in message
+    assert "depend" in message
+    assert marked == at
 
 
 @pytest.mark.parametrize(
@@ -224,14 +224,18 @@ def test_processing_time_is_refused_in_the_words_of_the_docs(text, at):
     ],
 )
 def test_a_type_of_other_engines_says_what_to_write(kind, hint):
-    said, _ = refused(f"CREATE TABLE t (a BIGINT, b {kind}) WITH (connector = 'json'); SELECT 1")
-    assert hint in said
+    message, _ = get_refusal(
+        f"CREATE TABLE t (a BIGINT, b {kind}) WITH (connector = 'json'); SELECT 1"
+    )
+    assert hint in message
 
 
 def test_a_length_of_a_column_is_refused_at_the_column():
     text = "CREATE TABLE t (a BIGINT, b VARCHAR(100)) WITH (connector = 'json'); SELECT 1"
-    said, at = refused(text)
-    assert said.startswith("line 1: VARCHAR(100) has a length, which isn't checked; write b STRING")
+    message, at = get_refusal(text)
+    assert message.startswith(
+        "line 1: VARCHAR(100) has a length, which isn't checked; write b STRING"
+    )
     assert at == "b VARCHAR(100)"
 
 
@@ -239,17 +243,19 @@ def test_a_length_of_a_column_is_refused_at_the_column():
 @pytest.mark.parametrize("view", [True, False])
 def test_a_length_of_a_cast_is_refused_at_the_cast(cast, view):
     rows = f"(SELECT *, {cast} AS c FROM t)" if view else "t"
-    shown = "c" if view else cast
-    said, at = refused(
-        f"SELECT {shown} AS c, count(*) AS n FROM {rows} GROUP BY {shown}, TUMBLE(ts, 1 HOUR)"
+    column = "c" if view else cast
+    message, at = get_refusal(
+        f"SELECT {column} AS c, count(*) AS n FROM {rows} GROUP BY {column}, TUMBLE(ts, 1 HOUR)"
     )
-    assert "CHAR(9) has a length, which nothing is cut to; write STRING, or left(text, n)" in said
+    assert (
+        "CHAR(9) has a length, which nothing is cut to; write STRING, or left(text, n)" in message
+    )
     assert at == cast
 
 
 def test_more_rows_than_a_source_counts_are_refused_for_that():
-    said, at = refused(f"SELECT count(*) AS n FROM t GROUP BY TUMBLE(ts, {10**20} ROWS)")
-    assert "a number of rows is more than a source counts; give less" in said
+    message, at = get_refusal(f"SELECT count(*) AS n FROM t GROUP BY TUMBLE(ts, {10**20} ROWS)")
+    assert "a number of rows is more than a source counts; give less" in message
     assert at == str(10**20)
 
 
@@ -259,13 +265,13 @@ def test_ranks_are_bounded_like_row_numbers(name):
         f"SELECT k, {name}() OVER (PARTITION BY window_start, window_end ORDER BY x DESC) AS r "
         "FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))"
     )
-    found = lowered(f"SELECT * FROM ({ranked}) WHERE r <= 3")
-    assert found.ranking is not None
-    assert (found.ranking.function, found.ranking.number, found.ranking.most) == (name, "r", 3)
-    (rows,) = found.spec.aggregates.values()
+    query = lower_query(f"SELECT * FROM ({ranked}) WHERE r <= 3")
+    assert query.ranking is not None
+    assert (query.ranking.function, query.ranking.number, query.ranking.most) == (name, "r", 3)
+    (rows,) = query.spec.aggregates.values()
     assert rows.options == (("k", 3), ("fields", "desc"), ("ties", name))
-    said, _ = refused(f"SELECT k FROM ({ranked})")
-    assert "the number of rows has no limit; write WHERE r <= 3 around it" in said
+    message, _ = get_refusal(f"SELECT k FROM ({ranked})")
+    assert "the number of rows has no limit; write WHERE r <= 3 around it" in message
 
 
 @pytest.mark.parametrize(
@@ -278,5 +284,7 @@ def test_ranks_are_bounded_like_row_numbers(name):
     ],
 )  # fmt: skip
 def test_windows_of_local_days(call, windows):
-    found = lowered(f"SELECT count(*) AS n FROM TABLE({call}) GROUP BY window_start, window_end")
-    assert str(found.spec.windows) == windows
+    query = lower_query(
+        f"SELECT count(*) AS n FROM TABLE({call}) GROUP BY window_start, window_end"
+    )
+    assert str(query.spec.windows) == windows

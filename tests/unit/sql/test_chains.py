@@ -1,9 +1,9 @@
-"""Queries over queries: what they are lowered to."""
+"""Tests of the lowered forms of queries over queries."""
 
 from __future__ import annotations
 
 import pytest
-from tests.unit.sql.twins import joined, lowered, refused
+from tests.unit.sql.twins import get_refusal, lower_join, lower_query
 
 from muntin.model.bounds import Newest, Within
 from muntin.model.pipeline import Derived, JoinRelation, WindowRelation, find_tables
@@ -27,49 +27,49 @@ INNER = WINDOWS.format("TABLE Clicks, DESCRIPTOR(ts)") + BY
     ],
 )  # fmt: skip
 def test_windows_over_windows(text):
-    found = lowered(text)
-    assert isinstance(found.source, WindowRelation)
-    assert found.source.spec.time == "ts"
-    assert found.spec.time == "window_end"
-    # What windows emit isn't judged once more.
-    assert (found.source.spec.max_ahead is None, found.spec.max_ahead) == (False, None)
-    assert find_tables(found) == {"clicks"}
+    query = lower_query(text)
+    assert isinstance(query.source, WindowRelation)
+    assert query.source.spec.time == "ts"
+    assert query.spec.time == "window_end"
+    # Rows that windows emit aren't rejected for lying in the future.
+    assert (query.source.spec.max_ahead is None, query.spec.max_ahead) == (False, None)
+    assert find_tables(query) == {"clicks"}
 
 
 def test_windows_joined_by_key_and_window():
-    other = INNER.replace("Clicks", "Views")
-    found = joined(
+    views = INNER.replace("Clicks", "Views")
+    join = lower_join(
         f"SELECT a.k, a.n, b.n AS seen FROM ({INNER}) a LEFT JOIN (SELECT k, window_start AS s, "
-        f"window_end AS e, n FROM ({other}) c WHERE n > 1) b "
+        f"window_end AS e, n FROM ({views}) c WHERE n > 1) b "
         "ON a.k = b.k AND a.window_start = b.s AND a.window_end = b.e"
     )
-    assert found.spec.bound == Within(0, 0)
-    assert (found.spec.left.time, found.spec.right.time) == ("window_end", "e")
-    assert found.spec.right.keys == ("k", "s", "e")
-    assert isinstance(found.left, WindowRelation)
-    assert isinstance(found.right, Derived)
-    assert find_tables(found) == {"clicks", "views"}
+    assert join.spec.bound == Within(0, 0)
+    assert (join.spec.left.time, join.spec.right.time) == ("window_end", "e")
+    assert join.spec.right.keys == ("k", "s", "e")
+    assert isinstance(join.left, WindowRelation)
+    assert isinstance(join.right, Derived)
+    assert find_tables(join) == {"clicks", "views"}
 
 
 def test_windows_over_pairs_of_windows():
     pairs = f"SELECT a.k, a.window_end AS e FROM ({INNER}) a JOIN ({INNER}) b USING (k, window_end)"
-    found = lowered(f"SELECT k, count(*) AS n FROM ({pairs}) GROUP BY k, TUMBLE(e, 1 HOUR)")
-    assert isinstance(found.source, JoinRelation)
-    assert found.source.spec.bound == Within(0, 0)
-    assert find_tables(found) == {"clicks"}
+    query = lower_query(f"SELECT k, count(*) AS n FROM ({pairs}) GROUP BY k, TUMBLE(e, 1 HOUR)")
+    assert isinstance(query.source, JoinRelation)
+    assert query.source.spec.bound == Within(0, 0)
+    assert find_tables(query) == {"clicks"}
 
 
 def test_where_the_ends_of_windows_are():
-    made = lowered(INNER)
-    assert find_bound_column(made, END) == END
-    assert find_bound_column(Derived(made), END) == END
+    windows = lower_query(INNER)
+    assert find_bound_column(windows, END) == END
+    assert find_bound_column(Derived(windows), END) == END
     assert (
-        find_bound_column(lowered("SELECT count(*) AS n FROM t GROUP BY TUMBLE(3 ROWS)"), END)
+        find_bound_column(lower_query("SELECT count(*) AS n FROM t GROUP BY TUMBLE(3 ROWS)"), END)
         is None
     )
-    one = joined(f"SELECT a.k FROM ({INNER}) a JOIN ({INNER}) b USING (k, window_end)")
-    assert find_bound_column(one, END) is None
-    assert find_bound_column(Derived(one), END) is None
+    join = lower_join(f"SELECT a.k FROM ({INNER}) a JOIN ({INNER}) b USING (k, window_end)")
+    assert find_bound_column(join, END) is None
+    assert find_bound_column(Derived(join), END) is None
 
 
 CHANGES = (
@@ -79,12 +79,12 @@ CHANGES = (
 
 
 def test_each_change_of_windows_that_are_emitted_again():
-    for shown in ("*", "k, a.window_start, b.window_end, a.n, b.n AS other"):
-        spec = joined(CHANGES.format(shown, "USING", "")).spec
+    for columns in ("*", "k, a.window_start, b.window_end, a.n, b.n AS other"):
+        spec = lower_join(CHANGES.format(columns, "USING", "")).spec
         assert (spec.bound, spec.nulls, spec.left.keys) == (Newest(), "reject", ON)
     # Windows that are emitted once give a pair once.
     once = CHANGES.format("*", "USING", "").replace(" EMIT CHANGES) a", ") a")
-    assert joined(once).spec.bound == Within(0, 0)
+    assert lower_join(once).spec.bound == Within(0, 0)
 
 
 ON = ("k", "window_start", "window_end")
@@ -112,4 +112,4 @@ ON = ("k", "window_start", "window_end")
     ],
 )
 def test_changes_whose_rows_nobody_would_know(text, problem):
-    assert problem in refused(text)[0]
+    assert problem in get_refusal(text)[0]

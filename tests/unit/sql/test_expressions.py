@@ -1,10 +1,10 @@
-"""Every part of an expression reaches Spark whole, as it was written."""
+"""Tests that every part of an expression reaches Spark whole, as it was written."""
 
 from __future__ import annotations
 
 import pytest
 from sqlglot import exp
-from tests.unit.sql.twins import lowered, refused
+from tests.unit.sql.twins import get_refusal, lower_query
 
 from muntin.model import aggregates as agg
 from muntin.model.pipeline import Column, Expression
@@ -16,10 +16,10 @@ BOUNDS = "window_start, window_end"
 HOUR = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))"
 
 
-def only(text: str) -> agg.Aggregate:
-    """The aggregate of a query that has no other."""
-    found = lowered(f"SELECT k, {text} AS a FROM {HOUR} GROUP BY k, {BOUNDS}")
-    return next(iter(found.spec.aggregates.values()))
+def lower_aggregate(text: str) -> agg.Aggregate:
+    """Return the lowered form of an aggregate, the only one of its query."""
+    query = lower_query(f"SELECT k, {text} AS a FROM {HOUR} GROUP BY k, {BOUNDS}")
+    return next(iter(query.spec.aggregates.values()))
 
 
 AGGREGATES = [
@@ -73,31 +73,31 @@ AGGREGATES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "meant"), AGGREGATES, ids=[text for text, _ in AGGREGATES])
-def test_aggregates_take_all_of_their_arguments(text: str, meant: agg.Aggregate) -> None:
-    assert only(text) == meant
+@pytest.mark.parametrize(("text", "expected"), AGGREGATES, ids=[text for text, _ in AGGREGATES])
+def test_aggregates_take_all_of_their_arguments(text: str, expected: agg.Aggregate) -> None:
+    assert lower_aggregate(text) == expected
     if "t.st" not in text:
-        # What a pipeline in TOML computes.
-        assert compile_aggregate(text) == meant
+        # Pipelines in TOML compile aggregates by themselves.
+        assert compile_aggregate(text) == expected
 
 
 def test_aggregates_per_row_take_all_of_their_arguments() -> None:
     over = "OVER (PARTITION BY k ROWS 2 PRECEDING)"
-    found = lowered(f"SELECT k, SUM(-u) {over} AS a, -SUM(-u) {over} AS b FROM t")
-    assert next(iter(found.spec.aggregates.values())) == agg.sum(Expression("-u"))
-    assert found.columns is not None
-    assert found.columns[-3] == Column("b", "-`a`")
+    query = lower_query(f"SELECT k, SUM(-u) {over} AS a, -SUM(-u) {over} AS b FROM t")
+    assert next(iter(query.spec.aggregates.values())) == agg.sum(Expression("-u"))
+    assert query.columns is not None
+    assert query.columns[-3] == Column("b", "-`a`")
 
 
 def test_conditions_and_columns_are_whole() -> None:
-    found = lowered(
+    query = lower_query(
         "SELECT -k, NOT (max(v) IS NULL) AS m, sum(t.v) AS n FROM t "
         "WHERE NOT (t.v > 2) AND b IS NOT NULL "
         "GROUP BY -t.k, window(ts, '1 hour') HAVING NOT (sum(v) IN (1, (2))) OR -k IS NULL"
     )
-    assert found.keys == (Column("-`k`", "-`k`"),)
-    assert found.where == "NOT (`v` > 2) AND b IS NOT NULL"
-    assert found.having == "NOT (`n` IN (1, (2))) OR `-``k``` IS NULL"
+    assert query.keys == (Column("-`k`", "-`k`"),)
+    assert query.where == "NOT (`v` > 2) AND b IS NOT NULL"
+    assert query.having == "NOT (`n` IN (1, (2))) OR `-``k``` IS NULL"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_conditions_and_columns_are_whole() -> None:
     ],
 )
 def test_a_key_is_found_only_where_it_surely_is(key: str, item: str) -> None:
-    problem, _ = refused(f"SELECT {item} AS x FROM t GROUP BY {key}, window(ts, '1 hour')")
+    problem, _ = get_refusal(f"SELECT {item} AS x FROM t GROUP BY {key}, window(ts, '1 hour')")
     assert "isn't one value in a group" in problem
 
 
@@ -134,13 +134,13 @@ def test_a_key_is_found_only_where_it_surely_is(key: str, item: str) -> None:
     ],
 )
 def test_keys_are_found_within_other_expressions(key: str, item: str, text: str) -> None:
-    found = lowered(f"SELECT {item} AS x FROM t GROUP BY {key}, k, window(ts, '1 hour')")
-    assert found.columns is not None
-    assert text in [column.text for column in found.columns]
+    query = lower_query(f"SELECT {item} AS x FROM t GROUP BY {key}, k, window(ts, '1 hour')")
+    assert query.columns is not None
+    assert text in [column.text for column in query.columns]
 
 
 @pytest.mark.parametrize(
-    ("key", "item", "shown"),
+    ("key", "item", "marked"),
     [
         ("b IS FALSE", "b IS NOT FALSE", "b IS NOT FALSE"),
         ("b IS NULL", "b IS NOT NULL", "b IS NOT NULL"),
@@ -153,11 +153,13 @@ def test_keys_are_found_within_other_expressions(key: str, item: str, text: str)
         ("v RLIKE 'x'", "upper(k) = k AND v NOT RLIKE 'x'", "v NOT RLIKE 'x'"),
     ],
 )
-def test_a_key_within_its_own_negation_is_not_taken_for_it(key: str, item: str, shown: str) -> None:
+def test_a_key_within_its_own_negation_is_not_taken_for_it(
+    key: str, item: str, marked: str
+) -> None:
     text = f"SELECT {item} AS x FROM t GROUP BY {key}, k, b, window(ts, '1 hour')"
-    problem, pointed = refused(text)
+    problem, text_at_caret = get_refusal(text)
     assert "can't be separated" in problem
-    assert pointed == shown
+    assert text_at_caret == marked
 
 
 def test_what_isnt_the_same_by_itself_is_refused() -> None:

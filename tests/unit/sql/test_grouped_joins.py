@@ -1,4 +1,4 @@
-"""GROUP BY beside JOIN: the pairs are grouped, as if the join were a view."""
+"""Tests of GROUP BY with JOIN, which groups the pairs as if the join were a view."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import duckdb
 import polars as pl
 import pytest
-from tests.unit.sql.twins import lowered, refused
+from tests.unit.sql.twins import get_refusal, lower_query
 
 import muntin as mt
 from muntin import testing
@@ -106,24 +106,24 @@ WINDOWS_OF_PAIRS = (
 
 def test_joined_windows_are_grouped_by_their_bounds() -> None:
     rows = compute(WINDOWS_OF_PAIRS, "window_start", "n", "total")
-    shipped = FIVE.replace("o.at", "s.at")
+    five_of_shipments = FIVE.replace("o.at", "s.at")
     expected = (
         f"SELECT {FIVE} AS since, count(*), sum(o.price)::BIGINT FROM orders o JOIN shipments s "
-        f"ON o.id = s.id AND {FIVE} = {shipped} GROUP BY since"
+        f"ON o.id = s.id AND {FIVE} = {five_of_shipments} GROUP BY since"
     )
     assert rows == ask_duckdb(expected)
 
 
 def test_joined_windows_are_grouped_the_same_however_they_arrive() -> None:
-    whole = compute(WINDOWS_OF_PAIRS, "window_start", "n", "total")
+    expected = compute(WINDOWS_OF_PAIRS, "window_start", "n", "total")
     cuts = (
         [ORDERS[10 * i : 10 * i + 10] for i in range(6)],
         [SHIPMENTS[7 * i : 7 * i + 7] for i in range(6)],
     )
-    ran = testing.run(mt.sql(WINDOWS_OF_PAIRS, **TABLES), cuts)
-    assert sorted(ran.emissions.select("window_start", "n", "total").rows()) == whole
-    assert ran.rejected.is_empty()
-    assert ran.emissions["batch"].n_unique() > 2
+    outcome = testing.run(mt.sql(WINDOWS_OF_PAIRS, **TABLES), cuts)
+    assert sorted(outcome.emissions.select("window_start", "n", "total").rows()) == expected
+    assert outcome.rejected.is_empty()
+    assert outcome.emissions["batch"].n_unique() > 2
 
 
 @pytest.mark.parametrize(
@@ -139,13 +139,13 @@ def test_joined_windows_are_grouped_the_same_however_they_arrive() -> None:
     ],
 )
 def test_group_by_names_an_expression(key: str, item: str, expected: str) -> None:
-    columns = lowered(f"SELECT {item}, count(*) AS n FROM t GROUP BY {key}").columns or ()
+    columns = lower_query(f"SELECT {item}, count(*) AS n FROM t GROUP BY {key}").columns or ()
     texts = [column.text for column in columns] or ["`k2`"]
     assert expected in texts
 
 
 @pytest.mark.parametrize(
-    ("text", "problem", "place"),
+    ("text", "problem", "at"),
     [
         (
             f"SELECT o.shop, count(*) AS n FROM {PAIRS} GROUP BY o.shop",
@@ -166,7 +166,7 @@ def test_group_by_names_an_expression(key: str, item: str, expected: str) -> Non
         ),
     ],
 )
-def test_what_is_no_group_of_pairs(text: str, problem: str, place: str | None) -> None:
-    message, marked = refused(text)
+def test_what_is_no_group_of_pairs(text: str, problem: str, at: str | None) -> None:
+    message, marked = get_refusal(text)
     assert problem in message
-    assert place in (None, marked)
+    assert at in (None, marked)

@@ -1,9 +1,9 @@
-"""``GROUPING SETS``, ``ROLLUP`` and ``CUBE``: what they are lowered to, and what is refused."""
+"""Tests of ``GROUPING SETS``, ``ROLLUP`` and ``CUBE``, and of their refusals."""
 
 from __future__ import annotations
 
 import pytest
-from tests.unit.sql.twins import lowered, refused, sentence
+from tests.unit.sql.twins import get_refusal, lower_query, sentence
 
 import muntin as mt
 
@@ -11,8 +11,8 @@ HOUR = "TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR))"
 AB = sentence(key=["a", "b"], time="ts")
 
 
-def statement(group: str, shown: str = "a, b") -> str:
-    return f"SELECT {shown}, count(*) AS n FROM {HOUR} GROUP BY {group}"
+def write_query(group: str, columns: str = "a, b") -> str:
+    return f"SELECT {columns}, count(*) AS n FROM {HOUR} GROUP BY {group}"
 
 
 @pytest.mark.parametrize(
@@ -34,21 +34,25 @@ def statement(group: str, shown: str = "a, b") -> str:
     ],
 )  # fmt: skip
 def test_sets(group, twin):
-    assert lowered(statement(group)).spec == twin.tumbling("1 hour").spec(n=mt.count())
+    assert lower_query(write_query(group)).spec == twin.tumbling("1 hour").spec(n=mt.count())
 
 
 def test_one_set_of_all_columns_is_none():
-    found = lowered(statement("window_start, window_end, GROUPING SETS ((a, b))", "GROUPING(a)"))
-    assert found.spec == AB.tumbling("1 hour").spec(n=mt.count())
-    assert found.columns is not None
-    assert {column.name: column.text for column in found.columns}["grouping(a)"] == "0L"
+    query = lower_query(
+        write_query("window_start, window_end, GROUPING SETS ((a, b))", "GROUPING(a)")
+    )
+    assert query.spec == AB.tumbling("1 hour").spec(n=mt.count())
+    assert query.columns is not None
+    assert {column.name: column.text for column in query.columns}["grouping(a)"] == "0L"
 
 
 def test_which_columns_are_not_in_the_set():
-    asked = "GROUPING(b) AS g, GROUPING_ID(b, a) AS back, GROUPING_ID(a, b) AS both, grouping_id()"
-    found = lowered(statement("window_start, window_end, CUBE (a, b)", asked))
-    assert found.columns is not None
-    texts = {column.name: column.text for column in found.columns}
+    columns = (
+        "GROUPING(b) AS g, GROUPING_ID(b, a) AS back, GROUPING_ID(a, b) AS both, grouping_id()"
+    )
+    query = lower_query(write_query("window_start, window_end, CUBE (a, b)", columns))
+    assert query.columns is not None
+    texts = {column.name: column.text for column in query.columns}
     assert list(texts)[:5] == ["a", "b", "grouping_id", "window_start", "window_end"]
     assert texts["g"] == "(shiftright(grouping_id, 0) % 2 * 1)"
     assert (
@@ -60,13 +64,16 @@ def test_which_columns_are_not_in_the_set():
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (statement("ROLLUP (window_start, window_end, a, b)"), "a grouping set lacks the bounds"),
-        (statement("window_start, window_end, GROUPING SETS ((a, b), (b, a))"), "are the same"),
-        (statement("window_start, window_end, a, CUBE (a, b)"), "are the same"),
-        (statement("window_start, window_end, CUBE (a, b, c, d, e, f, g)"), "too many"),
-        (statement("window_start, window_end, a, b", "GROUPING(a)"), "there are no grouping sets"),
+        (write_query("ROLLUP (window_start, window_end, a, b)"), "a grouping set lacks the bounds"),
+        (write_query("window_start, window_end, GROUPING SETS ((a, b), (b, a))"), "are the same"),
+        (write_query("window_start, window_end, a, CUBE (a, b)"), "are the same"),
+        (write_query("window_start, window_end, CUBE (a, b, c, d, e, f, g)"), "too many"),
         (
-            statement("window_start, window_end, ROLLUP (a, b)", "GROUPING(c)"),
+            write_query("window_start, window_end, a, b", "GROUPING(a)"),
+            "there are no grouping sets",
+        ),
+        (
+            write_query("window_start, window_end, ROLLUP (a, b)", "GROUPING(c)"),
             "isn't a key of the grouping sets",
         ),
         (
@@ -80,4 +87,4 @@ def test_which_columns_are_not_in_the_set():
     ],
 )
 def test_what_is_refused(text, problem):
-    assert problem in refused(text)[0]
+    assert problem in get_refusal(text)[0]

@@ -1,9 +1,9 @@
-"""Joins with the version of a row, as Flink and DuckDB write them."""
+"""Tests of joins with the version of a row, as Flink and DuckDB write them."""
 
 from __future__ import annotations
 
 import pytest
-from tests.unit.sql.twins import joined, refused
+from tests.unit.sql.twins import get_refusal, lower_join
 
 from muntin.model.bounds import AsOf, ByArrival
 from muntin.model.inputs import AHEAD
@@ -19,59 +19,59 @@ DUCKDB = "SELECT o.id, r.rate FROM o ASOF {how} JOIN r ON o.cur = r.cur AND o.at
 VERSIONS = "r WATERMARK since DELAY OF 1 MINUTE"
 
 
-def side(time: str, lateness: int = 0) -> Side:
-    said = Firing(early=Each(), late=Each())
-    return Side(("cur",), time, firing=said, lateness=lateness, max_ahead=AHEAD)
+def make_side(time: str, lateness: int = 0) -> Side:
+    firing = Firing(early=Each(), late=Each())
+    return Side(("cur",), time, firing=firing, lateness=lateness, max_ahead=AHEAD)
 
 
 def test_as_flink_writes_it():
     text = FLINK.format(how="LEFT", alias="").replace("JOIN r", f"JOIN {VERSIONS}")
-    found = joined(text)
-    right = side("since", 60_000_000)
-    assert found.spec == JoinSpec(side("at"), right, AsOf(), "left", nulls="unmatched")
-    assert found.names == ("o", "r")
+    join = lower_join(text)
+    right = make_side("since", 60_000_000)
+    assert join.spec == JoinSpec(make_side("at"), right, AsOf(), "left", nulls="unmatched")
+    assert join.names == ("o", "r")
 
 
 def test_an_alias_stands_behind_the_time():
     text = FLINK.format(how="", alias=" AS v").replace("r.", "v.")
-    found = joined(text.replace("JOIN r", f"JOIN {VERSIONS}"))
-    assert found.names == ("o", "v")
-    assert found.spec.how == "inner"
+    join = lower_join(text.replace("JOIN r", f"JOIN {VERSIONS}"))
+    assert join.names == ("o", "v")
+    assert join.spec.how == "inner"
 
 
 @pytest.mark.parametrize(("words", "how"), [("", "inner"), ("LEFT", "left")])
 def test_the_newest_row_by_arrival_is_that_of_processing_time(words, how):
     text = FLINK.replace("o.at", "PROCTIME()", 1).replace("o.at{", "PROCTIME(){")
-    found = joined(
+    join = lower_join(
         text.format(how=words, alias=" AS v")
         .replace("r.", "v.")
         .replace("JOIN r", f"JOIN {VERSIONS}")
     )
     nulls = "reject" if how == "inner" else "unmatched"
-    right = side("since", 60_000_000)
-    assert found.spec == JoinSpec(side("at"), right, ByArrival(), how, nulls=nulls)
+    right = make_side("since", 60_000_000)
+    assert join.spec == JoinSpec(make_side("at"), right, ByArrival(), how, nulls=nulls)
 
 
 @pytest.mark.parametrize(("words", "how"), [("", "inner"), ("LEFT", "left"), ("INNER", "inner")])
 def test_as_duckdb_writes_it(words, how):
-    found = joined(DUCKDB.format(how=words, more=""))
+    join = lower_join(DUCKDB.format(how=words, more=""))
     nulls = "reject" if how == "inner" else "unmatched"
-    assert found.spec == JoinSpec(side("at"), side("since"), AsOf(), how, nulls=nulls)
+    assert join.spec == JoinSpec(make_side("at"), make_side("since"), AsOf(), how, nulls=nulls)
 
 
 def test_the_comparison_may_stand_the_other_way_round():
     text = DUCKDB.format(how="", more="").replace("o.at >= r.since", "r.since <= o.at")
-    assert joined(text).spec.bound == AsOf()
+    assert lower_join(text).spec.bound == AsOf()
 
 
 def test_a_version_has_an_age():
     more = " AND r.since >= o.at - INTERVAL '1' HOUR"
-    assert joined(DUCKDB.format(how="", more=more)).spec.bound == AsOf(HOUR)
+    assert lower_join(DUCKDB.format(how="", more=more)).spec.bound == AsOf(HOUR)
 
 
 def test_what_else_is_compared_chooses_among_pairs():
-    found = joined(DUCKDB.format(how="", more=" AND o.amount > 5"))
-    assert found.where == "__muntin_left.amount > 5"
+    join = lower_join(DUCKDB.format(how="", more=" AND o.amount > 5"))
+    assert join.where == "__muntin_left.amount > 5"
 
 
 @pytest.mark.parametrize(
@@ -117,4 +117,4 @@ def test_what_else_is_compared_chooses_among_pairs():
     ],
 )
 def test_what_is_refused(text, problem):
-    assert problem in refused(text)[0]
+    assert problem in get_refusal(text)[0]

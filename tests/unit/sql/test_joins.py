@@ -1,9 +1,9 @@
-"""Joins: the Samza design's statements word for word, and what can't be joined."""
+"""Tests of joins: the Samza design's statements word for word, and refused joins."""
 
 from __future__ import annotations
 
 import pytest
-from tests.unit.sql.twins import joined, lowered, refused
+from tests.unit.sql.twins import get_refusal, lower_join, lower_query
 
 from muntin.model.bounds import Within, find_bound
 from muntin.model.inputs import AHEAD
@@ -22,27 +22,27 @@ MINUTES = (
 EACH = Firing(early=Each(), late=Each())
 
 
-def side(**options) -> Side:
+def make_side(**options) -> Side:
     return Side(("id",), **{"time": "time", "max_ahead": AHEAD, **options})
 
 
 def test_the_design_s_join_over_time():
-    found = joined(MINUTES)
-    assert found.spec == JoinSpec(side(), side(), find_bound("2 minutes", None, None))
-    assert found.names == ("Shipments", "Orders")
-    assert found.columns == tuple(Column(c, c) for c in ("id", "value", "cost"))
-    assert found.bare == ("id", "value", "cost")
+    join = lower_join(MINUTES)
+    assert join.spec == JoinSpec(make_side(), make_side(), find_bound("2 minutes", None, None))
+    assert join.names == ("Shipments", "Orders")
+    assert join.columns == tuple(Column(c, c) for c in ("id", "value", "cost"))
+    assert join.bare == ("id", "value", "cost")
 
 
 def test_the_design_s_join_over_rows():
     text = ROWS.replace("Shipments JOIN", "Shipments OFFSET FOR (p, o) JOIN")
     text = text.replace("Orders OVER", "Orders OFFSET FOR (p, o) OVER")
-    placed = side(time=None, offset=("p", "o"))
-    assert joined(text).spec == JoinSpec(placed, placed, Within(3, 3, "rows"))
+    side = make_side(time=None, offset=("p", "o"))
+    assert lower_join(text).spec == JoinSpec(side, side, Within(3, 3, "rows"))
 
 
 def test_the_design_s_join_over_rows_needs_offsets():
-    problem, _ = refused(ROWS)
+    problem, _ = get_refusal(ROWS)
     assert "needs offsets on the left; write OFFSET FOR (partition, offset)" in problem
 
 
@@ -59,13 +59,13 @@ def test_the_design_s_join_over_rows_needs_offsets():
     ],
 )
 def test_kinds(words, how):
-    spec = joined(MINUTES.replace("JOIN", words)).spec
+    spec = lower_join(MINUTES.replace("JOIN", words)).spec
     assert spec.how == how
     assert spec.nulls == ("reject" if how in ("inner", "semi") else "unmatched")
 
 
 def test_both_sides_may_have_windows_and_watermarks():
-    found = joined(
+    join = lower_join(
         """SELECT a.x + b.x AS s FROM a WATERMARK ts DELAY OF 1 MINUTE
            OVER (ORDER BY ts RANGE 0 SECONDS PRECEDING)
            JOIN b WATERMARK at DELAY OF 5 SECONDS MAX AHEAD ANY
@@ -73,20 +73,20 @@ def test_both_sides_may_have_windows_and_watermarks():
            ON a.k = b.key AND b.n = a.m WHERE a.x > b.x
            EMIT EARLY EVERY 1 SECOND GRACE 1 HOUR"""
     )
-    said = Firing(Every(1_000_000), Each(), 3_600_000_000, 3_600_000_000)
-    left = Side(("k", "m"), "ts", firing=said, lateness=60_000_000, max_ahead=AHEAD)
-    right = Side(("key", "n"), "at", firing=said, lateness=5_000_000)
-    assert found.spec == JoinSpec(left, right, Within(600_000_000, 0))
-    assert found.where == "__muntin_left.x > __muntin_right.x"
-    assert found.columns == (Column("s", "__muntin_left.x + __muntin_right.x"),)
-    assert found.bare == ()
+    firing = Firing(Every(1_000_000), Each(), 3_600_000_000, 3_600_000_000)
+    left = Side(("k", "m"), "ts", firing=firing, lateness=60_000_000, max_ahead=AHEAD)
+    right = Side(("key", "n"), "at", firing=firing, lateness=5_000_000)
+    assert join.spec == JoinSpec(left, right, Within(600_000_000, 0))
+    assert join.where == "__muntin_left.x > __muntin_right.x"
+    assert join.columns == (Column("s", "__muntin_left.x + __muntin_right.x"),)
+    assert join.bare == ()
 
 
 def test_using_names_columns_of_both_sides():
     text = "SELECT * FROM a JOIN b OVER (ORDER BY ts RANGE 1 HOUR PRECEDING) USING (k, j)"
-    found = joined(text)
-    assert found.spec.left.keys == found.spec.right.keys == ("k", "j")
-    assert found.columns is None
+    join = lower_join(text)
+    assert join.spec.left.keys == join.spec.right.keys == ("k", "j")
+    assert join.columns is None
 
 
 SECOND = 1_000_000
@@ -112,29 +112,29 @@ ON = "SELECT a.k FROM a JOIN b ON a.k = b.k AND"
     ],
 )  # fmt: skip
 def test_times_that_are_compared_bound_a_pair(near, bound):
-    found = joined(f"{ON} {near}")
-    assert found.spec.bound == bound
-    assert (found.spec.left.time, found.spec.right.time) == ("ts", "at")
-    assert (found.spec.left.keys, found.where) == (("k",), None)
+    join = lower_join(f"{ON} {near}")
+    assert join.spec.bound == bound
+    assert (join.spec.left.time, join.spec.right.time) == ("ts", "at")
+    assert (join.spec.left.keys, join.where) == (("k",), None)
 
 
 def test_partners_may_lie_wholly_before_or_after():
-    found = joined(f"{ON} a.ts > b.at AND a.ts <= b.at + INTERVAL 2 SECOND")
-    assert (found.spec.bound, found.where) == (Within(2 * SECOND, -1), None)
+    join = lower_join(f"{ON} a.ts > b.at AND a.ts <= b.at + INTERVAL 2 SECOND")
+    assert (join.spec.bound, join.where) == (Within(2 * SECOND, -1), None)
     later = "BETWEEN a.ts + INTERVAL 1 SECOND AND a.ts + INTERVAL 2 SECOND"
-    found = joined(f"SELECT a.k FROM a LEFT JOIN b ON a.k = b.k AND b.at {later}")
-    assert (found.spec.bound, found.spec.how) == (Within(-SECOND, 2 * SECOND), "left")
+    join = lower_join(f"SELECT a.k FROM a LEFT JOIN b ON a.k = b.k AND b.at {later}")
+    assert (join.spec.bound, join.spec.how) == (Within(-SECOND, 2 * SECOND), "left")
 
 
 def test_other_conditions_of_an_inner_join_choose_among_its_pairs():
     near = "a.ts BETWEEN b.at - INTERVAL '4' HOUR AND b.at"
-    found = joined(f"{ON} a.n > b.m AND {near} WHERE a.x = 1 OR b.x = 2")
-    assert found.where == (
+    join = lower_join(f"{ON} a.n > b.m AND {near} WHERE a.x = 1 OR b.x = 2")
+    assert join.where == (
         "(__muntin_left.n > __muntin_right.m) AND (__muntin_left.x = 1 OR __muntin_right.x = 2)"
     )
-    listed = joined(f"SELECT a.k FROM a, b WHERE a.k = b.k AND {near} AND n > 3")
-    assert (listed.spec, listed.where) == (found.spec, "n > 3")
-    assert listed.bare == ("n",)
+    comma_join = lower_join(f"SELECT a.k FROM a, b WHERE a.k = b.k AND {near} AND n > 3")
+    assert (comma_join.spec, comma_join.where) == (join.spec, "n > 3")
+    assert comma_join.bare == ("n",)
 
 
 OVER = "OVER (ORDER BY ts RANGE 1 HOUR PRECEDING)"
@@ -143,21 +143,21 @@ KEY = "CASE WHEN ({0}) THEN 1 ELSE {1} END"
 
 
 def test_a_join_without_equal_columns_has_one_key():
-    found = joined(f"SELECT a.k FROM a JOIN b ON a.n > b.m AND {APART}")
-    assert (found.spec.left.keys, found.spec.right.keys) == (("__muntin_on",), ("__muntin_on",))
-    assert found.where == "__muntin_left.n > __muntin_right.m"
-    for side, name in ((found.left, "a"), (found.right, "b")):
-        assert side == Derived(
+    join = lower_join(f"SELECT a.k FROM a JOIN b ON a.n > b.m AND {APART}")
+    assert (join.spec.left.keys, join.spec.right.keys) == (("__muntin_on",), ("__muntin_on",))
+    assert join.where == "__muntin_left.n > __muntin_right.m"
+    for relation, name in ((join.left, "a"), (join.right, "b")):
+        assert relation == Derived(
             TableRelation(name), (Column("*", "*"), Column("__muntin_on", "1")), None
         )
 
 
-def on(side):
-    """The further key of a side, and the filter of its messages."""
-    if isinstance(side, TableRelation):
+def read_condition(relation):
+    """Return the additional key of a side, and the filter of its messages."""
+    if isinstance(relation, TableRelation):
         return None, None
-    keys = [column.text for column in side.columns or () if column.name == "__muntin_on"]
-    return (keys[0] if keys else None), side.where
+    keys = [column.text for column in relation.columns or () if column.name == "__muntin_on"]
+    return (keys[0] if keys else None), relation.where
 
 
 @pytest.mark.parametrize(
@@ -184,39 +184,43 @@ def on(side):
     ],
 )
 def test_conditions_of_one_side_decide_which_messages_have_a_partner(how, condition, left, right):
-    found = joined(f"SELECT a.k FROM a {how} JOIN b ON a.k = b.k AND {APART} AND {condition}")
-    assert (on(found.left), on(found.right), found.where) == (left, right, None)
+    join = lower_join(f"SELECT a.k FROM a {how} JOIN b ON a.k = b.k AND {APART} AND {condition}")
+    assert (read_condition(join.left), read_condition(join.right), join.where) == (
+        left,
+        right,
+        None,
+    )
 
 
 def test_distinct_from_lets_null_equal_null_and_in_other_keys_nothing():
-    found = joined(f"SELECT a.k FROM a LEFT JOIN b ON a.k IS NOT DISTINCT FROM b.k AND {APART}")
-    assert (found.spec.left.keys, found.spec.nulls) == (("k",), "group")
-    found = joined(f"SELECT a.k FROM a JOIN b ON a.k = b.k AND a.j <=> b.j AND {APART}")
-    assert (found.spec.left.keys, found.spec.nulls, found.where) == (("k", "j"), "group", None)
-    assert on(found.left) == on(found.right) == (None, "(`k` IS NOT NULL)")
+    join = lower_join(f"SELECT a.k FROM a LEFT JOIN b ON a.k IS NOT DISTINCT FROM b.k AND {APART}")
+    assert (join.spec.left.keys, join.spec.nulls) == (("k",), "group")
+    join = lower_join(f"SELECT a.k FROM a JOIN b ON a.k = b.k AND a.j <=> b.j AND {APART}")
+    assert (join.spec.left.keys, join.spec.nulls, join.where) == (("k", "j"), "group", None)
+    assert read_condition(join.left) == read_condition(join.right) == (None, "(`k` IS NOT NULL)")
 
 
 def test_a_version_that_fulfils_no_condition_is_null():
     text = "SELECT a.k, b.rate FROM a LEFT JOIN b FOR SYSTEM_TIME AS OF a.ts AS b "
-    found = joined(f"{text}WATERMARK at DELAY OF 1 HOUR ON a.k = b.k AND b.rate > a.least")
+    join = lower_join(f"{text}WATERMARK at DELAY OF 1 HOUR ON a.k = b.k AND b.rate > a.least")
     condition = "(__muntin_right.rate > __muntin_left.least)"
-    assert [column.text for column in found.columns] == [
+    assert [column.text for column in join.columns] == [
         "__muntin_left.k",
         f"CASE WHEN {condition} THEN __muntin_right.rate END",
     ]
 
 
 def test_a_window_function_is_a_side():
-    side = "TABLE(TUMBLE(TABLE {0}, DESCRIPTOR(ts), INTERVAL '5' MINUTES)) AS {0}"
+    function = "TABLE(TUMBLE(TABLE {0}, DESCRIPTOR(ts), INTERVAL '5' MINUTES)) AS {0}"
     same = "a.window_start = b.window_start AND a.window_end = b.window_end"
-    text = f"FROM {side.format('a')} JOIN {side.format('b')} ON a.k = b.k AND {same}"
-    found = joined(f"SELECT a.k, a.window_time {text}")
-    assert found == joined(
+    text = f"FROM {function.format('a')} JOIN {function.format('b')} ON a.k = b.k AND {same}"
+    join = lower_join(f"SELECT a.k, a.window_time {text}")
+    assert join == lower_join(
         f"SELECT a.k, a.window_time {text}".replace("TABLE(", "(SELECT * FROM TABLE(").replace(
             "MINUTES)) AS", "MINUTES))) AS"
         )
     )
-    assert found.columns[1].text == "(__muntin_left.window_end - INTERVAL '0.001' SECOND)"
+    assert join.columns[1].text == "(__muntin_left.window_end - INTERVAL '0.001' SECOND)"
 
 
 @pytest.mark.parametrize(
@@ -229,21 +233,21 @@ def test_a_window_function_is_a_side():
     ],
 )
 def test_a_distance_is_one_length_or_a_negative_one(condition, before, after):
-    found = joined(f"SELECT a.k AS k, y FROM a JOIN b ON a.k = b.k AND {condition}")
-    assert found.spec.bound == Within(before, after)
+    join = lower_join(f"SELECT a.k AS k, y FROM a JOIN b ON a.k = b.k AND {condition}")
+    assert join.spec.bound == Within(before, after)
 
 
 def test_bounds_in_where_are_those_of_any_inner_join():
     bounds = "b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR AND a.x > b.y"
-    in_on = joined(f"SELECT a.k AS k, y FROM a JOIN b ON a.k = b.k AND {bounds}")
-    crossed = joined(f"SELECT a.k AS k, y FROM a CROSS JOIN b WHERE a.k = b.k AND {bounds}")
-    using = joined(f"SELECT k, y FROM a JOIN b USING (k) WHERE {bounds}")
+    in_on = lower_join(f"SELECT a.k AS k, y FROM a JOIN b ON a.k = b.k AND {bounds}")
+    crossed = lower_join(f"SELECT a.k AS k, y FROM a CROSS JOIN b WHERE a.k = b.k AND {bounds}")
+    using = lower_join(f"SELECT k, y FROM a JOIN b USING (k) WHERE {bounds}")
     assert crossed == in_on
     assert (using.spec, using.where) == (in_on.spec, in_on.where)
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "at"),
+    ("text", "problem", "at"),
     [
         ("SELECT a.k FROM a JOIN b ON a.k = b.k", "the join has no bound", None),
         (f"SELECT a.k FROM a JOIN b {OVER} ON k = b.k", "a join compares equal columns", "k = b.k"),
@@ -352,19 +356,19 @@ def test_bounds_in_where_are_those_of_any_inner_join():
         ),
     ],
 )
-def test_refused(text, said, at):
-    problem, place = refused(text)
-    assert said in problem
+def test_refused(text, problem, at):
+    message, marked = get_refusal(text)
+    assert problem in message
     if at is not None:
-        assert place == at
+        assert marked == at
 
 
 def test_equal_times_bound_a_pair_by_themselves():
-    marks = "WATERMARK {} DELAY OF 1 SECOND"
-    sides = f"a {marks.format('ts')} JOIN b {marks.format('at')}"
-    found = joined(f"SELECT a.k FROM {sides} ON a.k = b.k AND a.ts = b.at")
-    assert found.spec.bound == Within(0, 0)
-    assert (found.spec.left.time, found.spec.right.time) == ("ts", "at")
+    watermark = "WATERMARK {} DELAY OF 1 SECOND"
+    sides = f"a {watermark.format('ts')} JOIN b {watermark.format('at')}"
+    join = lower_join(f"SELECT a.k FROM {sides} ON a.k = b.k AND a.ts = b.at")
+    assert join.spec.bound == Within(0, 0)
+    assert (join.spec.left.time, join.spec.right.time) == ("ts", "at")
 
 
 SOLD = """
@@ -376,15 +380,17 @@ SOLD = """
 
 def test_windows_are_paired_by_their_bounds_under_other_names():
     """Nexmark's query 8, as Flink prints it."""
-    one, other = (SOLD.format(key=k, table=t) for k, t in (("id", "people"), ("seller", "sales")))
-    named = joined(
-        f"SELECT P.id, P.starttime FROM ({one}) P JOIN ({other}) A "
+    people, sales = (
+        SOLD.format(key=k, table=t) for k, t in (("id", "people"), ("seller", "sales"))
+    )
+    join = lower_join(
+        f"SELECT P.id, P.starttime FROM ({people}) P JOIN ({sales}) A "
         "ON P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime"
     )
     bounds = ("window_start", "window_end")
-    assert named.spec.left.keys == ("id", *bounds)
-    assert named.spec.right.keys == ("seller", *bounds)
-    assert (named.spec.bound, named.spec.left.time) == (Within(0, 0), "window_end")
+    assert join.spec.left.keys == ("id", *bounds)
+    assert join.spec.right.keys == ("seller", *bounds)
+    assert (join.spec.bound, join.spec.left.time) == (Within(0, 0), "window_end")
 
 
 HIGHEST = """
@@ -398,10 +404,10 @@ NEAR = "B.at BETWEEN M.at - INTERVAL '10' SECOND AND M.at"
 def test_where_bounds_an_inner_join_in_time_as_on_does():
     """Nexmark's query 7, as Flink prints it."""
     from_ = f"SELECT B.bidder, B.price FROM bids B JOIN ({HIGHEST}) M ON B.price = M.top"
-    where, on = joined(f"{from_} WHERE {NEAR}"), joined(f"{from_} AND {NEAR}")
-    assert where == on
-    assert where.spec.bound == Within(0, 10_000_000)
-    assert (where.spec.left.time, where.spec.right.time) == ("at", "window_end")
+    from_where, from_on = lower_join(f"{from_} WHERE {NEAR}"), lower_join(f"{from_} AND {NEAR}")
+    assert from_where == from_on
+    assert from_where.spec.bound == Within(0, 10_000_000)
+    assert (from_where.spec.left.time, from_where.spec.right.time) == ("at", "window_end")
 
 
 def test_where_chooses_among_the_pairs_of_an_outer_join():
@@ -409,7 +415,7 @@ def test_where_chooses_among_the_pairs_of_an_outer_join():
         "SELECT * FROM a WATERMARK at DELAY OF 1 MINUTE LEFT JOIN b WATERMARK at DELAY OF "
         "1 MINUTE ON a.id = b.id WHERE a.at BETWEEN b.at - INTERVAL '1' HOUR AND b.at"
     )
-    assert refused(text)[0].startswith("line 1: the join has no bound in time or rows")
+    assert get_refusal(text)[0].startswith("line 1: the join has no bound in time or rows")
 
 
 @pytest.mark.parametrize(
@@ -418,7 +424,7 @@ def test_where_chooses_among_the_pairs_of_an_outer_join():
 def test_numbers_since_1970_have_the_unit_that_flink_says(precision, function):
     call = f"max(TO_TIMESTAMP_LTZ(t.ms + 1, {precision})) AS at"
     text = f"SELECT id, {call} FROM t GROUP BY id, TUMBLE(ts, 1 HOUR)"
-    (aggregate,) = lowered(text).spec.aggregates.values()
+    (aggregate,) = lower_query(text).spec.aggregates.values()
     assert str(aggregate.column) == f"{function}(`ms` + 1)"
 
 
@@ -430,5 +436,7 @@ def test_numbers_since_1970_have_the_unit_that_flink_says(precision, function):
     ],
 )
 def test_numbers_without_a_unit_are_refused(call, problem):
-    said, at = refused(f"SELECT id, max({call}) AS at FROM t GROUP BY id, TUMBLE(ts, 1 HOUR)")
-    assert (problem in said, at) == (True, call)
+    message, at = get_refusal(
+        f"SELECT id, max({call}) AS at FROM t GROUP BY id, TUMBLE(ts, 1 HOUR)"
+    )
+    assert (problem in message, at) == (True, call)

@@ -1,11 +1,11 @@
-"""Each form of statement gives the spec that its twin in Python gives."""
+"""Tests that each form of statement gives the spec of the same query in Python."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from tests.unit.sql.twins import lowered, sentence
+from tests.unit.sql.twins import lower_query, sentence
 
 import muntin as mt
 from muntin.model.errors import SqlError
@@ -19,7 +19,7 @@ def select(source: str, emit: str = "") -> str:
     return f"SELECT k, count(*) AS n FROM {source} GROUP BY k, {BOUNDS} {emit}"
 
 
-def grouped(call: str) -> str:
+def group_by_call(call: str) -> str:
     return f"SELECT k, count(*) AS n FROM t GROUP BY k, {call}"
 
 
@@ -154,7 +154,7 @@ WINDOWS = [
 
 @pytest.mark.parametrize(("source", "twin"), WINDOWS, ids=[source for source, _ in WINDOWS])
 def test_table_functions(source, twin):
-    assert lowered(select(source)).spec == twin.spec(n=mt.count())
+    assert lower_query(select(source)).spec == twin.spec(n=mt.count())
 
 
 @pytest.mark.parametrize(
@@ -162,13 +162,13 @@ def test_table_functions(source, twin):
     [
         ("SESSION(TABLE t PARTITION BY (k, Page), DESCRIPTOR(ts), 1 HOUR)", "t.page, k"),
         ("SESSION(TABLE t, DESCRIPTOR(ts), 1 HOUR)", "page, k"),
-        # What other windows hold doesn't depend on what else there is of the key.
+        # The rows of other windows don't depend on the other messages of a key.
         ("TUMBLE(TABLE t PARTITION BY k, DESCRIPTOR(ts), 1 HOUR)", "page, k"),
     ],
 )
 def test_sessions_are_partitioned_by_all_keys(call, keys):
     text = f"SELECT count(*) AS n FROM TABLE({call}) GROUP BY {keys}, window_start, window_end"
-    assert lowered(text).spec.keys == ("page", "k")
+    assert lower_query(text).spec.keys == ("page", "k")
 
 
 ZONED = sentence(key=("k", "tz"), time="ts")
@@ -193,21 +193,21 @@ def test_a_column_with_the_zone_of_each_key(call, twin):
     text = f"SELECT count(*) AS n FROM TABLE({call}) GROUP BY k, tz, {BOUNDS}"
     kind, *lengths = twin
     expected = getattr(ZONED, kind)(*lengths, zone_column="tz")
-    assert lowered(text).spec == expected.spec(n=mt.count())
+    assert lower_query(text).spec == expected.spec(n=mt.count())
 
 
 def test_days_of_each_zone_that_begin_at_six():
     call = "TUMBLE(TABLE t, DESCRIPTOR(ts), 1 DAY, ZONE => tz, ORIGIN => '2026-01-01T06:00:00')"
     text = f"SELECT count(*) AS n FROM TABLE({call}) GROUP BY k, tz, {BOUNDS}"
     twin = ZONED.tumbling("1 day", zone_column="tz", origin="2026-01-01T06:00:00")
-    assert lowered(text).spec == twin.spec(n=mt.count())
+    assert lower_query(text).spec == twin.spec(n=mt.count())
     shifted = call.replace("ORIGIN => '2026-01-01T06:00:00'", "`OFFSET` => 6 HOURS")
-    assert lowered(text.replace(call, shifted)).spec.windows.calendar.shift == 6 * 3_600_000_000
+    assert lower_query(text.replace(call, shifted)).spec.windows.calendar.shift == 6 * 3_600_000_000
 
 
 def test_the_zone_is_the_key_of_its_name_in_the_output():
     call = "TUMBLE(TABLE t, DESCRIPTOR(ts), 1 DAY, ZONE => tz)"
-    spec = lowered(
+    spec = lower_query(
         f"SELECT tz AS home, count(*) AS n FROM TABLE({call}) GROUP BY tz, {BOUNDS}"
     ).spec
     assert (spec.keys, spec.zone_column) == (("home",), "home")
@@ -216,7 +216,7 @@ def test_the_zone_is_the_key_of_its_name_in_the_output():
 def test_a_column_of_zones_has_to_be_a_key():
     call = "TUMBLE(TABLE t, DESCRIPTOR(ts), 1 DAY, ZONE => tz)"
     with pytest.raises(SqlError, match="zone_column isn't a key"):
-        lowered(f"SELECT count(*) AS n FROM TABLE({call}) GROUP BY k, {BOUNDS}")
+        lower_query(f"SELECT count(*) AS n FROM TABLE({call}) GROUP BY k, {BOUNDS}")
 
 
 GROUPED = [
@@ -242,7 +242,7 @@ OFFSETS = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(part, off), 3 ROWS))"
 @pytest.mark.parametrize(
     ("query", "where"),
     [
-        # Of other keys' sessions none is shorter or longer.
+        # This condition doesn't change the sessions of the other keys.
         (f"{SESSION.format('t')} WHERE t.k <> 'a' GROUP BY k, {BOUNDS}", "`k` <> 'a'"),
         (f"{OFFSETS} WHERE v > 1 GROUP BY part, k, {BOUNDS}", "v > 1"),
         (f"TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR)) WHERE v > 1 GROUP BY {BOUNDS}", "v > 1"),
@@ -252,29 +252,29 @@ OFFSETS = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(part, off), 3 ROWS))"
     ],
 )
 def test_where_chooses_messages_where_that_leaves_windows_as_they_are(query, where):
-    assert lowered(f"SELECT count(*) AS n FROM {query}").where == where
+    assert lower_query(f"SELECT count(*) AS n FROM {query}").where == where
 
 
 def test_a_view_chooses_the_messages_of_sessions():
     text = f"WITH v AS (SELECT * FROM t WHERE x > 1) SELECT k FROM {SESSION.format('v')}"
-    found = lowered(f"{text} GROUP BY k, {BOUNDS}")
-    assert found.source == Derived(TableRelation("t"), None, "x > 1")
-    assert found.where is None
+    query = lower_query(f"{text} GROUP BY k, {BOUNDS}")
+    assert query.source == Derived(TableRelation("t"), None, "x > 1")
+    assert query.where is None
 
 
 def test_parentheses_around_keys_say_nothing():
-    found = lowered(
+    query = lower_query(
         "SELECT productId, (TUMBLE_START(ts, 1 HOUR)) AS s, count(*) AS n FROM t "
         "group by (productId), (TUMBLE(ts, 1 HOUR))"
     )
-    assert found.keys == (Column("productId", "`productId`"),)
-    assert found.columns is not None
-    assert Column("s", "(window_start)") in found.columns
+    assert query.keys == (Column("productId", "`productId`"),)
+    assert query.columns is not None
+    assert Column("s", "(window_start)") in query.columns
 
 
 @pytest.mark.parametrize(("call", "twin"), GROUPED, ids=[call for call, _ in GROUPED])
 def test_grouping_functions(call, twin):
-    assert lowered(grouped(call)).spec == twin.spec(n=mt.count())
+    assert lower_query(group_by_call(call)).spec == twin.spec(n=mt.count())
 
 
 HOURS = AT.tumbling("1 hour")
@@ -362,21 +362,21 @@ EMITS = [
 
 @pytest.mark.parametrize(("emit", "twin"), EMITS, ids=[emit for emit, _ in EMITS])
 def test_emit(emit, twin):
-    found = lowered(select("TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))", emit)).spec
-    assert found == twin.spec(n=mt.count())
+    spec = lower_query(select("TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))", emit)).spec
+    assert spec == twin.spec(n=mt.count())
 
 
 def test_rows_may_be_retained_by_number():
     source = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))"
-    kept = lowered(select(source, "EMIT RETAIN 1 DAY ROWS 5000000"))
-    assert kept.spec == HOURS.keep("1 day", rows=5_000_000).spec(n=mt.count())
+    query = lower_query(select(source, "EMIT RETAIN 1 DAY ROWS 5000000"))
+    assert query.spec == HOURS.keep("1 day", rows=5_000_000).spec(n=mt.count())
 
 
 def test_lengths_on_the_rows_axis_are_rows():
     source = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(p, o), 3 ROWS))"
-    kept = lowered(select(source, "EMIT GRACE 2 ROWS RETAIN 9 ROWS").replace("k", "p"))
+    query = lower_query(select(source, "EMIT GRACE 2 ROWS RETAIN 9 ROWS").replace("k", "p"))
     twin = sentence(key="p", offset=("p", "o")).tumbling(mt.rows(3))
-    assert kept.spec == twin.late(grace=mt.rows(2)).keep(mt.rows(9)).spec(n=mt.count())
+    assert query.spec == twin.late(grace=mt.rows(2)).keep(mt.rows(9)).spec(n=mt.count())
 
 
 X = "x"
@@ -427,23 +427,23 @@ AGGREGATES = [
 @pytest.mark.parametrize(("text", "twin"), AGGREGATES, ids=[text for text, _ in AGGREGATES])
 def test_aggregates(text, twin):
     query = f"SELECT k, {text} AS v FROM t GROUP BY k, TUMBLE(ts, 1 HOUR)"
-    assert lowered(query).spec == HOURS.spec(v=twin)
+    assert lower_query(query).spec == HOURS.spec(v=twin)
 
 
 def test_conditions_and_expressions_are_handed_to_spark_as_they_were_written():
-    query = """
+    text = """
         SELECT upper(k) AS key, round(avg(x), 2) AS mean, /* why */ count(*) AS n
         FROM t WHERE t.x > 1 AND ts > current_timestamp() - INTERVAL 1 HOUR 30 MINUTES
         GROUP BY upper(k), TUMBLE(ts, 1 HOUR) HAVING n > 3 AND max(x) < 5
     """
-    found = lowered(query)
+    query = lower_query(text)
     where = "`x` > 1 AND ts > current_timestamp() - INTERVAL 1 HOUR 30 MINUTES"
-    assert found.where == where
-    assert found.keys == (Column("key", "upper(k)"),)
-    computed = {"__muntin_a0": mt.mean("x"), "n": mt.count(), "__muntin_a2": mt.max("x")}
-    assert found.spec.aggregates == computed
-    assert found.having == "(`n`) > 3 AND `__muntin_a2` < 5"
-    assert found.columns == (
+    assert query.where == where
+    assert query.keys == (Column("key", "upper(k)"),)
+    aggregates = {"__muntin_a0": mt.mean("x"), "n": mt.count(), "__muntin_a2": mt.max("x")}
+    assert query.spec.aggregates == aggregates
+    assert query.having == "(`n`) > 3 AND `__muntin_a2` < 5"
+    assert query.columns == (
         Column("key", "`key`"),
         Column("window_start", "`window_start`"),
         Column("window_end", "`window_end`"),
@@ -455,13 +455,17 @@ def test_conditions_and_expressions_are_handed_to_spark_as_they_were_written():
 
 
 def test_a_query_that_shows_what_is_shown_anyway_has_no_columns_of_its_own():
-    for shown in ("k, count(*) AS n", f"k, {BOUNDS}, count(*) AS n", "window_start, k, count(*) n"):
-        found = lowered(f"SELECT {shown} FROM t GROUP BY k, TUMBLE(ts, 1 HOUR)")
-        assert (found.columns is None) == shown.startswith("k")
+    for columns in (
+        "k, count(*) AS n",
+        f"k, {BOUNDS}, count(*) AS n",
+        "window_start, k, count(*) n",
+    ):
+        query = lower_query(f"SELECT {columns} FROM t GROUP BY k, TUMBLE(ts, 1 HOUR)")
+        assert (query.columns is None) == columns.startswith("k")
 
 
 @pytest.mark.parametrize(
-    ("shown", "text"),
+    ("bound", "text"),
     [
         ("TUMBLE_START(ts, 1 HOUR)", "window_start"),
         ("TUMBLE_END(ts, INTERVAL '60' MINUTE)", "window_end"),
@@ -470,24 +474,24 @@ def test_a_query_that_shows_what_is_shown_anyway_has_no_columns_of_its_own():
         ("upper(emission)", "upper(emission)"),
     ],
 )
-def test_bounds_by_any_name(shown, text):
-    found = lowered(f"SELECT {shown} AS b, count(*) AS n FROM t GROUP BY k, TUMBLE(ts, 1 HOUR)")
-    assert Column("b", text) in found.columns
+def test_bounds_by_any_name(bound, text):
+    query = lower_query(f"SELECT {bound} AS b, count(*) AS n FROM t GROUP BY k, TUMBLE(ts, 1 HOUR)")
+    assert Column("b", text) in query.columns
 
 
 def test_spark_windows_are_structs():
     query = "SELECT window.start AS s, window, count(*) n FROM t GROUP BY k, window(ts, '1 hour')"
-    found = {column.name: column.text for column in lowered(query).columns}
-    assert found["s"] == "window_start"
-    assert found["window"] == "named_struct('start', window_start, 'end', window_end)"
+    texts = {column.name: column.text for column in lower_query(query).columns}
+    assert texts["s"] == "window_start"
+    assert texts["window"] == "named_struct('start', window_start, 'end', window_end)"
     aliased = "SELECT window(ts, '1 hour') AS w, count(*) n FROM t GROUP BY k, w HAVING w.end > '2'"
-    assert lowered(aliased).having == "window_end > '2'"
+    assert lower_query(aliased).having == "window_end > '2'"
 
 
 def test_windows_of_all_rows_have_no_key():
-    found = lowered(select("TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))").replace("k, ", ""))
-    assert found.spec == sentence(time="ts").tumbling("1 hour").spec(n=mt.count())
-    assert found.columns is None
+    query = lower_query(select("TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))").replace("k, ", ""))
+    assert query.spec == sentence(time="ts").tumbling("1 hour").spec(n=mt.count())
+    assert query.columns is None
 
 
 def test_offsets_are_partitioned():
@@ -497,15 +501,15 @@ def test_offsets_are_partitioned():
         GROUP BY {BOUNDS} EMIT EARLY EVERY 1 MINUTE
     """
     twin = sentence(offset=("partition", "offset")).tumbling(mt.rows(3)).early(every="1 minute")
-    assert lowered(text).spec == twin.spec(m=mt.max("value"))
+    assert lower_query(text).spec == twin.spec(m=mt.max("value"))
 
 
 def test_ordinals_and_aliases_group_too():
     twin = sentence(key="b", time="ts").tumbling("1 hour").spec(n=mt.count())
     for group in ("1", "b", "lower(`A`)"):
         text = f"SELECT lower(a) AS b, count(*) AS n FROM t GROUP BY {group}, TUMBLE(ts, 1 HOUR)"
-        found = lowered(text)
-        assert found.spec == twin
+        query = lower_query(text)
+        assert query.spec == twin
 
 
 def test_views_choose_and_compute_rows():
@@ -516,9 +520,9 @@ def test_views_choose_and_compute_rows():
         f"WITH s AS ({inner}) SELECT k, count(*) AS n FROM s GROUP BY k, TUMBLE(s.ts, 1 HOUR)",
         f"CREATE VIEW s AS {inner}; SELECT k, count(*) n FROM s GROUP BY k, TUMBLE(ts, 1 HOUR)",
     ):
-        found = lowered(text)
-        assert found.source == expected
-        assert found.spec == HOURS.spec(n=mt.count())
+        query = lower_query(text)
+        assert query.source == expected
+        assert query.spec == HOURS.spec(n=mt.count())
 
 
 def test_marks_of_tables_are_those_of_their_queries_and_views():
@@ -532,19 +536,19 @@ def test_marks_of_tables_are_those_of_their_queries_and_views():
         CREATE VIEW some AS SELECT * FROM clicks WHERE k <> 'bot';
         SELECT k, count(*) AS n FROM some GROUP BY k, TUMBLE(ts, 1 HOUR)
     """
-    found = lowered(text)
+    query = lower_query(text)
     twin = sentence(
         key="k", time="ts", lateness="30 seconds", max_ahead=None, offset=("part", "off")
     )
-    assert found.spec == twin.tumbling("1 hour").spec(n=mt.count())
-    assert found.clock == "landed"
+    assert query.spec == twin.tumbling("1 hour").spec(n=mt.count())
+    assert query.clock == "landed"
 
 
 def test_placeholders_stand_in_quotes_and_are_escaped():
     text = "SELECT k, count(*) AS n FROM t WHERE a = '${x}' GROUP BY k, TUMBLE(ts, '${size}')"
-    found = lowered(text, x="it's", size="1 hour")
-    assert found.where == r"a = 'it\'s'"
-    assert found.spec == HOURS.spec(n=mt.count())
+    query = lower_query(text, x="it's", size="1 hour")
+    assert query.where == r"a = 'it\'s'"
+    assert query.spec == HOURS.spec(n=mt.count())
 
 
 ROWS = sentence(key="k")
@@ -554,38 +558,38 @@ def test_aggregates_over_rows_before_slide_with_the_messages():
     text = """SELECT k, price, sum(price) OVER (PARTITION BY k ROWS 2 PRECEDING) AS s,
         max(price) OVER w - 1 AS m FROM t
         WINDOW w AS (PARTITION BY k ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"""
-    found = lowered(text)
+    query = lower_query(text)
     twin = ROWS.rolling(mt.rows(3))
     aggregates = {
         "__muntin_a0": mt.last("price"),
         "s": mt.sum("price"),
         "__muntin_a2": mt.max("price"),
     }
-    assert found.spec == twin.spec(**aggregates)
-    assert [column.text for column in found.columns if column.name == "m"] == ["`__muntin_a2` - 1"]
+    assert query.spec == twin.spec(**aggregates)
+    assert [column.text for column in query.columns if column.name == "m"] == ["`__muntin_a2` - 1"]
 
 
 def test_aggregates_over_a_time_before_slide_too_once_a_key_and_time():
     text = """SELECT DISTINCT k, ts, avg(x) OVER
         (PARTITION BY k ORDER BY ts RANGE INTERVAL '2' MINUTE PRECEDING) AS m FROM t"""
-    found = lowered(text)
+    query = lower_query(text)
     twin = AT.rolling("2 minutes", closed="both")
-    assert found.spec == twin.spec(__muntin_at=mt.last("ts"), m=mt.mean("x"))
-    assert found.having is None
+    assert query.spec == twin.spec(__muntin_at=mt.last("ts"), m=mt.mean("x"))
+    assert query.having is None
 
 
 def test_without_distinct_each_message_is_a_row_with_what_is_computed_of_its_time():
     text = """SELECT k, price, ts, price - avg(price) OVER
         (PARTITION BY k ORDER BY ts RANGE INTERVAL '2' MINUTE PRECEDING) AS off FROM t"""
-    found = lowered(text)
+    query = lower_query(text)
     twin = AT.rolling("2 minutes", closed="both").spec(
         __muntin_at=mt.last("ts"),
         __muntin_a1=mt.mean("price"),
         __muntin_rows=mt.last_values(Expression("named_struct('c0', price)")),
     )
-    assert found.spec == twin
-    assert found.each
-    assert [(column.name, column.text) for column in found.columns or ()] == [
+    assert query.spec == twin
+    assert query.each
+    assert [(column.name, column.text) for column in query.columns or ()] == [
         ("k", "`k`"), ("window_start", "`window_start`"),
         ("window_end", "`window_end`"),
         ("price", "__muntin_row.c0"), ("ts", "`__muntin_at`"),
@@ -599,7 +603,7 @@ def test_frames_of_several_lengths_are_of_the_longest():
     text = f"""SELECT k, ts, sum(v) {over.format(60)} AS h, avg(v) OVER day AS d,
         sum(v) OVER day AS s, count(*) {over.format(60)} - 1 AS before FROM t
         WINDOW day AS (PARTITION BY k ORDER BY ts RANGE BETWEEN 1 DAY PRECEDING AND CURRENT ROW)"""
-    found = lowered(text)
+    query = lower_query(text)
     twin = AT.rolling("1 day", closed="both").spec(
         __muntin_at=mt.last("ts"),
         h=mt.sum("v").over("1 hour"),
@@ -608,8 +612,8 @@ def test_frames_of_several_lengths_are_of_the_longest():
         __muntin_a4=mt.count().over("1 hour"),
         __muntin_rows=mt.last_values(Expression("named_struct('none', 0)")),
     )
-    assert found.spec == twin
-    assert lowered(text.replace("SELECT", "SELECT DISTINCT")).spec == replace(
+    assert query.spec == twin
+    assert lower_query(text.replace("SELECT", "SELECT DISTINCT")).spec == replace(
         twin, aggregates={n: a for n, a in twin.aggregates.items() if n != "__muntin_rows"}
     )
 
@@ -618,7 +622,7 @@ def test_frames_of_rows_of_several_lengths():
     text = """SELECT k, sum(v) OVER (PARTITION BY k ROWS 9 PRECEDING) AS ten,
         sum(v) OVER (PARTITION BY k ROWS 2 PRECEDING) AS three FROM t"""
     twin = ROWS.rolling(mt.rows(10)).spec(ten=mt.sum("v"), three=mt.sum("v").over(mt.rows(3)))
-    assert lowered(text).spec == twin
+    assert lower_query(text).spec == twin
 
 
 @pytest.mark.parametrize(
@@ -634,11 +638,11 @@ def test_frames_of_rows_of_several_lengths():
 )
 def test_frames_without_their_row(frame, twin):
     text = f"SELECT DISTINCT k, sum(v) OVER (PARTITION BY k {frame}) AS s FROM t"
-    assert lowered(text).spec == twin.spec(s=mt.sum("v"))
+    assert lower_query(text).spec == twin.spec(s=mt.sum("v"))
 
 
 def test_policies_by_a_condition():
-    found = lowered(
+    query = lower_query(
         select(
             "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))",
             "EMIT EARLY WHEN n >= 3 OR max(v) > 100 LATE WHEN k = 'a' GRACE 1 HOUR",
@@ -646,36 +650,36 @@ def test_policies_by_a_condition():
     )
     twin = AT.tumbling("1 hour").early(when="(`n`) >= 3 OR `__muntin_a1` > 100")
     twin = twin.late(grace="1 hour", when="`k` = 'a'")
-    assert found.spec == twin.spec(n=mt.count(), __muntin_a1=mt.max("v"))
-    assert [column.name for column in found.columns or ()] == [
+    assert query.spec == twin.spec(n=mt.count(), __muntin_a1=mt.max("v"))
+    assert [column.name for column in query.columns or ()] == [
         "k", "window_start", "window_end", "n", "emission", "revision",
     ]  # fmt: skip
 
 
 def test_a_time_may_be_a_field_of_a_struct() -> None:
     call = "SELECT count(*) AS n FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR({}), 1 MINUTE)) {}"
-    grouped = "GROUP BY window_start, window_end"
-    for written, time in (("e.at", "e.at"), ("`e`.`a t`.x", "e.a t.x"), ("t.ts", "ts")):
-        assert lowered(call.format(written, grouped)).spec.time == time
-        spark = f"SELECT count(*) AS n FROM t GROUP BY window({written}, '1 minute')"
-        assert lowered(spark).spec.time == time
+    group_by = "GROUP BY window_start, window_end"
+    for column, time in (("e.at", "e.at"), ("`e`.`a t`.x", "e.a t.x"), ("t.ts", "ts")):
+        assert lower_query(call.format(column, group_by)).spec.time == time
+        spark = f"SELECT count(*) AS n FROM t GROUP BY window({column}, '1 minute')"
+        assert lower_query(spark).spec.time == time
     mixed = "SELECT window(t.ts, '1 hour') AS w, count(*) AS n FROM t GROUP BY window(ts, '1 hour')"
-    assert lowered(mixed).spec.time == "ts"
+    assert lower_query(mixed).spec.time == "ts"
 
 
 def test_keys_that_are_computed_are_called_by_what_they_are() -> None:
-    found = lowered("SELECT count(*) AS n FROM t GROUP BY u.k, upper(k), window(ts, '1 hour')")
-    assert [(key.name, key.text) for key in found.keys] == [("k", "u.k"), ("upper(k)",) * 2]
+    query = lower_query("SELECT count(*) AS n FROM t GROUP BY u.k, upper(k), window(ts, '1 hour')")
+    assert [(key.name, key.text) for key in query.keys] == [("k", "u.k"), ("upper(k)",) * 2]
 
 
 def test_windows_of_months() -> None:
     call = "SELECT count(*) AS n FROM TABLE({}(TABLE t, DESCRIPTOR(ts), {})) {}"
-    grouped = "GROUP BY window_start, window_end"
+    group_by = "GROUP BY window_start, window_end"
     for function, lengths, windows in (
         ("TUMBLE", "INTERVAL '1' MONTH", "tumbling 1 month in UTC"),
         ("TUMBLE", "1 YEAR, ZONE => 'Europe/Berlin'", "tumbling 12 months in Europe/Berlin"),
         ("HOP", "INTERVAL 1 MONTH, '1 quarter'", "hopping 3 months by 1 month in UTC"),
     ):
-        assert str(lowered(call.format(function, lengths, grouped)).spec.windows) == windows
-    spark = lowered("SELECT count(*) AS n FROM t GROUP BY window(ts, '1 month')")
+        assert str(lower_query(call.format(function, lengths, group_by)).spec.windows) == windows
+    spark = lower_query("SELECT count(*) AS n FROM t GROUP BY window(ts, '1 month')")
     assert str(spark.spec.windows) == "tumbling 1 month in UTC"

@@ -1,4 +1,4 @@
-"""The order of a batch's rows, and how many of them."""
+"""Tests of ORDER BY and LIMIT on a batch."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ TABLES = """
     WITH (connector = 'json', path = 't', mode = '{mode}');
     CREATE TABLE out WITH (connector = 'parquet', path = 'out');
 """
-ASKED = """SELECT o.k AS "key", count(*) AS n, sum(v) AS total
+QUERY = """SELECT o.k AS "key", count(*) AS n, sum(v) AS total
            FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' MINUTES)) AS o
            GROUP BY k, window_start, window_end """.replace('"', "`")
 
 
 @pytest.mark.parametrize(
-    ("said", "order"),
+    ("clause", "order"),
     [
         ("ORDER BY n", Order((SortOrder("`n`"),))),
         ("ORDER BY 3 DESC, k", Order((SortOrder("`total`", True), SortOrder("`key`")))),
@@ -30,17 +30,17 @@ ASKED = """SELECT o.k AS "key", count(*) AS n, sum(v) AS total
         ("LIMIT 7 EMIT ON CLOSE", Order((), 7)),
     ],
 )
-def test_what_is_shown_in_which_order(said: str, order: Order) -> None:
-    assert compile_query(TABLES.format(mode="batch") + ASKED + said).lowered.order == order
+def test_what_is_shown_in_which_order(clause: str, order: Order) -> None:
+    assert compile_query(TABLES.format(mode="batch") + QUERY + clause).lowered.order == order
 
 
 def test_a_stream_has_no_last_row() -> None:
-    for said in ("ORDER BY n", "LIMIT 3"):
+    for clause in ("ORDER BY n", "LIMIT 3"):
         with pytest.raises(SqlError, match="on a stream"):
-            compile_query(TABLES.format(mode="stream") + ASKED + said)
+            compile_query(TABLES.format(mode="stream") + QUERY + clause)
 
 
 def test_a_table_that_is_written_to_has_no_order() -> None:
-    text = TABLES.format(mode="batch") + "INSERT INTO out " + ASKED + "ORDER BY n"
+    text = TABLES.format(mode="batch") + "INSERT INTO out " + QUERY + "ORDER BY n"
     with pytest.raises(SqlError, match="ORDER BY would never end on a stream"):
         compile_pipeline(text)

@@ -1,9 +1,9 @@
-"""Queries around windows: what they come to, and what is refused."""
+"""Tests of queries around windows, and of their refusals."""
 
 from __future__ import annotations
 
 import pytest
-from tests.unit.sql.twins import lowered, refused
+from tests.unit.sql.twins import get_refusal, lower_query
 
 from muntin.model.pipeline import Choice, Column
 
@@ -13,14 +13,14 @@ INNER = f"SELECT k, count(*) AS n, max(v) - min(v) AS width FROM {HOUR} {BY}"
 PLAIN = f"SELECT k, count(*) AS n FROM {HOUR} {BY}"
 
 
-def shown(text: str) -> dict[str, str]:
-    columns = lowered(text).columns
+def read_columns(text: str) -> dict[str, str]:
+    columns = lower_query(text).columns
     assert columns is not None
     return {column.name: column.text for column in columns}
 
 
 def test_columns_are_those_that_windows_emit():
-    assert shown(f"SELECT w.n * width AS area, window_end AS until FROM ({INNER}) w") == {
+    assert read_columns(f"SELECT w.n * width AS area, window_end AS until FROM ({INNER}) w") == {
         "k": "`k`",
         "window_start": "`window_start`",
         "window_end": "`window_end`",
@@ -33,27 +33,27 @@ def test_columns_are_those_that_windows_emit():
 
 def test_a_condition_holds_of_firings():
     inner = f"{PLAIN} HAVING count(*) < 9 EMIT EARLY EACH"
-    found = lowered(f"SELECT * FROM ({inner}) WHERE n > 3 AND k <> 'a'")
-    assert found.having == "(`n` < 9) AND (`n` > 3 AND `k` <> 'a')"
-    assert found.spec == lowered(inner).spec
-    assert [column.name for column in found.columns or ()] == [
+    query = lower_query(f"SELECT * FROM ({inner}) WHERE n > 3 AND k <> 'a'")
+    assert query.having == "(`n` < 9) AND (`n` > 3 AND `k` <> 'a')"
+    assert query.spec == lower_query(inner).spec
+    assert [column.name for column in query.columns or ()] == [
         "k", "window_start", "window_end", "n", "emission", "revision",
     ]  # fmt: skip
 
 
 def test_views_name_their_columns():
     view = f"CREATE VIEW w (page, views, spread) AS {INNER}; SELECT page, views FROM w"
-    assert list(shown(view)) == [
+    assert list(read_columns(view)) == [
         "page", "window_start", "window_end", "views", "emission", "revision",
     ]  # fmt: skip
     within = f"WITH w (page, views, spread) AS ({INNER}) SELECT page, views FROM w"
-    assert shown(within) == shown(view)
+    assert read_columns(within) == read_columns(view)
 
 
 def test_rows_of_windows():
-    found = lowered(f"SELECT k FROM (SELECT * FROM {HOUR}) WHERE v > 3")
-    assert found.ranking is not None
-    assert found.ranking.choices == (
+    query = lower_query(f"SELECT k FROM (SELECT * FROM {HOUR}) WHERE v > 3")
+    assert query.ranking is not None
+    assert query.ranking.choices == (
         Choice(None, "v > 3"),
         Choice((Column("k", "k"),)),
     )
@@ -75,4 +75,4 @@ def test_rows_of_windows():
     ],
 )
 def test_what_is_refused(text, problem):
-    assert problem in refused(text)[0]
+    assert problem in get_refusal(text)[0]

@@ -1,4 +1,4 @@
-"""Each output of a pipeline has a table of its own, whatever the case of its name."""
+"""Tests that each output of a pipeline has its own table, whatever the case of its name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TABLES = """
 QUERY = "SELECT k, count(*) AS n FROM t GROUP BY k, TUMBLE(ts, 1 HOUR);"
 
 
-def written(*outputs: str) -> str:
+def write_pipeline(*outputs: str) -> str:
     return TABLES + "\n".join(f"INSERT INTO {output} {QUERY}" for output in outputs)
 
 
@@ -36,7 +36,7 @@ def written(*outputs: str) -> str:
     ],
 )
 def test_two_outputs_in_one_table_are_refused_at_the_second(outputs, name, at):
-    text = written(*outputs)
+    text = write_pipeline(*outputs)
     with pytest.raises(mt.SqlError, match=f"{name} is written twice; give each output") as caught:
         compile_pipeline(text)
     start, end = caught.value.span
@@ -45,8 +45,10 @@ def test_two_outputs_in_one_table_are_refused_at_the_second(outputs, name, at):
 
 
 def test_rejected_messages_of_several_queries_may_go_to_one_topic():
-    made = compile_pipeline(written("a REJECTED INTO letters", "b REJECTED INTO Letters"))
-    assert [(flow.results, flow.rejected) for flow in made.flows] == [
+    pipeline = compile_pipeline(
+        write_pipeline("a REJECTED INTO letters", "b REJECTED INTO Letters")
+    )
+    assert [(flow.results, flow.rejected) for flow in pipeline.flows] == [
         ("a", "letters"),
         ("b", "letters"),
     ]

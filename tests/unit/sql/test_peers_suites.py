@@ -1,4 +1,4 @@
-"""Cases of the peers' own test suites, as statements over frames: their rows, or their refusals.
+"""Tests of cases of other engines' own test suites, as statements over frames.
 
 Each file of ``peers`` has tables and cases. The cells of a row stand between spaces as in the
 transcripts, and times are seconds since 1970. A case has a statement, and the rows that it gives

@@ -1,9 +1,9 @@
-"""What can't be run is refused at its place, with what would work."""
+"""Tests that a refusal marks its place in the text and names a statement that works."""
 
 from __future__ import annotations
 
 import pytest
-from tests.unit.sql.twins import refused
+from tests.unit.sql.twins import get_refusal
 
 import muntin as mt
 from muntin.sql.api import compile_aggregate, compile_pipeline
@@ -509,14 +509,14 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said", "at"), CASES, ids=[text for text, _, _ in CASES])
-def test_refused(text, said, at):
-    problem, place = refused(text)
-    assert said in problem
+@pytest.mark.parametrize(("text", "problem", "at"), CASES, ids=[text for text, _, _ in CASES])
+def test_refused(text, problem, at):
+    message, marked = get_refusal(text)
+    assert problem in message
     if at == "^":
-        assert place == ""
+        assert marked == ""
     elif at is not None:
-        assert place == at
+        assert marked == at
 
 
 def test_the_place_is_shown_with_its_line():
@@ -528,9 +528,9 @@ def test_the_place_is_shown_with_its_line():
 
 def test_deep_nesting_is_refused_not_crashed():
     deep = "(" * 400 + "x" + ")" * 400
-    problem, _ = refused(f"SELECT {deep} FROM t GROUP BY TUMBLE(ts, 1 HOUR)")
+    problem, _ = get_refusal(f"SELECT {deep} FROM t GROUP BY TUMBLE(ts, 1 HOUR)")
     assert "too deep" in problem
-    problem, _ = refused("SELECT " + "NOT " * 3000 + "x FROM t")
+    problem, _ = get_refusal("SELECT " + "NOT " * 3000 + "x FROM t")
     assert "too deep" in problem
 
 

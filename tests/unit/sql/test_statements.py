@@ -1,4 +1,4 @@
-"""What CREATE says is honoured or refused, never read and forgotten."""
+"""Tests that each clause and option of CREATE is honoured or refused, never ignored."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ OUT = "CREATE TABLE out WITH (connector = 'parquet', path = 'out');"
 QUERY = "SELECT k, count(*) AS n FROM {} GROUP BY k, TUMBLE(ts, 1 HOUR);"
 
 
-def catalog(*statements: str):
-    made = Definitions()
+def compile_catalog(*statements: str):
+    definitions = Definitions()
     for statement in statements:
-        compile_input(statement, made)
-    return made.catalog
+        compile_input(statement, definitions)
+    return definitions.catalog
 
 
-def at(error: mt.SqlError) -> str:
+def read_marked_text(error: mt.SqlError) -> str:
     return error.text[slice(*error.span)]
 
 
@@ -34,13 +34,13 @@ def at(error: mt.SqlError) -> str:
     ],
 )
 def test_our_options_are_known_in_any_case(options, stream):
-    table = catalog(f"CREATE TABLE t (k STRING) WITH ({options})").tables["t"]
+    table = compile_catalog(f"CREATE TABLE t (k STRING) WITH ({options})").tables["t"]
     assert (table.connector, table.stream, table.options) == ("json", stream, {"path": "p"})
 
 
 def test_options_of_the_connector_stay_as_they_were_written():
     text = "CREATE TABLE t WITH (connector = 'json', multiLine = true, 'kafka.Group' = 'g')"
-    assert catalog(text).tables["t"].options == {"multiLine": "true", "kafka.Group": "g"}
+    assert compile_catalog(text).tables["t"].options == {"multiLine": "true", "kafka.Group": "g"}
 
 
 @pytest.mark.parametrize(
@@ -56,46 +56,51 @@ def test_options_of_the_connector_stay_as_they_were_written():
 )
 def test_a_doubled_quote_is_a_quote(options: str, value: str) -> None:
     text = f"CREATE TABLE t (k STRING) WITH (connector = 'json', {options})"
-    assert catalog(text).tables["t"].options["path"] == value
+    assert compile_catalog(text).tables["t"].options["path"] == value
 
 
 def test_two_strings_are_no_doubled_quote() -> None:
     with pytest.raises(mt.SqlError, match="the options aren't closed"):
-        catalog("CREATE TABLE t (k STRING) WITH (connector = 'json', path = 'a' 'b')")
+        compile_catalog("CREATE TABLE t (k STRING) WITH (connector = 'json', path = 'a' 'b')")
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "problem"),
     [
         ("connector = 'json', MODE = 'often'", "mode 'often' isn't known; write 'stream' or"),
         ("connector = 'json', mode = 'batch', MODE = 'stream'", "mode is given twice"),
         ("connector = 'json', multiLine = true, multiline = false", "multiline is given twice"),
     ],
 )
-def test_options_that_cannot_be_are_refused(options, said):
-    with pytest.raises(mt.SqlError, match=said):
-        catalog(f"CREATE TABLE t (k STRING) WITH ({options})")
+def test_options_that_cannot_be_are_refused(options, problem):
+    with pytest.raises(mt.SqlError, match=problem):
+        compile_catalog(f"CREATE TABLE t (k STRING) WITH ({options})")
 
 
 def test_a_table_is_replaced_or_left_as_the_statement_says():
-    assert catalog(FIRST, f"CREATE OR REPLACE {SECOND}").tables["t"].options["path"] == "second"
-    kept = catalog(FIRST, f"CREATE {SECOND}".replace("TABLE t", "TABLE IF NOT EXISTS T"))
-    assert kept.tables["t"].options["path"] == "first"
+    assert (
+        compile_catalog(FIRST, f"CREATE OR REPLACE {SECOND}").tables["t"].options["path"]
+        == "second"
+    )
+    catalog = compile_catalog(FIRST, f"CREATE {SECOND}".replace("TABLE t", "TABLE IF NOT EXISTS T"))
+    assert catalog.tables["t"].options["path"] == "first"
     for words in ("CREATE OR REPLACE TABLE t", "CREATE TABLE IF NOT EXISTS t"):
-        new = catalog(f"CREATE {SECOND}".replace("CREATE TABLE t", words))
-        assert new.tables["t"].options["path"] == "second"
+        created = compile_catalog(f"CREATE {SECOND}".replace("CREATE TABLE t", words))
+        assert created.tables["t"].options["path"] == "second"
     with pytest.raises(mt.SqlError, match="t exists already; give it another name"):
-        catalog(FIRST, f"CREATE {SECOND}")
+        compile_catalog(FIRST, f"CREATE {SECOND}")
 
 
 def test_a_view_is_replaced_or_left_as_the_statement_says():
     view = "VIEW v AS SELECT * FROM t WHERE k = '{}';"
-    made = catalog(FIRST, "CREATE " + view.format(1), "CREATE OR REPLACE " + view.format(2))
-    assert made.views["v"].relation.where == "k = '2'"
-    kept = catalog(
+    catalog = compile_catalog(
+        FIRST, "CREATE " + view.format(1), "CREATE OR REPLACE " + view.format(2)
+    )
+    assert catalog.views["v"].relation.where == "k = '2'"
+    unchanged = compile_catalog(
         FIRST, "CREATE " + view.format(1), "CREATE VIEW IF NOT EXISTS V" + view.format(2)[6:]
     )
-    assert kept.views["v"].relation.where == "k = '1'"
+    assert unchanged.views["v"].relation.where == "k = '1'"
 
 
 def test_a_question_reads_the_view_as_it_is_now():
@@ -106,7 +111,7 @@ def test_a_question_reads_the_view_as_it_is_now():
 
 
 @pytest.mark.parametrize(
-    ("second", "said", "place"),
+    ("second", "problem", "at"),
     [
         (f"CREATE OR REPLACE {SECOND}".replace("t (", "v ("), "v exists already", None),
         ("CREATE OR REPLACE VIEW t AS SELECT * FROM v", "t exists already", "t"),
@@ -119,10 +124,10 @@ def test_a_question_reads_the_view_as_it_is_now():
         ),
     ],
 )
-def test_what_cannot_be_replaced_is_refused(second, said, place):
-    with pytest.raises(mt.SqlError, match=said) as caught:
-        catalog(FIRST, "CREATE VIEW v AS SELECT * FROM t;", second)
-    assert place is None or at(caught.value) == place
+def test_what_cannot_be_replaced_is_refused(second, problem, at):
+    with pytest.raises(mt.SqlError, match=problem) as caught:
+        compile_catalog(FIRST, "CREATE VIEW v AS SELECT * FROM t;", second)
+    assert at is None or read_marked_text(caught.value) == at
 
 
 @pytest.mark.parametrize("table", [SECOND, OUT.removeprefix("CREATE ")])
@@ -181,7 +186,7 @@ def test_what_is_no_number_of_shards(shards: str) -> None:
 def test_an_option_of_ours_is_refused_by_our_name(option: str, problem: str) -> None:
     text = f"CREATE TABLE t (k STRING) WITH (connector = 'json', path = 'p', {option})"
     with pytest.raises(mt.OptionError) as caught:
-        check_reader(catalog(text).tables["t"])
+        check_reader(compile_catalog(text).tables["t"])
     assert str(caught.value).startswith(problem)
 
 

@@ -1,9 +1,9 @@
-"""``EXISTS`` and ``IN`` as semi and anti joins."""
+"""Tests of ``EXISTS`` and ``IN`` as semi and anti joins."""
 
 from __future__ import annotations
 
 import pytest
-from tests.unit.sql.twins import joined, refused
+from tests.unit.sql.twins import get_refusal, lower_join
 
 NEAR = "s.ts BETWEEN o.ts AND o.ts + INTERVAL '4' HOUR"
 
@@ -17,14 +17,15 @@ NEAR = "s.ts BETWEEN o.ts AND o.ts + INTERVAL '4' HOUR"
         (f"o.id IN (SELECT s.id FROM shipments s WHERE {NEAR}) AND o.v > 3", "SEMI"),
     ],
 )
-@pytest.mark.parametrize("shown", ["*", "o.id, o.v + 1 AS more"])
-def test_joins(text, twin, shown):
+@pytest.mark.parametrize("columns", ["*", "o.id, o.v + 1 AS more"])
+def test_joins(text, twin, columns):
     rest = " WHERE o.v > 3" if "o.v > 3" in text else ""
-    found = joined(f"SELECT {shown} FROM orders o WHERE {text}")
-    wanted = joined(
-        f"SELECT {shown} FROM orders o LEFT {twin} JOIN shipments s ON s.id = o.id AND {NEAR}{rest}"
+    join = lower_join(f"SELECT {columns} FROM orders o WHERE {text}")
+    expected = lower_join(
+        f"SELECT {columns} FROM orders o LEFT {twin} JOIN shipments s "
+        f"ON s.id = o.id AND {NEAR}{rest}"
     )
-    assert found == wanted
+    assert join == expected
 
 
 @pytest.mark.parametrize(
@@ -39,4 +40,4 @@ def test_joins(text, twin, shown):
     ],
 )
 def test_what_is_refused(condition, problem):
-    assert problem in refused(f"SELECT * FROM orders o WHERE {condition}")[0]
+    assert problem in get_refusal(f"SELECT * FROM orders o WHERE {condition}")[0]

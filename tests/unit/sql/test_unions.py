@@ -1,9 +1,9 @@
-"""``UNION ALL`` of messages, in front of windows."""
+"""Tests of ``UNION ALL`` of messages in front of windows."""
 
 from __future__ import annotations
 
 import pytest
-from tests.unit.sql.twins import lowered, refused
+from tests.unit.sql.twins import get_refusal, lower_query
 
 from muntin.model.pipeline import Column, Derived, TableRelation, Union, find_tables
 from muntin.sql.api import compile_query
@@ -14,11 +14,13 @@ TABLE = """CREATE TABLE {} (k STRING, {} TIMESTAMP, WATERMARK FOR {} AS {} - {} 
 
 
 def test_rows_meet_by_their_places():
-    found = lowered(COUNT.format("SELECT k, ts FROM a UNION ALL SELECT j, at FROM b WHERE j > 1"))
+    query = lower_query(
+        COUNT.format("SELECT k, ts FROM a UNION ALL SELECT j, at FROM b WHERE j > 1")
+    )
     first = Derived(TableRelation("a"), (Column("k", "k"), Column("ts", "ts")))
     second = Derived(TableRelation("b"), (Column("j", "j"), Column("at", "at")), "j > 1")
-    assert found.source == Union((first, second))
-    assert find_tables(found.source) == {"a", "b"}
+    assert query.source == Union((first, second))
+    assert find_tables(query.source) == {"a", "b"}
 
 
 def test_the_watermark_trails_as_far_as_that_of_any():
@@ -31,7 +33,7 @@ def test_the_watermark_trails_as_far_as_that_of_any():
 def test_a_view_may_be_united_and_be_a_union():
     inner = "SELECT k, ts FROM a UNION ALL SELECT k, ts FROM v UNION ALL SELECT k, ts FROM c"
     text = f"WITH v AS (SELECT * FROM b), w AS ({inner}) " + COUNT.format("SELECT * FROM w")
-    assert find_tables(lowered(text).source) == {"a", "b", "c"}
+    assert find_tables(lower_query(text).source) == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize(
@@ -44,4 +46,4 @@ def test_a_view_may_be_united_and_be_a_union():
 def test_what_is_refused(second, problem):
     tables = TABLE.format("a", "ts", "ts", "ts", 5) + TABLE.format("b", "at", "at", "at", 5)
     text = COUNT.format(f"SELECT k, ts FROM a UNION ALL {second}")
-    assert problem in refused(tables + text)[0]
+    assert problem in get_refusal(tables + text)[0]

@@ -1,4 +1,4 @@
-"""The Python sentence without a DataFrame, and what SQL is lowered to."""
+"""Helpers of the SQL tests: queries in Python without a DataFrame, and lowered SQL."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ FRAME = Mock(spec=DataFrame)
 
 
 def sentence(**options: Any) -> Windowed:
-    """``windowed`` over a frame of no session, with NULL as a group, as SQL has it."""
+    """Return a query in Python over a frame without a session, where NULL is a group as in SQL."""
     return mt.windowed(FRAME, **{"nulls": "group", **options})
 
 
-def lowered(text: str, **given: str) -> WindowRelation:
-    """What a query of windows is lowered to."""
-    found = compile_query(text, given).lowered.query
-    assert isinstance(found, WindowRelation)
-    return found
+def lower_query(text: str, **variables: str) -> WindowRelation:
+    """Compile a query over windows and return its lowered form."""
+    query = compile_query(text, variables).lowered.query
+    assert isinstance(query, WindowRelation)
+    return query
 
 
-def joined(text: str) -> JoinRelation:
-    """What a join is lowered to."""
-    found = compile_query(text).lowered.query
-    assert isinstance(found, JoinRelation)
-    return found
+def lower_join(text: str) -> JoinRelation:
+    """Compile a join and return its lowered form."""
+    join = compile_query(text).lowered.query
+    assert isinstance(join, JoinRelation)
+    return join
 
 
-def refused(text: str) -> tuple[str, str]:
-    """What a text is refused for, and the place that the caret points at."""
+def get_refusal(text: str) -> tuple[str, str]:
+    """Return the message that refuses a text, and the part of the text above the carets."""
     try:
         compile_query(text)
     except SqlError as error:

@@ -1,4 +1,4 @@
-"""Watermarks that are moved by hand, where nothing comes."""
+"""Tests of watermarks that are advanced by hand while an input is idle."""
 
 from __future__ import annotations
 

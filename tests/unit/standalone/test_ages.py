@@ -1,6 +1,6 @@
-"""Policies by the age of a message, in operators whose clock is set by ``timeout``.
+"""Tests of policies by the age of a message, in operators whose clock is set by ``timeout``.
 
-A message's age counts from the last ``timeout`` before it. The oracle says the same if each step is
+A message's age counts from the last ``timeout`` before it. The oracle agrees if each step is
 split: the clock first, then its messages.
 """
 

@@ -1,4 +1,4 @@
-"""Rejected messages are handed on at once, in order, with a downstream and without one."""
+"""Tests that rejected messages are sent at once, in order, with a downstream and without one."""
 
 from __future__ import annotations
 
@@ -25,30 +25,32 @@ NOW = 1_000 * SECOND
 
 
 class Output:
-    """What both receivers took, in the order in which they took it."""
+    """Rows that both receivers accepted, in the order of their arrival."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[str, Any]] = []
         self.open = True
 
-    def result(self, row: dict[str, Any]) -> None:
+    def take_result(self, row: dict[str, Any]) -> None:
         self.taken.append(("result", row["n"]))
 
-    def rejected(self, row: dict[str, Any]) -> bool:
+    def take_rejected(self, row: dict[str, Any]) -> bool:
         if self.open:
             self.taken.append((row["reason"], row["v"]))
         return self.open
 
 
-def made(emitted: Output, *, downstream: bool, windows: str = "tumbling", **options: Any) -> Any:
-    given = {"errors": emitted.rejected, "clock": lambda: NOW, **options}
+def make_operator(
+    emitted: Output, *, downstream: bool, windows: str = "tumbling", **options: Any
+) -> Any:
+    arguments = {"errors": emitted.take_rejected, "clock": lambda: NOW, **options}
     if downstream:
-        given["downstream"] = emitted.result
+        arguments["downstream"] = emitted.take_result
     if windows == "session":
         spec = EVENTS.session("10 s").agg(n=count(), v=greatest("v"))
-        return SessionAggregator(spec, **given)
-    kind = EVENTS.tumbling("10 s") if windows == "tumbling" else EVENTS.hopping("10 s", "5 s")
-    return WindowedAggregator(kind.agg(n=count(), v=greatest("v")), **given)
+        return SessionAggregator(spec, **arguments)
+    sentence = EVENTS.tumbling("10 s") if windows == "tumbling" else EVENTS.hopping("10 s", "5 s")
+    return WindowedAggregator(sentence.agg(n=count(), v=greatest("v")), **arguments)
 
 
 REJECTED = [
@@ -74,7 +76,7 @@ def test_a_rejected_message_is_heard_of_at_once(
     downstream: bool, windows: str, reason: str, message: dict[str, Any]
 ) -> None:
     emitted, message = Output(), dict(message)
-    operator = made(emitted, downstream=downstream, windows=windows)
+    operator = make_operator(emitted, downstream=downstream, windows=windows)
     operator.add_message(key="a", time=100 * SECOND, value={"v": 0, "more": 1})
     operator.add_message(key="b", time=100 * SECOND, value={"v": 1, "more": 1})
     message["value"] = {"v": 2, "more": message.pop("more", 1)}
@@ -84,14 +86,14 @@ def test_a_rejected_message_is_heard_of_at_once(
 
 
 def test_messages_that_are_taken_wait_for_what_is_due() -> None:
-    operator = made(Output(), downstream=True)
+    operator = make_operator(Output(), downstream=True)
     for second in range(100):
         operator.add_message(key="a", time=(100 + second % 10) * SECOND, value={"v": second})
     assert operator.counts == {"seen": 100, "counted": 100} | {
         name: 0 for name in operator.counts if name not in ("seen", "counted")
     }
     emitted: list[dict[str, Any]] = []
-    operator = made(Output(), downstream=True, errors=emitted.append)
+    operator = make_operator(Output(), downstream=True, errors=emitted.append)
     steps = []
     take = operator._windows.process_each
     operator._windows.process_each = lambda messages: steps.append(len(messages)) or take(messages)
@@ -103,7 +105,7 @@ def test_messages_that_are_taken_wait_for_what_is_due() -> None:
 @pytest.mark.parametrize("downstream", [False, True])
 def test_order_is_that_of_the_messages(downstream: bool) -> None:
     emitted = Output()
-    operator = made(emitted, downstream=downstream)
+    operator = make_operator(emitted, downstream=downstream)
     for number, second in enumerate([100, 111, 99, 112, 123, 110]):
         operator.add_message(key="a", time=second * SECOND, value={"v": number})
     results = [("result", 1)], [("result", 2)]
@@ -116,7 +118,7 @@ def test_order_is_that_of_the_messages(downstream: bool) -> None:
 @pytest.mark.parametrize("hand_over", ["one", "batch"])
 def test_flush_and_time_send_what_was_refused_and_lose_nothing(hand_over: str) -> None:
     emitted = Output()
-    operator = made(emitted, downstream=False)
+    operator = make_operator(emitted, downstream=False)
     operator.add_message(key="a", time=100 * SECOND, value={"v": 0})
     emitted.open = False
     if hand_over == "one":
@@ -136,11 +138,11 @@ def test_flush_and_time_send_what_was_refused_and_lose_nothing(hand_over: str) -
 
 def test_late_is_late_also_after_a_restart() -> None:
     emitted, image = Output(), Image()
-    operator = made(emitted, downstream=False, store=memory(image))
+    operator = make_operator(emitted, downstream=False, store=memory(image))
     operator.add_message(key="a", time=100 * SECOND, value={"v": 0})
     operator.flush()
     operator.close()
-    operator = made(emitted, downstream=False, store=memory(image))
+    operator = make_operator(emitted, downstream=False, store=memory(image))
     operator.add_message(key="a", time=1 * SECOND, value={"v": 1})
     assert emitted.taken == [("late", 1)]
 
@@ -156,8 +158,8 @@ def test_joins_hand_on_rejected_messages_at_once(downstream: bool, sessions: boo
         if sessions
         else join(side, side, on="k", within=("0 s", "5 s"))
     )
-    more = {"downstream": lambda row: None} if downstream else {}
-    operator = kind(spec, errors=lambda row: emitted.append(row["reason"]), **more)
+    receivers = {"downstream": lambda row: None} if downstream else {}
+    operator = kind(spec, errors=lambda row: emitted.append(row["reason"]), **receivers)
     operator.add_message("left", key=1, time=100 * SECOND)
     operator.add_message("right", key=1, time=100 * SECOND)
     operator.add_message("left", key=None, time=100 * SECOND)

@@ -1,4 +1,4 @@
-"""Values that no column can hold are set aside, whatever Polars says of them."""
+"""Tests that values which no column can hold are rejected, whatever Polars does with them."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ def test_times_that_look_like_another_unit_are_warned_of_once(
     with caplog.at_level(logging.WARNING, "muntin.standalone"):
         for _ in range(2):
             operator.add_messages([{"key": "a", "at": at} for at in times])
-    said = [record.getMessage() for record in caplog.records]
-    assert [line[:15] for line in said] == ["time='at': all "] * warnings
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line[:15] for line in lines] == ["time='at': all "] * warnings
 
 
 @pytest.mark.parametrize(

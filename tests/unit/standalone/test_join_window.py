@@ -1,4 +1,4 @@
-"""What joins that run by themselves hold, refuse, flush and send."""
+"""Tests of standalone joins: their state, refusals, flushes and outputs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from muntin.standalone import JoinWindow, SessionJoinWindow, join, windowed
 from muntin.stores import Image, memory, rocks
 
 SECOND = 1_000_000
-PLACED = windowed(time="at", offset=("partition", "offset"))
-NEAR = join(PLACED.tumbling("10 s"), PLACED, on="id", within="20 s", how="full")
+WITH_OFFSETS = windowed(time="at", offset=("partition", "offset"))
+NEAR = join(WITH_OFFSETS.tumbling("10 s"), WITH_OFFSETS, on="id", within="20 s", how="full")
 TYPES: Any = {
     "left": {"id": int, "at": int, "partition": int, "offset": int, "price": int},
     "right": {"id": int, "at": int, "partition": int, "offset": int, "cost": int},
@@ -25,45 +25,45 @@ ORDERS = [(1, 5, 0), (2, 5, 1), (1, 12, 2), (3, 21, 3)]
 SHIPMENTS = [(1, 6, 70), (3, 22, 71)]
 
 
-def sent(op: Any, side: Any, rows: list[tuple[int, int, int]]) -> None:
+def add_rows(op: Any, side: Any, rows: list[tuple[int, int, int]]) -> None:
     field = "price" if side == "left" else "cost"
     for number, at, offset in rows:
         op.add_message(side, key=number, value={field: at}, time=at * SECOND, offset=offset)
 
 
-def filled(**options: Any) -> JoinWindow:
+def make_filled_join(**options: Any) -> JoinWindow:
     op = JoinWindow(NEAR, schema=TYPES, **options)
-    sent(op, "left", ORDERS)
-    sent(op, "right", SHIPMENTS)
+    add_rows(op, "left", ORDERS)
+    add_rows(op, "right", SHIPMENTS)
     return op
 
 
-def offsets(op: JoinWindow, *position: Any, **keys: Any) -> list[int]:
+def list_offsets(op: JoinWindow, *position: Any, **keys: Any) -> list[int]:
     return op.get_messages("left", *position, **keys)["offset"].to_list()
 
 
 def test_messages_are_found_by_time_offset_and_key() -> None:
-    op = filled()
-    assert offsets(op) == [0, 1, 2, 3]
-    assert offsets(op, 5 * SECOND, None, 12 * SECOND) == [0, 1, 2]
-    assert offsets(op, 5 * SECOND, 1, 21 * SECOND, 2) == [1, 2]
-    assert offsets(op, 5 * SECOND, 1, 21 * SECOND, 3) == [1, 2, 3]
-    assert offsets(op, 6 * SECOND, 1) == [2, 3]
-    assert offsets(op, join_keys=1) == [0, 2]
-    assert offsets(op, 6 * SECOND, join_keys=1) == [2]
+    op = make_filled_join()
+    assert list_offsets(op) == [0, 1, 2, 3]
+    assert list_offsets(op, 5 * SECOND, None, 12 * SECOND) == [0, 1, 2]
+    assert list_offsets(op, 5 * SECOND, 1, 21 * SECOND, 2) == [1, 2]
+    assert list_offsets(op, 5 * SECOND, 1, 21 * SECOND, 3) == [1, 2, 3]
+    assert list_offsets(op, 6 * SECOND, 1) == [2, 3]
+    assert list_offsets(op, join_keys=1) == [0, 2]
+    assert list_offsets(op, 6 * SECOND, join_keys=1) == [2]
     assert op.get_messages("right")["cost"].to_list() == [6, 22]
     assert op.get_messages("right").columns == list(TYPES["right"])
 
 
 def test_windows_are_found_by_what_they_cover() -> None:
-    op = filled()
+    op = make_filled_join()
     emitted = op.get_windows("left")
     names = ["partition", "window_start", "window_end", "start_offset", "last_offset", "messages"]
     assert emitted.columns == names
     windows = [(start // SECOND, *rest) for _, start, _, *rest in emitted.rows()]
     assert windows == [(0, 0, 1, 2), (10, 2, 2, 1), (20, 3, 3, 1)]
-    found = op.get_windows("left", 9 * SECOND, 10 * SECOND)["window_start"].to_list()
-    assert found == [0, 10 * SECOND]
+    starts = op.get_windows("left", 9 * SECOND, 10 * SECOND)["window_start"].to_list()
+    assert starts == [0, 10 * SECOND]
     assert op.get_windows("left", 10 * SECOND, 11 * SECOND, join_keys=1)["messages"].to_list() == [
         1
     ]
@@ -79,8 +79,8 @@ def test_windows_in_rows_lie_on_the_offsets_of_a_partition() -> None:
     assert op.get_result()["offset"].to_list() == [100]
     assert op.get_windows("left").rows() == [(4, 100, 102, 100, 101, 2), (4, 102, 104, 102, 102, 1)]
     assert op.get_windows("left", 101, 101)["window_start"].to_list() == [100]
-    assert offsets(op, None, 101, None, 102) == [101, 102]
-    assert offsets(op, join_keys=8) == [101]
+    assert list_offsets(op, None, 101, None, 102) == [101, 102]
+    assert list_offsets(op, join_keys=8) == [101]
     with pytest.raises(OptionError, match="start_time"):
         op.get_messages("left", 5)
 
@@ -99,7 +99,7 @@ def test_rows_tell_from_where_to_replay() -> None:
         assert op.offsets["right"] == {4: 1001}
     with JoinWindow(rows, memory(image)) as op:
         assert op.offsets == {"left": {4: 102, 1: 6}, "right": {4: 1001}}
-        # One at a time, so that a late one is distinguished from others that come with it.
+        # One at a time, since messages of one batch aren't late by each other.
         for offset in (1003, 1001, 1002):
             op.add_message("right", key=8, offset=offset, partition=4)
         assert op.get_result()["offset_right"].to_list() == [1003]
@@ -125,25 +125,25 @@ def test_sessions_are_found_by_stretch_and_key() -> None:
 
 
 def test_what_was_flushed_is_there_after_a_crash_and_the_rest_is_replayed(tmp_path: Path) -> None:
-    whole = filled()
-    expected = sorted(whole.get_result().rows(), key=repr)
+    uninterrupted = make_filled_join()
+    expected = sorted(uninterrupted.get_result().rows(), key=repr)
     op = JoinWindow(NEAR, rocks(tmp_path / "state"), schema=TYPES)
-    sent(op, "left", ORDERS)
+    add_rows(op, "left", ORDERS)
     emitted = op.flush().results.rows()
-    sent(op, "right", SHIPMENTS)
+    add_rows(op, "right", SHIPMENTS)
     assert len(op.get_result()) > 0
     assert op.offsets == {"left": {0: 4}, "right": {}}
     op.close()  # without a flush, as in a crash
     op = JoinWindow(NEAR, rocks(tmp_path / "state"))  # the columns are remembered
     assert op.offsets == {"left": {0: 4}, "right": {}}
     assert len(op.get_result()) == 0
-    sent(op, "left", ORDERS)
+    add_rows(op, "left", ORDERS)
     assert len(op.get_result()) == 0
     assert op.counts["duplicates"] == len(ORDERS)
-    sent(op, "right", SHIPMENTS)
+    add_rows(op, "right", SHIPMENTS)
     emitted += op.flush().results.rows()
     assert sorted(emitted, key=repr) == expected
-    assert offsets(op) == offsets(whole)
+    assert list_offsets(op) == list_offsets(uninterrupted)
     op.close()
 
 
@@ -151,9 +151,9 @@ def test_another_join_is_refused_by_the_store() -> None:
     image = Image()
     with JoinWindow(NEAR, memory(image), schema=TYPES) as op:
         op.flush()
-        sent(op, "left", ORDERS)
+        add_rows(op, "left", ORDERS)
         op.flush()
-    wider = join(PLACED, PLACED, on="id", within="30 s", how="full")
+    wider = join(WITH_OFFSETS, WITH_OFFSETS, on="id", within="30 s", how="full")
     with pytest.raises(SpecChangedError, match="partners"):
         JoinWindow(wider, memory(image))
 
@@ -171,15 +171,15 @@ def test_refused_outputs_wait_in_their_order_and_shut_the_selector() -> None:
         return mood == "take"
 
     op = JoinWindow(NEAR, schema=TYPES, downstream=downstream)
-    sent(op, "left", ORDERS)
-    sent(op, "right", SHIPMENTS[:1])
+    add_rows(op, "left", ORDERS)
+    add_rows(op, "right", SHIPMENTS[:1])
     assert taken == [(5, 6)]
     assert len(op.get_result()) == 1
     with pytest.raises(SelectorDisabledError):
-        sent(op, "right", SHIPMENTS[1:])
+        add_rows(op, "right", SHIPMENTS[1:])
     assert not op.timeout(0)
     assert op.timeout(0)
-    sent(op, "right", SHIPMENTS[1:])
+    add_rows(op, "right", SHIPMENTS[1:])
     assert taken == [(5, 6), (12, 6), (21, 22)]
     assert op.offsets == {"left": {0: 4}, "right": {0: 72}}
 
@@ -241,7 +241,7 @@ def test_rejected_messages_tell_side_reason_and_watermark() -> None:
 )
 def test_what_means_nothing_is_refused(call: Any, text: str) -> None:
     with pytest.raises(OptionError, match=text):
-        call(filled())
+        call(make_filled_join())
 
 
 def test_each_operator_refuses_the_joins_of_the_other() -> None:

@@ -1,4 +1,4 @@
-"""A table of messages deletes exactly the oldest, and is as of its last flush."""
+"""Tests that a table of messages deletes exactly the oldest, and restarts from its last flush."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from muntin.standalone import MessageTable
 SECOND = 1_000_000
 
 
-def rows_at(*times: int, first: int = 0) -> pl.DataFrame:
-    """Messages of these times, numbered."""
+def make_rows(*times: int, first: int = 0) -> pl.DataFrame:
+    """Return messages of these times, numbered."""
     return pl.DataFrame({"at": times, "n": range(first, first + len(times))})
 
 
-def table_of(*times: int, **options: Any) -> MessageTable:
+def make_table(*times: int, **options: Any) -> MessageTable:
     table = MessageTable(stores.memory(), time="at", **options)
-    table.add_messages(rows_at(*times))
+    table.add_messages(make_rows(*times))
     return table
 
 
 class Oracle:
-    """The table as a list."""
+    """A table of messages as a list."""
 
     def __init__(self, retention: int | None, most: int | None) -> None:
         self.retention, self.most = retention, most
@@ -80,7 +80,7 @@ def test_it_behaves_as_a_list(
         options["retention"] = timedelta(microseconds=retention)
     table = MessageTable(stores.memory(image), **options)
     for times, limit, reopens in actions:
-        frame = rows_at(*times, first=number).cast({"at": pl.Int64})
+        frame = make_rows(*times, first=number).cast({"at": pl.Int64})
         number += len(times)
         table.add_messages(frame)
         oracle.add(frame.rows())
@@ -100,9 +100,9 @@ def test_it_behaves_as_a_list(
 
 
 def test_messages_of_one_time_leave_in_the_order_of_their_arrival() -> None:
-    table = table_of(5, 5, 5, most_rows=1)
+    table = make_table(5, 5, 5, most_rows=1)
     assert table.retire(1) == 1
-    table.add_messages(rows_at(5, 5, first=3))
+    table.add_messages(make_rows(5, 5, first=3))
     assert table.get_messages()["n"].to_list() == [1, 2, 3, 4]
     assert table.retire() == 3
     assert table.get_messages()["n"].to_list() == [4]
@@ -112,19 +112,19 @@ def test_many_small_batches_are_merged_in_the_order_of_their_arrival() -> None:
     store = stores.memory()
     table = MessageTable(store, time="at", most_rows=30)
     for number in range(50):
-        table.add_messages(rows_at(number % 5, number % 3, first=2 * number))
+        table.add_messages(make_rows(number % 5, number % 3, first=2 * number))
     table.flush()
     blobs = [row for row in store.snapshot().scan() if b"messages.runs" in row[0]]
     assert 0 < len(blobs) < 20
     arrived = [(at, 2 * n + i) for n in range(50) for i, at in enumerate((n % 5, n % 3))]
-    wanted = sorted(arrived, key=lambda row: row[0])
-    assert table.get_messages().rows() == wanted
+    expected = sorted(arrived, key=lambda row: row[0])
+    assert table.get_messages().rows() == expected
     assert table.retire() == 70
-    assert table.get_messages().rows() == wanted[70:]
+    assert table.get_messages().rows() == expected[70:]
 
 
 def test_messages_age_though_none_come() -> None:
-    table = table_of(SECOND, 2 * SECOND, retention="1 minute")
+    table = make_table(SECOND, 2 * SECOND, retention="1 minute")
     assert table.retire() == 0
     table.advance(datetime(1970, 1, 1, 0, 1, 1, tzinfo=UTC))
     assert (table.backlog, table.retire(), table.oldest) == (1, 1, 2 * SECOND)
@@ -133,22 +133,22 @@ def test_messages_age_though_none_come() -> None:
 
 
 def test_a_message_older_than_a_deleted_one_is_counted() -> None:
-    table = table_of(1, 2, 3, 4, most_rows=2)
+    table = make_table(1, 2, 3, 4, most_rows=2)
     table.retire()
-    assert table.add_messages(rows_at(1, 2, 5)) == 2
+    assert table.add_messages(make_rows(1, 2, 5)) == 2
     assert table.counts == {"added": 6, "deleted": 2, "expired": 1}
     assert table.get_messages()["at"].to_list() == [2, 3, 4, 5]
 
 
 def test_rows_are_deleted_through_a_time_whatever_the_limits_are() -> None:
-    table = table_of(1, 2, 3, 4)
+    table = make_table(1, 2, 3, 4)
     assert (table.backlog, table.count_through(3)) == (0, 3)
     assert (table.retire(2, through=3), table.retire(through=3)) == (2, 1)
     assert table.get_messages()["at"].to_list() == [4]
 
 
 def test_it_is_as_of_the_last_flush(tmp_path: Path) -> None:
-    first, second = (rows_at(n * SECOND, n * SECOND + 5) for n in (1, 2))
+    first, second = (make_rows(n * SECOND, n * SECOND + 5) for n in (1, 2))
     with stores.rocks(tmp_path / "rows") as store:
         table = MessageTable(store, time="at", most_rows=3)
         other = MessageTable(store, time="at", name="other")
@@ -175,28 +175,28 @@ def test_any_table_and_any_times_will_do() -> None:
 
 
 def test_what_cannot_be_stored() -> None:
-    table = table_of(1, 2)
+    table = make_table(1, 2)
     refused: list[tuple[Any, str]] = [
         ([1, 2], "batch=.* isn't a table"),
         (pl.DataFrame({"n": [1]}), "time='at' isn't a column"),
         (pl.DataFrame({"at": [1]}), "differs from those before; give at Int64, n Int64"),
         (pl.DataFrame({"at": [1, None], "n": [1, 2]}), "is missing in 1 messages; leave these"),
     ]
-    for batch, words in refused:
-        with pytest.raises(OptionError, match=words):
+    for batch, problem in refused:
+        with pytest.raises(OptionError, match=problem):
             table.add_messages(batch)
     assert (table.rows, table.counts["added"]) == (2, 2)
     fresh = MessageTable(stores.memory(), time="at")
     with pytest.raises(OptionError, match="has type String; give datetimes or whole"):
         fresh.add_messages(pl.DataFrame({"at": ["soon"]}))
-    assert fresh.add_messages(rows_at(1)) == 1
+    assert fresh.add_messages(make_rows(1)) == 1
 
 
 def test_options_that_cannot_work() -> None:
     for options in ({"most_rows": 0}, {"retention": "0 s"}, {"segment": "0 s"}):
         with pytest.raises(OptionError, match=next(iter(options))):
-            table_of(**options)
-    table = table_of(1)
+            make_table(**options)
+    table = make_table(1)
     with pytest.raises(OptionError, match="limit=0"):
         table.retire(0)
     for call in (table.advance, table.get_messages, table.count_through):
@@ -207,10 +207,10 @@ def test_options_that_cannot_work() -> None:
 def test_another_segment_is_refused() -> None:
     image = stores.Image()
     table = MessageTable(stores.memory(image), time="at")
-    table.add_messages(rows_at(1))
+    table.add_messages(make_rows(1))
     table.flush()
     longer = MessageTable(stores.memory(image), time="at", retention="1 day")
-    assert longer.get_messages().equals(rows_at(1))
+    assert longer.get_messages().equals(make_rows(1))
     with pytest.raises(SpecChangedError, match="written with segment=1000000, not 2000000: give"):
         MessageTable(stores.memory(image), time="at", segment="2 seconds")
     with pytest.raises(SpecChangedError, match="written with time='at', not 'n'"):

@@ -1,4 +1,4 @@
-"""Groups of NULL in operators that run by themselves: they wait as others, and are asked for."""
+"""Tests of groups of NULL in standalone operators: they wait as others, and can be read."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_messages_of_a_group_of_null_wait_too() -> None:
 
 
 def test_sessions_and_messages_of_null_are_asked_for_as_a_tuple() -> None:
-    said = windowed(key="key", time="time", offset=("p", "o"), nulls="group")
-    operator = SessionAggregator(said.session("10 s").agg(n=count()), keep_messages=True)
+    sentence = windowed(key="key", time="time", offset=("p", "o"), nulls="group")
+    operator = SessionAggregator(sentence.session("10 s").agg(n=count()), keep_messages=True)
     for number, key in enumerate([None, "null", None, ""]):
         operator.add_message(key=key, time=number * SECOND, offset=number)
     assert operator.get_windows(session_key=(None,))["n"].to_list() == [2]

@@ -1,4 +1,4 @@
-"""Windows that say from which offset to which their messages come."""
+"""Tests of windows with the offsets of their first and last messages."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def test_windows_say_their_first_and_last_offset() -> None:
     with WindowedAggregator(spec, memory(image), offsets=True) as op:
         for offset, at in enumerate((1, 12, 3), start=70):
             op.add_message(key="a", time=at * SECOND, offset=offset)
-        found = op.get_result()
-        wanted = ["start_offset", "last_offset", "emission", "revision"]
-        assert found.columns == ["shop", "window_start", "window_end", "n", *wanted]
-        assert found.select(wanted).rows() == [(70, 70, "full", 0), (70, 72, "late", 1)]
+        windows = op.get_result()
+        columns = ["start_offset", "last_offset", "emission", "revision"]
+        assert windows.columns == ["shop", "window_start", "window_end", "n", *columns]
+        assert windows.select(columns).rows() == [(70, 70, "full", 0), (70, 72, "late", 1)]
         op.flush()
     with WindowedAggregator(spec, memory(image), offsets=True) as op:
         assert op.get_windows().select("n", "start_offset", "last_offset").rows() == [
@@ -36,8 +36,8 @@ def test_windows_in_rows_and_sessions() -> None:
     op = WindowedAggregator(numbered.agg(n=mt.count()), offsets=True)
     for offset in (1, 2, 3):
         op.add_message(offset=offset)
-    found = op.get_result().select("window_start", "start_offset", "last_offset", "emission")
-    assert found.rows()[-1] == (0, 1, 2, "full")
+    offsets = op.get_result().select("window_start", "start_offset", "last_offset", "emission")
+    assert offsets.rows()[-1] == (0, 1, 2, "full")
     visits = SessionAggregator(BY_OFFSET.session("10 s").agg(n=mt.count()), offsets=True)
     for offset, at in enumerate((1, 8, 30)):
         visits.add_message(key="ann", time=at * SECOND, offset=offset)

@@ -1,4 +1,4 @@
-"""An operator that can't be opened leaves its store as if nobody had tried."""
+"""Tests that an operator which can't be opened leaves its store unchanged."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def test_a_shared_store_goes_on_and_the_name_is_free() -> None:
 
 
 def test_damage_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def damaged(*given: object) -> None:
+    def fail(*arguments: object) -> None:
         raise Exception("Corruption: block checksum mismatch in 000012.sst")
 
-    monkeypatch.setattr("rocksdict.Rdict", damaged)
+    monkeypatch.setattr("rocksdict.Rdict", fail)
     with pytest.raises(StateCorruptedError, match="block checksum"):
         _open(tmp_path / "locked")

@@ -1,4 +1,4 @@
-"""Aggregates of the user's own say the same however their messages are read."""
+"""Tests that a user's own aggregates don't depend on how their messages are read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JOINED = aggregates.aggregate(
     "v",
     initializer=lambda: "0",
     aggregator=lambda state, value: f"{state}+{value}",
-    merger=lambda one, other: f"{one}+{other}",
+    merger=lambda first, second: f"{first}+{second}",
     state_type="string",
 )
 MESSAGES = [{"k": "a", "v": str(number), "t": number} for number in (1, 2, 3, 9)]
@@ -31,32 +31,32 @@ MESSAGES = [{"k": "a", "v": str(number), "t": number} for number in (1, 2, 3, 9)
 )  # fmt: skip
 def test_an_initializer_that_is_not_neutral(windows: Kind) -> None:
     spec = WindowSpec(("k",), "t", windows, {"x": JOINED}, lateness=50)
-    made = SessionAggregator if isinstance(windows, Sessions) else WindowedAggregator
+    operator_class = SessionAggregator if isinstance(windows, Sessions) else WindowedAggregator
     types = {"k": str, "v": str, "t": int}
-    answers = []
+    results = []
     for parts in (1, 2, 4):
-        whole, size = made(spec, schema=types), len(MESSAGES) // parts
+        batches, size = operator_class(spec, schema=types), len(MESSAGES) // parts
         for start in range(0, len(MESSAGES), size):
-            whole.add_messages(MESSAGES[start : start + size])
-        whole.add_messages([], final=True)
-        answers.append(whole.get_result().to_dicts())
-    sent: list[dict[str, Any]] = []
-    single = made(spec, schema=types, downstream=sent.append)
+            batches.add_messages(MESSAGES[start : start + size])
+        batches.add_messages([], final=True)
+        results.append(batches.get_result().to_dicts())
+    rows: list[dict[str, Any]] = []
+    single = operator_class(spec, schema=types, downstream=rows.append)
     for message in MESSAGES:
         single.add_message(key=message["k"], value={"v": message["v"]}, time=message["t"])
     single.add_messages([], final=True)
-    answers.append(sent)
-    assert answers[1:] == answers[:1] * 3
-    assert "0+1+0+2+0+3+0+9" in [row["x"] for row in answers[0]]
+    results.append(rows)
+    assert results[1:] == results[:1] * 3
+    assert "0+1+0+2+0+3+0+9" in [row["x"] for row in results[0]]
 
 
 def test_a_reducer_begins_with_the_first_value() -> None:
-    """``reduce`` as Kafka Streams has it: what holds no message yet is no state."""
+    """``reduce`` as in Kafka Streams: a window without a message has no state."""
     longest = aggregates.aggregate(
         "v",
         initializer=lambda: None,
         aggregator=lambda _, value: value,
-        merger=lambda one, other: max(one, other, key=len),
+        merger=lambda first, second: max(first, second, key=len),
         state_type="string",
     )
     operator = WindowedAggregator(WindowSpec(("k",), "t", tumbling("10 us"), {"x": longest}))

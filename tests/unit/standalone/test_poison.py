@@ -1,4 +1,4 @@
-"""No message stops an operator: each is in a window, or rejected with a reason; also restarted."""
+"""Tests that no message stops an operator: each is counted or rejected, also after a restart."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ SECOND = 1_000_000
 YEAR = 31_556_952 * SECOND
 
 
-def nested(levels: int, wrap: Callable[[Any], Any]) -> Any:
-    made = wrap(0)
+def nest(levels: int, wrap: Callable[[Any], Any]) -> Any:
+    value = wrap(0)
     for _ in range(levels):
-        made = wrap(made)
-    return made
+        value = wrap(value)
+    return value
 
 
 ODD = [
@@ -62,9 +62,9 @@ ODD = [
     {"": 1},
     {1: 2},
     {"\ud800": "\ud800"},
-    nested(10_000, lambda one: [one]),
-    nested(10_000, lambda one: {"a": one}),
-    nested(10_000, lambda one: (one,)),
+    nest(10_000, lambda value: [value]),
+    nest(10_000, lambda value: {"a": value}),
+    nest(10_000, lambda value: (value,)),
     object(),
     "x" * 1_000_000,
 ]
@@ -78,20 +78,20 @@ TIMES = [
 ]
 
 
-def windows(kind: str, image: Image) -> Any:
-    made = windowed(key="k", time="at")
-    shaped: Any = {
-        "tumbling": lambda: made.tumbling("10 s"),
-        "hopping": lambda: made.hopping("10 s", "4 s"),
-        "sliding": lambda: made.sliding("10 s"),
-        "session": lambda: made.session("10 s"),
+def make_operator(kind: str, image: Image) -> Any:
+    sentence = windowed(key="k", time="at")
+    windows: Any = {
+        "tumbling": lambda: sentence.tumbling("10 s"),
+        "hopping": lambda: sentence.hopping("10 s", "4 s"),
+        "sliding": lambda: sentence.sliding("10 s"),
+        "session": lambda: sentence.session("10 s"),
     }[kind]()
-    spec = shaped.agg(n=mt.count(), v=mt.max("v"), t=mt.last("t"), s=mt.sum("i"))
-    operator = SessionAggregator if kind == "session" else WindowedAggregator
-    return operator(spec, store=memory(image))
+    spec = windows.agg(n=mt.count(), v=mt.max("v"), t=mt.last("t"), s=mt.sum("i"))
+    operator_class = SessionAggregator if kind == "session" else WindowedAggregator
+    return operator_class(spec, store=memory(image))
 
 
-def adds_up(counts: dict[str, int], seen: int) -> None:
+def check_sums(counts: dict[str, int], seen: int) -> None:
     assert counts["seen"] == seen
     rest = {name: n for name, n in counts.items() if name not in ("seen", "partly_late")}
     assert sum(rest.values()) == seen
@@ -114,21 +114,21 @@ def test_messages_one_by_one(kind: str, field: str, stamps: str) -> None:
         operator.add_message(key=key, time=at, value=fields)
 
     image = Image()
-    operator = windows(kind, image)
+    operator = make_operator(kind, image)
     take(operator, message(100))
     odd = TIMES if field == "at" else ODD
     for number, value in enumerate(odd, 2):
         take(operator, {**message(101), field: value})
-        adds_up(operator.counts, number)
+        check_sums(operator.counts, number)
     assert len(operator.rejected) > 0
     assert set(operator.rejected["reason"]) <= {"malformed", "late", "future", "null_key"}
     before = operator.counts
     operator.flush()
     operator.close()
-    operator = windows(kind, image)
+    operator = make_operator(kind, image)
     take(operator, message(102))
     after = operator.counts
-    adds_up(after, before["seen"] + 1)
+    check_sums(after, before["seen"] + 1)
     assert operator.get_windows().height > 0
 
 
@@ -137,11 +137,11 @@ def test_messages_in_batches(field: str) -> None:
     rows = [{"k": "a", "at": 100 * SECOND, "v": 1.5, "t": "x", "i": 1}]
     odd = TIMES if field == "at" else ODD
     rows += [{**rows[0], field: value} for value in odd]
-    operator = windows("tumbling", Image())
+    operator = make_operator("tumbling", Image())
     operator.add_messages(rows)
-    adds_up(operator.counts, len(rows))
+    check_sums(operator.counts, len(rows))
     operator.add_messages(rows[:1])
-    adds_up(operator.counts, len(rows) + 1)
+    check_sums(operator.counts, len(rows) + 1)
 
 
 @pytest.mark.parametrize("field", ["id", "at", "v"])
@@ -152,8 +152,10 @@ def test_messages_of_a_join(field: str) -> None:
     odd = TIMES if field == "at" else ODD
     for number, value in enumerate([row[field], *odd], 1):
         for name in ("left", "right"):
-            given = {**row, field: value}
-            operator.add_message(name, key=given["id"], time=given["at"], value={"v": given["v"]})
+            message = {**row, field: value}
+            operator.add_message(
+                name, key=message["id"], time=message["at"], value={"v": message["v"]}
+            )
         assert operator.counts["seen"] == 2 * number
     operator.flush()
     operator.add_message("left", key=1, time=101 * SECOND, value={"v": 2.5})
@@ -169,7 +171,7 @@ def test_tables_of_extreme_times() -> None:
         )
         operator.add_messages(pa.table({"k": ["a"] * 5, "at": stamps}))
         assert operator.counts["malformed"] == 4
-        adds_up(operator.counts, 5)
+        check_sums(operator.counts, 5)
         assert operator.rejected["reason"].to_list() == ["malformed"] * 4
 
 
@@ -177,10 +179,10 @@ def test_tables_of_extreme_times() -> None:
 def test_receivers_get_times_that_python_cant_hold_as_text(zone: str | None) -> None:
     far, near = 1_767_225_600_000_000_000, 1_767_225_600_000_000
     stamps = pa.timestamp("us", tz=zone)
-    given = {"at": [near, near, far], "x": [near, far, near], "deep": [[near], [near, far], []]}
+    values = {"at": [near, near, far], "x": [near, far, near], "deep": [[near], [near, far], []]}
     types = {"at": stamps, "x": stamps, "deep": pa.list_(stamps)}
     columns = {
-        n: pa.array(v, pa.list_(pa.int64()) if n == "deep" else None) for n, v in given.items()
+        n: pa.array(v, pa.list_(pa.int64()) if n == "deep" else None) for n, v in values.items()
     }
     table = pa.table({"k": ["a", "b", "c"], **{n: columns[n].cast(t) for n, t in types.items()}})
     results: list[Any] = []
@@ -193,16 +195,16 @@ def test_receivers_get_times_that_python_cant_hold_as_text(zone: str | None) -> 
     )
     operator.add_messages(table)
     assert [str(row["x"])[:12] for row in results] == ["2026-01-01 0", "+57971-02-25"]
-    assert [str(one)[:12] for one in results[1]["deep"]] == ["2026-01-01 0", "+57971-02-25"]
+    assert [str(time)[:12] for time in results[1]["deep"]] == ["2026-01-01 0", "+57971-02-25"]
     assert [(row["reason"], row["k"]) for row in errors] == [("malformed", "c")]
     assert errors[0]["unread"] == f"at={far}"
-    adds_up(operator.counts, 3)
+    check_sums(operator.counts, 3)
 
 
 @pytest.mark.parametrize("batch", [False, True])
 def test_text_that_isnt_utf8_in_arrow_tables(batch: bool) -> None:
-    held = pa.array([b"a", b"\xff", b"a", b"\xed\xa0\x80"], pa.binary())
-    text = pa.Array.from_buffers(pa.string(), 4, held.buffers())
+    binary = pa.array([b"a", b"\xff", b"a", b"\xed\xa0\x80"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 4, binary.buffers())
     times = [5 * SECOND, 5 * SECOND, 2**63 - 1, 6 * SECOND]
     table: Any = pa.table({"k": text, "at": times, "v": ["x", "y", "z", "w"]})
     results: list[Any] = []
@@ -216,12 +218,12 @@ def test_text_that_isnt_utf8_in_arrow_tables(batch: bool) -> None:
         errors=errors.append,
     )
     operator.add_messages(table.to_batches()[0] if batch else table)
-    adds_up(operator.counts, 4)
+    check_sums(operator.counts, 4)
     assert [(row["k"], row["n"]) for row in results] == [("a", 1)]
-    aside = {row["v"]: (row["reason"], row["k"], row["unread"]) for row in errors}
-    assert aside["y"] == ("malformed", "\\xff", "k isn't UTF-8")
-    assert aside["w"] == ("malformed", "\\xed\\xa0\\x80", "k isn't UTF-8")
-    assert aside["z"][0] == "malformed"
+    rejected = {row["v"]: (row["reason"], row["k"], row["unread"]) for row in errors}
+    assert rejected["y"] == ("malformed", "\\xff", "k isn't UTF-8")
+    assert rejected["w"] == ("malformed", "\\xed\\xa0\\x80", "k isn't UTF-8")
+    assert rejected["z"][0] == "malformed"
 
 
 def test_half_surrogate_pairs_in_pandas_frames() -> None:
@@ -231,42 +233,46 @@ def test_half_surrogate_pairs_in_pandas_frames() -> None:
     )
     cells = {"k": ["a", "\ud800", None], "at": [SECOND] * 3, "x": [0.5, math.nan, 1.5]}
     operator.add_messages(pd.DataFrame(cells))
-    adds_up(operator.counts, 3)
-    assert [(one["k"], one["reason"], one["unread"]) for one in errors] == [
+    check_sums(operator.counts, 3)
+    assert [(row["k"], row["reason"], row["unread"]) for row in errors] == [
         ("\\xed\\xa0\\x80", "malformed", "k isn't UTF-8"), (None, "null_key", None)
     ]  # fmt: skip
     assert errors[0]["x"] is None
 
 
 def test_nested_text_that_isnt_utf8() -> None:
-    held = pa.array([b"x", b"a\xff"], pa.binary())
-    text = pa.Array.from_buffers(pa.string(), 2, held.buffers())
+    binary = pa.array([b"x", b"a\xff"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 2, binary.buffers())
     deep = pa.StructArray.from_arrays([text, pa.array([1, 2])], ["s", "n"])
     errors: list[Any] = []
     operator = WindowedAggregator(
         windowed(key="k", time="at").tumbling("10 s").agg(n=mt.count()), errors=errors.append
     )
     operator.add_messages(pa.table({"k": ["a", "b"], "at": [SECOND] * 2, "deep": deep}))
-    adds_up(operator.counts, 2)
-    (aside,) = errors
-    assert (aside["k"], aside["reason"], aside["unread"]) == ("b", "malformed", "deep isn't UTF-8")
-    assert aside["deep"] == {"s": "a\\xff", "n": 2}
+    check_sums(operator.counts, 2)
+    (rejected,) = errors
+    assert (rejected["k"], rejected["reason"], rejected["unread"]) == (
+        "b",
+        "malformed",
+        "deep isn't UTF-8",
+    )
+    assert rejected["deep"] == {"s": "a\\xff", "n": 2}
 
 
 def test_names() -> None:
     many = {f"c{number}": [1] for number in range(10_000)}
     operator = WindowedAggregator(windowed(key="k", time="at").tumbling("10 s").agg(n=mt.count()))
     operator.add_messages(pl.DataFrame({"k": ["a"], "at": [SECOND], "": [1], **many}))
-    adds_up(operator.counts, 1)
+    check_sums(operator.counts, 1)
     double = pa.table([["a"], [SECOND], [SECOND]], names=["k", "at", "at"])
     with pytest.raises(mt.OptionError, match="isn't a table"):
         operator.add_messages(double)
-    adds_up(operator.counts, 1)
+    check_sums(operator.counts, 1)
 
 
 @pytest.mark.slow
 def test_a_key_of_ten_million_characters_and_a_text_of_fifty() -> None:
-    operator = windows("tumbling", Image())
+    operator = make_operator("tumbling", Image())
     for number, (key, text) in enumerate([("a", "x"), ("k" * 10**7, "x"), ("a", "x" * 5 * 10**7)]):
         value = {"v": 1.5, "t": text, "i": 1}
         operator.add_message(key=key, time=(100 + number) * SECOND, value=value)

@@ -1,4 +1,4 @@
-"""The options of inputs and joins, declared once for the words with and without a DataFrame."""
+"""Tests of the options of inputs and joins, declared once for Spark and standalone functions."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from muntin.model.join_options import JOIN_OPTIONS
 def test_functions_have_all_options_that_are_declared(
     function: Callable[..., Any], options: Sequence[DeclaredOption]
 ) -> None:
-    parameters, described = signature(function).parameters, function.__doc__ or ""
+    parameters, docstring = signature(function).parameters, function.__doc__ or ""
     for option in options:
         assert parameters[option.name].default == option.default
-        assert f"\n    {option.name}: " in described
+        assert f"\n    {option.name}: " in docstring
     assert "options" not in parameters
 
 

@@ -1,4 +1,4 @@
-"""The clock of operators before the first ``timeout``: the time at which they were created."""
+"""Tests that the clock of an operator before its first ``timeout`` is the time of its creation."""
 
 from __future__ import annotations
 

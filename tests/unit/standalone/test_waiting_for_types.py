@@ -1,4 +1,4 @@
-"""Single messages wait until each field has had a value, since values show the types of fields."""
+"""Tests that single messages wait until each field has had a value, which shows its type."""
 
 from __future__ import annotations
 

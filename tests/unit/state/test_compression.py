@@ -27,10 +27,10 @@ def test_a_large_body_is_compressed_where_it_gets_smaller(body: bytes, version: 
     assert bytes(unseal(MAGIC, blob, "blob 7", "a test", decompress)) == body
 
 
-@pytest.mark.parametrize("place", range(18, len(COMPRESSED), 7))
-def test_a_changed_compressed_body_is_named(place: int) -> None:
+@pytest.mark.parametrize("position", range(18, len(COMPRESSED), 7))
+def test_a_changed_compressed_body_is_named(position: int) -> None:
     changed = bytearray(COMPRESSED)
-    changed[place] ^= 1
+    changed[position] ^= 1
     with pytest.raises(StateCorruptedError, match="blob 7 was changed"):
         unseal(MAGIC, bytes(changed), "blob 7", "a test", decompress)
 

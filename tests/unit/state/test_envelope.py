@@ -11,7 +11,7 @@ MAGIC = b"TEST"
 BLOB = seal(MAGIC, b"body")
 
 
-def test_a_body_comes_back() -> None:
+def test_a_sealed_body_is_read_back() -> None:
     assert bytes(unseal(MAGIC, BLOB, "blob 7", "a test")) == b"body"
     assert bytes(unseal(MAGIC, seal(MAGIC, b""), "blob 7", "a test")) == b""
 
@@ -30,6 +30,6 @@ def test_a_body_comes_back() -> None:
         ),
     ],
 )
-def test_what_was_damaged_is_named(damage: Callable[[bytes], bytes], message: str) -> None:
+def test_damage_is_named(damage: Callable[[bytes], bytes], message: str) -> None:
     with pytest.raises(StateCorruptedError, match=message):
         unseal(MAGIC, damage(BLOB), "blob 7", "a test")

@@ -8,7 +8,7 @@ FRAME = pl.DataFrame({"pane": range(100), "n": range(100)})
 SIZE = int(FRAME.estimated_size())
 
 
-def test_it_stays_within_its_bound() -> None:
+def test_the_cache_stays_within_its_bound() -> None:
     cache = FrameCache(most_bytes=3 * SIZE)
     for number in range(10):
         cache.put(number, FRAME)
@@ -16,7 +16,7 @@ def test_it_stays_within_its_bound() -> None:
     assert [cache.get(number) is not None for number in range(10)] == [False] * 7 + [True] * 3
 
 
-def test_the_least_recently_used_goes_first() -> None:
+def test_the_least_recently_used_frame_is_evicted_first() -> None:
     cache = FrameCache(most_bytes=2 * SIZE)
     cache.put(1, FRAME)
     cache.put(2, FRAME)
@@ -25,13 +25,13 @@ def test_the_least_recently_used_goes_first() -> None:
     assert [cache.get(number) is not None for number in (1, 2, 3)] == [True, False, True]
 
 
-def test_what_is_too_great_is_not_kept() -> None:
+def test_a_frame_larger_than_the_cache_is_not_stored() -> None:
     cache = FrameCache(most_bytes=SIZE - 1)
     cache.put(1, FRAME)
     assert (cache.get(1), cache.bytes) == (None, 0)
 
 
-def test_a_dropped_frame_is_gone_and_its_bytes_too() -> None:
+def test_a_dropped_frame_frees_its_bytes() -> None:
     cache = FrameCache()
     cache.put(1, FRAME)
     cache.drop(1)

@@ -46,7 +46,7 @@ EVERYTHING = pl.DataFrame(
 
 
 @pytest.mark.parametrize("name", EVERYTHING.columns)
-def test_a_column_of_every_type_comes_back(name: str) -> None:
+def test_a_column_of_every_type_is_read_back(name: str) -> None:
     frame = EVERYTHING.select(name)
     assert_frame_equal(decode_frame(encode_frame(frame)), frame)
 
@@ -61,12 +61,12 @@ def test_a_column_of_every_type_comes_back(name: str) -> None:
     ],
     ids=["whole", "empty", "slice", "chunks"],
 )
-def test_frames_come_back(frame: pl.DataFrame) -> None:
+def test_frames_are_read_back(frame: pl.DataFrame) -> None:
     assert_frame_equal(decode_frame(encode_frame(frame)), frame)
 
 
 def test_golden_header() -> None:
-    # "MNTN", the format, the checksum of what follows, its length: little-endian, 18 bytes.
+    # "MNTN", the format, the checksum of the body, its length: little-endian, 18 bytes.
     blob = encode_frame(pl.DataFrame({"v": [1]}))
     magic, version, checksum, length = struct.unpack_from("<4sHIQ", blob)
     assert (magic, version, length) == (b"MNTN", 1, len(blob) - 18)
@@ -88,24 +88,24 @@ def test_a_foreign_blob(blob: bytes) -> None:
         decode_frame(blob)
 
 
-def test_a_blob_with_something_behind_it() -> None:
+def test_a_blob_with_extra_bytes() -> None:
     with pytest.raises(StateCorruptedError, match="bytes are left"):
         decode_frame(BLOB + b"\0")
 
 
-@pytest.mark.parametrize("place", [18, 100, len(BLOB) - 1])
-def test_a_changed_blob(place: int) -> None:
+@pytest.mark.parametrize("position", [18, 100, len(BLOB) - 1])
+def test_a_changed_blob(position: int) -> None:
     changed = bytearray(BLOB)
-    changed[place] ^= 1
+    changed[position] ^= 1
     with pytest.raises(StateCorruptedError, match="its checksum doesn't fit"):
         decode_frame(bytes(changed))
 
 
 @given(st.lists(st.tuples(st.integers(0, len(BLOB) - 19), st.integers(0, 255)), max_size=4))
-def test_damage_under_a_right_checksum(changes: list[tuple[int, int]]) -> None:
+def test_damage_under_a_valid_checksum(changes: list[tuple[int, int]]) -> None:
     body = bytearray(BLOB[18:])
-    for place, byte in changes:
-        body[place] = byte
+    for position, byte in changes:
+        body[position] = byte
     with suppress(StateCorruptedError):
         assert isinstance(decode_frame(seal(b"MNTN", bytes(body))), pl.DataFrame)
 

@@ -1,4 +1,4 @@
-"""The hashes live in checkpoints: a change of any figure here loses every checkpoint there is."""
+"""Tests of the hashes of keys. Checkpoints store them: a changed value breaks every checkpoint."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ GOLDEN = [
 ]
 
 
-@pytest.mark.parametrize(("column", "wanted"), GOLDEN)
-def test_golden(column: pl.Series, wanted: list[int]) -> None:
-    assert hash_rows([column]).tolist() == wanted
+@pytest.mark.parametrize(("column", "expected"), GOLDEN)
+def test_golden(column: pl.Series, expected: list[int]) -> None:
+    assert hash_rows([column]).tolist() == expected
 
 
 def test_golden_over_columns() -> None:
@@ -106,7 +106,7 @@ def test_both_zeros_and_both_widths_of_floats_hash_alike() -> None:
 
 
 @pytest.mark.parametrize("dtype", [pl.Int64, pl.String, pl.Float64, pl.Date, pl.Decimal(9, 2)])
-def test_nothing_hashes_to_nothing(dtype: Any) -> None:
+def test_an_empty_column_has_no_hashes(dtype: Any) -> None:
     assert len(hash_rows([pl.Series([], dtype=dtype)])) == 0
 
 
@@ -118,12 +118,12 @@ def test_nothing_hashes_to_nothing(dtype: Any) -> None:
         pl.Series([None if n % 7 == 0 else f"é{n}" for n in range(100)]),
     ],
 )
-def test_a_row_hashes_alike_wherever_it_stands(column: pl.Series) -> None:
-    whole = hash_rows([column])
-    assert hash_rows([column[40:]]).tolist() == whole[40:].tolist()
-    assert hash_rows([column.reverse()]).tolist() == whole[::-1].tolist()
+def test_a_row_has_the_same_hash_at_any_position(column: pl.Series) -> None:
+    hashes = hash_rows([column])
+    assert hash_rows([column[40:]]).tolist() == hashes[40:].tolist()
+    assert hash_rows([column.reverse()]).tolist() == hashes[::-1].tolist()
     chunked = pl.concat([column[:13], column[13:]], rechunk=False)
-    assert hash_rows([chunked]).tolist() == whole.tolist()
+    assert hash_rows([chunked]).tolist() == hashes.tolist()
 
 
 @pytest.mark.parametrize(
@@ -145,31 +145,31 @@ def test_hashes_spread_over_every_bit(column: pl.Series) -> None:
         assert abs(ones - len(column) / 2) < 5 * (len(column) / 4) ** 0.5
 
 
-def test_columns_are_told_apart() -> None:
+def test_values_in_different_columns_hash_differently() -> None:
     ab, empty = pl.Series(["ab"]), pl.Series([""])
     pairs = [(ab, empty), (empty, ab), (pl.Series(["a"]), pl.Series(["b"])), (ab, ab)]
     assert len({hash_rows(list(pair))[0] for pair in pairs}) == len(pairs)
 
 
-def polynomial(data: bytes) -> int:
-    """The hash of one value, byte by byte."""
-    found, power = len(data), 0x100000001B3
+def hash_bytes(data: bytes) -> int:
+    """Return the hash of one value, computed byte by byte."""
+    total, power = len(data), 0x100000001B3
     for byte in data:
-        found, power = (found + (byte + 1) * power) % 2**64, power * 0x100000001B3 % 2**64
-    return found
+        total, power = (total + (byte + 1) * power) % 2**64, power * 0x100000001B3 % 2**64
+    return total
 
 
 def test_a_long_value_hashes_by_the_same_rule_portion_by_portion(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     texts = ["ab" * n for n in (0, 1, 3, 4, 5, 8, 100, 2, 0, 0, 7, 1000, 1)]
-    whole = hash_rows([pl.Series(texts)])
-    sums = np.array([polynomial(text.encode()) for text in texts], dtype=np.uint64)
-    assert hashing._mix(hashing._mix(sums)).tolist() == whole.tolist()
+    hashes = hash_rows([pl.Series(texts)])
+    sums = np.array([hash_bytes(text.encode()) for text in texts], dtype=np.uint64)
+    assert hashing._mix(hashing._mix(sums)).tolist() == hashes.tolist()
     for portion in (1, 2, 7, 8, 64):
         monkeypatch.setattr(hashing, "_PORTION", portion)
-        assert hash_rows([pl.Series(texts)]).tolist() == whole.tolist()
-        assert hash_rows([pl.Series(texts)[3:11]]).tolist() == whole[3:11].tolist()
+        assert hash_rows([pl.Series(texts)]).tolist() == hashes.tolist()
+        assert hash_rows([pl.Series(texts)[3:11]]).tolist() == hashes[3:11].tolist()
 
 
 @pytest.mark.parametrize("column", [["k" * 8_000_000], ["k" * 4_000] * 2_000], ids=["one", "many"])
@@ -178,21 +178,21 @@ def test_long_values_take_no_more_memory_than_themselves(column: list[str]) -> N
     tracemalloc.start()
     try:
         hash_rows([series])
-        _, most = tracemalloc.get_traced_memory()
+        _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert most < 32_000_000
+    assert peak_bytes < 32_000_000
 
 
 def test_nested_values_that_are_equal_hash_alike() -> None:
     nan = float("nan")
     lists = pl.Series([[1.0, nan], [], None, [1.0, -nan], [-0.0], [0.0], [nan, 1.0], [None], []])
-    found = hash_rows([lists]).tolist()
-    assert (found[0], found[4], found[1]) == (found[3], found[5], found[8])
-    assert len(set(found)) == 6
+    hashes = hash_rows([lists]).tolist()
+    assert (hashes[0], hashes[4], hashes[1]) == (hashes[3], hashes[5], hashes[8])
+    assert len(set(hashes)) == 6
     pairs = pl.Series([{"a": 1, "b": [1]}, {"a": 1, "b": [1]}, {"a": 1, "b": []}, None])
     nulls = pl.Series([{"a": None, "b": None}], dtype=pairs.dtype)
-    found = hash_rows([pl.concat([pairs, nulls])]).tolist()
-    assert (found[0], len(set(found))) == (found[1], 4)
-    # A part of a column hashes as it does in the whole.
+    hashes = hash_rows([pl.concat([pairs, nulls])]).tolist()
+    assert (hashes[0], len(set(hashes))) == (hashes[1], 4)
+    # A slice of a column has the same hashes as in the whole column.
     assert hash_rows([lists.slice(3, 4)]).tolist() == hash_rows([lists]).tolist()[3:7]

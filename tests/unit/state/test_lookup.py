@@ -27,35 +27,37 @@ NUMBERS, WORDS = st.none() | st.integers(-3, 3), st.sampled_from([None, "a", "nu
 ROWS = st.lists(st.tuples(NUMBERS, WORDS), max_size=30)
 
 
-def table(rows: list[Row]) -> pl.DataFrame:
+def build_table(rows: list[Row]) -> pl.DataFrame:
     frame = pl.DataFrame(rows, schema={"k0": pl.Int64, "k1": pl.String}, orient="row")
     return frame.with_row_index("at")
 
 
 @given(ROWS, ROWS)
-def test_rows_of_keys_in_their_order(rows: list[Row], asked: list[Row]) -> None:
-    keys = ["k0", "k1"]
-    hashes = hash_keys(table(asked), keys)
-    assert select_hashes(sort_by_hash(table(rows).clear(), keys), hashes) is None
-    found = select_hashes(sort_by_hash(table(rows), keys), hashes)
-    if found is None:
-        assert not set(rows) & set(asked)
+def test_rows_of_keys_are_selected_in_their_order(rows: list[Row], keys: list[Row]) -> None:
+    key_columns = ["k0", "k1"]
+    hashes = hash_keys(build_table(keys), key_columns)
+    assert select_hashes(sort_by_hash(build_table(rows).clear(), key_columns), hashes) is None
+    selected = select_hashes(sort_by_hash(build_table(rows), key_columns), hashes)
+    if selected is None:
+        assert not set(rows) & set(keys)
         return
-    found = found.drop(HASH_COLUMN)
-    expected = [(n, *row) for n, row in enumerate(rows) if row in asked]
-    assert sorted(found.rows()) == expected
+    selected = selected.drop(HASH_COLUMN)
+    expected = [(n, *row) for n, row in enumerate(rows) if row in keys]
+    assert sorted(selected.rows()) == expected
     for key in set(rows):
-        places = [at for at, *rest in found.rows() if tuple(rest) == key]
-        assert places == sorted(places)
+        indices = [at for at, *rest in selected.rows() if tuple(rest) == key]
+        assert indices == sorted(indices)
 
 
 @given(ROWS, st.booleans())
 def test_rows_are_divided_by_ranges_of_their_hashes(rows: list[Row], sort: bool) -> None:
     keys = ["k0", "k1"]
-    divided = dict(divide_by_hash(table(rows), keys, sort=sort))
-    assert list(divided) == sorted(divided)
-    assert sorted(row for part in divided.values() for row in part["at"]) == [*range(len(rows))]
-    for number, part in divided.items():
+    parts_by_range = dict(divide_by_hash(build_table(rows), keys, sort=sort))
+    assert list(parts_by_range) == sorted(parts_by_range)
+    assert sorted(row for part in parts_by_range.values() for row in part["at"]) == [
+        *range(len(rows))
+    ]
+    for number, part in parts_by_range.items():
         assert len(part)
         assert list_hash_ranges(hash_keys(part, keys)) == {number}
         if sort:
@@ -64,51 +66,58 @@ def test_rows_are_divided_by_ranges_of_their_hashes(rows: list[Row], sort: bool)
             assert part["at"].is_sorted()
 
 
-def test_a_table_made_for_it_is_asked_by_key_and_stretch() -> None:
+def test_a_table_sorted_by_hash_is_read_by_key_and_range() -> None:
     def merge(frames: list[pl.DataFrame]) -> pl.DataFrame:
-        return pl.concat(frames).group_by("k0", "place").agg(pl.col("n").sum())
+        return pl.concat(frames).group_by("k0", "position").agg(pl.col("n").sum())
 
-    runs = Runs("place", 10, MemoryBlobs(), FrameCache(0), merge, (), ["k0"])
+    runs = Runs("position", 10, MemoryBlobs(), FrameCache(0), merge, (), ["k0"])
     for n in range(40):
-        places = [n, n + 20]
-        runs.append(pl.DataFrame({"k0": [n % 4, n % 3], "place": places, "n": [1, 1]}))
-    only = pl.DataFrame({"k0": [1]})
-    asked = pl.concat(runs.read(25, 49, only))
-    whole = pl.concat(runs.read(25, 49))
-    assert set(asked["k0"]) == {1}
-    assert sorted(asked.rows()) == sorted(whole.filter(pl.col("k0") == 1).rows())
-    assert whole.columns == asked.columns == ["k0", "place", "n"]
+        positions = [n, n + 20]
+        runs.append(pl.DataFrame({"k0": [n % 4, n % 3], "position": positions, "n": [1, 1]}))
+    key = pl.DataFrame({"k0": [1]})
+    selected = pl.concat(runs.read(25, 49, key))
+    expected = pl.concat(runs.read(25, 49))
+    assert set(selected["k0"]) == {1}
+    assert sorted(selected.rows()) == sorted(expected.filter(pl.col("k0") == 1).rows())
+    assert expected.columns == selected.columns == ["k0", "position", "n"]
 
 
 @given(ROWS, ROWS)
 def test_null_matches_null_and_nothing_else(rows: list[Row], others: list[Row]) -> None:
     keys = ["k0", "k1"]
-    frame, other = table(rows), table(others).select(keys).unique().with_columns(there=True)
+    frame, other_frame = (
+        build_table(rows),
+        build_table(others).select(keys).unique().with_columns(is_matched=True),
+    )
     inside = [(n, *row) for n, row in enumerate(rows) if row in others]
     outside = [(n, *row) for n, row in enumerate(rows) if row not in others]
-    assert sorted(join_null_safe(frame, other, keys, "semi")["at"]) == [n for n, *_ in inside]
-    assert sorted(join_null_safe(frame, other, keys, "anti")["at"]) == [n for n, *_ in outside]
-    assert sorted(join_null_safe(frame, other, keys, "inner")["at"]) == [n for n, *_ in inside]
-    both = join_null_safe(frame, other, keys, "left").sort("at")
-    assert both["there"].to_list() == [row in others or None for row in rows]
+    assert sorted(join_null_safe(frame, other_frame, keys, "semi")["at"]) == [n for n, *_ in inside]
+    assert sorted(join_null_safe(frame, other_frame, keys, "anti")["at"]) == [
+        n for n, *_ in outside
+    ]
+    assert sorted(join_null_safe(frame, other_frame, keys, "inner")["at"]) == [
+        n for n, *_ in inside
+    ]
+    joined = join_null_safe(frame, other_frame, keys, "left").sort("at")
+    assert joined["is_matched"].to_list() == [row in others or None for row in rows]
 
 
 @given(ROWS)
-def test_rows_whose_identity_occurs_once_are_alone(rows: list[Row]) -> None:
+def test_rows_whose_identity_occurs_once_are_split_off(rows: list[Row]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lookup, "_MANY_ROWS", 0)
         patch.setattr(lookup, "_SAMPLE", 1)
-        alone, repeated = split_repeated(table(rows), ["k0", "k1"])
+        unique, repeated = split_repeated(build_table(rows), ["k0", "k1"])
     counts = Counter(rows)
     if len(counts) < len(rows) // 2:
         # Where most rows are repeated, looking for the others doesn't pay.
         counts.update(rows)
     indexed = [(at, *row) for at, row in enumerate(rows)]
-    assert alone.rows() == [row for row in indexed if counts[row[1:]] == 1]
+    assert unique.rows() == [row for row in indexed if counts[row[1:]] == 1]
     assert repeated.rows() == [row for row in indexed if counts[row[1:]] > 1]
 
 
 def test_few_rows_are_not_searched_for_repeated_ones() -> None:
-    rows = table([(1, "a"), (2, "b")])
-    alone, repeated = split_repeated(rows, ["k0"])
-    assert (len(alone), repeated.rows()) == (0, rows.rows())
+    rows = build_table([(1, "a"), (2, "b")])
+    unique, repeated = split_repeated(rows, ["k0"])
+    assert (len(unique), repeated.rows()) == (0, rows.rows())

@@ -1,4 +1,4 @@
-"""Shards that were partitioned anew say what one shard says."""
+"""Tests that rescaled shards emit what a single shard emits."""
 
 from __future__ import annotations
 
@@ -32,54 +32,56 @@ BATCHES = [
 KINDS = {"hopping": Windows(10, 5), "sessions": Sessions(4)}
 
 
-def query(kind: str, shards: int) -> Combiner:
+def make_query(kind: str, shards: int) -> Combiner:
     aggs = {"n": aggregates.count(), "sum": aggregates.sum("value")}
     spec = WindowSpec(("key",), "time", KINDS[kind], aggs, firing=FIRING, lateness=3, shards=shards)
     return make_combiner(spec, SCHEMA)
 
 
-def stepped(one: Combiner, stores: list[MemoryBlobs], rows: list[Any]) -> list[Any]:
-    """What all shards emit of a batch, in one order."""
+def step_shards(query: Combiner, stores: list[MemoryBlobs], rows: list[Any]) -> list[Any]:
+    """Take a batch through all shards and return the sorted results."""
     emitted = []
     latest = max(at for _, at, _ in rows)
     for number, store in enumerate(stores):
         keys = pl.DataFrame({"k0": [key for key, *_ in rows]})
-        mine = [r for r, own in zip(rows, assign_shards(keys, ["k0"], len(stores)), strict=True)
-                if own == number]  # fmt: skip
-        opened = open_shard(one, store, FrameCache())
-        combined = batch(one, opened.state.watermark, *mine)
-        # All shards know how far the whole batch reaches.
+        owners = assign_shards(keys, ["k0"], len(stores))
+        shard_rows = [row for row, owner in zip(rows, owners, strict=True) if owner == number]
+        shard = open_shard(query, store, FrameCache())
+        combined = batch(query, shard.state.watermark, *shard_rows)
+        # All shards know the latest time of the whole batch.
         combined[0].latest = latest
-        emitted += opened.step(combined, 0).results.rows()
+        emitted += shard.step(combined, 0).results.rows()
     return sorted(emitted)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("old", "new"), [(1, 3), (3, 2), (2, 5)])
-def test_it_goes_on_in_other_shards(kind: str, old: int, new: int) -> None:
-    first, then, alone = (query(kind, n) for n in (old, new, 1))
-    stores, one = [MemoryBlobs() for _ in range(old)], [MemoryBlobs()]
+def test_rescaling_changes_no_result(kind: str, old: int, new: int) -> None:
+    old_query, new_query, single_query = (make_query(kind, n) for n in (old, new, 1))
+    stores, single_store = [MemoryBlobs() for _ in range(old)], [MemoryBlobs()]
     for rows in BATCHES[:5]:
-        assert stepped(first, stores, rows) == stepped(alone, one, rows)
+        assert step_shards(old_query, stores, rows) == step_shards(single_query, single_store, rows)
 
     manifests = [parse_manifest(store.load() or "") for store in stores]
-    shares = rescaled(stores, new)
-    counts = [parse_manifest(store.load() or "").counts for store in shares]
+    new_stores = rescaled(stores, new)
+    counts = [parse_manifest(store.load() or "").counts for store in new_stores]
     assert sum(c.get("counted", 0) for c in counts) == sum(m.counts["counted"] for m in manifests)
-    # How many windows wait isn't known of a part.
-    assert not any("waits" in parse_manifest(store.load() or "").extra for store in shares)
+    # The number of waiting windows isn't known for a part.
+    assert not any("waits" in parse_manifest(store.load() or "").extra for store in new_stores)
 
     for rows in BATCHES[5:]:
-        assert stepped(then, shares, rows) == stepped(alone, one, rows)
+        assert step_shards(new_query, new_stores, rows) == step_shards(
+            single_query, single_store, rows
+        )
 
 
-def test_shards_that_stand_elsewhere_are_not_moved() -> None:
-    manifests = [Manifest("windows", watermark=mark) for mark in (1, 2)]
+def test_shards_with_different_watermarks_are_not_rescaled() -> None:
+    manifests = [Manifest("windows", watermark=watermark) for watermark in (1, 2)]
     with pytest.raises(OptionError, match="let the query run one batch"):
         build_manifests(manifests, {}, 2, WindowDivision(manifests))
 
 
-def test_what_cannot_be_moved() -> None:
+def test_unknown_kinds_of_state_are_not_rescaled() -> None:
     with pytest.raises(
         OptionError, match="isn't a kind of state that this version divides; use the"
     ):

@@ -17,44 +17,49 @@ from muntin.state.manifest import Manifest, PartBlobs, Run
 from muntin.state.runs import MAX_RUNS, Runs, join_runs
 
 
-def added(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def add_rows(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(frames).group_by("pane", "k0").agg(pl.col("n").sum())
 
 
-def rows(*found: tuple[int, str, int]) -> pl.DataFrame:
-    return pl.DataFrame(list(found), schema=["pane", "k0", "n"], orient="row")
+def rows(*tuples: tuple[int, str, int]) -> pl.DataFrame:
+    return pl.DataFrame(list(tuples), schema=["pane", "k0", "n"], orient="row")
 
 
-def table(
+def open_table(
     store: CountingBlobs | None = None, span: int = 10, stored: Any = None, cache: Any = None
 ) -> Runs:
-    return Runs("pane", span, store or CountingBlobs(), cache or FrameCache(), added, stored or ())
+    return Runs(
+        "pane", span, store or CountingBlobs(), cache or FrameCache(), add_rows, stored or ()
+    )
 
 
-def content(runs: Runs, low: int | None = None, high: int | None = None) -> list[Any]:
+def read_content(runs: Runs, low: int | None = None, high: int | None = None) -> list[Any]:
     frames = runs.read(low, high)
-    return sorted(added(frames).rows()) if frames else []
+    return sorted(add_rows(frames).rows()) if frames else []
 
 
-def reopened(runs: Runs) -> Runs:
-    """The same table after a restart: nothing is left but the store and the manifest."""
-    return table(runs.frames.blobs, runs.span, runs.entries())
+def reopen(runs: Runs) -> Runs:
+    """Open the same table after a restart, from the store and the manifest only."""
+    return open_table(runs.frames.blobs, runs.span, runs.entries())
 
 
-def segments(runs: Runs) -> dict[str, list[Run]]:
-    found: dict[str, list[Run]] = {}
+def group_by_segment(runs: Runs) -> dict[str, list[Run]]:
+    runs_by_segment: dict[str, list[Run]] = {}
     for run in runs.entries():
         assert runs.span is not None
-        found.setdefault(str(run.low // runs.span), []).append(run)
-    return found
+        runs_by_segment.setdefault(str(run.low // runs.span), []).append(run)
+    return runs_by_segment
 
 
 def test_rows_are_cut_into_segments() -> None:
-    # place    -1 | 0 ... 9 | 10 ... 19 | 20
+    # position -1 | 0 ... 9 | 10 ... 19 | 20
     # rows      a | a     a |        a  |  a
-    runs = table()
+    runs = open_table()
     runs.append(rows((-1, "a", 1), (0, "a", 2), (9, "a", 3), (19, "a", 4), (20, "a", 5)))
-    assert {s: [list(r[1:4]) for r in found] for s, found in segments(runs).items()} == {
+    assert {
+        s: [list(r[1:4]) for r in segment_runs]
+        for s, segment_runs in group_by_segment(runs).items()
+    } == {
         "-1": [[1, -1, -1]],
         "0": [[2, 0, 9]],
         "1": [[1, 19, 19]],
@@ -63,15 +68,15 @@ def test_rows_are_cut_into_segments() -> None:
     assert (runs.rows, runs.low, runs.high) == (5, -1, 20)
 
 
-def test_nothing_is_stored_of_nothing() -> None:
-    runs = table()
+def test_an_empty_frame_stores_nothing() -> None:
+    runs = open_table()
     runs.append(rows((1, "a", 1)).clear())
     assert (runs.entries(), runs.rows, runs.low, runs.high) == ([], 0, None, None)
     assert runs.read() == []
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "wanted"),
+    ("low", "high", "expected"),
     [
         (None, None, [3, 15, 27]),
         (4, None, [15, 27]),
@@ -81,94 +86,94 @@ def test_nothing_is_stored_of_nothing() -> None:
         (15, 27, [15, 27]),
     ],
 )
-def test_only_runs_that_reach_into_the_stretch_are_read(
-    low: int | None, high: int | None, wanted: list[int]
+def test_only_runs_that_overlap_the_range_are_read(
+    low: int | None, high: int | None, expected: list[int]
 ) -> None:
     store = CountingBlobs()
-    writer = table(store)
+    writer = open_table(store)
     writer.append(rows((3, "a", 1), (15, "a", 1), (27, "a", 1)))
-    reader = reopened(writer)
-    assert [low for _, low, _ in reader.read_with_ranges(low, high)] == wanted
-    assert store.calls["get"] == len(wanted)
+    reader = reopen(writer)
+    assert [low for _, low, _ in reader.read_with_ranges(low, high)] == expected
+    assert store.calls["get"] == len(expected)
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "found"),
+    ("low", "high", "is_read"),
     [(5, 6, True), (8, 9, True), (0, 3, True), (0, 2, False), (9, None, False), (None, 2, False)],
 )
-def test_a_run_reaches_from_its_first_place_to_its_last(
-    low: int | None, high: int | None, found: bool
+def test_a_run_covers_its_first_to_its_last_position(
+    low: int | None, high: int | None, is_read: bool
 ) -> None:
-    # place   0 1 2 3 4 5 6 7 8 9
-    # run           a         a
-    runs = table()
+    # position 0 1 2 3 4 5 6 7 8 9
+    # run            a         a
+    runs = open_table()
     runs.append(rows((3, "a", 1), (8, "a", 1)))
-    assert bool(runs.read(low, high)) is found
+    assert bool(runs.read(low, high)) is is_read
 
 
 def test_runs_are_read_oldest_first_within_a_segment() -> None:
-    runs = table()
+    runs = open_table()
     runs.append(rows((12, "a", 1)))
     runs.append(rows((5, "a", 2)))
     runs.append(rows((3, "a", 3)))
     assert [frame["n"].to_list() for frame in runs.read()] == [[2], [3], [1]]
 
 
-def test_folding_keeps_content_and_forgets_what_was_folded() -> None:
+def test_merging_keeps_content_and_removes_the_merged_runs() -> None:
     store = CountingBlobs()
-    runs = table(store)
+    runs = open_table(store)
     for number in range(100):
         runs.append(rows((number % 10, "a", 1), (number % 7, "b", number)))
-    wanted = [(place, "a", 10) for place in range(10)]
-    wanted += [(place, "b", sum(range(place, 100, 7))) for place in range(7)]
-    assert content(runs) == content(reopened(runs)) == sorted(wanted)
-    listed = [run.number for run in runs.entries()]
-    assert set(listed) == set(store.blobs)
-    assert len(listed) <= MAX_RUNS
+    expected = [(position, "a", 10) for position in range(10)]
+    expected += [(position, "b", sum(range(position, 100, 7))) for position in range(7)]
+    assert read_content(runs) == read_content(reopen(runs)) == sorted(expected)
+    run_numbers = [run.number for run in runs.entries()]
+    assert set(run_numbers) == set(store.blobs)
+    assert len(run_numbers) <= MAX_RUNS
     for frame, low, high in runs.read_with_ranges():
         assert (frame["pane"].min(), frame["pane"].max()) == (low, high)
 
 
 @pytest.mark.parametrize("batches", [100, 1000])
-def test_folding_is_logarithmic(batches: int) -> None:
+def test_merging_costs_a_logarithm(batches: int) -> None:
     # Every batch brings a new key, so nothing ever shrinks by merging: the worst case.
     store = CountingBlobs()
-    runs = table(store)
+    runs = open_table(store)
     for number in range(batches):
         runs.append(rows((number % 10, f"key {number}", 1)))
-        longest = max(len(found) for found in segments(runs).values())
+        longest = max(len(segment_runs) for segment_runs in group_by_segment(runs).values())
         assert longest <= MAX_RUNS + math.log2(batches)
     assert store.calls["put"] <= 2 * batches
     assert store.written < 2000 * batches * math.log2(batches)
     assert runs.rows == batches
 
 
-def test_a_great_run_is_not_rewritten_for_small_ones() -> None:
+def test_a_large_run_is_not_rewritten_for_small_ones() -> None:
     store = CountingBlobs()
-    runs = table(store)
+    runs = open_table(store)
     runs.append(
         pl.DataFrame({"pane": [5] * 10_000, "k0": map(str, range(10_000)), "n": [1] * 10_000})
     )
-    great = next(iter(store.blobs))
+    large_run = next(iter(store.blobs))
     for number in range(50):
         runs.append(rows((5, str(number), 1)))
-    assert great in store.blobs
-    assert sum(n for _, _, n in content(runs)) == 10_050
+    assert large_run in store.blobs
+    assert sum(n for _, _, n in read_content(runs)) == 10_050
 
 
-def test_a_run_is_dropped_when_it_lies_wholly_before_a_place() -> None:
+def test_a_run_is_dropped_when_all_of_it_lies_before_a_position() -> None:
     # segments   [-10, 0)  [0, 10)  [10, 20)
     store = CountingBlobs()
-    runs = table(store)
+    runs = open_table(store)
     runs.append(rows((-1, "a", 1), (5, "a", 1), (12, "a", 1)))
-    for place, left in [(-1, 3), (0, 2), (5, 2), (6, 1), (12, 1), (13, 0)]:
-        runs.drop_before(place)
-        assert (runs.rows, len(store.blobs)) == (left, left)
+    for position, remaining in [(-1, 3), (0, 2), (5, 2), (6, 1), (12, 1), (13, 0)]:
+        runs.drop_before(position)
+        assert (runs.rows, len(store.blobs)) == (remaining, remaining)
 
 
-def test_what_lies_before_a_place_goes_when_its_run_is_folded() -> None:
+def test_rows_before_a_position_are_deleted_when_their_run_is_merged() -> None:
     store = CountingBlobs()
-    runs = table(store)
+    runs = open_table(store)
     runs.append(rows((1, "a", 1), (8, "a", 1)))
     runs.drop_before(5)
     assert runs.rows == 2
@@ -179,9 +184,9 @@ def test_what_lies_before_a_place_goes_when_its_run_is_folded() -> None:
     assert (runs.entries(), store.blobs) == ([], {})
 
 
-def test_all_is_dropped() -> None:
+def test_all_runs_are_dropped() -> None:
     store = CountingBlobs()
-    runs = table(store)
+    runs = open_table(store)
     runs.append(rows((-(10**9), "a", 1), (10**9, "a", 1)))
     runs.drop_before(None)
     assert (runs.entries(), store.blobs, runs.frames.cache.bytes) == ([], {}, 0)
@@ -189,10 +194,10 @@ def test_all_is_dropped() -> None:
 
 def test_rewriting_replaces_everything() -> None:
     store = CountingBlobs()
-    runs = table(store)
+    runs = open_table(store)
     runs.append(rows((1, "a", 1), (11, "a", 1)))
     runs.rewrite(rows((2, "b", 7)))
-    assert content(runs) == content(reopened(runs)) == [(2, "b", 7)]
+    assert read_content(runs) == read_content(reopen(runs)) == [(2, "b", 7)]
     assert len(store.blobs) == 1
     runs.rewrite(rows().cast({"pane": pl.Int64}))
     assert store.blobs == {}
@@ -200,50 +205,50 @@ def test_rewriting_replaces_everything() -> None:
 
 def test_a_warm_table_reads_nothing_from_the_store() -> None:
     store = CountingBlobs()
-    runs = table(store)
+    runs = open_table(store)
     for number in range(30):
         runs.append(rows((number, "a", 1)))
-    content(runs)
+    read_content(runs)
     assert store.calls["get"] == 0
 
 
 def test_a_damaged_blob_is_named_not_read() -> None:
     store = CountingBlobs()
-    writer = table(store)
+    writer = open_table(store)
     writer.append(rows((1, "a", 1)))
     number = next(iter(store.blobs))
     store.blobs[number] = store.blobs[number][:-1]
     with pytest.raises(StateCorruptedError, match="was cut"):
-        reopened(writer).read()
+        reopen(writer).read()
 
 
 def test_two_tables_of_one_store_draw_different_numbers() -> None:
     store = CountingBlobs()
     for _ in range(3):
-        table(store).append(rows((1, "a", 1)))
+        open_table(store).append(rows((1, "a", 1)))
     assert len(store.blobs) == 3
     assert all(0 <= number < 2**62 for number in store.blobs)
 
 
 def test_a_removed_number_is_never_served() -> None:
     cache, store = FrameCache(), CountingBlobs()
-    runs = table(store, cache=cache)
+    runs = open_table(store, cache=cache)
     seen: set[int] = set()
     for number in range(60):
         runs.append(rows((number, "a", 1)))
         runs.drop_before(number - 15)
         seen |= set(store.blobs)
-        assert all(cache.get(gone) is None for gone in seen - set(store.blobs))
+        assert all(cache.get(removed_number) is None for removed_number in seen - set(store.blobs))
     assert len(seen) > len(store.blobs)
 
 
 class TestJoiningRuns:
-    def joined(self, *frames: pl.DataFrame) -> tuple[list[Any], list[int]]:
-        """The rows, and the places that were merged."""
+    def join(self, *frames: pl.DataFrame) -> tuple[list[Any], list[int]]:
+        """Return the joined rows and the positions that were merged."""
         merged: list[int] = []
 
         def merge(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-            result = added(parts)
+            result = add_rows(parts)
             merged.extend(result["pane"].unique().sort().to_list())
             return result
 
@@ -251,37 +256,37 @@ class TestJoiningRuns:
         ranged = [(f, int(a), int(b)) for f, (a, b) in zip(frames, bounds, strict=True)]
         return sorted(join_runs(ranged, "pane", merge).rows()), merged
 
-    def test_runs_side_by_side_are_not_merged(self) -> None:
-        found, merged = self.joined(rows((1, "a", 1), (2, "a", 2)), rows((3, "a", 3)))
-        assert found == [(1, "a", 1), (2, "a", 2), (3, "a", 3)]
+    def test_runs_that_do_not_overlap_are_not_merged(self) -> None:
+        joined, merged = self.join(rows((1, "a", 1), (2, "a", 2)), rows((3, "a", 3)))
+        assert joined == [(1, "a", 1), (2, "a", 2), (3, "a", 3)]
         assert merged == []
 
     def test_one_run_is_itself(self) -> None:
-        assert self.joined(rows((1, "a", 1), (1, "a", 1)))[0] == [(1, "a", 1)] * 2
+        assert self.join(rows((1, "a", 1), (1, "a", 1)))[0] == [(1, "a", 1)] * 2
 
-    def test_only_the_stretch_that_overlaps_is_merged(self) -> None:
-        # place    1 2 3 4 5
-        # one      1 1 1 .        merged: 3
-        # other        1 1 1
-        one = rows((1, "a", 1), (2, "a", 1), (3, "a", 1))
-        found, merged = self.joined(one, rows((3, "a", 1), (4, "a", 1), (5, "a", 1)))
-        assert found == [(1, "a", 1), (2, "a", 1), (3, "a", 2), (4, "a", 1), (5, "a", 1)]
+    def test_only_the_overlapping_range_is_merged(self) -> None:
+        # position 1 2 3 4 5
+        # first    1 1 1 .        merged: 3
+        # second       1 1 1
+        first = rows((1, "a", 1), (2, "a", 1), (3, "a", 1))
+        joined, merged = self.join(first, rows((3, "a", 1), (4, "a", 1), (5, "a", 1)))
+        assert joined == [(1, "a", 1), (2, "a", 1), (3, "a", 2), (4, "a", 1), (5, "a", 1)]
         assert merged == [3]
 
     def test_a_run_within_another(self) -> None:
-        # place    1 2 3 4 5 6 7 8 9
-        # one      1               1
-        # two          1 1           merged: 3, 4 and 8, 9
-        # three                  1 1
-        one = rows((1, "a", 1), (9, "a", 1))
-        two, three = rows((3, "a", 1), (4, "a", 1)), rows((8, "a", 1), (9, "b", 1))
-        found, merged = self.joined(one, two, three)
-        assert [place for place, _, _ in found] == [1, 3, 4, 8, 9, 9]
+        # position 1 2 3 4 5 6 7 8 9
+        # first    1               1
+        # second       1 1           merged: 3, 4 and 8, 9
+        # third                  1 1
+        first = rows((1, "a", 1), (9, "a", 1))
+        second, third = rows((3, "a", 1), (4, "a", 1)), rows((8, "a", 1), (9, "b", 1))
+        joined, merged = self.join(first, second, third)
+        assert [position for position, _, _ in joined] == [1, 3, 4, 8, 9, 9]
         assert merged == [3, 4, 8, 9]
 
     def test_equal_rows_of_three_runs_become_one(self) -> None:
         same = rows((1, "a", 1), (2, "a", 1))
-        assert self.joined(same, same, same)[0] == [(1, "a", 3), (2, "a", 3)]
+        assert self.join(same, same, same)[0] == [(1, "a", 3), (2, "a", 3)]
 
     @pytest.mark.parametrize("seed", range(8))
     def test_joining_is_merging_all(self, seed: int) -> None:
@@ -289,20 +294,20 @@ class TestJoiningRuns:
             rows(*((7 * n * (seed + 1) % (10 + seed) + 3 * run, "ab"[n % 2], 1) for n in range(6)))
             for run in range(seed + 1)
         ]
-        frames = [added([frame]) for frame in frames]
-        assert self.joined(*frames)[0] == sorted(added(frames).rows())
+        frames = [add_rows([frame]) for frame in frames]
+        assert self.join(*frames)[0] == sorted(add_rows(frames).rows())
 
 
 def test_frames_are_stored_by_the_codec() -> None:
     store = CountingBlobs()
     frame = rows((1, "a", 1))
-    table(store).append(frame)
+    open_table(store).append(frame)
     assert list(store.blobs.values()) == [encode_frame(frame)]
 
 
 def test_a_manifest_names_its_blobs_also_those_of_manifests_within() -> None:
     store = CountingBlobs()
-    runs = table(store)
+    runs = open_table(store)
     runs.append(rows((1, "a", 1), (25, "b", 2)))
     inner = Manifest("windows", tables={"cells": runs.entries()}).dumps()
     spec = SimpleNamespace(to_dict=dict, check_same=lambda stored: None)

@@ -13,8 +13,8 @@ def test_every_row_is_in_one_shard_and_a_key_in_no_other(shards: int) -> None:
     parts = split_by_shard(FRAME, ["k0"], shards)
     assert set(parts) <= set(range(shards))
     assert pl.concat(parts.values()).sort("v").equals(FRAME)
-    homes = [set(part["k0"]) for part in parts.values()]
-    assert sum(map(len, homes)) == 900
+    keys_by_shard = [set(part["k0"]) for part in parts.values()]
+    assert sum(map(len, keys_by_shard)) == 900
 
 
 def test_rows_keep_their_order_within_a_shard() -> None:
@@ -33,7 +33,7 @@ def test_a_shard_without_rows_is_absent() -> None:
 
 
 def test_golden_owners() -> None:
-    # Where a key lives is in checkpoints, so it can never change.
+    # Checkpoints depend on the shard of a key, so it can never change.
     frame = pl.DataFrame({"k0": ["a", "b", "c", "é"], "k1": [1, 2, 3, 4]})
     assert assign_shards(frame, ["k0"], 8).tolist() == [4, 7, 5, 1]
     assert assign_shards(frame, ["k0", "k1"], 8).tolist() == [4, 2, 4, 3]

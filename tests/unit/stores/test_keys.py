@@ -40,34 +40,38 @@ ANY = st.none() | st.one_of(*PARTS.values())
 @pytest.mark.parametrize("kind", PARTS)
 @given(data=st.data())
 def test_keys_compare_as_values_do(kind: str, data: st.DataObject) -> None:
-    one, other = data.draw(PARTS[kind]), data.draw(PARTS[kind])
-    assert (encode_key((one,)) < encode_key((other,))) is (one < other)
-    assert (encode_key((one,)) == encode_key((other,))) is (one == other)
+    first, second = data.draw(PARTS[kind]), data.draw(PARTS[kind])
+    assert (encode_key((first,)) < encode_key((second,))) is (first < second)
+    assert (encode_key((first,)) == encode_key((second,))) is (first == second)
 
 
 @given(data=st.data())
 def test_tuples_compare_part_by_part(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(sorted(PARTS)), min_size=1, max_size=4))
     # The first parts are equal as often as not, so that the later ones decide.
-    few = [data.draw(st.lists(PARTS[kind], min_size=1, max_size=2)) for kind in kinds]
-    one, other = (tuple(data.draw(st.sampled_from(part)) for part in few) for _ in range(2))
-    assert (encode_key(one) < encode_key(other)) is (one < other)
+    choices = [data.draw(st.lists(PARTS[kind], min_size=1, max_size=2)) for kind in kinds]
+    first, second = (tuple(data.draw(st.sampled_from(part)) for part in choices) for _ in range(2))
+    assert (encode_key(first) < encode_key(second)) is (first < second)
 
 
 @given(st.lists(ANY, max_size=4))
-def test_a_tuple_comes_back(parts: list[Any]) -> None:
-    found = decode_key(encode_key(tuple(parts)))
-    assert found == tuple(parts)
-    assert [type(part) for part in found] == [type(part) for part in parts]
+def test_a_tuple_is_read_back(parts: list[Any]) -> None:
+    decoded = decode_key(encode_key(tuple(parts)))
+    assert decoded == tuple(parts)
+    assert [type(part) for part in decoded] == [type(part) for part in parts]
 
 
 @given(ANY, ANY, ANY)
-def test_no_part_begins_another(one: Any, other: Any, behind: Any) -> None:
-    first, second = encode_key((one,)), encode_key((other,))
-    assert first == second or not second.startswith(first)
-    # What follows a part lies between the part and AFTER, and nothing else does.
-    assert first < first + encode_key((behind,)) < first + AFTER
-    assert (first <= second + encode_key((behind,)) < first + AFTER) is (first == second)
+def test_no_encoded_part_is_a_prefix_of_another(
+    first_part: Any, second_part: Any, next_part: Any
+) -> None:
+    first_key, second_key = encode_key((first_part,)), encode_key((second_part,))
+    assert first_key == second_key or not second_key.startswith(first_key)
+    # Exactly the keys that begin with a part are between the part and AFTER.
+    assert first_key < first_key + encode_key((next_part,)) < first_key + AFTER
+    assert (first_key <= second_key + encode_key((next_part,)) < first_key + AFTER) is (
+        first_key == second_key
+    )
 
 
 @given(ANY.filter(lambda part: part is not None))
@@ -86,7 +90,7 @@ def test_nan_comes_last(nan: float) -> None:
     )
 
 
-def test_what_comes_back_otherwise() -> None:
+def test_values_that_are_normalized() -> None:
     assert math.copysign(1, decode_key(encode_key((-0.0,)))[0]) == 1
     assert str(decode_key(encode_key((Decimal("-10.500"),)))[0]) == "-10.5"
     assert str(decode_key(encode_key((Decimal("1200"),)))[0]) == "1.2E+3"
@@ -102,7 +106,7 @@ def test_long_decimals_keep_their_digits() -> None:
     assert encode_key((number,)) < encode_key((Decimal("1" * 40 + ".6"),))
 
 
-def test_subclasses_are_encoded_as_what_they_are() -> None:
+def test_subclasses_are_encoded_as_their_base_type() -> None:
     class Port(int):
         pass
 
@@ -111,7 +115,7 @@ def test_subclasses_are_encoded_as_what_they_are() -> None:
     assert encode_key((datetime(2026, 1, 1),)) != encode_key((date(2026, 1, 1),))
 
 
-def test_what_is_no_key() -> None:
+def test_values_that_are_no_key_are_refused() -> None:
     with pytest.raises(OptionError, match="is a list, not a key; use None, bool"):
         encode_key(([1],))
     assert decode_key(encode_key((-(2**1008) + 1,))) == (-(2**1008) + 1,)
@@ -121,14 +125,12 @@ def test_what_is_no_key() -> None:
 
 @given(ANY.filter(lambda part: not isinstance(part, bool) and part is not None), st.data())
 def test_a_key_that_was_cut_is_named(part: Any, data: st.DataObject) -> None:
-    whole = encode_key((part,))
+    key = encode_key((part,))
     with pytest.raises(StateCorruptedError, match="can't be read at byte"):
-        decode_key(
-            whole[: data.draw(st.integers(1, len(whole) - 1))] if len(whole) > 1 else b"\x99"
-        )
+        decode_key(key[: data.draw(st.integers(1, len(key) - 1))] if len(key) > 1 else b"\x99")
 
 
-def test_a_part_can_be_read_alone() -> None:
+def test_a_single_part_can_be_decoded() -> None:
     data = encode_key((1, "a"))
     number, at = decode_part(data)
     assert (number, decode_part(data, at)) == (1, ("a", len(data)))

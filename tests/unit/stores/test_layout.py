@@ -28,8 +28,10 @@ def test_the_matrix(axis: Any, use: Any, equal: bool, ranged: bool, window: Any,
     assert str(layout) == key
     if not (equal and (axis == "rows" or ranged)):  # elsewhere the size of the window decides
         for size in ("small", "large"):
-            again = message_layout(axis, use, equal_fields=equal, time_range=ranged, window=size)
-            assert again == layout
+            layout_with_size = message_layout(
+                axis, use, equal_fields=equal, time_range=ranged, window=size
+            )
+            assert layout_with_size == layout
 
 
 def test_the_default_is_the_position() -> None:
@@ -59,7 +61,9 @@ def test_a_session_comes_before_everything() -> None:
         ),
     ],
 )
-def test_what_does_not_go_together(options: dict[str, Any], message: str) -> None:
+def test_options_that_contradict_each_other_are_refused(
+    options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(OptionError, match=message):
         message_layout(**options)
 
@@ -98,36 +102,34 @@ FINE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_a_key_says_what_it_was_made_of(name: str) -> None:
+def test_a_key_is_read_back(name: str) -> None:
     layout = LAYOUTS[name]
     for message in MESSAGES:
-        place = layout.read(layout.key(**message))
-        assert {part: getattr(place, part) for part in layout.parts} == {
+        position = layout.read(layout.key(**message))
+        assert {part: getattr(position, part) for part in layout.parts} == {
             part: message[part] for part in layout.parts
         }
 
 
-ASKED = [
+LAYOUT_QUERIES = [
     (name, query)
     for name, layout in LAYOUTS.items()
     for query in (QUERIES if layout.axis == "rows" else [*QUERIES, *FINE])
 ]
 
 
-@pytest.mark.parametrize(("name", "query"), ASKED, ids=str)
-def test_bounds_hold_what_is_wanted_and_say_whether_that_is_all(
-    name: str, query: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize(("name", "query"), LAYOUT_QUERIES, ids=str)
+def test_bounds_cover_the_window_and_say_whether_exactly(name: str, query: dict[str, Any]) -> None:
     layout = LAYOUTS[name]
     low, high, exact = layout.in_window(**query)
     for message in MESSAGES:
         key = layout.key(**message)
-        wanted = layout.holds(layout.read(key), query["start"], query["end"]) and all(
+        is_in_window = layout.holds(layout.read(key), query["start"], query["end"]) and all(
             query.get(part) in (None, message[part]) for part in ("equal", "session")
         )
-        assert low <= key < high or not wanted
+        assert low <= key < high or not is_in_window
         if exact:
-            assert wanted is (low <= key < high)
+            assert is_in_window is (low <= key < high)
 
 
 @pytest.mark.parametrize(
@@ -147,22 +149,20 @@ def test_bounds_hold_what_is_wanted_and_say_whether_that_is_all(
         ("equal_offset", {"start": 3, "end": 4, "equal": "a"}, True),
     ],
 )
-def test_a_range_is_one_stretch_where_it_can_be(
-    name: str, query: dict[str, Any], exact: bool
-) -> None:
+def test_which_windows_are_one_range_of_keys(name: str, query: dict[str, Any], exact: bool) -> None:
     assert LAYOUTS[name].in_window(**query).exact is exact
 
 
-def test_all_for_equal_fields_is_a_prefix() -> None:
+def test_messages_with_equal_fields_share_a_prefix() -> None:
     layout = LAYOUTS["equal_time_offset"]
     low, high, exact = layout.in_window(None, None, equal="a")
-    found = [m for m in MESSAGES if low <= layout.key(**m) < high]
+    selected = [m for m in MESSAGES if low <= layout.key(**m) < high]
     assert exact
-    assert found == [m for m in MESSAGES if m["equal"] == "a"]
+    assert selected == [m for m in MESSAGES if m["equal"] == "a"]
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_expired_is_one_stretch_only_along_the_axis(name: str) -> None:
+def test_expired_messages_are_one_range_only_along_the_axis(name: str) -> None:
     layout: Layout = LAYOUTS[name]
     assert layout.along_axis is name.startswith(("time", "offset"))
     assert layout.in_window(None, 10).exact is layout.along_axis

@@ -11,7 +11,7 @@ from muntin.stores import WindowMeta, rocks
 from muntin.stores.values import find_codec
 
 
-def test_json_keeps_what_json_has() -> None:
+def test_json_values_are_read_back() -> None:
     json = find_codec("json")
     for value in ({"a": [1, None, "é"]}, 2**70, 0.1, -math.inf, "", False):
         assert json.from_bytes(json.to_bytes(value)) == value
@@ -19,7 +19,7 @@ def test_json_keeps_what_json_has() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("json", b"x"), ("raw", "x"), ("meta", {"n": 1})])
-def test_what_a_codec_cannot_write(name: str, value: object) -> None:
+def test_values_that_a_codec_cannot_write(name: str, value: object) -> None:
     with pytest.raises(OptionError, match="value="):
         find_codec(name).to_bytes(value)
 
@@ -38,7 +38,7 @@ def test_damaged_metadata_is_named(data: bytes) -> None:
         WindowMeta.from_bytes(data)
 
 
-def test_rocks_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rocks_names_the_missing_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rocksdict", None)
     with pytest.raises(MissingExtraError, match=r"the RocksDB store .* 'muntin\[rocks\]'"):
         rocks(tmp_path / "rows")

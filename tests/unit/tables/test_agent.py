@@ -1,4 +1,4 @@
-"""An error in an agent costs the events that it was at: no more, and none in silence."""
+"""Tests that an error in an agent rejects the events that it was reading, and no others."""
 
 from __future__ import annotations
 
@@ -10,42 +10,44 @@ import muntin as mt
 from muntin.tables import App
 
 
-def fussy(value: Any) -> bool:
-    """A filter that is surprised by text, and lets no even number through."""
+def is_odd(value: Any) -> bool:
+    """Return whether a number is odd; text raises an error."""
     return bool(value % 2)
 
 
-def taking(most: int, *, filtered: bool, bad: int | None = None) -> tuple[App, list[Any], Any]:
-    """An agent that reads lists, and what it has read; ``bad`` in one of them is an error."""
+def make_listing_app(
+    most: int, *, filtered: bool, bad: int | None = None
+) -> tuple[App, list[Any], Any]:
+    """Make an app whose agent reads lists, and fails at one with ``bad``; return the lists, too."""
     app = App("app", max_ahead=None, errors="reject")
     totals = app.Table("totals", default=int).tumbling(10)
-    done: list[Any] = []
+    lists: list[Any] = []
 
     @app.agent(app.topic("numbers"))
     async def add(stream: Any) -> None:
-        async for some in (stream.filter(fussy) if filtered else stream).take(most):
-            if bad in some:
+        async for numbers in (stream.filter(is_odd) if filtered else stream).take(most):
+            if bad in numbers:
                 raise ValueError("bad")
-            done.append(some)
-            totals["all"] += len(some)
+            lists.append(numbers)
+            totals["all"] += len(numbers)
 
-    return app, done, totals
+    return app, lists, totals
 
 
-def rejected(running: Any) -> list[Any]:
+def list_rejected(running: Any) -> list[Any]:
     return [(row.value, row.offset, row.reason, row.agent) for row in running.rejected]
 
 
 @pytest.mark.parametrize(
-    ("batch", "lost", "done"),
+    ("batch", "lost", "lists"),
     [(100, [3, 4, 5], [[0, 1, 2], [6, 7]]), (5, [3, 4], [[0, 1, 2], [5, 6, 7]])],
 )
-def test_an_error_costs_the_whole_list(batch: int, lost: list[int], done: Any) -> None:
-    app, found, totals = taking(3, filtered=False, bad=4)
+def test_an_error_costs_the_whole_list(batch: int, lost: list[int], lists: Any) -> None:
+    app, lists_read, totals = make_listing_app(3, filtered=False, bad=4)
     source = mt.source(range(8), time=float)
     with app.run({"numbers": source}, batch=batch) as running:
-        assert found == done
-        assert rejected(running) == [(n, n, "error", "add") for n in lost]
+        assert lists_read == lists
+        assert list_rejected(running) == [(n, n, "error", "add") for n in lost]
         assert [row.time for row in running.rejected] == [n * 1_000_000 for n in lost]
         assert [row.watermark for row in running.rejected] == [(n - 1) * 1_000_000 for n in lost]
         assert running.counts == {"seen": 8, "taken": 8, "error": len(lost)}
@@ -53,21 +55,21 @@ def test_an_error_costs_the_whole_list(batch: int, lost: list[int], done: Any) -
 
 
 def test_a_filter_that_raises_costs_what_was_gathered_too() -> None:
-    app, found, _ = taking(3, filtered=True)
+    app, lists_read, _ = make_listing_app(3, filtered=True)
     with app.run({"numbers": [1, 3, 5, 7, 2, 9, "x", 11, 4, 13]}) as running:
-        assert found == [[1, 3, 5], [11, 13]]
+        assert lists_read == [[1, 3, 5], [11, 13]]
         lost = [(7, 3), (9, 5), ("x", 6)]
-        assert rejected(running) == [(value, at, "error", "add") for value, at in lost]
+        assert list_rejected(running) == [(value, at, "error", "add") for value, at in lost]
         assert "TypeError" in (running.rejected[0].detail or "")
 
 
 def test_events_that_were_filtered_out_are_not_the_list_s() -> None:
-    app, found, totals = taking(3, filtered=True, bad=3)
+    app, lists_read, totals = make_listing_app(3, filtered=True, bad=3)
     source = mt.source([1, 12, 3, 14, 5, 26], time=float)
     with app.run({"numbers": source}, batch=2) as running:
-        assert found == [[1], [5]]
-        assert rejected(running) == [(3, 2, "error", "add")]
-        # A list is written as of its own last event, not as of what the filter left out.
+        assert lists_read == [[1], [5]]
+        assert list_rejected(running) == [(3, 2, "error", "add")]
+        # A list is written at the time of its own last event, not of one that was filtered out.
         assert totals["all"].windows() == {(0.0, 10.0): 2}
 
 
@@ -78,8 +80,8 @@ def test_a_list_that_the_agent_broke_off_at_is_done_with() -> None:
     @app.agent(app.topic("numbers"))
     async def look(stream: Any) -> None:
         if not seen:
-            async for some in stream.take(2):
-                seen.append(some)
+            async for numbers in stream.take(2):
+                seen.append(numbers)
                 break
             return
         async for number in stream:

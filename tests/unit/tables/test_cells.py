@@ -1,4 +1,4 @@
-"""Entries come back from frames as they were, whatever they hold."""
+"""Tests that entries of any type come back from frames unchanged."""
 
 from __future__ import annotations
 
@@ -52,35 +52,35 @@ GROUPS = st.one_of(
 )
 
 
-def same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and one == other
+def is_same(value: Any, expected: Any) -> bool:
+    return type(value) is type(expected) and value == expected
 
 
 @given(st.dictionaries(st.integers(-5, 5), GROUPS, max_size=3))
 def test_entries_come_back(entries: dict[int, dict[Any, Any]]) -> None:
-    found: dict[int, dict[Any, Any]] = {place: {} for place in entries}
-    for place, key, value in from_frame(to_frame(entries, PLAIN), PLAIN):
-        found[place][key] = value
-    assert found == entries
-    for place, values in entries.items():
-        assert all(same(found[place][key], value) for key, value in values.items())
+    entries_read: dict[int, dict[Any, Any]] = {position: {} for position in entries}
+    for position, key, value in from_frame(to_frame(entries, PLAIN), PLAIN):
+        entries_read[position][key] = value
+    assert entries_read == entries
+    for position, values in entries.items():
+        assert all(is_same(entries_read[position][key], value) for key, value in values.items())
 
 
 @given(st.lists(st.dictionaries(st.integers(0, 2), GROUPS, max_size=2), min_size=1, max_size=4))
 def test_the_newest_value_of_an_entry_wins(batches: list[dict[int, dict[Any, Any]]]) -> None:
     expected: dict[tuple[int, Any], Any] = {}
     for entries in batches:
-        for place, values in entries.items():
-            expected.update({(place, key): value for key, value in values.items()})
+        for position, values in entries.items():
+            expected.update({(position, key): value for key, value in values.items()})
     frames = [to_frame(entries, PLAIN) for entries in batches]
-    whole = {
+    all_entries = {
         (p, k): v for p, k, v in from_frame(keep_newest_entries(frames, keep_deleted=True), PLAIN)
     }
-    assert whole == expected
-    there = {
+    assert all_entries == expected
+    present = {
         (p, k): v for p, k, v in from_frame(keep_newest_entries(frames, keep_deleted=False), PLAIN)
     }
-    assert there == {place: value for place, value in expected.items() if value is not GONE}
+    assert present == {position: value for position, value in expected.items() if value is not GONE}
 
 
 def test_a_deletion_is_known_under_every_form_of_its_key() -> None:
@@ -98,7 +98,7 @@ def test_numbers_and_text_are_columns() -> None:
 
 @given(VALUES)
 def test_values_are_packed_and_unpacked(value: Any) -> None:
-    assert same(packed.read_json(packed.write_json(value)), value)
+    assert is_same(packed.read_json(packed.write_json(value)), value)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_values_are_packed_and_unpacked(value: Any) -> None:
     ],
 )
 def test_types_are_kept(value: Any) -> None:
-    assert same(packed.read_json(packed.write_json(value)), value)
+    assert is_same(packed.read_json(packed.write_json(value)), value)
 
 
 def test_other_types_are_refused() -> None:

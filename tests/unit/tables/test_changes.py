@@ -1,4 +1,4 @@
-"""What batches change in a table, as it is read in the same process."""
+"""Tests of reading the changes of a table in the process of its app."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from muntin.stores import memory
 from muntin.tables import App
 
 
-def at(second: float) -> datetime:
-    """So many seconds after the epoch."""
+def make_time(second: float) -> datetime:
+    """Return the time so many seconds after the epoch."""
     return datetime.fromtimestamp(second, UTC)
 
 
-def words(changes: Any) -> list[tuple[Any, Any, str]]:
-    return [(one.key, one.value, one.change) for one in changes]
+def list_changes(changes: Any) -> list[tuple[Any, Any, str]]:
+    return [(row.key, row.value, row.change) for row in changes]
 
 
 def test_keys_are_new_changed_and_gone() -> None:
@@ -28,27 +28,27 @@ def test_keys_are_new_changed_and_gone() -> None:
 
     @app.agent(app.topic("events"))
     def write(value: Any) -> None:
-        key, to = value
-        if to is None:
+        key, number = value
+        if number is None:
             del table[key]
         else:
-            table[key] = to
+            table[key] = number
 
     rows: list[Any] = [("a", 1), ("b", 1), ("a", 2), ("b", 1), ("b", None), ("c", 1), ("a", None)]
     with app.open() as running:
         running.send("events", ("z", 0))
         changes = running.changes("t")
-        assert words(changes) == []
+        assert list_changes(changes) == []
         running.feed({"events": rows}, batch=2)
         first, *_ = changes
         assert first == ("a", None, None, 1, "new", 2)
         running.send("events", ("z", 5))
-        assert words(changes) == [("z", 5, "changed")]
+        assert list_changes(changes) == [("z", 5, "changed")]
         running.send("events", ("z", 5))
-        assert words(changes) == []
-        again = running.changes("t")
+        assert list_changes(changes) == []
+        second_reader = running.changes("t")
         running.send("events", ("z", None))
-        assert words(changes) == words(again) == [("z", 5, "gone")]
+        assert list_changes(changes) == list_changes(second_reader) == [("z", 5, "gone")]
 
 
 def test_what_comes_and_goes_within_a_batch_is_no_change() -> None:
@@ -64,7 +64,7 @@ def test_what_comes_and_goes_within_a_batch_is_no_change() -> None:
     with app.open() as running:
         changes = running.changes("t")
         running.feed({"events": [1, 2, 3, 3]}, batch=3)
-        assert [(one.key, one.value, one.change, one.batch) for one in changes] == [
+        assert [(row.key, row.value, row.change, row.batch) for row in changes] == [
             ("b", 3, "new", 1)
         ]
 
@@ -82,11 +82,11 @@ def test_windows_that_only_expire_are_no_change(partitions: int) -> None:
         changes = running.changes("t")
         for key, time in (("a", 1.0), ("b", 2.0), ("a", 3.0), ("a", 30.0)):
             running.send("events", key, key=key, timestamp=time)
-        assert [one[:5] for one in changes] == [
-            ("a", at(0), at(10), 1, "new"),
-            ("b", at(0), at(10), 1, "new"),
-            ("a", at(0), at(10), 2, "changed"),
-            ("a", at(30), at(40), 1, "new"),
+        assert [row[:5] for row in changes] == [
+            ("a", make_time(0), make_time(10), 1, "new"),
+            ("b", make_time(0), make_time(10), 1, "new"),
+            ("a", make_time(0), make_time(10), 2, "changed"),
+            ("a", make_time(30), make_time(40), 1, "new"),
         ]
 
 
@@ -102,11 +102,11 @@ def test_a_session_that_grows_is_gone_under_its_old_bounds() -> None:
         changes = running.changes("t")
         for time in (1.0, 5.0, 200.0):
             running.send("events", time, key="k", timestamp=time)
-        assert [one[1:5] for one in changes] == [
-            (at(1), at(11), [1.0], "new"),
-            (at(1), at(11), [1.0], "gone"),
-            (at(1), at(15), [1.0, 5.0], "new"),
-            (at(200), at(210), [200.0], "new"),
+        assert [row[1:5] for row in changes] == [
+            (make_time(1), make_time(11), [1.0], "new"),
+            (make_time(1), make_time(11), [1.0], "gone"),
+            (make_time(1), make_time(15), [1.0, 5.0], "new"),
+            (make_time(200), make_time(210), [200.0], "new"),
         ]
 
 
@@ -123,17 +123,17 @@ def test_a_value_that_is_shown_is_not_the_tables() -> None:
         running.send("events", 1, key="k")
         next(iter(changes)).value.append(7)
         running.send("events", 2, key="k")
-        assert words(changes) == [("k", [1, 2], "changed")]
+        assert list_changes(changes) == [("k", [1, 2], "changed")]
         assert table["k"] == [1, 2]
 
 
-def plain(value: Any) -> Any:
-    """A value that is sorted the same wherever it comes from."""
+def sort_set(value: Any) -> Any:
+    """Return a value, a set as a sorted list."""
     return sorted(value) if isinstance(value, set) else value
 
 
-def every_kind() -> App:
-    """Tables of every kind, none of which expires."""
+def make_app() -> App:
+    """Make an app with tables of every kind, none of which expires."""
     app = App("app", max_ahead=None)
     tables: list[Any] = [
         app.Table("plain", default=int),
@@ -153,11 +153,11 @@ def every_kind() -> App:
                         del table[key]
                 else:
                     table[key] += [number] if table.name == "lists" else number
-            for one in sets:
+            for table in sets:
                 if number % 3:
-                    one[key].add(number % 4)
+                    table[key].add(number % 4)
                 else:
-                    one[key].discard(number % 4 + 1)
+                    table[key].discard(number % 4 + 1)
 
     return app
 
@@ -165,37 +165,39 @@ def every_kind() -> App:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_they_are_what_differs_between_two_batches(seed: int, partitions: int) -> None:
-    drawn = random.Random(seed)
-    app = every_kind()
+    dice = random.Random(seed)
+    app = make_app()
 
-    def held(name: str) -> dict[Any, Any]:
+    def read_table(name: str) -> dict[Any, Any]:
         shards = [part.shards[name] for part in running.parts]
-        entries = (one for shard in shards for one in shard.snapshot())
-        return {(one.key, one.window): plain(one.value) for one in entries}
+        entries = (entry for shard in shards for entry in shard.snapshot())
+        return {(entry.key, entry.window): sort_set(entry.value) for entry in entries}
 
     with app.open(store=memory(), partitions=partitions) as running:
         changes = {name: running.changes(name) for name in app.tables}
-        before = {name: held(name) for name in app.tables}
+        before = {name: read_table(name) for name in app.tables}
         events: list[dict[str, Any]] = []
         for _ in range(12):
             events += [
-                {"key": drawn.choice("abc"), "n": drawn.randrange(7), "at": drawn.uniform(0, 40)}
-                for _ in range(drawn.randrange(1, 6))
+                {"key": dice.choice("abc"), "n": dice.randrange(7), "at": dice.uniform(0, 40)}
+                for _ in range(dice.randrange(1, 6))
             ]
             running.feed({"events": mt.source(events, key="key", time="at", value="n")})
-            for name, one in changes.items():
-                was, now = before[name], held(name)
-                before[name] = now
-                new = [(key[0], now[key], "new") for key in now.keys() - was.keys()]
-                gone = [(key[0], was[key], "gone") for key in was.keys() - now.keys()]
-                both = [key for key in now.keys() & was.keys() if now[key] != was[key]]
-                changed = [(key[0], now[key], "changed") for key in both]
-                found = [(key, plain(value), change) for key, value, change in words(one)]
-                assert sorted(found, key=repr) == sorted([*new, *gone, *changed], key=repr)
+            for name, reader in changes.items():
+                old, new = before[name], read_table(name)
+                before[name] = new
+                expected = [(key[0], new[key], "new") for key in new.keys() - old.keys()]
+                expected += [(key[0], old[key], "gone") for key in old.keys() - new.keys()]
+                both = [key for key in new.keys() & old.keys() if new[key] != old[key]]
+                expected += [(key[0], new[key], "changed") for key in both]
+                rows = [
+                    (key, sort_set(value), change) for key, value, change in list_changes(reader)
+                ]
+                assert sorted(rows, key=repr) == sorted(expected, key=repr)
 
 
 def test_a_reader_that_nobody_holds_costs_nothing() -> None:
-    app = every_kind()
+    app = make_app()
     with app.open() as running:
         running.changes("plain")
         running.send("events", 1, key="a", timestamp=1.0)
@@ -203,5 +205,5 @@ def test_a_reader_that_nobody_holds_costs_nothing() -> None:
 
 
 def test_a_table_that_is_none_is_refused() -> None:
-    with every_kind().open() as running, pytest.raises(mt.OptionError, match="table='x' isn't the"):
+    with make_app().open() as running, pytest.raises(mt.OptionError, match="table='x' isn't the"):
         running.changes("x")

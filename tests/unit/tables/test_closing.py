@@ -1,4 +1,4 @@
-"""Windows close once each, by the watermark, wherever they are and whatever is restarted."""
+"""Tests that each window closes once, by the watermark, in any partition and after a restart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from muntin.stores import Image, memory
 from muntin.tables import App
 
 
-def counting(closed: list[Any], **options: Any) -> tuple[App, Any]:
+def make_counting_app(closed: list[Any], **options: Any) -> tuple[App, Any]:
     app = App("app", max_ahead=None, **options)
 
     async def close(key: Any, value: Any) -> None:
@@ -32,13 +32,13 @@ def counting(closed: list[Any], **options: Any) -> tuple[App, Any]:
 def test_each_window_closes_once_in_order(partitions: int, restart: bool) -> None:
     closed: list[Any] = []
     image = Image()
-    app, _ = counting(closed)
+    app, _ = make_counting_app(closed)
     running = app.open(store=memory(image), partitions=partitions)
     for page, time in (("b", 1.0), ("a", 2.0), ("c", 7.0), ("a", 34.9), ("a", 35.0), ("z", 60.0)):
         running.send("clicks", page, key=page, timestamp=time)
         if restart:
             running.close()
-            app, _ = counting(closed)
+            app, _ = make_counting_app(closed)
             running = app.open(store=memory(image), partitions=partitions)
     running.close()
     expected = [
@@ -55,7 +55,7 @@ def test_each_window_closes_once_in_order(partitions: int, restart: bool) -> Non
 
 def test_a_late_event_revives_no_window() -> None:
     closed: list[Any] = []
-    app, views = counting(closed)
+    app, views = make_counting_app(closed)
     with app.open() as running:
         for time in (1.0, 7.0, 34.0, 1.0, 4.9, 8.0):
             running.send("clicks", "a", key="a", timestamp=time)
@@ -70,7 +70,7 @@ def test_a_late_event_revives_no_window() -> None:
 
 def test_lateness_holds_the_watermark_back() -> None:
     closed: list[Any] = []
-    app, _ = counting(closed, lateness="30 seconds")
+    app, _ = make_counting_app(closed, lateness="30 seconds")
     with app.open() as running:
         for time in (1.0, 50.0, 2.0, 59.0):
             running.send("clicks", "a", key="a", timestamp=time)
@@ -80,7 +80,7 @@ def test_lateness_holds_the_watermark_back() -> None:
 
 def test_one_bad_clock_closes_nobody_elses_windows() -> None:
     closed: list[Any] = []
-    app, views = counting(closed)
+    app, views = make_counting_app(closed)
     app.max_ahead = 60_000_000
     with app.open(clock=lambda: 100.0) as running:
         for time in (90.0, 1e12, 161.0, 91.0):
@@ -116,7 +116,7 @@ def test_a_callback_may_write_other_tables() -> None:
 
 def test_a_table_of_two_topics_goes_by_the_slower_one() -> None:
     closed: list[Any] = []
-    app, views = counting(closed)
+    app, views = make_counting_app(closed)
 
     @app.agent(app.topic("imports"))
     async def add(pages: Any) -> None:
@@ -171,7 +171,7 @@ def test_sessions_close_a_gap_and_the_expiry_behind_their_last_event() -> None:
 
 def test_expires_may_not_be_changed_into_other_windows() -> None:
     image = Image()
-    app, _ = counting([])
+    app, _ = make_counting_app([])
     with app.open(store=memory(image)) as running:
         running.send("clicks", "a", key="a", timestamp=1.0)
     other = App("app", max_ahead=None)

@@ -1,4 +1,4 @@
-"""A key lies in one partition, and whoever reads from outside finds it there."""
+"""Tests that a key is in one partition, and that readers from outside find it there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from tests.unit.tables.test_opened import opened
+from tests.unit.tables.test_opened import open_table
 
 import muntin as mt
 from muntin.stores import Image, memory
@@ -21,8 +21,8 @@ ROWS = [
 ]  # fmt: skip
 
 
-def pages(app: App) -> tuple[Any, ...]:
-    """Tables of every kind, under tuples that begin with what the stream is partitioned by."""
+def make_tables(app: App) -> tuple[Any, ...]:
+    """Make tables of every kind, whose keys begin with the key of the stream."""
     tables = (
         app.Table("plain", default=int),
         app.Table("tumbling", default=int).tumbling(10),
@@ -43,8 +43,8 @@ def pages(app: App) -> tuple[Any, ...]:
     return tables
 
 
-def read(table: Any, key: Any) -> Any:
-    """Everything that a table says of a key."""
+def read_key(table: Any, key: Any) -> Any:
+    """Return all that can be read of a key."""
     if table.spec.windows is not None:
         return table[key].windows(), table[key].current(7.0)
     return set(table[key]) if table.spec.sets else table[key], key in table, table.get(key) == 0
@@ -52,7 +52,7 @@ def read(table: Any, key: Any) -> Any:
 
 @pytest.mark.parametrize("by", ["user", "page", None])
 def test_it_is_found_wherever_its_stream_put_it(by: str | None) -> None:
-    def said(partitions: int, image: Image) -> list[Any]:
+    def read_all(partitions: int, image: Image) -> list[Any]:
         app = App("app", max_ahead=None)
         if by == "page":
             tables = (app.Table("plain", default=int), app.Table("tumbling", default=int))
@@ -64,30 +64,32 @@ def test_it_is_found_wherever_its_stream_put_it(by: str | None) -> None:
                     table[event["page"]] += 1
                     table[event["page"], event["user"]] += 1
         else:
-            tables = pages(app)
+            tables = make_tables(app)
         keys: list[Any] = [(row["user"], row["page"]) for row in ROWS]
         if by == "page":
             keys = [*(key[::-1] for key in keys), *(row["page"] for row in ROWS)]
         source = mt.source(ROWS, key=by, time="at")
         with app.run({"views": source}, store=memory(image), partitions=partitions, batch=10):
-            inside = [read(table, key) for table in tables for key in [*keys, ("u0", "nobody")]]
+            values = [read_key(table, key) for table in tables for key in [*keys, ("u0", "nobody")]]
         if partitions == PARTITIONS:
-            handles = [opened(image, table.name).handle for table in tables]
-            assert inside == [read(t, key) for t in handles for key in [*keys, ("u0", "nobody")]]
-        return inside
+            handles = [open_table(image, table.name).handle for table in tables]
+            assert values == [
+                read_key(t, key) for t in handles for key in [*keys, ("u0", "nobody")]
+            ]
+        return values
 
-    assert said(PARTITIONS, Image()) == said(1, Image())
+    assert read_all(PARTITIONS, Image()) == read_all(1, Image())
 
 
 def test_a_key_is_looked_up_in_its_own_partition_alone() -> None:
     image, app = Image(), App("app", max_ahead=None)
-    pages(app)
+    make_tables(app)
     source = mt.source(ROWS, key="user", time="at")
     app.run({"views": source}, store=memory(image), partitions=PARTITIONS).close()
-    asked: list[int] = []
-    table = opened(image, "plain", asked)
+    partitions: list[int] = []
+    table = open_table(image, "plain", partitions)
     assert table.handle["u1", "p1"] == 2
-    assert asked == assign_partitions(["u1"], PARTITIONS)
+    assert partitions == assign_partitions(["u1"], PARTITIONS)
 
 
 def test_the_partition_of_a_key_does_not_depend_on_those_beside_it() -> None:
@@ -96,8 +98,8 @@ def test_the_partition_of_a_key_does_not_depend_on_those_beside_it() -> None:
         assert assign_partitions(keys, 64) == [assign_partitions([key], 64)[0] for key in keys]
 
 
-def two_ways(app: App) -> Any:
-    """A table that two agents write whose streams are partitioned differently."""
+def make_table_of_two_agents(app: App) -> Any:
+    """Make a table written by two agents whose streams are partitioned differently."""
     table = app.Table("t", default=int)
     topic = app.topic("views")
 
@@ -115,15 +117,15 @@ def two_ways(app: App) -> Any:
 def test_a_key_must_not_lie_in_two_partitions() -> None:
     image = Image()
     app = App("app", max_ahead=None)
-    table = two_ways(app)
+    table = make_table_of_two_agents(app)
     source = mt.source(ROWS, key="user", time="at")
     with app.run({"views": source}, partitions=1):
         assert table["u0", "p0"] == 4
-    said = (
+    message = (
         r"table 't' has \('u\d', 'p\d'\) in the partitions \d, \d: it is written by streams that "
         r"are partitioned by .*the whole key.*; partition them in one way"
     )
-    with pytest.raises(mt.PartitionError, match=said):
+    with pytest.raises(mt.PartitionError, match=message):
         app.run({"views": source}, store=memory(image), partitions=PARTITIONS)
     with app.open(store=memory(image), partitions=PARTITIONS):
         assert len(table) == 0
@@ -131,19 +133,19 @@ def test_a_key_must_not_lie_in_two_partitions() -> None:
 
 def test_whoever_reads_such_a_key_is_told() -> None:
     image, app = Image(), App("app", max_ahead=None)
-    two_ways(app)
+    make_table_of_two_agents(app)
     source = mt.source(ROWS, key="user", time="at")
-    # As on Spark, where partitions can't ask each other.
+    # On Spark, partitions can't ask each other.
     with mock.patch("muntin.tables.batch.share_partitionings"):
         app.run({"views": source}, store=memory(image), partitions=PARTITIONS).close()
-    table = opened(image, "t").handle
-    apart = [
+    table = open_table(image, "t").handle
+    scattered_keys = [
         key
         for key in {(row["user"], row["page"]) for row in ROWS}
         if assign_partitions([key], PARTITIONS) != assign_partitions([key[0]], PARTITIONS)
     ]
-    assert len(apart) > 4
-    for key in apart:
+    assert len(scattered_keys) > 4
+    for key in scattered_keys:
         with pytest.raises(mt.PartitionError, match=r"by its first part and by the whole key"):
             table[key]
 
@@ -168,7 +170,7 @@ def test_a_stream_without_keys_beside_one_with_keys(unkeyed_first: bool) -> None
 
 @pytest.mark.parametrize("by", ["user", None])
 def test_what_closing_writes_lies_where_the_closed_key_lay(by: str | None) -> None:
-    def said(partitions: int) -> list[Any]:
+    def read_all(partitions: int) -> list[Any]:
         app = App("app", max_ahead=None)
         best, users = app.Table("best", default=int), app.Table("users", default=int)
 
@@ -188,8 +190,8 @@ def test_what_closing_writes_lies_where_the_closed_key_lay(by: str | None) -> No
             keys = [(row["user"], row["page"]) for row in ROWS]
             return [(best[key], best[*key, "more"], users[key[0]]) for key in keys]
 
-    assert said(PARTITIONS) == said(1)
-    assert (1, 1, 5) in said(1)
+    assert read_all(PARTITIONS) == read_all(1)
+    assert (1, 1, 5) in read_all(1)
 
 
 def test_keys_that_are_equal_have_one_owner() -> None:

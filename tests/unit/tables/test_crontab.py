@@ -1,4 +1,4 @@
-"""When a crontab is due, by the calendar of its zone."""
+"""Tests of the times when a crontab is due, by the calendar of its zone."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from muntin.model.axis import parse_time, to_datetime
 from muntin.tables.crontab import Crontab
 
 
-def due(text: str, since: str, count: int, zone: Any = "UTC") -> list[str]:
-    """The first due times behind a time, in UTC."""
-    crontab, time, found = Crontab.parse(text, zone), parse_time("since", since), []
+def list_due_times(text: str, since: str, count: int, zone: Any = "UTC") -> list[str]:
+    """Return the first due times after a time, in UTC."""
+    crontab, time, times = Crontab.parse(text, zone), parse_time("since", since), []
     for _ in range(count):
         time = crontab.next_due(time)
-        found.append(f"{to_datetime(time):%Y-%m-%d %H:%M}")
-    return found
+        times.append(f"{to_datetime(time):%Y-%m-%d %H:%M}")
+    return times
 
 
 @pytest.mark.parametrize(
-    ("text", "since", "found"),
+    ("text", "since", "times"),
     [
         ("* * * * *", "2026-01-01T00:00:30", ["2026-01-01 00:01", "2026-01-01 00:02"]),
         ("0 9 * * *", "2026-01-01T09:00", ["2026-01-02 09:00", "2026-01-03 09:00"]),
@@ -40,23 +40,23 @@ def due(text: str, since: str, count: int, zone: Any = "UTC") -> list[str]:
         ("0 0 31 * *", "2026-01-31T00:00", ["2026-03-31 00:00", "2026-05-31 00:00"]),
     ],
 )
-def test_due_times(text: str, since: str, found: list[str]) -> None:
-    assert due(text, since, len(found)) == found
+def test_due_times(text: str, since: str, times: list[str]) -> None:
+    assert list_due_times(text, since, len(times)) == times
 
 
 def test_every_minute_of_a_week_that_fits_and_no_other() -> None:
     start = datetime(2026, 2, 26, tzinfo=UTC)
     minutes = [start + timedelta(minutes=n) for n in range(7 * 1440)]
-    fits = [
+    expected = [
         f"{at:%Y-%m-%d %H:%M}"
         for at in minutes
         if at.minute % 20 == 0 and 6 <= at.hour <= 8 and at.isoweekday() <= 5
     ]
-    assert due("*/20 6-8 * * 1-5", "2026-02-25T23:59", len(fits)) == fits
+    assert list_due_times("*/20 6-8 * * 1-5", "2026-02-25T23:59", len(expected)) == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "since", "found"),
+    ("text", "since", "times"),
     [
         # In spring the hour from 2 to 3 is missing, in autumn it comes twice.
         ("30 2 * * *", "2026-03-28T12:00", ["2026-03-29 01:30", "2026-03-30 00:30"]),
@@ -65,13 +65,13 @@ def test_every_minute_of_a_week_that_fits_and_no_other() -> None:
         ("30 * * * *", "2026-03-29T00:00", ["2026-03-29 00:30", "2026-03-29 01:30"]),
     ],
 )
-def test_clocks_that_change(text: str, since: str, found: list[str]) -> None:
-    assert due(text, since, 2, "Europe/Berlin") == found
-    assert due(text, since, 2, ZoneInfo("Europe/Berlin")) == found
+def test_clocks_that_change(text: str, since: str, times: list[str]) -> None:
+    assert list_due_times(text, since, 2, "Europe/Berlin") == times
+    assert list_due_times(text, since, 2, ZoneInfo("Europe/Berlin")) == times
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "problem"),
     [
         ("0 9 * *", r"crontab='0 9 \* \*' has 4 fields; write minute, hour, .*0 9 \* \* mon-fri"),
         ("@daily", "crontab='@daily' has 1 fields"),
@@ -85,8 +85,8 @@ def test_clocks_that_change(text: str, since: str, found: list[str]) -> None:
         ("0 0 31 2 *", "crontab='0 0 31 2 .*is never due; give a day"),
     ],
 )
-def test_what_is_no_crontab_is_refused(text: str, said: str) -> None:
-    with pytest.raises(mt.OptionError, match=said):
+def test_what_is_no_crontab_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(mt.OptionError, match=problem):
         mt.App("app").crontab(text)
 
 

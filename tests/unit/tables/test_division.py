@@ -1,4 +1,4 @@
-"""Tables that were divided anew go on as if nothing had happened."""
+"""Tests that tables go on unchanged after their partitions were divided anew."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Events = list[tuple[Any, float]]
 
 
 def app_of(closed: list[Any]) -> App:
-    """Tables of each kind; what has closed is listed."""
+    """Make an app with tables of each kind, which lists the windows that closed."""
     app = App("app", max_ahead=None)
 
     def close(key: Any, value: Any) -> None:
         # Sets have no order.
         closed.append((key, sorted(value) if isinstance(value, set) else value))
 
-    kept: dict[str, Any] = {"on_window_close": close}
-    views = app.Table("views", default=int, **kept).hopping(10, 5, expires="20 seconds")
-    last = app.Table("last", **kept).tumbling(30, expires="20 seconds")
-    visits = app.Table("visits", default=list, **kept).session(8, expires="20 seconds")
+    options: dict[str, Any] = {"on_window_close": close}
+    views = app.Table("views", default=int, **options).hopping(10, 5, expires="20 seconds")
+    last = app.Table("last", **options).tumbling(30, expires="20 seconds")
+    visits = app.Table("visits", default=list, **options).session(8, expires="20 seconds")
     total = app.Table("total", default=int)
     members = app.SetTable("members")
     by_second = app.SetTable("by_second").tumbling(5, expires="43 seconds")
@@ -54,13 +54,13 @@ def app_of(closed: list[Any]) -> App:
     return app
 
 
-def drawn(keys: Any) -> list[Events]:
-    random, found = Random(5), []
+def draw_batches(keys: Any) -> list[Events]:
+    random, batches = Random(5), []
     for batch in range(9):
         low = max(0, 12 * batch - 40)
         pages = [keys(random.randrange(20)) for _ in range(25)]
-        found.append([(page, float(random.randrange(low, 12 * batch + 12))) for page in pages])
-    return found
+        batches.append([(page, float(random.randrange(low, 12 * batch + 12))) for page in pages])
+    return batches
 
 
 class Run:
@@ -79,42 +79,42 @@ class Run:
             running.close()
 
     def stores(self) -> list[MemoryBlobs]:
-        found = []
+        stores = []
         for number in range(self.partitions):
-            there = open_partition_blobs(memory(self.image), "app", number)
-            store = MemoryBlobs(there.load())
+            blobs = open_partition_blobs(memory(self.image), "app", number)
+            store = MemoryBlobs(blobs.load())
             store.blobs = {
-                r.number: there.get(r.number) for r in parse_manifest(store.load() or "").runs()
+                r.number: blobs.get(r.number) for r in parse_manifest(store.load() or "").runs()
             }
-            found.append(store)
-        return found
+            stores.append(store)
+        return stores
 
-    def moved(self, partitions: int) -> None:
-        """Go on in other partitions."""
-        marks = {**memory(self.image).marks["app"], "partitions": partitions}
+    def rescale(self, partitions: int) -> None:
+        """Divide the tables into other partitions."""
+        state = {**memory(self.image).marks["app"], "partitions": partitions}
         stores = rescaled(self.stores(), partitions)
-        rejected = self.rejected()
+        rejected = self.list_rejected()
         self.image, self.partitions = Image(), partitions
-        kept = memory(self.image)
+        image_store = memory(self.image)
         for number, store in enumerate(stores):
-            blobs = open_partition_blobs(kept, "app", number)
+            blobs = open_partition_blobs(image_store, "app", number)
             for run, blob in store.blobs.items():
                 blobs.put(run, blob)
             blobs.save(store.load() or "")
             blobs.release()
-        kept.flush({"app": marks | {"rejected": 0}})
+        image_store.flush({"app": state | {"rejected": 0}})
         self.before = rejected + getattr(self, "before", [])
 
-    def rejected(self) -> list[Any]:
+    def list_rejected(self) -> list[Any]:
         running = app_of([]).open(store=memory(self.image), partitions=self.partitions)
         rows = [(row.reason, row.table, row.key, row.time) for row in running.rejected]
         running.close()
         return rows
 
-    def held(self) -> dict[str, list[Any]]:
+    def read_tables(self) -> dict[str, list[Any]]:
         checkpoint = MemoryCheckpoint([image_of(self.stores())])
-        found = {name: OpenTable(checkpoint, name, None, None).fetch() for name in TABLES}
-        return {name: sorted(map(str, frame.rows())) for name, frame in found.items()}
+        frames = {name: OpenTable(checkpoint, name, None, None).fetch() for name in TABLES}
+        return {name: sorted(map(str, frame.rows())) for name, frame in frames.items()}
 
 
 KEYS = {
@@ -126,26 +126,28 @@ KEYS = {
 
 @pytest.mark.parametrize("keys", KEYS)
 def test_tables_go_on_in_more_and_in_fewer_partitions(keys: str) -> None:
-    batches, whole, run = drawn(KEYS[keys]), Run(2), Run(2)
-    whole.take(batches)
+    batches, expected, run = draw_batches(KEYS[keys]), Run(2), Run(2)
+    expected.take(batches)
     run.take(batches[:3])
-    for cut, partitions in ((3, 3), (6, 1)):
-        before = run.held()
-        run.moved(partitions)
-        assert run.held() == before
-        run.take(batches[cut : cut + 3])
-    assert run.held() == whole.held()
-    assert sorted(map(str, run.closed)) == sorted(map(str, whole.closed))
-    assert sorted(map(str, run.before + run.rejected())) == sorted(map(str, whole.rejected()))
+    for batch, partitions in ((3, 3), (6, 1)):
+        before = run.read_tables()
+        run.rescale(partitions)
+        assert run.read_tables() == before
+        run.take(batches[batch : batch + 3])
+    assert run.read_tables() == expected.read_tables()
+    assert sorted(map(str, run.closed)) == sorted(map(str, expected.closed))
+    assert sorted(map(str, run.before + run.list_rejected())) == sorted(
+        map(str, expected.list_rejected())
+    )
     assert run.closed
     assert run.before
-    assert all(run.held().values())
+    assert all(run.read_tables().values())
 
 
 def test_what_has_expired_in_one_partition_does_not_come_back() -> None:
-    """Of two that have not come equally far, each keeps what it kept, and nothing more."""
+    """Each of two partitions with different watermarks keeps its own windows, and no others."""
     run = Run(2)
-    run.take(drawn(KEYS["text"])[:6])
+    run.take(draw_batches(KEYS["text"])[:6])
     ahead, behind = run.stores()
 
     def put_back(name: str) -> None:
@@ -156,11 +158,11 @@ def test_what_has_expired_in_one_partition_does_not_come_back() -> None:
         behind.save(manifest.dumps())
 
     put_back("by_second")
-    found = []
+    frames = []
     for stores in ([ahead, behind], rescaled([ahead, behind], 1)):
         checkpoint = MemoryCheckpoint([image_of(stores)])
-        found.append(OpenTable(checkpoint, "by_second", None, None).fetch())
-    before, after = (sorted(map(str, frame.rows())) for frame in found)
+        frames.append(OpenTable(checkpoint, "by_second", None, None).fetch())
+    before, after = (sorted(map(str, frame.rows())) for frame in frames)
     assert after == before
     put_back("views")
     with pytest.raises(OptionError, match=r"views.*equally far in its shards; let the query run"):
@@ -184,11 +186,11 @@ def test_keys_that_lie_in_several_ways_are_not_divided() -> None:
         running.close()
         return run.stores()
 
-    moved = rescaled(stores(None, None), 3)
-    assert [bool(store.blobs) for store in moved] == [True, False, False]
+    new_stores = rescaled(stores(None, None), 3)
+    assert [bool(store.blobs) for store in new_stores] == [True, False, False]
     pages = [f"page {n}" for n in range(4)]
     mixed = stores(None, None)
-    # Nothing is noted of keys that lie by the whole of them, but that they are elsewhere.
+    # The state doesn't record that keys are partitioned as a whole, only that they are elsewhere.
     mixed[1] = stores(*pages)[1]
     with pytest.raises(OptionError, match=r"total.*partitioned in several ways; partition its"):
         rescaled(mixed, 3)

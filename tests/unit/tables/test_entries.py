@@ -1,4 +1,4 @@
-"""Entries equal a dictionary of what was committed, whoever commits and whatever fails."""
+"""Tests that entries equal a dictionary of the commits, whichever worker commits or fails."""
 
 from __future__ import annotations
 
@@ -31,87 +31,87 @@ STEPS = st.lists(
 )
 
 
-class Place:
-    """A place for blobs that keeps what was there at the last commit, as Spark's state does."""
+class Checkpoint:
+    """Blobs as of the last commit, as Spark's state keeps them."""
 
     def __init__(self) -> None:
         self.blobs = MemoryBlobs()
         self.stored: list[Run] = []
 
     def copy(self) -> MemoryBlobs:
-        found = MemoryBlobs()
-        found.blobs = dict(self.blobs.blobs)
-        return found
+        blobs = MemoryBlobs()
+        blobs.blobs = dict(self.blobs.blobs)
+        return blobs
 
 
 def write(entries: Entries, writes: list[tuple[int, str, Any]], low: int) -> None:
-    for place, key, value in writes:
-        if place > low:
-            entries.pair(place)[0][key] = value
+    for position, key, value in writes:
+        if position > low:
+            entries.pair(position)[0][key] = value
 
 
-def whole(entries: Entries) -> dict[tuple[int, str], int]:
+def read_all(entries: Entries) -> dict[tuple[int, str], int]:
     return {(p, k): v for p in entries.list_positions() for k, v in entries.values_at(p).items()}
 
 
 @given(STEPS)
 def test_three_workers_take_turns(steps: list[tuple[str, int, list[tuple[int, str, Any]]]]) -> None:
-    """Whichever worker a batch goes to, it finds what the others committed."""
-    place, low = Place(), -1
+    """A worker finds what the others committed, whichever worker a batch goes to."""
+    checkpoint, low = Checkpoint(), -1
     model: dict[tuple[int, str], Any] = {}
     workers = [Entries(SPAN, PLAIN) for _ in range(3)]
     with mock.patch.object(runs, "MAX_RUNS", 2):
-        for what, number, writes in steps:
-            worker, blobs = workers[number], place.copy()
-            worker.begin(blobs, place.stored, low)
+        for action, number, writes in steps:
+            worker, blobs = workers[number], checkpoint.copy()
+            worker.begin(blobs, checkpoint.stored, low)
             write(worker, writes, low)
-            if what == "fail before":
+            if action == "fail before":
                 continue
-            if what == "drop":
+            if action == "drop":
                 low += 2
                 worker.drop_through(low)
             worker.commit()
-            if what == "fail after":
+            if action == "fail after":
                 continue
-            place.blobs, place.stored = blobs, worker.journal.entries()
+            checkpoint.blobs, checkpoint.stored = blobs, worker.journal.entries()
             model.update({(at, key): value for at, key, value in writes})
             model = {(at, key): v for (at, key), v in model.items() if at > low and v is not GONE}
-            assert whole(worker) == model
+            assert read_all(worker) == model
         for worker in [*workers, Entries(SPAN, PLAIN)]:
-            worker.begin(place.copy(), place.stored, low)
-            assert whole(worker) == model
+            worker.begin(checkpoint.copy(), checkpoint.stored, low)
+            assert read_all(worker) == model
 
 
 def test_only_what_is_asked_for_is_read() -> None:
-    place = Place()
+    checkpoint = Checkpoint()
     entries = Entries(SPAN, PLAIN)
-    entries.begin(place.blobs, [])
+    entries.begin(checkpoint.blobs, [])
     write(entries, [(0, "a", 1), (4, "b", 2), (9, "c", 3)], -1)
     entries.commit()
-    assert len(place.blobs.blobs) == 3
+    assert len(checkpoint.blobs.blobs) == 3
     reader = Entries(SPAN, PLAIN)
-    with mock.patch.object(place.blobs, "get", wraps=place.blobs.get) as get:
-        reader.begin(place.blobs, entries.journal.entries())
+    with mock.patch.object(checkpoint.blobs, "get", wraps=checkpoint.blobs.get) as get:
+        reader.begin(checkpoint.blobs, entries.journal.entries())
         assert get.call_count == 0
         assert reader.get(4, "b") == 2
         assert reader.get(5, "b") is MISSING
         assert get.call_count == 1
         reader.drop_through(8)
         assert get.call_count == 1
-        assert whole(reader) == {(9, "c"): 3}
+        assert read_all(reader) == {(9, "c"): 3}
         assert get.call_count == 2
-    assert len(place.blobs.blobs) == 1
+    assert len(checkpoint.blobs.blobs) == 1
 
 
 def test_a_commit_writes_what_changed() -> None:
-    place = Place()
+    checkpoint = Checkpoint()
     entries = Entries(1, PLAIN)
-    entries.begin(place.blobs, [])
+    entries.begin(checkpoint.blobs, [])
     write(entries, [(0, f"key {n}", n) for n in range(1000)], -1)
     entries.commit()
-    entries.begin(place.blobs, None)
+    entries.begin(checkpoint.blobs, None)
     write(entries, [(0, "key 7", 70)], -1)
-    with mock.patch.object(place.blobs, "put", wraps=place.blobs.put) as put:
+    with mock.patch.object(checkpoint.blobs, "put", wraps=checkpoint.blobs.put) as put:
         entries.commit()
     assert [run.rows for run in entries.journal.list_runs(0)] == [1000, 1]
     assert put.call_count == 1
@@ -124,19 +124,19 @@ def test_without_blobs_nothing_is_written_and_all_is_remembered() -> None:
     entries.commit()
     entries.begin(None, None)
     write(entries, [(0, "a", GONE), (7, "c", 3)], -1)
-    assert whole(entries) == {(7, "b"): 2, (7, "c"): 3}
+    assert read_all(entries) == {(7, "b"): 2, (7, "c"): 3}
     entries.begin(None, None)
-    assert whole(entries) == {(0, "a"): 1, (7, "b"): 2}
+    assert read_all(entries) == {(0, "a"): 1, (7, "b"): 2}
     entries.shrink()
-    assert whole(entries) == {(0, "a"): 1, (7, "b"): 2}
+    assert read_all(entries) == {(0, "a"): 1, (7, "b"): 2}
 
 
 def test_what_was_read_can_be_forgotten_and_read_again() -> None:
-    place = Place()
+    checkpoint = Checkpoint()
     entries = Entries(SPAN, PLAIN)
-    entries.begin(place.blobs, [])
+    entries.begin(checkpoint.blobs, [])
     write(entries, [(0, "a", 1), (7, "b", 2)], -1)
     entries.commit()
     entries.shrink()
     assert entries.rows == 0
-    assert whole(entries) == {(0, "a"): 1, (7, "b"): 2}
+    assert read_all(entries) == {(0, "a"): 1, (7, "b"): 2}

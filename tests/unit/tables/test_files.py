@@ -1,4 +1,4 @@
-"""No row of a file ends what reads it: each is a row, or unread, and has its number."""
+"""Tests that no row of a file stops its reader: each is read or unreadable, and has its number."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from muntin.model.errors import OptionError
 from muntin.tables import files
 from muntin.tables.files import UnreadableRow, read_arrow_rows, read_file_rows
 
-NEVER = "a quote doesn't end where its field does"
-# Lines of CSV, and what they are: a row's values, or nothing where they can't be read.
+OPEN_QUOTE = "a quote doesn't end where its field does"
+# Lines of CSV, and the values of their rows; None where they can't be read.
 LINES: list[tuple[bytes, list[Any] | None]] = [
     (b'"a, b",1,x', ["a, b", 1, "x"]),
     (b'"say ""a""",2,', ['say "a"', 2, None]),
@@ -46,27 +46,27 @@ def test_quotes(
 ) -> None:
     monkeypatch.setattr(files, "_BATCH_ROWS", at_once)
     path = tmp_path / "rows.csv"
-    # Whole numbers first, so that the types are the same wherever the odd ones are.
+    # Plain rows come first, so that the columns have the same types wherever the odd rows are.
     lines = [PLAIN] * before + [line for line in LINES if before or line[0] != LINES[10][0]]
-    written = [b'"page",at,note', *(line for line, _ in lines)]
-    path.write_bytes(mark + ending.join(written))
-    wanted = [
-        UnreadableRow(line, NEVER)
+    file_lines = [b'"page",at,note', *(line for line, _ in lines)]
+    path.write_bytes(mark + ending.join(file_lines))
+    expected = [
+        UnreadableRow(line, OPEN_QUOTE)
         if row is None
         else dict(zip(("page", "at", "note"), row, strict=True))
         for line, row in lines
     ]
-    assert list(read_file_rows(path, 0)) == wanted
+    assert list(read_file_rows(path, 0)) == expected
     for start in (1, before + 4, before + 5, len(lines)):
-        assert list(read_file_rows(path, start)) == wanted[start:]
+        assert list(read_file_rows(path, start)) == expected[start:]
 
 
 def test_a_quote_that_ends_nowhere_damages_nothing_behind_it(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_bytes(b'page,at\n"a,1\n' + b"b,2\n" * 500 + b'"' + b"x" * 2_000_000 + b"\nc,3\n")
-    found = list(read_file_rows(path, 0))
-    assert [row["page"] for row in found if isinstance(row, dict)] == ["b"] * 500 + ["c"]
-    assert [len(row.row) for row in found if isinstance(row, UnreadableRow)] == [4, 2_000_001]
+    rows = list(read_file_rows(path, 0))
+    assert [row["page"] for row in rows if isinstance(row, dict)] == ["b"] * 500 + ["c"]
+    assert [len(row.row) for row in rows if isinstance(row, UnreadableRow)] == [4, 2_000_001]
 
 
 def test_names_in_a_quote_that_ends_nowhere_are_refused(tmp_path: Path) -> None:
@@ -76,29 +76,29 @@ def test_names_in_a_quote_that_ends_nowhere_are_refused(tmp_path: Path) -> None:
         list(read_file_rows(path, 0))
 
 
-def garbled(values: list[bytes | None]) -> pa.Array:
-    held = pa.array(values, pa.binary())
-    return pa.Array.from_buffers(pa.string(), len(held), held.buffers())
+def make_texts(values: list[bytes | None]) -> pa.Array:
+    binary = pa.array(values, pa.binary())
+    return pa.Array.from_buffers(pa.string(), len(binary), binary.buffers())
 
 
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("start", [0, 1, 2, 7])
 def test_text_of_parquet_files_that_isnt_utf8(tmp_path: Path, start: int, nested: bool) -> None:
     path = tmp_path / "rows.parquet"
-    text = garbled([b"a", b"\xff", None, b"b", b"b\xc3", b"c", b"d"])
+    text = make_texts([b"a", b"\xff", None, b"b", b"b\xc3", b"c", b"d"])
     if nested:
         text = pa.ListArray.from_arrays(pa.array(range(8), pa.int32()), text)
     times = pa.array(range(7), pa.timestamp("us", "UTC"))
     pq.write_table(pa.table({"k": text, "at": times}), path, row_group_size=2)
 
-    def shown(value: str | None) -> Any:
+    def nest(value: str | None) -> Any:
         return [value] if nested else value
 
     names = ["a", "\\xff", None, "b", "b\\xc3", "c", "d"]
-    whole = pl.DataFrame({"k": [shown(name) for name in names], "at": pl.from_arrow(times)})
-    wanted = [
+    frame = pl.DataFrame({"k": [nest(name) for name in names], "at": pl.from_arrow(times)})
+    expected = [
         UnreadableRow(row, "k isn't UTF-8") if "\\" in (names[n] or "") else row
-        for n, row in enumerate(whole.rows(named=True))
+        for n, row in enumerate(frame.rows(named=True))
     ]
-    assert list(read_file_rows(path, start)) == wanted[start:]
-    assert list(read_arrow_rows(pq.read_table(path).slice(start))) == wanted[start:]
+    assert list(read_file_rows(path, start)) == expected[start:]
+    assert list(read_arrow_rows(pq.read_table(path).slice(start))) == expected[start:]

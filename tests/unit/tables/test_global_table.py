@@ -1,4 +1,4 @@
-"""Global tables: every partition reads every key, and writes its own."""
+"""Tests of global tables: every partition reads every key, and writes its own."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PARTITIONS = 4
 KEYS = [f"k{n}" for n in range(12)]
 
 
-def asking(make: Any, write: Any, ask: Any, keyed: bool = True) -> list[Any]:
-    """What ``ask(table, value)`` returns at an event of each key, when all keys were written."""
+def ask_at_each_key(make: Any, write: Any, ask: Any, keyed: bool = True) -> list[Any]:
+    """Write all keys, and return the results of ``ask(table, value)`` at an event of each key."""
     app = App("app", max_ahead=None)
     table = make(app)
-    said: list[Any] = []
+    answers: list[Any] = []
 
     @app.agent(app.topic("writes"))
     def writes(value: Any) -> None:
@@ -26,14 +26,14 @@ def asking(make: Any, write: Any, ask: Any, keyed: bool = True) -> list[Any]:
 
     @app.agent(app.topic("asks"))
     def asks(value: Any) -> None:
-        said.append(ask(table, value))
+        answers.append(ask(table, value))
 
     with app.open(partitions=PARTITIONS) as running:
         for key in KEYS:
             running.send("writes", key, key=key, timestamp=5.0)
         for key in KEYS:
             running.send("asks", key, key=key if keyed else None, timestamp=5.0)
-    return said
+    return answers
 
 
 def test_the_keys_lie_in_several_partitions() -> None:
@@ -54,7 +54,7 @@ def test_every_agent_reads_every_key(keyed: bool) -> None:
     def make(app: App) -> Any:
         return app.GlobalTable("t", default=str)
 
-    assert asking(make, write, ask, keyed) == [{key: f"of {key}" for key in KEYS}] * 12
+    assert ask_at_each_key(make, write, ask, keyed) == [{key: f"of {key}" for key in KEYS}] * 12
 
 
 def test_windows_and_tuples_are_read_likewise() -> None:
@@ -68,14 +68,14 @@ def test_windows_and_tuples_are_read_likewise() -> None:
     def make(app: App) -> Any:
         return app.GlobalTable("t", default=int).hopping(10, 5)
 
-    assert asking(make, write, ask) == [12] * 12
+    assert ask_at_each_key(make, write, ask) == [12] * 12
 
 
 def test_another_table_shows_the_partition_at_work() -> None:
     def write(table: Any, key: str) -> None:
         table[key] = 1
 
-    sums = asking(
+    sums = ask_at_each_key(
         lambda app: app.Table("t", default=int),
         write,
         lambda table, _: sum(table[key] for key in KEYS),
@@ -94,7 +94,7 @@ def test_a_key_is_written_in_its_own_partition(windowed: bool) -> None:
         table[key] += 1
 
     def ask(table: Any, key: str) -> Any:
-        other = next(one for one in KEYS if one != key)
+        other = next(candidate for candidate in KEYS if candidate != key)
         with pytest.raises(mt.PartitionError, match=f"'t' is written under '{other}'"):
             table[other] += 1
         if not windowed:
@@ -102,7 +102,7 @@ def test_a_key_is_written_in_its_own_partition(windowed: bool) -> None:
                 table.pop(other)
         return table[key].current() if windowed else table[key]
 
-    assert asking(make, write, ask) == [2] * 12
+    assert ask_at_each_key(make, write, ask) == [2] * 12
 
 
 def test_what_is_read_of_another_partition_is_a_copy() -> None:
@@ -125,7 +125,7 @@ def test_what_is_read_of_another_partition_is_a_copy() -> None:
         owners = assign_partitions(KEYS, PARTITIONS)
         for key, owner in zip(KEYS, owners, strict=True):
             counts = [table[key].count(word) for word in ("own", "one", "all")]
-            # What is stored may be changed by any event of its partition.
+            # Any event of its partition may change a stored value.
             assert counts == [2, owners.count(owner), owners.count(owner)]
 
 

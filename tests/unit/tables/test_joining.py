@@ -1,4 +1,4 @@
-"""Agents that join: a stream with a table by arrival, and two tables by each change of either."""
+"""Tests of agents that join a stream with a table, and two tables by each change of either."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PARTITIONS = [1, 3]
 def test_an_event_meets_what_the_table_has_when_it_comes(partitions: int) -> None:
     app = App("app", max_ahead=None)
     names = app.Table("names", default=str)
-    met: list[Any] = []
+    pairs: list[Any] = []
 
     @app.agent(app.topic("users"))
-    def learn(user: Any) -> None:
+    def write_name(user: Any) -> None:
         names[user["id"]] = user["name"]
 
-    @app.agent(app.topic("clicks"), sink=[met.append])
-    def meet(click: Any) -> Iterator[Any]:
+    @app.agent(app.topic("clicks"), sink=[pairs.append])
+    def join(click: Any) -> Iterator[Any]:
         yield click["page"], names[click["id"]]
 
     with app.open(partitions=partitions) as running:
@@ -32,7 +32,7 @@ def test_an_event_meets_what_the_table_has_when_it_comes(partitions: int) -> Non
         running.send("users", {"id": 2, "name": "bob"}, key=2, timestamp=3.0)
         running.send("clicks", {"id": 1, "page": "cart"}, key=1, timestamp=4.0)
         running.send("clicks", {"id": 2, "page": "home"}, key=2, timestamp=5.0)
-    assert met == [("home", ""), ("cart", "ann"), ("home", "bob")]
+    assert pairs == [("home", ""), ("cart", "ann"), ("home", "bob")]
 
 
 @pytest.mark.parametrize("partitions", PARTITIONS)
@@ -41,19 +41,19 @@ def test_two_tables_meet_by_each_change_of_either(partitions: int) -> None:
     tables = {name: app.Table(name, default=str) for name in ("left", "right")}
     pairs: list[Any] = []
 
-    def changed(name: str, row: Any) -> Iterator[Any]:
+    def change(name: str, row: Any) -> Iterator[Any]:
         tables[name][row["id"]] = row["value"]
-        found = [table[row["id"]] for table in tables.values()]
-        if all(found):
-            yield row["id"], *found
+        values = [table[row["id"]] for table in tables.values()]
+        if all(values):
+            yield row["id"], *values
 
     @app.agent(app.topic("left"), sink=[pairs.append])
-    def left(row: Any) -> Iterator[Any]:
-        yield from changed("left", row)
+    def change_left(row: Any) -> Iterator[Any]:
+        yield from change("left", row)
 
     @app.agent(app.topic("right"), sink=[pairs.append])
-    def right(row: Any) -> Iterator[Any]:
-        yield from changed("right", row)
+    def change_right(row: Any) -> Iterator[Any]:
+        yield from change("right", row)
 
     with app.open(partitions=partitions) as running:
         sent = [("left", 1, "A"), ("right", 2, "x"), ("right", 1, "a"), ("left", 1, "B")]
@@ -116,11 +116,11 @@ def test_tables_with_deleted_rows_join_in_each_way(how: str, partitions: int) ->
             yield key, pair
 
     @app.agent(app.topic("left"), sink=[pairs.append])
-    def left(row: Any) -> Iterator[Any]:
+    def change_left(row: Any) -> Iterator[Any]:
         yield from change("left", row)
 
     @app.agent(app.topic("right"), sink=[pairs.append])
-    def right(row: Any) -> Iterator[Any]:
+    def change_right(row: Any) -> Iterator[Any]:
         yield from change("right", row)
 
     with app.open(partitions=partitions) as running:

@@ -1,4 +1,4 @@
-"""What agents change inside of values that they were lent is seen at once, and kept."""
+"""Tests that changes inside of values that agents read are seen at once, and kept."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from muntin.stores import Image, memory
 from muntin.tables import App
 
 
-def lists(app: App) -> Any:
+def make_lists(app: App) -> Any:
     return app.Table("t", default=list)
 
 
-def windowed(app: App) -> Any:
+def make_windowed(app: App) -> Any:
     return app.Table("t", default=list).hopping(10, 5, key_index=True)
 
 
-def in_one_batch(make: Any, *steps: Any) -> list[Any]:
-    """What each step, a function of the table, returns, and what is there in the end.
+def run_in_one_batch(make: Any, *steps: Any) -> list[Any]:
+    """Return the result of each step, a function of the table, and the table's entries at the end.
 
     Each step is an event, all at one time and in one batch.
     """
     app = App("app", max_ahead=None)
     table = make(app)
-    said: list[Any] = []
+    results: list[Any] = []
 
     @app.agent(app.topic("events"))
     def agent(number: int) -> None:
-        said.append(steps[number](table))
+        results.append(steps[number](table))
 
     with app.open(clock=lambda: 1.0) as running:
         running.feed({"events": range(len(steps))})
-        said.append(dict(table.items()) if make is lists else table["a"].windows())
-    return said
+        results.append(dict(table.items()) if make is make_lists else table["a"].windows())
+    return results
 
 
 def append(table: Any) -> None:
@@ -56,23 +56,23 @@ def append(table: Any) -> None:
     ],
 )
 def test_what_was_changed_in_place_is_seen_before_the_batch_ends(ask: Any, answer: Any) -> None:
-    assert in_one_batch(lists, append, ask) == [None, answer, {"a": [1]}]
+    assert run_in_one_batch(make_lists, append, ask) == [None, answer, {"a": [1]}]
 
 
 def test_it_can_be_taken_away_before_the_batch_ends() -> None:
-    assert in_one_batch(lists, append, lambda t: t.pop("a")) == [None, [1], {}]
+    assert run_in_one_batch(make_lists, append, lambda t: t.pop("a")) == [None, [1], {}]
 
     def delete(table: Any) -> None:
         del table["a"]
 
-    assert in_one_batch(lists, append, delete) == [None, None, {}]
+    assert run_in_one_batch(make_lists, append, delete) == [None, None, {}]
 
 
 def test_a_default_that_nobody_changed_is_no_value() -> None:
     def read(table: Any) -> Any:
         return table["a"], "a" in table, len(table), table.items(), table.get("a")
 
-    assert in_one_batch(lists, read) == [([], False, 0, [], None), {}]
+    assert run_in_one_batch(make_lists, read) == [([], False, 0, [], None), {}]
 
 
 def test_values_that_were_walked_over_are_kept_as_the_agent_leaves_them() -> None:
@@ -110,8 +110,12 @@ def test_outside_of_agents_values_are_copies() -> None:
         running.send("events", 1, key="a", timestamp=1.0)
         plain["a"].clear()
         plain["b"].append(1)
-        for given in (plain.values(), windows["a"].windows().values(), windows.values().current(1)):
-            for value in given:
+        for values in (
+            plain.values(),
+            windows["a"].windows().values(),
+            windows.values().current(1),
+        ):
+            for value in values:
                 value.clear()
         assert (dict(plain.items()), "b" in plain) == ({"a": [1]}, False)
         assert windows["a"].windows() == {(0.0, 10.0): [1]}
@@ -132,8 +136,10 @@ def test_outside_of_agents_values_are_copies() -> None:
     ],
 )
 def test_so_it_is_with_windows(ask: Any, answer: Any) -> None:
-    (_, said, kept) = in_one_batch(windowed, lambda t: t["a"].current().append(1), ask)
-    assert (said, list(kept.values())) == (answer, [[1]])
+    (_, result, windows) = run_in_one_batch(
+        make_windowed, lambda t: t["a"].current().append(1), ask
+    )
+    assert (result, list(windows.values())) == (answer, [[1]])
 
 
 def walk_windows(table: Any) -> None:
@@ -149,7 +155,7 @@ def test_values_of_windows_that_were_walked_over_are_kept() -> None:
     image = Image()
     for upto in (1, 2, 2):
         app = App("app", max_ahead=None)
-        table = windowed(app)
+        table = make_windowed(app)
 
         @app.agent(app.topic("events"))
         def work(number: int, table: Any = table) -> None:
@@ -173,7 +179,7 @@ def test_a_window_of_its_own_among_sums_may_be_changed_in_place() -> None:
     def make(app: App) -> Any:
         return app.Table("t", default=int).hopping(10, 5)
 
-    assert list(in_one_batch(make, work)[-1].values()) == [[1, 3], [1, 2, 3]]
+    assert list(run_in_one_batch(make, work)[-1].values()) == [[1, 3], [1, 2, 3]]
 
 
 def test_windows_that_are_only_changed_in_place_expire() -> None:

@@ -1,4 +1,4 @@
-"""Tables read from outside say what they say in the app that is open."""
+"""Tests that tables read from outside have the values that the open app has."""
 
 from __future__ import annotations
 
@@ -50,96 +50,98 @@ def app_of(expires: Any = "1 minute") -> App:
     return app
 
 
-def upstream(image: Image, app: App, events: list[tuple[str, float]] = EVENTS) -> Any:
+def run_app(image: Image, app: App, events: list[tuple[str, float]] = EVENTS) -> Any:
     running = app.open(store=memory(image), partitions=PARTITIONS)
     for page, at in events:
         running.send("clicks", page, key=page, timestamp=at)
     return running
 
 
-def opened(image: Image, table: str, asked: list[int] | None = None, **options: Any) -> StoredTable:
-    """A table as the store has it; ``asked`` gets the partitions that were fetched."""
+def open_table(
+    image: Image, table: str, fetched: list[int] | None = None, **options: Any
+) -> StoredTable:
+    """Open a stored table; the partitions that it fetches are added to ``fetched``."""
     blobs = [open_partition_blobs(memory(image), "app", number) for number in range(PARTITIONS)]
 
     def fetch(wanted: RunNumbers) -> Mapping[int, Mapping[int, bytes]]:
-        if asked is not None:
-            asked.extend(wanted)
+        if fetched is not None:
+            fetched.extend(wanted)
         return {n: {run: blobs[n].get(run) for run in runs} for n, runs in wanted.items()}
 
-    return StoredTable(table, [one.load() or "" for one in blobs], fetch, **options)
+    return StoredTable(table, [store.load() or "" for store in blobs], fetch, **options)
 
 
 @pytest.fixture(scope="module")
 def image() -> Image:
     image = Image()
-    upstream(image, app_of()).close()
+    run_app(image, app_of()).close()
     return image
 
 
 @pytest.mark.parametrize("table", ["views", "last", "visits", "by_second"])
 def test_windows(image: Image, table: str) -> None:
     app = app_of()
-    outside = opened(image, table)
+    outside = open_table(image, table)
     with app.open(store=memory(image), partitions=PARTITIONS):
         for page in ("page 0", "page 3"):
-            there = WindowedTable(app, table)[page].windows()
-            assert outside.handle[page].windows() == there
-            assert there
-    emitted = {(one.key, one.window): one.value for one in outside.snapshot("page 3")}
+            expected = WindowedTable(app, table)[page].windows()
+            assert outside.handle[page].windows() == expected
+            assert expected
+    emitted = {(row.key, row.window): row.value for row in outside.snapshot("page 3")}
     assert list(emitted.values()) == list(outside.handle["page 3"].windows().values())
 
 
 def test_values(image: Image) -> None:
-    total = opened(image, "total")
+    total = open_table(image, "total")
     expected = {f"page {n}": sum(page == f"page {n}" for page, _ in EVENTS) for n in range(7)}
     assert dict(total.handle.items()) == expected
-    assert {one.key: one.value for one in total.snapshot()} == expected
+    assert {row.key: row.value for row in total.snapshot()} == expected
     assert total.handle["nobody"] == 0
-    assert opened(image, "members").handle["page 1"] == {0, 1, 2}
-    # Elsewhere than where such a key would be looked for.
-    assert opened(image, "pairs").handle["page 5", "second"] == expected["page 5"]
+    assert open_table(image, "members").handle["page 1"] == {0, 1, 2}
+    # This key isn't in the partition where such a key is usually looked up.
+    assert open_table(image, "pairs").handle["page 5", "second"] == expected["page 5"]
 
 
 def test_defaults_and_types(image: Image) -> None:
-    views = opened(image, "views").handle
+    views = open_table(image, "views").handle
     assert views["page 0"].current(56.0) == 101
     assert views["nobody"].current(56.0) == 100
     with pytest.raises(KeyError):
-        opened(image, "last").handle["nobody"].current(56.0)
-    given = opened(image, "last", default=lambda: -1.0)
-    assert given.handle["nobody"].current(56.0) == -1.0
-    assert opened(image, "seen").handle["page 0"] == {"times": [56.0]}
-    assert opened(image, "seen", value_type=Seen).handle["page 0"] == Seen([56.0])
+        open_table(image, "last").handle["nobody"].current(56.0)
+    table_with_default = open_table(image, "last", default=lambda: -1.0)
+    assert table_with_default.handle["nobody"].current(56.0) == -1.0
+    assert open_table(image, "seen").handle["page 0"] == {"times": [56.0]}
+    assert open_table(image, "seen", value_type=Seen).handle["page 0"] == Seen([56.0])
 
 
 def test_only_the_partition_of_a_key_is_fetched(image: Image) -> None:
-    asked: list[int] = []
-    total = opened(image, "total", asked)
-    assert asked == []
+    fetched: list[int] = []
+    total = open_table(image, "total", fetched)
+    assert fetched == []
     assert total.handle["page 2"] > 0
     assert total.handle["page 2"] > 0
-    assert len(asked) == 1
+    assert len(fetched) == 1
     assert len(total.handle) == 7
-    assert sorted(asked) == [0, 1, 2, 3]
+    assert sorted(fetched) == [0, 1, 2, 3]
 
 
 def test_what_isnt_there(image: Image) -> None:
     with pytest.raises(mt.OptionError, match="name='other' isn't a table of this state; give one"):
-        opened(image, "other")
+        open_table(image, "other")
     with pytest.raises(mt.OutsideStreamError):
-        opened(image, "total").handle["page 1"] = 4
+        open_table(image, "total").handle["page 1"] = 4
 
 
 @pytest.mark.parametrize("expires", ["20 seconds", "1 hour", None])
 def test_expires_may_change(expires: Any) -> None:
-    """Entries are found, and stay where they are stored, whatever is kept from now on."""
-    image, kept = Image(), app_of()
-    upstream(image, kept, EVENTS[:40]).close()
-    changed = app_of(expires)
-    running = upstream(image, changed, EVENTS[40:])
-    visits = WindowedTable(changed, "visits")["page 0"].windows()
+    """Stored entries are found whatever the new expiry is."""
+    image, app = Image(), app_of()
+    run_app(image, app, EVENTS[:40]).close()
+    changed_app = app_of(expires)
+    running = run_app(image, changed_app, EVENTS[40:])
+    visits = WindowedTable(changed_app, "visits")["page 0"].windows()
     assert list(visits.values()) == [[at for page, at in EVENTS if page == "page 0"]]
-    views = WindowedTable(changed, "views")["page 0"].windows()
+    views = WindowedTable(changed_app, "views")["page 0"].windows()
     for (start, end), value in views.items():
         expected = sum(page == "page 0" and start <= at < end for page, at in EVENTS)
         assert value == 100 + expected

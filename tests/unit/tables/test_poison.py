@@ -1,4 +1,4 @@
-"""No message stops an app: each is taken, or rejected with a reason; also restarted."""
+"""Tests that no message stops an app: each is accepted or rejected, also after a restart."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ VALUES = [
 ]  # fmt: skip
 
 
-def counting(value_type: Any) -> tuple[App, Any]:
+def make_counting_app(value_type: Any) -> tuple[App, Any]:
     app = App("app", max_ahead=None)
     plain = app.Table("plain", default=int)
     minutes = app.Table("minutes", default=int).tumbling(10, expires=60)
@@ -57,7 +57,7 @@ def counting(value_type: Any) -> tuple[App, Any]:
 @pytest.mark.parametrize("value_type", [None, dict[str, int]])
 def test_each_message_is_taken_or_rejected(partitions: int, value_type: Any) -> None:
     image = Image()
-    app, plain = counting(value_type)
+    app, plain = make_counting_app(value_type)
     sent = 0
     with app.open(store=memory(image), partitions=partitions) as running:
         sends = [({"n": 1}, "k", time) for time in TIMES]
@@ -71,7 +71,7 @@ def test_each_message_is_taken_or_rejected(partitions: int, value_type: Any) -> 
             rejected = sum(n for name, n in counts.items() if name in ("malformed", "future"))
             assert counts["taken"] + rejected == sent
         taken, before = plain["k"], running.counts
-    app, plain = counting(value_type)
+    app, plain = make_counting_app(value_type)
     with app.open(store=memory(image), partitions=partitions) as running:
         assert +Counter(running.counts) == +Counter(before)
         running.send("events", {"n": 1}, key="k", timestamp=3.0)
@@ -87,7 +87,7 @@ def test_times_in_frames_that_python_cant_hold(tmp_path: Path, kind: str) -> Non
     if kind == "parquet":
         data = str(tmp_path / "events.parquet")
         pq.write_table(table, data)
-    app, plain = counting(None)
+    app, plain = make_counting_app(None)
     with app.run({"events": mt.source(data, key="k", time="at")}) as running:
         assert plain["a"] == 2
         assert running.counts["malformed"] == 1
@@ -97,27 +97,27 @@ def test_times_in_frames_that_python_cant_hold(tmp_path: Path, kind: str) -> Non
 
 @pytest.mark.parametrize("kind", ["table", "batch", "parquet"])
 def test_text_that_isnt_utf8(tmp_path: Path, kind: str) -> None:
-    held = pa.array([b"a", b"\xff", b"a", b"\xed\xa0\x80", b"a"], pa.binary())
-    text = pa.Array.from_buffers(pa.string(), 5, held.buffers())
+    binary = pa.array([b"a", b"\xff", b"a", b"\xed\xa0\x80", b"a"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 5, binary.buffers())
     table: Any = pa.table({"k": text, "at": [1.0, 2.0, 3.0, 4.0, 5.0]})
-    app, plain = counting(None)
-    given = table.to_batches()[0] if kind == "batch" else table
+    app, plain = make_counting_app(None)
+    data = table.to_batches()[0] if kind == "batch" else table
     if kind == "parquet":
-        given = str(tmp_path / "events.parquet")
-        pq.write_table(table, given)
-    with app.run({"events": mt.source(given, key="k", time="at")}) as running:
+        data = str(tmp_path / "events.parquet")
+        pq.write_table(table, data)
+    with app.run({"events": mt.source(data, key="k", time="at")}) as running:
         assert dict(plain.items()) == {"a": 3}
         assert running.counts["malformed"] == 2
         assert [row.value["k"] for row in running.rejected] == ["\\xff", "\\xed\\xa0\\x80"]
         assert {row.detail for row in running.rejected} == {"k isn't UTF-8"}
-    found = mt.source(given, key="k").messages(3)
-    assert [(message.key, message.read_error) for message in found] == [
+    messages = mt.source(data, key="k").messages(3)
+    assert [(message.key, message.read_error) for message in messages] == [
         ("\\xed\\xa0\\x80", "k isn't UTF-8"), ("a", None)
     ]  # fmt: skip
 
 
 def test_half_surrogate_pairs_in_pandas_frames() -> None:
-    app, plain = counting(None)
+    app, plain = make_counting_app(None)
     frame = pd.DataFrame({"k": ["a", "\ud800", "b"], "at": [1.0, 2.0, 3.0]}, index=[7, 8, 9])
     with app.run({"events": mt.source(frame, key="k", time="at")}) as running:
         assert dict(plain.items()) == {"a": 1, "b": 1}
@@ -129,7 +129,7 @@ def test_half_surrogate_pairs_in_pandas_frames() -> None:
 def test_lines_of_csv_whose_quotes_dont_end(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_bytes(b'k,at\na,1\n"a,2\na,3\n"b",4\n')
-    app, plain = counting(None)
+    app, plain = make_counting_app(None)
     with app.run({"events": mt.source(path, key="k", time="at")}) as running:
         assert dict(plain.items()) == {"a": 2, "b": 1}
         (rejected,) = running.rejected
@@ -139,7 +139,7 @@ def test_lines_of_csv_whose_quotes_dont_end(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_key_of_ten_million_characters_and_a_value_of_fifty() -> None:
-    app, plain = counting(None)
+    app, plain = make_counting_app(None)
     with app.open(store=memory(Image()), partitions=4) as running:
         running.send("events", "x" * 5 * 10**7, key="k", timestamp=1.0)
         running.send("events", {"n": 1}, key="k" * 10**7, timestamp=1.0)

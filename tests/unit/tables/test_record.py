@@ -1,4 +1,4 @@
-"""Records are dataclasses whose fields can be named by the class."""
+"""Tests of records: dataclasses whose fields can be named by the class."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class Slotted:
 
 
 def test_a_record_is_a_dataclass() -> None:
-    found = Foreign("a", country="DE")
-    assert found == Foreign("a", 0.5, "DE")
-    assert dataclasses.asdict(found) == {"account": "a", "amount": 0.5, "country": "DE"}
-    assert found.country == "DE"
-    assert pickle.loads(pickle.dumps(found)) == found
+    record = Foreign("a", country="DE")
+    assert record == Foreign("a", 0.5, "DE")
+    assert dataclasses.asdict(record) == {"account": "a", "amount": 0.5, "country": "DE"}
+    assert record.country == "DE"
+    assert pickle.loads(pickle.dumps(record)) == record
     assert isinstance(Foreign.country, Field)
     assert repr(Foreign.amount) == "Foreign.amount"
 
 
 @pytest.mark.parametrize("kind", [Withdrawal, Foreign])
 def test_records_are_checked_and_written(kind: Any) -> None:
-    read, table = make_reader(kind), make_codec(kind)
-    found = read({"account": "a"})
-    assert found == kind("a")
-    assert table.loads(table.dumps(found)) == found
+    read, codec = make_reader(kind), make_codec(kind)
+    record = read({"account": "a"})
+    assert record == kind("a")
+    assert codec.loads(codec.dumps(record)) == record
     with pytest.raises(InvalidValueError, match=r"^amount: .*number"):
         read({"account": "a", "amount": "much"})
 

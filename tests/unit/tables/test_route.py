@@ -1,4 +1,4 @@
-"""What a task makes of events that no agent can read."""
+"""Tests of a task's events that no agent can read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Visit:
 @pytest.mark.parametrize("kind", [Visit, None])
 @pytest.mark.parametrize("relative", [None, "at", "later"])
 def test_a_malformed_event_moves_no_clock(kind: Any, relative: str | None) -> None:
-    """One without a page, which its type asks for, and one whose time Python can't hold."""
+    """Events without a page, which their type requires, or with a time that Python can't hold."""
     app = App("app", max_ahead=None)
     app.topic("events", value_type=kind)
     table = app.Table("visits", default=int).tumbling(10)
@@ -72,7 +72,7 @@ def test_a_malformed_event_moves_no_clock(kind: Any, relative: str | None) -> No
     (latest,) = {json.dumps(part.header["latest"]) for part in parts}
     assert set(json.loads(latest).values()) == {20}
     (events,) = (part.frames["messages"] for part in parts if "messages" in part.frames)
-    judged = [name for name in events.columns if name.startswith(WATERMARK_BEFORE)]
-    assert len(judged) == 1 + (relative is not None)
-    for name in judged:
+    watermark_columns = [name for name in events.columns if name.startswith(WATERMARK_BEFORE)]
+    assert len(watermark_columns) == 1 + (relative is not None)
+    for name in watermark_columns:
         assert events[name].to_list()[1:] == ([10, 20, 20] if kind else [10, 10, 20])

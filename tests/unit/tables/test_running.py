@@ -1,4 +1,4 @@
-"""An app in this process: what comes in, what is handed back, what a restart finds."""
+"""Tests of an app in this process: its sources, results, rejected events and restarts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Order(pydantic.BaseModel):
     pieces: int = pydantic.Field(gt=0)
 
 
-def counting(**options: Any) -> tuple[App, Any]:
+def make_counting_app(**options: Any) -> tuple[App, Any]:
     app = App("app", max_ahead=None, **options)
     pages = app.Table("pages", default=int)
 
@@ -59,7 +59,7 @@ def test_an_app_without_tables_counts_on() -> None:
 
 
 def test_values_of_the_wrong_type_are_rejected_and_harm_nobody() -> None:
-    app, pages = counting()
+    app, pages = make_counting_app()
     raw = [
         {"page": "a"},
         b'{"page": "a", "seconds": 2}',
@@ -103,7 +103,7 @@ def test_pydantic_models_say_what_is_wrong() -> None:
 
 
 def test_what_lacks_a_key_or_a_time_is_rejected() -> None:
-    app, pages = counting()
+    app, pages = make_counting_app()
     rows = [
         {"page": "a", "by": "a", "at": 1.0},
         {"page": "a", "by": None, "at": 1.0},
@@ -113,16 +113,16 @@ def test_what_lacks_a_key_or_a_time_is_rejected() -> None:
         {"page": "a", "at": 5.0},
     ]
     with app.run({"clicks": mt.source(rows, key="by", time="at")}) as running:
-        found = [(row.reason, row.offset) for row in running.rejected]
-        assert found == [
+        rejected = [(row.reason, row.offset) for row in running.rejected]
+        assert rejected == [
             ("null_key", 1), ("null_time", 2), ("malformed", 3), ("null_time", 4), ("null_key", 5),
         ]  # fmt: skip
         assert pages["a"] == 1
 
 
 def test_a_time_ahead_of_the_clock_counts_before_a_missing_key() -> None:
-    """As on Spark, where the time is judged where the message is read."""
-    app, _ = counting()
+    """On Spark, too, a time is checked where its message is read, before keys."""
+    app, _ = make_counting_app()
     app.max_ahead = 60_000_000
     rows = [{"page": "a", "by": None, "at": 4e9}, {"page": "a", "by": None, "at": 1.0}]
     with app.run({"clicks": mt.source(rows, key="by", time="at")}) as running:
@@ -130,7 +130,7 @@ def test_a_time_ahead_of_the_clock_counts_before_a_missing_key() -> None:
 
 
 def test_a_time_ahead_of_the_clock_counts_before_an_unreadable_value() -> None:
-    """As on Spark, where a task judges times, and a shard reads values."""
+    """On Spark, too, a task checks times before a shard reads values."""
     app = App("app", max_ahead="1 minute")
     app.agent(app.topic("clicks", value_type=int))(lambda value: None)
     with app.open(clock=lambda: 1000.0) as running:
@@ -146,21 +146,23 @@ def test_a_run_goes_on_where_the_last_one_was(tmp_path: Path) -> None:
     for upto in (0, 4, 4, 10, 10):
         for row in rows[len(topics.messages("clicks")) : upto]:
             topics.send("clicks", row, key=row["page"])
-        app, pages = counting()
+        app, pages = make_counting_app()
         with app.run(topics, store=rocks(tmp_path / "state"), batch=3) as running:
-            kept = {page: pages[page] for page in "abcdr"}
-            assert kept == {page: [r["page"] for r in rows[:upto]].count(page) for page in "abcdr"}
+            counts = {page: pages[page] for page in "abcdr"}
+            assert counts == {
+                page: [r["page"] for r in rows[:upto]].count(page) for page in "abcdr"
+            }
             assert running.counts.get("seen", 0) == upto
 
 
 def test_rejected_events_outlive_a_restart() -> None:
     image = Image()
     for number in range(3):
-        app, _ = counting()
+        app, _ = make_counting_app()
         with app.open(store=memory(image)) as running:
             running.send("clicks", {"number": number}, key="a", timestamp=1.0)
-            found = [(row.reason, row.value) for row in running.rejected]
-            assert found == [("malformed", {"number": n}) for n in range(number + 1)]
+            rejected = [(row.reason, row.value) for row in running.rejected]
+            assert rejected == [("malformed", {"number": n}) for n in range(number + 1)]
             assert running.counts == {"seen": number + 1, "malformed": number + 1}
 
 
@@ -211,8 +213,8 @@ def test_errors_can_cost_their_event_only() -> None:
 
     with app.run({"words": ["one", 2, 3, "four", None]}) as running:
         assert dict(lengths.items()) == {"all": 7, "plain": 7}
-        found = [(row.agent, row.value, row.reason) for row in running.rejected]
-        assert sorted(found, key=str) == sorted(
+        rejected = [(row.agent, row.value, row.reason) for row in running.rejected]
+        assert sorted(rejected, key=str) == sorted(
             [(agent, value, "error") for agent in ("measure", "shout") for value in (2, 3, None)],
             key=str,
         )
@@ -248,8 +250,8 @@ def test_agents_send_to_each_other() -> None:
         running.send("lines", "to be or not to be", timestamp=7.0)
         assert dict(lengths.items()) == {"to": 4, "be": 4, "or": 2, "not": 3}
         # Each partition works in order, and one after another.
-        found = running.topics.values("found")
-        assert sorted(found) == sorted(["TO", "BE", "OR", "NOT", "TO", "BE"])
+        words_sent = running.topics.values("found")
+        assert sorted(words_sent) == sorted(["TO", "BE", "OR", "NOT", "TO", "BE"])
         assert lines == [("to be or not to be", 7.0)]
 
 
@@ -258,7 +260,7 @@ def test_messages_on_their_way_outlive_a_crash() -> None:
     image = Image()
     crashes = [True]
 
-    def made() -> tuple[App, Any]:
+    def make_app() -> tuple[App, Any]:
         app = App("app", max_ahead=None)
         done = app.Table("done", default=list, value_type=list[Click])
         jobs = app.topic("jobs", value_type=Click)
@@ -277,11 +279,11 @@ def test_messages_on_their_way_outlive_a_crash() -> None:
 
         return app, done
 
-    app, done = made()
+    app, done = make_app()
     with pytest.raises(RuntimeError, match="crash"), app.open(store=memory(image)) as running:
         running.send("orders", "pen", key="pen", timestamp=3.0)
     crashes[0] = False
-    app, done = made()
+    app, done = make_app()
     with app.open(store=memory(image)) as running:
         running.tick()
         assert done["pen"] == [Click("pen", 2.5)]
@@ -347,51 +349,51 @@ def test_an_agent_that_reads_nothing_is_refused() -> None:
 def test_take_hands_over_lists_that_end_with_their_batch() -> None:
     app = App("app", max_ahead=None)
     totals = app.Table("totals", default=int).tumbling(10)
-    taken: list[Any] = []
+    lists: list[Any] = []
 
     @app.agent(app.topic("numbers"))
     async def add(numbers: Any) -> None:
-        async for some in numbers.take(3, within=10):
-            taken.append(some)
-            totals["all"] += len(some)
-            assert totals["all"].current(some[0]) == len(some)
+        async for numbers_of_list in numbers.take(3, within=10):
+            lists.append(numbers_of_list)
+            totals["all"] += len(numbers_of_list)
+            assert totals["all"].current(numbers_of_list[0]) == len(numbers_of_list)
 
     rows = [{"at": float(n)} for n in (1, 2, 3, 11, 12, 21, 22)]
     with app.run({"numbers": mt.source(rows, time="at")}, batch=5):
-        assert [[row["at"] for row in some] for some in taken] == [
+        assert [[row["at"] for row in numbers_of_list] for numbers_of_list in lists] == [
             [1.0, 2.0, 3.0], [11.0, 12.0], [21.0, 22.0],
         ]  # fmt: skip
-        # A list is written as of its last event.
+        # A list is written at the time of its last event.
         assert totals["all"].windows() == {(0.0, 10.0): 3, (10.0, 20.0): 2, (20.0, 30.0): 2}
 
 
 def test_streams_can_be_filtered_numbered_and_grouped() -> None:
     app = App("app", max_ahead=None)
-    said: dict[str, list[Any]] = {name: [] for name in ("even", "numbered", "items", "grouped")}
+    read: dict[str, list[Any]] = {name: [] for name in ("even", "numbered", "items", "grouped")}
     topic = app.topic("numbers")
 
     @app.agent(topic)
     async def even(stream: Any) -> None:
         async for number in stream.filter(lambda n: n % 2 == 0).filter(lambda n: n > 2):
-            said["even"].append(number)
+            read["even"].append(number)
 
     @app.agent(topic)
     async def numbered(stream: Any) -> None:
         async for number, value in stream.enumerate(1):
-            said["numbered"].append((number, value))
+            read["numbered"].append((number, value))
 
     @app.agent(topic)
     async def items(stream: Any) -> None:
         async for key, value in stream.filter(lambda n: n > 4).items():
-            said["items"].append((key, value))
+            read["items"].append((key, value))
 
     @app.agent(topic)
     async def grouped(stream: Any) -> None:
         async for event in stream.group_by(lambda n: "even" if n % 2 == 0 else None).events():
-            said["grouped"].append((event.key, event.value))
+            read["grouped"].append((event.key, event.value))
 
     with app.run({"numbers": mt.source([1, 2, 3, 4, 5, 6], key=lambda n: n * 10)}) as running:
-        assert said == {
+        assert read == {
             "even": [4, 6],
             "numbered": [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6)],
             "items": [(50, 5), (60, 6)],
@@ -416,7 +418,7 @@ def test_a_function_that_groups_may_be_surprised_by_a_value() -> None:
 
 def test_it_runs_where_a_loop_is_running_already() -> None:
     async def notebook() -> dict[str, int]:
-        app, pages = counting()
+        app, pages = make_counting_app()
         with app.run({"clicks": mt.source([{"page": "a"}], key="page")}) as running:
             running.send("clicks", Click("a"), key="a")
             return dict(pages.items())
@@ -424,16 +426,16 @@ def test_it_runs_where_a_loop_is_running_already() -> None:
     assert asyncio.run(notebook()) == {"a": 2}
 
 
-def opened(**options: Any) -> Running:
-    return counting()[0].open(**options)
+def open_counting_app(**options: Any) -> Running:
+    return make_counting_app()[0].open(**options)
 
 
 def test_what_cannot_work_is_refused() -> None:
     image = Image()
-    opened(store=memory(image), partitions=2).close()
+    open_counting_app(store=memory(image), partitions=2).close()
     with pytest.raises(mt.OptionError, match="partitions=0"):
-        opened(partitions=0)
-    app, _ = counting()
+        open_counting_app(partitions=0)
+    app, _ = make_counting_app()
     with app.open() as running:
         running.send("clicks", Click("a"), key="a", timestamp=1.0)
         with pytest.raises(mt.OptionError, match=r"app='app' is open already"):
@@ -450,16 +452,16 @@ def test_what_cannot_work_is_refused() -> None:
 
 def test_partitions_belong_to_the_store() -> None:
     image = Image()
-    with opened(store=memory(image), partitions=2) as running:
+    with open_counting_app(store=memory(image), partitions=2) as running:
         running.send("clicks", Click("a"), key="a", timestamp=1.0)
     with pytest.raises(mt.SpecChangedError, match="partitions=2, not 3"):
-        opened(store=memory(image), partitions=3)
+        open_counting_app(store=memory(image), partitions=3)
 
 
 def test_two_apps_may_share_a_store() -> None:
     image = Image()
     for name in ("one", "two", "one"):
-        app, pages = counting()
+        app, pages = make_counting_app()
         app.name = name
         with app.open(store=memory(image)) as running:
             running.send("clicks", Click(name), key=name, timestamp=1.0)
@@ -496,7 +498,7 @@ def test_an_open_app_may_be_collected_while_a_thread_pool_is_locked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "problem"),
     [
         (lambda app: app.Table(""), "table='' is no name"),
         (lambda app: app.Table("pages"), "table='pages' is there already"),
@@ -509,13 +511,13 @@ def test_an_open_app_may_be_collected_while_a_thread_pool_is_locked() -> None:
         (lambda app: mt.source([], key=7), "key=7 is no field"),
     ],
 )
-def test_definitions_that_cannot_work_are_refused(make: Any, said: str) -> None:
-    with pytest.raises(mt.OptionError, match=said):
-        make(counting()[0])
+def test_definitions_that_cannot_work_are_refused(make: Any, problem: str) -> None:
+    with pytest.raises(mt.OptionError, match=problem):
+        make(make_counting_app()[0])
 
 
 def test_streams_are_opened_in_agents() -> None:
-    app, _ = counting()
+    app, _ = make_counting_app()
     with pytest.raises(mt.OutsideStreamError, match=r"clicks.*@app\.task"):
         app.topic("clicks").stream()
     with pytest.raises(mt.OutsideStreamError, match="sent to clicks outside"):
@@ -525,7 +527,7 @@ def test_streams_are_opened_in_agents() -> None:
 def test_a_source_that_isnt_the_one_that_was_read_is_refused() -> None:
     image = Image()
     clicks = [{"page": page} for page in ("home", "cart", "home")]
-    app, pages = counting()
+    app, pages = make_counting_app()
     with app.open(store=memory(image)) as running:
         running.feed({"clicks": clicks})
         running.feed({"clicks": [*clicks, {"page": "new"}]})
@@ -535,7 +537,7 @@ def test_a_source_that_isnt_the_one_that_was_read_is_refused() -> None:
         with pytest.raises(mt.OptionError, match="sources='clicks' has another row 4 than"):
             running.feed({"clicks": [{"page": f"p{n}"} for n in range(9)]})
         assert running.counts["taken"] == 4
-    app, _ = counting()
+    app, _ = make_counting_app()
     with app.open(store=memory(image)) as running:
         with pytest.raises(mt.OptionError, match="has fewer rows than the 4"):
             running.feed({"clicks": clicks})

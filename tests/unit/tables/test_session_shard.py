@@ -1,4 +1,4 @@
-"""Sessions whose values were read before they are written, or are changed in place."""
+"""Tests of sessions whose values are read before they are written, or changed in place."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from muntin.tables import App
 Step = Callable[[Any], Any]
 
 
-def sessions(default: Any, *steps: tuple[float, Step], batch: int, **options: Any) -> Any:
-    """The sessions of key ``a`` with a gap of 10, after a step at each of some times."""
+def run_steps(default: Any, *steps: tuple[float, Step], batch: int, **options: Any) -> Any:
+    """Run a step at each of some times, and return the sessions of key ``a`` with a gap of 10."""
     app = App("app", max_ahead=None)
     table = app.Table("t", default=default).session(10, **options)
 
@@ -42,7 +42,7 @@ def count(table: Any) -> None:
 @pytest.mark.parametrize("batch", [1, 100])
 def test_a_value_may_be_read_and_then_written(batch: int) -> None:
     steps = [(time, count) for time in (1.0, 5.0, 14.0, 40.0)]
-    assert sessions(lambda: (0, 0.0), *steps, batch=batch) == {
+    assert run_steps(lambda: (0, 0.0), *steps, batch=batch) == {
         (1.0, 24.0): (3, 1.5),
         (40.0, 50.0): (1, 0.5),
     }
@@ -58,13 +58,13 @@ def test_what_was_read_of_sessions_that_grow_together_is_overwritten(batch: int)
         table["a"].current(16.0).append("lost")
         table["a"] = ["all"]
 
-    found = sessions(list, (1.0, start), (16.0, start), (8.0, overwrite), batch=batch)
-    assert found == {(1.0, 26.0): ["all"]}
+    windows = run_steps(list, (1.0, start), (16.0, start), (8.0, overwrite), batch=batch)
+    assert windows == {(1.0, 26.0): ["all"]}
 
 
 @pytest.mark.parametrize("batch", [1, 100])
 def test_a_write_costs_no_other_session_what_was_changed_in_it(batch: int) -> None:
-    """Also not the one that begins at the epoch, at the time 0."""
+    """A session that begins at the time 0 keeps its changes, too."""
 
     def start(table: Any) -> None:
         table["a"] = ["first"]
@@ -73,7 +73,7 @@ def test_a_write_costs_no_other_session_what_was_changed_in_it(batch: int) -> No
         table["a"].current(0.0).append("in place")
         table["a"] = ["second"]
 
-    assert sessions(list, (0.0, start), (50.0, write), batch=batch) == {
+    assert run_steps(list, (0.0, start), (50.0, write), batch=batch) == {
         (0.0, 10.0): ["first", "in place"],
         (50.0, 60.0): ["second"],
     }
@@ -96,20 +96,20 @@ def test_what_is_changed_in_place_is_kept_and_lengthens_nothing(batch: int) -> N
         assert "a" not in table
 
     steps = (0.0, start), (5.0, change), (40.0, begin_nothing)
-    assert sessions(list, *steps, batch=batch) == {(0.0, 10.0): [1, 2, 3]}
+    assert run_steps(list, *steps, batch=batch) == {(0.0, 10.0): [1, 2, 3]}
 
 
 def test_the_agent_may_hold_on_to_a_value_that_it_changed() -> None:
     app = App("app", max_ahead=None)
     table = app.Table("t", default=list).session(10)
-    held: list[Any] = []
+    values: list[Any] = []
 
     @app.agent(app.topic("events"))
     def agent(value: Any) -> None:
-        if not held:
+        if not values:
             table["a"] += [value]
-            held.append(table["a"].current())
-        held[0].append(value)
+            values.append(table["a"].current())
+        values[0].append(value)
 
     with app.open() as running:
         for value in (1, 2):
@@ -151,4 +151,4 @@ def test_an_event_within_the_gap_of_an_expired_session_is_late(batch: int) -> No
         table["b"] += 1
 
     steps = (0.0, add), (11.5, elsewhere), (6.0, add), (12.0, add), (10.0, add)
-    assert sessions(int, *steps, batch=batch, expires=1.0) == {(12.0, 22.0): 1}
+    assert run_steps(int, *steps, batch=batch, expires=1.0) == {(12.0, 22.0): 1}

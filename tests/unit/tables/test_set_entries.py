@@ -1,4 +1,4 @@
-"""Sets are written member by member, also those that were read, or changed in place, before."""
+"""Tests that sets are written member by member, also after they were read or changed in place."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from muntin.tables import App
 Step = Callable[[Any], Any]
 
 
-def windowed(app: App) -> Any:
+def make_windowed(app: App) -> Any:
     return app.SetTable("seen").hopping(10, 5)
 
 
-def plain(app: App) -> Any:
+def make_plain(app: App) -> Any:
     return app.SetTable("seen")
 
 
-def after(make: Callable[[App], Any], *steps: Step, batch: int = 100) -> list[Any]:
-    """The sets of key ``a``, by window where there are any, after some steps at one time."""
+def run_steps(make: Callable[[App], Any], *steps: Step, batch: int = 100) -> list[Any]:
+    """Run steps at one time, and return the sets of key ``a``, one for each window."""
     app = App("app", max_ahead=None)
     table = make(app)
 
@@ -31,12 +31,12 @@ def after(make: Callable[[App], Any], *steps: Step, batch: int = 100) -> list[An
 
     with app.open(clock=lambda: 1.0) as running:
         running.feed({"events": range(len(steps))}, batch=batch)
-        if make is plain:
-            return [found for key, found in table.items() if key == "a"]
+        if make is make_plain:
+            return [members for key, members in table.items() if key == "a"]
         return list(table["a"].windows().values())
 
 
-def see(user: str) -> Step:
+def make_step(user: str) -> Step:
     def step(table: Any) -> None:
         if user not in table["a"].current():
             table["a"].add(user)
@@ -46,8 +46,8 @@ def see(user: str) -> Step:
 
 @pytest.mark.parametrize("batch", [1, 100])
 def test_a_member_may_be_added_after_a_look(batch: int) -> None:
-    steps = [see(user) for user in ("ann", "bob", "ann")]
-    assert after(windowed, *steps, batch=batch) == [{"ann", "bob"}] * 2
+    steps = [make_step(user) for user in ("ann", "bob", "ann")]
+    assert run_steps(make_windowed, *steps, batch=batch) == [{"ann", "bob"}] * 2
 
 
 def test_a_member_may_be_taken_away_after_a_look() -> None:
@@ -56,7 +56,7 @@ def test_a_member_may_be_taken_away_after_a_look() -> None:
         table["a"].discard("ann")
         assert table["a"].current() == {"bob"}
 
-    assert after(windowed, see("ann"), see("bob"), step) == [{"bob"}] * 2
+    assert run_steps(make_windowed, make_step("ann"), make_step("bob"), step) == [{"bob"}] * 2
 
 
 @pytest.mark.parametrize("write", ["add", "|="])
@@ -69,7 +69,7 @@ def test_what_was_changed_in_place_stays_when_more_comes(write: str) -> None:
             table["a"] |= {"ann"}
         assert table["a"].current() == {"in place", "ann"}
 
-    assert after(windowed, step) == [{"ann"}, {"ann", "in place"}]
+    assert run_steps(make_windowed, step) == [{"ann"}, {"ann", "in place"}]
 
 
 def test_sets_that_were_walked_over_are_kept_as_the_agent_leaves_them() -> None:
@@ -81,7 +81,7 @@ def test_sets_that_were_walked_over_are_kept_as_the_agent_leaves_them() -> None:
         assert dict(table.items())["a"] == {"ann", "bob", "walked a"}
         dict(table.items())["a"].discard("ann")
 
-    assert after(plain, lambda t: t["a"].add("ann"), walk) == [{"bob", "walked a"}]
+    assert run_steps(make_plain, lambda t: t["a"].add("ann"), walk) == [{"bob", "walked a"}]
 
 
 def test_a_set_that_was_taken_away_has_its_members() -> None:
@@ -90,23 +90,23 @@ def test_a_set_that_was_taken_away_has_its_members() -> None:
         assert table.pop("a") == {"x", "y"}
         assert "a" not in table
 
-    assert after(plain, step) == []
+    assert run_steps(make_plain, step) == []
 
 
 def test_it_does_what_sets_do() -> None:
     def step(table: Any) -> None:
         table["a"] |= {1, 2, 3}
-        found = table["a"]
-        assert (found & {1, 5}, found | {9}, found >= {1}) == ({1}, {1, 2, 3, 9}, True)
-        found -= {1}
-        found ^= {2, 7}
+        own_set = table["a"]
+        assert (own_set & {1, 5}, own_set | {9}, own_set >= {1}) == ({1}, {1, 2, 3, 9}, True)
+        own_set -= {1}
+        own_set ^= {2, 7}
         with pytest.raises(KeyError):
-            found.remove(9)
-        assert found.pop() in {3, 7}
-        assert len(found) == 1
+            own_set.remove(9)
+        assert own_set.pop() in {3, 7}
+        assert len(own_set) == 1
 
-    assert [len(members) for members in after(plain, step)] == [1]
-    assert after(plain, step, lambda table: table["a"].clear()) == []
+    assert [len(members) for members in run_steps(make_plain, step)] == [1]
+    assert run_steps(make_plain, step, lambda table: table["a"].clear()) == []
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_set_is_changed_as_pythons_sets_are(change: Callable[[Any], Any], left
     def step(table: Any) -> None:
         change(table["a"])
 
-    assert after(plain, fill, step) == [left]
+    assert run_steps(make_plain, fill, step) == [left]
 
 
 def test_a_set_is_compared_and_combined_without_being_changed() -> None:
@@ -141,4 +141,4 @@ def test_a_set_is_compared_and_combined_without_being_changed() -> None:
         assert users.issuperset({"ann"})
         assert type(users.copy()) is set
 
-    assert after(plain, step) == [{"ann", "bob"}]
+    assert run_steps(make_plain, step) == [{"ann", "bob"}]

@@ -1,4 +1,4 @@
-"""Whatever data has rows can be a source, from any number on."""
+"""Tests of sources: any data with rows, read from any row on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Click:
     at: float
 
 
-def forms(folder: Path) -> dict[str, Any]:
+def make_forms(folder: Path) -> dict[str, Any]:
     frame = pl.DataFrame(ROWS)
     frame.write_parquet(folder / "rows.parquet")
     frame.write_csv(folder / "rows.csv")
@@ -47,9 +47,9 @@ FORMS = ["list", "iterator", "polars", "lazy", "pandas", "arrow", "parquet", "cs
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("start", [0, 2, 3])
 def test_every_form_gives_its_rows(form: str, start: int, tmp_path: Path) -> None:
-    source = mt.source(forms(tmp_path)[form], key="page", time="at")
-    found = [(m.value, m.key, m.time) for m in source.messages(start)]
-    assert found == [(row, row["page"], row["at"]) for row in ROWS[start:]]
+    source = mt.source(make_forms(tmp_path)[form], key="page", time="at")
+    messages = [(m.value, m.key, m.time) for m in source.messages(start)]
+    assert messages == [(row, row["page"], row["at"]) for row in ROWS[start:]]
 
 
 def test_a_source_may_be_read_from_several_places(tmp_path: Path) -> None:
@@ -71,8 +71,10 @@ def test_fields_and_functions() -> None:
 
 
 def test_json_text_has_keys_too() -> None:
-    found = list(mt.source(['{"page": "a"}', "{", b'{"page": "b"}', "[]"], key="page").messages(0))
-    assert [message.key for message in found] == ["a", None, "b", None]
+    messages = list(
+        mt.source(['{"page": "a"}', "{", b'{"page": "b"}', "[]"], key="page").messages(0)
+    )
+    assert [message.key for message in messages] == ["a", None, "b", None]
 
 
 def test_lines_that_are_no_json_come_as_they_are(tmp_path: Path) -> None:
@@ -84,9 +86,9 @@ def test_lines_that_are_no_json_come_as_they_are(tmp_path: Path) -> None:
 def test_a_line_nested_too_deep_ends_no_source(tmp_path: Path) -> None:
     path, deep = tmp_path / "rows.jsonl", "[" * 100_000
     path.write_text(f'{{"n": 1}}\n{deep}\n{{"n": 2}}\n')
-    found = list(mt.source(path, key="n").messages(0))
-    assert [message.value for message in found] == [{"n": 1}, deep.encode(), {"n": 2}]
-    assert [message.key for message in found] == [1, None, 2]
+    messages = list(mt.source(path, key="n").messages(0))
+    assert [message.value for message in messages] == [{"n": 1}, deep.encode(), {"n": 2}]
+    assert [message.key for message in messages] == [1, None, 2]
 
 
 @pytest.mark.parametrize(
@@ -102,8 +104,8 @@ def test_a_line_nested_too_deep_ends_no_source(tmp_path: Path) -> None:
 def test_no_line_of_a_csv_file_ends_a_source(tmp_path: Path, line: bytes, value: Any) -> None:
     path = tmp_path / "rows.csv"
     path.write_bytes(b"page,at\n" + b"a,1\n" * 200 + line + b"\nc,3\n")
-    found = [message.value for message in mt.source(path, time="at").messages(199)]
-    assert found == [{"page": "a", "at": 1}, value, {"page": "c", "at": 3}]
+    values = [message.value for message in mt.source(path, time="at").messages(199)]
+    assert values == [{"page": "a", "at": 1}, value, {"page": "c", "at": 3}]
 
 
 def test_a_function_that_a_row_surprises_gives_no_key() -> None:
@@ -112,15 +114,15 @@ def test_a_function_that_a_row_surprises_gives_no_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "problem"),
     [
         ("nowhere.csv", "isn't a file"),
         ("rows.xlsx", "isn't a kind of file"),
         (7, "has no rows"),
     ],
 )
-def test_what_has_no_rows_is_refused(data: Any, said: str) -> None:
-    with pytest.raises(OptionError, match=said):
+def test_what_has_no_rows_is_refused(data: Any, problem: str) -> None:
+    with pytest.raises(OptionError, match=problem):
         list(mt.source(data).messages(0))
 
 

@@ -1,4 +1,4 @@
-"""An app's agents as an operator of the engine, in this process."""
+"""Tests of an app's agents as an operator of the engine, in this process."""
 
 from __future__ import annotations
 
@@ -85,16 +85,16 @@ class Shop:
             for kind, rows in output.rows.items():
                 self.rows.setdefault(kind, []).append(rows)
 
-    def emitted(self, what: str, name: str = "") -> list[dict[str, Any]]:
-        frames = self.rows.get(format_kind(what, name) if name else what, [])
+    def list_emitted(self, kind: str, name: str = "") -> list[dict[str, Any]]:
+        frames = self.rows.get(format_kind(kind, name) if name else kind, [])
         return [row for frame in frames for row in frame.to_dicts()]
 
-    def table(self, name: str) -> dict[Any, Any]:
-        return {row["key"]: row["value"] for row in self.emitted(TABLE, name)}
+    def read_table(self, name: str) -> dict[Any, Any]:
+        return {row["key"]: row["value"] for row in self.list_emitted(TABLE, name)}
 
 
-def counting(closed: list[Any], alarms: list[Any]) -> App:
-    """Counts views in hopping windows and in all, notes who was where, and raises alarms."""
+def make_counting_app(closed: list[Any], alarms: list[Any]) -> App:
+    """Make an app that counts views by window and in all, collects pages, and raises alarms."""
     app = App("shop", lateness="5 seconds", max_ahead=None)
     best = app.Table("best", default=int)
 
@@ -129,23 +129,23 @@ def test_the_operator_and_the_app_in_process_give_the_same_tables(restart: bool)
     alarms: list[Any] = []
     values = [{"page": p, "at": s, "n": n} for batch in BATCHES for p, n, s in batch]
     source = mt.source(values, key="page", time="at")
-    with counting(closed, alarms).run({"clicks": source}, partitions=2) as running:
+    with make_counting_app(closed, alarms).run({"clicks": source}, partitions=2) as running:
         expected = [dict(part.shards["best"].get_values()) for part in running.parts]  # type: ignore[attr-defined]
         late = sorted((row.value.page, row.value.n) for row in running.rejected)
-    own_closed: list[Any] = []
-    own_alarms: list[Any] = []
-    shop = Shop(counting(own_closed, own_alarms))
+    operator_closed: list[Any] = []
+    operator_alarms: list[Any] = []
+    shop = Shop(make_counting_app(operator_closed, operator_alarms))
     for batch in BATCHES:
         if restart:
             shop.reopen()
         shop.add(batch)
     assert closed
-    assert (sorted(own_closed), sorted(own_alarms)) == (sorted(closed), sorted(alarms))
-    assert shop.table("best") == expected[0] | expected[1]
-    numbers = {key: set(json.loads(value)) for key, value in shop.table("numbers").items()}
+    assert (sorted(operator_closed), sorted(operator_alarms)) == (sorted(closed), sorted(alarms))
+    assert shop.read_table("best") == expected[0] | expected[1]
+    numbers = {key: set(json.loads(value)) for key, value in shop.read_table("numbers").items()}
     assert numbers == {"number 0": {"a", "b"}, "number 1": {"a", "b", "c"}}
     assert late == [("a", 5), ("a", 7)]
-    rejected = [(row["reason"], json.loads(row["value"])) for row in shop.emitted(REJECTED)]
+    rejected = [(row["reason"], json.loads(row["value"])) for row in shop.list_emitted(REJECTED)]
     assert sorted((reason, value["page"], value["n"]) for reason, value in rejected) == [
         ("late", "a", 5), ("late", "a", 7),
     ]  # fmt: skip
@@ -169,8 +169,8 @@ def test_malformed_events_are_rejected_once_however_many_agents_read_them() -> N
     good, bad = '{"page": "a", "n": 2}', '{"page": "a", "n": "two"}'
     shop.add([("a", good, 1), ("a", bad, 2), ("a", "{", 3), (None, good, 4), ("a", good, None)])
     shop.add([("a", good, 5)])
-    assert shop.table("pieces") == {"a": 4}
-    assert sorted((row["reason"], row["value"]) for row in shop.emitted(REJECTED)) == sorted(
+    assert shop.read_table("pieces") == {"a": 4}
+    assert sorted((row["reason"], row["value"]) for row in shop.list_emitted(REJECTED)) == sorted(
         [("malformed", bad), ("malformed", "{"), ("null_key", good), ("null_time", good)]
     )
 
@@ -194,11 +194,11 @@ def test_an_agent_that_fails_ends_the_batch_or_rejects_the_event(errors: Any) ->
             shop.add(BATCHES[1])
         shop.reopen()
         shop.add([("a", 1, 31)])
-        assert shop.table("views") == {"a": 5, "b": 2, "c": 1}
+        assert shop.read_table("views") == {"a": 5, "b": 2, "c": 1}
     else:
         shop.add(BATCHES[1])
-        assert shop.table("views") == {"a": 5, "b": 3, "c": 1}
-        assert [(row["reason"], row["agent"]) for row in shop.emitted(REJECTED)] == [
+        assert shop.read_table("views") == {"a": 5, "b": 3, "c": 1}
+        assert [(row["reason"], row["agent"]) for row in shop.list_emitted(REJECTED)] == [
             ("error", "count")
         ]
 
@@ -217,7 +217,7 @@ def test_an_agent_that_leaves_its_loop_is_started_again_until_all_events_are_rea
 
     shop = Shop(app, shards=1)
     shop.add(BATCHES[0])
-    assert shop.table("views") == {"a": 4, "b": 2, "c": 1}
+    assert shop.read_table("views") == {"a": 4, "b": 2, "c": 1}
     assert len(starts) >= len(BATCHES[0])
 
 
@@ -233,8 +233,8 @@ def test_results_come_as_typed_columns_and_messages_as_json() -> None:
 
     shop = Shop(app, shards=1)
     shop.add([("a", 1, 1), ("b", 2, 2)], final=True)
-    assert shop.emitted(RESULT, "split") == [{"page": "A", "n": 2}, {"page": "B", "n": 3}]
-    assert [(row["key"], row["value"]) for row in shop.emitted(SENT, "words")] == [
+    assert shop.list_emitted(RESULT, "split") == [{"page": "A", "n": 2}, {"page": "B", "n": 3}]
+    assert [(row["key"], row["value"]) for row in shop.list_emitted(SENT, "words")] == [
         ("a", '{"n": 1}'), ("b", '{"n": 2}'),
     ]  # fmt: skip
 
@@ -277,9 +277,9 @@ WITHDRAWALS = [
 TOTALS = {"ann": 6.5, "bob": 9.0, "cay": 16.0}
 
 
-def guide(made: tuple[App, Any], key: str) -> Shop:
-    """The guide adds floats to tables with default int, so a column has to be declared."""
-    app, tables = made
+def run_guide(app_and_tables: tuple[App, Any], key: str) -> Shop:
+    """Run an app of the guide, which adds floats to tables with default int, so needs a type."""
+    app, tables = app_and_tables
     schema = {key: pl.String(), "country": pl.String(), "amount": pl.Float64()}
     shop = Shop(app, schema, types=dict.fromkeys(tables, float))
     shop.add(WITHDRAWALS)
@@ -287,20 +287,22 @@ def guide(made: tuple[App, Any], key: str) -> Shop:
 
 
 def test_the_guides_basics() -> None:
-    assert guide(faust_tables.basics(), "account").table("totals") == TOTALS
+    assert run_guide(faust_tables.basics(), "account").read_table("totals") == TOTALS
 
 
 def test_the_guides_corrected_form() -> None:
-    shop = guide(faust_tables.corrected(), "user")
-    assert shop.table("user_to_total") == TOTALS
-    by_country = [(row["key"], row["value"]) for row in shop.emitted(TABLE, "country_to_total")]
+    shop = run_guide(faust_tables.correct(), "user")
+    assert shop.read_table("user_to_total") == TOTALS
+    by_country = [
+        (row["key"], row["value"]) for row in shop.list_emitted(TABLE, "country_to_total")
+    ]
     assert sorted(by_country) == [("DE", 4.0), ("NL", 11.5), ("NL", 16.0)]
 
 
 def test_the_guides_windowing() -> None:
     shop = Shop(faust_tables.windowing()[0], {"page": pl.String()})
     shop.add([("home", second) for second in [*(60 + i / 1000 for i in range(1001)), 1900, 61]])
-    assert sorted(row["value"] for row in shop.emitted(TABLE, "views")) == [1, 1002]
+    assert sorted(row["value"] for row in shop.list_emitted(TABLE, "views")) == [1, 1002]
 
 
 def test_the_guides_changelogging_keeps_a_value_that_was_changed_by_reference() -> None:
@@ -309,7 +311,7 @@ def test_the_guides_changelogging_keeps_a_value_that_was_changed_by_reference() 
     for amounts in ((2.5, 1.0), (4.0, 8.0)):
         shop.reopen()
         shop.add([("ann", amounts[0], 1), ("bob", amounts[1], 2)])
-    assert shop.table("user_withdrawals") == {"ann": "[2.5, 4.0]", "bob": "[1.0, 8.0]"}
+    assert shop.read_table("user_withdrawals") == {"ann": "[2.5, 4.0]", "bob": "[1.0, 8.0]"}
 
 
 def test_the_time_of_agents_is_named() -> None:

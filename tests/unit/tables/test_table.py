@@ -1,4 +1,4 @@
-"""Tables without windows: dictionaries that know where they may be written."""
+"""Tests of tables without windows: dictionaries that know where they may be written."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class Account:
     moves: list[float] = field(default_factory=list)
 
 
-def at_event(make: Any, work: Any, value: Any = None, key: Any = "a") -> Any:
-    """What ``work(table, value)`` returns in an agent."""
+def run_at_event(make: Any, work: Any, value: Any = None, key: Any = "a") -> Any:
+    """Run ``work(table, value)`` in an agent, and return its result."""
     app = App("app", max_ahead=None)
     table = make(app)
-    said: list[Any] = []
+    results: list[Any] = []
 
     @app.agent(app.topic("events"))
     def agent(value: Any) -> None:
-        said.append(work(table, value))
+        results.append(work(table, value))
 
     with app.open() as running:
         running.send("events", value, key=key, timestamp=1.0)
-    return said[0]
+    return results[0]
 
 
 def test_it_is_a_dictionary() -> None:
@@ -51,7 +51,7 @@ def test_it_is_a_dictionary() -> None:
             table.pop(("a", 1))
         return table.items()
 
-    assert at_event(lambda app: app.Table("t", default=int), work) == [("a", 4)]
+    assert run_at_event(lambda app: app.Table("t", default=int), work) == [("a", 4)]
 
 
 def test_without_a_default_a_new_key_is_an_error() -> None:
@@ -60,7 +60,7 @@ def test_without_a_default_a_new_key_is_an_error() -> None:
             table["a"] += 1
         return len(table)
 
-    assert at_event(lambda app: app.Table("t"), work) == 0
+    assert run_at_event(lambda app: app.Table("t"), work) == 0
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_keys_that_belong_here(own: Any, key: Any) -> None:
         table[key] = 1
         return table[key]
 
-    assert at_event(lambda app: app.Table("t"), work, key=own) == 1
+    assert run_at_event(lambda app: app.Table("t"), work, key=own) == 1
 
 
 @pytest.mark.parametrize(("own", "key"), [("a", "b"), ("a", ("b", "a")), (1, "1"), (("a", 1), "a")])
@@ -85,11 +85,11 @@ def test_keys_that_belong_elsewhere(own: Any, key: Any, windowed: bool) -> None:
     def work(table: Any, _: Any) -> Any:
         table[key] += 1
 
-    with pytest.raises(mt.PartitionError) as refused:
-        at_event(make, work, {"field": key}, key=own)
-    said = str(refused.value)
-    assert all(part in said for part in ("'t'", repr(key), repr(own), "'agent'"))
-    assert "group_by('field')" in said
+    with pytest.raises(mt.PartitionError) as caught:
+        run_at_event(make, work, {"field": key}, key=own)
+    message = str(caught.value)
+    assert all(part in message for part in ("'t'", repr(key), repr(own), "'agent'"))
+    assert "group_by('field')" in message
 
 
 def test_values_of_a_declared_type_outlive_a_restart() -> None:
@@ -135,12 +135,12 @@ def test_what_is_read_and_not_changed_is_not_written() -> None:
 def test_what_the_agent_keeps_does_not_change_the_table() -> None:
     app = App("app", max_ahead=None)
     lists = app.Table("lists", default=list)
-    mine: list[int] = []
+    own_list: list[int] = []
 
     @app.agent(app.topic("events"))
-    def keep(value: Any) -> None:
-        lists["a"] = mine
-        mine.append(value)
+    def write(value: Any) -> None:
+        lists["a"] = own_list
+        own_list.append(value)
 
     with app.open() as running:
         running.send("events", 1, key="a", timestamp=1.0)
@@ -165,29 +165,29 @@ def test_values_that_cannot_be_kept_are_refused() -> None:
 
 def test_a_set_table() -> None:
     def work(table: Any, _: Any) -> Any:
-        mine = table["a"]
-        mine.add(1)
-        mine |= {2, 3}
+        members = table["a"]
+        members.add(1)
+        members |= {2, 3}
         table["a"] |= [4]
         table["a"] -= [1]
-        mine.update([5], [6])
-        mine.discard(9)
-        mine.remove(6)
+        members.update([5], [6])
+        members.discard(9)
+        members.remove(6)
         with pytest.raises(KeyError):
-            mine.remove(6)
-        assert 5 in mine
+            members.remove(6)
+        assert 5 in members
         assert 6 not in table["a"]
-        assert (len(mine), mine == {2, 3, 4, 5}) == (4, True)
+        assert (len(members), members == {2, 3, 4, 5}) == (4, True)
         assert "a" in table
         assert "b" not in table
         table["a"] = {3, 7}
-        assert sorted(mine) == [3, 7]
-        found = dict(table.items())
-        mine.clear()
+        assert sorted(members) == [3, 7]
+        entries = dict(table.items())
+        members.clear()
         assert "a" not in table
-        return found
+        return entries
 
-    assert at_event(lambda app: app.SetTable("t"), work) == {"a": {3, 7}}
+    assert run_at_event(lambda app: app.SetTable("t"), work) == {"a": {3, 7}}
 
 
 def test_a_member_is_written_by_itself() -> None:

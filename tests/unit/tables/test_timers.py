@@ -1,4 +1,4 @@
-"""Timers run when they are due, once, and what they send is committed with that."""
+"""Tests that timers run once when they are due, and that what they send is committed with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from muntin.tables import App
 
 
 class Clock:
-    """A wall clock that a test turns."""
+    """A wall clock that a test sets."""
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
@@ -21,8 +21,8 @@ class Clock:
         return self.now
 
 
-def ticking(ran: list[float], clock: Clock, interval: Any = 10) -> App:
-    """An app with a timer that says when it ran."""
+def make_ticking_app(ran: list[float], clock: Clock, interval: Any = 10) -> App:
+    """Make an app with a timer that lists when it ran."""
     app = App("app", max_ahead=None)
 
     @app.timer(interval)
@@ -36,7 +36,7 @@ def ticking(ran: list[float], clock: Clock, interval: Any = 10) -> App:
 def test_it_is_due_at_multiples_and_once_for_what_was_missed(interval: Any) -> None:
     ran: list[float] = []
     clock = Clock(5.0)
-    with ticking(ran, clock, interval).open(clock=clock) as running:
+    with make_ticking_app(ran, clock, interval).open(clock=clock) as running:
         for now in (5.0, 9.9, 10.0, 10.0, 19.9, 47.0, 49.0, 48.0, 50.0):
             clock.now = now
             running.tick()
@@ -48,7 +48,7 @@ def test_a_restart_knows_when_it_last_ran() -> None:
     clock, image = Clock(5.0), Image()
     for now in (5.0, 9.0, 12.0, 13.0, 99.0):
         clock.now = now
-        with ticking(ran, clock).open(store=memory(image), clock=clock) as running:
+        with make_ticking_app(ran, clock).open(store=memory(image), clock=clock) as running:
             running.tick()
             running.tick()
     assert ran == [12.0, 99.0]
@@ -57,10 +57,10 @@ def test_a_restart_knows_when_it_last_ran() -> None:
 def test_a_new_timer_counts_from_its_first_start() -> None:
     ran: list[float] = []
     clock, image = Clock(5.0), Image()
-    with ticking(ran, clock).open(store=memory(image), clock=clock) as running:
+    with make_ticking_app(ran, clock).open(store=memory(image), clock=clock) as running:
         running.tick()
     clock.now = 25.0
-    app = ticking(ran, clock)
+    app = make_ticking_app(ran, clock)
     app.timer(10, name="second")(lambda: ran.append(-clock.now))
     with app.open(store=memory(image), clock=clock) as running:
         running.tick()
@@ -81,8 +81,8 @@ def test_a_crontab_that_was_missed_while_the_app_was_down() -> None:
     assert ran == [9.5, 33.0]
 
 
-def counting(clock: Clock) -> tuple[App, Any]:
-    """Views, which a timer reads and lets an agent forget."""
+def make_counting_app(clock: Clock) -> tuple[App, Any]:
+    """Make an app that counts views, with a timer that reports them and an agent that deletes."""
     app = App("app", max_ahead=None)
     views = app.Table("views", default=int)
 
@@ -110,13 +110,13 @@ def counting(clock: Clock) -> tuple[App, Any]:
 @pytest.mark.parametrize("fed", [False, True])
 def test_it_reads_all_partitions_and_sends(partitions: int, fed: bool) -> None:
     clock = Clock(5.0)
-    app, views = counting(clock)
+    app, views = make_counting_app(clock)
     with app.open(partitions=partitions, clock=clock) as running:
         for page in "abcdeab":
             running.send("clicks", page, key=page)
         clock.now = 20.0
         if fed:
-            # Behind the events of its batch.
+            # A timer runs after the events of its batch.
             running.feed({"clicks": []})
         else:
             running.send("clicks", "c", key="c")
@@ -130,7 +130,7 @@ def test_it_reads_all_partitions_and_sends(partitions: int, fed: bool) -> None:
 def test_what_it_sent_outlives_a_crash_and_is_not_sent_again() -> None:
     clock, image, crashes = Clock(5.0), Image(), [True]
 
-    def made() -> tuple[App, list[Any]]:
+    def make_app() -> tuple[App, list[Any]]:
         app = App("app", max_ahead=None)
         done: list[Any] = []
 
@@ -146,13 +146,13 @@ def test_what_it_sent_outlives_a_crash_and_is_not_sent_again() -> None:
 
         return app, done
 
-    app, done = made()
+    app, done = make_app()
     running = app.open(store=memory(image), clock=clock)
     clock.now = 10.0
     with pytest.raises(RuntimeError, match="crash"):
         running.tick()
     crashes[0] = False
-    app, done = made()
+    app, done = make_app()
     with app.open(store=memory(image), clock=clock) as running:
         running.tick()
         running.tick()
@@ -162,7 +162,7 @@ def test_what_it_sent_outlives_a_crash_and_is_not_sent_again() -> None:
 def test_an_error_in_it_commits_nothing_and_it_is_due_again() -> None:
     clock, image, ran = Clock(5.0), Image(), 0
 
-    def made() -> tuple[App, Any]:
+    def make_app() -> tuple[App, Any]:
         app = App("app", max_ahead=None, errors="reject")
         views = app.Table("views", default=int)
 
@@ -179,13 +179,13 @@ def test_an_error_in_it_commits_nothing_and_it_is_due_again() -> None:
 
         return app, views
 
-    app, views = made()
+    app, views = make_app()
     running = app.open(store=memory(image), clock=clock)
     running.send("clicks", "a", key="a")
     clock.now = 10.0
     with pytest.raises(RuntimeError, match="a fault in the timer"):
         running.send("clicks", "a", key="a")
-    app, views = made()
+    app, views = make_app()
     with app.open(store=memory(image), clock=clock) as running:
         assert views["a"] == 1
         running.tick()
@@ -211,7 +211,7 @@ def test_it_writes_no_table(windowed: bool) -> None:
 
 def test_it_reads_windows_by_a_time() -> None:
     clock = Clock(5.0)
-    read: list[Any] = []
+    values: list[Any] = []
     app = App("app", max_ahead=None)
     table = app.Table("t", default=int).tumbling(10)
 
@@ -221,7 +221,7 @@ def test_it_reads_windows_by_a_time() -> None:
 
     @app.timer(10)
     def look() -> None:
-        read.append((table["a"].now(), table["a"].current(3.0), list(table.items(3.0))))
+        values.append((table["a"].now(), table["a"].current(3.0), list(table.items(3.0))))
         with pytest.raises(mt.OutsideStreamError, match="read without an event in the timer"):
             table["a"].current()
 
@@ -230,7 +230,7 @@ def test_it_reads_windows_by_a_time() -> None:
         running.send("events", 1, key="a", timestamp=12.0)
         clock.now = 14.0
         running.tick()
-    assert read == [(1, 1, [("a", 1)])]
+    assert values == [(1, 1, [("a", 1)])]
 
 
 def test_what_it_sends_may_have_another_time() -> None:
@@ -275,7 +275,7 @@ def test_a_topic_that_fell_silent_is_moved_on_by_it() -> None:
 
 
 def test_what_is_no_timer_is_refused() -> None:
-    app = ticking([], Clock())
+    app = make_ticking_app([], Clock())
     with pytest.raises(mt.OptionError, match="interval=0 is zero"):
         app.timer(0)
     with pytest.raises(mt.OptionError, match="interval='soon' isn't a duration"):

@@ -1,4 +1,4 @@
-"""Which window each verb reads and writes, as Faust has it."""
+"""Tests of the windows that each method of a table reads and writes, as in Faust."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ Agent = Callable[[Any], Any]
 def run(
     make: Callable[[App], Any], work: Callable[[Any, Any], Any], *events: Any, **options: Any
 ) -> list[Any]:
-    """What ``work(table, value)`` returns at each event: key, seconds, and perhaps more fields."""
+    """Return the result of ``work(table, value)`` at each event: key, seconds, and more fields."""
     app = App("app", max_ahead=None)
     table = make(app)
-    said: list[Any] = []
+    results: list[Any] = []
 
     @app.agent(app.topic("events"))
     def agent(value: Any) -> None:
-        said.append(work(table, value))
+        results.append(work(table, value))
 
     with app.open(**options) as running:
         for key, time, *value in events:
             row = {"key": key, "at": time, **(value[0] if value else {})}
             running.send("events", row, key=key, timestamp=time)
-    return said
+    return results
 
 
-def hopping(app: App) -> Any:
+def make_hopping(app: App) -> Any:
     return app.Table("t", default=int).hopping(10, 5, expires=100)
 
 
@@ -43,7 +43,7 @@ def test_an_event_counts_in_all_windows_that_hold_its_time() -> None:
         table[event["key"]] += 1
         return table[event["key"]].windows()
 
-    assert run(hopping, count, ("a", 12.0), ("a", 15.0))[-1] == {
+    assert run(make_hopping, count, ("a", 12.0), ("a", 15.0))[-1] == {
         WindowRange(5.0, 15.0): 1,
         WindowRange(10.0, 20.0): 2,
         WindowRange(15.0, 25.0): 1,
@@ -52,14 +52,14 @@ def test_an_event_counts_in_all_windows_that_hold_its_time() -> None:
 
 def test_a_window_that_has_expired_holds_nothing_though_its_panes_are_there() -> None:
     def count(table: Any, event: Any) -> Any:
-        mine = table[event["key"]]
+        windows = table[event["key"]]
         table[event["key"]] += 1
-        return mine.earliest(7.0), len(mine.windows())
+        return windows.earliest(7.0), len(windows.windows())
 
     def make(app: App) -> Any:
         return app.Table("t", default=int).hopping(10, 5, expires=5)
 
-    # [5, 15) has not expired and keeps the pane [5, 10), which was also the half of [0, 10).
+    # [5, 15) hasn't expired and keeps the pane [5, 10), which was half of [0, 10), too.
     first, _, last = run(make, count, ("a", 7.0), ("a", 16.0), ("a", 16.5))
     assert first == (1, 2)
     assert last == (0, 3)
@@ -76,14 +76,20 @@ def test_windows_end_at_multiples_of_the_step() -> None:
 
 def test_what_each_verb_reads() -> None:
     def read(table: Any, event: Any) -> Any:
-        mine = table[event["key"]]
-        mine += 1
-        return mine.current(), mine.earliest(), mine.value(), mine.now(), mine.delta(5)
+        windows = table[event["key"]]
+        windows += 1
+        return (
+            windows.current(),
+            windows.earliest(),
+            windows.value(),
+            windows.now(),
+            windows.delta(5),
+        )
 
-    assert run(hopping, read, ("a", 12.0), ("b", 41.0), ("a", 13.0)) == [
+    assert run(make_hopping, read, ("a", 12.0), ("b", 41.0), ("a", 13.0)) == [
         (1, 1, 1, 1, 1),
         (1, 1, 1, 1, 1),
-        # Now is where b wrote: nothing of a is there.
+        # Now is the window where b wrote, which has nothing of a.
         (2, 2, 2, 0, 2),
     ]
 
@@ -93,7 +99,7 @@ def test_now_in_an_agent_is_the_newest_window_of_the_partition() -> None:
         table[event["key"]] += 1
         return {key: table[key].now() for key in "ab"}
 
-    assert run(hopping, read, ("a", 0.0), ("b", 31.0), ("a", 33.0), ("b", 2.0))[1:] == [
+    assert run(make_hopping, read, ("a", 0.0), ("b", 31.0), ("a", 33.0), ("b", 2.0))[1:] == [
         {"a": 0, "b": 1},
         {"a": 1, "b": 1},
         {"a": 1, "b": 1},
@@ -102,11 +108,11 @@ def test_now_in_an_agent_is_the_newest_window_of_the_partition() -> None:
 
 def test_reading_stores_nothing() -> None:
     def read(table: Any, event: Any) -> Any:
-        mine = table[event["key"]]
-        values = mine.current(), mine.now(), mine.delta(30), event["key"] in table
-        return values, mine.windows()
+        windows = table[event["key"]]
+        values = windows.current(), windows.now(), windows.delta(30), event["key"] in table
+        return values, windows.windows()
 
-    assert run(hopping, read, ("a", 12.0)) == [((0, 0, 0, False), {})]
+    assert run(make_hopping, read, ("a", 12.0)) == [((0, 0, 0, False), {})]
 
 
 def test_other_events_can_be_named() -> None:
@@ -140,7 +146,7 @@ def test_an_unknown_event_is_refused() -> None:
         table["a"].current(object())
 
     with pytest.raises(mt.OptionError, match=r"stream\.events\(\)"):
-        run(hopping, read, ("a", 1.0))
+        run(make_hopping, read, ("a", 1.0))
 
 
 def test_operations_go_to_each_window_by_itself() -> None:
@@ -184,7 +190,7 @@ def test_setting_overwrites_every_window_and_deleting_empties_them() -> None:
                 del table["a"]
         return table["a"].windows(), "a" in table
 
-    assert run(hopping, change, ("a", 12.0), ("a", 16.0), ("a", 23.0)) == [
+    assert run(make_hopping, change, ("a", 12.0), ("a", 16.0), ("a", 23.0)) == [
         ({(5.0, 15.0): 1, (10.0, 20.0): 1}, True),
         ({(5.0, 15.0): 1, (10.0, 20.0): 7, (15.0, 25.0): 7}, True),
         ({(5.0, 15.0): 1, (10.0, 20.0): 7}, False),
@@ -199,8 +205,8 @@ def test_lists_of_overlapping_windows_are_apart() -> None:
             table["a"] += [event["at"]]
         return table["a"].windows()
 
-    made = lambda app: app.Table("t", default=list).hopping(10, 5)  # noqa: E731
-    assert run(made, change, ("a", 12.0), ("a", 16.0), ("a", 17.0))[-1] == {
+    make = lambda app: app.Table("t", default=list).hopping(10, 5)  # noqa: E731
+    assert run(make, change, ("a", 12.0), ("a", 16.0), ("a", 17.0))[-1] == {
         (5.0, 15.0): [12.0],
         (10.0, 20.0): [12.0, 17.0],
         (15.0, 25.0): ["in place", 17.0],
@@ -214,8 +220,8 @@ def test_relative_to_a_field() -> None:
 
     def count(table: Any, event: Any) -> Any:
         table["a"] += 1
-        mine = table["a"]
-        return mine.value(), mine.current(), mine.delta(10), list(table.items())
+        windows = table["a"]
+        return windows.value(), windows.current(), windows.delta(10), list(table.items())
 
     assert run(
         make,
@@ -372,7 +378,7 @@ def test_the_ranges_of_an_event_are_what_it_writes() -> None:
         assert table.ranges() == table.ranges(event) == list(table[event["key"]].windows())
         return table.ranges(3.0)
 
-    assert run(hopping, write, ("a", 12.0), ("b", 15.0)) == [[(-5.0, 5.0), (0.0, 10.0)]] * 2
+    assert run(make_hopping, write, ("a", 12.0), ("b", 15.0)) == [[(-5.0, 5.0), (0.0, 10.0)]] * 2
     table = App("app").Table("t", default=int).hopping(10, 3)
     assert table.ranges("1970-01-01T00:00:12") == [(5.0, 15.0), (8.0, 18.0), (11.0, 21.0)]
     with pytest.raises(mt.OutsideStreamError, match="without an event"):
@@ -395,7 +401,7 @@ def test_a_loop_over_all_windows_has_to_say_which(make: Any) -> None:
 
 def test_walking_all_keys_wants_an_index() -> None:
     with pytest.raises(mt.OptionError, match="key_index=True"):
-        run(hopping, lambda table, _: len(table), ("a", 1.0))
+        run(make_hopping, lambda table, _: len(table), ("a", 1.0))
 
 
 def test_a_table_without_default_has_no_value_for_a_new_key() -> None:
@@ -414,7 +420,7 @@ def test_a_table_without_default_has_no_value_for_a_new_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "problem"),
     [
         (lambda t: t.hopping(10, 11), r"step=11 is greater than the size 10 seconds.*at most 10"),
         (lambda t: t.tumbling(0), "size=.* is zero"),
@@ -425,8 +431,8 @@ def test_a_table_without_default_has_no_value_for_a_new_key() -> None:
         (lambda t: (t.tumbling(10), t.tumbling(10)), "has windows already"),
     ],
 )
-def test_what_cannot_work_is_refused_at_once(make: Callable[[Any], Any], said: str) -> None:
-    with pytest.raises(mt.OptionError, match=said):
+def test_what_cannot_work_is_refused_at_once(make: Callable[[Any], Any], problem: str) -> None:
+    with pytest.raises(mt.OptionError, match=problem):
         make(App("app").Table("t", default=int))
 
 
@@ -434,7 +440,7 @@ def test_sessions_of_values_that_do_not_add_want_a_merger() -> None:
     app = App("app")
     with pytest.raises(mt.OptionError, match="merge="):
         app.Table("t", default=dict).session(10)
-    app.Table("merged", default=dict).session(10, merge=lambda one, other: {**one, **other})
+    app.Table("merged", default=dict).session(10, merge=lambda first, second: {**first, **second})
 
 
 def test_the_windowed_table_is_what_windowing_returned() -> None:
@@ -473,7 +479,7 @@ def test_what_isnt_there_cannot_be_deleted(make: Any) -> None:
         return None
 
     write, delete = {"write": True}, {"write": False}
-    said = run(
+    results = run(
         make,
         work,
         ("a", 11.0, delete),
@@ -482,11 +488,11 @@ def test_what_isnt_there_cannot_be_deleted(make: Any) -> None:
         ("a", 11.0, delete),
         ("a", 11.0, delete),
     )
-    assert said == [("a",), None, ("b",), None, ("a",)]
+    assert results == [("a",), None, ("b",), None, ("a",)]
 
 
 @pytest.mark.parametrize(
-    ("ask", "said"),
+    ("ask", "problem"),
     [
         (lambda mine: mine > 1, r"`t\[key\] > x` .* write t\[key\]\.current\(\) > x, or \.now\(\)"),
         (lambda mine: mine < 1, r"`t\[key\] < x` doesn't say which is meant"),
@@ -504,16 +510,16 @@ def test_what_isnt_there_cannot_be_deleted(make: Any) -> None:
         (lambda mine: [1, 2, 3][mine], r"`x\[t\[key\]\]`"),
     ],
 )
-def test_all_windows_of_a_key_are_no_value(ask: Any, said: str) -> None:
+def test_all_windows_of_a_key_are_no_value(ask: Any, problem: str) -> None:
     def work(table: Any, event: Any) -> Any:
-        with pytest.raises(mt.OptionError, match=said):
+        with pytest.raises(mt.OptionError, match=problem):
             ask(table["a"])
         table["a"] += 1
         assert table["a"] == table["a"]
         assert table["a"] != table["b"]
         return table["a"].current()
 
-    assert run(hopping, work, ("a", 12.0)) == [1]
+    assert run(make_hopping, work, ("a", 12.0)) == [1]
 
 
 def test_a_method_of_the_value_is_found_behind_the_window() -> None:
@@ -522,11 +528,11 @@ def test_a_method_of_the_value_is_found_behind_the_window() -> None:
             table["a"].append(1)
         assert not hasattr(copy(table["a"]), "__wrapped__")
 
-    run(hopping, work, ("a", 12.0))
+    run(make_hopping, work, ("a", 12.0))
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "problem"),
     [
         (lambda table: table.tumbling(-5), r"size=-5 is negative"),
         (lambda table: table.tumbling(10, expires=-0.5), r"expires=-0\.5 is negative"),
@@ -536,6 +542,6 @@ def test_a_method_of_the_value_is_found_behind_the_window() -> None:
         (lambda table: table.session(True), r"gap=True isn't a duration"),
     ],
 )
-def test_errors_show_what_was_given(make: Any, said: str) -> None:
-    with pytest.raises(mt.OptionError, match=said):
+def test_errors_show_what_was_given(make: Any, problem: str) -> None:
+    with pytest.raises(mt.OptionError, match=problem):
         make(App("app").Table("t", default=int))

@@ -1,4 +1,4 @@
-"""A partition that several workers take in turn is one partition."""
+"""Tests that a partition whose batches go to several workers has one state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from muntin.tables.partition import Partition
 EVENTS = [("a", 1), ("b", 2), ("a", 12), ("a", 31), ("b", 33), ("a", 40), ("b", 47), ("a", 55)]
 
 
-def partition() -> Partition:
+def make_partition() -> Partition:
     app = App("app", max_ahead=None)
     app.Table("visits", default=list).session(20, expires=600)
     app.SetTable("members")
@@ -27,8 +27,8 @@ def partition() -> Partition:
     return Partition(app.get_rules())
 
 
-def work(part: Partition, blobs: MemoryBlobs, key: str, at: int) -> None:
-    """One batch of one event."""
+def run_batch(part: Partition, blobs: MemoryBlobs, key: str, at: int) -> None:
+    """Run a batch of one event."""
     part.begin(blobs, 0)
     cursor = EventCursor("agent", "clicks")
     cursor.part, cursor.key, cursor.time = part, key, at * 1_000_000
@@ -41,25 +41,25 @@ def work(part: Partition, blobs: MemoryBlobs, key: str, at: int) -> None:
     asyncio.run(part.finish({"clicks": cursor.time}))
 
 
-def held(part: Partition, blobs: MemoryBlobs) -> dict[str, Any]:
+def read_tables(part: Partition, blobs: MemoryBlobs) -> dict[str, Any]:
     part.begin(blobs, 0)
     return {
-        name: sorted((one.key, one.window, one.value) for one in shard.snapshot())
+        name: sorted((row.key, row.window, row.value) for row in shard.snapshot())
         for name, shard in part.shards.items()
     }
 
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_workers_in_turn(workers: int) -> None:
-    alone, one = MemoryBlobs(), partition()
+    own_blobs, own_part = MemoryBlobs(), make_partition()
     for key, at in EVENTS:
-        work(one, alone, key, at)
-    shared = MemoryBlobs()
-    parts = [partition() for _ in range(workers)]
+        run_batch(own_part, own_blobs, key, at)
+    shared_blobs = MemoryBlobs()
+    parts = [make_partition() for _ in range(workers)]
     for number, (key, at) in enumerate(EVENTS):
-        work(parts[number % workers], shared, key, at)
-    expected = held(partition(), alone)
+        run_batch(parts[number % workers], shared_blobs, key, at)
+    expected = read_tables(make_partition(), own_blobs)
     assert expected["visits"][0] == ("a", (1_000_000, 75_000_000), [1, 12, 31, 40, 55])
-    assert held(partition(), shared) == expected
+    assert read_tables(make_partition(), shared_blobs) == expected
     for part in parts:
-        assert held(part, shared) == expected
+        assert read_tables(part, shared_blobs) == expected

@@ -1,4 +1,4 @@
-"""What a sink of one's own is held against finds each way of getting it wrong."""
+"""Tests that ``check_sink`` detects each kind of wrong sink."""
 
 from __future__ import annotations
 
@@ -12,56 +12,56 @@ from muntin.testing import SinkBatch, check_sink
 Rows = dict[Any, dict[str, Any]]
 
 
-def right(kept: Rows, row: dict[str, Any], window: Any) -> None:
-    if row["revision"] >= kept.get(window, row)["revision"]:
-        kept.pop(window, None)
+def write_correctly(table: Rows, row: dict[str, Any], window: Any) -> None:
+    if row["revision"] >= table.get(window, row)["revision"]:
+        table.pop(window, None)
         if row["emission"] != "retract":
-            kept[window] = row
+            table[window] = row
 
 
-def any_order(kept: Rows, row: dict[str, Any], window: Any) -> None:
-    kept.pop(window, None)
+def ignore_revisions(table: Rows, row: dict[str, Any], window: Any) -> None:
+    table.pop(window, None)
     if row["emission"] != "retract":
-        kept[window] = row
+        table[window] = row
 
 
-def appends(kept: Rows, row: dict[str, Any], window: Any) -> None:
-    kept[len(kept)] = row
+def append_always(table: Rows, row: dict[str, Any], window: Any) -> None:
+    table[len(table)] = row
 
 
-def null_is_no_key(kept: Rows, row: dict[str, Any], window: Any) -> None:
-    right(kept, row, window if row["key"] is not None else (None, len(kept)))
+def duplicate_null_keys(table: Rows, row: dict[str, Any], window: Any) -> None:
+    write_correctly(table, row, window if row["key"] is not None else (None, len(table)))
 
 
-def holds(way: Callable[[Rows, dict[str, Any], Any], None]) -> None:
-    kept: Rows = {}
+def check_writer(write_row: Callable[[Rows, dict[str, Any], Any], None]) -> None:
+    table: Rows = {}
 
     class Sink:
         def write(self, batch: SinkBatch) -> None:
             for row in batch.table().to_pylist():
-                way(kept, row, (row["key"], row["window_start"]))
+                write_row(table, row, (row["key"], row["window_start"]))
 
-    check_sink(Sink, kept.values)
+    check_sink(Sink, table.values)
 
 
-def test_a_right_one_passes() -> None:
-    holds(right)
+def test_a_correct_sink_passes() -> None:
+    check_writer(write_correctly)
 
 
 @pytest.mark.parametrize(
-    ("way", "words"),
+    ("write_row", "problem"),
     [
-        (any_order, "after an older version"),
-        (appends, "after a batch of new windows, and the same batch again after a crash"),
-        (null_is_no_key, "again after a crash, the table holds"),
+        (ignore_revisions, "after an older version"),
+        (append_always, "after a batch of new windows, and the same batch again after a crash"),
+        (duplicate_null_keys, "again after a crash, the table holds"),
     ],
 )
-def test_others_are_named(way: Any, words: str) -> None:
-    with pytest.raises(AssertionError, match=words):
-        holds(way)
+def test_wrong_sinks_are_named(write_row: Any, problem: str) -> None:
+    with pytest.raises(AssertionError, match=problem):
+        check_writer(write_row)
 
 
-def test_what_cant_be_taken_is_given_back() -> None:
+def test_unwritable_rows_are_reported() -> None:
     batch = SinkBatch(0, [("a", 0, 1, 0)])
     batch.unwritable.add(batch.table(), "a table", ["too long"])
     assert batch.unwritable.reasons == ["too long"]

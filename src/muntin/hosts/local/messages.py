@@ -25,7 +25,8 @@ from muntin.sources.text_values import parse_times
 
 _PARSED = "__muntin_parsed"
 _OFFSET_KEYS = (pl.Int8(), pl.Int16(), pl.Int32(), pl.Int64())
-# Formats of event times that are texts; a text in any other format isn't a time.
+# So few rows are done sooner than other threads wake up.
+_FEW_ROWS = 1_000
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,8 @@ class MessageReader:
             flags.append(wall.alias(columns.CLOCK))
         if self.time is not None:
             flags += flag_times(time, wall, self.limits)
-        messages = rows.with_columns(flags)
+        add_flags = rows.with_columns_seq if len(rows) <= _FEW_ROWS else rows.with_columns
+        messages = add_flags(flags)
         if len(messages.columns) == len(self._names):
             return messages
         return messages[[name for name in messages.columns if name in self._names]]

@@ -1,4 +1,4 @@
-"""Values chosen by their place, with nulls and without, against the oracle's plain Python."""
+"""Tests of aggregates that choose one value of a window, with and without nulls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.engine.queries import combiner, lowered, messages
+from tests.unit.engine.queries import combiner, lower_partials, messages
 
 from muntin.model import aggregates
 from muntin.model.aggregates import Aggregate
@@ -43,19 +43,19 @@ def test_values_without_nulls(
     nested = isinstance(dtype, pl.Struct)
     types = {"value": dtype, "amount": pl.Int64()}
     query = combiner(aggs=AGGREGATES, schema=types)
-    held = [({"x": v} if nested and v is not None else v) for _, v, _ in rows]
+    values = [({"x": v} if nested and v is not None else v) for _, v, _ in rows]
     frame = messages(
-        [("a", at, one, by) for (at, _, by), one in zip(rows, held, strict=True)], types
+        [("a", at, item, by) for (at, _, by), item in zip(rows, values, strict=True)], types
     )
     parts = [query.lift(frame[a:b]) for a, b in pairwise([0, *sorted(cuts), len(frame)])]
-    placed = [
-        Placed(("a",), at, {"value": one, "amount": by})
-        for (at, _, by), one in zip(rows, held, strict=True)
+    window_messages = [
+        Placed(("a",), at, {"value": item, "amount": by})
+        for (at, _, by), item in zip(rows, values, strict=True)
     ]
-    expected = {name: value(agg, placed) for name, agg in AGGREGATES.items()}
-    assert lowered(query.merge(parts, by=query.keys), query) == [expected]
+    expected = {name: value(agg, window_messages) for name, agg in AGGREGATES.items()}
+    assert lower_partials(query.merge(parts, by=query.keys), query) == [expected]
 
 
-def test_what_is_not_done_with_nulls() -> None:
+def test_an_unknown_treatment_of_nulls_is_refused() -> None:
     with pytest.raises(OptionError, match="nulls='drop' isn't a treatment of nulls"):
         aggregates.last("value", nulls="drop")  # type: ignore[arg-type]

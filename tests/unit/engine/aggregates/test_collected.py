@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.transcripts.comparison import same
-from tests.unit.engine.queries import combiner, lowered, messages, value_of
+from tests.unit.engine.queries import combiner, compute_value, lower_partials, messages
 
 from muntin.engine import columns
 from muntin.model import aggregates
@@ -23,8 +23,8 @@ Rows = list[tuple[Any, ...]]
 """Key, time, value, amount and flag of each message."""
 
 
-def at(*values: Any) -> Rows:
-    """Messages one after the other with these amounts."""
+def make_rows(*values: Any) -> Rows:
+    """Return messages of one key, one microsecond apart, with these amounts."""
     return [("a", time, None, amount) for time, amount in enumerate(values)]
 
 
@@ -45,19 +45,19 @@ def at(*values: Any) -> Rows:
     ],
 )
 def test_medians(amounts: list[float | None], expected: float | None) -> None:
-    assert value_of(aggregates.median("amount"), at(*amounts)) == expected
+    assert compute_value(aggregates.median("amount"), make_rows(*amounts)) == expected
 
 
-def test_only_what_is_wrong_is_mended() -> None:
+def test_infinities_are_restored_only_where_the_median_lost_them() -> None:
     query = combiner(aggs={"x": aggregates.median("amount")})
     rows = [("a", 0, None, -math.inf), ("a", 0, None, 0.0), ("b", 0, None, None), ("c", 0, None, 7)]
     emitted = query.lift(messages(rows)).sort("k0")
-    assert lowered(emitted, query) == [{"x": -math.inf}, {"x": None}, {"x": 7.0}]
+    assert lower_partials(emitted, query) == [{"x": -math.inf}, {"x": None}, {"x": 7.0}]
 
 
 def test_the_median_of_whole_numbers_is_a_double() -> None:
-    found = value_of(aggregates.median("value"), [("a", 0, 1), ("a", 1, 2)])
-    assert (found, type(found)) == (1.5, float)
+    median = compute_value(aggregates.median("value"), [("a", 0, 1), ("a", 1, 2)])
+    assert (median, type(median)) == (1.5, float)
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,12 @@ def test_the_median_of_whole_numbers_is_a_double() -> None:
 )
 def test_exact_quantiles(q: float, expected: int) -> None:
     rows = [("a", 0, n) for n in (4, 1, 5, 3, 2)]
-    assert value_of(aggregates.exact_quantile("value", q), rows) == expected
+    assert compute_value(aggregates.exact_quantile("value", q), rows) == expected
 
 
 @pytest.mark.parametrize("q", [0, 0.5, 1])
 def test_the_exact_quantile_of_nothing(q: float) -> None:
-    assert value_of(aggregates.exact_quantile("amount", q), at(None, NAN)) is None
+    assert compute_value(aggregates.exact_quantile("amount", q), make_rows(None, NAN)) is None
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_the_exact_quantile_of_nothing(q: float) -> None:
     ],
 )
 def test_the_greatest_few(k: int, amounts: list[float | None], expected: list[float]) -> None:
-    assert value_of(aggregates.top_k("amount", k), at(*amounts)) == expected
+    assert compute_value(aggregates.top_k("amount", k), make_rows(*amounts)) == expected
 
 
-def test_no_more_than_the_greatest_few_are_kept() -> None:
+def test_a_partial_has_at_most_k_values() -> None:
     query = combiner(aggs={"top": aggregates.top_k("value", 3)})
     parts = [query.lift(messages([("a", 0, n + part) for n in range(50)])) for part in range(9)]
     assert {len(part["a0.v"][0]) for part in parts} == {3}
@@ -96,27 +96,27 @@ def test_no_more_than_the_greatest_few_are_kept() -> None:
 
 def test_distinct_keeps_one_of_each() -> None:
     agg = aggregates.distinct("amount")
-    found = value_of(agg, at(NAN, 2.0, None, 2.0, -1.0, NAN, math.inf), cuts=(2, 4))
-    assert found[:3] == [-1.0, 2.0, math.inf]
-    assert len(found) == 4
-    assert math.isnan(found[3])
-    assert value_of(agg, at(None, None)) == []
+    values = compute_value(agg, make_rows(NAN, 2.0, None, 2.0, -1.0, NAN, math.inf), cuts=(2, 4))
+    assert values[:3] == [-1.0, 2.0, math.inf]
+    assert len(values) == 4
+    assert math.isnan(values[3])
+    assert compute_value(agg, make_rows(None, None)) == []
     query = combiner(aggs={"set": agg})
-    parts = [query.lift(messages(at(1.0, 1.0, 2.0))) for _ in range(9)]
+    parts = [query.lift(messages(make_rows(1.0, 1.0, 2.0))) for _ in range(9)]
     assert [len(part["a0.v"][0]) for part in [*parts, query.merge(parts)]] == [2] * 10
 
 
 def test_a_list_is_in_order_of_time_then_value_without_nulls() -> None:
     rows = [("a", 5, 1), ("a", 2, 9), ("a", 2, None), ("a", 2, 3), ("a", 0, 7), ("a", 5, 1)]
     for cuts in ((), (1,), (2, 3), (1, 2, 3, 4, 5)):
-        assert value_of(aggregates.collect_list("value"), rows, cuts) == [7, 3, 9, 1, 1]
-    assert value_of(aggregates.collect_list("value"), [("a", 0, None)]) == []
+        assert compute_value(aggregates.collect_list("value"), rows, cuts) == [7, 3, 9, 1, 1]
+    assert compute_value(aggregates.collect_list("value"), [("a", 0, None)]) == []
 
 
 def test_a_function_sees_whole_rows_with_nulls_and_in_order() -> None:
     agg = aggregates.apply(repr, "flag", "value", result_type="string")
     rows = [("a", 5, 1, None, True), ("a", 5, 1), ("a", 5, None, None, True), ("a", 0, 2)]
-    assert value_of(agg, rows, cuts=(1, 3)) == repr(
+    assert compute_value(agg, rows, cuts=(1, 3)) == repr(
         [
             {"flag": None, "value": 2},
             {"flag": True, "value": 1},
@@ -133,7 +133,7 @@ def test_a_function_sees_whole_rows_with_nulls_and_in_order() -> None:
 def test_a_function_may_return_any_type_or_nothing(result_type: str, emitted: Any) -> None:
     for result in (emitted, None):
         agg = aggregates.apply(lambda _, r=result: r, "value", result_type=result_type)
-        assert value_of(agg, [("a", 0, 1)]) == result
+        assert compute_value(agg, [("a", 0, 1)]) == result
 
 
 def test_a_function_is_called_once_a_window() -> None:
@@ -141,7 +141,7 @@ def test_a_function_is_called_once_a_window() -> None:
     agg = aggregates.apply(lambda rows: calls.append(len(rows)), "value")
     query = combiner(aggs={"x": agg})
     cells = query.lift(messages([("a", 0), ("b", 0), ("a", 3), ("a", 10)]))
-    assert lowered(cells.sort("k0", "pane"), query) == [{"x": None}] * 3
+    assert lower_partials(cells.sort("k0", "pane"), query) == [{"x": None}] * 3
     assert calls == [2, 1, 1]
 
 
@@ -176,31 +176,33 @@ EVERY = [
 @pytest.mark.parametrize("agg", EVERY, ids=str)
 @settings(max_examples=max(1, settings.default.max_examples // 2))  # type: ignore[union-attr]
 @given(rows=MESSAGES, data=st.data())
-def test_however_messages_are_cut_and_merged_the_value_is_that_of_all(
+def test_the_value_is_the_same_for_all_cuts_and_orders_of_merging(
     agg: Aggregate, rows: Rows, data: st.DataObject
 ) -> None:
     names = ("key", "time", "value", "amount", "flag")
-    placed = [Placed((row[0],), row[1], dict(zip(names, row, strict=True))) for row in rows]
+    window_messages = [
+        Placed((row[0],), row[1], dict(zip(names, row, strict=True))) for row in rows
+    ]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=4)))
     query = combiner(aggs={"x": agg})
     frame = messages(rows)
     parts = [query.lift(frame[a:b]) for a, b in pairwise([0, *cuts, len(rows)])]
     while len(parts) > 1:
-        one = parts.pop(data.draw(st.integers(0, len(parts) - 1)))
-        other = parts.pop(data.draw(st.integers(0, len(parts) - 1)))
-        parts.append(query.merge([one, other]))
-    assert same(lowered(parts[0], query)[0]["x"], value(agg, placed))
+        left = parts.pop(data.draw(st.integers(0, len(parts) - 1)))
+        right = parts.pop(data.draw(st.integers(0, len(parts) - 1)))
+        parts.append(query.merge([left, right]))
+    assert same(lower_partials(parts[0], query)[0]["x"], value(agg, window_messages))
 
 
 @pytest.mark.parametrize("agg", EVERY, ids=str)
 def test_a_missing_partial_is_an_empty_one(agg: Aggregate) -> None:
     query = combiner(aggs={"x": agg})
     cells = query.lift(messages([("a", 0, 1, 1.0, True)]))
-    nothing = cells.select(query.keys).with_columns(pl.lit(0).alias(columns.MESSAGES))
-    emitted = pl.concat([nothing, cells, nothing], how="diagonal_relaxed")
-    found = [row["x"] for row in lowered(emitted, query)]
-    one = {"key": "a", "value": 1, "amount": 1.0, "flag": True}
-    assert found == [value(agg, []), value(agg, [Placed(("a",), 0, one)]), value(agg, [])]
+    no_partials = cells.select(query.keys).with_columns(pl.lit(0).alias(columns.MESSAGES))
+    emitted = pl.concat([no_partials, cells, no_partials], how="diagonal_relaxed")
+    values = [row["x"] for row in lower_partials(emitted, query)]
+    fields = {"key": "a", "value": 1, "amount": 1.0, "flag": True}
+    assert values == [value(agg, []), value(agg, [Placed(("a",), 0, fields)]), value(agg, [])]
 
 
 @pytest.mark.parametrize(
@@ -214,11 +216,13 @@ def test_a_missing_partial_is_an_empty_one(agg: Aggregate) -> None:
         ([None], None),
     ],
 )
-def test_the_most_frequent_is_the_same_however_it_is_cut(
+def test_the_most_frequent_value_is_the_same_for_all_cuts(
     amounts: list[float | None], expected: float | None
 ) -> None:
     for cut in range(len(amounts)):
-        assert same(value_of(aggregates.mode("amount"), at(*amounts), cuts=(cut,)), expected)
+        assert same(
+            compute_value(aggregates.mode("amount"), make_rows(*amounts), cuts=(cut,)), expected
+        )
 
 
 def test_the_most_frequent_keeps_a_count_of_each() -> None:
@@ -233,7 +237,7 @@ def test_a_sum_of_distinct_values_beyond_64_bits_is_rejected() -> None:
     most = 2**63 - 1
     lifted = query.lift(messages([("a", 0, most), ("a", 1, most), ("b", 0, most), ("b", 1, 1)]))
     lifted = lifted.sort("k0")
-    assert lowered(lifted, query) == [{"x": most}, {"x": None}]
+    assert lower_partials(lifted, query) == [{"x": most}, {"x": None}]
     overflowed = query.algebras[0].find_overflows(lifted)
     assert overflowed is not None
     assert overflowed.to_list() == [False, True]
@@ -259,11 +263,11 @@ def test_lists_keep_their_type(dtype: Any) -> None:
     frame = messages([("a", 0, None)], {"value": dtype})
     numbers = pl.Series("value", [2, 1, None, 2]).cast(dtype)
     filled = pl.concat([frame] * 4).with_columns(numbers)
-    for some in (frame, filled):
-        emitted = query.lift(some)
+    for input_frame in (frame, filled):
+        emitted = query.lift(input_frame)
         types = [algebra.lower(emitted).dtype for algebra in query.algebras]
         assert types == [pl.List(dtype)] * 3 + [dtype]
     two, one = numbers[0], numbers[1]
-    assert lowered(query.lift(filled), query) == [
+    assert lower_partials(query.lift(filled), query) == [
         {"list": [one, two, two], "set": [one, two], "top": [two, two], "third": one}
     ]

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.transcripts.comparison import same
-from tests.unit.engine.queries import combiner, lowered, messages, value_of
+from tests.unit.engine.queries import combiner, compute_value, lower_partials, messages
 
 import muntin as mt
 from muntin.model import aggregates
@@ -51,36 +51,36 @@ EXPECTED = [
 ]
 
 
-@pytest.mark.parametrize(("agg", "wanted"), EXPECTED, ids=lambda value: str(value))
-def test_values_however_the_input_was_cut(agg: Aggregate, wanted: Any) -> None:
+@pytest.mark.parametrize(("agg", "expected"), EXPECTED, ids=lambda value: str(value))
+def test_values_are_the_same_for_all_cuts_of_the_input(agg: Aggregate, expected: Any) -> None:
     oracle = Oracle(combiner(aggs={"x": agg}).spec)
     names = ("key", "time", "value", "amount", "flag")
     step = oracle.step([dict(zip(names, row, strict=True)) for row in ROWS], 0, final=True)
-    assert same(step.firings[0]["x"], wanted)
+    assert same(step.firings[0]["x"], expected)
     for cuts in [(), (3,), (0, 1, 5), (1, 2, 3, 4, 5)]:
-        assert same(value_of(agg, ROWS, cuts), wanted), cuts
+        assert same(compute_value(agg, ROWS, cuts), expected), cuts
 
 
 @pytest.mark.parametrize(("agg", "_"), EXPECTED, ids=lambda value: str(value))
 @pytest.mark.parametrize("cuts", [(), (1,)])
-def test_nulls_alone_give_null_or_a_count_of_nothing(
+def test_only_nulls_give_null_or_a_count_of_zero(
     agg: Aggregate, _: Any, cuts: tuple[int, ...]
 ) -> None:
-    found = value_of(agg, [("a", 1), ("a", 2)], cuts)
+    value = compute_value(agg, [("a", 1), ("a", 2)], cuts)
     if agg.kind == "count" and agg.column is None:
-        assert found == 2
+        assert value == 2
     elif agg.kind in ("count", "count_if", "approx_distinct"):
-        assert found == 0
+        assert value == 0
     else:
-        assert found is None
+        assert value is None
 
 
 @pytest.mark.parametrize(("agg", "_"), EXPECTED, ids=lambda value: str(value))
 def test_a_missing_partial_is_an_empty_one(agg: Aggregate, _: Any) -> None:
-    # What is told of a window in delta mode may hold nothing new.
+    # In delta mode, a window may be emitted without any new message.
     query = combiner(aggs={"x": agg})
     blank = pl.DataFrame({"k0": ["a"]}).join(query.no_cells, on="k0", how="left")
-    value = lowered(blank, query)[0]["x"]
+    value = lower_partials(blank, query)[0]["x"]
     assert value == (0 if agg.kind in ("count", "count_if", "approx_distinct") else None)
 
 
@@ -89,7 +89,7 @@ def test_a_mean_of_whole_numbers_is_their_sum_divided_once() -> None:
     values = [40978071] * 44 + [40978070] * 5 + [96_843_463]
     rows = [("a", 1, value) for value in values]
     for cuts in [(), (49,), (1, 2), tuple(range(1, 50))]:
-        assert value_of(aggregates.mean("value"), rows, cuts) == sum(values) / 50
+        assert compute_value(aggregates.mean("value"), rows, cuts) == sum(values) / 50
 
 
 def test_a_sliding_mean_of_whole_numbers_is_their_sum_divided_once() -> None:
@@ -105,7 +105,7 @@ def test_a_sliding_mean_of_whole_numbers_is_their_sum_divided_once() -> None:
 class TestIntegerSums:
     @pytest.mark.parametrize("cuts", [(), (1,), (1, 2)])
     @pytest.mark.parametrize(
-        ("values", "wanted"),
+        ("values", "expected"),
         [
             ([GREATEST, 0, 0], GREATEST),
             ([GREATEST, 1, 0], None),
@@ -119,22 +119,22 @@ class TestIntegerSums:
         ],
     )
     def test_at_the_limits(
-        self, values: list[int], wanted: int | None, cuts: tuple[int, ...]
+        self, values: list[int], expected: int | None, cuts: tuple[int, ...]
     ) -> None:
         rows = [("a", 1, value) for value in values]
-        assert value_of(aggregates.sum("value"), rows, cuts) == wanted
+        assert compute_value(aggregates.sum("value"), rows, cuts) == expected
 
-    def test_a_sum_that_is_a_whole_number_of_spans_is_not_taken_for_nothing(self) -> None:
+    def test_a_sum_of_zero_modulo_64_bits_is_an_overflow(self) -> None:
         # Four times 2^62 is 2^64, which is 0 modulo 2^64.
         rows = [("a", 1, 2**62)] * 4
-        assert value_of(aggregates.sum("value"), rows) is None
-        assert value_of(aggregates.sum("value"), rows, (1, 2, 3)) is None
+        assert compute_value(aggregates.sum("value"), rows) is None
+        assert compute_value(aggregates.sum("value"), rows, (1, 2, 3)) is None
 
     @pytest.mark.parametrize("dtype", [pl.Int8(), pl.Int16(), pl.Int32(), pl.UInt8(), pl.UInt32()])
     def test_narrow_integers_add_wide(self, dtype: pl.DataType) -> None:
         query = combiner(schema={"value": dtype})
         frame = messages([("a", 1, 127)] * 1000, {"value": dtype})
-        assert lowered(query.lift(frame), query)[0]["sum"] == 127_000
+        assert lower_partials(query.lift(frame), query)[0]["sum"] == 127_000
 
 
 class TestFloats:
@@ -154,54 +154,56 @@ class TestFloats:
         self, values: list[Any], least: float, greatest: float, total: float, cuts: tuple[int, ...]
     ) -> None:
         rows = [("a", 1, 0, value) for value in values]
-        assert same(value_of(aggregates.min("amount"), rows, cuts), least)
-        assert same(value_of(aggregates.max("amount"), rows, cuts), greatest)
-        assert same(value_of(aggregates.sum("amount"), rows, cuts), total)
+        assert same(compute_value(aggregates.min("amount"), rows, cuts), least)
+        assert same(compute_value(aggregates.max("amount"), rows, cuts), greatest)
+        assert same(compute_value(aggregates.sum("amount"), rows, cuts), total)
 
     @pytest.mark.parametrize("cuts", [(), (1,), (2,)])
     def test_the_variance_of_close_values_far_from_nothing(self, cuts: tuple[int, ...]) -> None:
         # A sum of squares would have lost all digits here.
         rows = [("a", 1, 0, 1e9 + value) for value in (4, 7, 13, 16)]
-        assert value_of(aggregates.variance("amount"), rows, cuts) == pytest.approx(30.0)
+        assert compute_value(aggregates.variance("amount"), rows, cuts) == pytest.approx(30.0)
 
     def test_one_value_has_a_mean_but_no_variance(self) -> None:
         rows = [("a", 1, 0, 2.5)]
-        assert value_of(aggregates.mean("amount"), rows) == 2.5
-        assert value_of(aggregates.variance("amount"), rows) is None
-        assert value_of(aggregates.stddev("amount"), rows) is None
+        assert compute_value(aggregates.mean("amount"), rows) == 2.5
+        assert compute_value(aggregates.variance("amount"), rows) is None
+        assert compute_value(aggregates.stddev("amount"), rows) is None
 
     def test_equal_values_do_not_vary(self) -> None:
         rows = [("a", 1, 0, 0.1)] * 3
-        assert value_of(aggregates.variance("amount"), rows, (1, 2)) == pytest.approx(0, abs=1e-30)
+        assert compute_value(aggregates.variance("amount"), rows, (1, 2)) == pytest.approx(
+            0, abs=1e-30
+        )
 
 
 class TestChosen:
     @pytest.mark.parametrize("cuts", [(), (1,), (1, 2)])
     def test_ties_go_to_the_least_or_greatest_value(self, cuts: tuple[int, ...]) -> None:
         rows = [("a", 3, 5), ("a", 3, None), ("a", 3, 2)]
-        assert value_of(aggregates.first("value"), rows, cuts) == 2
-        assert value_of(aggregates.last("value"), rows, cuts) == 5
+        assert compute_value(aggregates.first("value"), rows, cuts) == 2
+        assert compute_value(aggregates.last("value"), rows, cuts) == 5
 
     @pytest.mark.parametrize("cuts", [(), (1,)])
-    def test_a_null_is_chosen_where_it_stands_alone(self, cuts: tuple[int, ...]) -> None:
+    def test_a_null_is_chosen_where_it_is_the_only_value(self, cuts: tuple[int, ...]) -> None:
         rows = [("a", 3, 5), ("a", 4, None)]
-        assert value_of(aggregates.last("value"), rows, cuts) is None
-        assert value_of(aggregates.first("value"), rows, cuts) == 5
+        assert compute_value(aggregates.last("value"), rows, cuts) is None
+        assert compute_value(aggregates.first("value"), rows, cuts) == 5
 
     @pytest.mark.parametrize("cuts", [(), (1,)])
-    def test_no_value_stands_at_a_null_place(self, cuts: tuple[int, ...]) -> None:
+    def test_a_row_with_a_null_to_order_by_is_not_chosen(self, cuts: tuple[int, ...]) -> None:
         rows = [("a", 1, 5, None), ("a", 2, 3, 0.5)]
-        assert value_of(aggregates.arg_max("value", "amount"), rows, cuts) == 3
+        assert compute_value(aggregates.arg_max("value", "amount"), rows, cuts) == 3
 
     def test_strings_are_chosen_too(self) -> None:
         rows = [("a", 1, 2), ("é", 2, 2), ("b", 3, 1)]
         query = combiner(aggs={"x": aggregates.arg_max("key", "value")})
         merged = query.merge([query.lift(messages(rows))], by=["pane"])
-        assert lowered(merged, query) == [{"x": "é"}]
+        assert lower_partials(merged, query) == [{"x": "é"}]
 
 
 @pytest.mark.parametrize(
-    ("agg", "dtype", "said"),
+    ("agg", "dtype", "problem"),
     [
         (aggregates.sum("value"), pl.String(), r"agg='sum\(value\)' reads a column of type String"),
         (aggregates.mean("value"), pl.Boolean(), "cast it to a long or a double"),
@@ -212,9 +214,9 @@ class TestChosen:
     ],
 )
 def test_columns_that_an_aggregate_cannot_take(
-    agg: Aggregate, dtype: pl.DataType, said: str
+    agg: Aggregate, dtype: pl.DataType, problem: str
 ) -> None:
-    with pytest.raises(OptionError, match=said):
+    with pytest.raises(OptionError, match=problem):
         combiner(aggs={"x": agg}, schema={"value": dtype})
 
 
@@ -222,5 +224,5 @@ def test_columns_that_an_aggregate_cannot_take(
 @pytest.mark.parametrize("agg", [aggregates.min("value"), aggregates.last("value")], ids=str)
 def test_partials_of_every_type_that_has_an_order(agg: Aggregate, dtype: pl.DataType) -> None:
     query = combiner(aggs={"x": agg}, schema={"value": dtype})
-    assert lowered(query.no_cells, query) == []
+    assert lower_partials(query.no_cells, query) == []
     assert query.no_cells["a0.v"].dtype == dtype

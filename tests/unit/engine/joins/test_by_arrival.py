@@ -1,4 +1,4 @@
-"""What joins by arrival keep, what they let go, and what they refuse."""
+"""Tests of joins with the newest row to have arrived: rows kept, deleted and refused options."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TYPES = {"key": "String", "id": "Int64"}
 
 
 class Run:
-    """A join of keys, numbers and times, opened anew for each step."""
+    """A join of keys, numbers and times, which opens its shard again at each step."""
 
     def __init__(self, keep: int = 0, **options: Any) -> None:
         left, right = (
@@ -44,7 +44,7 @@ class Run:
         self.joiner = Joiner(self.spec, dict.fromkeys(SIDES, SCHEMA))
         self.store = MemoryBlobs()
 
-    def opened(self) -> JoinShard:
+    def open_shard(self) -> JoinShard:
         return JoinShard(self.joiner, self.store, FrameCache())
 
     def step(self, left: Rows = [], right: Rows = [], **options: Any) -> Rows:  # noqa: B006
@@ -53,10 +53,14 @@ class Run:
             side: [self.joiner.arrive(side, pl.DataFrame(frames[side], SCHEMA, orient="row"))]
             for side in SIDES
         }
-        return self.opened().step(arrived, 0, **options).results.rows()
+        return self.open_shard().step(arrived, 0, **options).results.rows()
 
-    def kept(self, side: SideName) -> list[int]:
-        return read_join_messages(self.opened(), side, AxisRange(None, None))["id"].sort().to_list()
+    def read_stored_ids(self, side: SideName) -> list[int]:
+        return (
+            read_join_messages(self.open_shard(), side, AxisRange(None, None))["id"]
+            .sort()
+            .to_list()
+        )
 
     def read_from_outside(self) -> list[int]:
         manifest = parse_manifest(self.store.manifest or "")
@@ -71,20 +75,20 @@ def test_one_row_of_each_key_is_stored_and_no_left_message():
     run = Run()
     for turn in range(60):
         run.step(left=[("a", 0, turn)], right=[("a", turn, -turn), ("b", 100 + turn, turn)])
-    assert run.kept("right") == run.read_from_outside() == [59, 159]
-    assert run.kept("left") == []
-    assert run.opened().strategy.rows < 40
+    assert run.read_stored_ids("right") == run.read_from_outside() == [59, 159]
+    assert run.read_stored_ids("left") == []
+    assert run.open_shard().strategy.rows < 40
 
 
-def test_deletions_go_once_they_hide_nothing():
+def test_deletions_are_removed_once_they_hide_no_row():
     run = Run()
     with mock.patch.object(runs, "MAX_RUNS", 1):
         for turn in range(40):
             key = f"k{turn}"
             run.step(right=[(key, turn, turn)])
             run.step(right=[(key, None, turn)], left=[(key, 9, turn)])
-    assert run.kept("right") == run.read_from_outside() == []
-    assert run.opened().strategy.rows < 10
+    assert run.read_stored_ids("right") == run.read_from_outside() == []
+    assert run.open_shard().strategy.rows < 10
 
 
 def test_a_row_never_outlives_one_that_arrived_after_it():
@@ -101,9 +105,9 @@ def test_a_row_never_outlives_one_that_arrived_after_it():
 def test_only_the_left_side_moves_the_watermark():
     run = Run()
     run.step(right=[("a", 1, 100)])
-    assert run.opened().watermark is None
+    assert run.open_shard().watermark is None
     run.step(left=[("a", 1, 5)])
-    assert run.opened().watermark == 5
+    assert run.open_shard().watermark == 5
 
 
 def test_the_columns_of_kafka_are_no_values():
@@ -173,7 +177,7 @@ def test_policies_without_a_use_are_refused(side, firing, option):
         ({"newest": "1 day"}, "isn't True or False"),
     ],
 )
-def test_what_contradicts_it_is_refused(options, problem):
+def test_options_that_contradict_newest_are_refused(options, problem):
     with pytest.raises(OptionError, match=problem):
         find_bound(options.pop("within", None), None, None, **{"newest": True, **options})
 
@@ -222,7 +226,7 @@ def test_a_finite_table_is_looked_up_whole():
     assert "never waits" in pairs.explain()
 
 
-def _visits(rows: list[tuple[str, int]], **names: Any) -> pl.DataFrame:
+def _build_visits(rows: list[tuple[str, int]], **names: Any) -> pl.DataFrame:
     frame = pl.DataFrame(rows, schema={"user": pl.String, "at": pl.Int64}, orient="row")
     return frame.with_columns(pl.from_epoch("at", "s").dt.replace_time_zone("UTC"), **names)
 
@@ -238,7 +242,7 @@ def test_a_changing_table_replaces_its_rows_and_follows_merged_sessions(tmp_path
     for number, (seen, clicked) in enumerate(steps):
         for folder, rows in ((visits, seen), (clicks, clicked)):
             folder.mkdir(exist_ok=True)
-            _visits(rows).write_parquet(folder / f"{number}.parquet")
+            _build_visits(rows).write_parquet(folder / f"{number}.parquet")
     sessions = (
         mt.windowed(mt.files(f"{visits}/*.parquet", files_per_batch=1), key="user", time="at",
                     lateness="1 hour")
@@ -257,7 +261,7 @@ def test_a_changing_table_replaces_its_rows_and_follows_merged_sessions(tmp_path
 
 
 def test_windows_that_emit_again_are_joined_by_their_full(tmp_path):
-    _visits([("a", 0), ("a", 30)]).write_parquet(tmp_path / "1.parquet")
+    _build_visits([("a", 0), ("a", 30)]).write_parquet(tmp_path / "1.parquet")
     windows = (
         mt.windowed(mt.files(f"{tmp_path}/*.parquet"), key="user", time="at")
         .tumbling("10 seconds")

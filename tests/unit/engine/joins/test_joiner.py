@@ -1,4 +1,4 @@
-"""What a join knows before it has data: the names and types of its columns."""
+"""Tests of the names and types of a join's columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIDE = Side(("id",), "time")
 FAR = 3_000_000_000
 
 
-def joiner(
+def make_joiner(
     left: dict[str, Any], right: dict[str, Any], how: How = "inner", bound: Bound | None = None
 ) -> Joiner:
     spec = JoinSpec(SIDE, SIDE, bound or Within(10, 10), how)
@@ -46,25 +46,28 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], How, str]] = [
 
 
 @pytest.mark.parametrize(("left", "right", "how", "text"), REFUSED)
-def test_columns_that_are_told_beside_are_refused(
+def test_columns_with_names_of_output_columns_are_refused(
     left: dict[str, Any], right: dict[str, Any], how: How, text: str
 ) -> None:
     with pytest.raises(OptionError) as refusal:
-        joiner(left, right, how)
+        make_joiner(left, right, how)
     assert text in str(refusal.value)
     assert "rename" in refusal.value.hint
 
 
 def test_columns_of_windows_may_be_joined() -> None:
-    emitted = {
+    window_columns = {
         "window_start": INT,
         "window_end": INT,
         "revision": pl.Int32(),
         "emission_then": TEXT,
     }
-    assert joiner(emitted, emitted).result_types.keys() >= {*emitted, "revision_right"}
-    # What the right side of a semi join is called is emitted nowhere.
-    assert "emission" not in joiner({}, {"emission": TEXT}, "semi").result_types
+    assert make_joiner(window_columns, window_columns).result_types.keys() >= {
+        *window_columns,
+        "revision_right",
+    }
+    # No column of the right side of a semi join is emitted.
+    assert "emission" not in make_joiner({}, {"emission": TEXT}, "semi").result_types
 
 
 WIDTHS = [
@@ -78,17 +81,17 @@ WIDTHS = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other", "holds"), WIDTHS)
+@pytest.mark.parametrize(("left_type", "right_type", "is_wide_enough"), WIDTHS)
 @pytest.mark.parametrize("how", HOWS)
-def test_keys_of_the_right_are_told_in_the_left_column(
-    how: How, one: Any, other: Any, holds: bool
+def test_keys_of_the_right_side_are_emitted_in_the_left_column(
+    how: How, left_type: Any, right_type: Any, is_wide_enough: bool
 ) -> None:
-    if holds or how not in ("right", "full"):
-        joiner({"id": one}, {"id": other}, how)
+    if is_wide_enough or how not in ("right", "full"):
+        make_joiner({"id": left_type}, {"id": right_type}, how)
         return
     with pytest.raises(OptionError, match="too narrow for id") as refusal:
-        joiner({"id": one}, {"id": other}, how)
-    assert refusal.value.hint == f"cast it to {other}"
+        make_joiner({"id": left_type}, {"id": right_type}, how)
+    assert refusal.value.hint == f"cast it to {right_type}"
 
 
 @pytest.mark.parametrize("bound", [Within(10, 10), SessionBound(Sessions(10))], ids=str)
@@ -97,8 +100,8 @@ def test_a_key_that_does_not_fit_the_other_side_has_no_partner(
     wide: SideName, narrow: SideName, bound: Bound
 ) -> None:
     types = {wide: {"id": pl.Int64()}, narrow: {"id": pl.Int32()}}
-    one = joiner(types["left"], types["right"], bound=bound)
-    shard = JoinShard(one, MemoryBlobs(), FrameCache())
+    joiner = make_joiner(types["left"], types["right"], bound=bound)
+    shard = JoinShard(joiner, MemoryBlobs(), FrameCache())
     step(shard, narrow, (1, 0), (2, 0))
     assert step(shard, wide, (FAR, 0), (-FAR, 1), (2, 1)) == [2]
     assert step(shard, wide, (FAR, 2)) == []
@@ -106,9 +109,9 @@ def test_a_key_that_does_not_fit_the_other_side_has_no_partner(
 
 
 def step(shard: JoinShard, side: SideName, *messages: tuple[int, int]) -> list[int]:
-    """The keys of the pairs that messages of one side make."""
-    given = {name: shard.joiner.no_messages[name] for name in SIDES}
+    """Return the keys of the pairs that messages of one side complete."""
+    frames = {name: shard.joiner.no_messages[name] for name in SIDES}
     rows = [(key, time, time) for key, time in messages]
-    given[side] = pl.DataFrame(rows, schema=given[side].schema, orient="row")
-    emitted = shard.step({name: [shard.joiner.arrive(name, given[name])] for name in SIDES}, 0)
+    frames[side] = pl.DataFrame(rows, schema=frames[side].schema, orient="row")
+    emitted = shard.step({name: [shard.joiner.arrive(name, frames[name])] for name in SIDES}, 0)
     return emitted.results["id"].to_list()

@@ -1,4 +1,4 @@
-"""What joins at each change keep, what they let go, and what they refuse."""
+"""Tests of joins at each change: rows kept, deleted and refused options."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCHEMA = pl.Schema({**FIRING, columns.TIME: pl.Int64()})
 
 
 class Run:
-    """A join of windows' firings, opened anew for each step."""
+    """A join of windows' emissions, which opens its shards again at each step."""
 
     def __init__(self, grace: int = 0, shards: int = 1, **options: Any) -> None:
         firing = Firing(Each(), Each(), grace=grace, retention=grace)
@@ -44,7 +44,7 @@ class Run:
         self.joiner = Joiner(self.spec, dict.fromkeys(SIDES, SCHEMA))
         self.stores = [MemoryBlobs() for _ in range(shards)]
 
-    def opened(self, shard: int = 0) -> JoinShard:
+    def open_shard(self, shard: int = 0) -> JoinShard:
         return JoinShard(self.joiner, self.stores[shard], FrameCache())
 
     def step(self, left: Rows = [], right: Rows = []) -> Rows:  # noqa: B006
@@ -53,34 +53,39 @@ class Run:
             frame = pl.DataFrame(rows, FIRING, orient="row")
             frame = frame.with_columns(pl.col("end").alias(columns.TIME))
             arrived[side] = self.joiner.arrive(side, frame)
-        found: Rows = []
+        results: Rows = []
         for shard in range(len(self.stores)):
-            mine = {}
-            for side, one in arrived.items():
-                cut = split_by_shard(
-                    one.messages, list(self.spec.side(side).keys), len(self.stores)
+            shard_messages = {}
+            for side, side_messages in arrived.items():
+                messages_by_shard = split_by_shard(
+                    side_messages.messages, list(self.spec.side(side).keys), len(self.stores)
                 )
-                mine[side] = [replace(one, messages=cut.get(shard, one.messages.clear()))]
-            found += self.opened(shard).step(mine, 0).results.rows()
-        return found
+                shard_messages[side] = [
+                    replace(
+                        side_messages,
+                        messages=messages_by_shard.get(shard, side_messages.messages.clear()),
+                    )
+                ]
+            results += self.open_shard(shard).step(shard_messages, 0).results.rows()
+        return results
 
 
-def test_a_row_for_each_window_that_may_change_is_kept():
+def test_a_row_is_stored_for_each_window_that_may_change():
     run = Run(grace=20, how="full")
     for end in range(0, 200, 10):
         for revision in range(5):
             word = "early" if revision < 4 else "full"
             rows = [("a", end, revision, word, revision)]
-            found = run.step(rows, rows)
-            assert found == [("a", end, revision, revision, word, 2 * revision + 1)]
-    # Those that neither side may change have gone, and so have the rows that were replaced.
+            results = run.step(rows, rows)
+            assert results == [("a", end, revision, revision, word, 2 * revision + 1)]
+    # Windows that neither side may change are deleted, and so are the rows that were replaced.
     for side in SIDES:
-        kept = read_join_messages(run.opened(), side, AxisRange(None, None))
-        assert kept.select("end", "revision").rows() == [(170, 4), (180, 4), (190, 4)]
-    assert run.opened().strategy.rows < 60
+        stored_rows = read_join_messages(run.open_shard(), side, AxisRange(None, None))
+        assert stored_rows.select("end", "revision").rows() == [(170, 4), (180, 4), (190, 4)]
+    assert run.open_shard().strategy.rows < 60
 
 
-def test_from_outside_the_newest_rows_are_there():
+def test_the_newest_rows_can_be_read_from_outside():
     run = Run(grace=20, how="full")
     run.step([("a", 10, 1, "early", 0)])
     run.step([("a", 10, 2, "early", 1), ("b", 10, 3, "early", 0)])
@@ -90,8 +95,8 @@ def test_from_outside_the_newest_rows_are_there():
     blobs = {number: store.get(number) for number in numbers}
     assert load_spec(manifest.spec) == run.spec
     _, frames = read_side_messages(manifest, "left", blobs)
-    found = pl.concat(frames).sort("key").select("key", "value", "revision").rows()
-    assert found == [("a", 2, 1), ("b", 3, 0)]
+    rows = pl.concat(frames).sort("key").select("key", "value", "revision").rows()
+    assert rows == [("a", 2, 1), ("b", 3, 0)]
 
 
 def test_why_a_window_has_a_pair_or_none():
@@ -99,47 +104,51 @@ def test_why_a_window_has_a_pair_or_none():
     run.step([("a", 10, 1, "full", 0), ("c", 10, 2, "full", 0)], [("a", 10, 7, "full", 0)])
     run.step([("z", 90, 0, "full", 0)], [("z", 50, 0, "full", 0)])
 
-    def said(key: str, place: int) -> str:
-        at = f"1970-01-01 00:00:00.{place:06}"
-        lines = explain_checkpoint(MemoryCheckpoint([image_of(run.stores)]), [key, str(place)], at)
+    def explain(key: str, end: int) -> str:
+        at = f"1970-01-01 00:00:00.{end:06}"
+        lines = explain_checkpoint(MemoryCheckpoint([image_of(run.stores)]), [key, str(end)], at)
         return " ".join(" ".join(lines).split())
 
-    gone = said("a", 10)
-    assert "partners the other side's newest row, at each change of either" in gone
-    assert "all before 1970-01-01 00:00:00.00003 were deleted: neither side may change" in gone
-    alone = said("z", 90)
-    assert "has no partner among what is kept: no right message of this key is kept" in alone
-    assert "it is kept while either side may change its window" in alone
-    assert "Unmatched rows of the left side are emitted at once" in alone
+    expired = explain("a", 10)
+    assert "partners the other side's newest row, at each change of either" in expired
+    assert "all before 1970-01-01 00:00:00.00003 were deleted: neither side may change" in expired
+    unmatched = explain("z", 90)
+    assert "has no partner among what is kept: no right message of this key is kept" in unmatched
+    assert "it is kept while either side may change its window" in unmatched
+    assert "Unmatched rows of the left side are emitted at once" in unmatched
     run.step([], [("z", 90, 8, "early", 0)])
-    assert "has 1 partners that are kept: at 1970-01-01 00:00:00.00009 right" in said("z", 90)
+    assert "has 1 partners that are kept: at 1970-01-01 00:00:00.00009 right" in explain("z", 90)
 
 
-def test_it_goes_on_in_other_shards():
+def test_rescaling_changes_no_result():
     chance = Random(3)
     windows = [(key, end) for key in "abcde" for end in range(10, 60, 10)]
     batches = []
     for number in range(12):
-        some = [chance.sample(windows, 6) for _ in SIDES]
-        words = "retract" if number % 4 == 3 else "early"
-        batches.append([[(*one, number, words, number) for one in rows] for rows in some])
+        windows_by_side = [chance.sample(windows, 6) for _ in SIDES]
+        emission = "retract" if number % 4 == 3 else "early"
+        batches.append(
+            [[(*window, number, emission, number) for window in rows] for rows in windows_by_side]
+        )
     runs = Run(how="full"), Run(how="full", shards=2)
-    wanted, found = ([run.step(*batch) for batch in batches[:4]] for run in runs)
-    whole, run = runs
+    expected, results = ([run.step(*batch) for batch in batches[:4]] for run in runs)
+    unscaled_run, run = runs
     for cut, shards in ((4, 3), (8, 1)):
-        before, run = run, Run(how="full", shards=shards)
-        run.stores = rescaled(before.stores, shards)
-        wanted += [whole.step(*batch) for batch in batches[cut : cut + 4]]
-        found += [run.step(*batch) for batch in batches[cut : cut + 4]]
-    assert [sorted(rows, key=repr) for rows in found] == [sorted(rows, key=repr) for rows in wanted]
-    assert {row[-2] for rows in found for row in rows} == {"early", "retract"}
+        old_run, run = run, Run(how="full", shards=shards)
+        run.stores = rescaled(old_run.stores, shards)
+        expected += [unscaled_run.step(*batch) for batch in batches[cut : cut + 4]]
+        results += [run.step(*batch) for batch in batches[cut : cut + 4]]
+    assert [sorted(rows, key=repr) for rows in results] == [
+        sorted(rows, key=repr) for rows in expected
+    ]
+    assert {row[-2] for rows in results for row in rows} == {"early", "retract"}
 
 
-def test_what_is_taken_back_comes_before_what_replaces_it():
+def test_a_retraction_comes_before_the_row_that_replaces_it():
     run = Run(how="full")
     run.step([("a", 10, 1, "early", 0)])
-    found = run.step([("a", 15, 2, "early", 0), ("a", 10, None, "retract", 1)])
-    assert [row[-2:] for row in found] == [("retract", 1), ("early", 0)]
+    results = run.step([("a", 15, 2, "early", 0), ("a", 10, None, "retract", 1)])
+    assert [row[-2:] for row in results] == [("retract", 1), ("early", 0)]
 
 
 def test_a_key_of_another_width_is_the_same_key():
@@ -152,11 +161,11 @@ def test_a_key_of_another_width_is_the_same_key():
     }
     joiner = Joiner(spec, schemas)  # type: ignore[arg-type]
     shard = JoinShard(joiner, MemoryBlobs(), FrameCache())
-    given = {
+    messages_by_side = {
         name: [joiner.arrive(name, pl.DataFrame([row], schemas[name], orient="row"))]
         for name, row in (("left", (7, 10, "full", 0, 10)), ("right", (7, 10, "full", 0, 10)))
     }
-    assert shard.step(given, 0).results.rows() == [(7, 10, "full", 1)]
+    assert shard.step(messages_by_side, 0).results.rows() == [(7, 10, "full", 1)]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +177,7 @@ def test_a_key_of_another_width_is_the_same_key():
         ({"how": "left", "nulls": "unmatched"}, "is identified by its key"),
     ],
 )
-def test_what_is_refused(change, problem):
+def test_options_of_other_joins_are_refused(change, problem):
     with pytest.raises(OptionError, match=problem):
         Run(**change)
 
@@ -183,13 +192,13 @@ def test_what_is_refused(change, problem):
         ({"offset": ("key", "value")}, "on the left isn't for each_change joins"),
     ],
 )
-def test_what_is_refused_of_a_side(change, problem):
+def test_options_of_a_side_that_do_not_apply_are_refused(change, problem):
     spec = Run().spec
     with pytest.raises(OptionError, match=problem):
         replace(spec, left=replace(spec.left, **change))
 
 
-def test_rows_say_which_one_is_the_newest():
+def test_a_side_needs_a_column_that_orders_its_rows():
     spec = Run().spec
     bare = pl.Schema({name: kind for name, kind in SCHEMA.items() if name != columns.REVISION})
     with pytest.raises(OptionError, match="which row of the right side replaces another"):

@@ -16,17 +16,17 @@ from muntin.model.policies import Firing
 from muntin.model.sessions import Closed, Sessions
 from muntin.model.spec import WindowSpec
 
-Output = list[tuple[str, int]]
-"""Key and place of each message."""
+Messages = list[tuple[str, int]]
+"""Key and position of each message."""
 
-EMITTED = st.lists(
+MESSAGES = st.lists(
     st.tuples(st.sampled_from("ab"), st.integers(-30, 30) | st.sampled_from((-(10**17), 10**17))),
     max_size=30,
 )
 CLOSED = st.sampled_from(("both", "left"))
 
 
-def query(gap: int = 10, closed: Closed = "both", **options: Any) -> SessionCombiner:
+def build_combiner(gap: int = 10, closed: Closed = "both", **options: Any) -> SessionCombiner:
     spec = WindowSpec(
         keys=("key",),
         time="time",
@@ -37,133 +37,138 @@ def query(gap: int = 10, closed: Closed = "both", **options: Any) -> SessionComb
     return SessionCombiner(spec, SCHEMA)
 
 
-def frame(emitted: Output) -> pl.DataFrame:
-    return messages([(key, place, 1) for key, place in emitted])
+def build_frame(rows: Messages) -> pl.DataFrame:
+    return messages([(key, position, 1) for key, position in rows])
 
 
-def stretches(emitted: Output, gap: int, closed: str) -> list[tuple[str, int, int, int]]:
-    """Key, first and last place and number of messages of each session."""
-    found: list[tuple[str, int, int, int]] = []
-    for key, place in sorted(emitted):
-        if found and found[-1][0] == key:
-            apart = place - found[-1][2]
-            if apart < gap or (apart == gap and closed == "both"):
-                found[-1] = (key, found[-1][1], place, found[-1][3] + 1)
+def list_sessions(rows: Messages, gap: int, closed: str) -> list[tuple[str, int, int, int]]:
+    """Return key, first and last position and number of messages of each session."""
+    sessions: list[tuple[str, int, int, int]] = []
+    for key, position in sorted(rows):
+        if sessions and sessions[-1][0] == key:
+            distance = position - sessions[-1][2]
+            if distance < gap or (distance == gap and closed == "both"):
+                sessions[-1] = (key, sessions[-1][1], position, sessions[-1][3] + 1)
                 continue
-        found.append((key, place, place, 1))
-    return found
+        sessions.append((key, position, position, 1))
+    return sessions
 
 
-def emitted_of(rows: pl.DataFrame) -> list[tuple[str, int, int, int]]:
+def list_cells(rows: pl.DataFrame) -> list[tuple[str, int, int, int]]:
     assert rows["n"].to_list() == rows["a1.s"].to_list()
     return rows.select("k0", columns.FIRST, columns.LAST, "n").rows()
 
 
-@given(EMITTED, st.integers(1, 12), CLOSED)
-def test_messages_are_lifted_to_whole_stretches(emitted: Output, gap: int, closed: Closed) -> None:
-    combined = query(gap, closed).combine(frame(emitted), None)
-    assert emitted_of(combined.cells.sort("k0", columns.FIRST)) == stretches(emitted, gap, closed)
-    assert (combined.counts["counted"], combined.raw) == (len(emitted), None)
+@given(MESSAGES, st.integers(1, 12), CLOSED)
+def test_messages_are_lifted_to_whole_sessions(rows: Messages, gap: int, closed: Closed) -> None:
+    combined = build_combiner(gap, closed).combine(build_frame(rows), None)
+    assert list_cells(combined.cells.sort("k0", columns.FIRST)) == list_sessions(rows, gap, closed)
+    assert (combined.counts["counted"], combined.raw) == (len(rows), None)
 
 
-@given(EMITTED, st.integers(1, 12), CLOSED, st.data())
-def test_however_messages_are_cut_their_stretches_grow_together(
-    emitted: Output, gap: int, closed: Closed, data: st.DataObject
+@given(MESSAGES, st.integers(1, 12), CLOSED, st.data())
+def test_sessions_merge_for_all_cuts_of_the_messages(
+    rows: Messages, gap: int, closed: Closed, data: st.DataObject
 ) -> None:
-    made = query(gap, closed)
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(emitted)), max_size=4)))
+    combiner = build_combiner(gap, closed)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=4)))
     parts = [
-        made.combine(frame(emitted[a:b]), None).cells for a, b in pairwise([0, *cuts, len(emitted)])
+        combiner.combine(build_frame(rows[a:b]), None).cells
+        for a, b in pairwise([0, *cuts, len(rows)])
     ]
-    assert emitted_of(made.combine_cells(parts)) == stretches(emitted, gap, closed)
-    assert emitted_of(merge_sessions(parts[::-1], made)) == stretches(emitted, gap, closed)
+    assert list_cells(combiner.combine_cells(parts)) == list_sessions(rows, gap, closed)
+    assert list_cells(merge_sessions(parts[::-1], combiner)) == list_sessions(rows, gap, closed)
 
 
-def test_a_ruler() -> None:
+def test_gaps_with_and_without_their_end() -> None:
     # gap 5     0 . 2 . . . . 7 . . . . . 13 .      both: 7 is a gap from 2, and shares its session
     #           |---|---------|           |
-    emitted = [("a", 0), ("a", 2), ("a", 7), ("a", 13)]
-    assert emitted_of(query(5).combine(frame(emitted), None).cells) == [
+    rows = [("a", 0), ("a", 2), ("a", 7), ("a", 13)]
+    assert list_cells(build_combiner(5).combine(build_frame(rows), None).cells) == [
         ("a", 0, 7, 3),
         ("a", 13, 13, 1),
     ]
-    left = query(5, "left").combine(frame(emitted), None).cells
-    assert emitted_of(left) == [("a", 0, 2, 2), ("a", 7, 7, 1), ("a", 13, 13, 1)]
+    left = build_combiner(5, "left").combine(build_frame(rows), None).cells
+    assert list_cells(left) == [("a", 0, 2, 2), ("a", 7, 7, 1), ("a", 13, 13, 1)]
 
 
-def rows_of(*bounds: tuple[str, int, int]) -> pl.DataFrame:
-    made = query()
-    lifted = made.lift(frame([(key, first) for key, first, _ in bounds])).sort("k0", "first")
-    lasts = [last for _, _, last in sorted(bounds)]
-    return lifted.with_columns(pl.Series(columns.LAST, lasts)).drop(columns.PANE)
+def build_cells(*bounds: tuple[str, int, int]) -> pl.DataFrame:
+    combiner = build_combiner()
+    lifted = combiner.lift(build_frame([(key, first) for key, first, _ in bounds])).sort(
+        "k0", "first"
+    )
+    last_positions = [last for _, _, last in sorted(bounds)]
+    return lifted.with_columns(pl.Series(columns.LAST, last_positions)).drop(columns.PANE)
 
 
 def test_a_row_within_a_longer_one_does_not_end_it() -> None:
-    # gap 10    0 --------------- 40          the short row's end is no place to count from
+    # gap 10    0 --------------- 40          the short row's end is no position to count from
     #              10 - 12            50
-    made = query()
-    rows = rows_of(("a", 0, 40), ("a", 10, 12), ("a", 50, 50), ("b", 51, 51))
-    _, group = group_rows([rows], made)
+    combiner = build_combiner()
+    rows = build_cells(("a", 0, 40), ("a", 10, 12), ("a", 50, 50), ("b", 51, 51))
+    _, group = group_rows([rows], combiner)
     assert group.tolist() == [0, 0, 0, 1]
-    assert emitted_of(merge_sessions([rows], made)) == [("a", 0, 50, 3), ("b", 51, 51, 1)]
+    assert list_cells(merge_sessions([rows], combiner)) == [("a", 0, 50, 3), ("b", 51, 51, 1)]
 
 
 @pytest.mark.parametrize("far", [10**6, 4 * 10**18])
 def test_no_axis_is_too_long(far: int) -> None:
-    rows = rows_of(
+    rows = build_cells(
         ("a", -far, 40 - far), ("a", 10 - far, 12 - far), ("a", far, far), ("b", -far, far)
     )
-    _, group = group_rows([rows], query())
+    _, group = group_rows([rows], build_combiner())
     assert group.tolist() == [0, 0, 1, 2]
 
 
 def test_rows_of_other_keys_are_no_bridge() -> None:
-    rows = rows_of(("a", 0, 100), ("b", 5, 5), ("b", 30, 31))
-    _, group = group_rows([rows], query())
+    rows = build_cells(("a", 0, 100), ("b", 5, 5), ("b", 30, 31))
+    _, group = group_rows([rows], build_combiner())
     assert group.tolist() == [0, 1, 2]
 
 
-def test_nothing_of_nothing() -> None:
-    made = query()
-    combined = made.combine(frame([]), 3)
+def test_no_messages_make_no_sessions() -> None:
+    combiner = build_combiner()
+    combined = combiner.combine(build_frame([]), 3)
     assert (len(combined.cells), combined.raw, combined.latest) == (0, None, None)
-    assert len(merge_sessions([made.no_cells], made)) == 0
-    assert made.combine_cells([]).columns == made.no_cells.columns
+    assert len(merge_sessions([combiner.no_cells], combiner)) == 0
+    assert combiner.combine_cells([]).columns == combiner.no_cells.columns
 
 
 @pytest.mark.parametrize("closed", ["both", "left"])
 @pytest.mark.parametrize(("lateness", "grace", "edge"), [(0, 0, 99), (7, 0, 99), (0, 20, 79)])
-def test_what_may_be_late_is_left_to_the_shard(
+def test_messages_that_may_be_late_are_left_to_the_shard(
     closed: Closed, grace: int, edge: int, lateness: int
 ) -> None:
-    # A session that ended at 100 takes nothing more, and what lies before may be within its gap.
-    made = query(10, closed, lateness=lateness, firing=Firing(grace=grace, retention=grace))
-    emitted = [("a", edge), ("a", edge + 1), ("a", 5), ("b", 300)]
-    combined = made.combine(frame(emitted), 100)
+    # A session that ended at 100 is closed, and earlier messages may be within its gap.
+    combiner = build_combiner(
+        10, closed, lateness=lateness, firing=Firing(grace=grace, retention=grace)
+    )
+    rows = [("a", edge), ("a", edge + 1), ("a", 5), ("b", 300)]
+    combined = combiner.combine(build_frame(rows), 100)
     assert combined.raw is not None
     assert combined.raw.select("key", columns.TIME).rows() == [("a", edge), ("a", 5)]
-    assert emitted_of(combined.cells) == [("a", edge + 1, edge + 1, 1), ("b", 300, 300, 1)]
+    assert list_cells(combined.cells) == [("a", edge + 1, edge + 1, 1), ("b", 300, 300, 1)]
     assert (combined.counts["seen"], combined.counts["counted"]) == (4, 2)
     assert (combined.latest, len(combined.rejected)) == (300, 0)
 
 
 def test_grace_lets_messages_count_for_longer() -> None:
-    made = query(10, firing=Firing(grace=25, retention=25))
-    combined = made.combine(frame([("a", 64), ("a", 65)]), 100)
+    combiner = build_combiner(10, firing=Firing(grace=25, retention=25))
+    combined = combiner.combine(build_frame([("a", 64), ("a", 65)]), 100)
     assert combined.raw is not None
     assert combined.raw[columns.TIME].to_list() == [64, 65]
-    assert made.patience == 36
+    assert combiner.patience == 36
 
 
 def test_where_nothing_is_doubtful_nothing_is_left_to_the_shard() -> None:
-    assert query().combine(frame([("a", 100)]), 100).raw is None
-    assert query().combine(frame([("a", 5)]), None).raw is None
+    assert build_combiner().combine(build_frame([("a", 100)]), 100).raw is None
+    assert build_combiner().combine(build_frame([("a", 5)]), None).raw is None
 
 
-def test_what_is_wrong_is_rejected_at_once() -> None:
-    made = query()
+def test_messages_with_a_null_key_or_time_are_rejected_at_once() -> None:
+    combiner = build_combiner()
     emitted = messages([(None, 5), ("a", None), ("a", 5)])
-    combined = made.combine(emitted, 100)
+    combined = combiner.combine(emitted, 100)
     assert combined.rejected[columns.REASON].sort().to_list() == ["null_key", "null_time"]
     assert combined.raw is not None
     assert len(combined.raw) == 1

@@ -24,7 +24,7 @@ SCHEMA = pl.Schema(
 
 
 class Run:
-    """A shard that is opened anew for each step, as on Spark."""
+    """A shard that is opened again for each step, as on Spark."""
 
     def __init__(self, windows: Sessions, **firing: Any) -> None:
         spec = WindowSpec(
@@ -32,13 +32,13 @@ class Run:
         )
         self.combiner = SessionCombiner(spec, SCHEMA)
         self.store = MemoryBlobs()
-        self.shard = self.opened()
+        self.shard = self.open_shard()
 
-    def opened(self) -> CutSessionShard:
+    def open_shard(self) -> CutSessionShard:
         return CutSessionShard(self.combiner, self.store, FrameCache())
 
     def step(self, *rows: tuple[Any, ...], final: bool = False) -> ShardOutput:
-        self.shard = self.opened()
+        self.shard = self.open_shard()
         names = ["key", columns.TIME, "leaves", "opens"]
         padded = [(*row, *[False] * (4 - len(row))) for row in rows]
         frame = pl.DataFrame(padded, schema=names, orient="row").select(
@@ -49,13 +49,13 @@ class Run:
 
 
 @pytest.fixture
-def collects_garbage() -> Any:
+def early_garbage_collection() -> Any:
     with mock.patch.object(cut_shard, "MIN_GARBAGE", 8):
         yield
 
 
-@pytest.mark.usefixtures("collects_garbage")
-def test_cells_of_closed_sessions_are_dropped_beside_one_that_stays_open() -> None:
+@pytest.mark.usefixtures("early_garbage_collection")
+def test_cells_of_closed_sessions_are_dropped_while_one_stays_open() -> None:
     run = Run(Sessions(10, end="leaves"))
     stored = []
     for n in range(60):
@@ -68,7 +68,7 @@ def test_cells_of_closed_sessions_are_dropped_beside_one_that_stays_open() -> No
     assert emitted.filter(key="long")["n"].to_list() == [60]
 
 
-def test_messages_are_kept_until_they_are_settled() -> None:
+def test_messages_are_stored_until_their_session_is_certain() -> None:
     run = Run(Sessions(10, start="opens"), grace=5, retention=5)
     run.step(("a", 0), ("a", 3), ("b", 4))
     assert run.shard.messages.rows == 3

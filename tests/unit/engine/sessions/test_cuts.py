@@ -27,21 +27,21 @@ SCHEMA = pl.Schema(
 )
 
 
-def combiner_of(windows: Sessions) -> SessionCombiner:
+def build_combiner(windows: Sessions) -> SessionCombiner:
     spec = WindowSpec(("key",), "time", windows, {"n": aggregates.count()})
     return SessionCombiner(spec, SCHEMA)
 
 
-def cells_of(messages: pl.DataFrame, combiner: SessionCombiner) -> pl.DataFrame:
-    whole = pl.DataFrame(schema=SCHEMA).select(pl.exclude(messages.columns))
-    whole = pl.concat([messages, whole], how="diagonal").cast(dict(SCHEMA))
-    combined = combiner.combine(whole, None)
+def lift_cells(messages: pl.DataFrame, combiner: SessionCombiner) -> pl.DataFrame:
+    input_frame = pl.DataFrame(schema=SCHEMA).select(pl.exclude(messages.columns))
+    input_frame = pl.concat([messages, input_frame], how="diagonal").cast(dict(SCHEMA))
+    combined = combiner.combine(input_frame, None)
     cells = combined.cells if combined.raw is None else combiner.lift(combined.raw)
     return cells.sort(*combiner.keys, columns.PANE)
 
 
-def messages(count: int) -> pl.DataFrame:
-    """Messages of three keys, several of which share a time."""
+def random_messages(count: int) -> pl.DataFrame:
+    """Return messages of three keys, several of which share a time."""
     random = np.random.default_rng(7)
     states = random.choice(["on", "off", "none"], count)
     return pl.DataFrame(
@@ -80,9 +80,9 @@ FROM numbered GROUP BY number ORDER BY number
 
 
 def test_sessions_are_those_of_window_functions() -> None:
-    rows = messages(4000)
-    combiner = combiner_of(Sessions(10, end="leaves", same="state"))
-    cells = cells_of(rows, combiner)
+    rows = random_messages(4000)
+    combiner = build_combiner(Sessions(10, end="leaves", same="state"))
+    cells = lift_cells(rows, combiner)
     cuts = find_cuts(cells, combiner)
     assert cuts.is_inside.all()
     counts = np.bincount(cuts.number, cells[columns.MESSAGES].to_numpy())
@@ -98,23 +98,23 @@ def test_sessions_are_those_of_window_functions() -> None:
 
 
 def test_rows_of_one_cell_have_one_session() -> None:
-    combiner = combiner_of(Sessions(10, start="opens", end="leaves", same="state"))
-    rows = messages(600).with_columns(opens=pl.col("leaves").shift(3))
-    whole = cells_of(rows, combiner)
-    halves = pl.concat([cells_of(rows[:300], combiner), cells_of(rows[300:], combiner)])
+    combiner = build_combiner(Sessions(10, start="opens", end="leaves", same="state"))
+    rows = random_messages(600).with_columns(opens=pl.col("leaves").shift(3))
+    cells = lift_cells(rows, combiner)
+    halves = pl.concat([lift_cells(rows[:300], combiner), lift_cells(rows[300:], combiner)])
     halves = halves.sort(*combiner.keys, columns.PANE, maintain_order=True)
-    assert len(halves) > len(whole)
-    at = pl.col(*combiner.keys, columns.PANE)
-    one, other = (
-        frame.select(at).with_columns(pl.Series("number", find_cuts(frame, combiner).number))
-        for frame in (whole, halves)
+    assert len(halves) > len(cells)
+    cell = pl.col(*combiner.keys, columns.PANE)
+    whole_sessions, half_sessions = (
+        frame.select(cell).with_columns(pl.Series("number", find_cuts(frame, combiner).number))
+        for frame in (cells, halves)
     )
-    assert one["number"].min() == -1
-    assert other.unique(maintain_order=True).equals(one)
+    assert whole_sessions["number"].min() == -1
+    assert half_sessions.unique(maintain_order=True).equals(whole_sessions)
 
 
 def test_no_cells_have_no_sessions() -> None:
-    combiner = combiner_of(Sessions(10, end="leaves"))
+    combiner = build_combiner(Sessions(10, end="leaves"))
     cuts = find_cuts(combiner.no_cells, combiner)
     assert (len(cuts.number), len(cuts.last), len(cuts.end)) == (0, 0, 0)
 
@@ -129,4 +129,4 @@ def test_no_cells_have_no_sessions() -> None:
 )
 def test_columns_that_cannot_cut_are_refused(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
-        combiner_of(Sessions(10, **options))
+        build_combiner(Sessions(10, **options))

@@ -24,11 +24,11 @@ Row = tuple[Any, ...]
 
 
 class Run:
-    """A shard and its store, stepped with messages; the watermark comes of their times.
+    """A shard and its store; the watermark follows the times of the messages.
 
     Args:
-        restart: Whether each step has a new shard over what the one before has stored.
-        cached: How many bytes of frames are kept.
+        restart: Whether each step opens a new shard on the stored state.
+        cached: Size of the cache of frames, in bytes.
     """
 
     def __init__(
@@ -55,83 +55,83 @@ class Run:
         self.store = CountingBlobs()
         self.restart = restart
         self.cached = cached
-        self.shard = self.opened()
+        self.shard = self.open_shard()
 
-    def opened(self) -> SessionShard:
+    def open_shard(self) -> SessionShard:
         return SessionShard(self.query, self.store, FrameCache(self.cached))
 
     def step(
         self, *rows: Row, wall: int = 0, reached: int | None = None, final: bool = False
     ) -> ShardOutput:
-        """One step; ``reached`` is a time that messages of another shard have."""
+        """Take one step; ``reached`` is the greatest time of another shard's messages."""
         if self.restart:
-            self.shard = self.opened()
+            self.shard = self.open_shard()
         combined = self.query.combine(messages(rows), self.shard.state.watermark)
         times = [time for time in (combined.latest, reached) if time is not None]
         combined.latest = max(times, default=None)
         return self.shard.step([combined], wall, final=final)
 
-    def said(self, *rows: Row, **options: Any) -> list[Row]:
-        """Key, first and last place, count, emission and revision of each firing."""
+    def emit(self, *rows: Row, **options: Any) -> list[Row]:
+        """Take one step and return key, bounds, count, emission and revision of each emission."""
         emitted = self.step(*rows, **options).results
         gap = self.query.sessions.gap
         bounds = emitted.select("key", "window_start", pl.col("window_end") - gap)
         return [
-            (*place, *rest)
-            for place, rest in zip(
+            (*identity, *values)
+            for identity, values in zip(
                 bounds.rows(), emitted.select("n", "emission", "revision").rows(), strict=True
             )
         ]
 
 
-def test_a_session_speaks_when_it_has_ended() -> None:
+def test_a_session_emits_when_it_has_ended() -> None:
     run = Run()
-    assert run.said(("a", 0), ("a", 10)) == []
-    assert run.said(reached=20) == []
-    assert run.said(reached=21) == [("a", 0, 10, 2, "full", 0)]
-    assert run.said(reached=99) == []
+    assert run.emit(("a", 0), ("a", 10)) == []
+    assert run.emit(reached=20) == []
+    assert run.emit(reached=21) == [("a", 0, 10, 2, "full", 0)]
+    assert run.emit(reached=99) == []
 
 
 @pytest.mark.parametrize(("retention", "rows"), [(0, 1), (488, 1), (489, 2), (490, 3)])
-def test_only_what_is_kept_is_stored(retention: int, rows: int) -> None:
-    # The sessions that end at 11 and 12 have come and gone when the batch ends at 500.
+def test_only_retained_sessions_are_stored(retention: int, rows: int) -> None:
+    # The sessions that end at 11 and 12 start and expire within the batch, which ends at 500.
     run = Run(retention=retention)
-    emitted = run.said(("a", 0), ("b", 1), ("a", 500))
+    emitted = run.emit(("a", 0), ("b", 1), ("a", 500))
     assert emitted == [("a", 0, 0, 1, "full", 0), ("b", 1, 1, 1, "full", 0)]
     assert run.shard.sessions.rows == rows
 
 
 def test_sessions_that_another_late_policy_wrote_begin_with_the_first() -> None:
-    def goes_on(late: Policy) -> None:
+    def restart_with(late: Policy) -> None:
         run.spec = replace(run.spec, firing=replace(run.spec.firing, late=late))
         run.query = SessionCombiner(run.spec, SCHEMA)
-        run.shard = run.opened()
+        run.shard = run.open_shard()
 
     run = Run(grace=90, late=EveryRows(2))
     run.step(("a", 0), ("a", 10))
-    assert run.said(("b", 40)) == [("a", 0, 10, 2, "full", 0)]
-    assert run.said(("a", 5)) == []
-    goes_on(FirstThen(EveryRows(2), Each()))
-    assert run.said(("a", 6)) == [("a", 0, 10, 4, "late", 1)]
-    assert run.said(("a", 7)) == [("a", 0, 10, 5, "late", 2)]
-    goes_on(EveryRows(2))
-    assert run.said(("a", 7)) == []
-    assert run.said(("a", 7)) == [("a", 0, 10, 7, "late", 3)]
-    goes_on(FirstThen(EveryRows(2), Each()))
-    assert run.said(("a", 7)) == []
-    assert run.said(("a", 7)) == [("a", 0, 10, 9, "late", 4)]
-    assert run.said(("a", 7)) == [("a", 0, 10, 10, "late", 5)]
+    assert run.emit(("b", 40)) == [("a", 0, 10, 2, "full", 0)]
+    assert run.emit(("a", 5)) == []
+    restart_with(FirstThen(EveryRows(2), Each()))
+    assert run.emit(("a", 6)) == [("a", 0, 10, 4, "late", 1)]
+    assert run.emit(("a", 7)) == [("a", 0, 10, 5, "late", 2)]
+    restart_with(EveryRows(2))
+    assert run.emit(("a", 7)) == []
+    assert run.emit(("a", 7)) == [("a", 0, 10, 7, "late", 3)]
+    restart_with(FirstThen(EveryRows(2), Each()))
+    assert run.emit(("a", 7)) == []
+    assert run.emit(("a", 7)) == [("a", 0, 10, 9, "late", 4)]
+    assert run.emit(("a", 7)) == [("a", 0, 10, 10, "late", 5)]
 
 
 def test_a_session_that_is_open_at_the_gap_ends_earlier() -> None:
     run = Run(closed="left")
-    assert run.said(("a", 0), ("a", 10)) == [("a", 0, 0, 1, "full", 0)]
-    assert run.said(reached=20) == [("a", 10, 10, 1, "full", 0)]
+    assert run.emit(("a", 0), ("a", 10)) == [("a", 0, 0, 1, "full", 0)]
+    assert run.emit(reached=20) == [("a", 10, 10, 1, "full", 0)]
 
 
-def test_a_jump_of_the_watermark_lets_every_session_speak_in_order() -> None:
+def test_after_a_jump_of_the_watermark_every_session_emits_in_order() -> None:
     run = Run()
-    emitted = run.said(("b", 5), ("a", 5), ("a", 0), ("c", 900), ("a", 100), ("b", 2_000))
+    emitted = run.emit(("b", 5), ("a", 5), ("a", 0), ("c", 900), ("a", 100), ("b", 2_000))
     assert emitted == [
         ("a", 0, 5, 2, "full", 0),
         ("b", 5, 5, 1, "full", 0),
@@ -140,23 +140,23 @@ def test_a_jump_of_the_watermark_lets_every_session_speak_in_order() -> None:
     ]
 
 
-def test_a_bridge_takes_both_sides_back() -> None:
+def test_a_bridging_message_retracts_both_sessions() -> None:
     run = Run(early=Each(), grace=100)
-    assert run.said(("a", 0)) == [("a", 0, 0, 1, "early", 0)]
-    assert run.said(("a", 15)) == [("a", 0, 0, 1, "full", 1), ("a", 15, 15, 1, "early", 0)]
-    assert run.said(("a", 8)) == [
+    assert run.emit(("a", 0)) == [("a", 0, 0, 1, "early", 0)]
+    assert run.emit(("a", 15)) == [("a", 0, 0, 1, "full", 1), ("a", 15, 15, 1, "early", 0)]
+    assert run.emit(("a", 8)) == [
         ("a", 0, 0, None, "retract", 2),
         ("a", 15, 15, None, "retract", 1),
         ("a", 0, 15, 3, "early", 0),
     ]
-    assert run.said(final=True) == [("a", 0, 15, 3, "full", 1)]
+    assert run.emit(final=True) == [("a", 0, 15, 3, "full", 1)]
 
 
-def test_what_is_taken_back_comes_before_what_replaces_it() -> None:
+def test_retractions_come_before_the_rows_that_replace_them() -> None:
     run = Run(early=Each(), grace=100)
     run.step(("a", 10), ("b", 3))
-    # The new session begins earlier; whoever adds up as rows come never counts a message twice.
-    assert run.said(("a", 4), ("b", 0)) == [
+    # The new session begins earlier; adding up rows in this order never counts a message twice.
+    assert run.emit(("a", 4), ("b", 0)) == [
         ("b", 3, 3, None, "retract", 1),
         ("a", 10, 10, None, "retract", 1),
         ("b", 0, 3, 2, "early", 0),
@@ -164,28 +164,28 @@ def test_what_is_taken_back_comes_before_what_replaces_it() -> None:
     ]
 
 
-def test_what_was_never_told_is_not_taken_back() -> None:
+def test_a_session_that_was_never_emitted_is_not_retracted() -> None:
     run = Run()
-    assert run.said(("a", 0)) == []
-    assert run.said(("a", 5)) == []
-    assert run.said(final=True) == [("a", 0, 5, 2, "full", 0)]
+    assert run.emit(("a", 0)) == []
+    assert run.emit(("a", 5)) == []
+    assert run.emit(final=True) == [("a", 0, 5, 2, "full", 0)]
 
 
-def test_a_message_at_a_known_place_leaves_the_session_the_same() -> None:
+def test_a_message_within_a_session_leaves_its_bounds_the_same() -> None:
     run = Run(early=Each())
     run.step(("a", 0), ("a", 6))
-    assert run.said(("a", 3)) == [("a", 0, 6, 3, "early", 1)]
-    assert run.said(("a", 7)) == [("a", 0, 6, None, "retract", 2), ("a", 0, 7, 4, "early", 0)]
+    assert run.emit(("a", 3)) == [("a", 0, 6, 3, "early", 1)]
+    assert run.emit(("a", 7)) == [("a", 0, 6, None, "retract", 2), ("a", 0, 7, 4, "early", 0)]
 
 
 @pytest.mark.parametrize("cached", [0, 1 << 20])
-def test_a_session_that_vanished_stays_away(cached: int) -> None:
+def test_a_merged_session_does_not_reappear(cached: int) -> None:
     run = Run(early=Each(), grace=500, retention=500, restart=True, cached=cached)
     run.step(("a", 20))
     run.step(("a", 12))  # 20 is now part of 12 to 20
     for _ in range(20):
         run.step(("a", 12))
-    assert run.said(final=True) == [("a", 12, 20, 22, "full", 21)]
+    assert run.emit(final=True) == [("a", 12, 20, 22, "full", 21)]
     assert run.store.blobs == {}
 
 
@@ -205,7 +205,7 @@ def test_a_late_message_is_taken_where_the_session_it_joins_is_open() -> None:
     assert (emitted.counts["counted"], emitted.counts["late"]) == (5, 3)
 
 
-def test_late_messages_of_one_batch_help_each_other() -> None:
+def test_late_messages_of_one_batch_extend_a_session_together() -> None:
     run = Run(grace=50, late=Each())
     run.step(("a", 100))
     emitted = run.step(("a", 45), ("a", 36), ("a", 27), ("a", 5))
@@ -217,17 +217,17 @@ def test_late_messages_of_one_batch_help_each_other() -> None:
     ("early", "late"),
     [(Every(10), EveryRows(99)), (Every(10), Every(10**9)), (EveryRows(99), Every(10**9))],
 )
-def test_what_waits_speaks_at_the_close_whatever_the_other_clock_did(
+def test_pending_sessions_emit_at_the_close_whatever_the_other_clock_did(
     early: Every | EveryRows, late: Every | EveryRows
 ) -> None:
     run = Run(early=early, late=late, grace=1_000)
     run.step(("a", 0), wall=1)
-    assert run.said(("a", 100), wall=2) == [("a", 0, 0, 1, "full", 0)]
-    assert run.said(("a", 0), wall=3) == []
+    assert run.emit(("a", 100), wall=2) == [("a", 0, 0, 1, "full", 0)]
+    assert run.emit(("a", 0), wall=3) == []
     run.step(wall=15)
     run.step(wall=25)
-    assert all(row[0:2] != ("a", 0) for row in run.said(reached=1_010, wall=26))
-    assert run.said(reached=1_011, wall=27) == [("a", 0, 0, 2, "late", 1)]
+    assert all(row[0:2] != ("a", 0) for row in run.emit(reached=1_010, wall=26))
+    assert run.emit(reached=1_011, wall=27) == [("a", 0, 0, 2, "late", 1)]
 
 
 def test_two_clocks_each_wake_their_own() -> None:
@@ -235,26 +235,26 @@ def test_two_clocks_each_wake_their_own() -> None:
     run.step(("a", 0), ("b", 0), wall=1)
     run.step(("b", 50), wall=2)
     run.step(("a", 0), wall=3)
-    assert run.said(wall=11) == [("b", 50, 50, 1, "early", 0)]
-    assert run.said(wall=99) == []
-    assert run.said(wall=100) == [("a", 0, 0, 2, "late", 1)]
-    assert run.said(wall=300) == []
+    assert run.emit(wall=11) == [("b", 50, 50, 1, "early", 0)]
+    assert run.emit(wall=99) == []
+    assert run.emit(wall=100) == [("a", 0, 0, 2, "late", 1)]
+    assert run.emit(wall=300) == []
 
 
 @pytest.mark.parametrize("late", [EveryRows(99), Every(100)])
-def test_a_closed_session_speaks_once_though_old_versions_are_left(late: Any) -> None:
+def test_a_closed_session_emits_once_though_old_versions_are_stored(late: Any) -> None:
     run = Run(late=late, grace=1_000)
     run.step(("a", 0), wall=1)
-    assert run.said(reached=100, wall=2) == [("a", 0, 0, 1, "full", 0)]
-    assert run.said(("a", 0), ("b", 1_005), wall=3) == []
-    # What is stored now expires at once, but for the old version beside a session that lives on.
-    assert run.said(reached=1_012, wall=4) == [("a", 0, 0, 2, "late", 1)]
-    assert run.said(reached=1_013, wall=5) == []
-    assert run.said(wall=105) == []
-    assert run.said(final=True, wall=106) == [("b", 1_005, 1_005, 1, "full", 0)]
+    assert run.emit(reached=100, wall=2) == [("a", 0, 0, 1, "full", 0)]
+    assert run.emit(("a", 0), ("b", 1_005), wall=3) == []
+    # All of this expires at once, except the old version in one run with an open session.
+    assert run.emit(reached=1_012, wall=4) == [("a", 0, 0, 2, "late", 1)]
+    assert run.emit(reached=1_013, wall=5) == []
+    assert run.emit(wall=105) == []
+    assert run.emit(final=True, wall=106) == [("b", 1_005, 1_005, 1, "full", 0)]
 
 
-def test_expired_sessions_go() -> None:
+def test_expired_sessions_are_deleted() -> None:
     run = Run(grace=20, retention=70)
     for time in range(0, 4_000, 50):
         run.step(("a", time))
@@ -264,12 +264,12 @@ def test_expired_sessions_go() -> None:
     assert run.step().rows < 30
 
 
-def progress(run: Run) -> dict[str, int]:
+def count_io(run: Run) -> dict[str, int]:
     return dict(run.store.calls) | {"written": run.store.written}
 
 
 def test_a_batch_costs_the_same_however_much_is_stored() -> None:
-    """One key among many that all have sessions; folding is left out."""
+    """One key changes among many that all have sessions; compaction isn't counted."""
     costs = []
     for stored in (10, 3_000):
         run = Run(early=Every(10**6), grace=10**6, cached=0)
@@ -278,10 +278,10 @@ def test_a_batch_costs_the_same_however_much_is_stored() -> None:
         costs.append([])
         for n in range(5):
             run.store.calls.clear()
-            before = run.store.written
+            written_before = run.store.written
             run.step(("k3", 4_000 + n), reached=4_000)
             calls = {name: run.store.calls[name] for name in ("put", "remove")}
-            costs[-1].append((calls, (run.store.written - before) // 1_000))
+            costs[-1].append((calls, (run.store.written - written_before) // 1_000))
     assert costs[0] == costs[1]
 
 
@@ -312,44 +312,44 @@ POLICIES = st.one_of(
 
 @settings(max_examples=12)
 @given(STEPS, st.none() | POLICIES, POLICIES, st.sampled_from([0, 9, 40]), st.data())
-def test_a_failed_step_repeated_from_the_last_commit_tells_the_same(
+def test_a_failed_step_repeated_from_the_last_commit_emits_the_same(
     steps: list[tuple[list[Row], int, int]], early: Any, late: Any, grace: int, data: st.DataObject
 ) -> None:
     options = {"gap": 5, "early": early, "late": late, "grace": grace}
-    smooth = Run(**options)
-    rough = Run(**options, restart=True, cached=0)
-    shaken = Run(**options)
+    cached_run = Run(**options)
+    reopening_run = Run(**options, restart=True, cached=0)
+    failing_run = Run(**options)
     base = wall = 0
-    for rows, forward, passed in steps:
-        base, wall = base + forward, wall + passed
+    for rows, forward, elapsed in steps:
+        base, wall = base + forward, wall + elapsed
         batch = [(key, base + time, value) for key, time, value in rows]
-        emitted = smooth.step(*batch, wall=wall)
-        committed = shaken.store.copy()
+        emitted = cached_run.step(*batch, wall=wall)
+        committed = failing_run.store.copy()
         if data.draw(st.booleans()):
-            shaken.step(*batch, wall=wall)
-            shaken.store = committed  # the first try is lost, the cache of the process isn't
-            kept = shaken.shard.sessions.frames.cache
-            shaken.shard = SessionShard(shaken.query, shaken.store, kept)
-        for other in (rough.step(*batch, wall=wall), shaken.step(*batch, wall=wall)):
-            assert other.results.rows() == emitted.results.rows()
-            assert sorted(other.rejected.rows(), key=repr) == sorted(
+            failing_run.step(*batch, wall=wall)
+            failing_run.store = committed  # the first try is lost, the cache of the process isn't
+            cache = failing_run.shard.sessions.frames.cache
+            failing_run.shard = SessionShard(failing_run.query, failing_run.store, cache)
+        for output in (reopening_run.step(*batch, wall=wall), failing_run.step(*batch, wall=wall)):
+            assert output.results.rows() == emitted.results.rows()
+            assert sorted(output.rejected.rows(), key=repr) == sorted(
                 emitted.rejected.rows(), key=repr
             )
-            assert (other.counts, other.watermark) == (emitted.counts, emitted.watermark)
-    last = smooth.step(wall=wall, final=True).results.rows()
-    assert rough.step(wall=wall, final=True).results.rows() == last
-    for run in (smooth, rough):
+            assert (output.counts, output.watermark) == (emitted.counts, emitted.watermark)
+    last = cached_run.step(wall=wall, final=True).results.rows()
+    assert reopening_run.step(wall=wall, final=True).results.rows() == last
+    for run in (cached_run, reopening_run):
         assert run.store.blobs == {}
 
 
-def test_no_more_messages_are_kept_than_asked_for() -> None:
-    # A session of two messages every 100; those of two may be kept when they have closed.
+def test_no_more_messages_are_stored_than_the_limit() -> None:
+    # A session of two messages every 100; two closed sessions fit the limit.
     run = Run(retention=10_000, rows=4)
     for n in range(60):
         run.step(("a", 100 * n))
         run.step(("a", 100 * n + 5))
-        held = sum(count for _, count in run.shard.retained.entries()["counts"])
-        assert held == min(2 * n, 4) + 2
+        stored_count = sum(count for _, count in run.shard.retained.entries()["counts"])
+        assert stored_count == min(2 * n, 4) + 2
     assert run.shard.sessions.rows < 30
 
 
@@ -360,40 +360,40 @@ def test_messages_are_counted_where_their_session_is() -> None:
     run.step(("a", 10))
     # The session of b, and one of the three of a.
     assert sum(count for _, count in run.shard.retained.entries()["counts"]) == 4
-    alive = run.shard.sessions.read()
-    newest = run.shard._newest(alive)
+    frames = run.shard.sessions.read()
+    newest = run.shard._newest(frames)
     assert newest.filter(pl.col(columns.MESSAGES) > 0).select("k0", "n").rows() == [
         ("b", 1),
         ("a", 3),
     ]
 
 
-def test_sessions_that_had_expired_stay_away_when_more_is_kept() -> None:
-    # What a was told to be isn't stored; what it was before lies in a run with b, which lives on.
+def test_expired_sessions_do_not_reappear_when_the_retention_grows() -> None:
+    # The emitted version of a isn't stored; an older one lies in a run with b, which is open.
     run = Run(lateness=985)
     run.step(("a", 10), ("b", 1_000))
-    assert run.said(("a", 15), ("b", 1_030)) == [("a", 10, 15, 2, "full", 0)]
+    assert run.emit(("a", 15), ("b", 1_030)) == [("a", 10, 15, 2, "full", 0)]
     longer = Run(lateness=985, retention=3_600)
     longer.store = run.store
-    assert bounds(longer) == [("b", 1_000), ("b", 1_030)]
-    longer.shard = longer.opened()
+    assert read_bounds(longer) == [("b", 1_000), ("b", 1_030)]
+    longer.shard = longer.open_shard()
     longer.step(("c", 60))
     longer.step(reached=2_000)
-    # What was whole then is kept, and the first place that was is remembered.
-    assert bounds(longer) == [("c", 60), ("b", 1_000), ("b", 1_030)]
+    # Sessions that were complete then are stored, and so is the first complete position.
+    assert read_bounds(longer) == [("c", 60), ("b", 1_000), ("b", 1_030)]
 
 
-def bounds(run: Run) -> list[tuple[str, int]]:
-    """The keys and starts of the sessions that can be read."""
-    return run.opened().snapshot(None, None).select("key", "window_start").rows()
+def read_bounds(run: Run) -> list[tuple[str, int]]:
+    """Return the keys and starts of the sessions that can be read."""
+    return run.open_shard().snapshot(None, None).select("key", "window_start").rows()
 
 
 def test_state_of_another_spec_is_refused() -> None:
     run = Run()
     run.step(("a", 0))
-    other = Run(gap=11)
+    run_with_other_gap = Run(gap=11)
     with pytest.raises(SpecChangedError, match="session 10 microseconds"):
-        SessionShard(other.query, run.store, FrameCache())
+        SessionShard(run_with_other_gap.query, run.store, FrameCache())
 
 
 def test_a_damaged_manifest_is_named() -> None:
@@ -401,4 +401,4 @@ def test_a_damaged_manifest_is_named() -> None:
     run.step(("a", 0))
     run.store.manifest = "{"
     with pytest.raises(StateCorruptedError, match="was damaged"):
-        run.opened()
+        run.open_shard()

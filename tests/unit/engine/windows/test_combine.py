@@ -25,7 +25,7 @@ from muntin.testing.oracle import Oracle
 LEAST, GREATEST = -(2**63), 2**63 - 1
 
 
-def cells(combined: Combined) -> list[tuple[Any, ...]]:
+def list_cells(combined: Combined) -> list[tuple[Any, ...]]:
     return sorted(combined.cells.select("k0", columns.PANE, columns.MESSAGES, "a1.s").rows())
 
 
@@ -35,7 +35,7 @@ def test_messages_become_one_row_a_key_and_pane() -> None:
     # b            | 8       | 16
     rows = [("a", 0, 1), ("a", 3, 2), ("a", 9, 4), ("b", 5, 8), ("b", 10, 16)]
     combined = combiner(Windows(10, 5)).combine(messages(rows), None)
-    assert cells(combined) == [("a", 0, 2, 3), ("a", 1, 1, 4), ("b", 1, 1, 8), ("b", 2, 1, 16)]
+    assert list_cells(combined) == [("a", 0, 2, 3), ("a", 1, 1, 4), ("b", 1, 1, 8), ("b", 2, 1, 16)]
     assert combined.counts == {"seen": 5, "counted": 5}
     assert (combined.latest, combined.clock) == (10, None)
     assert len(combined.rejected) == 0
@@ -52,7 +52,7 @@ def test_cells_keep_the_order_of_the_messages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("windows", "times", "partly"),
+    ("windows", "times", "partly_late"),
     [
         # The watermark is 10, so windows that end by then take nothing more.
         (Windows(10, 10), [9, 10, 12], 0),
@@ -63,20 +63,20 @@ def test_cells_keep_the_order_of_the_messages() -> None:
     ],
 )
 def test_messages_that_some_of_their_windows_no_longer_take_are_counted(
-    windows: Kind, times: list[int], partly: int
+    windows: Kind, times: list[int], partly_late: int
 ) -> None:
     query = combiner(windows)
     combined = query.combine(messages([("a", time, 1) for time in times]), 10)
     oracle = Oracle(query.spec)
     oracle.step([{"key": "a", "time": 10, "value": 1}], wall=0)
     step = oracle.step([{"key": "a", "time": time, "value": 1} for time in times], wall=0)
-    emitted = {name: n for name, n in step.counts.items() if n}
-    assert combined.counts.get("partly_late", 0) == partly == step.counts["partly_late"]
-    assert {name: n for name, n in combined.counts.items() if n} == emitted
+    expected_counts = {name: n for name, n in step.counts.items() if n}
+    assert combined.counts.get("partly_late", 0) == partly_late == step.counts["partly_late"]
+    assert {name: n for name, n in combined.counts.items() if n} == expected_counts
     assert count_outcomes(combined.counts) == len(times)
 
 
-def test_every_fault_at_once_is_named_by_the_first() -> None:
+def test_a_message_with_several_faults_is_rejected_for_the_first() -> None:
     # Each row has one fault fewer than the row before.
     rows = [(None, None), (None, None), (None, None), (None, 0), ("a", 0), ("a", 0), ("a", 99)]
     keep = [False] + [True] * 6
@@ -103,7 +103,7 @@ def test_every_fault_at_once_is_named_by_the_first() -> None:
     }
 
 
-def test_a_flag_that_is_null_keeps_nothing() -> None:
+def test_a_message_with_a_null_flag_is_not_accepted() -> None:
     flags = {columns.KEEP: [None, True, True], columns.MALFORMED: [None, None, False]}
     combined = combiner().combine(messages([("a", 1)] * 3, **flags), None)
     assert combined.counts == {"seen": 3, "counted": 1, "filtered": 1, "malformed": 1}
@@ -128,20 +128,22 @@ def test_a_rejected_message_keeps_its_columns_and_no_flags() -> None:
     ("grace", "time", "reason"),
     [(0, 9, "late"), (0, 10, None), (3, 9, "late"), (4, 9, None), (4, 0, None), (4, -1, "late")],
 )
-def test_late_is_what_no_open_window_holds(grace: int, time: int, reason: str | None) -> None:
+def test_a_message_is_late_if_no_open_window_takes_it(
+    grace: int, time: int, reason: str | None
+) -> None:
     # watermark 13: window 0 is [0, 10), and open until 10 + grace
     query = combiner(firing=Firing(grace=grace, retention=grace))
     combined = query.combine(messages([("a", time)]), 13)
     assert combined.rejected[columns.REASON].to_list() == ([] if reason is None else [reason])
 
 
-def test_late_where_windows_overlap_is_late_for_all_of_them() -> None:
+def test_a_message_in_overlapping_windows_is_late_if_all_are_closed() -> None:
     # windows of 10 every 5, watermark 14: [0, 10) is closed, [5, 15) is open
     combined = combiner(Windows(10, 5)).combine(messages([("a", 4), ("a", 5)]), 14)
     assert combined.rejected[columns.TIME].to_list() == [4]
 
 
-def test_what_moves_the_watermark() -> None:
+def test_which_messages_move_the_watermark() -> None:
     # A message of the future doesn't; a late one, and one without a key, may.
     rows = [("a", 10), ("a", 99), (None, 50)]
     frame = messages(rows, **{columns.FUTURE: [False, True, False]})
@@ -154,11 +156,11 @@ def test_what_moves_the_watermark() -> None:
 def test_the_messages_own_clock_counts_rejected_ones_too() -> None:
     frame = messages([("a", 1), ("a", None)], **{columns.CLOCK: [5, 9]})
     assert combiner().combine(frame, None).clock == 9
-    nothing = frame.with_columns(pl.lit(None, dtype=pl.Int64).alias(columns.CLOCK))
-    assert combiner().combine(nothing, None).clock is None
+    null_clocks = frame.with_columns(pl.lit(None, dtype=pl.Int64).alias(columns.CLOCK))
+    assert combiner().combine(null_clocks, None).clock is None
 
 
-def test_nothing_comes_to_nothing() -> None:
+def test_no_messages_make_no_cells() -> None:
     query = combiner(Windows(10, 3))
     combined = query.combine(messages([]), 5)
     assert combined.counts == {"seen": 0, "counted": 0}
@@ -180,24 +182,24 @@ INTEGERS = [
 @pytest.mark.parametrize("spread", [1, 1000, 10**17])
 def test_integer_keys_group_as_strings_do(keys: list[int], spread: int) -> None:
     rows = [(key, time * spread, 1 + time) for key in keys for time in (-3, -3, 0, 7)]
-    numbers = combiner(schema={"key": pl.Int64()})
-    letters = combiner(schema={"key": pl.String()})
-    found = cells(numbers.combine(messages(rows, {"key": pl.Int64()}), None))
-    texts = [(str(key), *rest) for key, *rest in rows]
-    wanted = cells(letters.combine(messages(texts), None))
-    assert found == sorted((int(key), *rest) for key, *rest in wanted)
+    integer_query = combiner(schema={"key": pl.Int64()})
+    text_query = combiner(schema={"key": pl.String()})
+    cells = list_cells(integer_query.combine(messages(rows, {"key": pl.Int64()}), None))
+    text_rows = [(str(key), *rest) for key, *rest in rows]
+    expected = list_cells(text_query.combine(messages(text_rows), None))
+    assert cells == sorted((int(key), *rest) for key, *rest in expected)
 
 
 def test_two_integer_keys() -> None:
     schema = {"key": pl.Int8(), "value": pl.UInt32()}
     query = combiner(schema=schema, keys=("key", "value"), aggs={"n": aggregates.count()})
     rows = [(-128, 0, 0), (127, 0, 2**32 - 1), (127, 15, 0), (-128, 0, 0)]
-    found = query.combine(messages(rows, schema), None).cells
-    assert found.schema == pl.Schema(
+    cells = query.combine(messages(rows, schema), None).cells
+    assert cells.schema == pl.Schema(
         {"k0": pl.Int8(), "k1": pl.UInt32(), "pane": pl.Int64(), "n": pl.Int64()}
     )
-    wanted = [(-128, 0, 0, 2), (127, 0, 1, 1), (127, 2**32 - 1, 0, 1)]
-    assert sorted(found.rows()) == wanted
+    expected = [(-128, 0, 0, 2), (127, 0, 1, 1), (127, 2**32 - 1, 0, 1)]
+    assert sorted(cells.rows()) == expected
 
 
 @pytest.mark.parametrize(
@@ -214,13 +216,13 @@ def test_two_integer_keys() -> None:
 def test_keys_of_every_type(dtype: pl.DataType, keys: list[Any]) -> None:
     query = combiner(schema={"key": dtype})
     rows = [(key, 1, 1) for key in keys] * 2
-    found = query.combine(messages(rows, {"key": dtype}), None)
-    assert found.cells["k0"].dtype == dtype
-    assert cells(found) == [(key, 0, 2, 2) for key in keys]
+    combined = query.combine(messages(rows, {"key": dtype}), None)
+    assert combined.cells["k0"].dtype == dtype
+    assert list_cells(combined) == [(key, 0, 2, 2) for key in keys]
 
 
 @pytest.mark.parametrize("dtype", [pl.Float64(), pl.Float32(), pl.List(pl.Int64())], ids=str)
-def test_keys_that_cannot_be(dtype: pl.DataType) -> None:
+def test_types_that_keys_cannot_have(dtype: pl.DataType) -> None:
     with pytest.raises(OptionError, match=r"key='key' has type .*; use strings"):
         combiner(schema={"key": dtype})
 
@@ -231,22 +233,22 @@ def test_extreme_times() -> None:
     assert combined.cells[columns.PANE].sort().to_list() == times
 
 
-def test_merging_is_by_key_and_pane_or_by_what_is_asked() -> None:
+def test_merging_is_by_key_and_pane_or_by_other_columns() -> None:
     query = combiner()
-    one = query.lift(messages([("a", 1, 1), ("b", 1, 2)]))
-    two = query.lift(messages([("a", 2, 4), ("a", 11, 8)]))
-    assert cells(Combined(query.merge([one, two]), rejected=one)) == [
+    first = query.lift(messages([("a", 1, 1), ("b", 1, 2)]))
+    second = query.lift(messages([("a", 2, 4), ("a", 11, 8)]))
+    assert list_cells(Combined(query.merge([first, second]), rejected=first)) == [
         ("a", 0, 2, 5),
         ("a", 1, 1, 8),
         ("b", 0, 1, 2),
     ]
-    by_key = query.merge([one, two], by=["k0"]).sort("k0")
+    by_key = query.merge([first, second], by=["k0"]).sort("k0")
     assert by_key.select("k0", "n", "a1.s").rows() == [("a", 3, 13), ("b", 1, 2)]
 
 
 @pytest.mark.parametrize("name", [columns.REASON, columns.WATERMARK])
 @pytest.mark.parametrize("keys", [("key",), ()])
-def test_columns_that_rejected_messages_have_beside_are_refused(
+def test_names_of_columns_of_rejected_messages_are_refused(
     name: str, keys: tuple[str, ...]
 ) -> None:
     with pytest.raises(OptionError) as refusal:
@@ -255,24 +257,26 @@ def test_columns_that_rejected_messages_have_beside_are_refused(
     assert refusal.value.hint.startswith("rename it")
 
 
-def test_what_windows_and_joins_tell_may_go_into_windows() -> None:
-    emitted = dict.fromkeys(("window_start", "window_end", "revision"), pl.Int64())
-    query = combiner(schema={**emitted, "emission": pl.String(), "side": pl.String()})
+def test_results_of_windows_and_joins_may_be_input_of_windows() -> None:
+    result_columns = dict.fromkeys(("window_start", "window_end", "revision"), pl.Int64())
+    query = combiner(schema={**result_columns, "emission": pl.String(), "side": pl.String()})
     assert query.combine(messages([], query.schema), None).counts["seen"] == 0
 
 
-def test_a_lone_frame_is_merged_by_leaving_it_alone() -> None:
+def test_merging_a_single_frame_returns_it() -> None:
     query = combiner()
-    one = query.lift(messages([("a", 1, 1)]))
-    assert query.merge([query.no_cells, one, query.no_cells]) is one
+    cells = query.lift(messages([("a", 1, 1)]))
+    assert query.merge([query.no_cells, cells, query.no_cells]) is cells
     assert query.merge([query.no_cells]) is query.no_cells
 
 
-def test_columns_are_in_one_order_however_they_came_about() -> None:
+def test_columns_of_cells_are_always_in_one_order() -> None:
     query: Combiner = combiner()
-    one = query.lift(messages([("a", 1, 1)]))
-    wanted = ["k0", "pane", "n", "a1.s", "a1.r"]
-    assert one.columns == query.merge([one, one]).columns == query.no_cells.columns == wanted
+    cells = query.lift(messages([("a", 1, 1)]))
+    expected = ["k0", "pane", "n", "a1.s", "a1.r"]
+    assert (
+        cells.columns == query.merge([cells, cells]).columns == query.no_cells.columns == expected
+    )
 
 
 def test_many_rows_that_occur_once_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

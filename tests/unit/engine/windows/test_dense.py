@@ -40,16 +40,16 @@ SCHEMA = pl.Schema(
 )
 
 
-def combiner(**chosen: mt.Aggregate) -> Combiner:
-    aggregates = chosen or AGGREGATES
+def combiner(**selected_aggregates: mt.Aggregate) -> Combiner:
+    aggregates = selected_aggregates or AGGREGATES
     return Combiner(WindowSpec(("k",), "t", Windows(10, 10), aggregates), SCHEMA)
 
 
-def frame(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
+def build_frame(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def order(cells: pl.DataFrame) -> pl.DataFrame:
+def sort_cells(cells: pl.DataFrame) -> pl.DataFrame:
     return cells.sort("k0", columns.PANE)
 
 
@@ -63,8 +63,8 @@ ROW = st.tuples(
 
 
 @given(st.lists(ROW, min_size=1, max_size=60), st.booleans())
-def test_places_and_a_hash_table_come_to_the_same(rows: list[tuple[Any, ...]], full: bool) -> None:
-    messages = frame(rows)
+def test_scattering_equals_grouping(rows: list[tuple[Any, ...]], full: bool) -> None:
+    messages = build_frame(rows)
     if full:
         messages = messages.with_columns(pl.col("v", "x").fill_null(0))
     query = combiner()
@@ -75,31 +75,31 @@ def test_places_and_a_hash_table_come_to_the_same(rows: list[tuple[Any, ...]], f
     if scattered is None:
         assert messages["v"].null_count() or messages["x"].null_count()
         return
-    assert_frame_equal(order(query._settle(scattered)), order(grouped), abs_tol=1e-6)
+    assert_frame_equal(sort_cells(query._settle(scattered)), sort_cells(grouped), abs_tol=1e-6)
 
 
 def test_a_narrow_batch_is_scattered_and_a_wide_one_isnt(monkeypatch: pytest.MonkeyPatch) -> None:
     query, scattered = combiner(n=mt.count()), []
     monkeypatch.setattr(query, "_scatter", lambda m, c: scattered.append(c.size))
-    query.lift(frame([(1, 0, 0.0, True, 5), (2, 0, 0.0, True, 5)]))
-    query.lift(frame([(1, 0, 0.0, True, 5), (1_000_000, 0, 0.0, True, 5)]))
+    query.lift(build_frame([(1, 0, 0.0, True, 5), (2, 0, 0.0, True, 5)]))
+    query.lift(build_frame([(1, 0, 0.0, True, 5), (1_000_000, 0, 0.0, True, 5)]))
     assert scattered == [2]
 
 
-def test_a_sum_that_could_wrap_is_left_to_the_exact_way() -> None:
+def test_a_sum_that_could_wrap_is_not_scattered() -> None:
     rows = [(1, 2**63 - 1, 0.0, True, 5), (1, 2**63 - 1, 0.0, True, 5)]
     query = combiner(total=mt.sum("v"))
-    code = query._code(frame(rows))
+    code = query._code(build_frame(rows))
     assert code is not None
-    assert query._scatter(frame(rows), code) is None
+    assert query._scatter(build_frame(rows), code) is None
 
 
-def test_extremes_keep_their_type_and_untaken_places_are_absent() -> None:
-    places = Scatter(np.array([4, 0, 4]), 6)
-    assert places.used_groups.tolist() == [0, 4]
-    found = places.extreme(np.array([1, 7, -3], dtype=np.int16), greatest=True)
-    assert (found.tolist(), found.dtype) == ([7, 1], np.int16)
-    assert places.extreme(np.array([1, 7, -3]), greatest=False).tolist() == [7, -3]
+def test_extremes_keep_their_type_and_unused_groups_are_absent() -> None:
+    scatter = Scatter(np.array([4, 0, 4]), 6)
+    assert scatter.used_groups.tolist() == [0, 4]
+    greatest_values = scatter.extreme(np.array([1, 7, -3], dtype=np.int16), greatest=True)
+    assert (greatest_values.tolist(), greatest_values.dtype) == ([7, 1], np.int16)
+    assert scatter.extreme(np.array([1, 7, -3]), greatest=False).tolist() == [7, -3]
 
 
 @pytest.mark.parametrize(
@@ -113,5 +113,5 @@ def test_extremes_keep_their_type_and_untaken_places_are_absent() -> None:
     ],
     ids=str,
 )
-def test_what_isnt_plain_numbers_is_left_to_the_hash_table(column: pl.Series) -> None:
+def test_columns_that_cannot_be_scattered(column: pl.Series) -> None:
     assert dense_numbers(column) is None

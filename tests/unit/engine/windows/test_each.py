@@ -14,30 +14,30 @@ GROUPS = st.lists(st.lists(st.integers(-99, 99), min_size=1, max_size=9), min_si
 SHAPES = [[[5, -2, 7]], [[1], [2], [3], [4, 4]], [list(range(20)), [1]]]
 
 
-def laid(groups: list[list[int]]) -> tuple[Prefixes, np.ndarray]:
+def build_prefixes(groups: list[list[int]]) -> tuple[Prefixes, np.ndarray]:
     first = [row == 0 for group in groups for row in range(len(group))]
     values = [value for group in groups for value in group]
     return Prefixes(np.array(first)), np.array(values, dtype=np.int64)
 
 
-def running(groups: list[list[int]], join: object) -> list[int]:
+def accumulate_groups(groups: list[list[int]], join: object) -> list[int]:
     return [value for group in groups for value in accumulate(group, join)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("groups", SHAPES)
 def test_sums_and_extremes_by_hand(groups: list[list[int]]) -> None:
-    line, values = laid(groups)
-    assert line.add_integers(values).tolist() == running(groups, lambda a, b: a + b)
-    assert line.greatest(values, True).tolist() == running(groups, max)
-    assert line.greatest(values, False).tolist() == running(groups, min)
+    prefixes, values = build_prefixes(groups)
+    assert prefixes.add_integers(values).tolist() == accumulate_groups(groups, lambda a, b: a + b)
+    assert prefixes.greatest(values, True).tolist() == accumulate_groups(groups, max)
+    assert prefixes.greatest(values, False).tolist() == accumulate_groups(groups, min)
 
 
 @given(groups=GROUPS)
 def test_any_function_is_folded_in_the_order_of_rows(groups: list[list[int]]) -> None:
-    line, values = laid(groups)
+    prefixes, values = build_prefixes(groups)
     # Not commutative, and not associative either: only the order of single steps gives this.
-    found = line.combine([values], lambda a, b: [2 * a[0] + b[0]])[0]
-    assert found.tolist() == running(groups, lambda a, b: 2 * a + b)
-    floats = line.add_floats(values / 7)
-    wanted = [v for g in groups for v in accumulate(n / 7 for n in g)]
-    assert floats.tolist() == wanted
+    combined = prefixes.combine([values], lambda a, b: [2 * a[0] + b[0]])[0]
+    assert combined.tolist() == accumulate_groups(groups, lambda a, b: 2 * a + b)
+    sums = prefixes.add_floats(values / 7)
+    expected = [v for g in groups for v in accumulate(n / 7 for n in g)]
+    assert sums.tolist() == expected

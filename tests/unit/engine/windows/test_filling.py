@@ -1,4 +1,4 @@
-"""What is kept of keys that are filled, and what a restart makes of it."""
+"""Tests of the state of filled keys, and of filling after a restart."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ MINUTE = 60_000_000
 
 
 def step(spec: WindowSpec, blobs: MemoryBlobs, rows: list[tuple[str, int]]) -> list[tuple]:
-    made = make_combiner(spec, pl.Schema({"k": pl.String(), columns.TIME: pl.Int64()}))
-    opened = open_shard(made, blobs, FrameCache())
-    frame = pl.DataFrame(rows, schema=made.schema, orient="row")
-    emitted = opened.step([made.combine(frame, opened.state.watermark, None)], 0)
+    combiner = make_combiner(spec, pl.Schema({"k": pl.String(), columns.TIME: pl.Int64()}))
+    shard = open_shard(combiner, blobs, FrameCache())
+    frame = pl.DataFrame(rows, schema=combiner.schema, orient="row")
+    emitted = shard.step([combiner.combine(frame, shard.state.watermark, None)], 0)
     return emitted.results.select("k", pl.col("window_start") // MINUTE, "n").rows()
 
 
-def test_a_query_that_fills_no_more_forgets_whom_it_filled() -> None:
+def test_a_query_that_no_longer_fills_forgets_the_filled_keys() -> None:
     blobs = MemoryBlobs()
     step(FILLED, blobs, [("a", 0), ("b", MINUTE)])
     assert step(FILLED, blobs, [("b", 3 * MINUTE)]) == [
@@ -44,34 +44,34 @@ def test_a_query_that_fills_no_more_forgets_whom_it_filled() -> None:
         ("b", 2, 0),
     ]
     assert step(PLAIN, blobs, [("b", 4 * MINUTE)]) == [("b", 3, 1)]
-    # Filled again are the keys that come from then on.
+    # Only keys of later messages are filled again.
     assert step(FILLED, blobs, [("b", 6 * MINUTE)]) == [("b", 4, 1), ("b", 5, 0)]
 
 
-def test_a_row_is_kept_of_each_key_that_is_filled() -> None:
+def test_one_row_is_stored_for_each_filled_key() -> None:
     blobs = MemoryBlobs()
     step(FILLED, blobs, [(f"k{i}", 0) for i in range(100)])
     sizes = []
     for minute in range(1, 30):
         step(FILLED, blobs, [("b", minute * MINUTE)])
-        opened = open_shard(
+        shard = open_shard(
             make_combiner(FILLED, pl.Schema({"k": pl.String(), columns.TIME: pl.Int64()})),
             blobs,
             FrameCache(),
         )
-        sizes.append(opened.filled.rows)
+        sizes.append(shard.filled.rows)
     assert max(sizes) == 101
     assert sizes[-1] == 1
 
 
 @pytest.mark.parametrize("kind", ["session", "sliding"])
-def test_windows_that_messages_make_are_not_filled(kind: str) -> None:
-    said = getattr(windowed(key="k", time="t"), kind)("1 minute").fill("zero", up_to="1 hour")
+def test_windows_that_start_at_messages_are_not_filled(kind: str) -> None:
+    filled = getattr(windowed(key="k", time="t"), kind)("1 minute").fill("zero", up_to="1 hour")
     with pytest.raises(OptionError, match="are only where there are messages"):
-        said.agg(n=count())
+        filled.agg(n=count())
 
 
-def test_what_fills_nothing_is_refused() -> None:
+def test_fills_without_effect_are_refused() -> None:
     with pytest.raises(
         OptionError, match="up_to='30 seconds' fills no window; give at least 1 minute"
     ):
@@ -89,7 +89,7 @@ def test_what_fills_nothing_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ways", "problem"),
+    ("fills", "problem"),
     [
         ({"city": "linear"}, "city=linear.* has values of type String, between which"),
         ({"cities": "linear"}, "has values of type List"),
@@ -101,9 +101,9 @@ def test_what_fills_nothing_is_refused() -> None:
         ({"cities": "Rome"}, "is no value of type List"),
     ],
 )
-def test_a_constant_fits_its_aggregate(ways: dict[str, Any], problem: str) -> None:
-    ended = MINUTES.fill(up_to="1 hour", **ways)
-    spec = ended.agg(n=count(), city=last("city"), cities=collect_list("city"))
+def test_a_constant_fits_its_aggregate(fills: dict[str, Any], problem: str) -> None:
+    filled = MINUTES.fill(up_to="1 hour", **fills)
+    spec = filled.agg(n=count(), city=last("city"), cities=collect_list("city"))
     schema = pl.Schema({"k": pl.String(), "city": pl.String(), columns.TIME: pl.Int64()})
     with pytest.raises(OptionError, match=problem):
         make_combiner(spec, schema)
@@ -135,7 +135,7 @@ def test_a_query_that_begins_to_repeat_has_no_earlier_values() -> None:
     ]
 
 
-def test_lines_are_neither_begun_nor_ended_by_a_restart() -> None:
+def test_a_restart_cannot_begin_or_end_interpolation() -> None:
     blobs = MemoryBlobs()
     step(FILLED, blobs, [("a", 0)])
     lines = MINUTES.fill("linear", up_to="10 minutes").agg(n=count())
@@ -156,7 +156,7 @@ def test_lines_are_neither_begun_nor_ended_by_a_restart() -> None:
     ],
     ids=str,
 )
-def test_lines_are_in_the_type_of_their_ends(
+def test_interpolated_values_have_the_type_of_their_ends(
     dtype: pl.DataType, left: Any, right: Any, middle: Any
 ) -> None:
     low, high = (pl.Series([value], dtype=dtype) for value in (left, right))
@@ -165,29 +165,29 @@ def test_lines_are_in_the_type_of_their_ends(
     assert line.to_list() == [middle]
 
 
-def test_what_lies_on_lines_trails_by_no_more_than_is_said() -> None:
+def test_interpolated_windows_are_emitted_within_the_stated_lag() -> None:
     blobs = MemoryBlobs()
     spec = MINUTES.fill("linear", up_to="3 minutes").late(grace="90 seconds").agg(n=count())
-    newest, behind = 0, []
+    newest, delays = 0, []
     for minute in (0, 1, 2, 3, 4, 5, 6, 6.5, 7, 12, 13, 14):
         rows = [("b", int(minute * MINUTE))] + [("a", 0)] * (minute == 0)
         starts = [start for _, start, _ in step(spec, blobs, rows)]
-        behind += [newest - start for start in starts]
+        delays += [newest - start for start in starts]
         newest = max([newest, *starts])
-    assert max(behind) == 4
+    assert max(delays) == 4
     assert spec.lag == 4.5 * MINUTE
 
 
-def test_rows_of_one_end_that_come_apart_are_not_ranked() -> None:
+def test_windows_with_one_end_that_are_emitted_apart_are_not_ranked() -> None:
     lines = MINUTES.fill("previous", n="linear", up_to="3 minutes").agg(n=count())
     with pytest.raises(OptionError, match="n=linear up to 3 minutes' emits windows with"):
         refuse_delayed(lines)
     refuse_delayed(FILLED)
 
 
-def test_a_join_of_changes_waits_for_what_lies_on_lines() -> None:
+def test_a_join_of_changes_waits_for_interpolated_windows() -> None:
     keys = ("k", "window_start", "window_end")
     lines = MINUTES.fill("linear", up_to="3 minutes").late(grace="1 minute").agg(n=count())
     for spec, graces in ((lines, (4, 4)), (PLAIN, (0, 0))):
-        found = [change_grace(spec, keys, full=full, keeps_windows=True) for full in (True, False)]
-        assert found == [grace * MINUTE for grace in graces]
+        actual = [change_grace(spec, keys, full=full, keeps_windows=True) for full in (True, False)]
+        assert actual == [grace * MINUTE for grace in graces]

@@ -1,4 +1,4 @@
-"""Grouping sets before the shuffle: what is sent, and what is counted."""
+"""Tests of grouping sets before the shuffle: the messages sent and their counts."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ def messages(rows: list[tuple[str | None, int, int]]) -> pl.DataFrame:
     return frame.with_columns(pl.col("at").alias(columns.TIME))
 
 
-def test_messages_that_only_shards_can_judge_go_to_each_set_and_count_once() -> None:
+def test_messages_that_only_shards_can_classify_go_to_each_set_and_count_once() -> None:
     batches = [
         [("north", 1, 1_000_000), ("north", 2, 2_000_000), (None, 3, 2_500_000)],
         [("south", 1, 12_000_000)],
         [("south", 4, 3_000_000), ("north", 1, 13_000_000), ("north", 1, 25_000_000)],
     ]
-    found = []
-    for known in (True, False):
+    outcomes = []
+    for knows_watermark in (True, False):
         operator, stores = WindowOperator(SPEC, SCHEMA), [MemoryBlobs() for _ in range(SHARDS)]
         firings, rejected, counts = [], [], Counter[str]()
-        mark: int | None = None
+        watermark: int | None = None
         for number, rows in enumerate(batches):
-            task = Task("input", 0, SHARDS, partial(TaskWatermark, known, mark))
+            task = Task("input", 0, SHARDS, partial(TaskWatermark, knows_watermark, watermark))
             for part, store in zip(operator.prepare([messages(rows)], task), stores, strict=True):
                 step = operator.open(ShardState("windows", part.shard, store, FrameCache()))
-                made = step.run([part], 0, final=False)
-                firings += made.rows["results"].rows()
-                rejected += made.rows["rejected"].select("region", "shop", "reason").rows()
+                output = step.run([part], 0, final=False)
+                firings += output.rows["results"].rows()
+                rejected += output.rows["rejected"].select("region", "shop", "reason").rows()
                 if number == len(batches) - 1:
-                    counts.update(made.progress["counts"])
-                judged = step.task_watermark
-            assert judged is not None
-            mark = judged.watermark
-        found.append((sorted(firings, key=repr), rejected, counts))
-    assert found[0] == found[1]
-    firings, rejected, counts = found[0]
+                    counts.update(output.progress["counts"])
+                task_watermark = step.task_watermark
+            assert task_watermark is not None
+            watermark = task_watermark.watermark
+        outcomes.append((sorted(firings, key=repr), rejected, counts))
+    assert outcomes[0] == outcomes[1]
+    firings, rejected, counts = outcomes[0]
     assert rejected == [(None, 3, "null_key"), ("south", 4, "late")]
     assert counts == {"seen": 7, "counted": 5, "null_key": 1, "late": 1}
     assert sum(n for *_, number, _, _, n, _, _ in firings if number == 3) == 4

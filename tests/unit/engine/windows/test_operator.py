@@ -22,7 +22,7 @@ from muntin.model.windows import Windows
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.frame_cache import FrameCache
 
-RUN_BY = [
+CLASSES = [
     (Windows(10, 5), Combiner, EachShard),
     (Cumulating(10, 5), Combiner, EachShard),
     (Days(Windows(1, 1), "UTC"), Combiner, EachShard),
@@ -31,27 +31,31 @@ RUN_BY = [
 ]
 
 
-@pytest.mark.parametrize(("windows", "lifting", "running"), RUN_BY, ids=lambda part: str(part))
-def test_what_runs_which_windows(windows: Kind, lifting: type, running: Any) -> None:
-    spec = combiner(windows).spec if lifting is Combiner else combiner().spec
-    if lifting is not Combiner:
+@pytest.mark.parametrize(
+    ("windows", "combiner_class", "shard_class"), CLASSES, ids=lambda part: str(part)
+)
+def test_each_kind_of_window_has_its_combiner_and_shard(
+    windows: Kind, combiner_class: type, shard_class: Any
+) -> None:
+    spec = combiner(windows).spec if combiner_class is Combiner else combiner().spec
+    if combiner_class is not Combiner:
         spec = type(spec)(**(vars(spec) | {"windows": windows}))
-    made = operator.make_combiner(spec, SCHEMA)
-    assert type(made) is lifting
-    assert type(operator.open_shard(made, MemoryBlobs(), FrameCache())) is running
+    query = operator.make_combiner(spec, SCHEMA)
+    assert type(query) is combiner_class
+    assert type(operator.open_shard(query, MemoryBlobs(), FrameCache())) is shard_class
 
 
-def test_what_counts_rows() -> None:
-    made = combiner(Sliding(3, "rows"))
-    assert type(operator.open_shard(made, MemoryBlobs(), FrameCache())) is ArrivalShard
-    assert made.numbered_windows == Windows(3, 1, -2, "rows")
-    made = combiner(Sliding(3, "rows"), offset=("key", "value"))
-    assert type(operator.open_shard(made, MemoryBlobs(), FrameCache())) is PartitionedShard
-    assert made.numbered_windows == Sliding(3, "rows")
+def test_sliding_windows_of_rows_have_their_shards() -> None:
+    query = combiner(Sliding(3, "rows"))
+    assert type(operator.open_shard(query, MemoryBlobs(), FrameCache())) is ArrivalShard
+    assert query.numbered_windows == Windows(3, 1, -2, "rows")
+    query = combiner(Sliding(3, "rows"), offset=("key", "value"))
+    assert type(operator.open_shard(query, MemoryBlobs(), FrameCache())) is PartitionedShard
+    assert query.numbered_windows == Sliding(3, "rows")
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "UTC"])
-def test_days_go_on_with_times_at_the_ends_of_the_calendar(zone: str) -> None:
+def test_days_continue_with_times_at_the_ends_of_the_calendar(zone: str) -> None:
     query, store = combiner(days("1 day", zone), lateness=3), MemoryBlobs()
     first, last = -62_135_596_800_000_000, 253_402_300_799_999_999
     emitted = []

@@ -1,4 +1,4 @@
-"""The limit of windows that wait to emit."""
+"""Tests of the limit of windows that wait to emit (``over=``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.doors import Batch, EngineDoor, OracleDoor
+from tests.runners import Batch, EngineRunner, OracleRunner
 
 from muntin.engine import columns
 from muntin.engine.windows.operator import make_combiner, open_shard
@@ -27,24 +27,24 @@ TENS = windowed(key="key", time="time", lateness="1 minute").tumbling("10 second
 
 
 def step(spec: WindowSpec, blobs: MemoryBlobs, *messages: tuple[str, int]) -> list[tuple]:
-    made = make_combiner(spec, pl.Schema({"key": pl.String(), columns.TIME: pl.Int64()}))
-    opened = open_shard(made, blobs, FrameCache())
-    frame = pl.DataFrame(messages, schema=made.schema, orient="row")
+    combiner = make_combiner(spec, pl.Schema({"key": pl.String(), columns.TIME: pl.Int64()}))
+    shard = open_shard(combiner, blobs, FrameCache())
+    frame = pl.DataFrame(messages, schema=combiner.schema, orient="row")
     frame = frame.with_columns(pl.col(columns.TIME) * SECOND)
-    emitted = opened.step([made.combine(frame, opened.state.watermark, None)], 0)
+    emitted = shard.step([combiner.combine(frame, shard.state.watermark, None)], 0)
     return emitted.results.select("key", pl.col("window_start") // SECOND, "emission").rows()
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_drawn_batches_emit_as_by_the_oracle(seed: int) -> None:
+def test_random_batches_emit_as_the_oracle_does(seed: int) -> None:
     draw = random.Random(seed)
     policies = (None, EveryRows(3), Every(20 * SECOND), FirstThen(EveryRows(1), EveryRows(4)))
-    sentence = windowed(key="key", time="time", lateness="40 seconds")
-    sentence = draw.choice(
-        (sentence.tumbling("10 seconds"), sentence.hopping("20 seconds", "8 seconds"))
+    windows = windowed(key="key", time="time", lateness="40 seconds")
+    windows = draw.choice(
+        (windows.tumbling("10 seconds"), windows.hopping("20 seconds", "8 seconds"))
     )
     spec = (
-        sentence.early(over=draw.randrange(1, 6))
+        windows.early(over=draw.randrange(1, 6))
         .late(grace="20 seconds")
         .agg(n=count(), sum=sum("value"))
     )
@@ -65,10 +65,10 @@ def test_drawn_batches_emit_as_by_the_oracle(seed: int) -> None:
         ]
         steps.append(Batch(messages, clock * SECOND))
     steps.append(Batch([], clock * SECOND, final=True))
-    expected = [one.firings for one in OracleDoor().run(spec, steps)]
+    expected = [output.firings for output in OracleRunner().run(spec, steps)]
     assert any(row["emission"] == "early" for rows in expected for row in rows)
-    for door in (EngineDoor(1), EngineDoor(1, restart=True), EngineDoor(1, repeat=True)):
-        assert [one.firings for one in door.run(spec, steps)] == expected
+    for runner in (EngineRunner(1), EngineRunner(1, restart=True), EngineRunner(1, repeat=True)):
+        assert [output.firings for output in runner.run(spec, steps)] == expected
 
 
 def test_a_shard_has_its_part_of_the_limit() -> None:
@@ -83,10 +83,10 @@ def test_a_limit_that_stops_stores_nothing_of_the_batch() -> None:
     for _ in range(2):
         with pytest.raises(WaitingWindowsError, match=r"over=2: 3 changed .* Raise over= of early"):
             step(spec, blobs, ("c", 1))
-    wider = TENS.early(over=3, stop=True).agg(n=count())
-    assert step(wider, blobs, ("c", 1)) == []
-    emits = TENS.early(over=1).agg(n=count())
-    assert step(emits, blobs, ("c", 2)) == [("a", 0, "early"), ("c", 0, "early")]
+    wider_spec = TENS.early(over=3, stop=True).agg(n=count())
+    assert step(wider_spec, blobs, ("c", 1)) == []
+    emitting_spec = TENS.early(over=1).agg(n=count())
+    assert step(emitting_spec, blobs, ("c", 2)) == [("a", 0, "early"), ("c", 0, "early")]
 
 
 def test_a_limit_may_be_added_and_removed_beside_a_policy() -> None:
@@ -123,6 +123,6 @@ def test_limits_of_nothing_are_refused(options: dict[str, Any], problem: str) ->
     ("kind", "size"), [("session", "1 minute"), ("sliding", "1 minute"), ("tumbling", rows(3))]
 )
 def test_windows_that_wait_in_another_order_have_no_limit(kind: str, size: Any) -> None:
-    sentence = getattr(windowed(key="key", time="time"), kind)(size).early(rows=3, over=2)
+    windows = getattr(windowed(key="key", time="time"), kind)(size).early(rows=3, over=2)
     with pytest.raises(OptionError, match="over=2 isn't for "):
-        sentence.agg(n=count())
+        windows.agg(n=count())

@@ -12,8 +12,7 @@ from tests.unit.engine.queries import SCHEMA, combiner, messages
 
 from muntin.engine import columns
 from muntin.engine.windows.combine import Combiner
-from muntin.engine.windows.operator import make_combiner as lifting
-from muntin.engine.windows.operator import open_shard
+from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.engine.windows.overlap import compose, copy_to_windows
 from muntin.model import aggregates
 from muntin.model.cumulating import Cumulating
@@ -69,43 +68,51 @@ SHAPES = [
 def random_messages(seed: int, spread: int, count: int = 60) -> pl.DataFrame:
     random = np.random.default_rng(seed)
 
-    def some(value: Any) -> Any:
+    def maybe_null(value: Any) -> Any:
         return None if random.random() < 0.2 else value
 
     return messages(
         (
             str(random.choice(["a", "b", "c"])),
             int(random.integers(-spread, spread)),
-            some(int(random.integers(-9, 9))),
-            some(float(random.integers(-40, 40)) / 4),
-            some(bool(random.integers(0, 2))),
+            maybe_null(int(random.integers(-9, 9))),
+            maybe_null(float(random.integers(-40, 40)) / 4),
+            maybe_null(bool(random.integers(0, 2))),
         )
         for _ in range(count)
     )
 
 
-def composed(query: Combiner, frame: pl.DataFrame, low: int, high: int) -> list[dict[str, Any]]:
-    emitted = compose(query.lift(frame), low, high, query).sort(columns.WINDOW, *query.keys)
-    named = zip(query.algebras, query.spec.aggregates, strict=True)
-    values = [algebra.lower(emitted).alias(name) for algebra, name in named]
-    return emitted.select(columns.WINDOW, "k0", *values).to_dicts()
+def compose_values(
+    query: Combiner, frame: pl.DataFrame, low: int, high: int
+) -> list[dict[str, Any]]:
+    windows = compose(query.lift(frame), low, high, query).sort(columns.WINDOW, *query.keys)
+    pairs = zip(query.algebras, query.spec.aggregates, strict=True)
+    values = [algebra.lower(windows).alias(name) for algebra, name in pairs]
+    return windows.select(columns.WINDOW, "k0", *values).to_dicts()
 
 
-def one_by_one(query: Combiner, frame: pl.DataFrame, low: int, high: int) -> list[dict[str, Any]]:
-    """Each window by itself: its messages copied to a place that no other window reaches."""
+def compose_each_window(
+    query: Combiner, frame: pl.DataFrame, low: int, high: int
+) -> list[dict[str, Any]]:
+    """Compose each window by itself, from copies of its messages where no other window is."""
     windows, size = query.paned_windows, query.paned_windows.size
-    apart = combiner(Windows(size, size), query.spec.aggregates)
+    tumbling_query = combiner(Windows(size, size), query.spec.aggregates)
     time, copies = pl.col(columns.TIME), [frame.clear()]
     for window in range(low, high + 1):
         start, end = windows.start(window), windows.end(window)
         inside = frame.filter(time.is_between(start, end, closed="left"))
         copies.append(inside.with_columns(time - start + window * size))
-    return composed(apart, pl.concat(copies), low, high)
+    return compose_values(tumbling_query, pl.concat(copies), low, high)
 
 
-def assert_same(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
-    assert [(r["window"], r["k0"]) for r in found] == [(r["window"], r["k0"]) for r in wanted]
-    differing = [(f, w) for f, w in zip(found, wanted, strict=True) if not same_row(f, w)]
+def assert_same(rows: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+    assert [(r["window"], r["k0"]) for r in rows] == [(r["window"], r["k0"]) for r in expected]
+    differing = [
+        (row, expected_row)
+        for row, expected_row in zip(rows, expected, strict=True)
+        if not same_row(row, expected_row)
+    ]
     assert differing == []
 
 
@@ -114,17 +121,21 @@ def assert_same(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> No
 def test_every_aggregate_over_every_window(windows: Paned, spread: int) -> None:
     query, frame = combiner(windows, ALL), random_messages(spread, spread)
     low, high = windows.last_ended(-spread), windows.last_window(windows.pane_of(spread))
-    assert_same(composed(query, frame, low, high), one_by_one(query, frame, low, high))
+    assert_same(
+        compose_values(query, frame, low, high), compose_each_window(query, frame, low, high)
+    )
 
 
 @pytest.mark.parametrize("windows", SHAPES, ids=str)
 @pytest.mark.parametrize(("low", "high"), [(0, 0), (-1, 1), (-2, 1), (-1, 4), (5, 40), (3, 2)])
 def test_bounds_are_both_included_and_nothing_else_is(windows: Paned, low: int, high: int) -> None:
     query, frame = combiner(windows), random_messages(1, 50)
-    assert_same(composed(query, frame, low, high), one_by_one(query, frame, low, high))
+    assert_same(
+        compose_values(query, frame, low, high), compose_each_window(query, frame, low, high)
+    )
 
 
-def test_a_ruler() -> None:
+def test_sums_of_hopping_windows() -> None:
     # time      0    5    10   15   20
     # a         1    2         4
     # window 0  [---------)             1 + 2
@@ -133,11 +144,11 @@ def test_a_ruler() -> None:
     # window -1 ----)                   1
     query = combiner(Windows(10, 5))
     frame = messages([("a", 0, 1), ("a", 5, 2), ("a", 15, 4)])
-    sums = {row["window"]: row["sum"] for row in composed(query, frame, -9, 9)}
+    sums = {row["window"]: row["sum"] for row in compose_values(query, frame, -9, 9)}
     assert sums == {-1: 1, 0: 3, 1: 2, 2: 4, 3: 4}
 
 
-def test_a_ruler_of_windows_that_grow() -> None:
+def test_sums_of_cumulating_windows() -> None:
     # time      0    4    8    12   16
     # a         1    2         4
     # windows   [----)                  0: 1
@@ -146,31 +157,31 @@ def test_a_ruler_of_windows_that_grow() -> None:
     #                          [----)   3: 4, a new block, which ends with 5
     query = combiner(Cumulating(12, 4))
     frame = messages([("a", 0, 1), ("a", 5, 2), ("a", 13, 4), ("b", 11, 8)])
-    sums = {(row["k0"], row["window"]): row["sum"] for row in composed(query, frame, -9, 9)}
+    sums = {(row["k0"], row["window"]): row["sum"] for row in compose_values(query, frame, -9, 9)}
     of_a = {("a", window): total for window, total in enumerate([1, 3, 3, 4, 4, 4])}
     assert sums == of_a | {("b", 2): 8}
 
 
-def test_a_window_between_two_messages_says_nothing() -> None:
+def test_a_window_between_two_messages_is_not_emitted() -> None:
     query = combiner(Windows(10, 5))
     frame = messages([("a", 0, 1), ("a", 1000, 2)])
-    assert [row["window"] for row in composed(query, frame, -5, 300)] == [-1, 0, 199, 200]
+    assert [row["window"] for row in compose_values(query, frame, -5, 300)] == [-1, 0, 199, 200]
 
 
-def test_a_window_of_nulls_alone_is_there_with_nothing_in_it() -> None:
+def test_a_window_of_nulls_alone_is_emitted_with_nulls() -> None:
     query = combiner(Windows(10, 2), {"n": aggregates.count(), **ALL})
-    row = composed(query, messages([("a", 0)]), -5, 5)[0]
+    row = compose_values(query, messages([("a", 0)]), -5, 5)[0]
     counts = ("window", "k0", "n", "values", "flags", "distinct")
     assert {row[name] for name in row if name not in counts} == {None}
     assert [row[name] for name in counts] == [-4, "a", 1, 0, 0, 0]
 
 
 @pytest.mark.parametrize("windows", [Windows(10, 10), Windows(10, 5), Windows(10, 4)], ids=str)
-def test_nothing_of_nothing(windows: Windows) -> None:
+def test_no_cells_make_no_windows(windows: Windows) -> None:
     query = combiner(windows, ALL)
-    nothing = compose(query.no_cells, -100, 100, query)
-    assert len(nothing) == 0
-    assert set(nothing.columns) >= {columns.WINDOW, "k0", columns.MESSAGES}
+    no_windows = compose(query.no_cells, -100, 100, query)
+    assert len(no_windows) == 0
+    assert set(no_windows.columns) >= {columns.WINDOW, "k0", columns.MESSAGES}
 
 
 def test_sums_of_nulls_and_numbers_slide_apart() -> None:
@@ -178,14 +189,14 @@ def test_sums_of_nulls_and_numbers_slide_apart() -> None:
     # a      null  3   null     a sum over nulls alone is null, not 0
     query = combiner(Windows(4, 2))
     frame = messages([("a", 0, None), ("a", 2, 3), ("a", 6, None)])
-    sums = {row["window"]: row["sum"] for row in composed(query, frame, -5, 9)}
+    sums = {row["window"]: row["sum"] for row in compose_values(query, frame, -5, 9)}
     assert sums == {-1: None, 0: 3, 1: 3, 2: None, 3: None}
 
 
 def test_nan_is_the_greatest_while_it_is_in_the_window() -> None:
     query = combiner(Windows(4, 2), {"x": aggregates.max("amount"), "y": aggregates.min("amount")})
     frame = messages([("a", 0, 0, 1.0), ("a", 2, 0, math.nan), ("a", 6, 0, 2.0)])
-    rows = {row["window"]: (row["x"], row["y"]) for row in composed(query, frame, -5, 9)}
+    rows = {row["window"]: (row["x"], row["y"]) for row in compose_values(query, frame, -5, 9)}
     assert rows[-1] == (1.0, 1.0)
     assert math.isnan(rows[0][0])
     assert rows[0][1] == 1.0
@@ -207,24 +218,24 @@ def test_keys_of_every_type_slide(key_type: Any) -> None:
 def test_cells_are_copied_to_the_windows_that_hold_them() -> None:
     query = combiner(Windows(10, 5))
     cells = query.lift(messages([("a", 7, 1)]))
-    for low, high, wanted in [(None, None, [0, 1]), (1, None, [1]), (None, 0, [0]), (2, 9, [])]:
-        copied = copy_to_windows(cells, low, high, query.paned_windows)
-        assert copied[columns.WINDOW].to_list() == wanted
+    for low, high, expected in [(None, None, [0, 1]), (1, None, [1]), (None, 0, [0]), (2, 9, [])]:
+        copies = copy_to_windows(cells, low, high, query.paned_windows)
+        assert copies[columns.WINDOW].to_list() == expected
 
 
 @pytest.mark.parametrize("windows", [Windows(40, 10), Sliding(15)], ids=str)
-def test_infinities_have_a_mean_wherever_they_stand(windows: Any) -> None:
+def test_infinities_have_a_mean_at_any_position(windows: Any) -> None:
     rows = [("a", 3, None, 1.0), ("a", 12, None, math.inf), ("a", 15, None, 2.0)]
     spec = replace(combiner(Windows(5, 5)).spec, windows=windows)
     aggs = {"mean": aggregates.mean("amount"), "variance": aggregates.variance("amount")}
     spec = replace(spec, aggregates=aggs)
     names = ("key", "time", "value", "amount")
-    given = [dict(zip(names, row, strict=True)) for row in rows]
-    wanted = Oracle(spec).step(given, 0, final=True).firings
-    query = lifting(spec, SCHEMA)
+    input_messages = [dict(zip(names, row, strict=True)) for row in rows]
+    expected = Oracle(spec).step(input_messages, 0, final=True).firings
+    query = make_combiner(spec, SCHEMA)
     emitted = open_shard(query, MemoryBlobs(), FrameCache()).step(
         [query.combine(messages(rows), None)], 0, final=True
     )
-    found = emitted.results.to_dicts()
-    assert row_differences("row", found, wanted) == []
-    assert math.inf in [row["mean"] for row in found]
+    results = emitted.results.to_dicts()
+    assert row_differences("row", results, expected) == []
+    assert math.inf in [row["mean"] for row in results]

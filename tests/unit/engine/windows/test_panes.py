@@ -34,18 +34,18 @@ TIMES = [*range(-40, 40), -62_135_596_800_000_000, 253_402_300_799_999_999]
 
 
 @pytest.mark.parametrize("windows", EVERY_KIND, ids=str)
-def test_columns_say_what_the_model_says(windows: Paned) -> None:
+def test_expressions_equal_the_model(windows: Paned) -> None:
     panes = [windows.pane_of(time) for time in TIMES]
     frame = pl.DataFrame({"time": TIMES, "pane": panes})
-    found = frame.select(
+    result = frame.select(
         pane=pane_of(pl.col("time"), windows),
         first=in_columns(windows.first_window)(pl.col("pane")),
         last=in_columns(windows.last_window)(pl.col("pane")),
     )
     numbers = pl.Series(panes)
-    assert found["pane"].to_list() == panes
-    assert found["first"].to_list() == [windows.first_window(pane) for pane in panes]
-    assert found["last"].to_list() == [windows.last_window(pane) for pane in panes]
+    assert result["pane"].to_list() == panes
+    assert result["first"].to_list() == [windows.first_window(pane) for pane in panes]
+    assert result["last"].to_list() == [windows.last_window(pane) for pane in panes]
     starts, ends = window_start(numbers, windows), window_end(numbers, windows)
     assert starts.to_list() == [windows.start(number) for number in panes]
     assert ends.to_list() == [windows.end(number) for number in panes]
@@ -64,19 +64,19 @@ CHANGES = [
 def test_days_in_columns_are_those_of_the_model(
     grid: Windows, kind: type[Days], zone: str, change: str
 ) -> None:
-    windows, moment = kind(grid, zone), parse_time("change", change)
-    times = [moment + quarter * HOUR // 4 for quarter in range(-300, 300)]
-    edges = [windows.midnight(windows.day_of(moment) + day) for day in range(-3, 4)]
+    windows, change_time = kind(grid, zone), parse_time("change", change)
+    times = [change_time + quarter * HOUR // 4 for quarter in range(-300, 300)]
+    edges = [windows.midnight(windows.day_of(change_time) + day) for day in range(-3, 4)]
     times += [edge + off for edge in edges for off in (-1, 0, 1)]
-    found = pl.DataFrame({"time": times}).select(pane=pane_of(pl.col("time"), windows))
+    pane_frame = pl.DataFrame({"time": times}).select(pane=pane_of(pl.col("time"), windows))
     panes = [windows.pane_of(time) for time in times]
-    assert found["pane"].to_list() == panes
-    both = found.select(
+    assert pane_frame["pane"].to_list() == panes
+    window_frame = pane_frame.select(
         first=in_columns(windows.first_window)(pl.col("pane")),
         last=in_columns(windows.last_window)(pl.col("pane")),
     )
-    assert both["first"].to_list() == [windows.first_window(pane) for pane in panes]
-    assert both["last"].to_list() == [windows.last_window(pane) for pane in panes]
+    assert window_frame["first"].to_list() == [windows.first_window(pane) for pane in panes]
+    assert window_frame["last"].to_list() == [windows.last_window(pane) for pane in panes]
     numbers = pl.Series(panes)
     assert window_start(numbers, windows).to_list() == [windows.start(w) for w in panes]
     assert window_end(numbers, windows).to_list() == [windows.end(w) for w in panes]
@@ -91,65 +91,67 @@ def test_days_in_columns_at_the_ends_of_the_calendar(kind: type[Days], zone: str
         edge + hour * HOUR + off for edge in edges for hour in range(-60, 60) for off in (-1, 0)
     ]
     times += [today, -(2**62), 2**62]
-    found = pl.DataFrame({"time": times}).select(pane=pane_of(pl.col("time"), windows))["pane"]
-    assert found.to_list() == [windows.pane_of(time) for time in times]
-    assert window_start(found, windows).to_list() == [windows.start(w) for w in found]
-    assert window_end(found, windows).to_list() == [windows.end(w) for w in found]
+    panes = pl.DataFrame({"time": times}).select(pane=pane_of(pl.col("time"), windows))["pane"]
+    assert panes.to_list() == [windows.pane_of(time) for time in times]
+    assert window_start(panes, windows).to_list() == [windows.start(w) for w in panes]
+    assert window_end(panes, windows).to_list() == [windows.end(w) for w in panes]
 
 
-def test_only_the_days_that_occur_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+def test_only_the_days_that_occur_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed_days: list[int] = []
     midnight = Days.midnight
 
-    def counting(days: Days, day: int) -> int:
-        asked.append(day)
+    def count_midnight(days: Days, day: int) -> int:
+        computed_days.append(day)
         return midnight(days, day)
 
-    monkeypatch.setattr(Days, "midnight", counting)
+    monkeypatch.setattr(Days, "midnight", count_midnight)
     times = [0, 5 * HOUR, parse_time("far", "1066-10-14T09:00:00")]
     pl.DataFrame({"time": times}).select(pane_of(pl.col("time"), Days(Windows(1, 1), "UTC")))
-    assert len(asked) < 20
+    assert len(computed_days) < 20
 
 
-def test_no_times_fall_into_no_days() -> None:
-    nothing = pl.DataFrame(schema={"time": pl.Int64})
+def test_no_times_have_no_panes() -> None:
+    no_times = pl.DataFrame(schema={"time": pl.Int64})
     windows = Days(Windows(1, 1), "Europe/Berlin")
-    assert nothing.select(pane_of(pl.col("time"), windows)).to_series().to_list() == []
+    assert no_times.select(pane_of(pl.col("time"), windows)).to_series().to_list() == []
     assert window_start(pl.Series([], dtype=pl.Int64), windows).to_list() == []
 
 
-def test_every_place_is_a_pane_where_windows_slide() -> None:
-    windows, places = Sliding(10), pl.Series([-3, 0, 10**17])
-    assert pl.select(pane_of(pl.lit(places), windows)).to_series().to_list() == places.to_list()
-    assert window_start(places, windows).to_list() == places.to_list()
-    assert window_end(places, windows).to_list() == [7, 10, 10**17 + 10]
+def test_every_position_is_a_pane_of_sliding_windows() -> None:
+    windows, positions = Sliding(10), pl.Series([-3, 0, 10**17])
+    assert (
+        pl.select(pane_of(pl.lit(positions), windows)).to_series().to_list() == positions.to_list()
+    )
+    assert window_start(positions, windows).to_list() == positions.to_list()
+    assert window_end(positions, windows).to_list() == [7, 10, 10**17 + 10]
 
 
 @pytest.mark.parametrize("grace", [0, 1, 6])
-def test_a_place_is_closed_when_the_last_window_that_could_hold_it_is(grace: int) -> None:
+def test_a_position_is_closed_when_the_last_window_that_could_hold_it_is(grace: int) -> None:
     windows = Sliding(4)
     for watermark in range(-9, 9):
-        opened = first_open_pane(windows, watermark, grace)
-        for place in range(-30, 30):
-            # The window that begins at a place is the last that may hold it.
-            still_open = place + 4 + 1 + grace > watermark
-            assert (place >= opened) == still_open
+        first_open = first_open_pane(windows, watermark, grace)
+        for position in range(-30, 30):
+            # The window that begins at a position is the last that may hold it.
+            still_open = position + 4 + 1 + grace > watermark
+            assert (position >= first_open) == still_open
 
 
 @pytest.mark.parametrize("windows", [*EVERY_KIND, Sliding(1), Sliding(9)], ids=str)
 @pytest.mark.parametrize("retention", [0, 5, 21])
-def test_what_windows_within_the_retention_depend_on_is_kept(
+def test_panes_of_windows_within_the_retention_are_retained(
     windows: Paned | Sliding, retention: int
 ) -> None:
     for watermark in range(-15, 15):
-        kept = first_retained_pane(windows, watermark, retention)
+        first_retained = first_retained_pane(windows, watermark, retention)
         least_end = 1 if isinstance(windows, Sliding) else 0
-        live = [
+        retained_windows = [
             window
             for window in range(-90, 60)
             if windows.end(window) + least_end + retention > watermark
         ]
-        assert kept == windows.first_pane(min(live))
+        assert first_retained == windows.first_pane(min(retained_windows))
     assert first_retained_pane(windows, None, retention) is None
 
 
@@ -157,19 +159,19 @@ def test_panes_where_the_slide_does_not_divide() -> None:
     # time    0    1    2 | 3 4 | 5 ...       windows of 8 every 5, panes of 3 and 2 by turns
     # pane   |------ 0 ----|-- 1 -|--- 2
     windows = Windows(8, 5)
-    found = pl.select(pane_of(pl.int_range(-2, 8), windows)).to_series()
-    assert found.to_list() == [-1, -1, 0, 0, 0, 1, 1, 2, 2, 2]
+    panes = pl.select(pane_of(pl.int_range(-2, 8), windows)).to_series()
+    assert panes.to_list() == [-1, -1, 0, 0, 0, 1, 1, 2, 2, 2]
 
 
 @pytest.mark.parametrize("windows", EVERY_KIND, ids=str)
 @pytest.mark.parametrize("grace", [0, 1, 6])
 def test_a_pane_is_closed_when_all_of_its_windows_are(windows: Paned, grace: int) -> None:
     for watermark in range(-25, 25):
-        opened = first_open_pane(windows, watermark, grace)
+        first_open = first_open_pane(windows, watermark, grace)
         for pane in range(-60, 60):
             last = windows.last_window(pane)
             still_open = windows.end(last) + grace > watermark
-            assert (pane >= opened) == still_open
+            assert (pane >= first_open) == still_open
 
 
 def test_nothing_is_closed_before_the_first_message() -> None:

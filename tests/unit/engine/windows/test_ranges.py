@@ -19,54 +19,62 @@ Pairs = list[tuple[int, int]]
 
 @st.composite
 def rows_and_ranges(draw: st.DrawFn, longest: int = 40) -> tuple[int, Pairs]:
-    """How many rows there are, and some ranges of them, none of them empty."""
+    """Draw a number of rows and some ranges of them, none empty."""
     length = draw(st.integers(1, longest))
     starts = st.integers(0, length - 1)
     pairs = starts.flatmap(lambda start: st.tuples(st.just(start), st.integers(start + 1, length)))
     return length, draw(st.lists(pairs, max_size=12))
 
 
-def ranges(pairs: Pairs) -> Ranges:
+def build_ranges(pairs: Pairs) -> Ranges:
     start, stop = (np.array([pair[i] for pair in pairs], dtype=np.int64) for i in (0, 1))
     return Ranges(start, stop)
 
 
-def each(pairs: Pairs, values: Any, emitted: Callable[[Any], Any]) -> list[Any]:
-    return [emitted(values[start:stop]) for start, stop in pairs]
+def aggregate_ranges(pairs: Pairs, values: Any, aggregate: Callable[[Any], Any]) -> list[Any]:
+    return [aggregate(values[start:stop]) for start, stop in pairs]
 
 
 @given(rows_and_ranges())
 def test_integers_add(drawn: tuple[int, Pairs]) -> None:
     length, pairs = drawn
     values = np.arange(length) ** 2 - 7
-    assert ranges(pairs).add_integers(values).tolist() == each(pairs, values.tolist(), sum)
+    assert build_ranges(pairs).add_integers(values).tolist() == aggregate_ranges(
+        pairs, values.tolist(), sum
+    )
 
 
 def test_integers_add_modulo_64_bits() -> None:
     values = np.array([2**63 - 1, 2**63 - 1, -5])
-    found = ranges([(0, 2), (1, 3), (2, 3)]).add_integers(values).tolist()
-    assert found == [-2, 2**63 - 6, -5]
+    sums = build_ranges([(0, 2), (1, 3), (2, 3)]).add_integers(values).tolist()
+    assert sums == [-2, 2**63 - 6, -5]
 
 
 @given(rows_and_ranges())
-def test_floats_add_without_what_lies_outside(drawn: tuple[int, Pairs]) -> None:
+def test_floats_add_without_rows_outside_their_range(drawn: tuple[int, Pairs]) -> None:
     length, pairs = drawn
     values = np.arange(length) / 4
-    assert ranges(pairs).add_floats(values).tolist() == each(pairs, values.tolist(), sum)
+    assert build_ranges(pairs).add_floats(values).tolist() == aggregate_ranges(
+        pairs, values.tolist(), sum
+    )
 
 
-def test_a_great_neighbour_takes_no_digits_away() -> None:
-    found = ranges([(1, 3), (0, 1), (3, 4)]).add_floats(np.array([1e300, 0.25, 0.5, np.nan]))
-    assert found[:2].tolist() == [0.75, 1e300]
-    assert np.isnan(found[2])
+def test_a_large_neighbour_costs_no_digits() -> None:
+    sums = build_ranges([(1, 3), (0, 1), (3, 4)]).add_floats(np.array([1e300, 0.25, 0.5, np.nan]))
+    assert sums[:2].tolist() == [0.75, 1e300]
+    assert np.isnan(sums[2])
 
 
 @given(rows_and_ranges(), st.randoms(use_true_random=False))
 def test_extremes(drawn: tuple[int, Pairs], random: Any) -> None:
     length, pairs = drawn
     values = np.array([random.choice([-(2**63), -3, 0, 5, 2**63 - 1]) for _ in range(length)])
-    assert ranges(pairs).greatest(values, True).tolist() == each(pairs, values.tolist(), max)
-    assert ranges(pairs).greatest(values, False).tolist() == each(pairs, values.tolist(), min)
+    assert build_ranges(pairs).greatest(values, True).tolist() == aggregate_ranges(
+        pairs, values.tolist(), max
+    )
+    assert build_ranges(pairs).greatest(values, False).tolist() == aggregate_ranges(
+        pairs, values.tolist(), min
+    )
 
 
 @given(rows_and_ranges(), st.randoms(use_true_random=False), st.booleans())
@@ -77,12 +85,12 @@ def test_the_highest_rank_wins(drawn: tuple[int, Pairs], random: Any, nulls: boo
         ranks = [rank if random.random() < 0.5 else None for rank in ranks]
     values = [str(rank) for rank in ranks]
 
-    def winner(inside: list[int | None]) -> str | None:
-        known = [rank for rank in inside if rank is not None]
-        return str(max(known)) if known else None
+    def find_winner(inside: list[int | None]) -> str | None:
+        non_nulls = [rank for rank in inside if rank is not None]
+        return str(max(non_nulls)) if non_nulls else None
 
-    found = ranges(pairs).winner(pl.Series(ranks, dtype=pl.UInt32), pl.Series(values))
-    assert found.to_list() == each(pairs, ranks, winner)
+    winners = build_ranges(pairs).winner(pl.Series(ranks, dtype=pl.UInt32), pl.Series(values))
+    assert winners.to_list() == aggregate_ranges(pairs, ranks, find_winner)
 
 
 @given(rows_and_ranges())
@@ -103,30 +111,34 @@ def test_any_associative_function_takes_earlier_rows_first(drawn: tuple[int, Pai
         ]
 
     entries = [np.array([m[i, j] for m in matrices]) for i in (0, 1) for j in (0, 1)]
-    text, *found = ranges(pairs).combine([letters, *entries], join)
-    assert text.tolist() == each(pairs, letters.tolist(), "".join)
-    products = each(pairs, matrices, lambda inside: reduce(np.matmul, inside).ravel().tolist())
-    assert [list(row) for row in zip(*(f.tolist() for f in found), strict=True)] == products
+    text, *columns = build_ranges(pairs).combine([letters, *entries], join)
+    assert text.tolist() == aggregate_ranges(pairs, letters.tolist(), "".join)
+    products = aggregate_ranges(
+        pairs, matrices, lambda inside: reduce(np.matmul, inside).ravel().tolist()
+    )
+    assert [list(row) for row in zip(*(f.tolist() for f in columns), strict=True)] == products
 
 
 @pytest.mark.parametrize(("length", "longest"), [(1000, 900), (1000, 3), (1000, 64), (1000, 63)])
 def test_combining_costs_a_logarithm_of_the_longest_range(length: int, longest: int) -> None:
     starts = range(length - longest + 1)
-    joined = 0
+    joined_rows = 0
 
     def join(a: Parts, b: Parts) -> Parts:
-        nonlocal joined
-        joined += len(a[0])
+        nonlocal joined_rows
+        joined_rows += len(a[0])
         return [a[0] + b[0]]
 
-    found = ranges([(s, s + longest) for s in starts]).combine([np.ones(length, dtype=int)], join)
-    assert set(found[0].tolist()) == {longest}
+    combined = build_ranges([(s, s + longest) for s in starts]).combine(
+        [np.ones(length, dtype=int)], join
+    )
+    assert set(combined[0].tolist()) == {longest}
     levels = longest.bit_length()
-    assert joined <= levels * (length + len(starts))
+    assert joined_rows <= levels * (length + len(starts))
 
 
-def test_the_rows_are_left_alone() -> None:
-    values, pairs = np.arange(9.0), ranges([(0, 9), (2, 5)])
+def test_the_values_are_not_changed() -> None:
+    values, pairs = np.arange(9.0), build_ranges([(0, 9), (2, 5)])
     pairs.add_floats(values)
     assert values.tolist() == list(range(9))
     assert (pairs.start.tolist(), pairs.stop.tolist()) == ([0, 2], [9, 5])
@@ -135,37 +147,41 @@ def test_the_rows_are_left_alone() -> None:
 @given(rows_and_ranges())
 def test_rows_repeated(drawn: tuple[int, Pairs]) -> None:
     length, pairs = drawn
-    emitted = ranges(pairs).list_rows(pl.DataFrame({"at": range(length)}), "range")
-    wanted = [(row, n) for n, (start, stop) in enumerate(pairs) for row in range(start, stop)]
-    assert emitted.rows() == wanted
+    row_frame = build_ranges(pairs).list_rows(pl.DataFrame({"at": range(length)}), "range")
+    expected = [(row, n) for n, (start, stop) in enumerate(pairs) for row in range(start, stop)]
+    assert row_frame.rows() == expected
 
 
-PLACES = st.integers(-6, 6) | st.sampled_from((-(2**62), 2**62))
+POSITIONS = st.integers(-6, 6) | st.sampled_from((-(2**62), 2**62))
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 3), PLACES), min_size=1, max_size=25).map(sorted),
-    st.lists(st.tuples(st.integers(0, 3), PLACES), max_size=12),
+    st.lists(st.tuples(st.integers(0, 3), POSITIONS), min_size=1, max_size=25).map(sorted),
+    st.lists(st.tuples(st.integers(0, 3), POSITIONS), max_size=12),
     st.sampled_from(["left", "right"]),
 )
-def test_where_a_place_would_stand(rows: Pairs, asked: Pairs, side: str) -> None:
+def test_positions_are_searched_within_their_keys(rows: Pairs, queries: Pairs, side: str) -> None:
     keys = {key: number for number, key in enumerate(sorted({key for key, _ in rows}))}
-    rows = [(keys[key], place) for key, place in rows]
-    asked = [(keys[key], place) for key, place in asked if key in keys]
-    key, place = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
-    of, wanted = (np.array([row[i] for row in asked], dtype=np.int64) for i in (0, 1))
+    rows = [(keys[key], position) for key, position in rows]
+    queries = [(keys[key], position) for key, position in queries if key in keys]
+    key, positions = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
+    query_keys, query_positions = (
+        np.array([row[i] for row in queries], dtype=np.int64) for i in (0, 1)
+    )
     before = (lambda p, w: p <= w) if side == "right" else (lambda p, w: p < w)
-    counted = [
-        sum(k < key_wanted or (k == key_wanted and before(p, w)) for k, p in rows)
-        for key_wanted, w in asked
+    expected = [
+        sum(k < query_key or (k == query_key and before(p, w)) for k, p in rows)
+        for query_key, w in queries
     ]
-    assert search_positions(key, place, wanted, side, of).tolist() == counted
+    assert search_positions(key, positions, query_positions, side, query_keys).tolist() == expected
 
 
-def test_each_row_asks_within_its_own_key_unless_told_otherwise() -> None:
+def test_by_default_each_row_searches_within_its_own_key() -> None:
     # row     0  1  2 | 3  4
-    # place   0  4  9 | 0  5
-    key, place = np.array([0, 0, 0, 1, 1]), np.array([0, 4, 9, 0, 5])
-    assert search_positions(key, place, place - 5, "left").tolist() == [0, 0, 1, 3, 3]
-    assert search_positions(key, place, place + 5, "right").tolist() == [2, 3, 3, 5, 5]
-    assert all(a <= b for a, b in pairwise(search_positions(key, place, place, "left").tolist()))
+    # position 0 4  9 | 0  5
+    key, position = np.array([0, 0, 0, 1, 1]), np.array([0, 4, 9, 0, 5])
+    assert search_positions(key, position, position - 5, "left").tolist() == [0, 0, 1, 3, 3]
+    assert search_positions(key, position, position + 5, "right").tolist() == [2, 3, 3, 5, 5]
+    assert all(
+        a <= b for a, b in pairwise(search_positions(key, position, position, "left").tolist())
+    )

@@ -1,4 +1,4 @@
-"""Trailing windows: what they keep, what they read, and times far from each other."""
+"""Tests of trailing windows: their state, the cells they read, and distant times."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def open_trailing(blobs: MemoryBlobs) -> trailing.TrailingShard:
 
 
 def step(blobs: MemoryBlobs, *messages: tuple[str, int], final: bool = False) -> list[Row]:
-    """Return the key, look-back, minute and count of the rows that a batch lets emit."""
+    """Return the key, look-back, minute and count of the rows that a batch emits."""
     shard = open_trailing(blobs)
     frame = pl.DataFrame(
         [(key, minute * MINUTE) for key, minute in messages], COMBINER.schema, orient="row"
@@ -47,8 +47,8 @@ def test_the_state_is_bounded_by_the_longest_look_back() -> None:
         rows.append(open_trailing(blobs).cells.rows)
     # Runs are dropped as wholes.
     assert max(rows[100:]) <= 60
-    gone = step(blobs, ("b", 300))
-    assert {row[0] for row in gone} == {"b", *(f"k{minute}" for minute in range(189, 200))}
+    emitted = step(blobs, ("b", 300))
+    assert {row[0] for row in emitted} == {"b", *(f"k{minute}" for minute in range(189, 200))}
     assert open_trailing(blobs).cells.rows == 1
 
 
@@ -56,17 +56,17 @@ def test_only_keys_that_change_are_composed() -> None:
     blobs = MemoryBlobs()
     step(blobs, *((f"k{number}", 0) for number in range(500)))
     step(blobs, ("b", 1))
-    composed: list[int] = []
+    cell_counts: list[int] = []
     compose = trailing.compute_part
 
-    def note(cells: trailing.SortedCells, *rest: object) -> pl.DataFrame:
-        composed.append(len(cells.cells))
+    def count_cells(cells: trailing.SortedCells, *rest: object) -> pl.DataFrame:
+        cell_counts.append(len(cells.cells))
         return compose(cells, *rest)  # type: ignore[arg-type]
 
-    with mock.patch.object(trailing, "compute_part", note):
+    with mock.patch.object(trailing, "compute_part", count_cells):
         assert step(blobs, ("b", 2)) == [("b", "10 minutes", 2, 1), ("b", "3 minutes", 2, 1)]
     # The cell of the other batch starts at the newest instant.
-    assert composed == [1, 1]
+    assert cell_counts == [1, 1]
 
 
 def test_late_messages_wait_in_the_state_until_the_next_instant() -> None:
@@ -105,8 +105,8 @@ def test_a_snapshot_is_as_of_the_newest_instant() -> None:
     assert open_trailing(blobs).snapshot(None, None).is_empty()
     step(blobs, ("a", 0), ("a", 5), ("b", 6))
     shard = open_trailing(blobs)
-    held = shard.snapshot(None, None).select("k", "look_back", "n").rows()
-    assert held == [("a", "10 minutes", 2), ("a", "3 minutes", 1)]
+    rows = shard.snapshot(None, None).select("k", "look_back", "n").rows()
+    assert rows == [("a", "10 minutes", 2), ("a", "3 minutes", 1)]
     assert len(shard.snapshot(6 * MINUTE, None)) == 0
     assert len(shard.snapshot(None, 0)) == 1
     assert len(shard.snapshot(None, None, pl.DataFrame({"k0": ["b"]}))) == 0

@@ -1,4 +1,4 @@
-"""Changed windows that wait for a number of messages."""
+"""Tests of changed windows that wait for a number of messages."""
 
 from __future__ import annotations
 
@@ -25,41 +25,44 @@ FIRING = Firing(early=EveryRows(3), late=EveryRows(2), grace=40, retention=40)
 
 
 class Run:
-    """A shard over a store, opened anew for each step."""
+    """A query of one shard, which is opened again for each step."""
 
     def __init__(self, windows: Any, firing: Firing) -> None:
         self.store, self.cache, self.watermark = CountingBlobs(), FrameCache(), None
         self.windows = windows
-        self.query = self.asked(firing)
+        self.query = self.make_query(firing)
 
-    def asked(self, firing: Firing) -> Combiner:
+    def make_query(self, firing: Firing) -> Combiner:
         return combiner(self.windows, firing=firing, types={"key": "String"}, shards=1)
 
-    def opened(self) -> PanedShard:
-        found = open_shard(self.query, self.store, self.cache)
-        assert isinstance(found, PanedShard)
-        return found
+    def open_shard(self) -> PanedShard:
+        shard = open_shard(self.query, self.store, self.cache)
+        assert isinstance(shard, PanedShard)
+        return shard
 
     def step(self, *rows: tuple[Any, ...], **options: Any) -> ShardOutput:
-        one = self.opened()
-        return one.step(batch(self.query, one.state.watermark, *rows), 0, **options)
+        shard = self.open_shard()
+        return shard.step(batch(self.query, shard.state.watermark, *rows), 0, **options)
 
 
-def waiting(one: PanedShard) -> int:
-    """How many windows wait, by looking at all of them."""
-    found = 0
-    for table, over in ((one.early, one.windows.last_ended), (one.late, closed(one))):
+def count_waiting_windows(shard: PanedShard) -> int:
+    """Return how many windows wait, by reading the whole state."""
+    count = 0
+    for table, find_last_window in (
+        (shard.early, shard.windows.last_ended),
+        (shard.late, make_last_closed(shard)),
+    ):
         frames = table.table.read()
-        if frames and one.state.watermark is not None:
-            by = [columns.WINDOW, *one.keys]
-            whole = pl.concat(frames, how="diagonal").group_by(by).agg(pl.col("n").sum())
-            live = pl.col(columns.WINDOW) > over(one.state.watermark)
-            found += len(whole.filter(live, pl.col("n") > 0))
-    return found
+        if frames and shard.state.watermark is not None:
+            identity = [columns.WINDOW, *shard.keys]
+            counts = pl.concat(frames, how="diagonal").group_by(identity).agg(pl.col("n").sum())
+            is_open = pl.col(columns.WINDOW) > find_last_window(shard.state.watermark)
+            count += len(counts.filter(is_open, pl.col("n") > 0))
+    return count
 
 
-def closed(one: PanedShard) -> Any:
-    return lambda mark: one.windows.last_ended(mark - one.spec.firing.grace)
+def make_last_closed(shard: PanedShard) -> Any:
+    return lambda watermark: shard.windows.last_ended(watermark - shard.spec.firing.grace)
 
 
 @pytest.mark.parametrize("windows", [Windows(10, 10), Windows(10, 4), Sliding(9)], ids=str)
@@ -73,7 +76,7 @@ def test_pending_is_how_many_windows_wait(
     for n in range(18):
         rows = [("abc"[int(k)], 2 * n - int(t), 1) for k, t in random.integers(0, (3, 50), (4, 2))]
         emitted = run.step(*rows)
-        assert emitted.pending == waiting(run.opened()), n
+        assert emitted.pending == count_waiting_windows(run.open_shard()), n
         seen.add(emitted.pending)
     assert len(seen) > 5
     assert run.step(final=True).pending == 0
@@ -82,7 +85,9 @@ def test_pending_is_how_many_windows_wait(
 
 @pytest.mark.parametrize("windows", [Windows(100, 100), Sliding(90)], ids=str)
 @pytest.mark.parametrize("late", [False, True])
-def test_a_batch_costs_the_same_however_many_windows_wait(windows: Any, late: bool) -> None:
+def test_the_cost_of_a_batch_does_not_depend_on_the_windows_that_wait(
+    windows: Any, late: bool
+) -> None:
     costs = []
     for keys in (10, 3_000):
         firing = Firing(EveryRows(4), EveryRows(4), grace=5_000, retention=5_000)
@@ -96,15 +101,13 @@ def test_a_batch_costs_the_same_however_many_windows_wait(windows: Any, late: bo
         for _ in range(4):
             emitted += run.step(("key 1", 50, 1)).results["emission"].to_list()
             run.step()
-        # What is written is compressed, so its length varies a little.
+        # Blobs are compressed, so their length varies a little.
         costs.append((dict(run.store.calls), run.store.written // 5_000, emitted))
     assert costs[0] == costs[1]
     assert costs[0][2] == ["late" if late else "early"] * len(costs[0][2]) != []
 
 
-def test_a_batch_costs_the_same_however_many_windows_wait_for_the_clock_behind_their_first() -> (
-    None
-):
+def test_the_cost_of_a_batch_does_not_depend_on_the_windows_that_wait_for_the_clock() -> None:
     costs = []
     for keys in (10, 3_000):
         run = Run(Windows(100, 100), Firing(early=FirstThen(Each(), Every(10**9))))
@@ -112,46 +115,46 @@ def test_a_batch_costs_the_same_however_many_windows_wait_for_the_clock_behind_t
             run.step(*((f"key {n}", 50, 1) for n in range(keys)))
         run.store.calls.clear()
         run.store.written = 0
-        said = []
+        results = []
         for n in range(4):
             emitted = run.step(("key 1", 50, 1), (f"new {n}", 50, 1))
-            said += emitted.results.select("key", "revision").rows()
-            assert emitted.pending == waiting(run.opened()) == keys
+            results += emitted.results.select("key", "revision").rows()
+            assert emitted.pending == count_waiting_windows(run.open_shard()) == keys
         costs.append((dict(run.store.calls), run.store.written // 5_000))
     assert costs[0] == costs[1]
-    assert said == [(f"new {n}", 0) for n in range(4)]
+    assert results == [(f"new {n}", 0) for n in range(4)]
 
 
 @pytest.mark.parametrize("accumulate", [True, False])
 def test_rows_or_the_clock_whichever_comes_first(accumulate: bool) -> None:
     early = RowsOrEvery(3, 10)
     run = Run(Windows(100, 100), replace(FIRING, early=early, accumulate=accumulate))
-    said = []
+    results = []
     for wall, *keys in ((5, "a", "b"), (6, "a"), (8, "a"), (12,), (13, "b"), (20, "c"), (30,)):
-        one = run.opened()
+        shard = run.open_shard()
         rows = [(key, 1, 1) for key in keys]
-        emitted = one.step(batch(run.query, one.state.watermark, *rows), wall)
-        said += [(wall, *row) for row in emitted.results.select("key", "n", "revision").rows()]
-        assert emitted.pending == waiting(run.opened())
-    assert said == [
+        emitted = shard.step(batch(run.query, shard.state.watermark, *rows), wall)
+        results += [(wall, *row) for row in emitted.results.select("key", "n", "revision").rows()]
+        assert emitted.pending == count_waiting_windows(run.open_shard())
+    assert results == [
         (8, "a", 3, 0), (12, "b", 1, 0), (20, "b", 2 if accumulate else 1, 1), (20, "c", 1, 0),
     ]  # fmt: skip
 
 
-def test_what_was_told_is_not_told_again() -> None:
+def test_an_emission_is_not_repeated() -> None:
     run = Run(Windows(10, 10), FIRING)
-    said = []
+    results = []
     for n in range(9):
         emitted = run.step(("a", 1, 1), ("b", 2, 1))
-        said += [(n, *row) for row in emitted.results.select("key", "n", "revision").rows()]
-    assert said == [
+        results += [(n, *row) for row in emitted.results.select("key", "n", "revision").rows()]
+    assert results == [
         (2, "a", 3, 0), (2, "b", 3, 0), (5, "a", 6, 1), (5, "b", 6, 1), (8, "a", 9, 2),
         (8, "b", 9, 2),
     ]  # fmt: skip
 
 
-def test_late_windows_speak_when_they_close_and_once() -> None:
-    # The row of window 0 lies in a run with one of a window that goes on waiting.
+def test_late_windows_emit_once_when_they_close() -> None:
+    # The row of window 0 is in one run with that of a window that continues to wait.
     run = Run(Windows(10, 10), replace(FIRING, early=None))
     run.step(("a", 1, 1), ("a", 31, 1))
     assert run.step(("a", 2, 1), ("a", 25, 1)).pending == 2
@@ -164,12 +167,12 @@ def test_late_windows_speak_when_they_close_and_once() -> None:
 
 
 @pytest.mark.parametrize("late", [Each(), Every(10**9)], ids=str)
-def test_another_policy_finds_what_still_waits_and_no_more(late: Any) -> None:
+def test_another_policy_emits_only_windows_that_still_wait(late: Any) -> None:
     run = Run(Windows(10, 10), replace(FIRING, early=None))
     run.step(("a", 1, 1), ("a", 31, 1))
     run.step(("a", 2, 1), ("a", 25, 1))
     run.step(("a", 51, 1))
-    run.query = run.asked(replace(FIRING, early=None, late=late))
+    run.query = run.make_query(replace(FIRING, early=None, late=late))
     emitted = run.step(("a", 71, 1))
     starts = emitted.results.filter(pl.col("emission") == "late")["window_start"].to_list()
     assert starts == [20]
@@ -178,13 +181,13 @@ def test_another_policy_finds_what_still_waits_and_no_more(late: Any) -> None:
 def test_fewer_rows_than_before_are_enough_at_once() -> None:
     run = Run(Windows(10, 10), FIRING)
     run.step(("a", 1, 1), ("a", 2, 1), ("b", 1, 1))
-    run.query = run.asked(replace(FIRING, early=EveryRows(2)))
+    run.query = run.make_query(replace(FIRING, early=EveryRows(2)))
     emitted = run.step()
     assert (emitted.results["key"].to_list(), emitted.pending) == (["a"], 1)
     assert run.step(("b", 1, 1)).pending == 0
 
 
-def test_what_an_earlier_version_left_is_counted_first() -> None:
+def test_waiting_windows_of_an_earlier_version_are_counted_first() -> None:
     run = Run(Windows(10, 10), FIRING)
     run.step(("a", 1, 1), ("b", 1, 1))
     assert run.store.manifest is not None

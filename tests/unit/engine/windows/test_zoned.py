@@ -1,4 +1,4 @@
-"""Windows in the zone of each key: their state, what is read of it, and its division."""
+"""Tests of windows in the zone of each key: their state, reading it, and dividing it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCHEMA = pl.Schema({"shop": pl.String(), "tz": pl.String(), columns.TIME: pl.Int
 Message = tuple[str, str | None, str]
 
 
-def query(keep: int = 3 * DAY) -> WindowSpec:
+def make_spec(keep: int = 3 * DAY) -> WindowSpec:
     return WindowSpec(
         keys=("shop", "tz"),
         time="at",
@@ -52,7 +52,7 @@ def messages(rows: Sequence[Message]) -> pl.DataFrame:
     )
 
 
-class Query:
+class MemoryQuery:
     """A query of one shard over a store in memory."""
 
     def __init__(self, spec: WindowSpec) -> None:
@@ -76,112 +76,114 @@ def test_panes_of_several_zones_are_those_of_each() -> None:
         windows = of_size(size, zone_column="zone")
         assert isinstance(windows, ZonedWindows)
         panes = rows.select(find_pane_in_zone(pl.col("time"), pl.col("zone"), windows)).to_series()
-        alone = [windows.in_zone(zone).pane_of(time) for time, zone in rows.rows()]
-        assert panes.to_list() == alone
+        expected = [windows.in_zone(zone).pane_of(time) for time, zone in rows.rows()]
+        assert panes.to_list() == expected
 
 
 def test_rows_are_grouped_by_zone() -> None:
     zones = pl.Series(["b", "a", "b", "c", "a"], dtype=pl.String())
-    groups = {zone: places.tolist() for zone, places in group_by_zone(zones)}
+    groups = {zone: rows.tolist() for zone, rows in group_by_zone(zones)}
     assert groups == {"a": [1, 4], "b": [0, 2], "c": [3]}
     assert list(group_by_zone(zones.clear())) == []
 
 
-def test_a_zone_where_nothing_ends_is_left_alone() -> None:
-    held = Query(query())
-    held.step(("a", "Asia/Tokyo", "2026-01-01T00:00"), ("a", "UTC", "2026-01-01T00:00"))
-    stepped: list[str] = []
-    inner = ZonedShard._step_zone
+def test_a_zone_where_no_window_ends_is_not_stepped() -> None:
+    query = MemoryQuery(make_spec())
+    query.step(("a", "Asia/Tokyo", "2026-01-01T00:00"), ("a", "UTC", "2026-01-01T00:00"))
+    stepped_zones: list[str] = []
+    step_zone = ZonedShard._step_zone
 
-    def note(self: ZonedShard, zone: str, *arguments: object) -> object:
-        stepped.append(zone)
-        return inner(self, zone, *arguments)  # type: ignore[arg-type]
+    def record_zone(self: ZonedShard, zone: str, *arguments: object) -> object:
+        stepped_zones.append(zone)
+        return step_zone(self, zone, *arguments)  # type: ignore[arg-type]
 
-    with mock.patch.object(ZonedShard, "_step_zone", note):
-        held.step(("a", "UTC", "2026-01-01T14:59"))
-        assert stepped == ["UTC"]
-        assert held.output.rows == 6  # a cell and a mark of each message, of both zones
-        ended = held.step(("a", "UTC", "2026-01-01T15:00"))
-        assert stepped == ["UTC", "Asia/Tokyo", "UTC"]
-    assert ended.filter(emission="full")["tz"].to_list() == ["Asia/Tokyo"]
+    with mock.patch.object(ZonedShard, "_step_zone", record_zone):
+        query.step(("a", "UTC", "2026-01-01T14:59"))
+        assert stepped_zones == ["UTC"]
+        assert query.output.rows == 6  # a cell and a mark of each message, of both zones
+        results = query.step(("a", "UTC", "2026-01-01T15:00"))
+        assert stepped_zones == ["UTC", "Asia/Tokyo", "UTC"]
+    assert results.filter(emission="full")["tz"].to_list() == ["Asia/Tokyo"]
 
 
 def test_a_window_is_found_by_its_key_and_its_stage_by_its_zone() -> None:
-    held = Query(query(keep=0))
-    held.step(("a", "Asia/Tokyo", "2026-01-01T00:00"), ("a", "America/Lima", "2026-01-01T06:00"))
-    held.step(("b", "Asia/Tokyo", "2026-01-01T15:00"))
-    manifest = parse_manifest(held.store.load() or "")
+    query = MemoryQuery(make_spec(keep=0))
+    query.step(("a", "Asia/Tokyo", "2026-01-01T00:00"), ("a", "America/Lima", "2026-01-01T06:00"))
+    query.step(("b", "Asia/Tokyo", "2026-01-01T15:00"))
+    manifest = parse_manifest(query.store.load() or "")
     stages = {}
     for zone in ("Asia/Tokyo", "America/Lima", "UTC"):
-        key = key_state.parse_key(held.spec.keys, TYPES, ["a", zone])
-        own, part = key_state.select_part(held.spec, manifest, key)
-        named = key_state.find_blobs(own, part.tables, None, None)
-        arguments = named, held.store.blobs, key, (None, None), part
-        rows = key_state.list_key_windows(own, *arguments).select("window_start", "stage").rows()
+        key = key_state.parse_key(query.spec.keys, TYPES, ["a", zone])
+        zone_spec, zone_manifest = key_state.select_part(query.spec, manifest, key)
+        blobs_by_table = key_state.find_blobs(zone_spec, zone_manifest.tables, None, None)
+        arguments = blobs_by_table, query.store.blobs, key, (None, None), zone_manifest
+        rows = (
+            key_state.list_key_windows(zone_spec, *arguments).select("window_start", "stage").rows()
+        )
         stages[zone] = [(format_time(start), stage) for start, stage in rows]
     assert stages["America/Lima"] == [("2026-01-01 05:00:00", "current")]
-    # Tokyo's day has closed, and its state is gone.
+    # Tokyo's day has closed, and its state is deleted.
     assert [stage for _, stage in stages["Asia/Tokyo"]] in ([], ["expired"])
     assert stages["UTC"] == []
     for zone in ("Oz", r"\N"):
-        key = key_state.parse_key(held.spec.keys, TYPES, ["a", zone])
+        key = key_state.parse_key(query.spec.keys, TYPES, ["a", zone])
         with pytest.raises(OptionError, match="isn't a known time zone"):
-            key_state.select_part(held.spec, manifest, key)
+            key_state.select_part(query.spec, manifest, key)
 
 
 def test_state_is_read_from_outside_by_range() -> None:
-    held = Query(query())
-    held.step(("a", "Asia/Tokyo", "2026-01-01T00:00"), ("a", "UTC", "2026-01-02T00:00"))
-    reader = StateReader(held.spec)
-    text = held.store.load() or ""
+    query = MemoryQuery(make_spec())
+    query.step(("a", "Asia/Tokyo", "2026-01-01T00:00"), ("a", "UTC", "2026-01-02T00:00"))
+    reader = StateReader(query.spec)
+    text = query.store.load() or ""
     start, end = parse_time("at", "2026-01-02"), None
-    wanted = reader.find_blobs(parse_manifest(text), start, end)
-    read = reader.snapshot(text, {n: held.store.blobs[n] for n in wanted}, start, end)
-    assert read.select("shop", "tz", "n").rows() == [("a", "UTC", 1)]
-    everything = reader.snapshot(text, held.store.blobs)
+    needed = reader.find_blobs(parse_manifest(text), start, end)
+    rows = reader.snapshot(text, {n: query.store.blobs[n] for n in needed}, start, end)
+    assert rows.select("shop", "tz", "n").rows() == [("a", "UTC", 1)]
+    everything = reader.snapshot(text, query.store.blobs)
     assert everything["tz"].to_list() == ["Asia/Tokyo", "UTC"]
 
 
 @pytest.mark.parametrize("shards", [2, 3])
-def test_divided_state_goes_on_in_each_zone(shards: int) -> None:
+def test_divided_state_continues_in_each_zone(shards: int) -> None:
     rows = [
         (shop, tz, "2026-01-01T10:00")
         for shop in "abcdef"
         for tz in ("Asia/Tokyo", "UTC", "America/Lima")
     ]
-    held = Query(query())
-    held.step(*rows)
-    manifests = [parse_manifest(held.store.load() or "")]
+    query = MemoryQuery(make_spec())
+    query.step(*rows)
+    manifests = [parse_manifest(query.store.load() or "")]
     division = WindowDivision(manifests)
     blobs: list[dict[int, bytes]] = [{} for _ in range(shards)]
-    moved: dict[int, dict[int, tuple[int, int, int]]] = {}
-    for number, blob in held.store.blobs.items():
+    split_sizes: dict[int, dict[int, tuple[int, int, int]]] = {}
+    for number, blob in query.store.blobs.items():
         for shard, count_, part in split_blob(number, blob, division, shards):
-            moved.setdefault(number, {})[shard] = (number, count_, len(part))
+            split_sizes.setdefault(number, {})[shard] = (number, count_, len(part))
             blobs[shard][number] = part
-    texts = build_manifests(manifests, moved, shards, division)
-    full, counted = [], 0
-    combiner = make_combiner(replace(query(), shards=shards), SCHEMA)
+    texts = build_manifests(manifests, split_sizes, shards, division)
+    full_rows, counted_messages = [], 0
+    combiner = make_combiner(replace(make_spec(), shards=shards), SCHEMA)
     for shard, text in enumerate(texts):
         store = CountingBlobs()
         store.blobs, store.manifest = dict(blobs[shard]), text
-        one = open_shard(combiner, store, FrameCache())
-        counted += one.state.counts.get("counted", 0)
-        nothing = combiner.combine(messages([]), one.state.watermark)
-        output = one.step([nothing], 0, final=True)
-        full += output.results.filter(emission="full").select("shop", "tz").rows()
-    assert sorted(full) == sorted((shop, tz) for shop, tz, _ in rows)
-    assert counted == len(rows)
+        opened_shard = open_shard(combiner, store, FrameCache())
+        counted_messages += opened_shard.state.counts.get("counted", 0)
+        no_messages = combiner.combine(messages([]), opened_shard.state.watermark)
+        output = opened_shard.step([no_messages], 0, final=True)
+        full_rows += output.results.filter(emission="full").select("shop", "tz").rows()
+    assert sorted(full_rows) == sorted((shop, tz) for shop, tz, _ in rows)
+    assert counted_messages == len(rows)
 
 
 def test_a_watermark_over_zones_is_not_set_back() -> None:
-    held = Query(query())
-    held.step(("a", "UTC", "2026-01-01T00:00"))
+    query = MemoryQuery(make_spec())
+    query.step(("a", "UTC", "2026-01-01T00:00"))
     with pytest.raises(OptionError, match="can't be opened again"):
-        check_resettable(parse_manifest(held.store.load() or ""), "here")
+        check_resettable(parse_manifest(query.store.load() or ""), "here")
 
 
 def test_a_column_of_zones_holds_texts() -> None:
     numbers = pl.Schema({**SCHEMA, "tz": pl.Int64()})
     with pytest.raises(OptionError, match="zone_column='tz' has type Int64"):
-        make_combiner(query(), numbers)
+        make_combiner(make_spec(), numbers)

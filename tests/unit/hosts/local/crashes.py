@@ -1,4 +1,4 @@
-"""Queries that are killed at every write, flush and sink call, without a process of their own."""
+"""Simulated crashes of queries at each write, flush and sink call, within the test's process."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from muntin.sinks.batch import Batch
 
 
 class CrashError(BaseException):
-    """The process is killed."""
+    """Stands for the death of the process."""
 
 
 @dataclass
 class Table:
-    """A table outside, which a crash leaves as it is.
+    """An external table, which a crash doesn't change.
 
     Attributes:
-        faults: Is called before and after a batch is written.
+        faults: Called before and after a batch is written.
         batches: The rows of each batch.
     """
 
@@ -41,9 +41,11 @@ class Table:
 
     def write(self, batch: Batch) -> None:
         self.faults()
-        before = self.batches.get(batch.number)
+        stored_rows = self.batches.get(batch.number)
         rows = batch.frame
-        assert before is None or before.equals(rows), f"batch {batch.number} has other rows"
+        assert stored_rows is None or stored_rows.equals(rows), (
+            f"batch {batch.number} has other rows"
+        )
         self.batches[batch.number] = rows
         self.faults()
 
@@ -56,7 +58,7 @@ class Faults:
     """Kills at the n-th write, flush or sink call.
 
     Args:
-        at: Which; `None` never kills.
+        at: Number of the call that kills; `None` never kills.
     """
 
     def __init__(self, at: int | None) -> None:
@@ -86,7 +88,7 @@ _WRITE = log.write
 
 
 @contextmanager
-def failing(faults: Faults, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def inject_faults(faults: Faults, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patch:
         patch.setattr(log, "write", faults.write)
         patch.setattr(log, "sync", faults.sync)
@@ -97,27 +99,34 @@ def run(
     plan: LocalPlan, folder: Path, sinks: tuple[Table, Table], rows: int, **options: Any
 ) -> Loop:
     """Run a query to its end."""
-    outputs = make_destinations(plan, sinks)
+    destinations = make_destinations(plan, sinks)
     checkpoint = LogCheckpoint(str(folder), **options)
     loop = None
     try:
-        sized = resume_plan(plan, checkpoint)
-        readers = [source.open() for source in sized.sources]
-        operators = OperatorRun(sized, checkpoint.open_store)
-        delivery = Delivery(outputs, checkpoint.identity, str(folder))
+        sized_plan = resume_plan(plan, checkpoint)
+        readers = [source.open() for source in sized_plan.sources]
+        operators = OperatorRun(sized_plan, checkpoint.open_store)
+        delivery = Delivery(destinations, checkpoint.identity, str(folder))
 
         def clock() -> int:
             # The same for each batch, whichever process plans it.
             return 1_700_000_000_000_000 + 3_000_000 * checkpoint.last_commit.number
 
         loop = Loop(
-            sized, operators, readers, checkpoint, delivery, Pace(rows=rows), clock, elapsed=clock
+            sized_plan,
+            operators,
+            readers,
+            checkpoint,
+            delivery,
+            Pace(rows=rows),
+            clock,
+            elapsed=clock,
         )
         for _ in loop.run_batches():
             pass
         checkpoint.close()
     except CrashError:
-        # What a killed process doesn't do any more: flush.
+        # A killed process doesn't flush.
         checkpoint._log.close()
         checkpoint._lease.release()
         raise
@@ -125,7 +134,7 @@ def run(
 
 
 def cut_power(folder: Path, faults: Faults, dice: random.Random) -> None:
-    """Lose a part of what wasn't flushed of the newest file."""
+    """Cut off a random part of the newest file that wasn't flushed."""
     newest = max(folder.glob("*.log"))
     size, synced = newest.stat().st_size, faults.synced
     if size > synced:

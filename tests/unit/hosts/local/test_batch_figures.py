@@ -1,4 +1,4 @@
-"""A local query's figures of a batch: where its time went, its shards, its heaviest keys, lag."""
+"""Tests of a batch's metrics in a local query: times, shards, heaviest keys and lag."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS = pl.DataFrame(
 
 
 class Partitions(Source, SourceReader):
-    """A source that knows how many messages of each partition it hasn't read."""
+    """A source that reports the number of unread messages of each partition."""
 
     schema = ROWS.schema
     ordered = True
@@ -57,8 +57,8 @@ def test_the_figures_of_a_batch(query: Any) -> None:
     progress = query.progress
     assert progress.lag == {"orders[0]": 40, "orders[1]": 2}
     assert progress.heaviest_keys == {"home": 3000, "help": 1500}
-    assert sum(one["messages"] for one in progress.shards.values()) == 4500
-    assert all(one["bytes"] > 0 for one in progress.shards.values())
+    assert sum(shard["messages"] for shard in progress.shards.values()) == 4500
+    assert all(shard["bytes"] > 0 for shard in progress.shards.values())
     assert [*progress.seconds] == [
         "plan",
         "read",
@@ -70,7 +70,7 @@ def test_the_figures_of_a_batch(query: Any) -> None:
     assert query.time_phases() == {name: 1000 * s for name, s in progress.seconds.items()}
     assert query.time_batches().seconds.keys() == progress.seconds.keys()
     assert ("heaviest keys", "home 3,000, help 1,500") in progress.lines()
-    # They are those of the last batch, which a checkpoint doesn't store.
+    # Checkpoints don't store these metrics of the last batch.
     assert not {"shards", "heaviest_keys", "seconds"} & progress.to_dict().keys()
 
 
@@ -82,7 +82,7 @@ def test_the_metrics_of_a_batch(query: Any) -> None:
     assert metrics["muntin_shard_bytes", "0"] > 0
     assert metrics["muntin_shard_rows", "0"] == 0
     sizes = [metrics["muntin_shard_state_bytes", shard] for shard in ("0", "1")]
-    assert sizes == [one["state_bytes"] for one in query.progress.shards.values()]
+    assert sizes == [shard["state_bytes"] for shard in query.progress.shards.values()]
 
 
 TICKS = pl.DataFrame(
@@ -93,40 +93,42 @@ TICKS = pl.DataFrame(
 )  # fmt: skip
 
 
-def of_windows(rows: Any) -> Any:
+def make_window_query(rows: Any) -> Any:
     return mt.windowed(rows, key="p", time="at", shards=3).tumbling("1 day").agg(n=mt.count())
 
 
-def of_rows(rows: Any) -> Any:
+def make_row_query(rows: Any) -> Any:
     windows = mt.windowed(rows, offset=("p", "n"), shards=2).tumbling(mt.rows(100))
     return windows.keep(mt.rows(500)).agg(n=mt.count())
 
 
-def of_zones(rows: Any) -> Any:
+def make_zone_query(rows: Any) -> Any:
     windows = mt.windowed(rows, key="p", time="at", shards=2)
     return windows.tumbling("1 day", zone_column="tz").agg(n=mt.count())
 
 
-def of_join(rows: Any) -> Any:
+def make_join_query(rows: Any) -> Any:
     side = mt.windowed(rows, time="at")
     return mt.join(side, side, on="p", within="1 minute", shards=2)
 
 
-@pytest.mark.parametrize("make", [of_windows, of_rows, of_zones, of_join])
-def test_the_bytes_of_shards_are_those_in_the_checkpoint(make: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "make_query", [make_window_query, make_row_query, make_zone_query, make_join_query]
+)
+def test_the_bytes_of_shards_are_those_in_the_checkpoint(make_query: Any, tmp_path: Path) -> None:
     folder, messages = tmp_path / "checkpoint", tmp_path / "messages"
     messages.mkdir()
     for number in range(3):
         TICKS.slice(300 * number, 300).write_parquet(messages / f"{number}.parquet")
         rows = mt.files(messages / "*.parquet", files_per_batch=1)
-        query = make(rows).start(checkpoint=folder)
+        query = make_query(rows).start(checkpoint=folder)
         query.await_idle(60)
         progress = query.progress
         query.stop()
         shards = report_checkpoint(read_checkpoint(folder))["shards"]
-        measured = {one["shard"]: one["bytes"] for one in shards}
-        assert {n: one["state_bytes"] for n, one in progress.shards.items()} == measured
-        assert progress.state_bytes == sum(measured.values()) > 0
+        shard_bytes = {shard["shard"]: shard["bytes"] for shard in shards}
+        assert {n: shard["state_bytes"] for n, shard in progress.shards.items()} == shard_bytes
+        assert progress.state_bytes == sum(shard_bytes.values()) > 0
         assert ("bytes in the state", f"{progress.state_bytes:,}") in progress.lines()
 
 
@@ -140,8 +142,8 @@ def test_a_server_that_is_away_degrades_a_query(
     waiting = Patience("Kafka at h:9092", 60)
     waiting.note_failure(AwayError("refused"))
     assert query.progress.waiting_for == {"Kafka at h:9092": 1}
-    shown = r"waiting for Kafka at h:9092 \(since \d\d:\d\d:\d\d[+-]\d{4}, 1 retry\)"
-    assert re.fullmatch(shown, query.progress.degradation)
+    pattern = r"waiting for Kafka at h:9092 \(since \d\d:\d\d:\d\d[+-]\d{4}, 1 retry\)"
+    assert re.fullmatch(pattern, query.progress.degradation)
     assert "degraded='waiting for Kafka" in repr(query.progress)
     metrics = read_series(query)
     assert metrics[degraded] == metrics["muntin_waiting_retries", "Kafka at h:9092"] == 1
@@ -159,13 +161,13 @@ def add_slowly(total: float, value: float) -> float:
     return total + value
 
 
-def test_the_time_of_functions_of_the_users_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    slow = mt.aggregate(
+def test_the_time_in_users_functions_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    slow_sum = mt.aggregate(
         "v", initializer=lambda: 0.0, aggregator=add_slowly, merger=lambda a, b: a + b,
         state_type="double",
     )  # fmt: skip
     rows = ROWS.head(2).with_columns(v=pl.Series([1.0, 2.0]))
-    windows = mt.windowed(rows, key="page", time="at").tumbling("1 minute").agg(total=slow)
+    windows = mt.windowed(rows, key="page", time="at").tumbling("1 minute").agg(total=slow_sum)
     batches: list[Any] = []
     query = windows.start(checkpoint=None, results=deliver)
     observe(query, batches.append)
@@ -184,7 +186,7 @@ def test_the_time_of_functions_of_the_users_is_named(capsys: pytest.CaptureFixtu
     assert batches[-1].load["functions"]["deliver"] == round(1000 * functions["deliver"])
 
 
-def test_a_function_is_named_as_its_author_knows_it() -> None:
+def test_functions_are_named_as_in_their_source() -> None:
     assert name_function(partial(deliver, batch=1)) == "deliver"
     assert name_function(Partitions().open) == "Partitions.open"
     assert name_function(lambda rows: rows).startswith("<lambda> of line ")

@@ -1,4 +1,4 @@
-"""A query that is killed at any write, flush or sink call resumes without a lost or doubled row."""
+"""Tests that a query killed at any write, flush or sink call loses and repeats no row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.unit.hosts.local.crashes import CrashError, Faults, Table, cut_power, failing, run
+from tests.unit.hosts.local.crashes import CrashError, Faults, Table, cut_power, inject_faults, run
 
 import muntin as mt
 from muntin.hosts.local.plan import LocalPlan
@@ -28,23 +28,25 @@ def _messages(count: int, seed: int) -> pl.DataFrame:
     ).with_columns(pl.from_epoch("at").dt.replace_time_zone("UTC"))
 
 
-def _tumbling() -> LocalPlan:
-    early = mt.windowed(_messages(15, 1), key="k", time="at", lateness="2 seconds", max_ahead=None)
-    early = early.tumbling("10 seconds").early(each=True).late(grace="4 seconds", each=True)
-    return early.agg(n=mt.count(), s=mt.sum("v")).plan
+def _plan_tumbling() -> LocalPlan:
+    windows = mt.windowed(
+        _messages(15, 1), key="k", time="at", lateness="2 seconds", max_ahead=None
+    )
+    windows = windows.tumbling("10 seconds").early(each=True).late(grace="4 seconds", each=True)
+    return windows.agg(n=mt.count(), s=mt.sum("v")).plan
 
 
-def _sessions() -> LocalPlan:
+def _plan_sessions() -> LocalPlan:
     sessions = mt.windowed(_messages(15, 2), key="k", time="at", max_ahead=None, shards=2)
     return sessions.session("5 seconds").late(grace="9 seconds", each=True).agg(n=mt.count()).plan
 
 
-def _clocked() -> LocalPlan:
-    every = mt.windowed(_messages(15, 3), key="k", time="at", max_ahead=None)
-    return every.hopping("9 seconds", "4 seconds").early(every="5 s").agg(m=mt.median("v")).plan
+def _plan_clocked() -> LocalPlan:
+    windows = mt.windowed(_messages(15, 3), key="k", time="at", max_ahead=None)
+    return windows.hopping("9 seconds", "4 seconds").early(every="5 s").agg(m=mt.median("v")).plan
 
 
-def _chain() -> LocalPlan:
+def _plan_chain() -> LocalPlan:
     sides = [
         mt.windowed(_messages(16, n), time="at", lateness="9 s", max_ahead=None) for n in (4, 5)
     ]
@@ -52,37 +54,42 @@ def _chain() -> LocalPlan:
     return mt.windowed(pairs, key="k", time="at").tumbling("8 seconds").agg(n=mt.count()).plan
 
 
-_QUERIES = {"tumbling": _tumbling, "sessions": _sessions, "clocked": _clocked, "chain": _chain}
+_QUERIES = {
+    "tumbling": _plan_tumbling,
+    "sessions": _plan_sessions,
+    "clocked": _plan_clocked,
+    "chain": _plan_chain,
+}
 
 
 @pytest.mark.parametrize("name", _QUERIES)
-def test_resumes(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Small files, so that the log also turns over.
+def test_a_killed_query_resumes(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Small files, so that the log also starts new ones.
     options: dict[str, Any] = {"rows": 4, "file_bytes": 6000}
     plan = _QUERIES[name]()
     expected = Table(), Table()
-    whole = run(plan, tmp_path / "whole", expected, **options)
-    assert whole.progress.adds_up()
-    at, dice = 1, random.Random(7)
+    uninterrupted = run(plan, tmp_path / "whole", expected, **options)
+    assert uninterrupted.progress.adds_up()
+    call, dice = 1, random.Random(7)
     while True:
-        folder, faults = tmp_path / str(at), Faults(at)
+        folder, faults = tmp_path / str(call), Faults(call)
         tables = Table(faults), Table(faults)
-        with failing(faults, monkeypatch):
+        with inject_faults(faults, monkeypatch):
             try:
                 run(plan, folder, tables, **options)
             except CrashError:
                 pass
             else:
                 break
-        if at // 3 % 2:  # else the operating system has what was written
+        if call // 3 % 2:  # else the operating system keeps the written bytes
             cut_power(folder, faults, dice)
         for table in tables:
             table.faults = lambda: None
         loop = run(plan, folder, tables, **options)
-        for found, wanted in zip(tables, expected, strict=True):
-            assert found.rows.equals(wanted.rows), f"killed at {at}"
-        assert loop.progress.counts == whole.progress.counts
+        for resumed_table, expected_table in zip(tables, expected, strict=True):
+            assert resumed_table.rows.equals(expected_table.rows), f"killed at {call}"
+        assert loop.progress.counts == uninterrupted.progress.counts
         assert loop.checkpoint.last_commit.final
-        # `tests.simulation` kills at each of them; here is what it doesn't draw, such as a chain.
-        at += 3 if name == "chain" else 9
-    assert at > 20
+        # `tests.simulation` kills at each call, but doesn't draw a chain.
+        call += 3 if name == "chain" else 9
+    assert call > 20

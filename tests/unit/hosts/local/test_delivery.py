@@ -1,4 +1,4 @@
-"""Results of local queries in the sinks of muntin."""
+"""Tests of local queries that write to the sinks of muntin."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from muntin.hosts.local.definition import LocalWindowedAggregate
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def _counted() -> LocalWindowedAggregate:
+def _build_query() -> LocalWindowedAggregate:
     at = [_START + timedelta(seconds=second) for second in range(40)]
     frame = pl.DataFrame({"k": ["a", "b"] * 20, "at": at})
-    feed = mt.windowed(frame, key="k", time="at").tumbling("10 seconds")
-    return feed.early(each=True).agg(n=mt.count())
+    windows = mt.windowed(frame, key="k", time="at").tumbling("10 seconds")
+    return windows.early(each=True).agg(n=mt.count())
 
 
 def test_parquet_has_every_row(tmp_path: Path) -> None:
-    query = _counted().start(
+    query = _build_query().start(
         checkpoint=tmp_path / "checkpoint",
         results=mt.to_parquet(tmp_path / "results"),
         rejected=mt.to_parquet(tmp_path / "rejected"),
@@ -40,28 +40,28 @@ def test_parquet_has_every_row(tmp_path: Path) -> None:
 def test_duckdb_has_the_newest_revision_of_each_window(tmp_path: Path) -> None:
     path = str(tmp_path / "results.duckdb")
     results = mt.to_duckdb(path, "views")
-    assert _counted().start(checkpoint=tmp_path / "c", results=results).await_end(60)
+    assert _build_query().start(checkpoint=tmp_path / "c", results=results).await_end(60)
     with duckdb.connect(path) as database:
-        found = database.sql("SELECT k, n, emission FROM views ORDER BY window_start, k").fetchall()
-    assert found == [(key, 5, "full") for _ in range(4) for key in "ab"]
+        rows = database.sql("SELECT k, n, emission FROM views ORDER BY window_start, k").fetchall()
+    assert rows == [(key, 5, "full") for _ in range(4) for key in "ab"]
 
 
 def test_two_outputs_never_share_a_table(tmp_path: Path) -> None:
     sink = mt.to_parquet(tmp_path / "results")
     with pytest.raises(OptionError, match="is where two outputs go"):
-        _counted().start(checkpoint=None, results=sink, rejected=sink)
+        _build_query().start(checkpoint=None, results=sink, rejected=sink)
     with pytest.raises(OptionError, match="results=3 doesn't write; give a sink, or a function"):
-        _counted().start(checkpoint=None, results=3)  # type: ignore[arg-type]
+        _build_query().start(checkpoint=None, results=3)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"results='console' .*results=mt\.to_print\(\)$"):
-        _counted().start(checkpoint=None, results="console")  # type: ignore[arg-type]
+        _build_query().start(checkpoint=None, results="console")  # type: ignore[arg-type]
     hint = r"rejected='out/x' doesn't write; give a sink, as in rejected=mt.to_parquet\('out/x'\)"
     with pytest.raises(OptionError, match=hint):
-        _counted().start(checkpoint=None, rejected="out/x")  # type: ignore[arg-type]
+        _build_query().start(checkpoint=None, rejected="out/x")  # type: ignore[arg-type]
 
 
 def test_a_function_of_one_value_is_refused() -> None:
     with pytest.raises(OptionError, match=r"results='<lambda>' can't be called .*lambda rows"):
-        _counted().start(checkpoint=None, results=lambda rows: rows)  # type: ignore[misc, arg-type]
+        _build_query().start(checkpoint=None, results=lambda rows: rows)  # type: ignore[misc, arg-type]
 
 
 def test_a_function_is_called_for_batches_with_rows_only() -> None:
@@ -74,24 +74,24 @@ def test_a_function_is_called_for_batches_with_rows_only() -> None:
     assert heights == []
 
 
-def test_rows_that_a_sink_can_not_store_are_kept(
+def test_rows_that_a_sink_cannot_store_are_stored_as_unwritable(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Choosy:
         def write(self, batch: object) -> None:
             rows = batch.table()  # type: ignore[attr-defined]
-            bad = [why for why in rows["k"].to_pylist() if why == "a"]
-            aside = rows.filter([key == "a" for key in rows["k"].to_pylist()])
-            batch.unwritable.add(aside, "choosy", bad)  # type: ignore[attr-defined]
+            reasons = [reason for reason in rows["k"].to_pylist() if reason == "a"]
+            unwritable_rows = rows.filter([key == "a" for key in rows["k"].to_pylist()])
+            batch.unwritable.add(unwritable_rows, "choosy", reasons)  # type: ignore[attr-defined]
 
-    query = _counted().start(checkpoint=tmp_path, results=Choosy())
+    query = _build_query().start(checkpoint=tmp_path, results=Choosy())
     assert query.await_end(60)
-    kept = pl.read_parquet(tmp_path / "unwritable" / "*.parquet")
-    assert query.progress.unwritable == len(kept) > 0
-    assert kept["sink"].unique().to_list() == ["choosy"]
-    said = [one.getMessage() for one in caplog.records if "can't take" in one.msg]
+    unwritable = pl.read_parquet(tmp_path / "unwritable" / "*.parquet")
+    assert query.progress.unwritable == len(unwritable) > 0
+    assert unwritable["sink"].unique().to_list() == ["choosy"]
+    messages = [record.getMessage() for record in caplog.records if "can't take" in record.msg]
     assert re.fullmatch(
         r"choosy can't take \d+ rows of results of batch \d+ "
         r"\(the first: a\); they are in .*/unwritable",
-        said[0],
+        messages[0],
     )

@@ -1,4 +1,4 @@
-"""Rows of views in this process: lists become rows, and partitions keep their clocks."""
+"""Tests of views in this process: lists become rows, and partitions keep their clocks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_elements_of_a_list_are_rows(divider: str, empty: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "problem"),
+    ("selection", "problem"),
     [
         ("explode(line) AS word, at", "is of String, not of an array"),
         ("explode(split(line, 'a|b')) AS word, at", r"split\(\) by the regular expression 'a\|b'"),
@@ -56,13 +56,13 @@ def test_the_elements_of_a_list_are_rows(divider: str, empty: int) -> None:
         ),
     ],
 )
-def test_what_cant_be_exploded(shown: str, problem: str) -> None:
-    text = f"WITH v AS (SELECT {shown} FROM lines) SELECT count(*) AS n FROM v GROUP BY "
+def test_columns_that_cannot_be_exploded(selection: str, problem: str) -> None:
+    text = f"WITH v AS (SELECT {selection} FROM lines) SELECT count(*) AS n FROM v GROUP BY "
     with pytest.raises(mt.SqlError, match=problem):
         mt.sql(f"{text} TUMBLE(at, INTERVAL '1' HOUR)", lines=LINES)
 
 
-def test_rows_of_one_message_arent_repeats_of_it() -> None:
+def test_rows_of_one_message_are_no_duplicates() -> None:
     text = """
         WITH words AS (SELECT *, explode(split(line, ' ')) AS word FROM lines)
         SELECT word, count(*) AS n FROM words OFFSET FOR (p, o) GROUP BY word, TUMBLE(at, 1 HOUR)

@@ -1,4 +1,4 @@
-"""Figures for Prometheus and the live page of a local query."""
+"""Tests of metrics for Prometheus and of the live page of a local query."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def _write(folder: Path, name: str, *seconds: int | None) -> None:
 
 
 def _start(folder: Path) -> LocalQuery:
-    feed = mt.windowed(mt.files(f"{folder}/source/*.parquet"), key="k", time="at")
-    counted = feed.tumbling("10 seconds").keep("1 day").agg(n=mt.count())
-    return counted.start(checkpoint=folder / "checkpoint", name="views")
+    windows = mt.windowed(mt.files(f"{folder}/source/*.parquet"), key="k", time="at")
+    counts = windows.tumbling("10 seconds").keep("1 day").agg(n=mt.count())
+    return counts.start(checkpoint=folder / "checkpoint", name="views")
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def query(tmp_path: Path) -> Iterator[LocalQuery]:
     running.stop()
 
 
-def _figures(url: str) -> dict[tuple[str, ...], float]:
+def _read_figures(url: str) -> dict[tuple[str, ...], float]:
     with urllib.request.urlopen(url, timeout=30) as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
     return {
@@ -59,34 +59,36 @@ def _figures(url: str) -> dict[tuple[str, ...], float]:
 
 
 def test_figures_are_served(query: LocalQuery) -> None:
-    figures = mt.metrics(query, port=0)
+    server = mt.metrics(query, port=0)
     try:
         assert query.await_idle(60)
-        served = _figures(figures.url)
+        figures = _read_figures(server.url)
     finally:
-        figures.close()
-    assert served["muntin_messages_total", "seen"] == 5
-    assert served["muntin_messages_total", "counted"] == 4
-    assert served["muntin_rejected_total", "null_time"] == 1
-    assert served["muntin_fired_total", "full"] == 2
-    assert served["muntin_watermark_seconds",] == (_START + timedelta(seconds=15)).timestamp()
-    assert served["muntin_running",] == served["muntin_adds_up",] == 1
-    assert served["muntin_state_rows",] == query.progress.state_rows > 0
+        server.close()
+    assert figures["muntin_messages_total", "seen"] == 5
+    assert figures["muntin_messages_total", "counted"] == 4
+    assert figures["muntin_rejected_total", "null_time"] == 1
+    assert figures["muntin_fired_total", "full"] == 2
+    assert figures["muntin_watermark_seconds",] == (_START + timedelta(seconds=15)).timestamp()
+    assert figures["muntin_running",] == figures["muntin_adds_up",] == 1
+    assert figures["muntin_state_rows",] == query.progress.state_rows > 0
 
 
-def test_figures_go_on_from_the_checkpoint(query: LocalQuery, tmp_path: Path) -> None:
+def test_figures_continue_from_the_checkpoint(query: LocalQuery, tmp_path: Path) -> None:
     assert query.await_idle(60)
     query.stop()
-    before = read_series(query)
+    old_series = read_series(query)
     resumed = _start(tmp_path)
     try:
-        series = read_series(resumed)
+        new_series = read_series(resumed)
     finally:
         resumed.stop()
     for name in ("muntin_messages_total", "muntin_rejected_total", "muntin_batch"):
-        of_both = [{k: v for k, v in one.items() if k[0] == name} for one in (before, series)]
-        assert of_both[0] == of_both[1] != {}
-    assert not any(name == "muntin_fired_total" for name, *_ in series)
+        figures_by_run = [
+            {k: v for k, v in series.items() if k[0] == name} for series in (old_series, new_series)
+        ]
+        assert figures_by_run[0] == figures_by_run[1] != {}
+    assert not any(name == "muntin_fired_total" for name, *_ in new_series)
 
 
 def test_the_page_shows_batches_and_state(query: LocalQuery, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Records of a checkpoint with a right checksum and hostile contents end in one error."""
+"""Tests that records with a valid checksum and hostile contents raise one error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from muntin.model.errors import StateCorruptedError
 _COMMIT = {"number": 0, "ends": [], "final": False, "progress": {}, "shards": [1], "planned": None}
 
 
-def write(folder: Path, kind: bytes, body: bytes) -> Log:
+def write_log(folder: Path, kind: bytes, body: bytes) -> Log:
     log = Log(folder, sync=False)
     log.begin(1, format_begin("x"))
     log.append(kind, body)
@@ -41,7 +41,7 @@ def write(folder: Path, kind: bytes, body: bytes) -> Log:
 )
 @pytest.mark.parametrize("kind", [BEGIN, PLAN, COMMIT])
 def test_a_forged_record_is_named(tmp_path: Path, kind: bytes, body: bytes) -> None:
-    log = write(tmp_path, kind, body)
+    log = write_log(tmp_path, kind, body)
     with pytest.raises(
         StateCorruptedError, match=r"00000001\.log (holds no record of|has format None)"
     ):
@@ -52,17 +52,17 @@ def test_a_forged_record_is_named(tmp_path: Path, kind: bytes, body: bytes) -> N
 def test_a_forged_manifest_is_named(tmp_path: Path, manifest: str) -> None:
     body = json.dumps({**_COMMIT, "manifests": [[0, 0, manifest]]}).encode()
     with pytest.raises(StateCorruptedError, match=r"manifest|format"):
-        LogContents(write(tmp_path, COMMIT, body)).list_blob_sizes()
+        LogContents(write_log(tmp_path, COMMIT, body)).list_blob_sizes()
 
 
-def test_a_pipe_in_the_place_of_a_log_isnt_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_instead_of_a_log_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "00000001.log")
     assert LogContents(Log(tmp_path)).file is None
 
 
-def test_a_link_in_the_place_of_a_log_leads_to_no_other_file(tmp_path: Path) -> None:
-    """Else a query would go on in the log of another one."""
-    write(tmp_path, COMMIT, b"{}")
+def test_a_link_instead_of_a_log_is_not_followed(tmp_path: Path) -> None:
+    """Otherwise a query would continue the log of another one."""
+    write_log(tmp_path, COMMIT, b"{}")
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy" / "00000001.log").symlink_to(tmp_path / "00000001.log")
     with pytest.raises(StateCorruptedError, match=r"00000001\.log is a symbolic link"):
@@ -70,12 +70,10 @@ def test_a_link_in_the_place_of_a_log_leads_to_no_other_file(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["unwritable", "unwritable/00000000-results.parquet"])
-def test_a_link_in_the_place_of_unwritable_rows_leads_to_no_other_file(
-    tmp_path: Path, name: str
-) -> None:
-    other, link = tmp_path / "other", tmp_path / "checkpoint" / name
+def test_a_link_instead_of_unwritable_rows_is_not_followed(tmp_path: Path, name: str) -> None:
+    link_target, link = tmp_path / "other", tmp_path / "checkpoint" / name
     link.parent.mkdir(parents=True)
-    link.symlink_to(other)
+    link.symlink_to(link_target)
     rows = pl.DataFrame({"k": ["!" * 300], "at": [datetime(2026, 1, 1, tzinfo=UTC)]})
     windows = mt.windowed(rows, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
     query = windows.start(
@@ -85,4 +83,4 @@ def test_a_link_in_the_place_of_unwritable_rows_leads_to_no_other_file(
     )
     with pytest.raises(StateCorruptedError, match=rf"{name} is a symbolic link"):
         query.await_end(60)
-    assert not other.exists()
+    assert not link_target.exists()

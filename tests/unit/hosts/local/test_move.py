@@ -1,4 +1,4 @@
-"""A query that leaves the local host, and one that comes to it, without Spark."""
+"""Tests of moving queries from and to the local host, without Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
-from tests.moved_queries import QUERIES, Folders, clocked, hopping, read_tables, run
+from tests.moved_queries import QUERIES, Folders, clock_triggers, hopping, read_tables, run
 
 import muntin as mt
 from muntin import OptionError, SpecChangedError, StateCorruptedError
@@ -21,9 +21,9 @@ from muntin.hosts.seed import BLOBS, FACTS, FOLDER, parse_seed
 from muntin.state.manifest import parse_manifest
 
 
-def _digest(folder: Path) -> dict[str, str]:
+def _hash_files(folder: Path) -> dict[str, str]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(one): hashlib.sha256(one.read_bytes()).hexdigest() for one in files}
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def _fail_in(batch: int) -> Any:
@@ -35,31 +35,31 @@ def _fail_in(batch: int) -> Any:
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_a_query_continues_from_what_was_written_of_it(tmp_path: Path, name: str) -> None:
+def test_a_moved_query_continues(tmp_path: Path, name: str) -> None:
     folders, query = Folders(tmp_path / "in"), QUERIES[name]
     folders.add(4)
-    once, twice = tmp_path / "once.duckdb", tmp_path / "twice.duckdb"
-    run(query(folders.read), tmp_path / "old", twice)
+    unmoved_out, moved_out = tmp_path / "once.duckdb", tmp_path / "twice.duckdb"
+    run(query(folders.read), tmp_path / "old", moved_out)
     new = tmp_path / "new"
     new.mkdir()
     with read_local_query(str(tmp_path / "old")) as (seed, blobs):
         write_query(new, seed, blobs)
     folders.add(4)
-    moved = run(query(folders.read), new, twice)
-    whole = run(query(folders.read), tmp_path / "whole", once)
-    assert moved.progress.counts == whole.progress.counts
-    assert read_tables(twice) == read_tables(once)
+    moved = run(query(folders.read), new, moved_out)
+    unmoved = run(query(folders.read), tmp_path / "whole", unmoved_out)
+    assert moved.progress.counts == unmoved.progress.counts
+    assert read_tables(moved_out) == read_tables(unmoved_out)
 
 
-def test_a_seed_has_the_last_commit_and_the_batch_that_was_planned(tmp_path: Path) -> None:
+def test_a_seed_has_the_last_commit_and_the_planned_batch(tmp_path: Path) -> None:
     folders, old, new = Folders(tmp_path / "in"), tmp_path / "old", tmp_path / "new"
     folders.add(3)
     query = hopping(folders.read).start(checkpoint=old, results=_fail_in(2), available_now=True)
     with pytest.raises(mt.BatchError, match="the power failed"):
         query.await_end(60)
-    before = _digest(old)
+    old_hashes = _hash_files(old)
     assert mt.move(old, new, to="spark") == 1
-    assert _digest(old) == before
+    assert _hash_files(old) == old_hashes
     seed = parse_seed((new / FOLDER / FACTS).read_text(), str(new))
     assert seed.committed.number == 1
     assert [Path(path).name for path in seed.committed.ends[0]["recent"]] == [
@@ -70,14 +70,14 @@ def test_a_seed_has_the_last_commit_and_the_batch_that_was_planned(tmp_path: Pat
     assert [Path(path).name for path, _ in seed.planned.ends[0]["batch"]] == ["0002 =é.parquet"]
     stored = pq.read_table(new / FOLDER / BLOBS)
     manifest = parse_manifest(seed.committed.manifests[0, 0])
-    numbers = [number for one in manifest.runs() for number in one.blobs]
+    numbers = [number for blob_run in manifest.runs() for number in blob_run.blobs]
     assert sorted(stored["number"].to_pylist()) == sorted(numbers)
     assert min(map(len, stored["blob"].to_pylist())) > 0
     with pytest.raises(SpecChangedError, match="is a checkpoint of a query on Spark"):
         hopping(folders.read).start(checkpoint=new)
 
 
-def test_a_running_query_stays(tmp_path: Path) -> None:
+def test_a_running_query_is_not_moved(tmp_path: Path) -> None:
     folders, old = Folders(tmp_path / "in"), tmp_path / "old"
     folders.add(1)
     query = hopping(folders.read).start(checkpoint=old)
@@ -91,43 +91,43 @@ def test_a_running_query_stays(tmp_path: Path) -> None:
 
 def test_sources_that_spark_lacks_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     frame = pl.DataFrame({"at": ["2026-01-01"]}).select(pl.col("at").str.to_datetime())
-    for source, time, words in (
+    for source, time, problem in (
         (frame, "at", "reads a frame as its source 1"),
         (mt.ticks(100), "timestamp", "reads mt.ticks as its source 1"),
     ):
         old = tmp_path / time
         windows = mt.windowed(source, time=time).tumbling("1 second").agg(n=mt.count())
         assert windows.start(checkpoint=old, available_now=True).await_end(60)
-        with pytest.raises(OptionError, match=words):
+        with pytest.raises(OptionError, match=problem):
             mt.move(old, tmp_path / "new", to="spark")
         assert not (tmp_path / "new").exists()
 
 
-def test_folders_that_can_not_work_are_refused(tmp_path: Path) -> None:
+def test_unusable_folders_are_refused(tmp_path: Path) -> None:
     folders, old = Folders(tmp_path / "in"), tmp_path / "old"
     folders.add(1)
     run(hopping(folders.read), old, tmp_path / "out.duckdb")
-    full = tmp_path / "full"
-    full.mkdir()
-    (full / "file").touch()
-    for target, to, words in (
-        (full, "spark", "TO='.*full' isn't empty"),
+    full_folder = tmp_path / "full"
+    full_folder.mkdir()
+    (full_folder / "file").touch()
+    for target, to, problem in (
+        (full_folder, "spark", "TO='.*full' isn't empty"),
         ("s3a://bucket/new", "spark", "TO='s3a://bucket/new' isn't on this machine"),
         (tmp_path / "new", "local", "is a checkpoint of the local host already"),
         (tmp_path / "new", "flink", "to='flink' isn't a host"),
     ):
-        with pytest.raises(OptionError, match=words):
+        with pytest.raises(OptionError, match=problem):
             mt.move(old, target, to=to)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="isn't a checkpoint of the other host"):
         mt.move(tmp_path / "none", tmp_path / "new", to="spark")
-    empty = tmp_path / "empty"
+    empty_checkpoint = tmp_path / "empty"
     hopping(
         lambda name: mt.files(
             tmp_path / "nothing/*.csv", columns="key string, at timestamp, value long"
         )
-    ).start(checkpoint=empty, available_now=True).await_end(60)
+    ).start(checkpoint=empty_checkpoint, available_now=True).await_end(60)
     with pytest.raises(OptionError, match="has no committed batch"):
-        mt.move(empty, tmp_path / "new", to="spark")
+        mt.move(empty_checkpoint, tmp_path / "new", to="spark")
     assert not (tmp_path / "new").exists()
 
 
@@ -148,7 +148,7 @@ def _fail(path: Path) -> None:
     raise KeyboardInterrupt
 
 
-def test_damaged_seeds_and_those_of_other_versions_are_refused(tmp_path: Path) -> None:
+def test_seeds_that_are_damaged_or_of_other_versions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StateCorruptedError, match="has format 2, this muntin reads format 1"):
         parse_seed(json.dumps({"format": 2}), str(tmp_path))
     for text in ("", "[]", '{"format": 1}', '{"format": 1, "identity": "", "commit": {}}'):
@@ -159,7 +159,7 @@ def test_damaged_seeds_and_those_of_other_versions_are_refused(tmp_path: Path) -
 def test_a_batch_that_spark_has_planned_keeps_its_clock(tmp_path: Path) -> None:
     folders, new = Folders(tmp_path / "in"), tmp_path / "new"
     folders.add(2)
-    query = clocked(folders.read).start(
+    query = clock_triggers(folders.read).start(
         checkpoint=tmp_path / "old", results=_fail_in(1), available_now=True
     )
     with pytest.raises(mt.BatchError, match="the power failed"):
@@ -177,9 +177,9 @@ def test_a_batch_that_spark_has_planned_keeps_its_clock(tmp_path: Path) -> None:
             raise RuntimeError("it is late")
 
     folders.add(1)
-    again = clocked(folders.read).start(checkpoint=new, results=stop, available_now=True)
+    continued = clock_triggers(folders.read).start(checkpoint=new, results=stop, available_now=True)
     with pytest.raises(mt.BatchError, match="it is late"):
-        again.await_end(60)
+        continued.await_end(60)
     with read_local_query(str(new)) as (seed, _):
         walls = [parse_manifest(text).wall for text in seed.committed.manifests.values()]
     assert (seed.committed.number, walls) == (1, [wall])

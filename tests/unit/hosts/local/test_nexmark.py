@@ -1,4 +1,4 @@
-"""Nexmark's queries in Flink's words, in this process, say what DuckDB says of all events."""
+"""Tests that Nexmark's queries, as Flink prints them, give DuckDB's results over all events."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ FRAMES = {kind: pl.from_arrow(getattr(EVENTS, kind)(0, 12_000)) for kind in KIND
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_a_query_as_flink_prints_it(name: str) -> None:
-    statement, columns, same = PRINTED[name]
+    statement, columns, duckdb_statement = PRINTED[name]
     with duckdb.connect() as connection:
         for kind, frame in FRAMES.items():
             connection.register(kind, frame)
-        expected = connection.execute(same).fetchall()
+        expected = connection.execute(duckdb_statement).fetchall()
     query = mt.sql(statement, **FRAMES)
-    found = query.results.select(columns).rows()
+    rows = query.results.select(columns).rows()
     assert len(expected) > (0 if name.startswith("q15") else 2)
-    assert sorted(found) == sorted(expected)
+    assert sorted(rows) == sorted(expected)
     assert len(query.rejected) == 0
 
 

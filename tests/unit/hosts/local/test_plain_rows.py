@@ -1,4 +1,4 @@
-"""Statements without windows emit each row once, as it comes."""
+"""Tests that statements without windows emit each row once, in order of arrival."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ IN = "CREATE TABLE clicks (page STRING, ms BIGINT) WITH (connector = 'json', pat
         ("SELECT ms AS emission, page AS window_start FROM clicks WHERE ms = 120", [(120, "home")]),
     ],
 )
-def test_rows_have_the_selected_columns_alone(
+def test_rows_have_only_the_selected_columns(
     statement: str, rows: list[tuple[object, ...]]
 ) -> None:
     assert mt.sql(statement, clicks=CLICKS).results.rows() == rows
 
 
-def test_a_stream_goes_on_after_a_restart_and_appends_each_row_once(tmp_path: Path) -> None:
-    """``ms`` of the rows that four starts append, of which the third has no new row."""
+def test_a_restarted_stream_appends_each_row_once(tmp_path: Path) -> None:
+    """The query is started four times; there is no new row for the third start."""
     (tmp_path / "in").mkdir()
     statement = "SELECT ms FROM clicks WHERE page = 'home'"
     for number in (0, 1, None, 2):
@@ -73,19 +73,19 @@ def test_a_star_shows_the_declared_columns_and_bad_messages_are_rejected(
     assert query.rejected["reason"].to_list() == ["malformed"]
 
 
-def test_windows_take_the_rows() -> None:
-    late = mt.sql("SELECT page, ms FROM clicks WHERE ms IS NOT NULL", clicks=CLICKS)
-    pairs = mt.windowed(late).tumbling(mt.rows(2)).agg(total=mt.sum("ms"))
+def test_windows_read_the_rows() -> None:
+    filtered_clicks = mt.sql("SELECT page, ms FROM clicks WHERE ms IS NOT NULL", clicks=CLICKS)
+    pairs = mt.windowed(filtered_clicks).tumbling(mt.rows(2)).agg(total=mt.sum("ms"))
     assert pairs.results["total"].to_list() == [460]
 
 
-def test_a_test_runs_it_over_messages() -> None:
-    home = mt.sql("SELECT ms FROM clicks WHERE page = 'home'", clicks=CLICKS)
-    ran = testing.run(home, [[{"page": "home", "ms": 1}], [{"page": "cart", "ms": 2}]])
-    assert ran.emissions.select("batch", "ms").rows() == [(0, 1)]
+def test_the_test_kit_runs_such_a_query() -> None:
+    query = mt.sql("SELECT ms FROM clicks WHERE page = 'home'", clicks=CLICKS)
+    outcome = testing.run(query, [[{"page": "home", "ms": 1}], [{"page": "cart", "ms": 2}]])
+    assert outcome.emissions.select("batch", "ms").rows() == [(0, 1)]
 
 
-def test_it_says_what_it_is() -> None:
+def test_such_a_query_is_explained() -> None:
     rows = mt.sql("SELECT page FROM clicks", clicks=CLICKS)
     assert "none: each message is a row" in repr(rows)
     assert "state     1 shard; the number of messages" in rows.explain()

@@ -1,4 +1,4 @@
-"""A row for each message on the local host, held against Polars' and pandas' rolling."""
+"""Tests of a row for each message on the local host, against Polars' and pandas' rolling."""
 
 from __future__ import annotations
 
@@ -33,56 +33,58 @@ AGGREGATES = {
 }
 
 
-def rolled(closed: Any) -> pl.DataFrame:
-    made = mt.windowed(CLICKS, key="user", time="at").rolling("10 seconds", closed=closed)
-    return made.agg(**AGGREGATES).results.sort("user", "at", "v")
+def roll(closed: Any) -> pl.DataFrame:
+    windows = mt.windowed(CLICKS, key="user", time="at").rolling("10 seconds", closed=closed)
+    return windows.agg(**AGGREGATES).results.sort("user", "at", "v")
 
 
 @pytest.mark.parametrize("closed", POLARS)
 def test_polars_rolling(closed: str) -> None:
-    by: dict[str, Any] = {"group_by": "user", "closed": POLARS[closed]}
-    whole = CLICKS.rolling("at", period="10s", **by).agg(
+    options: dict[str, Any] = {"group_by": "user", "closed": POLARS[closed]}
+    over_10_s = CLICKS.rolling("at", period="10s", **options).agg(
         pl.len().cast(pl.Int64).alias("n"),
-        # Polars' sum of nothing is 0, SQL's NULL.
+        # Polars' sum of no rows is 0, SQL's is NULL.
         pl.when(pl.len() > 0).then(pl.sum("v")).alias("total"),
         pl.mean("v").alias("mean"),
         pl.min("v").alias("least"),
     )
-    near = CLICKS.rolling("at", period="5s", **by).agg(pl.max("v").alias("near"))
-    expected = pl.concat([whole, near.select("near")], how="horizontal").sort("user", "at")
-    mine = rolled(closed).select(expected.columns)
-    assert mine.drop("mean").rows() == expected.drop("mean").rows()
-    assert mine["mean"].to_list() == pytest.approx(expected["mean"].to_list())
+    over_5_s = CLICKS.rolling("at", period="5s", **options).agg(pl.max("v").alias("near"))
+    expected = pl.concat([over_10_s, over_5_s.select("near")], how="horizontal").sort("user", "at")
+    actual = roll(closed).select(expected.columns)
+    assert actual.drop("mean").rows() == expected.drop("mean").rows()
+    assert actual["mean"].to_list() == pytest.approx(expected["mean"].to_list())
 
 
 @pytest.mark.parametrize("closed", POLARS)
 def test_pandas_rolling(closed: str) -> None:
-    # Of messages of one time pandas counts those that stand before a row, so each has its own.
-    alone = CLICKS.unique(["user", "at"], maintain_order=True, keep="first")
-    made = mt.windowed(alone, key="user", time="at").rolling("10 seconds", closed=closed)  # type: ignore[arg-type]
-    mine = made.agg(total=mt.sum("v"), most=mt.max("v")).results.sort("user", "at")
-    frame = alone.to_pandas().set_index("at").groupby("user")["v"]
+    # pandas counts only earlier rows among those of one time, so each row has a time of its own.
+    distinct_clicks = CLICKS.unique(["user", "at"], maintain_order=True, keep="first")
+    windows = mt.windowed(distinct_clicks, key="user", time="at").rolling(
+        "10 seconds", closed=closed
+    )  # type: ignore[arg-type]
+    actual = windows.agg(total=mt.sum("v"), most=mt.max("v")).results.sort("user", "at")
+    frame = distinct_clicks.to_pandas().set_index("at").groupby("user")["v"]
     rolling = frame.rolling("10s", closed=closed)
     expected = pd.DataFrame({"total": rolling.sum(), "most": rolling.max()}).sort_index()
     for name in ("total", "most"):
-        found = [None if pd.isna(one) else one for one in expected[name]]
-        assert mine[name].to_list() == found
+        values = [None if pd.isna(value) else value for value in expected[name]]
+        assert actual[name].to_list() == values
 
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_polars_rolling_by_rows(rows: int) -> None:
-    made = mt.windowed(CLICKS, key="user").rolling(mt.rows(rows))
-    mine = made.agg(total=mt.sum("v"), own=mt.last("v")).results
+    windows = mt.windowed(CLICKS, key="user").rolling(mt.rows(rows))
+    actual = windows.agg(total=mt.sum("v"), own=mt.last("v")).results
     total = pl.col("v").rolling_sum(rows, min_samples=1).over("user")
     expected = CLICKS.with_columns(total.alias("total"))
-    assert sorted(mine.select("user", "at", "v", "total").rows()) == sorted(expected.rows())
-    assert mine["own"].to_list() == mine["v"].to_list()
+    assert sorted(actual.select("user", "at", "v", "total").rows()) == sorted(expected.rows())
+    assert actual["own"].to_list() == actual["v"].to_list()
 
 
 def test_rows_have_all_columns_of_their_messages() -> None:
-    two = pl.DataFrame({"k": ["a", "a"], "at": [START, START], "v": [1, 2]})
-    made = mt.windowed(two, key="k", time="at").rolling("5 minutes").agg(n=mt.count())
-    assert made.results.rows(named=True) == [
+    messages = pl.DataFrame({"k": ["a", "a"], "at": [START, START], "v": [1, 2]})
+    query = mt.windowed(messages, key="k", time="at").rolling("5 minutes").agg(n=mt.count())
+    assert query.results.rows(named=True) == [
         {
             "k": "a",
             "window_start": START - timedelta(minutes=5),
@@ -96,51 +98,51 @@ def test_rows_have_all_columns_of_their_messages() -> None:
         }
         for number in (1, 2)
     ]
-    assert "for each message: n=count()" in made.explain()
+    assert "for each message: n=count()" in query.explain()
 
 
 def test_a_key_and_a_time_that_are_computed() -> None:
-    texts = pl.DataFrame({"k": ["a", "A"], "at": ["2026-01-01 09:00:00", "2026-01-01 09:00:30"]})
+    messages = pl.DataFrame({"k": ["a", "A"], "at": ["2026-01-01 09:00:00", "2026-01-01 09:00:30"]})
     key = pl.col("k").str.to_uppercase().alias("letter")
-    made = mt.windowed(texts, key=key, time="at").rolling("1 minute").agg(n=mt.count())
-    rows = made.results.sort("at")
+    query = mt.windowed(messages, key=key, time="at").rolling("1 minute").agg(n=mt.count())
+    rows = query.results.sort("at")
     assert rows.select("letter", "k", "n").rows() == [("A", "a", 1), ("A", "A", 2)]
 
 
 def test_messages_without_columns_of_their_own() -> None:
-    keys = pl.DataFrame({"k": ["a", "b", "a"]})
-    made = mt.windowed(keys, key="k").rolling(mt.rows(5)).agg(n=mt.count())
-    assert sorted(made.results.select("k", "n").rows()) == [("a", 1), ("a", 2), ("b", 1)]
+    messages = pl.DataFrame({"k": ["a", "b", "a"]})
+    query = mt.windowed(messages, key="k").rolling(mt.rows(5)).agg(n=mt.count())
+    assert sorted(query.results.select("k", "n").rows()) == [("a", 1), ("a", 2), ("b", 1)]
 
 
 def test_rows_over_windows_and_windows_over_rows() -> None:
     sums = mt.windowed(CLICKS, key="user", time="at").tumbling("10 seconds")
     inner = sums.agg(total=mt.sum("v"))
     rolling = mt.windowed(inner, key="user", time="window_time").rolling("20 seconds")
-    made = rolling.agg(lately=mt.sum("total"))
-    assert "total" in made.results.columns
-    again = mt.windowed(made, key="user", time="window_end").tumbling("1 hour")
-    counted = again.agg(n=mt.count(), most=mt.max("lately")).results
-    assert counted["n"].sum() == len(inner.results)
-    assert counted["most"].max() == made.results["lately"].max()
+    query = rolling.agg(lately=mt.sum("total"))
+    assert "total" in query.results.columns
+    hours = mt.windowed(query, key="user", time="window_end").tumbling("1 hour")
+    results = hours.agg(n=mt.count(), most=mt.max("lately")).results
+    assert results["n"].sum() == len(inner.results)
+    assert results["most"].max() == query.results["lately"].max()
 
 
 def test_a_stream_emits_a_row_once_and_again_for_late_messages() -> None:
     clicks = pl.DataFrame(schema={"k": pl.String, "at": pl.Datetime("us", "UTC"), "v": pl.Int64})
-    made = mt.windowed(clicks, key="k", time="at").rolling("10 seconds")
-    made = made.late(grace="1 minute", each=True).agg(total=mt.sum("v"))
-    message = [f"2026-01-01T00:00:{second:02}Z" for second in (1, 5, 20)]
+    query = mt.windowed(clicks, key="k", time="at").rolling("10 seconds")
+    query = query.late(grace="1 minute", each=True).agg(total=mt.sum("v"))
+    times = [f"2026-01-01T00:00:{second:02}Z" for second in (1, 5, 20)]
     batches = [
-        [{"k": "a", "at": message[1], "v": 1}, {"k": "b", "at": message[2], "v": 0}],
-        [{"k": "a", "at": message[0], "v": 2}],
+        [{"k": "a", "at": times[1], "v": 1}, {"k": "b", "at": times[2], "v": 0}],
+        [{"k": "a", "at": times[0], "v": 2}],
     ]
-    ran = run(made, batches, final=False)
-    rows = ran.emissions.select("batch", "v", "total", "emission", "revision").rows()
+    outcome = run(query, batches, final=False)
+    rows = outcome.emissions.select("batch", "v", "total", "emission", "revision").rows()
     assert rows == [(0, 1, 1, "full", 0), (1, 2, 2, "late", 0), (1, 1, 3, "late", 1)]
 
 
 @pytest.mark.parametrize(
-    ("make", "problem"),
+    ("make_query", "problem"),
     [
         (lambda w: w.rolling("5 s").agg(v=mt.sum("v")), "agg='v' is a column of the messages"),
         (lambda w: w.rolling("5 s").sets("cube").agg(n=mt.count()), "a row for each message"),
@@ -151,6 +153,6 @@ def test_a_stream_emits_a_row_once_and_again_for_late_messages() -> None:
         (lambda w: w.rolling("5 s").fill("zero", up_to="1 h").agg(n=mt.count()), "fill="),
     ],
 )
-def test_refused(make: Any, problem: str) -> None:
+def test_invalid_rolling_queries_are_refused(make_query: Any, problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
-        make(mt.windowed(CLICKS, key="user", time="at"))
+        make_query(mt.windowed(CLICKS, key="user", time="at"))

@@ -1,4 +1,4 @@
-"""Sessions that conditions cut on the local host."""
+"""Tests of sessions that conditions cut on the local host."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ EVENTS = pl.DataFrame(
 ).with_columns(pl.datetime(2026, 1, 1, 9, pl.col("minute")).alias("at"))
 
 
-def rows_of(**options: Any) -> list[tuple[int, int, int]]:
+def list_sessions(**options: Any) -> list[tuple[int, int, int]]:
     """Return the minutes of the bounds of sessions, and their numbers of messages."""
-    begun = mt.windowed(EVENTS, key="user", time="at")
-    rows = begun.session("30 minutes", **options).agg(n=mt.count()).results
+    windows = mt.windowed(EVENTS, key="user", time="at")
+    rows = windows.session("30 minutes", **options).agg(n=mt.count()).results
     return rows.select(pl.col("window_start", "window_end").dt.minute(), "n").rows()
 
 
@@ -40,7 +40,7 @@ def rows_of(**options: Any) -> list[tuple[int, int, int]]:
     ],
 )  # fmt: skip
 def test_conditions_cut_sessions(options: dict[str, Any], expected: list[Any]) -> None:
-    assert rows_of(**options) == expected
+    assert list_sessions(**options) == expected
 
 
 @pytest.mark.parametrize(
@@ -53,21 +53,21 @@ def test_conditions_cut_sessions(options: dict[str, Any], expected: list[Any]) -
         ({"end": 5}, "end=5 isn't a condition"),
     ],
 )
-def test_what_cannot_be_is_refused(options: dict[str, Any], problem: str) -> None:
+def test_invalid_conditions_are_refused(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(OptionError) as refusal:
-        rows_of(**options)
+        list_sessions(**options)
     assert problem in str(refusal.value)
 
 
-def test_a_checkpoint_knows_the_conditions(tmp_path: Path) -> None:
+def test_a_checkpoint_stores_the_conditions(tmp_path: Path) -> None:
     folder = tmp_path / "rows"
     folder.mkdir()
     EVENTS.drop("seen").write_parquet(folder / "one.parquet")
 
     def run(**options: Any) -> pl.DataFrame:
         results = mt.to_memory()
-        begun = mt.windowed(mt.files(f"{folder}/*.parquet"), key="user", time="at")
-        visits = begun.session("30 minutes", **options).agg(n=mt.count())
+        windows = mt.windowed(mt.files(f"{folder}/*.parquet"), key="user", time="at")
+        visits = windows.session("30 minutes", **options).agg(n=mt.count())
         checkpoint = str(tmp_path / "checkpoint")
         query = visits.start(checkpoint=checkpoint, results=results, available_now=True)
         assert query.await_end(30)

@@ -1,4 +1,4 @@
-"""A source that several inputs of a query derive from is planned and read once."""
+"""Tests that a source of several inputs of a query is planned and read once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SELF_JOIN = """
 
 
 class Numbers(Source):
-    """The numbers from 0, two at each plan; plans, reads and closings are counted."""
+    """The numbers from 0, two at each plan; all calls are recorded."""
 
     schema = pl.Schema({"n": pl.Int64})
 
@@ -84,7 +84,7 @@ def test_users_at_the_same_offsets_share_plans_and_reads() -> None:
 
 
 def test_users_at_other_offsets_read_for_themselves() -> None:
-    """So are the inputs of a checkpoint that was written when each had a reader of its own."""
+    """Inputs have other offsets in checkpoints from before they shared a reader."""
     source = Numbers()
     reader = SharedReader(source.open(), 2)
     ends = [reader.plan(start, None).end for start in (None, {"n": 2}, None, {"n": 2})]
@@ -94,20 +94,20 @@ def test_users_at_other_offsets_read_for_themselves() -> None:
     assert source.calls.count("plan") == 4
 
 
-def test_a_reading_that_was_given_up_is_not_shared() -> None:
+def test_an_abandoned_read_is_not_shared() -> None:
     reader = SharedReader(Numbers().open(), 2)
     next(iter(reader.read(None, {"n": 2})))
     assert read_all(reader, None, {"n": 2}) == read_all(reader, None, {"n": 2}) == [0, 1]
 
 
-def test_what_was_opened_is_closed_when_another_source_fails() -> None:
-    class Away(Numbers):
+def test_open_readers_are_closed_when_another_source_fails() -> None:
+    class FailingSource(Numbers):
         def open(self) -> SourceReader:
             raise mt.SourceError("it is away")
 
     source = Numbers()
     with pytest.raises(mt.SourceError, match="away"):
-        open_readers([source, Away()])
+        open_readers([source, FailingSource()])
     assert source.calls == ["open", "close"]
 
 
@@ -118,13 +118,13 @@ def test_a_view_that_is_used_twice_is_read_once(
     rows = {"page": ["a", "a", "b"], "value": [1, 2, 3], "at": ["2026-01-01T00:00:01Z"] * 3}
     frame = pl.DataFrame(rows).with_columns(pl.col("at").str.to_datetime(time_zone="UTC"))
     frame.write_parquet(tmp_path / "1.parquet")
-    last = frame.head(1).with_columns(pl.col("at") + pl.duration(hours=1))
-    last.write_parquet(tmp_path / "2.parquet")
-    read, reads = FileReader.read, []
+    last_row = frame.head(1).with_columns(pl.col("at") + pl.duration(hours=1))
+    last_row.write_parquet(tmp_path / "2.parquet")
+    read_files, reads = FileReader.read, []
 
     def count(self: FileReader, start: Any, end: Any) -> Iterator[pl.DataFrame]:
         reads.append([Path(path).name for path, _ in end["batch"]])
-        return read(self, start, end)
+        return read_files(self, start, end)
 
     monkeypatch.setattr(FileReader, "read", count)
     path = f"{tmp_path}/*.parquet"

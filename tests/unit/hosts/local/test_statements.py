@@ -1,4 +1,4 @@
-"""Statements in this process: which are refused, and tables of Kafka."""
+"""Tests of SQL statements in this process: refused ones, results, and tables of Kafka."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WINDOW = "GROUP BY page, TUMBLE(at, INTERVAL 1 MINUTE)"
 
 
 @pytest.mark.parametrize(
-    ("statement", "named"),
+    ("statement", "problem"),
     [
         (f"SELECT page, sum(soundex(page)) AS n FROM clicks {WINDOW}", r"soundex\(\), which needs"),
         (f"SELECT page, hash(count(*)) AS n FROM clicks {WINDOW}", r"hash\(\), which needs Spark"),
@@ -37,8 +37,8 @@ WINDOW = "GROUP BY page, TUMBLE(at, INTERVAL 1 MINUTE)"
         ),
     ],
 )
-def test_what_only_spark_runs_is_named(statement: str, named: str) -> None:
-    with pytest.raises(mt.SqlError, match=named):
+def test_expressions_that_need_spark_are_named(statement: str, problem: str) -> None:
+    with pytest.raises(mt.SqlError, match=problem):
         mt.sql(statement, clicks=CLICKS)
 
 
@@ -50,34 +50,34 @@ def test_quotients_and_days_of_windows() -> None:
     rows = mt.sql(statement, clicks=CLICKS).results.select("page", "mean", "day")
     day = date(2026, 1, 1)
     assert sorted(rows.rows()) == [("cart", 2.0, day), ("home", 1.0, day)]
-    plain = f"SELECT page, sum(v) / count(*) AS mean FROM clicks {WINDOW}"
-    assert sorted(mt.sql(plain, clicks=CLICKS).results["mean"]) == [1.0, 2.0]
+    mean_statement = f"SELECT page, sum(v) / count(*) AS mean FROM clicks {WINDOW}"
+    assert sorted(mt.sql(mean_statement, clicks=CLICKS).results["mean"]) == [1.0, 2.0]
     with pytest.raises(mt.SqlError, match=r"'sum\(v\) / sum\(v\)' has / .* x / nullif\(y, 0\)"):
         mt.sql(f"SELECT page, sum(v) / sum(v) AS m FROM clicks {WINDOW}", clicks=CLICKS)
-    again = "sum(v) / coalesce(nullif(count(*), 0), 0)"
+    nullable_divisor = "sum(v) / coalesce(nullif(count(*), 0), 0)"
     with pytest.raises(mt.SqlError, match="what may be 0"):
-        mt.sql(f"SELECT page, {again} AS m FROM clicks {WINDOW}", clicks=CLICKS)
+        mt.sql(f"SELECT page, {nullable_divisor} AS m FROM clicks {WINDOW}", clicks=CLICKS)
 
 
 @pytest.mark.parametrize(
-    "joined",
+    "join",
     [
         "LEFT JOIN clicks d ON c.page = d.page AND d.v > 1 AND",
         "FULL JOIN clicks d ON c.page = d.page AND c.v > 1 AND",
         "JOIN clicks d ON",
     ],
 )
-def test_rejected_messages_of_a_join_have_no_column_but_their_own(joined: str) -> None:
-    near = "d.at BETWEEN c.at AND c.at + INTERVAL 1 HOUR"
-    statement = f"SELECT c.page, d.v AS w FROM clicks c {joined} {near}"
+def test_rejected_messages_of_a_join_have_no_column_but_their_own(join: str) -> None:
+    condition = "d.at BETWEEN c.at AND c.at + INTERVAL 1 HOUR"
+    statement = f"SELECT c.page, d.v AS w FROM clicks c {join} {condition}"
     rejected: Any = mt.sql(statement, clicks=CLICKS.with_columns(at=pl.lit(None, pl.Datetime)))
-    own = ["side", *CLICKS.columns, "reason", "watermark"]
-    assert rejected.rejected.columns == own
+    expected_columns = ["side", *CLICKS.columns, "reason", "watermark"]
+    assert rejected.rejected.columns == expected_columns
     assert set(rejected.rejected["reason"]) == {"null_time"}
 
 
 @pytest.mark.parametrize(
-    ("option", "marked"),
+    ("option", "marked_text"),
     [
         ("'scan.parallelism' = '3'", "'3'"),
         ("'scan.nothing' = '4'", "'4'"),
@@ -86,22 +86,22 @@ def test_rejected_messages_of_a_join_have_no_column_but_their_own(joined: str) -
         ("format = 'avro'", "'kafka'"),
     ],
 )
-def test_an_option_of_a_table_is_named_where_it_stands(option: str, marked: str) -> None:
+def test_an_option_of_a_table_is_marked_in_the_statement(option: str, marked_text: str) -> None:
     table = (
         "CREATE TABLE clicks (page STRING, at TIMESTAMP, WATERMARK FOR at AS at) WITH "
         f"(connector = 'kafka', topic = 't', servers = 'localhost:1', {option});\n"
     )
-    with pytest.raises(mt.SqlError) as caught:
+    with pytest.raises(mt.SqlError) as refusal:
         mt.sql(f"{table} SELECT page, count(*) AS n FROM clicks {WINDOW}")
-    assert caught.value.text[slice(*caught.value.span)] == marked
+    assert refusal.value.text[slice(*refusal.value.span)] == marked_text
 
 
-def test_a_column_that_isnt_there_is_named_without_a_way_to_spark() -> None:
+def test_an_unknown_column_is_named_without_a_hint_to_spark() -> None:
     with pytest.raises(mt.SqlError, match=r"has pge, which isn't a column; give one of page, v"):
         mt.sql(f"SELECT page, count(*) AS n FROM clicks WHERE pge = 'a' {WINDOW}", clicks=CLICKS)
 
 
-def test_a_window_that_doesnt_hold_any_more_is_taken_back() -> None:
+def test_having_filters_windows() -> None:
     frame = CLICKS.with_columns(pl.lit(0).alias("offset"))
     statement = f"SELECT page, sum(v) AS n FROM clicks {WINDOW} HAVING sum(v) > 1"
     assert mt.sql(statement, clicks=frame).results["page"].to_list() == ["cart"]
@@ -186,19 +186,19 @@ VISITS = pl.DataFrame(
 )
 
 
-def _selected(statement: str, *columns: str) -> list[tuple[object, ...]]:
+def _select(statement: str, *columns: str) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = mt.sql(statement, clicks=VISITS).results.select(columns).rows()
     return rows
 
 
 def test_rows_of_several_tables_are_united() -> None:
     parts = "SELECT page AS p, v, at FROM clicks", "SELECT upper(page), v * 10, at FROM clicks"
-    both = " UNION ALL ".join(parts)
-    text = f"SELECT p, sum(v) AS n FROM ({both}) GROUP BY p, TUMBLE(at, INTERVAL 1 MINUTE)"
-    wanted = [("CART", 10), ("HOME", 110), ("cart", 1), ("home", 11)]
-    assert _selected(f"{text} ORDER BY p", "p", "n") == wanted
-    first = _selected(f"{text} ORDER BY n DESC, p LIMIT 2", "p", "n")
-    assert first == [("HOME", 110), ("home", 11)]
+    union = " UNION ALL ".join(parts)
+    text = f"SELECT p, sum(v) AS n FROM ({union}) GROUP BY p, TUMBLE(at, INTERVAL 1 MINUTE)"
+    expected = [("CART", 10), ("HOME", 110), ("cart", 1), ("home", 11)]
+    assert _select(f"{text} ORDER BY p", "p", "n") == expected
+    first_two = _select(f"{text} ORDER BY n DESC, p LIMIT 2", "p", "n")
+    assert first_two == [("HOME", 110), ("home", 11)]
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_tables_that_dont_fit_together_are_refused(parts: str, problem: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("join", "wanted"),
+    ("join", "expected"),
     [
         ("JOIN t ON clicks.page = t.id", [("Home", 3)]),
         ("LEFT JOIN t ON clicks.page = t.id", [(None, 2), ("Home", 3)]),
@@ -228,28 +228,30 @@ def test_tables_that_dont_fit_together_are_refused(parts: str, problem: str) -> 
         ("JOIN t ON clicks.v = t.least", [("Home", 2), ("None", 1)]),
     ],
 )
-def test_messages_look_up_rows_of_a_table(join: str, wanted: list[tuple[object, ...]]) -> None:
+def test_messages_look_up_rows_of_a_table(join: str, expected: list[tuple[object, ...]]) -> None:
     text = (
         "WITH t AS (SELECT * FROM (VALUES ('home', 'Home', 3), (NULL, 'None', 5)) "
         f"AS rows(id, name, least)) SELECT name, count(*) AS n FROM clicks {join} "
         "GROUP BY name, TUMBLE(at, INTERVAL 1 MINUTE) ORDER BY name"
     )
-    assert _selected(text, "name", "n") == wanted
+    assert _select(text, "name", "n") == expected
 
 
-@pytest.mark.parametrize(("word", "wanted"), [("IN", [("home", 3)]), ("NOT IN", [("cart", 2)])])
-def test_messages_are_looked_up_for_their_being_in_a_table(
-    word: str, wanted: list[tuple[object, ...]]
+@pytest.mark.parametrize(
+    ("operator", "expected"), [("IN", [("home", 3)]), ("NOT IN", [("cart", 2)])]
+)
+def test_messages_are_filtered_by_their_being_in_a_table(
+    operator: str, expected: list[tuple[object, ...]]
 ) -> None:
     text = (
-        f"SELECT page, count(*) AS n FROM clicks WHERE page {word} "
+        f"SELECT page, count(*) AS n FROM clicks WHERE page {operator} "
         f"(SELECT id FROM (VALUES 'home') AS t(id)) {WINDOW}"
     )
-    if word == "NOT IN":
+    if operator == "NOT IN":
         with pytest.raises(mt.SqlError, match="has no equal columns, and needs Spark"):
             mt.sql(text, clicks=VISITS)
         text = text.replace("NOT IN (SELECT id FROM (VALUES 'home') AS t(id))", "<> 'home'")
-    assert _selected(text, "page", "n") == wanted
+    assert _select(text, "page", "n") == expected
 
 
 @pytest.mark.parametrize(
@@ -274,20 +276,26 @@ def test_aggregates_over_a_range_are_those_of_each_row() -> None:
         "SELECT page, v, sum(v) OVER (PARTITION BY page ORDER BY at RANGE INTERVAL '30' SECOND "
         "PRECEDING) + 1 AS n FROM clicks"
     )
-    wanted = [("cart", 1, 2), ("cart", None, None), ("home", 3, 4), ("home", 3, 7), ("home", 5, 6)]
-    assert sorted(_selected(text, "page", "v", "n"), key=str) == sorted(wanted, key=str)
+    expected = [
+        ("cart", 1, 2),
+        ("cart", None, None),
+        ("home", 3, 4),
+        ("home", 3, 7),
+        ("home", 5, 6),
+    ]
+    assert sorted(_select(text, "page", "v", "n"), key=str) == sorted(expected, key=str)
 
 
 def test_rows_of_windows_are_numbered_and_ranked() -> None:
     over = "OVER (PARTITION BY window_start, window_end ORDER BY v DESC)"
     rows = "FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' MINUTE))"
     ranked = f"SELECT page, v, at, {{}}() {over} AS n {rows}"
-    of_number = _selected(f"SELECT * FROM ({ranked.format('ROW_NUMBER')}) WHERE n <= 3", "v", "n")
-    assert of_number == [(5, 1), (3, 2), (3, 3)]
-    of_rank = _selected(f"SELECT * FROM ({ranked.format('RANK')}) WHERE n <= 4", "v", "n")
-    assert of_rank == [(5, 1), (3, 2), (3, 2), (1, 4)]
+    numbered_rows = _select(f"SELECT * FROM ({ranked.format('ROW_NUMBER')}) WHERE n <= 3", "v", "n")
+    assert numbered_rows == [(5, 1), (3, 2), (3, 3)]
+    ranked_rows = _select(f"SELECT * FROM ({ranked.format('RANK')}) WHERE n <= 4", "v", "n")
+    assert ranked_rows == [(5, 1), (3, 2), (3, 2), (1, 4)]
     dense = f"SELECT upper(page) AS p, n FROM ({ranked.format('DENSE_RANK')}) WHERE n = 4"
-    assert _selected(dense, "p", "n", "row_number") == [("CART", 4, 5)]
+    assert _select(dense, "p", "n", "row_number") == [("CART", 4, 5)]
 
 
 def test_equal_rows_are_numbered_by_all_of_their_columns() -> None:
@@ -304,7 +312,7 @@ def test_equal_rows_are_numbered_by_all_of_their_columns() -> None:
 
 def test_every_row_of_a_window_is_shown() -> None:
     text = "SELECT page, v FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '20' SECOND))"
-    rows = _selected(text, "page", "v", "row_number")
+    rows = _select(text, "page", "v", "row_number")
     first, second = [("home", 3, 1), ("cart", 1, 2), ("home", 3, 3)], [("cart", None, 1)]
     assert rows == [*first, *second, ("home", 5, 2)]
 
@@ -313,7 +321,7 @@ def test_every_row_of_a_window_is_shown() -> None:
     ("connector", "hint"),
     [("datagen", "write 'rate', which makes rows of timestamp"), ("jsn", "write 'json'")],
 )
-def test_a_connector_that_nobody_has_isnt_said_to_need_spark(connector: str, hint: str) -> None:
+def test_an_unknown_connector_is_not_said_to_need_spark(connector: str, hint: str) -> None:
     statement = f"""
         CREATE TABLE g (page STRING, at TIMESTAMP, WATERMARK FOR at AS at)
         WITH (connector = '{connector}', path = 'in');
@@ -347,26 +355,26 @@ def test_tables_as_an_option_are_refused_with_what_to_write() -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "marked"),
+    ("option", "marked_text"),
     [
         ("'kafka.auto.offset.reset' = 'earliest'", "'earliest'"),
         ("'properties.ssl.truststore.certificates' = 'x'", "'x'"),
         ("reader = 'spark'", "'spark'"),
     ],
 )
-def test_an_option_of_a_table_that_needs_spark_is_marked(option: str, marked: str) -> None:
+def test_an_option_of_a_table_that_needs_spark_is_marked(option: str, marked_text: str) -> None:
     statement = (
         "CREATE TABLE clicks (page STRING, at TIMESTAMP) WITH (connector = 'kafka', "
         f"topic = 't', 'bootstrap.servers' = '127.0.0.1:9', {option}); "
         f"SELECT count(*) AS n FROM clicks {WINDOW}"
     )
-    with pytest.raises(mt.SqlError) as caught:
+    with pytest.raises(mt.SqlError) as refusal:
         mt.sql(statement)
-    assert caught.value.text[slice(*caught.value.span)] == marked
-    assert "None" not in str(caught.value)
+    assert refusal.value.text[slice(*refusal.value.span)] == marked_text
+    assert "None" not in str(refusal.value)
 
 
-def test_a_mean_that_may_be_over_nothing_is_refused_with_what_to_write() -> None:
+def test_a_quotient_that_may_divide_by_zero_is_refused_with_what_to_write() -> None:
     for share in ("sum(v) / sum(v)", "sum(v) / count(v)"):
         with pytest.raises(mt.SqlError, match=r"x / nullif\(y, 0\)"):
             mt.sql(f"SELECT page, {share} AS share FROM clicks {WINDOW}", clicks=CLICKS)

@@ -1,4 +1,4 @@
-"""Moments as texts by patterns; the values are those of Spark 4.3 in UTC."""
+"""Tests of formatting and parsing times by patterns; the values are those of Spark 4.3 in UTC."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import muntin as mt
 from muntin.hosts.local.sql_values import Unportable
 from muntin.hosts.local.time_patterns import format_by_pattern, parse_formatted_times
 
-MOMENTS = [
+TIMES = [
     datetime(2026, 1, 2, 15, 4, 5),
     datetime(2024, 2, 29, 0, 0, 0, 123456),
     datetime(1969, 7, 20, 20, 17, 40, 1),
@@ -45,10 +45,10 @@ MOMENTS = [
         ("''", ["'"] * 4),
     ],
 )  # fmt: skip
-def test_moments_are_formatted_as_on_spark(pattern: str, texts: list[str]) -> None:
-    frame = pl.DataFrame({"at": MOMENTS}, schema={"at": pl.Datetime("us")})
-    shown = frame.select(format_by_pattern(pl.col("at"), pattern).alias("text"))["text"]
-    assert shown.to_list() == [*texts, None]
+def test_times_are_formatted_as_on_spark(pattern: str, texts: list[str]) -> None:
+    frame = pl.DataFrame({"at": TIMES}, schema={"at": pl.Datetime("us")})
+    formatted = frame.select(format_by_pattern(pl.col("at"), pattern).alias("text"))["text"]
+    assert formatted.to_list() == [*texts, None]
 
 
 @pytest.mark.parametrize(
@@ -92,15 +92,15 @@ def test_moments_are_formatted_as_on_spark(pattern: str, texts: list[str]) -> No
 )  # fmt: skip
 def test_texts_are_parsed_as_on_spark(pattern: str, texts: dict[str, str | None]) -> None:
     frame = pl.DataFrame({"text": [*texts, None]}, schema={"text": pl.String})
-    moments = frame.select(parse_formatted_times(pl.col("text"), pattern).alias("at"))["at"]
-    shown = [None if at is None else str(at.replace(tzinfo=None)) for at in moments.to_list()]
-    assert shown == [*texts.values(), None]
+    times = frame.select(parse_formatted_times(pl.col("text"), pattern).alias("at"))["at"]
+    parsed = [None if at is None else str(at.replace(tzinfo=None)) for at in times.to_list()]
+    assert parsed == [*texts.values(), None]
 
 
 @pytest.mark.parametrize(
     "pattern", ["e", "w", "G", "zzz", "XXX", "[yyyy]", "MMMMM", "ddd", "'x", "aa", "yyyyyyy"]
 )
-def test_another_field_is_refused_where_moments_are_formatted(pattern: str) -> None:
+def test_unsupported_fields_are_refused_in_formatting(pattern: str) -> None:
     with pytest.raises(Unportable, match="pattern"):
         format_by_pattern(pl.col("at"), pattern)
 
@@ -108,7 +108,7 @@ def test_another_field_is_refused_where_moments_are_formatted(pattern: str) -> N
 @pytest.mark.parametrize(
     "pattern", ["EEE d", "DDD yyyy", "h:mm", "HH a", "HH h a", "yMMdd", "yyyy yyyy", "kk", "Q"]
 )
-def test_another_field_is_refused_where_texts_are_parsed(pattern: str) -> None:
+def test_unsupported_fields_are_refused_in_parsing(pattern: str) -> None:
     with pytest.raises(Unportable, match="pattern"):
         parse_formatted_times(pl.col("at"), pattern)
 
@@ -128,7 +128,7 @@ def test_a_statement_parses_and_formats() -> None:
 
 
 def test_a_pattern_that_only_spark_has_is_named() -> None:
-    clicks = pl.DataFrame({"at": MOMENTS}, schema={"at": pl.Datetime("us")})
+    clicks = pl.DataFrame({"at": TIMES}, schema={"at": pl.Datetime("us")})
     statement = "SELECT date_format(window_start, 'zzz') AS z, count(*) AS n FROM clicks GROUP BY "
     with pytest.raises(mt.SqlError, match="the field 'zzz' of a time pattern, which needs Spark"):
         mt.sql(f"{statement} TUMBLE(at, INTERVAL 1 HOUR)", clicks=clicks)

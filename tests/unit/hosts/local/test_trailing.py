@@ -1,4 +1,4 @@
-"""The newest row of each key and look-back, on the local host and in its sinks."""
+"""Tests of trailing windows on the local host: the newest row of each key and look-back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLICKS = make_clicks(
 )
 
 
-def trail(frame: Any, **options: Any) -> Any:
+def make_query(frame: Any, **options: Any) -> Any:
     windows = mt.windowed(frame, key="user", time="at", **options)
     return windows.trailing("1 hour", "1 day", every="10 minutes").agg(
         n=mt.count(), spent=mt.sum("amount")
@@ -53,41 +53,45 @@ NEWEST = [
 
 
 def test_a_frame_has_the_rows_of_all_instants() -> None:
-    results = trail(CLICKS).results
+    results = make_query(CLICKS).results
     assert results.columns[:4] == ["user", "look_back", "window_start", "window_end"]
     assert results["window_end"].is_sorted()
-    gone = results.filter(emission="retract").select("user", "look_back", "n", "spent").rows()
-    assert gone == [("ben", "1 hour", None, None)]
+    retractions = (
+        results.filter(emission="retract").select("user", "look_back", "n", "spent").rows()
+    )
+    assert retractions == [("ben", "1 hour", None, None)]
 
 
 def test_a_sink_holds_one_row_of_each_key_and_look_back(tmp_path: Path) -> None:
-    query = trail(CLICKS).start(checkpoint=tmp_path / "memory")
+    query = make_query(CLICKS).start(checkpoint=tmp_path / "memory")
     assert query.await_end(60)
     assert read_rows(query.frame()) == NEWEST
-    file = tmp_path / "now.duckdb"
-    query = trail(CLICKS).start(results=mt.to_duckdb(file, "now"), checkpoint=tmp_path / "file")
+    path = tmp_path / "now.duckdb"
+    query = make_query(CLICKS).start(
+        results=mt.to_duckdb(path, "now"), checkpoint=tmp_path / "file"
+    )
     assert query.await_end(60)
-    with duckdb.connect(str(file)) as database:
+    with duckdb.connect(str(path)) as database:
         assert read_rows(database.sql("SELECT * FROM now").pl()) == NEWEST
 
 
 @pytest.mark.parametrize("shards", [None, 3])
 def test_batches_update_the_table(shards: int | None, tmp_path: Path) -> None:
-    """A batch in which a key vanishes and comes back leaves its newest row."""
-    source, file = tmp_path / "in", tmp_path / "now.duckdb"
+    """A batch in which a key disappears and reappears leaves its newest row."""
+    source, path = tmp_path / "in", tmp_path / "now.duckdb"
     source.mkdir()
     last = make_clicks(("ann", 150, 4), ("cy", 165, 1))
     batches = [CLICKS[:1], make_clicks(("ben", 60, 2)), make_clicks(("ann", 30, 3)), last]
     for number, batch in enumerate(batches):
         batch.write_parquet(source / f"{number}.parquet")
-        sink = mt.to_duckdb(file, "now")
-        query = trail(mt.files(f"{source}/*.parquet")).start(
+        sink = mt.to_duckdb(path, "now")
+        query = make_query(mt.files(f"{source}/*.parquet")).start(
             results=sink, checkpoint=tmp_path / "checkpoint", available_now=True
         )
         assert query.await_end(60)
         if shards is not None:
             rescale_folder(str(tmp_path / "checkpoint"), shards)
-    with duckdb.connect(str(file)) as database:
+    with duckdb.connect(str(path)) as database:
         rows = read_rows(database.sql("SELECT * FROM now").pl())
     assert rows == [
         ("ann", "1 day", 160, 3, 8),
@@ -96,9 +100,9 @@ def test_batches_update_the_table(shards: int | None, tmp_path: Path) -> None:
     ]
 
     state = mt.open_state(tmp_path / "checkpoint")
-    held = state.fetch()
-    assert [row[:2] for row in read_rows(held)] == [row[:2] for row in rows]
-    assert set(held["window_end"]) == {START + timedelta(minutes=160)}
+    snapshot = state.fetch()
+    assert [row[:2] for row in read_rows(snapshot)] == [row[:2] for row in rows]
+    assert set(snapshot["window_end"]) == {START + timedelta(minutes=160)}
     assert state.fetch("ann")["spent"].to_list() == [8, 4]
     assert state.windows("ann")["messages"].to_list() == [3, 1]
     assert state.fetch("ann", end=START).select("look_back").to_series().to_list() == ["1 day"]
@@ -112,11 +116,11 @@ def test_batches_update_the_table(shards: int | None, tmp_path: Path) -> None:
     assert lines[-1].startswith("a message at 2025-12-31 11:40:00 is rejected as late")
 
 
-def test_messages_fall_out_by_the_clock() -> None:
-    definition = trail(mt.files("none/*.parquet", columns=CLICKS.schema), idle="1 minute")
+def test_messages_leave_windows_by_the_clock() -> None:
+    definition = make_query(mt.files("none/*.parquet", columns=CLICKS.schema), idle="1 minute")
     ticks = [START, START + timedelta(minutes=2), START + timedelta(minutes=72)]
-    ran = run(definition, [CLICKS[:1]], ticks=ticks, final=False)
-    rows = ran.emissions.select("look_back", "n", "emission", "batch").rows()
+    outcome = run(definition, [CLICKS[:1]], ticks=ticks, final=False)
+    rows = outcome.emissions.select("look_back", "n", "emission", "batch").rows()
     assert rows == [
         ("1 day", 1, "full", 2),
         ("1 hour", 1, "full", 2),
@@ -126,9 +130,9 @@ def test_messages_fall_out_by_the_clock() -> None:
 
 def test_windows_over_the_rows() -> None:
     with pytest.raises(OptionError, match=r"give \.full in place of \.results"):
-        mt.windowed(trail(CLICKS), key="user", time="window_end").tumbling("1 day")
-    most = mt.windowed(trail(CLICKS).full, key="user", time="window_end").tumbling("1 day")
-    rows = most.agg(most=mt.max("spent")).results.sort("user").select("user", "most").rows()
+        mt.windowed(make_query(CLICKS), key="user", time="window_end").tumbling("1 day")
+    windows = mt.windowed(make_query(CLICKS).full, key="user", time="window_end").tumbling("1 day")
+    rows = windows.agg(most=mt.max("spent")).results.sort("user").select("user", "most").rows()
     assert rows == [("ann", 13), ("ben", 18)]
 
 
@@ -140,14 +144,14 @@ def test_windows_over_the_rows() -> None:
         (lambda w: w.agg(n=mt.count()).top(1, by="n"), "emit only the keys that change"),
     ],
 )
-def test_refused(build: Callable[[Any], Any], problem: str) -> None:
+def test_invalid_trailing_queries_are_refused(build: Callable[[Any], Any], problem: str) -> None:
     windows = mt.windowed(CLICKS, key="user", time="at").trailing("1 hour", every="1 minute")
     with pytest.raises(OptionError, match=problem):
         build(windows)
 
 
-def test_explained() -> None:
-    text = trail(CLICKS).explain(rate=100, keys=10)
+def test_trailing_queries_are_explained() -> None:
+    text = make_query(CLICKS).explain(rate=100, keys=10)
     assert "windows   trailing 1 hour, 1 day every 10 minutes, by user on at" in text
     assert "|  the last hour" in text
     assert "late      counted from the next multiple on, and rejected if older than 1 day" in text

@@ -1,4 +1,4 @@
-"""Windows in the zone of each key on the local host: queries that go on, and state that is read."""
+"""Tests of windows in the zone of each key on the local host: restarts, and reading state."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def write_days(folder: Path, days: range) -> None:
         os.utime(path, (1_700_000_000 + day, 1_700_000_000 + day))
 
 
-def own_days(folder: Path) -> Any:
+def make_query(folder: Path) -> Any:
     sales = mt.files(folder / "*.parquet", columns=COLUMNS, files_per_batch=1)
     windows = mt.windowed(sales, key="shop", time="at", lateness="1 hour", max_ahead=None)
     days = windows.hopping("2 days", "1 day", zone_column="tz").early(each=True)
@@ -54,11 +54,11 @@ def own_days(folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("change", ["nothing", "shards", "move"])
-def test_a_query_goes_on_where_it_stopped(tmp_path: Path, change: str) -> None:
+def test_a_query_continues_where_it_stopped(tmp_path: Path, change: str) -> None:
     folder, checkpoint = tmp_path / "in", tmp_path / "state"
     write_days(folder, range(4))
-    once, twice = tmp_path / "once.duckdb", tmp_path / "twice.duckdb"
-    run(own_days(folder), checkpoint, twice)
+    unstopped_out, continued_out = tmp_path / "once.duckdb", tmp_path / "twice.duckdb"
+    run(make_query(folder), checkpoint, continued_out)
     if change == "shards":
         rescale_folder(str(checkpoint), 3)
     elif change == "move":
@@ -68,38 +68,41 @@ def test_a_query_goes_on_where_it_stopped(tmp_path: Path, change: str) -> None:
             write_query(new, seed, blobs)
         checkpoint = new
     write_days(folder, range(4, 8))
-    continued = run(own_days(folder), checkpoint, twice)
-    whole = run(own_days(folder), tmp_path / "whole", once)
-    assert continued.progress.counts == whole.progress.counts
+    continued = run(make_query(folder), checkpoint, continued_out)
+    unstopped = run(make_query(folder), tmp_path / "whole", unstopped_out)
+    assert continued.progress.counts == unstopped.progress.counts
     assert continued.progress.counts["malformed"] > 10
     assert continued.progress.counts["null_key"] > 10
-    assert read_tables(twice) == read_tables(once)
+    assert read_tables(continued_out) == read_tables(unstopped_out)
 
 
 def test_state_is_read_by_the_zone_of_a_key(tmp_path: Path) -> None:
     folder, checkpoint = tmp_path / "in", tmp_path / "state"
     write_days(folder, range(6))
-    query = own_days(folder).start(checkpoint=str(checkpoint), available_now=True)
+    query = make_query(folder).start(checkpoint=str(checkpoint), available_now=True)
     assert query.await_end(60)
     state = mt.open_state(checkpoint)
     newest = query.frame().drop("emission", "revision").sort(_ORDER)
-    kept = newest.filter(pl.col("window_end") > state.watermark - timedelta(days=5))
-    assert_frame_equal(state.fetch().sort(_ORDER), kept)
+    retained = newest.filter(pl.col("window_end") > state.watermark - timedelta(days=5))
+    assert_frame_equal(state.fetch().sort(_ORDER), retained)
     key = ("shop 1", "Europe/Berlin")
-    mine = kept.filter(shop=key[0], tz=key[1])
-    assert_frame_equal(state.fetch(key).sort(_ORDER), mine)
-    # On 29 March the clocks in Berlin go forward.
-    changed = mine.filter(window_start=datetime(2026, 3, 27, 23, tzinfo=UTC))
+    key_windows = retained.filter(shop=key[0], tz=key[1])
+    assert_frame_equal(state.fetch(key).sort(_ORDER), key_windows)
+    # On 29 March the clocks in Berlin are set forward.
+    changed = key_windows.filter(window_start=datetime(2026, 3, 27, 23, tzinfo=UTC))
     assert changed["window_end"].to_list() == [datetime(2026, 3, 29, 22, tzinfo=UTC)]
-    seen = state.windows(key)
-    assert seen.filter(pl.col("stage") != "expired")["messages"].to_list() == mine["n"].to_list()
-    assert {"current", "closed"} <= set(seen["stage"])
+    state_windows = state.windows(key)
+    assert (
+        state_windows.filter(pl.col("stage") != "expired")["messages"].to_list()
+        == key_windows["n"].to_list()
+    )
+    assert {"current", "closed"} <= set(state_windows["stage"])
     lines = explain_state(state.checkpoint, key, "2026-03-31T12:00")
     assert "windows    hopping 2 days by 1 day in Europe/Berlin, on at" in lines
     assert "window     2026-03-30 22:00:00 to 2026-04-01 22:00:00" in lines
     report = report_state(state.checkpoint, key)
     assert report["windows"]["newest"][1] >= str(newest["window_end"].max())[:19]
-    assert len(report["key"]) == len(seen)
+    assert len(report["key"]) == len(state_windows)
     for unknown in ("Oz", r"\N"):
         with pytest.raises(OptionError, match="isn't a known time zone"):
             explain_state(state.checkpoint, ("shop 1", unknown), "2026-03-31T12:00")
@@ -118,8 +121,8 @@ SALES = pl.DataFrame(
 
 def test_the_first_messages_of_each_own_day() -> None:
     days = mt.windowed(SALES, key="shop", time="at").tumbling("1 day", zone_column="tz")
-    shown = days.top(1, by="amount").results.select("tz", "amount").rows()
-    assert shown == [("America/New_York", 2), ("Europe/Berlin", 4)]
+    rows = days.top(1, by="amount").results.select("tz", "amount").rows()
+    assert rows == [("America/New_York", 2), ("Europe/Berlin", 4)]
 
 
 def test_own_weeks_of_own_days() -> None:

@@ -1,4 +1,4 @@
-"""Which column of what goes on into another operator is as far as the watermark."""
+"""Tests of the output columns that are as far as the watermark, for a second operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shard emits, as the rows that reach the JVM."""
+"""Tests of a shard's outputs as the rows that reach the JVM."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_rows_come_back_and_are_compressed_where_there_are_many(
     blobs = [row.blob for row in steps._rows({RESULTS: frame})]
     assert len(blobs) == -(-rows // 100)
     sent = pa.record_batch({"blob": pa.array(blobs, pa.binary())})
-    found = cast(pl.DataFrame, pl.from_arrow(pa.Table.from_batches(unpack_blobs(iter([sent])))))
-    assert found.equals(frame)
-    plain = sum(batch.nbytes for batch in unpack_blobs(iter([sent])))
-    assert (sum(map(len, blobs)) < plain) == (rows > 100)
+    unpacked = cast(pl.DataFrame, pl.from_arrow(pa.Table.from_batches(unpack_blobs(iter([sent])))))
+    assert unpacked.equals(frame)
+    unpacked_size = sum(batch.nbytes for batch in unpack_blobs(iter([sent])))
+    assert (sum(map(len, blobs)) < unpacked_size) == (rows > 100)

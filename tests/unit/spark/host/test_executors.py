@@ -1,4 +1,4 @@
-"""Executors that can't run a query are refused by the name of their host."""
+"""Tests that executors which can't run a query are refused with the name of their host."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def ask(*files: Path, modules: tuple[str, ...] = NEEDED) -> Answer:
 
 
 def test_this_python_has_what_a_query_needs(tmp_path: Path) -> None:
-    mine = tmp_path / "asks"
-    mine.touch()
-    answer = ask(mine)
+    path = tmp_path / "asks"
+    path.touch()
+    answer = ask(path)
     check_answer(answer, "here")
     assert answer.unread == []
     assert Path(answer.written[str(tmp_path)]).parent == tmp_path
@@ -47,17 +47,17 @@ def test_a_folder_that_isnt_there_is_neither_read_nor_written(tmp_path: Path) ->
 
 def test_a_missing_module_is_refused_with_its_host() -> None:
     answer = replace(ask(modules=(*NEEDED, "no_such_module")), python="/opt/py")
-    words = "PYSPARK_PYTHON='/opt/py' on worker-3 lacks no_such_module. Install it there"
-    with pytest.raises(SettingError, match=words):
+    problem = "PYSPARK_PYTHON='/opt/py' on worker-3 lacks no_such_module. Install it there"
+    with pytest.raises(SettingError, match=problem):
         check_answer(answer, "worker-3")
 
 
 def test_another_build_is_refused_with_its_host_and_both_builds() -> None:
-    ours = ask()
+    answer = ask()
     with pytest.raises(SettingError) as refused:
-        check_answer(replace(ours, build="0123456789ab"), "worker-3")
+        check_answer(replace(answer, build="0123456789ab"), "worker-3")
     assert "on worker-3 is build 0123456789ab, and the driver's " in str(refused.value)
-    assert f"is build {ours.build}. Install the same build" in str(refused.value)
+    assert f"is build {answer.build}. Install the same build" in str(refused.value)
 
 
 def test_a_build_is_the_same_in_a_zip(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ WORKER = "org.apache.spark.SparkException: Error from python worker:\n  "
 
 
 @pytest.mark.parametrize(
-    ("reason", "words"),
+    ("reason", "problem"),
     [
         (
             'java.io.IOException: Cannot run program "./env/bin/python": error=2, No such file',
@@ -97,10 +97,10 @@ WORKER = "org.apache.spark.SparkException: Error from python worker:\n  "
         ),
     ],
 )
-def test_a_python_that_doesnt_start_is_named_with_its_host(reason: str, words: str) -> None:
+def test_a_python_that_doesnt_start_is_named_with_its_host(reason: str, problem: str) -> None:
     explained = explain_lost_python("./env/bin/python", "10.0.0.5", LOST + reason)
     assert explained is not None
-    assert explained.startswith(f"PYSPARK_PYTHON='./env/bin/python' on 10.0.0.5 {words}")
+    assert explained.startswith(f"PYSPARK_PYTHON='./env/bin/python' on 10.0.0.5 {problem}")
     if WORKER in reason or "Cannot run" in reason:
         error = explain_lost_tasks(LOST + reason, "./env/bin/python")
         assert str(error) == explained

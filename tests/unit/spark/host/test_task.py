@@ -1,4 +1,4 @@
-"""What a task knows of how far the operator before it has come."""
+"""Tests of a task's knowledge of the watermark of the operator before it."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from muntin.spark.host.task import ShuffleTask, Stage
 HERE, BEFORE = {STAGE: INNER}, {STAGE: f"{INNER}/{INNER}"}
 
 
-class Reached:
-    """Keeps how far each task has come, asked when its messages were read."""
+class RecordingOperator:
+    """Records the upstream watermark of each task, once its messages were read."""
 
     def __init__(self) -> None:
-        self.found: list[int | None] = []
+        self.watermarks: list[int | None] = []
 
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
         assert sum(map(len, messages)) == 1
-        self.found.append(task.reached())
+        self.watermarks.append(task.reached())
         return []
 
 
-def passed(*figures: dict[str, Any]) -> pa.RecordBatch:
+def make_batch(*figures: dict[str, Any]) -> pa.RecordBatch:
     rows = [{"at": None, KIND: "progress", BLOB: None, PROGRESS: json.dumps(f)} for f in figures]
     rows.append({"at": 5, KIND: None, BLOB: None, PROGRESS: None})
     schema = {"at": pa.int64(), KIND: pa.string(), BLOB: pa.binary(), PROGRESS: pa.string()}
@@ -48,7 +48,7 @@ def passed(*figures: dict[str, Any]) -> pa.RecordBatch:
         ([{"watermark": 10} | HERE], None, None),
         ([{"watermark": None} | HERE], 1, None),
         ([], 1, None),
-        # What is farther before has another time.
+        # Operators further upstream have another time.
         ([{"watermark": 99} | BEFORE, {"watermark": 10} | HERE], 1, 11),
         ([{"watermark": 99} | BEFORE], 1, None),
     ],
@@ -56,11 +56,11 @@ def passed(*figures: dict[str, Any]) -> pa.RecordBatch:
 def test_how_far_the_operator_before_has_come(
     figures: list[dict[str, Any]], ahead: int | None, reached: int | None
 ) -> None:
-    operator = Reached()
+    operator = RecordingOperator()
     stage = Stage(lambda: operator, (0,), {}, "", is_reused=False)  # type: ignore[arg-type,return-value]
     task = ShuffleTask(stage, "", read_frames, "at", frozenset(), streams=True, ahead=ahead)
-    assert list(task(iter([passed(*figures)]))) == []
-    assert operator.found == [reached]
+    assert list(task(iter([make_batch(*figures)]))) == []
+    assert operator.watermarks == [reached]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A session without Delta is refused; on Databricks the runtime has it without settings."""
+"""Tests that a session without Delta is refused, except on Databricks, whose runtime has it."""
 
 from __future__ import annotations
 

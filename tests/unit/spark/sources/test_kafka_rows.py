@@ -1,4 +1,4 @@
-"""How Spark's batches of a topic are planned, repeated and refused; a broker is played here."""
+"""Tests of planning, repeating and refusing Spark's batches of a topic, with a fake broker."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from muntin.spark.host.internals.versions import ReadAllAvailable, ReadMaxRows
 from muntin.spark.sources.kafka_rows import _Stream
 
 
-def ranges(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A task that gives the ranges it gets."""
+def pass_ranges(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the ranges of a task unchanged."""
     yield from batches
 
 
@@ -45,19 +45,19 @@ class Cluster:
         self.topics[name] = (topic_id, low, high)
 
 
-class Played:
-    """Answers for a cluster as ``Broker`` does."""
+class FakeBroker:
+    """Describes a cluster as ``Broker`` does."""
 
     def __init__(self, cluster: Cluster, topics: Topics) -> None:
         self.cluster, self.names = cluster, topics.names
 
     def describe(self) -> Described:
-        known = [name for name in self.names if name in self.cluster.topics]
-        ids = {name: self.cluster.topics[name][0] for name in known}
-        return Described({name: [0] for name in known}, ids)
+        present = [name for name in self.names if name in self.cluster.topics]
+        ids = {name: self.cluster.topics[name][0] for name in present}
+        return Described({name: [0] for name in present}, ids)
 
     def remember(self, names: Any) -> None:
-        """Nothing is forgotten here."""
+        """Do nothing, since the cluster forgets no topic."""
 
     def earliest(self, partitions: Any) -> Offsets:
         return {name: {"0": self.cluster.topics[name][1]} for name in partitions}
@@ -76,23 +76,23 @@ def kafka() -> Cluster:
     return Cluster()
 
 
-def stream(kafka: Cluster, topic: str, run: str | None = None, **more: Any) -> _Stream:
-    topics = Topics((topic,), "earliest", None, {"bootstrap.servers": "h:1"}, **more)
-    reader = _Stream(topics, ranges, 2, run)
-    reader._broker = Played(kafka, topics)  # type: ignore[assignment]
+def make_stream(kafka: Cluster, topic: str, run: str | None = None, **options: Any) -> _Stream:
+    topics = Topics((topic,), "earliest", None, {"bootstrap.servers": "h:1"}, **options)
+    reader = _Stream(topics, pass_ranges, 2, run)
+    reader._broker = FakeBroker(kafka, topics)  # type: ignore[assignment]
     return reader
 
 
-def logged(offset: dict[str, Any]) -> dict[str, Any]:
-    """An offset as Spark's log gives it back."""
+def log_offset(offset: dict[str, Any]) -> dict[str, Any]:
+    """Return an offset as Spark's log returns it."""
     return dict(json.loads(json.dumps(offset)))
 
 
-def planned(
+def plan_ranges(
     reader: _Stream, start: Any, end: Any, *, is_next: bool = False
 ) -> list[tuple[int, int]]:
-    """What the tasks of a batch read, or what they read ahead for the next one."""
-    parts = reader.partitions(logged(start), logged(end))
+    """Return the ranges that the tasks of a batch read, or read ahead for the next one."""
+    parts = reader.partitions(log_offset(start), log_offset(end))
     rows = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
     assert {row["topic_id"] for row in rows} <= {*end["ids"].values()}
     assert all(row["run"] == reader.run for row in rows)
@@ -102,41 +102,41 @@ def planned(
 def test_offsets_say_ids_lag_and_what_is_committed(kafka: Cluster) -> None:
     topic = kafka.topic()
     kafka.send(topic, 10)
-    reader = stream(kafka, topic, group="billing")
+    reader = make_stream(kafka, topic, group="billing")
     start = reader.initialOffset()
-    end = reader.latestOffset(logged(start), ReadMaxRows(4))
+    end = reader.latestOffset(log_offset(start), ReadMaxRows(4))
     assert lag_of(end) == {f"{topic}[0]": 6}
     assert reader.reportLatestOffset() == {"ends": {topic: {"0": 10}}}
-    assert planned(reader, start, end) == [(0, 4)]
-    reader.commit(logged(end))
+    assert plan_ranges(reader, start, end) == [(0, 4)]
+    reader.commit(log_offset(end))
     assert kafka.committed == {topic: {"0": 4}}
-    # Where there is nothing new there is no batch.
-    last = reader.latestOffset(logged(end), ReadAllAvailable())
-    assert reader.latestOffset(logged(last), ReadAllAvailable()) == last
+    # Without new messages there is no batch.
+    last = reader.latestOffset(log_offset(end), ReadAllAvailable())
+    assert reader.latestOffset(log_offset(last), ReadAllAvailable()) == last
 
 
 def test_a_task_reads_the_next_batch_ahead(kafka: Cluster) -> None:
     topic = kafka.topic()
     kafka.send(topic, 10)
-    reader = stream(kafka, topic, "orders-1")
+    reader = make_stream(kafka, topic, "orders-1")
     start = reader.initialOffset()
-    end = reader.latestOffset(logged(start), ReadMaxRows(4))
-    assert planned(reader, start, end) == [(0, 4)]
-    assert planned(reader, start, end, is_next=True) == [(4, 8)]
+    end = reader.latestOffset(log_offset(start), ReadMaxRows(4))
+    assert plan_ranges(reader, start, end) == [(0, 4)]
+    assert plan_ranges(reader, start, end, is_next=True) == [(4, 8)]
     # The next batch has just these ranges, although its limit now allows for more.
     kafka.send(topic, 5)
-    following = reader.latestOffset(logged(end), ReadMaxRows(6))
-    assert planned(reader, end, following) == [(4, 8)]
-    assert planned(reader, end, following, is_next=True) == [(8, 14)]
-    last = reader.latestOffset(logged(following), ReadMaxRows(20))
-    assert planned(reader, following, last) == [(8, 14)]
-    assert planned(reader, following, last, is_next=True) == [(14, 15)]
-    # A batch that an earlier run has planned is read alone, and so is each on a cluster.
-    again = stream(kafka, topic, "orders-2")
-    assert planned(again, start, end, is_next=True) == []
-    on_cluster = stream(kafka, topic)
-    end = on_cluster.latestOffset(logged(start), ReadMaxRows(4))
-    assert planned(on_cluster, start, end, is_next=True) == []
+    following = reader.latestOffset(log_offset(end), ReadMaxRows(6))
+    assert plan_ranges(reader, end, following) == [(4, 8)]
+    assert plan_ranges(reader, end, following, is_next=True) == [(8, 14)]
+    last = reader.latestOffset(log_offset(following), ReadMaxRows(20))
+    assert plan_ranges(reader, following, last) == [(8, 14)]
+    assert plan_ranges(reader, following, last, is_next=True) == [(14, 15)]
+    # Nothing is read ahead for a batch that an earlier run has planned, nor on a cluster.
+    again = make_stream(kafka, topic, "orders-2")
+    assert plan_ranges(again, start, end, is_next=True) == []
+    on_cluster = make_stream(kafka, topic)
+    end = on_cluster.latestOffset(log_offset(start), ReadMaxRows(4))
+    assert plan_ranges(on_cluster, start, end, is_next=True) == []
 
 
 def test_a_batch_is_bounded_by_bytes(kafka: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,16 +145,20 @@ def test_a_batch_is_bounded_by_bytes(kafka: Cluster, monkeypatch: pytest.MonkeyP
     megabyte = float(1 << 20)
     monkeypatch.setattr(MessageSizes, "_sample", lambda self, points: [megabyte] * len(points))
     # By default, a batch has 128 MB for each of the two tasks.
-    reader = stream(kafka, topic, "orders-1")
+    reader = make_stream(kafka, topic, "orders-1")
     start = reader.initialOffset()
-    end = reader.latestOffset(logged(start), ReadAllAvailable())
-    assert planned(reader, start, end) == [(0, 256)]
-    assert planned(reader, start, end, is_next=True) == [(256, 512)]
-    following = reader.latestOffset(logged(end), ReadAllAvailable())
-    assert planned(reader, end, following) == [(256, 512)]
-    small = stream(kafka, topic, bytes_per_batch=10 << 20)
-    assert planned(small, start, small.latestOffset(logged(start), ReadMaxRows(100))) == [(0, 10)]
-    assert planned(small, start, small.latestOffset(logged(start), ReadMaxRows(5))) == [(0, 5)]
+    end = reader.latestOffset(log_offset(start), ReadAllAvailable())
+    assert plan_ranges(reader, start, end) == [(0, 256)]
+    assert plan_ranges(reader, start, end, is_next=True) == [(256, 512)]
+    following = reader.latestOffset(log_offset(end), ReadAllAvailable())
+    assert plan_ranges(reader, end, following) == [(256, 512)]
+    small = make_stream(kafka, topic, bytes_per_batch=10 << 20)
+    assert plan_ranges(small, start, small.latestOffset(log_offset(start), ReadMaxRows(100))) == [
+        (0, 10)
+    ]
+    assert plan_ranges(small, start, small.latestOffset(log_offset(start), ReadMaxRows(5))) == [
+        (0, 5)
+    ]
 
 
 def test_ranges_that_were_read_ahead_are_planned_again_where_the_topic_is_shorter(
@@ -162,60 +166,60 @@ def test_ranges_that_were_read_ahead_are_planned_again_where_the_topic_is_shorte
 ) -> None:
     topic = kafka.topic()
     kafka.send(topic, 10)
-    reader = stream(kafka, topic, "orders-1")
+    reader = make_stream(kafka, topic, "orders-1")
     start = reader.initialOffset()
-    end = reader.latestOffset(logged(start), ReadMaxRows(4))
+    end = reader.latestOffset(log_offset(start), ReadMaxRows(4))
     kafka.send(topic, -3)
-    following = reader.latestOffset(logged(end), ReadMaxRows(4))
-    assert planned(reader, end, following) == [(4, 7)]
-    assert planned(reader, end, following, is_next=True) == []
+    following = reader.latestOffset(log_offset(end), ReadMaxRows(4))
+    assert plan_ranges(reader, end, following) == [(4, 7)]
+    assert plan_ranges(reader, end, following, is_next=True) == []
 
 
 def test_a_planned_batch_that_expired_is_refused_at_restart(kafka: Cluster) -> None:
     topic = kafka.topic()
     kafka.send(topic, 10)
-    reader = stream(kafka, topic)
+    reader = make_stream(kafka, topic)
     start = reader.initialOffset()
-    end = reader.latestOffset(logged(start), ReadAllAvailable())
-    assert planned(stream(kafka, topic), start, end) == [(0, 10)]
+    end = reader.latestOffset(log_offset(start), ReadAllAvailable())
+    assert plan_ranges(make_stream(kafka, topic), start, end) == [(0, 10)]
     kafka.send(topic, 10)
-    # Also what lies behind the planned end.
+    # Messages after the planned end have expired, too.
     kafka.delete_before(topic, 15)
     with pytest.raises(SourceError, match=f"messages 0 to 9 of partition 0 of topic '{topic}'"):
-        planned(stream(kafka, topic), start, end)
+        plan_ranges(make_stream(kafka, topic), start, end)
     with pytest.raises(SourceError, match=f"messages 10 to 14 of partition 0 of topic '{topic}'"):
-        stream(kafka, topic).latestOffset(logged(end), ReadAllAvailable())
-    lossy = stream(kafka, topic, lossy=True)
-    assert lossy.latestOffset(logged(end), ReadAllAvailable())["ends"] == {topic: {"0": 20}}
+        make_stream(kafka, topic).latestOffset(log_offset(end), ReadAllAvailable())
+    lossy = make_stream(kafka, topic, lossy=True)
+    assert lossy.latestOffset(log_offset(end), ReadAllAvailable())["ends"] == {topic: {"0": 20}}
 
 
 def test_a_topic_created_again_is_refused_or_read_from_its_beginning(kafka: Cluster) -> None:
     topic = kafka.topic()
     kafka.send(topic, 10)
-    reader = stream(kafka, topic)
+    reader = make_stream(kafka, topic)
     start = reader.initialOffset()
-    end = reader.latestOffset(logged(start), ReadAllAvailable())
+    end = reader.latestOffset(log_offset(start), ReadAllAvailable())
     kafka.create_again(topic, 30)
-    for one in (reader, stream(kafka, topic)):
+    for either in (reader, make_stream(kafka, topic)):
         with pytest.raises(SourceError, match="was deleted and created again") as error:
-            one.latestOffset(logged(end), ReadAllAvailable())
+            either.latestOffset(log_offset(end), ReadAllAvailable())
         assert "failOnDataLoss" in str(error.value)
         assert "checkpoint folder" not in str(error.value)
     with pytest.raises(SourceError, match="was deleted and created again"):
-        planned(stream(kafka, topic), start, end)
-    lossy = stream(kafka, topic, lossy=True)
+        plan_ranges(make_stream(kafka, topic), start, end)
+    lossy = make_stream(kafka, topic, lossy=True)
     # Nothing of the new topic is read as the old one's.
-    assert planned(lossy, start, end) == []
-    again = lossy.latestOffset(logged(end), ReadAllAvailable())
-    assert planned(lossy, end, again) == [(0, 30)]
-    assert planned(stream(kafka, topic, lossy=True), end, again) == [(0, 30)]
+    assert plan_ranges(lossy, start, end) == []
+    again = lossy.latestOffset(log_offset(end), ReadAllAvailable())
+    assert plan_ranges(lossy, end, again) == [(0, 30)]
+    assert plan_ranges(make_stream(kafka, topic, lossy=True), end, again) == [(0, 30)]
     other = kafka.topic("other")
     with pytest.raises(SourceError, match=f"has read topic '{topic}', and the query reads"):
-        stream(kafka, other).latestOffset(logged(again), ReadAllAvailable())
+        make_stream(kafka, other).latestOffset(log_offset(again), ReadAllAvailable())
 
 
 def test_a_checkpoint_of_sparks_connector_has_no_ids(kafka: Cluster) -> None:
     topic = kafka.topic()
     kafka.send(topic, 10)
-    end = stream(kafka, topic).latestOffset({topic: {"0": 4}}, ReadAllAvailable())
-    assert planned(stream(kafka, topic), {topic: {"0": 4}}, end) == [(4, 10)]
+    end = make_stream(kafka, topic).latestOffset({topic: {"0": 4}}, ReadAllAvailable())
+    assert plan_ranges(make_stream(kafka, topic), {topic: {"0": 4}}, end) == [(4, 10)]

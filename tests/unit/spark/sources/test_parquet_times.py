@@ -1,4 +1,4 @@
-"""Times of INT96, as Spark's older files have them, of any year."""
+"""Tests of times of INT96 in any year, as Spark's older files have them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ EDGES = [9_223_372_036_854_775, 9_223_372_036_854_776, -9_223_372_036_854_776, -
 def test_times_are_those_of_the_file(
     tmp_path: Path, names: tuple[str, str], times: list[int | None]
 ) -> None:
-    path, (held, wanted) = f"{tmp_path}/a.parquet", names
-    table = pa.table({held: pa.array(times, pa.timestamp("us")), "n": range(len(times))})
+    path, (stored_name, read_name) = f"{tmp_path}/a.parquet", names
+    table = pa.table({stored_name: pa.array(times, pa.timestamp("us")), "n": range(len(times))})
     pq.write_table(table, path, use_deprecated_int96_timestamps=True, store_schema=False)
-    schema: dict[str, pl.DataType] = {"n": pl.Int64(), wanted: pl.Datetime("us", "UTC")}
+    schema: dict[str, pl.DataType] = {"n": pl.Int64(), read_name: pl.Datetime("us", "UTC")}
     reader = ParquetReader(schema, None, Flags(None, None))
     rows = pl.concat(reader.read(path))
     assert rows.schema == schema
-    assert rows[wanted].cast(pl.Int64).to_list() == times
+    assert rows[read_name].cast(pl.Int64).to_list() == times
     assert rows["n"].to_list() == list(range(len(times)))

@@ -9,25 +9,27 @@ from muntin.model.kinds import Kind
 from muntin.model.spec import WindowSpec
 from muntin.testing.oracle.window import Placed
 
-COUNTED = {"n": aggregates.count(), "sum": aggregates.sum("value")}
+AGGREGATES = {"n": aggregates.count(), "sum": aggregates.sum("value")}
 
 
-def by_time(windows: Kind, **options: Any) -> WindowSpec:
-    """A query on the time axis."""
-    return WindowSpec(("key",), "time", windows, COUNTED, **options)
+def build_time_spec(windows: Kind, **options: Any) -> WindowSpec:
+    """Build a query on the time axis."""
+    return WindowSpec(("key",), "time", windows, AGGREGATES, **options)
 
 
-def by_arrival(windows: Kind, **options: Any) -> WindowSpec:
-    """A query on the rows axis whose positions count the messages of a key."""
-    return WindowSpec(("key",), None, windows, COUNTED, **options)
+def build_arrival_spec(windows: Kind, **options: Any) -> WindowSpec:
+    """Build a query on the rows axis whose positions count the messages of a key."""
+    return WindowSpec(("key",), None, windows, AGGREGATES, **options)
 
 
-def by_offset(windows: Kind, **options: Any) -> WindowSpec:
-    """A query on the rows axis whose positions are offsets."""
-    place = ("partition", "offset")
-    return WindowSpec(("partition", "key"), None, windows, COUNTED, offset=place, **options)
+def build_offset_spec(windows: Kind, **options: Any) -> WindowSpec:
+    """Build a query on the rows axis whose positions are offsets."""
+    offset_columns = ("partition", "offset")
+    return WindowSpec(
+        ("partition", "key"), None, windows, AGGREGATES, offset=offset_columns, **options
+    )
 
 
-def placed(*positions: int, key: tuple[Any, ...] = ("a",)) -> list[Placed]:
-    """Messages of one key, each at its place."""
+def place_messages(*positions: int, key: tuple[Any, ...] = ("a",)) -> list[Placed]:
+    """Return messages of one key at these positions."""
     return [Placed(key, position, {"value": position}) for position in positions]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.testing.oracle.queries import by_time, placed
+from tests.unit.testing.oracle.queries import build_time_spec, place_messages
 
 from muntin.model.policies import Each, Every, EveryRows, Firing, RowsOrEvery
 from muntin.model.windows import Windows
@@ -12,26 +12,26 @@ from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.window import OracleWindow
 
 
-def window(end: int = 10, emitted: int = 0, start: int = 0, key: str = "a") -> OracleWindow:
-    messages = placed(1, 2, 3)
+def build_window(end: int = 10, emitted: int = 0, start: int = 0, key: str = "a") -> OracleWindow:
+    messages = place_messages(1, 2, 3)
     return OracleWindow((key,), start, end, end, messages, messages[emitted:], 1 if emitted else 0)
 
 
-def emissions(firing: Firing, before: int, after: int, **options: Any) -> list[str]:
-    spec = by_time(Windows(10, 10), firing=firing)
+def list_emissions(firing: Firing, before: int, after: int, **options: Any) -> list[str]:
+    spec = build_time_spec(Windows(10, 10), firing=firing)
     ending = Ending(Watermarks(spec, before), Watermarks(spec, after), wall=20, wall_before=9)
-    return [emission for _, emission in firings(spec, [window(**options)], ending)]
+    return [emission for _, emission in firings(spec, [build_window(**options)], ending)]
 
 
 @pytest.mark.parametrize(("before", "after", "full"), [(9, 10, True), (9, 99, True), (3, 9, False)])
-def test_full_when_the_mark_reaches_the_end(before: int, after: int, full: bool) -> None:
-    assert emissions(Firing(), before, after) == ["full"] * full
+def test_full_when_the_watermark_reaches_the_end(before: int, after: int, full: bool) -> None:
+    assert list_emissions(Firing(), before, after) == ["full"] * full
 
 
 @pytest.mark.parametrize(("emitted", "full"), [(0, True), (2, True), (3, False)])
 def test_full_without_repeating(emitted: int, full: bool) -> None:
     firing = Firing(early=EveryRows(99), repeat=False)
-    assert emissions(firing, 9, 10, emitted=emitted) == ["full"] * full
+    assert list_emissions(firing, 9, 10, emitted=emitted) == ["full"] * full
 
 
 @pytest.mark.parametrize(
@@ -53,22 +53,27 @@ def test_full_without_repeating(emitted: int, full: bool) -> None:
     ],
 )
 def test_early_when_the_policy_is_due(policy: Any, emitted: int, due: bool) -> None:
-    assert emissions(Firing(early=policy), 3, 4, emitted=emitted) == ["early"] * due
+    assert list_emissions(Firing(early=policy), 3, 4, emitted=emitted) == ["early"] * due
 
 
 def test_late_when_the_policy_is_due_or_the_window_closes() -> None:
-    seldom = Firing(late=Every(1_000), grace=5, retention=5)
-    assert emissions(seldom, 12, 13) == []
-    assert emissions(seldom, 12, 15) == ["late"]
-    assert emissions(seldom, 12, 15, emitted=3) == []
-    assert emissions(Firing(late=Each(), grace=5, retention=5), 12, 13) == ["late"]
+    rare_late = Firing(late=Every(1_000), grace=5, retention=5)
+    assert list_emissions(rare_late, 12, 13) == []
+    assert list_emissions(rare_late, 12, 15) == ["late"]
+    assert list_emissions(rare_late, 12, 15, emitted=3) == []
+    assert list_emissions(Firing(late=Each(), grace=5, retention=5), 12, 13) == ["late"]
 
 
 def test_the_order_in_which_windows_emit() -> None:
-    spec = by_time(Windows(10, 10))
+    spec = build_time_spec(Windows(10, 10))
     ending = Ending(Watermarks(spec, 0), Watermarks(spec, 99), wall=0, wall_before=None)
-    windows = [window(20), window(10, key="b"), window(10), window(9, start=-1)]
-    windows[0].replaced.append(window(30, emitted=3))
+    windows = [
+        build_window(20),
+        build_window(10, key="b"),
+        build_window(10),
+        build_window(9, start=-1),
+    ]
+    windows[0].replaced.append(build_window(30, emitted=3))
     emitted = firings(spec, windows, ending)
     assert [(w.start, w.key[0], w.end, emission) for w, emission in emitted] == [
         (0, "a", 30, "retract"),
@@ -79,8 +84,8 @@ def test_the_order_in_which_windows_emit() -> None:
     ]
 
 
-def test_a_row_that_is_taken_back_has_no_values() -> None:
-    emitted, overflown = row(by_time(Windows(10, 10)), window(emitted=3), "retract")
+def test_a_retracted_row_has_no_values() -> None:
+    emitted, overflown = row(build_time_spec(Windows(10, 10)), build_window(emitted=3), "retract")
     assert not overflown
     assert emitted == {
         "key": "a",
@@ -93,7 +98,7 @@ def test_a_row_that_is_taken_back_has_no_values() -> None:
     }
 
 
-def test_a_row_of_what_is_new() -> None:
-    spec = by_time(Windows(10, 10), firing=Firing(accumulate=False))
-    emitted, _ = row(spec, window(emitted=1), "late")
+def test_a_delta_has_only_the_new_messages() -> None:
+    spec = build_time_spec(Windows(10, 10), firing=Firing(accumulate=False))
+    emitted, _ = row(spec, build_window(emitted=1), "late")
     assert (emitted["n"], emitted["sum"]) == (2, 5)

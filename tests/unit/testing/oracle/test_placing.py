@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.testing.oracle.queries import by_arrival, by_time, placed
+from tests.unit.testing.oracle.queries import build_arrival_spec, build_time_spec, place_messages
 
 from muntin.model.axis import DAY, HOUR
 from muntin.model.cumulating import Cumulating
@@ -41,18 +41,21 @@ def test_the_days_of_a_time() -> None:
 
 def test_a_message_is_late_when_all_of_its_windows_are_closed() -> None:
     placing = FixedPlacing(Windows(10, 5), grace=2)
-    marks = Watermarks(by_time(Windows(10, 5)), watermark=12)
-    assert placing.take(placed(3, 4, 5), marks).late == {0, 1}
-    assert [place[:2] for place in placing.windows] == [(5, 15)]
+    watermarks = Watermarks(build_time_spec(Windows(10, 5)), watermark=12)
+    assert placing.take(place_messages(3, 4, 5), watermarks).late == {0, 1}
+    assert [identity[:2] for identity in placing.windows] == [(5, 15)]
 
 
-def test_a_sliding_window_is_made_once_of_all_that_lies_in_it() -> None:
+def test_a_sliding_window_is_created_once_with_all_its_messages() -> None:
     placing = SlidingPlacing(Sliding(10), grace=0)
-    marks = Watermarks(by_time(Sliding(10)))
-    placing.take(placed(0, 11), marks)  # what comes after 0 is what ends with 11
-    inside = {place[:2]: [m.position for m in w.messages] for place, w in placing.windows.items()}
-    assert inside == {(-10, 1): [0], (1, 12): [11]}
-    placing.take(placed(5), marks)
+    watermarks = Watermarks(build_time_spec(Sliding(10)))
+    # The window after 0 is the one that ends with 11.
+    placing.take(place_messages(0, 11), watermarks)
+    positions_by_window = {
+        identity[:2]: [m.position for m in w.messages] for identity, w in placing.windows.items()
+    }
+    assert positions_by_window == {(-10, 1): [0], (1, 12): [11]}
+    placing.take(place_messages(5), watermarks)
     window = placing.windows[1, 12, ("a",)]
     assert [message.position for message in window.messages] == [11, 5]
     assert (window.start, window.end, window.over) == (1, 11, 12)
@@ -60,6 +63,8 @@ def test_a_sliding_window_is_made_once_of_all_that_lies_in_it() -> None:
 
 def test_by_rows_a_window_is_a_message_and_those_before_it() -> None:
     placing = SlidingPlacing(Sliding(3, "rows"), grace=0)
-    outcome = placing.take(placed(0, 1, 2, 3), Watermarks(by_arrival(Sliding(3, "rows"))))
+    outcome = placing.take(
+        place_messages(0, 1, 2, 3), Watermarks(build_arrival_spec(Sliding(3, "rows")))
+    )
     assert outcome.late == set()
-    assert sorted(place[:2] for place in placing.windows) == [(0, 1), (0, 2), (0, 3), (1, 4)]
+    assert sorted(identity[:2] for identity in placing.windows) == [(0, 1), (0, 2), (0, 3), (1, 4)]

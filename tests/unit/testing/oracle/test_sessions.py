@@ -1,21 +1,21 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.testing.oracle.queries import by_time, placed
+from tests.unit.testing.oracle.queries import build_time_spec, place_messages
 
 from muntin.model.sessions import Closed, Sessions
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.sessions import SessionPlacing
 
 GAP = Sessions(10)
-MARKS = Watermarks(by_time(GAP))
+WATERMARKS = Watermarks(build_time_spec(GAP))
 
 
-def spans(placing: SessionPlacing) -> dict[tuple[int, int], list[int]]:
-    """The positions in each session, by its first and last."""
+def list_sessions(placing: SessionPlacing) -> dict[tuple[int, int], list[int]]:
+    """Return the positions in each session, by its first and last position."""
     return {
-        place[:2]: [message.position for message in window.messages]
-        for place, window in placing.windows.items()
+        identity[:2]: [message.position for message in window.messages]
+        for identity, window in placing.windows.items()
     }
 
 
@@ -24,57 +24,59 @@ def spans(placing: SessionPlacing) -> dict[tuple[int, int], list[int]]:
 )
 def test_just_a_gap_apart(closed: Closed, expected: list[tuple[int, int]]) -> None:
     placing = SessionPlacing(Sessions(10, closed), grace=0)
-    placing.take(placed(0, 10), MARKS)
-    assert sorted(spans(placing)) == expected
+    placing.take(place_messages(0, 10), WATERMARKS)
+    assert sorted(list_sessions(placing)) == expected
 
 
-def test_a_session_tells_its_gap_and_has_ended_when_that_is_passed() -> None:
+def test_a_session_ends_with_its_gap() -> None:
     placing = SessionPlacing(GAP, grace=0)
-    placing.take(placed(3, 5), MARKS)
+    placing.take(place_messages(3, 5), WATERMARKS)
     window = placing.windows[3, 5, ("a",)]
     assert (window.start, window.end, window.over) == (3, 15, 16)
 
 
-def test_old_sessions_vanish_into_the_one_that_joins_them() -> None:
+def test_a_bridging_message_replaces_the_old_sessions() -> None:
     placing = SessionPlacing(GAP, grace=0)
-    placing.take(placed(0, 16, 40), MARKS)
+    placing.take(place_messages(0, 16, 40), WATERMARKS)
     placing.windows[0, 0, ("a",)].revision = 1
-    placing.take(placed(8), MARKS)
-    assert spans(placing) == {(40, 40): [40], (0, 16): [0, 16, 8]}
+    placing.take(place_messages(8), WATERMARKS)
+    assert list_sessions(placing) == {(40, 40): [40], (0, 16): [0, 16, 8]}
     replaced = placing.windows[0, 16, ("a",)].replaced
     assert [(window.start, window.end) for window in replaced] == [(0, 10)]
 
 
 def test_a_message_within_a_session_changes_nothing_but_its_content() -> None:
     placing = SessionPlacing(GAP, grace=0)
-    placing.take(placed(0, 8), MARKS)
-    placing.take(placed(8, 3), MARKS)
+    placing.take(place_messages(0, 8), WATERMARKS)
+    placing.take(place_messages(8, 3), WATERMARKS)
     assert placing.windows[0, 8, ("a",)].replaced == []
-    assert spans(placing) == {(0, 8): [0, 8, 8, 3]}
+    assert list_sessions(placing) == {(0, 8): [0, 8, 8, 3]}
 
 
 def test_a_long_session_reaches_beyond_a_short_one_within_it() -> None:
     placing = SessionPlacing(GAP, grace=0)
-    placing.take(placed(0, 9, 18, 27), MARKS)
-    placing.take(placed(2, 36), MARKS)
-    assert list(spans(placing)) == [(0, 36)]
+    placing.take(place_messages(0, 9, 18, 27), WATERMARKS)
+    placing.take(place_messages(2, 36), WATERMARKS)
+    assert list(list_sessions(placing)) == [(0, 36)]
 
 
-def test_messages_are_judged_together() -> None:
-    marks = Watermarks(by_time(GAP), watermark=30)
+def test_messages_of_one_batch_are_classified_together() -> None:
+    watermarks = Watermarks(build_time_spec(GAP), watermark=30)
     placing = SessionPlacing(GAP, grace=0)
-    assert placing.take(placed(15, 19), marks).late == {0, 1}
-    assert placing.take(placed(15, 20), marks).late == set()
-    assert placing.take(placed(1, 10), marks).late == set()
-    assert list(spans(placing)) == [(1, 20)]
+    assert placing.take(place_messages(15, 19), watermarks).late == {0, 1}
+    assert placing.take(place_messages(15, 20), watermarks).late == set()
+    assert placing.take(place_messages(1, 10), watermarks).late == set()
+    assert list(list_sessions(placing)) == [(1, 20)]
 
 
-def test_a_closed_session_is_remembered_until_the_watermark_is_a_gap_past_its_end() -> None:
+def test_a_closed_session_is_stored_until_the_watermark_is_a_gap_past_its_end() -> None:
     def take(watermark: int, *positions: int) -> set[int]:
         placing = SessionPlacing(GAP, grace=0)
-        placing.take(placed(0, 30), MARKS)
-        placing.forget_closed(Watermarks(by_time(GAP), watermark=watermark))
-        return placing.take(placed(*positions), Watermarks(by_time(GAP), watermark=watermark)).late
+        placing.take(place_messages(0, 30), WATERMARKS)
+        placing.forget_closed(Watermarks(build_time_spec(GAP), watermark=watermark))
+        return placing.take(
+            place_messages(*positions), Watermarks(build_time_spec(GAP), watermark=watermark)
+        ).late
 
     assert take(20, 10, 9, 21) == {0, 1}
     assert take(21, 10, 9, 20) == set()  # 20 and 10 lead to the session of 30
@@ -82,5 +84,5 @@ def test_a_closed_session_is_remembered_until_the_watermark_is_a_gap_past_its_en
 
 def test_keys_have_their_own_sessions() -> None:
     placing = SessionPlacing(GAP, grace=0)
-    placing.take(placed(0) + placed(5, key=("b",)), MARKS)
-    assert sorted(spans(placing)) == [(0, 0), (5, 5)]
+    placing.take(place_messages(0) + place_messages(5, key=("b",)), WATERMARKS)
+    assert sorted(list_sessions(placing)) == [(0, 0), (5, 5)]

@@ -26,7 +26,7 @@ def message(time: Any, value: int | None = 1, key: str | None = "a") -> dict[str
     return {"key": key, "time": time, "value": value}
 
 
-def test_the_columns_of_a_firing() -> None:
+def test_the_columns_of_an_emission() -> None:
     step = Oracle(SPEC).step([message(3, 7)], wall=0, final=True)
     assert step.firings == [
         {
@@ -42,7 +42,7 @@ def test_the_columns_of_a_firing() -> None:
     assert list(step.firings[0])[-2:] == ["emission", "revision"]
 
 
-def test_the_watermark_from_nothing_to_the_end() -> None:
+def test_the_watermark_from_the_first_batch_to_the_end() -> None:
     oracle = Oracle(replace(SPEC, lateness=4))
     assert oracle.step([], wall=0).watermark is None
     assert oracle.step([message(3)], wall=1).watermark == -1
@@ -100,9 +100,9 @@ def test_a_rejected_message_keeps_its_columns() -> None:
     ]
 
 
-def test_an_overflow_is_told_once_a_firing_with_every_column() -> None:
-    twice = {"one": aggregates.sum("value"), "two": aggregates.sum("value")}
-    oracle = Oracle(replace(SPEC, aggregates=twice))
+def test_an_overflow_is_reported_once_per_emission_with_every_column() -> None:
+    sums = {"one": aggregates.sum("value"), "two": aggregates.sum("value")}
+    oracle = Oracle(replace(SPEC, aggregates=sums))
     oracle.step([message(1, 2**63 - 1)], wall=0)
     step = oracle.step([message(2, 1)], wall=0, final=True)
     assert step.firings[0]["one"] is step.firings[0]["two"] is None
@@ -112,7 +112,7 @@ def test_an_overflow_is_told_once_a_firing_with_every_column() -> None:
     assert step.counts["overflow"] == 1
 
 
-def test_the_input_is_left_alone() -> None:
+def test_the_input_is_not_changed() -> None:
     batch = [message(3), message(None)]
     copies = [dict(row) for row in batch]
     Oracle(SPEC).step(batch, wall=0, final=True)
@@ -141,7 +141,7 @@ def test_mean_of_floats(values: list[float], expected: float) -> None:
     assert step.firings[0]["mean"] == pytest.approx(expected, nan_ok=True)
 
 
-def test_the_users_own_sees_values_in_order_of_time_and_no_nulls() -> None:
+def test_a_users_aggregate_gets_values_in_order_of_time_and_no_nulls() -> None:
     text = aggregates.aggregate(
         "value",
         initializer=str,
@@ -155,23 +155,28 @@ def test_the_users_own_sees_values_in_order_of_time_and_no_nulls() -> None:
     assert oracle.step(batch, wall=0, final=True).firings[0]["text"] == "<123>"
 
 
-PLACE = ("partition", "offset")
+OFFSET_COLUMNS = ("partition", "offset")
 
 
-def at(offset: int | None, key: str | None = "a", partition: int | None = 0) -> dict[str, Any]:
+def message_at(
+    offset: int | None, key: str | None = "a", partition: int | None = 0
+) -> dict[str, Any]:
     return {"partition": partition, "offset": offset, "key": key, "value": offset}
 
 
-def by_offset(**options: Any) -> WindowSpec:
+def build_offset_spec(**options: Any) -> WindowSpec:
     windows = Windows(3, 3, axis="rows")
-    counted = {"n": aggregates.count()}
-    return WindowSpec(("partition", "key"), None, windows, counted, offset=PLACE, **options)
+    counts = {"n": aggregates.count()}
+    return WindowSpec(("partition", "key"), None, windows, counts, offset=OFFSET_COLUMNS, **options)
 
 
-def test_messages_told_again_are_counted_and_nothing_else() -> None:
-    oracle = Oracle(by_offset())
-    oracle.step([at(0), at(0), at(1, key=None)], wall=0)
-    step = oracle.step([at(1, key=None), at(0), at(None), at(None), at(2)], wall=1)
+def test_repeated_messages_are_only_counted() -> None:
+    oracle = Oracle(build_offset_spec())
+    oracle.step([message_at(0), message_at(0), message_at(1, key=None)], wall=0)
+    step = oracle.step(
+        [message_at(1, key=None), message_at(0), message_at(None), message_at(None), message_at(2)],
+        wall=1,
+    )
     assert step.counts["seen"] == 5
     assert (step.counts["duplicates"], step.counts["malformed"], step.counts["counted"]) == (
         2,
@@ -183,28 +188,30 @@ def test_messages_told_again_are_counted_and_nothing_else() -> None:
 
 
 def test_the_rows_axis_has_no_watermark() -> None:
-    oracle = Oracle(by_offset())
-    assert oracle.step([at(7)], wall=0).watermark is None
-    step = oracle.step([at(1)], wall=1, final=True)
+    oracle = Oracle(build_offset_spec())
+    assert oracle.step([message_at(7)], wall=0).watermark is None
+    step = oracle.step([message_at(1)], wall=1, final=True)
     assert step.watermark is None
-    assert step.rejected == [at(1) | {"reason": "late", "watermark": None}]
+    assert step.rejected == [message_at(1) | {"reason": "late", "watermark": None}]
 
 
 def test_late_and_other_messages_are_rejected_in_order_of_arrival() -> None:
-    oracle = Oracle(by_offset())
-    oracle.step([at(7)], wall=0)
-    step = oracle.step([at(1), at(9, key=None), at(2), at(8)], wall=1)
+    oracle = Oracle(build_offset_spec())
+    oracle.step([message_at(7)], wall=0)
+    step = oracle.step(
+        [message_at(1), message_at(9, key=None), message_at(2), message_at(8)], wall=1
+    )
     assert [row["reason"] for row in step.rejected] == ["late", "null_key", "late"]
     assert step.counts["counted"] == 1
 
 
-def test_an_overflow_on_the_rows_axis_stands_at_its_first_offset() -> None:
-    spec = replace(by_offset(), aggregates={"sum": aggregates.sum("value")})
-    batch = [at(3) | {"value": 2**63 - 1}, at(4)]
+def test_an_overflow_on_the_rows_axis_has_its_first_offset() -> None:
+    spec = replace(build_offset_spec(), aggregates={"sum": aggregates.sum("value")})
+    batch = [message_at(3) | {"value": 2**63 - 1}, message_at(4)]
     step = Oracle(spec).step(batch, wall=0, final=True)
     assert step.firings[0]["sum"] is None
     assert step.rejected == [
-        at(3) | {"value": None, "reason": "overflow", "watermark": None},
+        message_at(3) | {"value": None, "reason": "overflow", "watermark": None},
     ]
 
 

@@ -1,4 +1,4 @@
-"""Which archive of classes a session is started with: one that is whole, or none."""
+"""Tests that a session is started with a whole archive of classes, or with none."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return archive.archive_folder()
 
 
-def written(size: int, said: int) -> Path:
+def write_archive(size: int, named_size: int) -> Path:
     part = archive.scratch_path()
     assert part is not None
-    path = part.with_name(f"{part.name.partition('.')[0]}-{said}.jsa")
+    path = part.with_name(f"{part.name.partition('.')[0]}-{named_size}.jsa")
     path.write_bytes(b"x" * size)
     return path
 
 
 def test_a_whole_archive_is_used_by_local_sessions() -> None:
-    path = written(1000, said=1000)
+    path = write_archive(1000, named_size=1000)
     assert archive.find_archive() == path
     assert f"-XX:SharedArchiveFile={path} " in mt.settings("local[2]")[JVM_OPTIONS]
     assert JVM_OPTIONS not in mt.settings("spark://host:7077")
@@ -35,13 +35,13 @@ def test_a_whole_archive_is_used_by_local_sessions() -> None:
 
 @pytest.mark.parametrize("size", [0, 999, 1001])
 def test_one_of_another_size_would_crash_the_jvm_and_is_left_alone(size: int) -> None:
-    written(size, said=1000)
+    write_archive(size, named_size=1000)
     assert archive.find_archive() is None
     assert mt.settings("local[2]")[JVM_OPTIONS] == "-XX:+UseSerialGC"
 
 
 def test_one_of_another_java_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    written(1000, said=1000)
+    write_archive(1000, named_size=1000)
     monkeypatch.setenv("JAVA_HOME", "/another/java")
     assert archive.find_archive() is None
 

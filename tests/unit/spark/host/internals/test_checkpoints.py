@@ -1,4 +1,4 @@
-"""What Spark says of a checkpoint, read."""
+"""Tests of reading Spark's errors about a checkpoint."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ REFUSED = (
 
 
 def test_how_many_operators_there_were_and_are() -> None:
-    was, now = (", ".join(OPERATOR.format(n) for n in range(count)) for count in (2, 3))
-    assert find_changed_operators(REFUSED.format(was, now)) == (2, 3)
+    before, after = (", ".join(OPERATOR.format(n) for n in range(count)) for count in (2, 3))
+    assert find_changed_operators(REFUSED.format(before, after)) == (2, 3)
     assert find_changed_operators("[STREAM_FAILED] it ended by another error") is None

@@ -1,4 +1,4 @@
-"""A worker whose reader has left ends without a word; any other failure is Spark's to report."""
+"""Tests that a worker whose reader has left ends silently; Spark reports other failures."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from muntin.spark.host.internals import pipes
 def test_a_reader_that_leaves_is_no_failure(
     monkeypatch: pytest.MonkeyPatch, raised: Exception | None, code: int
 ) -> None:
-    monkeypatch.setattr(pyspark.daemon, "worker", _worker(raised))
+    monkeypatch.setattr(pyspark.daemon, "worker", _make_worker(raised))
     pipes.end_quietly()
     assert pyspark.daemon.worker(socket.socket(), True) == code
 
 
 def test_other_failures_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pyspark.daemon, "worker", _worker(ConnectionResetError()))
+    monkeypatch.setattr(pyspark.daemon, "worker", _make_worker(ConnectionResetError()))
     pipes.end_quietly()
     with pytest.raises(ConnectionResetError):
         pyspark.daemon.worker(socket.socket(), True)
 
 
-def _worker(raised: Exception | None) -> pipes.Worker:
+def _make_worker(raised: Exception | None) -> pipes.Worker:
     def worker(sock: socket.socket, authenticated: bool) -> int:
         sock.close()
         if raised is not None:

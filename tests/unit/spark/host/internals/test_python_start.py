@@ -1,4 +1,4 @@
-"""Spark's Python processes import compiled modules of pyspark."""
+"""Tests that Spark's Python processes import compiled modules of pyspark."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from muntin.spark.host.internals.python_start import prefer_installed, use_compi
 VERSION = Path(pyspark.__file__).with_name("version.py").read_text()
 
 
-def zipped(folder: Path, version: str) -> str:
-    """A zip as Spark has it, with nothing in it but a version."""
+def write_zip(folder: Path, version: str) -> str:
+    """Write a zip as Spark's, which contains only a version."""
     path = folder / "spark" / "python" / "lib" / "pyspark.zip"
     path.parent.mkdir(parents=True)
     with zipfile.ZipFile(path, "w") as file:
@@ -28,14 +28,14 @@ def zipped(folder: Path, version: str) -> str:
 def test_sparks_zip_goes_behind_the_same_version_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, before = zipped(tmp_path, VERSION), list(sys.path)
+    path, before = write_zip(tmp_path, VERSION), list(sys.path)
     monkeypatch.setattr(sys, "path", [path, *before])
     prefer_installed()
     assert sys.path == [*before, path]
 
 
 def test_another_version_stays_in_front(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, before = zipped(tmp_path, "__version__ = '0.1'"), list(sys.path)
+    path, before = write_zip(tmp_path, "__version__ = '0.1'"), list(sys.path)
     monkeypatch.setattr(sys, "path", [path, *before])
     prefer_installed()
     assert sys.path == [path, *before]
@@ -44,7 +44,7 @@ def test_another_version_stays_in_front(tmp_path: Path, monkeypatch: pytest.Monk
 def test_without_pyspark_installed_the_zip_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = zipped(tmp_path, VERSION)
+    path = write_zip(tmp_path, VERSION)
     monkeypatch.setattr(sys, "path", [path])
     prefer_installed()
     assert sys.path == [path]
@@ -52,7 +52,7 @@ def test_without_pyspark_installed_the_zip_stays(
 
 def run_as_spark(tmp_path: Path, script: str) -> str:
     """Run a script as the JVM would, which puts its zip before the path it was started with."""
-    path = os.pathsep.join([zipped(tmp_path, VERSION), os.environ["PYTHONPATH"]])
+    path = os.pathsep.join([write_zip(tmp_path, VERSION), os.environ["PYTHONPATH"]])
     command = [sys.executable, "-c", script]
     run = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True

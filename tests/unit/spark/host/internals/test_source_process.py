@@ -1,4 +1,4 @@
-"""The process of a data source ends without a traceback when the JVM is gone."""
+"""Tests that the process of a data source ends without a traceback when the JVM is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The doors of windows and of joins through the operators of the local host."""
+"""Runs windows and joins on the operators of the local host."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
-from tests.doors import Batch, in_order
-from tests.join_doors import KINDS, Columns, JoinBatch
 from tests.join_oracle import JoinStep
+from tests.join_runners import KINDS, Columns, JoinBatch
+from tests.runners import Batch, make_sort_key
 
 from muntin.engine import columns
 from muntin.hosts.local.join_plan import plan_join
@@ -36,12 +36,12 @@ _TYPES: dict[str, pl.DataType] = {
     "double": pl.Float64(),
     "boolean": pl.Boolean(),
 }
-_STAMP = pl.Datetime("us", "UTC")
+_TIMESTAMP = pl.Datetime("us", "UTC")
 
 
 @dataclass(frozen=True)
-class LocalDoor:
-    """The plan of a frame, run step by step.
+class LocalRunner:
+    """Runs the plan of a frame, step by step.
 
     Attributes:
         shards: Number of shards.
@@ -63,12 +63,12 @@ class LocalDoor:
 
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
         plan, frames = window_plan(spec, steps, self.shards)
-        found, totals = [], dict.fromkeys((*OUTCOMES, "filtered"), 0)
+        results, totals = [], dict.fromkeys((*OUTCOMES, "filtered"), 0)
         with Run(plan, self.restart) as run:
             for step, frame in zip(steps, frames, strict=True):
-                emitted = run.step([frame], step.wall, final=step.final, backlogs=[step.backlog])
-                found.append(_window_step(emitted, spec, totals, final=step.final))
-        return found
+                output = run.step([frame], step.wall, final=step.final, backlogs=[step.backlog])
+                results.append(_window_step(output, spec, totals, final=step.final))
+        return results
 
 
 class Run:
@@ -79,7 +79,7 @@ class Run:
         self.restart = restart
         self.stores: dict[tuple[int, int], MemoryBlobs] = {}
         self.pool = ThreadPoolExecutor(plan.shards)
-        self.opened = self.open()
+        self.operators = self.open()
 
     def __enter__(self) -> Run:
         return self
@@ -102,9 +102,9 @@ class Run:
         backlogs: Sequence[Mapping[str, bool]] = ({},),
     ) -> BatchOutput:
         if self.restart:
-            self.opened = self.open()
+            self.operators = self.open()
         read = iter([[frame] for frame in frames])
-        return self.opened.step(read, wall, wall, final=final, rest=map(Remainder, backlogs))
+        return self.operators.step(read, wall, wall, final=final, rest=map(Remainder, backlogs))
 
 
 # The partition of a side's messages.
@@ -122,31 +122,31 @@ def window_plan(
 ) -> tuple[LocalPlan, list[pl.DataFrame]]:
     """Return the plan of a query with a spec, and the frame of each step."""
     times = [m[spec.time] for step in steps for m in step.messages if spec.time]
-    text = any(isinstance(time, str) for time in times)
+    has_text_times = any(isinstance(time, str) for time in times)
     types = {n: _TYPES[kind] for n, kind in spec.types.items() if n != spec.time}
     if spec.time:
-        types[spec.time] = pl.String() if text else _STAMP
-    frames = [_frame(types, step.messages, spec.time if text else None) for step in steps]
+        types[spec.time] = pl.String() if has_text_times else _TIMESTAMP
+    frames = [_frame(types, step.messages, spec.time if has_text_times else None) for step in steps]
     partitioned = any(step.backlog for step in steps)
-    made = PartitionedFrames if partitioned else FrameSource
+    source_class = PartitionedFrames if partitioned else FrameSource
     if partitioned:
         frames = [f.with_columns(pl.col("partition").alias(columns.PARTITION)) for f in frames]
-    source = made(_frame(types, [], None))
-    given = LocalInput(source, spec.time, where, None, spec.limits, spec.offset)
-    bare = replace(spec, types={}, windows=_with_durations(spec.windows))
-    return plan_windows(given, spec.key_columns, bare, shards), frames
+    source = source_class(_frame(types, [], None))
+    local_input = LocalInput(source, spec.time, where, None, spec.limits, spec.offset)
+    untyped_spec = replace(spec, types={}, windows=_with_durations(spec.windows))
+    return plan_windows(local_input, spec.key_columns, untyped_spec, shards), frames
 
 
 def _frame(
-    types: dict[str, pl.DataType], messages: Sequence[dict[str, Any]], text: str | None
+    types: dict[str, pl.DataType], messages: Sequence[dict[str, Any]], text_column: str | None
 ) -> pl.DataFrame:
-    held = {n: pl.Int64() if kind == _STAMP else kind for n, kind in types.items()}
+    storage_types = {n: pl.Int64() if kind == _TIMESTAMP else kind for n, kind in types.items()}
     rows = [{n: message[n] for n in types} for message in messages]
     for row in rows:
-        if text is not None:
-            row[text] = _text(row[text])
-    return pl.DataFrame(rows, schema=held).with_columns(
-        pl.col(n).cast(kind) for n, kind in types.items() if kind == _STAMP
+        if text_column is not None:
+            row[text_column] = _format_time(row[text_column])
+    return pl.DataFrame(rows, schema=storage_types).with_columns(
+        pl.col(n).cast(kind) for n, kind in types.items() if kind == _TIMESTAMP
     )
 
 
@@ -157,55 +157,55 @@ def _with_durations(windows: Kind) -> Kind:
     return replace(windows, by=pl.col(windows.by).cast(pl.Duration("us")).alias("own_gap"))
 
 
-def _text(time: int | str | None) -> str | None:
+def _format_time(time: int | str | None) -> str | None:
     if not isinstance(time, int):
         return time
     return str(pl.Series([time]).cast(pl.Datetime("us")).dt.strftime("%Y-%m-%d %H:%M:%S%.6f")[0])
 
 
 def _window_step(
-    emitted: BatchOutput, spec: WindowSpec, totals: dict[str, int], *, final: bool
+    output: BatchOutput, spec: WindowSpec, totals: dict[str, int], *, final: bool
 ) -> OracleStep:
-    firings, rejected = window_rows(spec, emitted.results, emitted.rejected)
-    counts = _counted(emitted, totals)
+    firings, rejected = window_rows(spec, output.results, output.rejected)
+    counts = _count_outcomes(output, totals)
     assert counts.pop("filtered", 0) == 0
-    marks = {shard["watermark"] for shard in emitted.progress}
-    assert len(marks) == 1
+    watermarks = {shard["watermark"] for shard in output.progress}
+    assert len(watermarks) == 1
     ends = final and spec.axis == "time"
-    return OracleStep(firings, rejected, counts, math.inf if ends else marks.pop())
+    return OracleStep(firings, rejected, counts, math.inf if ends else watermarks.pop())
 
 
 def window_rows(
     spec: WindowSpec, results: pl.DataFrame, rejected: pl.DataFrame
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the results and rejected messages of a batch in the oracle's form."""
-    firings, aside = rows_of(results), rows_of(rejected)
-    firings.sort(key=lambda row: in_order(row, spec))
-    for row in aside:
+    firings, rejected_rows = convert_rows(results), convert_rows(rejected)
+    firings.sort(key=lambda row: make_sort_key(row, spec))
+    for row in rejected_rows:
         if spec.time and isinstance(row[spec.time], str):
             text = row[spec.time]
-            row[spec.time] = int(text) if text.lstrip("-").isdigit() else _micros(text)
-    return firings, aside
+            row[spec.time] = int(text) if text.lstrip("-").isdigit() else _parse_micros(text)
+    return firings, rejected_rows
 
 
-def _counted(emitted: BatchOutput, totals: dict[str, int]) -> dict[str, int]:
+def _count_outcomes(output: BatchOutput, totals: dict[str, int]) -> dict[str, int]:
     """Return the counts of a step, by the outcome of messages."""
     sums: dict[str, int] = {}
-    for shard in emitted.progress:
+    for shard in output.progress:
         for name, n in shard["counts"].items():
             sums[name] = sums.get(name, 0) + n
-    new = {name: sums.get(name, 0) - totals.get(name, 0) for name in {*totals, *sums}}
+    new_counts = {name: sums.get(name, 0) - totals.get(name, 0) for name in {*totals, *sums}}
     totals.update(sums)
-    return new
+    return new_counts
 
 
-def rows_of(frame: pl.DataFrame) -> list[dict[str, Any]]:
+def convert_rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
     """Return rows with times in microseconds."""
-    moments = [n for n, kind in frame.schema.items() if isinstance(kind, pl.Datetime)]
-    return frame.with_columns(pl.col(moments).cast(pl.Int64)).to_dicts()
+    time_columns = [n for n, kind in frame.schema.items() if isinstance(kind, pl.Datetime)]
+    return frame.with_columns(pl.col(time_columns).cast(pl.Int64)).to_dicts()
 
 
-def _micros(time: str) -> int | str:
+def _parse_micros(time: str) -> int | str:
     try:
         return parse_time("time", time)
     except OptionError:
@@ -213,8 +213,8 @@ def _micros(time: str) -> int | str:
 
 
 @dataclass(frozen=True)
-class LocalJoinDoor:
-    """The plan of a join of two frames, run step by step; see `LocalDoor`."""
+class LocalJoinRunner:
+    """Runs the plan of a join of two frames, step by step, with the options of `LocalRunner`."""
 
     shards: int = 1
     restart: bool = False
@@ -225,7 +225,7 @@ class LocalJoinDoor:
         return f"local-{self.shards}{'-restarted' * self.restart}"
 
     def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
-        """Return whether the door supports the steps: no bounded rows in shards, no text times."""
+        """Return whether these steps are supported: no bounded rows in shards, no text times."""
         bounded = any(spec.side(side).firing.rows for side in SIDES)
         times = (
             message.get(spec.side(side).time or "")
@@ -237,20 +237,22 @@ class LocalJoinDoor:
 
     def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
         plan, frames = join_plan(spec, types, steps, self.shards)
-        found, totals = [], dict.fromkeys(OUTCOMES, 0)
+        results, totals = [], dict.fromkeys(OUTCOMES, 0)
         with Run(plan, self.restart) as run:
             for number, step in enumerate(steps):
-                both = [frames[side][number] for side in SIDES]
+                side_frames = [frames[side][number] for side in SIDES]
                 backlogs = [
                     {_PARTITION: step.backlog[side]} if side in step.backlog else {}
                     for side in SIDES
                 ]
-                emitted = run.step(both, step.wall, final=step.final, backlogs=backlogs)
-                one = JoinStep(rows_of(emitted.results))
-                one.rejected = [rejected_message(types, row) for row in rows_of(emitted.rejected)]
-                one.counts.update(_counted(emitted, totals))
-                found.append(one)
-        return found
+                output = run.step(side_frames, step.wall, final=step.final, backlogs=backlogs)
+                result = JoinStep(convert_rows(output.results))
+                result.rejected = [
+                    format_rejected_message(types, row) for row in convert_rows(output.rejected)
+                ]
+                result.counts.update(_count_outcomes(output, totals))
+                results.append(result)
+        return results
 
 
 def join_plan(
@@ -260,21 +262,25 @@ def join_plan(
     inputs: dict[SideName, LocalInput] = {}
     frames: dict[SideName, list[pl.DataFrame]] = {}
     for side in SIDES:
-        given = spec.side(side)
-        kinds = {n: _STAMP if n == given.time else KINDS[t] for n, t in types[side].items()}
-        frames[side] = [_frame(kinds, step.side(side), None) for step in steps]
-        made = FrameSource
+        side_spec = spec.side(side)
+        column_types = {
+            n: _TIMESTAMP if n == side_spec.time else KINDS[t] for n, t in types[side].items()
+        }
+        frames[side] = [_frame(column_types, step.side(side), None) for step in steps]
+        source_class = FrameSource
         if any(side in step.backlog for step in steps):
-            made = PartitionedFrames
+            source_class = PartitionedFrames
             partition = pl.lit(_PARTITION).alias(columns.PARTITION)
             frames[side] = [frame.with_columns(partition) for frame in frames[side]]
-        source = made(_frame(kinds, [], None))
-        inputs[side] = LocalInput(source, given.time, None, None, given.limits, given.offset)
-        spec = spec.with_side(side, replace(given, types={}))
+        source = source_class(_frame(column_types, [], None))
+        inputs[side] = LocalInput(
+            source, side_spec.time, None, None, side_spec.limits, side_spec.offset
+        )
+        spec = spec.with_side(side, replace(side_spec, types={}))
     return plan_join(inputs, spec, "_right", shards), frames
 
 
-def rejected_message(
+def format_rejected_message(
     types: Columns, row: dict[str, Any]
 ) -> tuple[SideName, dict[str, Any], str, Any]:
     """Return a rejected message of a join in the oracle's form."""
@@ -282,5 +288,5 @@ def rejected_message(
     return row["side"], message, row["reason"], row["watermark"]
 
 
-LOCAL_DOORS = [LocalDoor(), LocalDoor(2), LocalDoor(restart=True)]
-LOCAL_JOIN_DOORS = [LocalJoinDoor(), LocalJoinDoor(2), LocalJoinDoor(restart=True)]
+LOCAL_RUNNERS = [LocalRunner(), LocalRunner(2), LocalRunner(restart=True)]
+LOCAL_JOIN_RUNNERS = [LocalJoinRunner(), LocalJoinRunner(2), LocalJoinRunner(restart=True)]

@@ -1,4 +1,4 @@
-"""The door through Spark: each step is a file, and the messages carry the clock."""
+"""Runs windows on Spark: each step is a file, and the messages carry the clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from tests.doors import Batch, in_order
+from tests.runners import Batch, make_sort_key
 from tests.spark.groups import spark_can_run
 
 from muntin.model.axis import parse_time
@@ -38,7 +38,7 @@ _TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64(), "bo
 
 
 @dataclass(frozen=True)
-class SparkDoor:
+class SparkRunner:
     """A streaming query over one file a step, or a batch frame where the first step is the last.
 
     Every step has one more row, which ``where`` leaves out: it carries the clock of a step
@@ -65,31 +65,33 @@ class SparkDoor:
         with tempfile.TemporaryDirectory() as folder:
             plans = self._plans(cases, Path(folder))
             batches = _batches(plans, cases[0][1][-1], folder)
-        found = []
+        outputs = []
         for number, (plan, (spec, steps)) in enumerate(zip(plans, cases, strict=True)):
             totals: dict[str, int] = {}
-            mine = [[row for row in rows if row["number"] == number] for rows in batches]
+            case_batches = [[row for row in rows if row["number"] == number] for rows in batches]
             final = steps[-1].final
-            found.append([_step(plan, rows, spec, totals, final) for rows in mine[: len(steps)]])
-        return found
+            outputs.append(
+                [_step(plan, rows, spec, totals, final) for rows in case_batches[: len(steps)]]
+            )
+        return outputs
 
     def run_chains(
         self, cases: Sequence[tuple[WindowSpec, Sequence[Batch], WindowSpec]]
     ) -> list[list[list[dict[str, Any]]]]:
-        """The firings of the second query over the full ones of the first, by step of each case."""
+        """Return the firings of the second query of each case over the first one's full firings."""
         with tempfile.TemporaryDirectory() as folder:
             inner = self._plans([(spec, steps) for spec, steps, _ in cases], Path(folder))
             plans = []
             for plan, (*_, spec) in zip(inner, cases, strict=True):
                 full = WindowedAggregate(plan).full
-                given = Input(full, spec.time, upstream=find_upstream(full))
-                plans.append(build_windows(given, spec.key_columns, replace(spec, types={})))
+                outer_input = Input(full, spec.time, upstream=find_upstream(full))
+                plans.append(build_windows(outer_input, spec.key_columns, replace(spec, types={})))
             batches = _batches(plans, cases[0][1][-1], folder)
-        found = []
+        outputs = []
         for number, (_, steps, spec) in enumerate(cases):
-            mine = [[row for row in rows if row["number"] == number] for rows in batches]
-            found.append([_firings(rows, spec) for rows in mine[: len(steps)]])
-        return found
+            case_batches = [[row for row in rows if row["number"] == number] for rows in batches]
+            outputs.append([_firings(rows, spec) for rows in case_batches[: len(steps)]])
+        return outputs
 
     def _plans(
         self, cases: Sequence[tuple[WindowSpec, Sequence[Batch]]], folder: Path
@@ -97,12 +99,12 @@ class SparkDoor:
         longest, plans = max(len(steps) for _, steps in cases), []
         for number, (spec, steps) in enumerate(cases):
             rest = [Batch(wall=steps[-1].wall)] * (longest - len(steps))
-            frame = self._written(folder / f"source-{number}", spec, [*steps, *rest])
+            frame = self._write_steps(folder / f"source-{number}", spec, [*steps, *rest])
             plans.append(self._plan(spec, frame))
         return plans
 
-    def _written(self, source: Path, spec: WindowSpec, steps: Sequence[Batch]) -> DataFrame:
-        """The steps as files, and the frame that reads them."""
+    def _write_steps(self, source: Path, spec: WindowSpec, steps: Sequence[Batch]) -> DataFrame:
+        """Write the steps as files, and return the frame that reads them."""
         source.mkdir()
         times = [m[spec.time] for step in steps for m in step.messages if spec.time]
         text = any(isinstance(time, str) for time in times)
@@ -123,7 +125,7 @@ class SparkDoor:
 
 
 def _with_intervals(windows: Kind) -> Kind:
-    """Windows whose gaps of messages' own are intervals, as Spark has them."""
+    """Return windows whose gaps from messages are intervals, as Spark needs them."""
     if not isinstance(windows, Sessions) or windows.by is None:
         return windows
     seconds = f"CAST({windows.by} AS DECIMAL(18, 0)) / 1000000"
@@ -131,18 +133,18 @@ def _with_intervals(windows: Kind) -> Kind:
 
 
 def numbered(number: int, plan: Any) -> DataFrame:
-    """What a plan tells, so that it is known among what others do."""
+    """Return the output of a plan with the number of its case."""
     return plan.output.withColumn("number", F.lit(number))
 
 
 def _batches(plans: Sequence[Plan], last: Batch, folder: str) -> list[list[Any]]:
-    """What all plans tell in one query, by batch."""
+    """Run all plans in one query, and return its output by batch."""
     emitted = reduce(DataFrame.union, map(numbered, count(), plans))
     return [emitted.collect()] if last.final else batches_of(emitted, folder)
 
 
 def batches_of(emitted: DataFrame, folder: str) -> list[list[Any]]:
-    """The rows of each batch."""
+    """Return the rows of each batch."""
     batches: list[list[Any]] = []
 
     def collect(frame: DataFrame, number: int) -> None:
@@ -155,7 +157,7 @@ def batches_of(emitted: DataFrame, folder: str) -> list[list[Any]]:
 
 
 def _table(spec: WindowSpec, step: Batch, text: bool) -> pa.Table:
-    """A step's messages and the row that only carries the clock."""
+    """Return a step's messages, and the row that only carries the clock."""
     stamp = pa.timestamp("us", tz="UTC")
     types = {n: _TYPES[t] for n, t in spec.types.items() if n != spec.time}
     if spec.time:
@@ -205,7 +207,7 @@ def _step(
 
 def _firings(rows: list[Any], spec: WindowSpec) -> list[dict[str, Any]]:
     firings = [row for blob in blobs(rows, "results") for row in rows_of(blob)]
-    return sorted(firings, key=lambda row: in_order(row, spec))
+    return sorted(firings, key=lambda row: make_sort_key(row, spec))
 
 
 def blobs(rows: list[Any], kind: str) -> list[pa.Table]:
@@ -213,7 +215,7 @@ def blobs(rows: list[Any], kind: str) -> list[pa.Table]:
 
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows with every timestamp as microseconds."""
+    """Return rows with every timestamp as microseconds."""
     columns = {
         name: column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
         for name, column in zip(table.column_names, table.columns, strict=True)
@@ -222,7 +224,7 @@ def rows_of(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def _micros(time: int | str | None) -> int | str | None:
-    """A time that went through Spark as text, read back where it is one."""
+    """Parse a time that went through Spark as text; other text stays as it is."""
     try:
         return parse_time("time", time) if isinstance(time, str) else time
     except ValueError:

@@ -1,4 +1,4 @@
-"""The door of joins through Spark: each step is a file a side, and the messages carry the clock."""
+"""Runs joins on Spark: each step is a file a side, and the messages carry the clock."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from tests.join_doors import Columns, JoinBatch
 from tests.join_oracle import JoinStep
-from tests.spark.door import batches_of, blobs, numbered, rows_of
+from tests.join_runners import Columns, JoinBatch
 from tests.spark.groups import spark_can_run
+from tests.spark.runner import batches_of, blobs, numbered, rows_of
 
 from muntin.model.bounds import SideName
 from muntin.model.joins import SIDES, JoinSpec
@@ -32,7 +32,7 @@ _OWN = [column + suffix for column in (_CLOCK, _TAKE) for suffix in ("", "_right
 
 
 @dataclass(frozen=True)
-class SparkJoinDoor:
+class SparkJoinRunner:
     """A streaming query over one file a side and step, or batch frames where the first is the last.
 
     Every file has one more row, which ``where`` leaves out: it carries the clock of a step
@@ -52,28 +52,32 @@ class SparkJoinDoor:
     def run_all(
         self, cases: Sequence[tuple[JoinSpec, Columns, Sequence[JoinBatch]]]
     ) -> list[list[JoinStep]]:
-        """Run some joins in one query; see ``SparkDoor.run_all``."""
+        """Run some joins in one query; see ``SparkRunner.run_all``."""
         longest = max(len(steps) for _, _, steps in cases)
         with tempfile.TemporaryDirectory() as folder:
             plans = []
             for number, (spec, types, steps) in enumerate(cases):
                 rest = [JoinBatch(wall=steps[-1].wall)] * (longest - len(steps))
                 source = Path(folder) / f"source-{number}"
-                plans.append(self._plan(spec, self._written(source, spec, types, [*steps, *rest])))
+                plans.append(
+                    self._plan(spec, self._write_steps(source, spec, types, [*steps, *rest]))
+                )
             emitted = reduce(DataFrame.union, map(numbered, count(), plans))
             final = cases[0][2][-1].final
             batches = [emitted.collect()] if final else batches_of(emitted, folder)
-        found = []
+        outputs = []
         for number, (plan, (_, types, steps)) in enumerate(zip(plans, cases, strict=True)):
             totals: dict[str, int] = {}
-            mine = [[row for row in rows if row["number"] == number] for rows in batches]
-            found.append([_step(types, plan, rows, totals) for rows in mine[: len(steps)]])
-        return found
+            case_batches = [[row for row in rows if row["number"] == number] for rows in batches]
+            outputs.append(
+                [_step(types, plan, rows, totals) for rows in case_batches[: len(steps)]]
+            )
+        return outputs
 
-    def _written(
+    def _write_steps(
         self, folder: Path, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]
     ) -> dict[SideName, DataFrame]:
-        """The steps as files of both sides, and the frames that read them."""
+        """Write the steps as files of both sides, and return the frames that read them."""
         frames: dict[SideName, DataFrame] = {}
         for side in SIDES:
             (folder / side).mkdir(parents=True)
@@ -90,16 +94,16 @@ class SparkJoinDoor:
     def _plan(self, spec: JoinSpec, frames: dict[SideName, DataFrame]) -> Plan:
         inputs: dict[SideName, Input] = {}
         for side in SIDES:
-            given = spec.side(side)
+            side_spec = spec.side(side)
             inputs[side] = Input(
-                frames[side], given.time, _TAKE, _CLOCK, given.limits, given.offset
+                frames[side], side_spec.time, _TAKE, _CLOCK, side_spec.limits, side_spec.offset
             )
-            spec = spec.with_side(side, replace(given, types={}))
+            spec = spec.with_side(side, replace(side_spec, types={}))
         return build_join(inputs, spec, "_right", None)
 
 
 def _table(spec: JoinSpec, side: SideName, types: Columns, step: JoinBatch) -> pa.Table:
-    """A side's messages in a step, and the row that only carries the clock."""
+    """Return a side's messages in a step, and the row that only carries the clock."""
     stamp, time = pa.timestamp("us", tz="UTC"), spec.side(side).time
     kinds = {n: stamp if n == time else _TYPES[kind] for n, kind in types[side].items()}
     kinds |= {_CLOCK: stamp, _TAKE: pa.bool_()}
@@ -112,7 +116,7 @@ def _table(spec: JoinSpec, side: SideName, types: Columns, step: JoinBatch) -> p
 
 
 def _step(types: Columns, plan: Plan, emitted: list[Any], totals: dict[str, int]) -> JoinStep:
-    """What a batch emitted; its figures have one watermark for both sides."""
+    """Return the output of a batch; its progress has one watermark for both sides."""
     results = [row for blob in blobs(emitted, "results") for row in rows_of(blob)]
     rejected = [row for blob in blobs(emitted, "rejected") for row in rows_of(blob)]
     progress = [json.loads(row["progress"]) for row in emitted if row["progress"]]
@@ -120,7 +124,7 @@ def _step(types: Columns, plan: Plan, emitted: list[Any], totals: dict[str, int]
     for row in [*results, *rejected]:
         for column in _OWN:
             row.pop(column, None)
-    step = JoinStep(results, [_rejected(types, row) for row in rejected])
+    step = JoinStep(results, [_describe_rejected(types, row) for row in rejected])
     for name in {name for shard in progress for name in shard["counts"]}:
         total = sum(shard["counts"].get(name, 0) for shard in progress)
         step.counts[name] = total - totals.get(name, 0)
@@ -130,6 +134,8 @@ def _step(types: Columns, plan: Plan, emitted: list[Any], totals: dict[str, int]
     return step
 
 
-def _rejected(types: Columns, row: dict[str, Any]) -> tuple[SideName, dict[str, Any], str, Any]:
+def _describe_rejected(
+    types: Columns, row: dict[str, Any]
+) -> tuple[SideName, dict[str, Any], str, Any]:
     message = {name: row[name] for name in types[row["side"]]}
     return row["side"], message, row["reason"], row["watermark"]

@@ -1,10 +1,10 @@
-"""Doors: the ways to run a windowed aggregation, all under one protocol.
+"""Runners: the ways to run a windowed aggregation, all under one protocol.
 
-The transcripts and the property tests call a door and nothing behind it. Every door takes the same
-steps and returns the rows that each step emits.
+The transcripts and the property tests call a runner and nothing behind it. Every runner takes the
+same steps and returns the rows that each step emits.
 
-To add a door, write a class with the attributes and the methods of ``Door``, and add it to
-``DOORS``. The door of Spark is ``tests.spark.door.SparkDoor``.
+To add a runner, write a class with the attributes and the methods of ``Runner``, and add it to
+``RUNNERS``. The runner for Spark is ``tests.spark.runner.SparkRunner``.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from muntin.engine import columns
 from muntin.engine.clocks import merge_times
 from muntin.engine.output import Shard
 from muntin.engine.windows.combine import Combiner
-from muntin.engine.windows.operator import make_combiner as lifting
-from muntin.engine.windows.operator import open_shard
+from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model.axis import parse_time
 from muntin.model.errors import OptionError
 from muntin.model.policies import ages_of
@@ -63,11 +62,11 @@ class Batch:
     now: int | None = None
 
 
-class Door(Protocol):
-    """One way to run a windowed aggregation.
+class Runner(Protocol):
+    """A way to run a windowed aggregation.
 
     Attributes:
-        name: Name of the door in tests.
+        name: Name of the runner in tests.
         tells_watermark: Whether it sets ``OracleStep.watermark``.
     """
 
@@ -75,11 +74,11 @@ class Door(Protocol):
     tells_watermark: bool
 
     def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
-        """Return whether this door supports a query and its steps."""
+        """Return whether this runner supports a query and its steps."""
         ...
 
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
-        """Run a new query through all of the steps; return the result of each.
+        """Run a new query on all steps, and return the result of each.
 
         ``spec.types`` has the types of the columns: ``string``, ``long``, ``double`` or
         ``boolean``.
@@ -88,8 +87,8 @@ class Door(Protocol):
 
 
 @dataclass(frozen=True)
-class OracleDoor:
-    """The slow oracle."""
+class OracleRunner:
+    """Runs the slow oracle."""
 
     name: str = "oracle"
     tells_watermark: bool = True
@@ -107,15 +106,15 @@ class OracleDoor:
 
 
 @dataclass(frozen=True)
-class EngineDoor:
-    """The columnar engine over stores in memory, with a shard per shard.
+class EngineRunner:
+    """Runs the columnar engine over stores in memory.
 
     Attributes:
         shards: Number of shards.
         restart: Whether every step opens new shards over the stores of the old ones; the code
-            before the shards then doesn't know which offsets were taken.
+            before the shards then doesn't know which offsets it read.
         repeat: Whether every step fails once before its stores are committed; the caches of the
-            process are kept.
+            process stay.
     """
 
     shards: int = 1
@@ -125,8 +124,8 @@ class EngineDoor:
 
     @property
     def name(self) -> str:
-        ways = "-restarted" * self.restart + "-repeated" * self.repeat
-        return f"engine-{self.shards}{ways}"
+        suffixes = "-restarted" * self.restart + "-repeated" * self.repeat
+        return f"engine-{self.shards}{suffixes}"
 
     def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
         # Shards have parts of the limit each, and the oracle doesn't know the keys of each.
@@ -134,39 +133,42 @@ class EngineDoor:
 
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
         """Run the engine."""
-        combiner = lifting(spec, pl.Schema({**schema(spec), columns.TIME: pl.Int64()}))
+        combiner = make_combiner(spec, pl.Schema({**schema(spec), columns.TIME: pl.Int64()}))
         stores = [MemoryBlobs() for _ in range(self.shards)]
         caches = [FrameCache() for _ in stores]
-        shards = [open_shard(combiner, *held) for held in zip(stores, caches, strict=True)]
-        emitted = []
+        shards = [open_shard(combiner, *pair) for pair in zip(stores, caches, strict=True)]
+        results = []
         for step in steps:
             if self.repeat:
-                copies = zip(map(_copied, stores), caches, strict=True)
-                self._step(combiner, [open_shard(combiner, *held) for held in copies], step)
-                shards = [open_shard(combiner, *held) for held in zip(stores, caches, strict=True)]
+                copies = zip(map(_copy_store, stores), caches, strict=True)
+                self._step(combiner, [open_shard(combiner, *pair) for pair in copies], step)
+                shards = [open_shard(combiner, *pair) for pair in zip(stores, caches, strict=True)]
             if self.restart:
                 shards = [open_shard(combiner, store, FrameCache()) for store in stores]
-            emitted.append(self._step(combiner, shards, step))
-        return emitted
+            results.append(self._step(combiner, shards, step))
+        return results
 
     def _step(self, combiner: Combiner, shards: list[Shard], step: Batch) -> OracleStep:
         spec = combiner.spec
         messages = frame(spec, step)
         half = len(messages) // 2
-        judged = shards[0].state.watermark
-        # After a restart, the code before the shuffle doesn't know which offsets were taken.
-        taken = None if self.restart else shards[0].state.offsets
-        parts = [combiner.combine(m, judged, taken) for m in (messages[:half], messages[half:])]
+        watermark_before = shards[0].state.watermark
+        # After a restart, the code before the shuffle doesn't know which offsets it read.
+        offsets = None if self.restart else shards[0].state.offsets
+        parts = [
+            combiner.combine(m, watermark_before, offsets)
+            for m in (messages[:half], messages[half:])
+        ]
         parts[0].reached = step.reached
         parts[0].partitions = merge_times([parts[0].partitions], step.backlog)
         split_cells = [split_by_shard(p.cells, combiner.keys, self.shards) for p in parts]
-        nothing = messages.clear()
-        raws = [nothing if p.raw is None else p.raw for p in parts]
-        split_raw = [split_by_shard(r, combiner.message_keys, self.shards) for r in raws]
-        before = _counted(shards)
+        no_messages = messages.clear()
+        raw_parts = [no_messages if p.raw is None else p.raw for p in parts]
+        split_raw = [split_by_shard(r, combiner.message_keys, self.shards) for r in raw_parts]
+        counts_before = _sum_counts(shards)
         firings, rejected = [], []
-        for number, one in enumerate(shards):
-            mine = [
+        for number, shard in enumerate(shards):
+            shard_parts = [
                 replace(
                     part,
                     cells=cells.get(number, combiner.no_cells),
@@ -176,14 +178,15 @@ class EngineDoor:
                 )
                 for part, cells, raw in zip(parts, split_cells, split_raw, strict=True)
             ]
-            emitted = one.step(mine, step.wall, final=step.final)
+            emitted = shard.step(shard_parts, step.wall, final=step.final)
             firings += emitted.results.to_dicts()
             rejected += [
-                _rejected_row(row, spec, emitted.judged) for row in emitted.rejected.to_dicts()
+                _format_rejected_row(row, spec, emitted.judged)
+                for row in emitted.rejected.to_dicts()
             ]
-        firings.sort(key=lambda row: in_order(row, spec))
-        counts = _counted(shards)
-        counts.subtract(before)
+        firings.sort(key=lambda row: make_sort_key(row, spec))
+        counts = _sum_counts(shards)
+        counts.subtract(counts_before)
         zeros = dict.fromkeys(OUTCOMES, 0)
         ends = step.final and spec.axis == "time"
         watermark = math.inf if ends else shards[0].state.watermark
@@ -191,8 +194,8 @@ class EngineDoor:
 
 
 @dataclass(frozen=True)
-class StandaloneDoor:
-    """A standalone operator; a step is a batch (or single messages) and a timeout.
+class StandaloneRunner:
+    """Runs a standalone operator; a step is a batch (or single messages) and a timeout.
 
     Attributes:
         store: ``memory`` or ``rocks``.
@@ -209,17 +212,17 @@ class StandaloneDoor:
 
     @property
     def name(self) -> str:
-        ways = "-restarted" * self.restart + "-single" * self.single + "-tables" * self.tables
-        return f"standalone-{self.store}{ways}"
+        suffixes = "-restarted" * self.restart + "-single" * self.single + "-tables" * self.tables
+        return f"standalone-{self.store}{suffixes}"
 
     def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
-        """Return whether the door supports the steps; tables need years between 1 and 9999."""
+        """Return whether the runner supports the steps; tables need years between 1 and 9999."""
         times = [m[spec.time] for step in steps for m in step.messages if spec.time]
         conditions = isinstance(spec.windows, Sessions) and spec.windows.conditions
         if conditions or spec.zone_column is not None:
-            return False  # They are refused.
+            return False  # Standalone operators refuse both.
         if any(step.backlog for step in steps) or ages_of(spec.firing.early, spec.firing.late):
-            # A message's age counts from the clock before its step: tests/unit/standalone.
+            # A message's age counts from the clock before its step; see tests/unit/standalone.
             return False
         return not self.tables or all(abs(time) < 10**16 for time in times if isinstance(time, int))
 
@@ -227,37 +230,39 @@ class StandaloneDoor:
         """Run an operator."""
         with tempfile.TemporaryDirectory() as folder:
             run = OperatorRun(self, spec, Path(folder), steps[0].wall if steps else 0)
-            emitted = [run.step(step) for step in steps]
+            results = [run.step(step) for step in steps]
             run.operator.close()
-        return emitted
+        return results
 
 
 class OperatorRun:
     """A standalone operator with its store, and the clock of the steps."""
 
-    def __init__(self, door: StandaloneDoor, spec: WindowSpec, folder: Path, wall: int) -> None:
-        self.door = door
+    def __init__(self, runner: StandaloneRunner, spec: WindowSpec, folder: Path, wall: int) -> None:
+        self.runner = runner
         self.spec = spec
         self.folder = folder
         self.image = Image()
         self.now = wall
-        self.operator = self.opened()
+        self.operator = self.open_operator()
 
-    def opened(self) -> WindowedAggregator | SessionAggregator:
-        words = {"string": str, "long": int, "double": float, "boolean": bool}
-        types: dict[str, Any] = {name: words[kind] for name, kind in self.spec.types.items()}
+    def open_operator(self) -> WindowedAggregator | SessionAggregator:
+        python_types = {"string": str, "long": int, "double": float, "boolean": bool}
+        types: dict[str, Any] = {name: python_types[kind] for name, kind in self.spec.types.items()}
         if self.spec.time is not None:
-            types[self.spec.time] = str if self.door.tables else int
-        made = SessionAggregator if isinstance(self.spec.windows, Sessions) else WindowedAggregator
+            types[self.spec.time] = str if self.runner.tables else int
+        operator_class = (
+            SessionAggregator if isinstance(self.spec.windows, Sessions) else WindowedAggregator
+        )
         store: KeyValue = memory(self.image)
-        if self.door.store == "rocks":
+        if self.runner.store == "rocks":
             store = rocks(self.folder / "state", sync=False)
-        return made(self.spec, store, schema=types, clock=lambda: self.now)
+        return operator_class(self.spec, store, schema=types, clock=lambda: self.now)
 
     def step(self, step: Batch) -> OracleStep:
         operator = self.operator
-        before = Counter(operator.counts)
-        if self.door.single:
+        counts_before = Counter(operator.counts)
+        if self.runner.single:
             for message in step.messages:
                 operator.add_message(**as_arguments(self.spec, message))
             if step.final:
@@ -265,55 +270,57 @@ class OperatorRun:
             self.now = step.wall
         else:
             self.now = step.wall
-            operator.add_messages(self._batch(step), final=step.final)
+            operator.add_messages(self._make_batch(step), final=step.final)
         operator.timeout(step.wall)
         counts = Counter(operator.counts)
-        counts.subtract(before)
+        counts.subtract(counts_before)
         ends = step.final and self.spec.axis == "time"
         watermark = math.inf if ends else operator.watermark
         bounds = pl.col("window_start", "window_end").cast(pl.Int64)
         firings = operator.get_result().with_columns(bounds).to_dicts()
-        if not self.door.single:  # single messages are steps of their own, each in order
-            firings.sort(key=lambda row: _spoken_order(row, self.spec))
-        rejected = [self._rejected(row) for row in operator.rejected.to_dicts()]
+        if not self.runner.single:  # single messages are steps of their own, each in order
+            firings.sort(key=lambda row: _make_full_sort_key(row, self.spec))
+        rejected = [self._format_rejected(row) for row in operator.rejected.to_dicts()]
         operator.flush()
-        if self.door.restart:
+        if self.runner.restart:
             operator.close()
-            self.operator = self.opened()
+            self.operator = self.open_operator()
         zeros = dict.fromkeys(OUTCOMES, 0)
         return OracleStep(firings, rejected, {**zeros, **counts}, watermark)
 
-    def _batch(self, step: Batch) -> Any:
-        if not self.door.tables:
+    def _make_batch(self, step: Batch) -> Any:
+        if not self.runner.tables:
             return step.messages
         messages = frame(self.spec, step).select(*schema(self.spec), columns.TIME)
         if self.spec.time is None:
             return messages.drop(columns.TIME)
         text = pl.col(columns.TIME).cast(pl.Datetime("us")).cast(pl.String)
-        iso = pl.coalesce(text, self.spec.time).alias(self.spec.time)
-        return messages.with_columns(iso).drop(columns.TIME)
+        iso_times = pl.coalesce(text, self.spec.time).alias(self.spec.time)
+        return messages.with_columns(iso_times).drop(columns.TIME)
 
-    def _rejected(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _format_rejected(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return a rejected message in the oracle's form."""
         unread, time = row.pop("unread"), self.spec.time
-        if self.door.tables and self.spec.axis == "time":
-            row["watermark"] = micros(row["watermark"])
+        if self.runner.tables and self.spec.axis == "time":
+            row["watermark"] = parse_micros(row["watermark"])
         if time is None:
             return row
         text = re.fullmatch(rf"{time}='(.*)'", unread or "")
-        held = text[1] if text else row[time]
-        return {**row, time: micros(held) if self.door.tables else held}
+        value = text[1] if text else row[time]
+        return {**row, time: parse_micros(value) if self.runner.tables else value}
 
 
 def as_arguments(spec: WindowSpec, message: dict[str, Any]) -> dict[str, Any]:
     """Return a message as the arguments of ``add_message``."""
     partition, offset = spec.offset or (None, None)
-    own = [key for key in spec.key_columns if key not in (partition, offset)]
-    fields = {n: v for n, v in message.items() if n not in (*own, spec.time, partition, offset)}
-    key = tuple(message[name] for name in own)
+    key_columns = [key for key in spec.key_columns if key not in (partition, offset)]
+    fields = {
+        n: v for n, v in message.items() if n not in (*key_columns, spec.time, partition, offset)
+    }
+    key = tuple(message[name] for name in key_columns)
     arguments: dict[str, Any] = {"value": fields}
-    if own:
-        arguments["key"] = key[0] if len(own) == 1 else key
+    if key_columns:
+        arguments["key"] = key[0] if len(key_columns) == 1 else key
     if spec.time is not None:
         arguments["time"] = message[spec.time]
     if spec.offset is not None:
@@ -321,7 +328,7 @@ def as_arguments(spec: WindowSpec, message: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def micros(time: Any) -> Any:
+def parse_micros(time: Any) -> Any:
     """Return a time in microseconds, or the value itself if it isn't a time."""
     try:
         return parse_time("time", time)
@@ -329,59 +336,63 @@ def micros(time: Any) -> Any:
         return time
 
 
-def in_order(row: dict[str, Any], spec: WindowSpec) -> tuple[Any, ...]:
+def make_sort_key(row: dict[str, Any], spec: WindowSpec) -> tuple[Any, ...]:
     """Return the sort key of a step's firings over all shards."""
     key = nulls_first(tuple(row[k] for k in spec.keys))
     return row["emission"] != "retract", row["window_start"], key
 
 
-def _spoken_order(row: dict[str, Any], spec: WindowSpec) -> tuple[Any, ...]:
-    return *in_order(row, spec), row["window_end"]
+def _make_full_sort_key(row: dict[str, Any], spec: WindowSpec) -> tuple[Any, ...]:
+    return *make_sort_key(row, spec), row["window_end"]
 
 
 def schema(spec: WindowSpec) -> dict[str, pl.DataType]:
     """Return the Polars types of a query's input columns; times are text, for invalid ones."""
-    types = {"string": pl.String(), "long": pl.Int64(), "double": pl.Float64()}
-    types["boolean"] = pl.Boolean()
-    typed = {name: types[kind] for name, kind in spec.types.items() if name != spec.time}
-    return {**typed, spec.time: pl.String()} if spec.time else typed
+    polars_types = {"string": pl.String(), "long": pl.Int64(), "double": pl.Float64()}
+    polars_types["boolean"] = pl.Boolean()
+    schema_without_time = {
+        name: polars_types[kind] for name, kind in spec.types.items() if name != spec.time
+    }
+    return {**schema_without_time, spec.time: pl.String()} if spec.time else schema_without_time
 
 
 def frame(spec: WindowSpec, step: Batch) -> pl.DataFrame:
     """Return a step's messages in the engine's form."""
 
-    def row(message: dict[str, Any]) -> dict[str, Any]:
+    def make_row(message: dict[str, Any]) -> dict[str, Any]:
         time = message[spec.time] if spec.time else 0
-        known = isinstance(time, int)
-        ahead = known and spec.max_ahead is not None and time > step.wall + spec.max_ahead
+        has_time = isinstance(time, int)
+        ahead = has_time and spec.max_ahead is not None and time > step.wall + spec.max_ahead
         flags: dict[str, Any] = {
             columns.MALFORMED: isinstance(time, str),
             columns.FUTURE: ahead,
         }
-        held = {spec.time: None if time is None else str(time)} if spec.time else {}
+        time_column = {spec.time: None if time is None else str(time)} if spec.time else {}
         flags |= {columns.PARTITION: message["partition"]} if step.backlog else {}
-        return {**message, **held, columns.TIME: time if known else None, **flags}
+        return {**message, **time_column, columns.TIME: time if has_time else None, **flags}
 
     flags: dict[str, Any] = {columns.MALFORMED: pl.Boolean(), columns.FUTURE: pl.Boolean()}
     if step.backlog:
         flags[columns.PARTITION] = pl.String()
     types = {**schema(spec), columns.TIME: pl.Int64(), **flags}
-    rows = [row(message) for message in step.messages]
+    rows = [make_row(message) for message in step.messages]
     return pl.DataFrame([{c: r[c] for c in types} for r in rows], schema=types)
 
 
-def _copied(store: MemoryBlobs) -> MemoryBlobs:
-    copied = MemoryBlobs()
-    copied.manifest, copied.blobs = store.manifest, dict(store.blobs)
-    return copied
+def _copy_store(store: MemoryBlobs) -> MemoryBlobs:
+    copy = MemoryBlobs()
+    copy.manifest, copy.blobs = store.manifest, dict(store.blobs)
+    return copy
 
 
-def _counted(shards: Sequence[Shard]) -> Counter[str]:
+def _sum_counts(shards: Sequence[Shard]) -> Counter[str]:
     """Return the counts of all shards; each message is counted by the shard that judges it."""
-    return sum((Counter(one.state.counts) for one in shards), Counter())
+    return sum((Counter(shard.state.counts) for shard in shards), Counter())
 
 
-def _rejected_row(row: dict[str, Any], spec: WindowSpec, watermark: int | None) -> dict[str, Any]:
+def _format_rejected_row(
+    row: dict[str, Any], spec: WindowSpec, watermark: int | None
+) -> dict[str, Any]:
     """Return a rejected message in the oracle's form."""
     time = row.pop(columns.TIME)
     if spec.time is None:
@@ -392,13 +403,13 @@ def _rejected_row(row: dict[str, Any], spec: WindowSpec, watermark: int | None) 
     return {**row, spec.time: text if time is None else time, "watermark": watermark}
 
 
-DOORS: list[Door] = [
-    OracleDoor(),
-    EngineDoor(),
-    EngineDoor(3),
-    EngineDoor(2, restart=True),
-    StandaloneDoor(),
-    StandaloneDoor(restart=True),
-    StandaloneDoor("rocks"),
+RUNNERS: list[Runner] = [
+    OracleRunner(),
+    EngineRunner(),
+    EngineRunner(3),
+    EngineRunner(2, restart=True),
+    StandaloneRunner(),
+    StandaloneRunner(restart=True),
+    StandaloneRunner("rocks"),
 ]
-"""Every door that runs the transcripts without Spark."""
+"""The runners of the transcripts without Spark."""

@@ -1,4 +1,4 @@
-"""Doors: the ways to run a join, all under one protocol; see ``tests.doors``."""
+"""Runners: the ways to run a join, all under one protocol, like those in ``tests.runners``."""
 
 from __future__ import annotations
 
@@ -55,24 +55,24 @@ class JoinBatch:
         return self.left if name == "left" else self.right
 
 
-class JoinDoor(Protocol):
-    """One way to run a join."""
+class JoinRunner(Protocol):
+    """A way to run a join."""
 
     name: str
     tells_watermarks: bool
 
     def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
-        """Return whether this door supports a join and its steps."""
+        """Return whether this runner supports a join and its steps."""
         ...
 
     def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
-        """Run a new join through all of the steps; return the result of each."""
+        """Run a new join on all steps, and return the result of each."""
         ...
 
 
 @dataclass(frozen=True)
-class OracleJoinDoor:
-    """The slow oracle, which keeps any number of messages."""
+class OracleJoinRunner:
+    """Runs the slow oracle, which keeps any number of messages."""
 
     name: str = "oracle"
     tells_watermarks: bool = True
@@ -95,8 +95,8 @@ class OracleJoinDoor:
 
 
 @dataclass(frozen=True)
-class EngineJoinDoor:
-    """The columnar engine over stores in memory, with a shard per shard; see ``EngineDoor``."""
+class EngineJoinRunner:
+    """Runs the columnar engine over stores in memory; the options are those of ``EngineRunner``."""
 
     shards: int = 1
     restart: bool = False
@@ -105,8 +105,8 @@ class EngineJoinDoor:
 
     @property
     def name(self) -> str:
-        ways = "-restarted" * self.restart + "-repeated" * self.repeat
-        return f"engine-{self.shards}{ways}"
+        suffixes = "-restarted" * self.restart + "-repeated" * self.repeat
+        return f"engine-{self.shards}{suffixes}"
 
     def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
         return True
@@ -115,19 +115,19 @@ class EngineJoinDoor:
         joiner = Joiner(spec, {side: schema(spec.side(side), types[side]) for side in SIDES})
         stores = [MemoryBlobs() for _ in range(self.shards)]
         caches = [FrameCache() for _ in stores]
-        emitted, counted = [], dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
+        results, totals = [], dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
         for step in steps:
             if self.repeat:
-                copies = [_copied(store) for store in stores]
+                copies = [_copy_store(store) for store in stores]
                 self._step(joiner, copies, caches, step, types)
             if self.restart:
                 caches = [FrameCache() for _ in stores]
-            one, counts = self._step(joiner, stores, caches, step, types)
-            new = {name: counts.get(name, 0) - n for name, n in counted.items()}
-            counted = {name: counts.get(name, 0) for name in counted}
-            one.counts.update(new)
-            emitted.append(one)
-        return emitted
+            result, counts = self._step(joiner, stores, caches, step, types)
+            new = {name: counts.get(name, 0) - n for name, n in totals.items()}
+            totals = {name: counts.get(name, 0) for name in totals}
+            result.counts.update(new)
+            results.append(result)
+        return results
 
     def _step(
         self,
@@ -138,46 +138,46 @@ class EngineJoinDoor:
         types: Columns,
     ) -> tuple[JoinStep, dict[str, int]]:
         result, counts = JoinStep(), {}
-        parts = {side: self._by_partition(joiner, side, step, types[side]) for side in SIDES}
+        parts = {side: self._divide_messages(joiner, side, step, types[side]) for side in SIDES}
         for number, (store, cache) in enumerate(zip(stores, caches, strict=True)):
             shard = open_join_shard(joiner, store, cache)
-            mine = {side: parts[side][number] for side in SIDES}
-            emitted = shard.step(mine, step.wall, final=step.final)
+            arrivals = {side: parts[side][number] for side in SIDES}
+            emitted = shard.step(arrivals, step.wall, final=step.final)
             result.rows += emitted.results.rows(named=True)
             result.rejected += [
-                rejected_of(joiner, row) for row in emitted.rejected.rows(named=True)
+                format_rejected(joiner, row) for row in emitted.rejected.rows(named=True)
             ]
             for name, n in emitted.counts.items():
                 counts[name] = counts.get(name, 0) + n
             result.watermarks = dict(shard.watermarks)
         return result, counts
 
-    def _by_partition(
+    def _divide_messages(
         self, joiner: Joiner, side: SideName, step: JoinBatch, types: Mapping[str, str]
     ) -> list[list[SideArrival]]:
-        """Return the messages of each shard, from two tasks."""
-        given = joiner.spec.side(side)
-        messages = frame(given, step.side(side), types, step.wall)
+        """Return the messages of each shard, read by two tasks."""
+        side_spec = joiner.spec.side(side)
+        messages = frame(side_spec, step.side(side), types, step.wall)
         half = len(messages) // 2
-        found: list[list[SideArrival]] = [[] for _ in range(self.shards)]
+        arrivals_by_shard: list[list[SideArrival]] = [[] for _ in range(self.shards)]
         for messages_of_task in (messages[:half], messages[half:]):
-            arrived = joiner.arrive(side, messages_of_task)
+            arrival = joiner.arrive(side, messages_of_task)
             if side in step.backlog:
-                time = ClockTime("partition", arrived.latest, step.backlog[side])
-                arrived = replace(arrived, partitions=[time])
-            cut = split_by_shard(arrived.messages, list(given.keys), self.shards)
-            for shard, mine in enumerate(found):
-                part = cut.get(shard, arrived.messages.clear())
-                aside = arrived.rejected if shard == 0 else arrived.rejected.clear()
-                counts = arrived.counts if shard == 0 else {}
-                mine.append(replace(arrived, messages=part, rejected=aside, counts=counts))
-        return found
+                time = ClockTime("partition", arrival.latest, step.backlog[side])
+                arrival = replace(arrival, partitions=[time])
+            messages_by_shard = split_by_shard(arrival.messages, list(side_spec.keys), self.shards)
+            for shard, arrivals in enumerate(arrivals_by_shard):
+                part = messages_by_shard.get(shard, arrival.messages.clear())
+                rejected = arrival.rejected if shard == 0 else arrival.rejected.clear()
+                counts = arrival.counts if shard == 0 else {}
+                arrivals.append(replace(arrival, messages=part, rejected=rejected, counts=counts))
+        return arrivals_by_shard
 
 
 def schema(side: Side, types: Mapping[str, str]) -> pl.Schema:
     """Return the types of a side's messages in the engine."""
-    kinds = {n: pl.Int64() if n == side.time else KINDS[t] for n, t in types.items()}
-    return pl.Schema({**kinds, columns.TIME: pl.Int64()})
+    polars_types = {n: pl.Int64() if n == side.time else KINDS[t] for n, t in types.items()}
+    return pl.Schema({**polars_types, columns.TIME: pl.Int64()})
 
 
 def frame(
@@ -187,47 +187,49 @@ def frame(
     rows = []
     for message in messages:
         time = message[side.time] if side.time else 0
-        text = isinstance(time, str)
-        ahead = side.max_ahead is not None and isinstance(time, int) and side.time is not None
+        is_text = isinstance(time, str)
+        has_limit = side.max_ahead is not None and isinstance(time, int) and side.time is not None
         rows.append(
             {
                 **message,
-                **({side.time: None} if side.time and text else {}),
-                columns.TIME: None if text else time,
-                columns.MALFORMED: text,
-                columns.FUTURE: bool(ahead and time > wall + (side.max_ahead or 0)),
+                **({side.time: None} if side.time and is_text else {}),
+                columns.TIME: None if is_text else time,
+                columns.MALFORMED: is_text,
+                columns.FUTURE: bool(has_limit and time > wall + (side.max_ahead or 0)),
             }
         )
-    kinds = {
+    polars_types = {
         **schema(side, types),
         columns.MALFORMED: pl.Boolean(),
         columns.FUTURE: pl.Boolean(),
     }
-    return pl.DataFrame(rows, schema=kinds)
+    return pl.DataFrame(rows, schema=polars_types)
 
 
-def rejected_of(joiner: Joiner, row: dict[str, Any]) -> tuple[SideName, dict[str, Any], str, Any]:
+def format_rejected(
+    joiner: Joiner, row: dict[str, Any]
+) -> tuple[SideName, dict[str, Any], str, Any]:
     """Return a rejected message in the oracle's form."""
     side: SideName = row[SIDE]
     message = {name: row[out] for name, out in joiner.rejected_names[side].items()}
     return side, message, row[columns.REASON], row[columns.WATERMARK]
 
 
-def _copied(store: MemoryBlobs) -> MemoryBlobs:
+def _copy_store(store: MemoryBlobs) -> MemoryBlobs:
     copy = MemoryBlobs()
     copy.manifest, copy.blobs = store.manifest, dict(store.blobs)
     return copy
 
 
 @dataclass(frozen=True)
-class StandaloneJoinDoor:
-    """A standalone operator; a step is a batch (or single messages) and a timeout.
+class StandaloneJoinRunner:
+    """Runs a standalone operator; a step is a batch (or single messages) and a timeout.
 
     Attributes:
         store: ``memory`` or ``rocks``.
         restart: Whether each step ends with a flush, and the next one reopens the store.
         single: Whether messages are added one by one.
-        outputs: Whether the window outputs of each side are kept, in ``JoinRun.sent``.
+        outputs: Whether ``JoinRun.window_outputs`` collects the window outputs of each side.
     """
 
     store: str = "memory"
@@ -238,8 +240,8 @@ class StandaloneJoinDoor:
 
     @property
     def name(self) -> str:
-        ways = "-restarted" * self.restart + "-single" * self.single
-        return f"standalone-{self.store}{ways}"
+        suffixes = "-restarted" * self.restart + "-single" * self.single
+        return f"standalone-{self.store}{suffixes}"
 
     def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
         return not any(step.backlog for step in steps)
@@ -247,46 +249,48 @@ class StandaloneJoinDoor:
     def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
         with tempfile.TemporaryDirectory() as folder:
             run = JoinRun(self, spec, types, Path(folder), steps[0].wall if steps else 0)
-            emitted = [run.step(step) for step in steps]
+            results = [run.step(step) for step in steps]
             run.operator.close()
-        return emitted
+        return results
 
 
 class JoinRun:
     """A standalone join with its store, and the clock of the steps."""
 
     def __init__(
-        self, door: StandaloneJoinDoor, spec: JoinSpec, types: Columns, folder: Path, wall: int
+        self, runner: StandaloneJoinRunner, spec: JoinSpec, types: Columns, folder: Path, wall: int
     ) -> None:
-        self.door = door
+        self.runner = runner
         self.spec = spec
         self.types = types
         self.folder = folder
         self.image = Image()
         self.now = wall
-        self.sent: dict[SideName, list[dict[str, Any]]] = {side: [] for side in SIDES}
-        self.operator = self.opened()
+        self.window_outputs: dict[SideName, list[dict[str, Any]]] = {side: [] for side in SIDES}
+        self.operator = self.open_operator()
 
-    def opened(self) -> JoinWindow | SessionJoinWindow:
-        words = {"string": str, "long": int, "double": float}
-        given: dict[SideName, dict[str, Any]] = {
+    def open_operator(self) -> JoinWindow | SessionJoinWindow:
+        python_types = {"string": str, "long": int, "double": float}
+        schema: dict[SideName, dict[str, Any]] = {
             side: {
-                name: int if name == self.spec.side(side).time else words[kind]
+                name: int if name == self.spec.side(side).time else python_types[kind]
                 for name, kind in self.types[side].items()
             }
             for side in SIDES
         }
-        made = SessionJoinWindow if isinstance(self.spec.bound, SessionBound) else JoinWindow
+        operator_class = (
+            SessionJoinWindow if isinstance(self.spec.bound, SessionBound) else JoinWindow
+        )
         store: KeyValue = memory(self.image)
-        if self.door.store == "rocks":
+        if self.runner.store == "rocks":
             store = rocks(self.folder / "state", sync=False)
-        clock, outputs = (lambda: self.now), self.door.outputs
-        return made(self.spec, store, schema=given, clock=clock, window_outputs=outputs)
+        clock, outputs = (lambda: self.now), self.runner.outputs
+        return operator_class(self.spec, store, schema=schema, clock=clock, window_outputs=outputs)
 
     def step(self, step: JoinBatch) -> JoinStep:
         operator = self.operator
-        before = Counter(operator.counts)
-        if self.door.single:
+        counts_before = Counter(operator.counts)
+        if self.runner.single:
             for side in SIDES:
                 for message in step.side(side):
                     operator.add_message(side, **as_arguments(self.spec.side(side), message))
@@ -297,24 +301,24 @@ class JoinRun:
             operator.add_messages(left=step.left, right=step.right, final=step.final)
         operator.timeout(step.wall)
         counts = Counter(operator.counts)
-        counts.subtract(before)
+        counts.subtract(counts_before)
         emitted = JoinStep()
         emitted.rows = operator.get_result().to_dicts()
-        emitted.rejected = [self._rejected(row) for row in operator.rejected.to_dicts()]
+        emitted.rejected = [self._format_rejected(row) for row in operator.rejected.to_dicts()]
         emitted.counts = {**dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0), **counts}
         emitted.watermarks = dict(operator.watermarks)
-        for side in SIDES if self.door.outputs else ():
-            self.sent[side] += operator.get_result(side).to_dicts()
+        for side in SIDES if self.runner.outputs else ():
+            self.window_outputs[side] += operator.get_result(side).to_dicts()
         operator.flush()
-        if self.door.restart:
+        if self.runner.restart:
             operator.close()
-            self.operator = self.opened()
+            self.operator = self.open_operator()
         return emitted
 
-    def _rejected(self, row: dict[str, Any]) -> tuple[SideName, dict[str, Any], str, Any]:
+    def _format_rejected(self, row: dict[str, Any]) -> tuple[SideName, dict[str, Any], str, Any]:
         side: SideName = row["side"]
-        apart = "_right" if side == "right" else ""
-        names = {name: name + apart if name + apart in row else name for name in self.types[side]}
+        suffix = "_right" if side == "right" else ""
+        names = {name: name + suffix if name + suffix in row else name for name in self.types[side]}
         message = {name: row[out] for name, out in names.items()}
         return side, message, row["reason"], row["watermark"]
 
@@ -322,11 +326,11 @@ class JoinRun:
 def as_arguments(side: Side, message: dict[str, Any]) -> dict[str, Any]:
     """Return a message as the arguments of ``add_message``."""
     partition, offset = side.offset or (None, None)
-    named = (*side.keys, side.time, partition, offset)
+    separate_columns = (*side.keys, side.time, partition, offset)
     key = tuple(message[name] for name in side.keys)
     arguments: dict[str, Any] = {
         "key": key[0] if len(key) == 1 else key,
-        "value": {name: cell for name, cell in message.items() if name not in named},
+        "value": {name: cell for name, cell in message.items() if name not in separate_columns},
     }
     if side.time is not None:
         arguments["time"] = message[side.time]
@@ -335,12 +339,12 @@ def as_arguments(side: Side, message: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-JOIN_DOORS: list[JoinDoor] = [
-    OracleJoinDoor(),
-    EngineJoinDoor(),
-    EngineJoinDoor(shards=3),
-    EngineJoinDoor(shards=2, restart=True),
-    EngineJoinDoor(repeat=True),
-    StandaloneJoinDoor(),
-    StandaloneJoinDoor("rocks", restart=True),
+JOIN_RUNNERS: list[JoinRunner] = [
+    OracleJoinRunner(),
+    EngineJoinRunner(),
+    EngineJoinRunner(shards=3),
+    EngineJoinRunner(shards=2, restart=True),
+    EngineJoinRunner(repeat=True),
+    StandaloneJoinRunner(),
+    StandaloneJoinRunner("rocks", restart=True),
 ]
