@@ -107,7 +107,7 @@ _ANY_NULL = "__muntin_left.k IS NULL OR __muntin_right.k IS NULL"
 
 
 @pytest.mark.parametrize(
-    ("how", "equal", "rest", "expected_names"),
+    ("how", "equal", "rest", "matching"),
     [
         ("semi", True, None, ["a", "b"]),
         ("semi", True, _LATER, ["a"]),
@@ -120,7 +120,7 @@ _ANY_NULL = "__muntin_left.k IS NULL OR __muntin_right.k IS NULL"
     ],
 )
 def test_a_lookup_keeps_a_malformed_message_once(
-    spark: SparkSession, how: LookupHow, equal: bool, rest: str | None, expected_names: list[str]
+    spark: SparkSession, how: LookupHow, equal: bool, rest: str | None, matching: list[str]
 ) -> None:
     rows = [(name[0], None if name == "n" else name, ms, None) for name, ms in
             [("a", 5), ("b", 0), ("c", 9), ("n", 1)]]  # fmt: skip
@@ -134,7 +134,7 @@ def test_a_lookup_keeps_a_malformed_message_once(
         (("k", "k"),) if equal else (), rest,
     )  # fmt: skip
     joined = join_table(lookup, left, right)
-    assert sorted(row["name"] for row in joined.collect()) == sorted([*expected_names, "bad"])
+    assert sorted(row["name"] for row in joined.collect()) == sorted([*matching, "bad"])
 
 
 @pytest.mark.parametrize(
