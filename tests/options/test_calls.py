@@ -80,7 +80,10 @@ _IDLE = r"idle '1 minute' has no effect|idle='1 minute.*' has no effect on input
         ),
         (
             lambda: (
-                mt.windowed(CLICKS, **_TIMED, idle="1 minute").tumbling("1 hour").agg(n=mt.count())
+                mt.windowed(CLICKS, **_TIMED, idle="1 minute")
+                .tumbling("1 hour")
+                .agg(n=mt.count())
+                .results
             ),
             _IDLE,
         ),
@@ -89,23 +92,28 @@ _IDLE = r"idle '1 minute' has no effect|idle='1 minute.*' has no effect on input
                 mt.windowed(CLICKS.to_pandas(), **_TIMED, idle="1 minute")
                 .tumbling("1 hour")
                 .agg(n=mt.count())
+                .start(checkpoint=None)
             ),
             _IDLE,
         ),
         (
-            lambda: mt.join(
-                mt.windowed(CLICKS, time="ts"),
-                mt.windowed(CLICKS, time="ts", idle="1 minute"),
-                on="page",
-                within="1 minute",
+            lambda: (
+                mt.join(
+                    mt.windowed(CLICKS, time="ts"),
+                    mt.windowed(CLICKS, time="ts", idle="1 minute"),
+                    on="page",
+                    within="1 minute",
+                ).rejected
             ),
             r"idle='1 minute \(right\)' has no effect on input that ends",
         ),
         (
-            lambda: mt.sql(
-                "SELECT page, count(*) AS n FROM clicks WATERMARK ts DELAY OF 0 SECONDS "
-                f"IDLE AFTER '1 minute' {_BY_MINUTE}",
-                clicks=CLICKS.with_columns(ts=pl.lit(0).cast(pl.Datetime("us"))),
+            lambda: (
+                mt.sql(
+                    "SELECT page, count(*) AS n FROM clicks WATERMARK ts DELAY OF 0 SECONDS "
+                    f"IDLE AFTER '1 minute' {_BY_MINUTE}",
+                    clicks=CLICKS.with_columns(ts=pl.lit(0).cast(pl.Datetime("us"))),
+                ).results
             ),
             _IDLE,
         ),

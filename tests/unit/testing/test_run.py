@@ -32,3 +32,12 @@ def test_a_number_that_would_be_rounded_is_refused(
     assert run(query, [{"v": exact_value, "at": _AT}]).emissions["s"].to_list() == [exact_value]
     with pytest.raises(OptionError, match=r"messages='v' has .*5, which the column of type"):
         run(query, [{"v": rounded_value, "at": _AT}])
+
+
+def test_idle_of_a_query_over_a_frame_applies_to_the_batches_of_a_test() -> None:
+    clicks = pl.DataFrame(schema={"page": pl.String, "at": pl.Datetime("us", "UTC")})
+    windows = mt.windowed(clicks, key="page", time="at", idle="1 minute").tumbling("1 minute")
+    messages = [{"page": "home", "at": "2026-01-01T00:00:05Z"}]
+    ticks = ["2026-01-01T00:00:05Z", "2026-01-01T00:01:30Z", "2026-01-01T00:05:00Z"]
+    result = run(windows.agg(n=mt.count()), messages, ticks=ticks, final=False)
+    assert result.emissions.select("page", "n", "emission").rows() == [("home", 1, "full")]

@@ -59,6 +59,7 @@ class LocalDefinition(Definition[LocalPlan, "LocalQuery"]):
                 "query.frame(); with available_now=True it ends when everything is read"
             )
             raise OptionError("results", "a stream", problem, hint)
+        self.plan.check_ends()
         output = _run_once(self.plan)
         if output.results.is_empty() and not output.rejected.is_empty():
             _warn_of_no_results(self.plan, output.rejected)
@@ -112,6 +113,7 @@ class LocalDefinition(Definition[LocalPlan, "LocalQuery"]):
     def _start(self, options: StartOptions) -> LocalQuery:
         from muntin.hosts.local.query import start_query
 
+        self.plan.check_ends()
         return start_query(self.plan, options)
 
 

@@ -79,7 +79,6 @@ def _complete_side(
     types = {name: str(kind) for name, kind in reader.schema.items()}
     zone = "UTC" if reader.time_type == pl.String() else None
     side_spec = replace(spec.side(side), types=types, zone=zone)
-    side_spec.check_end(side_input.is_finite, f" ({side})")
     reader = replace(
         reader, used=side_spec.used_columns, partitions=has_clocks(side_input, side_spec)
     )

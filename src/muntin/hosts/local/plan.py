@@ -143,12 +143,6 @@ class LocalInput:
         """The upstream operator, if there is one."""
         return self.rows if isinstance(self.rows, LocalUpstream) else None
 
-    @property
-    def is_finite(self) -> bool:
-        """True if the rows end, as those of frames do."""
-        sources = (self.rows,) if self.upstream is None else self.upstream.plan.sources
-        return all(isinstance(source, FrameSource) for source in sources)
-
     def make_reader(self) -> MessageReader:
         """Build the reader that turns its rows into messages.
 
@@ -207,6 +201,12 @@ class LocalOperatorInput:
     def upstream(self) -> LocalUpstream | None:
         """The upstream operator, if there is one."""
         return self.rows if isinstance(self.rows, LocalUpstream) else None
+
+    @property
+    def is_finite(self) -> bool:
+        """True if the rows end, as those of frames do."""
+        sources = (self.rows,) if self.upstream is None else self.upstream.plan.sources
+        return all(isinstance(source, FrameSource) for source in sources)
 
 
 @dataclass(frozen=True)
@@ -330,6 +330,14 @@ class LocalPlan:
             select_list=select_list,
             rebuild=lambda count: rebuild(count)._with_select_list(select_list),
         )
+
+    def check_ends(self) -> None:
+        """Refuse an idle time of inputs that end; `muntin.testing.run` gives them batches."""
+        for plan in self.plans:
+            for operator_input in plan.inputs:
+                side = operator_input.name
+                spec = plan.spec.side(side) if isinstance(plan.spec, JoinSpec) else plan.spec  # type: ignore[arg-type]
+                spec.check_end(operator_input.is_finite, f" ({side})" if side else "")
 
     def with_shards(self, count: int) -> LocalPlan:
         """Return the plan with a shard count for every operator that didn't ask for one."""

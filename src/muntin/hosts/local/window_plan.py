@@ -49,7 +49,6 @@ def plan_windows(
     Raises:
         OptionError: When a column, a type or a policy can't work; the error names it.
     """
-    spec.check_end(query_input.is_finite)
     reader, completed_spec = _complete_query(query_input, keys, spec, shards)
     operator = WindowOperator(completed_spec, reader.schema)
     follows = spec.follows_upstream(spec.axis)
