@@ -49,6 +49,8 @@ BAD: dict[str, dict[str, Change]] = {
         "a number beyond 64 bits": _with_last(b"99999999999999999999"),
         "1e999": _with_last(b"1e999"),
         "a text for a number": _with_last(b'"x"'),
+        "a fraction for a whole number": lambda good: good[:-1] + b".5}",
+        "an object for a number": _with_last(b'{"a":1}'),
         "cut off": lambda good: good[: len(good) // 2],
         "not UTF-8": lambda good: b"\xff" + good,
         "null": lambda _: None,

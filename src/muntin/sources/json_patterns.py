@@ -14,10 +14,12 @@ from muntin.sources.text_values import REAL, WHOLE
 _MEMBER = re.compile(
     rb'(?P<before>[ \t\r]*(?P<mark>[{,])[ \t\r]*"(?P<name>[^"\\\x00-\x1f\x7f-\xff]*)"'
     rb"[ \t\r]*:[ \t\r]*)"
-    rb'(?:"(?P<text>[^"\\\x00-\x1f\x7f-\xff]*)"|(?P<null>null)'
+    rb'(?:(?:"(?P<text>[^"\\\x00-\x1f\x7f-\xff]*)"|(?P<null>null)'
     rb"|(?P<bare>-?[0-9]+(?:\.[0-9]+)?|true|false)"
     # What other languages write, which isn't JSON.
     rb"|(?P<foreign>NaN|nan|-?Infinity|undefined|None|True|False))(?=[ \t\r,}])"
+    # An object without further ones.
+    rb"|(?P<object>\{[^{}\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xff]*\}))"
 )
 # Types whose values are written with quotes; a decimal is written in either way.
 _QUOTED = (pl.String, pl.Datetime, pl.Date)
@@ -49,6 +51,15 @@ def find_pattern(message: bytes, columns: Mapping[str, pl.DataType]) -> Pattern 
         name = _REPEATED if name in names else name
         names.add(name)
         at = match.end()
+        if match["object"]:
+            inner = _find_inner(match["object"], columns.get(name))
+            if inner is None:
+                return None
+            members += [Member(nulls + match["before"], name, "object", is_wrong=True)]
+            members += inner.members
+            is_broken |= inner.is_broken
+            nulls = inner.close
+            continue
         if match["null"] or match["foreign"]:
             is_broken |= bool(match["foreign"])
             nulls += match.group()
@@ -62,6 +73,17 @@ def find_pattern(message: bytes, columns: Mapping[str, pl.DataType]) -> Pattern 
     if close is None or not members:
         return None
     return Pattern(tuple(members), nulls + close.group(), is_broken)
+
+
+def _find_inner(message: bytes, dtype: pl.DataType | None) -> Pattern | None:
+    """Return how an object is written where its column has another type."""
+    if not isinstance(dtype, (*_BARE, pl.Decimal, pl.Datetime, pl.Date)):
+        return None
+    inner = find_pattern(message, {})
+    if inner is None:
+        return None
+    members = tuple(member._replace(name=_REPEATED) for member in inner.members)
+    return inner._replace(members=members)
 
 
 def _make_member(
@@ -81,6 +103,8 @@ def _make_member(
     if isinstance(dtype, WHOLE) and _LONG.fullmatch(bare):
         sign = b"-" if bare.startswith(b"-") else b""
         return Member(before + sign, name, "long", is_wrong=True)
+    if isinstance(dtype, WHOLE) and b"." in bare:
+        return Member(before, name, "fraction", is_wrong=True)
     is_truth = bare in (b"true", b"false")
     if dtype is None:
         dtype = pl.Boolean() if is_truth else pl.Float64()

@@ -33,7 +33,10 @@ _TIME = re.compile(
     rb"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{3}|\.[0-9]{6})?(Z?)"
 )
 
-ValueKind = Literal["text", "field", "time", "whole", "long", "real", "decimal", "boolean"]
+ValueKind = Literal[
+    "text", "field", "time", "whole", "long", "real", "fraction", "decimal", "boolean",
+    "object",
+]  # fmt: skip
 
 
 class Member(NamedTuple):
@@ -43,8 +46,9 @@ class Member(NamedTuple):
         before: Bytes between the value before and this one.
         name: The value's column, or another name.
         kind: How the value is written; a ``whole`` number has no fraction, a ``long`` one exceeds
-            64 bits, a ``text`` ends at a quote, and a ``field`` at a comma, and is null if it is
-            empty.
+            64 bits, a ``real`` one may have a fraction, and a ``fraction`` has one. A ``text`` ends
+            at a quote, and a ``field`` at a comma; an empty field is null. The members of an
+            ``object`` follow it.
         form: A time with zeros for its digits, without its zone.
         after: Bytes that end the value: a zone, a quote.
         is_wrong: Whether such a value isn't one of its column's type.
@@ -276,6 +280,10 @@ def _read_value(cursor: TextCursor, member: Member) -> Any:
             return cursor.skip_digits(*LONG)
         case "real":
             return cursor.read_real()
+        case "object":
+            return None
+        case "fraction":
+            return cursor.skip_fraction()
         case "decimal":
             starts = cursor.at
             cursor.read_real()

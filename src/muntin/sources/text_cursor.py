@@ -106,6 +106,13 @@ class TextCursor:
         has_sign[rows] = negative[rows]
         return np.where(has_sign, -real, real)
 
+    def skip_fraction(self) -> None:
+        """Read numbers that have a fraction, but no exponent."""
+        self._read_digits()
+        self.skip(b".")
+        _, sizes = self._read_up_to(lambda word: _mark_others(word ^ _ZEROS))
+        self.agrees &= sizes > 0
+
     def read_boolean(self) -> Mask:
         """Read ``true`` or ``false``."""
         word = self._look()

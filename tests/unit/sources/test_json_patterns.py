@@ -44,10 +44,13 @@ TIMES = st.one_of(
         '"2026-01-01T00:00:00.000+02:00"', '"2026-01-01T00:00:0\u00e9.000Z"',
     ]),
 )  # fmt: skip
+OBJECTS = st.lists(st.tuples(st.sampled_from(["a", "id", "b c"]), st.one_of(REALS, TEXTS))).map(
+    lambda members: "{" + ", ".join(f'"{name}": {value}' for name, value in members) + "}"
+)
 VALUES = {
-    "small": INTEGERS.map(str),
-    "id": st.one_of(INTEGERS.map(str), st.sampled_from(['"1"', '""', "true", "9" * 38])),
-    "price": st.one_of(REALS, st.just('"1.5"')),
+    "small": st.one_of(INTEGERS.map(str), OBJECTS),
+    "id": st.one_of(INTEGERS.map(str), REALS, st.sampled_from(['"1"', '""', "true", "9" * 38])),
+    "price": st.one_of(REALS, OBJECTS, st.sampled_from(['"1.5"', '{"a":{"b":1}}', "{}"])),
     "half": REALS,
     "cost": st.one_of(REALS, st.sampled_from(['"dear"', "1e12", "12345678"])),
     "name": TEXTS,
@@ -126,6 +129,10 @@ def test_what_producers_write_is_read_by_its_pattern() -> None:
         ]),
         (b'{"price":1.5}', [b'{"price":00.5}', b'{"price":1.}', b'{"price":.5}', b'{"price":-.5}',
                             b'{"price":9007199254740993.5}', b'{"price":1.5e3}']),
+        (b'{"id":1.5}', [b'{"id":1}', b'{"id":1.}', b'{"id":.5}', b'{"id":-.5}', b'{"id":01.5}',
+                         b'{"id":1.5e3}', b'{"id":-1.' + b"5" * 200 + b"}", b'{"id":1.5.5}']),
+        (b'{"id":{"a":1,"id":"x"}}', [b'{"id":1}', b'{"id":{"a":1,"id":"x"}', b'{"id":{"a":1}}',
+                                      b'{"id":{"a":01,"id":"x"}}', b'{"id":"a":1,"id":"x"}']),
         (b'{"name":"abc"}', [b'{"name":"a\xffc"}', b'{"name":"\xc3("}', b'{"name":"a\nb"}',
                              b'{"name":"a"b"}', b'{"name":"\\"}', b'{"name":"\\u00e9"}',
                              b'{"name":"' + b"x" * 300 + b'"}', b'{"name":"abc', b'{"name":"ab"}']),
@@ -160,8 +167,12 @@ def test_values_near_a_patterns_rules(pattern: bytes, others: list[bytes]) -> No
         b'{"id":1',
         b'{"id":1}x',
         b'{"id":1{"name":"x"}',
-        b'{"id":1.5}',
         b'{"name":1}',
+        b'{"name":{"a":1}}',
+        b'{"id":{}}',
+        b'{"id":{"a":{"b":1}}}',
+        b'{"id":{"a":[1]}}',
+        b'{"id":{"a":1}x}',
         b'{"name":true}',
         b'{"name":"\\n"}',
         '{"name":"é"}'.encode(),
@@ -194,6 +205,13 @@ def test_each_common_kind_of_message_has_a_pattern() -> None:
 
 def test_texts_in_place_of_numbers_are_read_by_their_pattern() -> None:
     values = [b'{"name":"x","price":"%d","id":"%d"}' % (n, n) for n in range(100)]
+    (group,) = read_alike(put_in_buffer([*values]), COLUMNS, find_pattern)
+    assert (len(group.positions), group.fault) == (100, [*COLUMNS].index("id"))
+
+
+@pytest.mark.parametrize("value", ["1.5", '{"a":true,"b":-1.5}', '{"id":7}'])
+def test_fractions_and_objects_in_place_of_numbers_are_read_by_their_pattern(value: str) -> None:
+    values = [f'{{"name":"{n}","id":{value},"paid":true}}'.encode() for n in range(100)]
     (group,) = read_alike(put_in_buffer([*values]), COLUMNS, find_pattern)
     assert (len(group.positions), group.fault) == (100, [*COLUMNS].index("id"))
 
