@@ -53,7 +53,11 @@ def check_modules(folder: Path) -> Iterator[Finding]:
     """Yield the findings of all modules below a folder."""
     modules_of: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("*.py")):
-        tree, module = ast.parse(path.read_text()), str(path.relative_to(folder))
+        module = str(path.relative_to(folder))
+        # Environments and caches are in folders whose names start with a dot.
+        if any(part.startswith(".") for part in Path(module).parts):
+            continue
+        tree = ast.parse(path.read_text())
         for name in _public_names(tree):
             modules_of.setdefault(name, []).append(module)
         for node in ast.walk(tree):

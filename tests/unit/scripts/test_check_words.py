@@ -51,10 +51,12 @@ def test_tests_have_counters_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text(MODULE)
     (tmp_path / "two.py").write_text("def kept(rows): return rows")
     (tmp_path / "three.py").write_text("from hypothesis import given\n\n@given()\ndef test(): 1")
+    (tmp_path / ".venvs").mkdir()
+    (tmp_path / ".venvs" / "four.py").write_text(MODULE)
     private_words = "private words as identifiers in tests"
     findings = list(check_tests([tmp_path]))
     assert (private_words, f"{tmp_path.name}/one.py:5 told") in findings
-    assert not any("three.py" in finding for _, finding in findings)
+    assert not any("three.py" in finding or "four.py" in finding for _, finding in findings)
     assert {counter for counter, _ in findings} == {
         "docstrings of tests with an unclear start",
         "functions of tests named by a participle",
