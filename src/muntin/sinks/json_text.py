@@ -13,13 +13,12 @@ import polars as pl
 
 from muntin.engine.session_zone import SessionZone, find_session_zone
 from muntin.model.axis import DAY
+from muntin.state.rows import FEW_ROWS
 
 # Characters that JSON escapes within a text.
 _ESCAPES = {chr(n): f"\\u{n:04x}" for n in range(32)} | {'"': '\\"', "\\": "\\\\"}
 _ESCAPES |= {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _NULL = pl.lit("null")
-# So few rows are formatted sooner than other threads wake up.
-_FEW_ROWS = 1_000
 # Polars formats times within some 262 000 years; later ones are shifted by 40 000 years.
 _FAR, _SHIFT_YEARS = 8_000_000_000_000_000_000, 40_000
 _SHIFT = _SHIFT_YEARS // 400 * 146_097 * DAY
@@ -54,7 +53,7 @@ def format_several(
     types = tuple((column.name, column.dtype) for column in columns)
     expressions = _build_texts(types, zone, far=any(map(_may_be_far, columns)))
     layout = tuple((name, *held) for name, held in objects.items())
-    if len(rows) <= _FEW_ROWS:
+    if len(rows) <= FEW_ROWS:
         return rows.select_seq(expressions).select_seq(_build_objects(layout))
     return rows.select(expressions).select(_build_objects(layout))
 

@@ -126,13 +126,11 @@ class Fetcher:
         Returns:
             Whether the messages are certainly those of topics with these ids.
         """
-        by_leader = self._group_by_leader(ranges)
         deadline = time.monotonic() + _PATIENCE
         before = sum(one.start for one in ranges)
         are_certain = True
         while sum(one.start for one in ranges) == before:
-            for leader, some in by_leader.items():
-                are_certain &= self._fetch_from(leader, some, ids, _WAIT_MS)
+            are_certain &= self.fetch_once(ranges, ids, _WAIT_MS)
             if time.monotonic() > deadline:
                 raise FetchError("the brokers sent no messages")
         return are_certain
@@ -147,8 +145,12 @@ class Fetcher:
             ids: The ids of their topics, as far as they are known.
             wait: How long a broker waits for the first message, milliseconds.
         """
+        by_leader: dict[int, list[FetchProgress]] = {}
+        for one in ranges:
+            if one.is_open:
+                by_leader.setdefault(self._find_leader(one), []).append(one)
         are_certain = True
-        for leader, some in self._group_by_leader(ranges).items():
+        for leader, some in by_leader.items():
             are_certain &= self._fetch_from(leader, some, ids, wait)
         return are_certain
 
@@ -160,13 +162,6 @@ class Fetcher:
         """Close all connections."""
         while self._connections:
             self._connections.popitem()[1].close()
-
-    def _group_by_leader(self, ranges: Sequence[FetchProgress]) -> dict[int, list[FetchProgress]]:
-        by_leader: dict[int, list[FetchProgress]] = {}
-        for one in ranges:
-            if one.is_open:
-                by_leader.setdefault(self._find_leader(one), []).append(one)
-        return by_leader
 
     def _fetch_from(
         self, leader: int, ranges: Sequence[FetchProgress], ids: Mapping[str, str], wait: int

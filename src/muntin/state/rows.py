@@ -11,6 +11,10 @@ from functools import reduce
 
 import polars as pl
 
+# Where there are plans, so few rows are done sooner than other threads wake up; Polars' methods
+# that end with `_seq` wake none.
+FEW_ROWS = 1_000
+
 
 def drop_columns(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
     """Return a frame without some columns, as far as it has them.

@@ -196,7 +196,7 @@ def explain_local_plan(plan: LocalPlan, rates: Rates | None = None) -> str:
         if isinstance(operator_plan.spec, JoinSpec):
             return explain_join(operator_plan.spec, operator_plan.shards, None)
         source = "" if operator_plan.upstreams else repr(operator_plan.inputs[0].rows)
-        finite = all(isinstance(one, FrameSource) for one in operator_plan.sources)
+        finite = not operator_plan.reads_streams
         circumstances = Circumstances(
             operator_plan.shards, None, rates, source=source or None, local=True, finite=finite
         )

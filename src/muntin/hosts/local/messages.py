@@ -22,11 +22,10 @@ from muntin.model.axis import MAX_TIME_DISTANCE, is_representable
 from muntin.model.errors import OptionError
 from muntin.model.inputs import NO_LIMITS, TimeLimits
 from muntin.sources.text_values import parse_times
+from muntin.state.rows import FEW_ROWS
 
 _PARSED = "__muntin_parsed"
 _OFFSET_KEYS = (pl.Int8(), pl.Int16(), pl.Int32(), pl.Int64())
-# So few rows are done sooner than other threads wake up.
-_FEW_ROWS = 1_000
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ class MessageReader:
             flags.append(wall.alias(columns.CLOCK))
         if self.time is not None:
             flags += flag_times(time, wall, self.limits)
-        add_flags = rows.with_columns_seq if len(rows) <= _FEW_ROWS else rows.with_columns
+        add_flags = rows.with_columns_seq if len(rows) <= FEW_ROWS else rows.with_columns
         messages = add_flags(flags)
         if len(messages.columns) == len(self._names):
             return messages

@@ -205,8 +205,9 @@ class LocalOperatorInput:
     @property
     def is_finite(self) -> bool:
         """True if the rows end, as those of frames do."""
-        sources = (self.rows,) if self.upstream is None else self.upstream.plan.sources
-        return all(isinstance(source, FrameSource) for source in sources)
+        if self.upstream is not None:
+            return not self.upstream.plan.reads_streams
+        return isinstance(self.rows, FrameSource)
 
 
 @dataclass(frozen=True)
@@ -303,7 +304,7 @@ class LocalPlan:
     @property
     def reads_streams(self) -> bool:
         """True if at least one source is a stream."""
-        return not all(isinstance(source, FrameSource) for source in self.sources)
+        return not all(operator_input.is_finite for operator_input in self.inputs)
 
     @property
     def tick_period(self) -> int | None:
