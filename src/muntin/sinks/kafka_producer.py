@@ -103,9 +103,10 @@ class _SendAttempt:
             try:
                 self._produce(producer, messages, row)
             except KafkaException as error:  # the client itself looks at sizes
-                if error.args[0].code() != self._too_large:
-                    raise self._refusal_error(error.args[0]) from error
-                self.unfit[row] = _describe_size(messages, row)
+                if error.args[0].code() == self._too_large:
+                    self.unfit[row] = _describe_size(messages, row)
+                else:
+                    self._error = error.args[0]
             if self._error is not None or self.refused:
                 break
         self._flush(producer)

@@ -94,6 +94,33 @@ def test_another_error_is_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
         send_messages(CLIENT, "t", make_messages(b"a"), [0])
 
 
+def test_a_producer_that_was_refused_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It remembers the refusal, so that a query that starts again would be refused once more."""
+    broker = Broker(1000)
+    refusals = [KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))]
+
+    class Remembering:
+        def __init__(self, client: dict[str, Any]) -> None:
+            self.refusal = refusals.pop() if refusals else None
+            self.flush, self.poll = broker.flush, broker.poll
+            broker.sent.append([])
+
+        def list_topics(self, topic: str, timeout: float) -> None:
+            """Nothing is known of topics."""
+
+        def produce(self, *parts: Any, **more: Any) -> None:
+            if self.refusal is not None:
+                raise self.refusal
+            broker.produce(*parts, **more)
+
+    monkeypatch.setattr("confluent_kafka.Producer", Remembering)
+    monkeypatch.setattr(kafka_producer, "_PRODUCERS", {})
+    with pytest.raises(SinkError, match="Allow the query's user to write and describe it"):
+        send_messages(CLIENT, "t", make_messages(b"a"), [0])
+    assert send_messages(CLIENT, "t", make_messages(b"a"), [0]) == {}
+    assert broker.sent[-1] == [b"a"]
+
+
 def test_a_new_producer_asks_for_its_topic_before_it_sends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
