@@ -16,7 +16,7 @@ from tests.spark.feed import at
 
 PARTITIONS, IDLE = 4, 3
 # Messages a turn, turns a second, and how many times as many messages a burst has, for how long.
-PER_TURN, TURNS, BURST, BURST_SECONDS = 30, 20, 10, 5
+PER_TURN, TURNS, BURST, BURST_SECONDS = 10, 20, 10, 3
 # Seconds of event time in a second: a run of a minute sees windows open and close for hours.
 PACE = 400
 KEYS = [f"k{number}" for number in range(20)]
