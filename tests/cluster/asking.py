@@ -29,7 +29,7 @@ def run(case: str, checkpoint: str, table: str, source: str) -> None:
             file = folder / "source" / f"{number}.json"
             file.write_text('{"k": "a", "at": "2026-01-01T00:00:00Z"}\n')
             (folder / "waiting").touch()
-            if query.await_end(0.2):
+            if query.await_end(1):
                 break
         query.await_end()
         print(f"{case}: {query.progress.counts}, {query.shards} shards", flush=True)
@@ -52,6 +52,8 @@ for case in sys.argv[3:]:
         "source": (checkpoint, table, f"{UNSHARED}-source"),
     }
     # Executors start a new Python for each program.
-    spark.sparkContext.pythonExec = str(folder / ("good" if case in folders else case))
+    program = str(folder / ("good" if case in folders else case))
+    # This is the path in the archive of an environment, which these executors don't have.
+    spark.sparkContext.pythonExec = "./env/bin/python" if case == "absent" else program
     run(case, *folders.get(case, (checkpoint, table, source)))
 spark.stop()

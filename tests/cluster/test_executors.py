@@ -108,7 +108,7 @@ def test_another_build_is_refused_by_its_host(answers: dict[str, str]) -> None:
 
 
 def test_a_python_that_isnt_there_is_refused_by_its_host(answers: dict[str, str]) -> None:
-    assert "absent' on 127.0.0." in answers["absent"]
+    assert "./env/bin/python' on 127.0.0." in answers["absent"]
     assert "can't be run. Name a Python that every machine has" in answers["absent"]
 
 

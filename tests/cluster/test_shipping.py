@@ -101,7 +101,6 @@ def test_executors_run_the_python_of_an_archive(folder: Path) -> None:
     (folder / "script.py").write_text(SCRIPT)
     cluster = Cluster(folder, workers=1)
     try:
-        refused = run_pipeline(folder, cluster.master)
         done = run_pipeline(folder, cluster.master, "spark.archives=env.tar.gz#env")
         counts = read_counts(folder)
         for name in ("checkpoint", "views"):
@@ -110,9 +109,6 @@ def test_executors_run_the_python_of_an_archive(folder: Path) -> None:
         submitted = run(folder, "spark-submit", *options, "script.py")
     finally:
         cluster.remove()
-    assert refused.returncode == 1
-    assert "./env/bin/python on 127.0.0." in refused.stderr.replace("'", "")
-    assert "can't be run. Name a Python that every machine has" in refused.stderr
     assert done.returncode == 0, done.stderr[-3000:]
     # The executors have such a file only from the archive.
     assert [*folder.glob("work-*/*/*/env/bin/python")]
