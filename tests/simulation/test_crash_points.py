@@ -59,7 +59,7 @@ def crash_differences(case: Case, max_points: int | None) -> list[str]:
     texts = outcome_differences(case, run_local(case, no_faults, plans=plans))
     points: Sequence[int] = range(1, len(no_faults.events) + 1)
     if max_points is not None:
-        points = points[case.seed % 3 :: max(1, len(points) // max_points)]
+        points = points[case.seed % 3 :: max(1, -(-len(points) // max_points))]
     for point in points:
         names = (f"life 0, event {point}", f"life 1, event {1 + point % 7}")
         outcome = run_local(case, ChosenFaults(names, case.seed + point), plans=plans)
