@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from tests.moved_queries import COLUMNS
 from tests.spark.feed import MESSAGE, STAMP, Feed, at, emitted, rows
 
 import muntin as mt
@@ -24,8 +26,12 @@ def feed(tmp_path: Path) -> Feed:
 
 
 def query(feed: Feed, spark: SparkSession, folder: Path, **options: object) -> mt.WindowedQuery:
+    return start(feed.stream(spark), folder, **options)
+
+
+def start(messages: Any, folder: Path, **options: object) -> Any:
     windows = (
-        mt.windowed(feed.stream(spark), key="key", time="at", lateness="2 seconds")
+        mt.windowed(messages, key="key", time="at", lateness="2 seconds")
         .hopping("10 seconds", slide="4 seconds")
         .early(each=True)
         .late(grace="25 seconds", each=True)
@@ -52,6 +58,7 @@ def add(feed: Feed, number: int) -> None:
 def test_a_restart_after_each_batch_changes_nothing(
     feed: Feed, spark: SparkSession, tmp_path: Path
 ) -> None:
+    """The local host emits the same without a restart."""
     for number in range(len(FILES)):
         add(feed, number)
         part = query(feed, spark, tmp_path / "parts", available_now=True)
@@ -59,7 +66,8 @@ def test_a_restart_after_each_batch_changes_nothing(
         assert part.progress.batch == number
         assert part.progress.counts["seen"] == feed.ids
         assert part.progress.adds_up()
-    whole = query(feed, spark, tmp_path / "whole", available_now=True)
+    files = mt.files(feed.folder / "*.parquet", columns=COLUMNS, files_per_batch=1)
+    whole = start(files, tmp_path / "whole", available_now=True)
     assert whole.await_end(timeout=240)
 
     in_parts, at_once = tmp_path / "parts/out.duckdb", tmp_path / "whole/out.duckdb"
