@@ -124,14 +124,15 @@ def test_a_reader_notices_that_its_topic_is_another_one(
 
 @pytest.mark.slow
 def test_a_broker_that_is_away_is_said_once_and_once_more_when_it_is_back(
-    kafka: Kafka, caplog: pytest.LogCaptureFixture
+    kafka: Kafka, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(kafka_broker, "_REQUEST", 2.0)
     topic = kafka.topic(1)
     broker = open_broker(kafka, topic, patience=120.0)
     before = broker.describe()
     kafka.kill()
     with caplog.at_level(logging.WARNING):
-        kafka.start_later(8)
+        kafka.start_later(3)
         assert broker.describe() == before
     lines = [line for line in caplog.messages if line.startswith(f"Kafka at {kafka.servers}")]
     assert "doesn't answer" in lines[0]
