@@ -27,6 +27,8 @@ _TRUNCATED = {
 
 def _read_time(value: Value, name: str, families: Sequence[str]) -> pl.Expr:
     """Return a moment in UTC, or a date."""
+    if value.family == "string":
+        raise Unportable(f"{name}() of a text (here {name}() of to_timestamp(x) is taken)")
     if value.family not in families:
         raise Unportable(f"{name}() of {value.family}")
     moment = value.expression

@@ -306,7 +306,10 @@ def _align_operands(sign: str, left: Value, right: Value) -> tuple[pl.Expr, pl.E
         if families <= {"timestamp", "timestamp_ntz"} and left.dtype != right.dtype:
             raise Unportable(f"{sign} of {left.dtype} and {right.dtype}")
         return left.expression, right.expression
-    raise Unportable(f"{sign} of {left.family} and {right.family}")
+    hint = ""
+    if families == {"timestamp", "string"}:
+        hint = " (here TIMESTAMP '2026-01-31 00:00:00Z' and to_timestamp(x) are taken)"
+    raise Unportable(f"{sign} of {left.family} and {right.family}{hint}")
 
 
 def _find_scale(value: Value) -> int:
