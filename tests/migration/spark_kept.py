@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 from pyspark.sql import SparkSession
+from tests.moved_queries import COLUMNS
 from tests.spark.feed import Feed, at
 
 import muntin as mt
@@ -46,24 +47,32 @@ def make_app() -> mt.App:
     return app
 
 
-def run(spark: SparkSession, kind: str, feed: Feed, checkpoint: Path, shards: int = 2) -> None:
-    """Run a query until it has read all files."""
+def run(
+    spark: SparkSession | None, kind: str, feed: Feed, checkpoint: Path, shards: int = 2
+) -> None:
+    """Run a query until it has read all files; without a session, it runs on the local host."""
+
+    def read() -> Any:
+        if spark is not None:
+            return feed.stream(spark)
+        return mt.files(feed.folder / "*.parquet", columns=COLUMNS, files_per_batch=1)
+
     options: dict[str, Any] = {"key": "key", "time": "at", "lateness": "2 seconds"}
     query_plan: Any
     if kind == "tables":
-        source = mt.source(feed.stream(spark), key="key", time="at")
+        source = mt.source(read(), key="key", time="at")
         query_plan = mt.on_spark(make_app(), {"messages": source}, shards=shards)
     elif kind in ("join", "outer"):
-        sides = [mt.windowed(feed.stream(spark), **options) for _ in range(2)]
+        sides = [mt.windowed(read(), **options) for _ in range(2)]
         how: Any = "inner" if kind == "join" else "full"
         query_plan = mt.join(*sides, on="key", within="50 seconds", how=how, shards=shards)
     elif kind == "chain":
-        inner = mt.windowed(feed.stream(spark), shards=shards, **options).tumbling("5 seconds")
+        inner = mt.windowed(read(), shards=shards, **options).tumbling("5 seconds")
         sums = inner.agg(total=mt.sum("value"))
         outer = mt.windowed(sums, key="key", time="window_end", shards=shards)
         query_plan = outer.tumbling("20 seconds").agg(n=mt.count(), total=mt.sum("total"))
     else:
-        windows = mt.windowed(feed.stream(spark), shards=shards, **options)
+        windows = mt.windowed(read(), shards=shards, **options)
         policies: Any = (
             windows.session("5 seconds")
             if kind == "sessions"
@@ -75,14 +84,12 @@ def run(spark: SparkSession, kind: str, feed: Feed, checkpoint: Path, shards: in
     assert query.await_end(240)
 
 
-def fetch_state(
-    spark: SparkSession, kind: str, checkpoint: Path, batch: int | None = None
-) -> list[pl.DataFrame]:
+def fetch_state(spark: SparkSession, kind: str, checkpoint: Path) -> list[pl.DataFrame]:
     """Return the sorted frames of a checkpoint."""
     if kind == "tables":
-        frames = [mt.open_table(str(checkpoint), "total", batch=batch, spark=spark).fetch()]
+        frames = [mt.open_table(str(checkpoint), "total", spark=spark).fetch()]
     else:
-        state: Any = mt.open_state(str(checkpoint), batch=batch, spark=spark)
+        state: Any = mt.open_state(str(checkpoint), spark=spark)
         sides = ("left", "right") if kind in ("join", "outer") else ()
         frames = [state.fetch(side) for side in sides] or [state.fetch()]
     return [frame.sort(frame.columns) for frame in frames]

@@ -45,11 +45,13 @@ def test_a_query_goes_on(spark: SparkSession, tmp_path: Path, path: Path) -> Non
     rescale(spark, str(old), shards=3, to=str(moved))
     assert are_equal(fetch_state(spark, kind, moved), state_before)
 
-    fresh = tmp_path / "alone"
-    run(spark, kind, write_feed(tmp_path / "whole", 0, len(SECONDS)), fresh)
+    # Agents run on Spark only; the local host computes the other states in a tenth of the time.
+    host, fresh = spark if kind == "tables" else None, tmp_path / "alone"
+    run(host, kind, write_feed(tmp_path / "whole", 0, BEFORE), fresh)
     if kind != "chain":
         # Windows over windows emit sooner than in the build that wrote the chain.
-        assert are_equal(fetch_state(spark, kind, fresh, batch=BEFORE - 1), state_before)
+        assert are_equal(fetch_state(spark, kind, fresh), state_before)
+    run(host, kind, write_feed(tmp_path / "whole", BEFORE, len(SECONDS)), fresh)
     expected = fetch_state(spark, kind, fresh)
     source = tmp_path / "old" / "source"
     write_feed(source, 0, BEFORE)
