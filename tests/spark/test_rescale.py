@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.moved_queries import COLUMNS
 from tests.services.machine import wait_until
 from tests.spark.drivers import VICTIM, fill, kill, start, wait_for_batch
 from tests.spark.feed import Feed, at, emitted, rows
@@ -163,12 +164,12 @@ def test_a_join_goes_on_in_more_and_in_fewer_shards(spark: SparkSession, tmp_pat
 
 @pytest.mark.slow
 def test_a_chain_goes_on_in_other_shards(spark: SparkSession, tmp_path: Path) -> None:
-    """Each of its operators keeps its state."""
+    """Each of its operators keeps its state, and the local host says the same in one go."""
     feed = Feed(tmp_path / "source")
 
-    def run(checkpoint: Path, shards: int, out: Path) -> None:
+    def run(messages: Any, checkpoint: Path, shards: int, out: Path) -> None:
         options: dict[str, Any] = {"key": "key", "shards": shards}
-        inner = mt.windowed(feed.stream(spark), time="at", lateness="2 seconds", **options)
+        inner = mt.windowed(messages, time="at", lateness="2 seconds", **options)
         short = inner.tumbling("5 seconds").agg(n=mt.count(), total=mt.sum("value"))
         outer = mt.windowed(short, time="window_end", **options).tumbling("20 seconds")
         whole = outer.early(each=True).agg(n=mt.sum("n"), total=mt.sum("total"), windows=mt.count())
@@ -182,12 +183,13 @@ def test_a_chain_goes_on_in_other_shards(spark: SparkSession, tmp_path: Path) ->
     old, new = tmp_path / "old", tmp_path / "new"
     for numbers in SECONDS[:2]:
         add(numbers)
-    run(old, 2, tmp_path / "moved.duckdb")
+    run(feed.stream(spark), old, 2, tmp_path / "moved.duckdb")
     rescale(spark, str(old), shards=3, to=str(new))
     for numbers in SECONDS[2:]:
         add(numbers)
-    run(new, 3, tmp_path / "moved.duckdb")
-    run(tmp_path / "alone", 2, tmp_path / "alone.duckdb")
+    run(feed.stream(spark), new, 3, tmp_path / "moved.duckdb")
+    files = mt.files(feed.folder / "*.parquet", columns=COLUMNS, files_per_batch=1)
+    run(files, tmp_path / "alone", 2, tmp_path / "alone.duckdb")
     select = "SELECT key, epoch_us(window_start), n, total, windows FROM windows ORDER BY ALL"
     stored = rows(tmp_path / "moved.duckdb", select)
     assert stored == rows(tmp_path / "alone.duckdb", select)
