@@ -129,7 +129,7 @@ def feeds_of(folder: Path, seed: int, files: tuple[int, int]) -> list[Feed]:
 def test_windows_of_two_streams_joined_by_key_and_window(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    feeds = feeds_of(tmp_path, 5, files=(3, 3))
+    feeds = feeds_of(tmp_path, 5, files=(2, 2))
     close(feeds)
     ran = Ran(join_both(*(feed.stream(spark) for feed in feeds)), tmp_path / "checkpoint")
     wanted = by_duckdb(feeds, BOTH)
@@ -230,7 +230,7 @@ def look_at_each_operator(spark: SparkSession, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_three_streams_joined(spark: SparkSession, tmp_path: Path) -> None:
-    feeds = [*feeds_of(tmp_path, 15, files=(3, 2)), Feed(tmp_path / "third")]
+    feeds = [*feeds_of(tmp_path, 15, files=(1, 2)), Feed(tmp_path / "third")]
     fill(feeds[2], messages(17, [(None, at(40), 7)]), 2)
     close(feeds)
     ran = Ran(join_three(*(feed.stream(spark) for feed in feeds)), tmp_path / "checkpoint")
@@ -301,7 +301,7 @@ def over_pairs(left: DataFrame, right: DataFrame) -> Any:
 def test_chains_three_deep(
     spark: SparkSession, tmp_path: Path, make: Make, query: str, ways: list[str]
 ) -> None:
-    feeds = feeds_of(tmp_path, 25, files=(2, 3))
+    feeds = feeds_of(tmp_path, 25, files=(1, 2))
     first = Ran(make(*(feed.stream(spark) for feed in feeds)), tmp_path / "checkpoint")
     close(feeds)
     ran = Ran(make(*(feed.stream(spark) for feed in feeds)), tmp_path / "checkpoint", first)
