@@ -53,9 +53,9 @@ def test_a_query_in_a_bucket_is_killed_and_cut_off(
     wait_for_batch(checkpoint, batches(checkpoint, "offsets") + 2, victims[-1])
     time.sleep(chance.uniform(0, 0.5))
     kill(victims[-1])
-    # It continues in three shards instead of two.
+    # It continues in one shard instead of two.
     moved, batches_before = checkpoint / "moved" / "1", batches(checkpoint, "offsets")
-    command.append("3")
+    command.append("1")
     victims.append(start(command, log))
     wait_for_batch(moved, batches_before + 2, victims[-1])
     s3.kill()
