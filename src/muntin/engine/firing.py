@@ -22,7 +22,7 @@ from muntin.model.policies import (
     parts,
 )
 from muntin.model.spec import WindowSpec
-from muntin.state.reopened import Reopened, find_edges
+from muntin.state.manifest import Reopened, find_edges
 
 # Beyond every window number that a time can have.
 MAX_WINDOW = 2**62

@@ -24,7 +24,7 @@ from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.kinds import Paned, is_paned
 from muntin.model.policies import Every
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.hashing import split_by_shard
 from muntin.state.offsets import TakenOffsets
 from muntin.state.rows import stack_rows

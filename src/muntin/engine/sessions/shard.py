@@ -43,7 +43,7 @@ from muntin.model.axis import HOUR
 from muntin.model.policies import FirstThen
 from muntin.model.sessions import Sessions
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.lookup import join_null_safe
 from muntin.state.rows import (
     add_constants,

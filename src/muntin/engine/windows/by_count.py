@@ -25,7 +25,7 @@ from muntin.engine.windows.shard import WindowShard
 from muntin.model.kinds import Paned
 from muntin.model.policies import by_clock
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.lookup import join_null_safe
 from muntin.state.rows import drop_columns, stack_rows
 from muntin.state.runs import deduplicate

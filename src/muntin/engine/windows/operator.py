@@ -44,7 +44,7 @@ from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
 from muntin.model.zones import ZonedWindows
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.hashing import split_by_shard
 from muntin.state.offsets import TakenOffsets
 

@@ -24,7 +24,7 @@ from muntin.engine.windows.waiting import IS_FIRST, Waiting
 from muntin.model.kinds import Numbered
 from muntin.model.policies import FirstThen, Policy, by_change
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.lookup import add_hashes, join_null_safe
 from muntin.state.rows import add_constants, drop_columns, filter_rows, stack_rows
 from muntin.state.runs import (

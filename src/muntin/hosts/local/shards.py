@@ -17,7 +17,7 @@ from muntin.engine.operator import (
     TaskWatermark,
 )
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 
 # Size of the cached frames of all shards of an operator, bytes.
 _CACHE_BYTES = 512 << 20
