@@ -25,11 +25,12 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.admission import split_rejected
-from muntin.engine.conditions import add_condition_columns, drop_condition_columns
 from muntin.engine.firing import (
     MAX_WINDOW,
     SINCE,
     BatchClock,
+    add_condition_columns,
+    drop_condition_columns,
     is_due,
     is_due_by_clock,
     since_columns,
