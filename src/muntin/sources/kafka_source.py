@@ -19,6 +19,7 @@ from muntin.sources.kafka_broker import Broker, Described, Offsets, TopicIds, To
 from muntin.sources.kafka_columns import KafkaReader, ReadAhead
 from muntin.sources.kafka_connection import FetchError
 from muntin.sources.kafka_ranges import (
+    TopicWatch,
     ends_of,
     lag_of,
     limit_batch,
@@ -29,7 +30,6 @@ from muntin.sources.kafka_ranges import (
 )
 from muntin.sources.kafka_reading import FetchedMessages
 from muntin.sources.kafka_sizes import MessageSizes
-from muntin.sources.kafka_watch import TopicWatch
 from muntin.sources.record_batches import DamagedBatchError
 from muntin.sources.source import (
     MALFORMED_COLUMN,
