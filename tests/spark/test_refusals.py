@@ -49,7 +49,7 @@ WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
         lambda f: over(f, key="list").agg(n=mt.count()), "key", "'list'", "strings, integers"
     ),
     "a key twice": (
-        lambda f: over(f, key=["key", "key"]).agg(n=mt.count()), "key", "'key'", "rename"
+        lambda f: over(f, key=["key", "key"]).agg(n=mt.count()), "key", "'key'", "name it once"
     ),
     "key has a name of the output": (
         lambda f: over(f, key=F.col("key").alias("revision")).agg(n=mt.count()),
@@ -268,7 +268,7 @@ def start(
     *,
     value: str = "value",
     size: str = "10 seconds",
-    grace: str = "0 seconds",
+    grace: str = "30 seconds",
     aggregate: Aggregate | None = None,
     **options: Any,
 ) -> mt.WindowedQuery:
@@ -286,7 +286,7 @@ CHANGED: dict[str, tuple[dict[str, Any], str]] = {
     "key": ({"key": ["key", "id"]}, "key: was key, is key, id"),
     "aggregate": ({"aggregate": mt.max("value")}, "agg total: was sum(value), is max(value)"),
     "renamed column": ({"value": "amount"}, "agg total: was sum(value), is sum(amount)"),
-    "grace": ({"grace": "1 minute"}, "grace: was 0 seconds, is 1 minute"),
+    "grace": ({"grace": "1 minute"}, "grace: was 30 seconds, is 1 minute"),
 }
 
 
