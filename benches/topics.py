@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,7 +30,7 @@ from benches.processes import users_environment
 from benches.venvs import ensure
 
 ROOT = Path(__file__).resolve().parent.parent
-PEERS = ("native", "muntin", "connector")
+PEERS = ("native", "muntin", "connector", "native-unbounded", "muntin-unbounded")
 # Peers with their own environment.
 OTHERS = {"flink": "benches.peers.flink_topics", "quix": "benches.peers.quix_topics"}
 # Formats that a peer reads; Flink's CSV doesn't accept a zone after a time.
@@ -190,7 +191,15 @@ def compute_expected(work: Work) -> list[int]:
     ]
 
 
-def native(work: Work, servers: str, topic: str, write: Callable[..., None], folder: str) -> Any:
+def native(
+    work: Work,
+    servers: str,
+    topic: str,
+    write: Callable[..., None],
+    folder: str,
+    *,
+    bounded: bool = True,
+) -> Any:
     """Return the query of Spark's guide."""
     from pyspark.sql import functions as F
 
@@ -204,7 +213,7 @@ def native(work: Work, servers: str, topic: str, write: Callable[..., None], fol
     else:
         read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
         read = read.option("subscribe", topic).option("startingOffsets", "earliest")
-        read = read.option("maxOffsetsPerTrigger", str(work.per_batch))
+        read = read.option("maxOffsetsPerTrigger", str(work.per_batch)) if bounded else read
         orders = read.load().select(parse_value(work.form).alias("m")).select("m.*")
     counted = (
         orders.withWatermark("at", "1 second")
@@ -232,8 +241,8 @@ def files(spark: Any, folder: str) -> Any:
     return read.option("maxFilesPerTrigger", "1").parquet(folder)
 
 
-def muntin(reader: Any) -> Callable[..., Any]:
-    """Return the query of the README."""
+def muntin(reader: Any, *, bounded: bool = True) -> Callable[..., Any]:
+    """Return the query of the README; its batches are bounded by its defaults or by the work."""
 
     def start(work: Work, servers: str, topic: str, write: Callable[..., None], folder: str) -> Any:
         import muntin as mt
@@ -244,8 +253,9 @@ def muntin(reader: Any) -> Callable[..., Any]:
         if work.form == "parquet":
             orders = files(spark, topic)
         else:
+            per_batch = work.per_batch if bounded else None
             orders = mt.kafka(
-                servers, topic, **columns, format=work.form, per_batch=work.per_batch, reader=reader
+                servers, topic, **columns, format=work.form, per_batch=per_batch, reader=reader
             ).stream(spark)
         windows = mt.windowed(orders, key="k", time="at", lateness="1 second")
         hopping = windows.hopping(f"{work.size} seconds", f"{work.slide} seconds")
@@ -255,7 +265,29 @@ def muntin(reader: Any) -> Callable[..., Any]:
     return start
 
 
-STARTS = dict(zip(PEERS, (native, muntin(None), muntin("spark")), strict=True))
+STARTS: dict[str, Callable[..., Any]] = {
+    "native": native,
+    "muntin": muntin(None),
+    "connector": muntin("spark"),
+    "native-unbounded": partial(native, bounded=False),
+    "muntin-unbounded": muntin(None, bounded=False),
+}
+
+
+def count_messages(progress: dict[str, Any], work: Work) -> int:
+    """Return the messages of a batch, by the offsets of its topic, or by its number of files."""
+    if work.form == "parquet":
+        return work.per_batch
+    (source_progress,) = progress["sources"]
+    start, end = (_sum_offsets(source_progress[name]) for name in ("startOffset", "endOffset"))
+    return end - start
+
+
+def _sum_offsets(offset: Any) -> int:
+    # Spark's first batch starts at no offset.
+    offset = (json.loads(offset) if isinstance(offset, str) else offset) or {}
+    topics = offset.get("ends", offset)
+    return sum(number for partitions in topics.values() for number in partitions.values())
 
 
 def run(work: str, peer: str, servers: str, topic: str) -> None:
@@ -273,11 +305,11 @@ def run(work: str, peer: str, servers: str, topic: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         query = STARTS[peer](WORKS[work], servers, topic, write, f"{folder}/checkpoint")
         query.awaitTermination()
-        took = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress
-                if p["numInputRows"]]  # fmt: skip
-    print(
-        json.dumps({"totals": totals.tolist(), "first": ends[0], "whole": ends[-1], "took": took})
-    )
+        batches = [p for p in query.recentProgress if p["numInputRows"]]
+        took = [p["durationMs"]["triggerExecution"] / 1000 for p in batches]
+        counts = [count_messages(p, WORKS[work]) for p in batches]
+    figures = {"first": ends[0], "whole": ends[-1], "took": took, "counts": counts}
+    print(json.dumps({"totals": totals.tolist(), **figures}))
 
 
 def measure(work: str, peer: str, servers: str, topic: str, totals: list[int]) -> dict[str, float]:
@@ -304,9 +336,11 @@ def measure(work: str, peer: str, servers: str, topic: str, totals: list[int]) -
     if "messages" in line:
         rate, took = line["messages"] / line["seconds"], line["seconds"]
         return {"rate": rate, "batches": 0, "seconds": took, **whole}
-    # The last batch but one is full; the last may have only a few messages.
-    steady = line["took"][len(line["took"]) // 3 : -1]
-    rate = WORKS[work].per_batch * len(steady) / sum(steady)
+    # The last batch may have only a few messages. Where there is one batch, it is the whole run.
+    number = len(line["took"])
+    measured = slice(number // 3, -1) if number > 2 else slice(1)
+    steady, counts = line["took"][measured], line["counts"][measured]
+    rate = sum(counts) / sum(steady)
     return {"rate": rate, "batches": len(steady), "seconds": sum(steady), **whole}
 
 

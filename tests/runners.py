@@ -32,7 +32,7 @@ from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.standalone import SessionAggregator, WindowedAggregator
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.hashing import split_by_shard
 from muntin.stores import Image, KeyValue, memory, rocks
 from muntin.testing.oracle import Oracle, OracleStep

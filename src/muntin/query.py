@@ -16,7 +16,7 @@ from muntin.hosts.progress import Progress
 from muntin.hosts.watchers import RefCounted, Watcher, WatcherCall
 from muntin.model.attribute_hints import WithoutRows
 from muntin.model.errors import OptionError
-from muntin.model.option_types import check_shards
+from muntin.model.option_types import check_seconds, check_shards
 from muntin.sinks.batch import Batch
 
 # Largest number of batches that wait for one watcher.
@@ -224,6 +224,7 @@ class Query(WithoutRows, ABC):
             SourceError: When a source can't be read.
             StreamingQueryException: When another error of Spark ended it.
         """
+        check_seconds("timeout", timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         with watch_signals() as interruption:
             if not interruption.wait(self._wait_for_end, deadline):
@@ -244,6 +245,7 @@ class Query(WithoutRows, ABC):
         Raises:
             MuntinError: When an error ended the query, of the kinds that `await_end` raises.
         """
+        check_seconds("timeout", timeout)
         deadline = time.monotonic() + timeout
         check = self._idle_check()
         with watch_signals() as interruption:

@@ -31,7 +31,7 @@ from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.shards import slots
 from muntin.spark.rescale import choose_division
 from muntin.state.blobs import Blobs, MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.hashing import split_by_shard
 from muntin.state.manifest import parse_manifest
 from muntin.state.rescale import build_manifests, split_blob

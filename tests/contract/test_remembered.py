@@ -29,7 +29,7 @@ from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.manifest import parse_manifest
 from muntin.tables.partition import Partition, Rules, read_tables
 from muntin.tables.spec import TableSpec

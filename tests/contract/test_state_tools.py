@@ -40,7 +40,7 @@ from muntin.model.policies import After, EveryRows, Firing
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.inspect.tables import OpenTable
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.manifest import parse_manifest
 from muntin.stores import Image, memory
 from muntin.tables import App

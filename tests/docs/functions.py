@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from muntin.hosts.local.sql_functions import FUNCTIONS, PARTS
+from muntin.hosts.local.sql_functions import FUNCTIONS
+from muntin.hosts.local.sql_text_functions import TEXT_FUNCTIONS
+from muntin.hosts.local.sql_time_functions import TIME_FUNCTIONS
 from muntin.model.aggregates.entry import ENTRIES
 from muntin.sql.foreign_functions import REPLACEMENTS
 
@@ -114,17 +116,16 @@ def render_page() -> str:
         calls += [f"`{call.lower()}(…) WITHIN GROUP (ORDER BY …)`" for call in sql.within]
         if calls:
             parts.append(f"| {', '.join(calls)} | `{name}` |\n")
-    time_functions = {
-        name for name in FUNCTIONS if name in PARTS or "time" in name or "unix" in name
-    }
-    times, others = (
+    others = FUNCTIONS.keys() - TIME_FUNCTIONS.keys() - TEXT_FUNCTIONS.keys()
+    times, texts, rest = (
         ", ".join(f"`{name}`" for name in sorted(names))
-        for names in (time_functions, FUNCTIONS.keys() - time_functions)
+        for names in (TIME_FUNCTIONS, TEXT_FUNCTIONS, others)
     )
     parts.append(
         "\n## Functions of a row\n\nSpark takes every function of Spark SQL. This process takes "
         "the functions that mean the same in Polars and Spark:\n\n"
-        f"| of | functions |\n| --- | --- |\n| times | {times} |\n| other values | {others} |\n\n"
+        f"| of | functions |\n| --- | --- |\n| times | {times} |\n| texts | {texts} |\n"
+        f"| numbers, conditions and structs | {rest} |\n\n"
         "It also takes comparisons, arithmetic, `AND`, `OR`, `NOT`, `IN`, `BETWEEN`, `LIKE`, `IS`, "
         "`CASE`, casts without loss, and times `+ INTERVAL` of less than a day.\n\n"
         "## The same name with another meaning\n\n"

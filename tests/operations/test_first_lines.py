@@ -411,7 +411,7 @@ def test_a_wrong_password_isnt_called_a_server_that_doesnt_answer(
 
 def test_the_figures_of_a_frame_say_who_is_ahead() -> None:
     from muntin.engine import columns
-    from muntin.engine.ahead import AheadMessage
+    from muntin.engine.arrival import AheadMessage
     from muntin.engine.clocks import read_machine_clock
     from muntin.engine.operator import Part
 

@@ -64,6 +64,12 @@ def test_an_unknown_option_is_refused(name: str) -> None:
 
 _TIMED = {"key": "page", "time": "ts"}
 _BY_MINUTE = "GROUP BY page, TUMBLE(ts, INTERVAL '1' MINUTE)"
+
+
+def _hourly() -> Any:
+    return mt.windowed(CLICKS, **_TIMED).tumbling("1 hour")
+
+
 _IDLE = r"idle '1 minute' has no effect|idle='1 minute.*' has no effect on input that ends"
 
 
@@ -116,6 +122,75 @@ _IDLE = r"idle '1 minute' has no effect|idle='1 minute.*' has no effect on input
                 ).results
             ),
             _IDLE,
+        ),
+        (
+            lambda: (
+                mt.windowed(CLICKS, key="page", clock="ts").tumbling(mt.rows(3)).agg(n=mt.count())
+            ),
+            "clock='ts' has no effect without max_ahead= and policies on the wall clock",
+        ),
+        (
+            lambda: (
+                mt.windowed(CLICKS, **_TIMED, clock="ts", max_ahead="any")
+                .tumbling("1 hour")
+                .agg(n=mt.count())
+            ),
+            "clock='ts' has no effect without max_ahead=",
+        ),
+        (
+            lambda: (
+                mt.windowed(CLICKS, **_TIMED, clock="ts", idle="1 minute")
+                .tumbling("1 hour")
+                .agg(n=mt.count())
+            ),
+            "idle='1 minute' has no effect beside clock=, which stands still",
+        ),
+        (
+            lambda: mt.join(
+                mt.windowed(CLICKS, time="ts", clock="ts", max_ahead=None),
+                mt.windowed(CLICKS, time="ts"),
+                on="page",
+                within="1 minute",
+            ),
+            "clock='ts' has no effect without max_ahead=",
+        ),
+        (
+            lambda: _hourly().late(grace="0 seconds", each=True),
+            "late='each message' has no effect without a grace; give one such as",
+        ),
+        (
+            lambda: (
+                mt.windowed(CLICKS, key="page")
+                .rolling(mt.rows(3))
+                .early(every="1 second")
+                .agg(n=mt.count())
+            ),
+            "early='every 1 second of wall clock' has no effect on rolling 3 rows",
+        ),
+        (
+            lambda: (
+                mt.windowed(CLICKS, key="page")
+                .tumbling(mt.rows(3))
+                .keep(mt.rows(9))
+                .agg(n=mt.count())
+            ),
+            "keep='9 rows' has no effect: windows in the order of arrival go when they are full",
+        ),
+        (
+            lambda: mt.sql(
+                "SELECT page, count(*) AS n FROM clicks WATERMARK ts DELAY OF 5 SECONDS "
+                "GROUP BY page, TUMBLE(3 ROWS)",
+                clicks=CLICKS,
+            ),
+            "a watermark has no effect on rows, which are counted as they come; leave it out",
+        ),
+        (
+            lambda: mt.sql(
+                "SELECT page, count(*) AS n FROM clicks WATERMARK ts DELAY OF 5 SECONDS "
+                f"{_BY_MINUTE} EMIT LATE EVERY 1 SECOND GRACE 0 SECONDS",
+                clicks=CLICKS,
+            ),
+            "without a grace late messages are rejected",
         ),
     ],
 )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from tests import typed
 from tests.transcripts.notation import format_rows, multiply
 
 from muntin.model import aggregates
+from muntin.model.aggregates import Aggregate
+from muntin.model.shapes import Shape
 
 AGGREGATES = {
     "n": aggregates.count(),
@@ -63,3 +66,21 @@ NAMES = {
     "often_name": aggregates.mode("name"),
     "different_names": aggregates.count_distinct("name"),
 }
+
+
+def list_untried() -> dict[str, Aggregate]:
+    """Return an aggregate over `value` of each kind that no line above has."""
+    tried = {
+        aggregate.kind
+        for group in (AGGREGATES, FULL_STATE, OF_NAMES, NAMES)
+        for aggregate in group.values()
+    }
+    whole = Shape("long", "integer")
+    return {
+        f"typed_{name}": typed.apply_to(aggregate, "value")
+        for name, aggregate in typed.AGGREGATES.items()
+        if aggregate.kind not in tried and aggregate.entry.accepts.accepts(whole)
+    }
+
+
+FULL_STATE |= list_untried()

@@ -119,7 +119,7 @@ MUTANTS = [
            "self.checkpoint.planned or self._plan()", "self._plan()", "local", "counting"),
     Mutant("a batch is committed before the sinks have it", f"{_LOOP}._step",
            _SINKS_FIRST, _COMMIT_FIRST, "local", "counting"),
-    Mutant("the watermark isn't read from the state", "hosts.local.shards:OperatorShards.prepare",
+    Mutant("the watermark isn't read from the state", "hosts.local.run:OperatorShards.prepare",
            "self.steps[0].task_watermark or TaskWatermark(False, None)",
            "TaskWatermark(True, None)",
            "local", "counting"),

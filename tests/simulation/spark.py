@@ -54,7 +54,7 @@ from muntin.spark.host.shards import slots
 from muntin.spark.host.task import ShuffleTask, Stage
 from muntin.spark.sources.inputs import WALL
 from muntin.state import blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 
 _LIVES = 8
 _NO_ROWS = pl.DataFrame()

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.feed import DAY, STAMP, Feed
 
 import muntin as mt
-from muntin.sources.flags import NOW
+from muntin.engine.admission import NOW
 from muntin.spark.host.messages import read_frames
 from muntin.spark.host.task import ShuffleTask, Stage
 from muntin.tables import App

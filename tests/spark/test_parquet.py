@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 from tests.spark.feed import MESSAGE, Feed, at, rows
 
 import muntin as mt
+from muntin.engine.admission import Flags
 from muntin.model.errors import OptionError
-from muntin.sources.flags import Flags
 from muntin.spark.sources.parquet import SETTING, ParquetReader, list_file_parts
 
 

@@ -7,7 +7,6 @@ refused by name before anything runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,18 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 from tests.spark.feed import at
 from tests.transcripts.comparison import same
-from tests.typed import AGGREGATES, GROWS, TYPES, Typed, fit_mean, list_unsupported_aggregates
+from tests.typed import (
+    AGGREGATES,
+    GROWS,
+    SPARK,
+    SQL,
+    TYPES,
+    UNORDERED,
+    Typed,
+    apply_to,
+    fit_mean,
+    list_unsupported_aggregates,
+)
 
 import muntin as mt
 from muntin.model.aggregates import Aggregate
@@ -37,59 +47,6 @@ _SPARKS_SCALE = 18
 CORE = [t for t in TYPES if t.name in ("double", "decimal(38,18)", "array of doubles", "map")]
 SIZE = 20
 IDENTITY = ("k", "window_start")
-
-# Each aggregate in Spark SQL; those of ranks ignore NaN, as in the model.
-SPARK = {
-    "count": "count({v})",
-    "count_if": "count_if({v})",
-    "sum": "try_sum({v})",
-    "min": "min({v})",
-    "max": "max({v})",
-    "mean": "try_avg({v})",
-    "variance": "var_samp({v})",
-    "stddev": "stddev_samp({v})",
-    "first": "min(struct(t, {v} IS NULL, {v} AS v)).v",
-    "last": "max(struct(t, {v} IS NOT NULL, {v} AS v)).v",
-    "arg_min": "(min(struct(w, {v} IS NULL, {v} AS v)) FILTER (WHERE w IS NOT NULL)).v",
-    "arg_max": "(max(struct(w, {v} IS NOT NULL, {v} AS v)) FILTER (WHERE w IS NOT NULL)).v",
-    "arg_min_by": "(min(struct({v}, w IS NULL, w)) FILTER (WHERE {v} IS NOT NULL)).w",
-    "arg_max_by": "(max(struct({v}, w IS NOT NULL, w)) FILTER (WHERE {v} IS NOT NULL)).w",
-    "bool_and": "bool_and({v})",
-    "bool_or": "bool_or({v})",
-    "approx_distinct": "count(DISTINCT {v})",
-    "quantile": "percentile_disc(0.5) WITHIN GROUP (ORDER BY CAST({v} AS double)) {number}",
-    "median": "median({v}) {number}",
-    "exact_quantile": "get(sort_array(collect_list({v}) {number}), "
-    "CAST(ceil(0.5 * count({v}) {number}) AS int) - 1)",
-    "top_k": "slice(sort_array(collect_list({v}) {number}, false), 1, 3)",
-    "collect_list": "transform(sort_array(collect_list(struct(t, {v} AS v)) "
-    "FILTER (WHERE {v} IS NOT NULL)), x -> x.v)",
-    "last_values": "transform(array(struct(sort_array(collect_list(struct(t, {v} AS v)) "
-    "FILTER (WHERE {v} IS NOT NULL)) AS vs, max(t) AS latest)), "
-    "g -> transform(filter(g.vs, x -> x.t = g.latest), x -> x.v))[0]",
-    "distinct": "sort_array(collect_list(DISTINCT {v}))",
-    "mode": "mode({v}, true)",
-    "count_distinct": "count(DISTINCT {v})",
-    "sum_distinct": "try_sum(DISTINCT {v})",
-}
-# Spark has no order of maps, so it can't choose one of several.
-UNORDERED = ("first", "last", "arg_min", "arg_max", "collect_list", "last_values")
-SQL = {
-    **{
-        kind: f"{aggregate.entry.sql.names[0]}({{v}})"
-        for kind, aggregate in AGGREGATES.items()
-        if aggregate.entry.sql.names
-    },
-    "arg_min": "MIN_BY({v}, w)",
-    "arg_max": "MAX_BY({v}, w)",
-    "arg_min_by": "MIN_BY(w, {v})",
-    "arg_max_by": "MAX_BY(w, {v})",
-    "quantile": "QUANTILE({v}, 0.5)",
-    "exact_quantile": "PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY {v})",
-    "top_k": "TOP_K({v}, 3)",
-    "count_distinct": "COUNT(DISTINCT {v})",
-    "sum_distinct": "SUM(DISTINCT {v})",
-}
 
 Rows = dict[tuple[Any, ...], dict[str, Any]]
 
@@ -170,13 +127,6 @@ class Wide:
             return result if len(result.as_tuple().digits) <= min(38, digits) else None
         whole = agg.entry.overflows and isinstance(result, int) and not isinstance(result, bool)
         return None if whole and not -(2**63) <= result < 2**63 else result
-
-
-def apply_to(agg: Aggregate, column: str) -> Aggregate:
-    """Return the same aggregate of another column."""
-    renamed = {part: column for part in ("column", "by") if getattr(agg, part) == "v"}
-    rows = agg.rows and replace(agg.rows, columns=(column,))
-    return replace(agg, rows=rows, **renamed)
 
 
 def index_by_window(frame: pl.DataFrame) -> Rows:

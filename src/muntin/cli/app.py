@@ -20,8 +20,7 @@ def build() -> typer.Typer:
         import typer
     except ImportError as error:
         raise MissingExtraError("the command muntin", "cli") from error
-    from muntin.cli.flags import PlainCommand, PlainGroup
-    from muntin.cli.version import options
+    from muntin.cli.flags import PlainCommand, PlainGroup, options
 
     app = typer.Typer(
         cls=PlainGroup,

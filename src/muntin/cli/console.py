@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from muntin.hosts.details import append_details
+from muntin.hosts.failures import append_details
 from muntin.hosts.interrupts import quit_on_signals
 from muntin.model.errors import MuntinError
 from muntin.model.printable import escape_controls

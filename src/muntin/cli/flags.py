@@ -1,9 +1,11 @@
-"""Commands whose help shows no type for flags, which take no value."""
+"""Flags of the command line: their types in the help, and ``--version``."""
 
 from __future__ import annotations
 
-from typing import Any
+from importlib.metadata import version
+from typing import Annotated, Any
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 
@@ -29,3 +31,18 @@ class PlainGroup(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options and arguments, with the option for help."""
         return hide_flag_types(super().get_params(ctx))
+
+
+def _print(wanted: bool) -> None:
+    if wanted:
+        print(f"muntin {version('muntin')}")
+        raise typer.Exit
+
+
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Event-time windows for streams, in one process or on Spark."""

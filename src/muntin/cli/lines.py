@@ -44,7 +44,7 @@ class Lines:
 
             list_objects, list_rows = to_json_objects, to_texts
         else:
-            from muntin.sinks.texts import list_json_objects, list_texts
+            from muntin.sinks.json_text import list_json_objects, list_texts
 
             list_objects, list_rows = list_json_objects, list_texts
         if self.form is RowFormat.JSON:

@@ -93,6 +93,6 @@ def join(
         from muntin.spark.join import begin_spark_join
 
         return begin_spark_join(left, right, chosen)
-    from muntin.hosts.local.joined import begin_join
+    from muntin.hosts.local.windowed import begin_join
 
     return begin_join(left, right, chosen)

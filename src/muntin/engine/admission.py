@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import itemgetter, or_
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.model.axis import MIN_POSITION, is_representable
-from muntin.model.inputs import TimeLimits
+from muntin.model.inputs import NO_LIMITS, TimeLimits
 from muntin.state.rows import add_constants, split_rows
 
 FLAGS = (
@@ -32,6 +33,9 @@ FLAGS = (
 # The columns by which a topic's message is found again.
 POSITION = ("topic", "partition", "offset", "key", columns.PAYLOAD_DETAIL)
 _MOST_CHARACTERS = 100
+# The column with the batch's wall clock in microseconds, if messages carry it. A repeated batch has
+# the same clock.
+NOW = "__muntin_now"
 
 
 def flag_times(time: pl.Expr, clock: pl.Expr, limits: TimeLimits) -> list[pl.Expr]:
@@ -212,3 +216,32 @@ def find_watermarks_before(watermarks: NDArray[np.int64]) -> NDArray[np.int64]:
     before = np.concatenate([[MIN_POSITION], watermarks[:-1]])[: len(watermarks)]
     latest: NDArray[np.int64] = np.maximum.accumulate(before)
     return latest
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Adds the columns by which messages are judged.
+
+    Attributes:
+        clock: Arrival-time column, if messages carry their own clock.
+        limits: How far from the clock a time may be.
+        stamped: Whether messages carry the batch's wall clock.
+    """
+
+    time: str | None
+    clock: str | None
+    limits: TimeLimits = NO_LIMITS
+    stamped: bool = False
+
+    def add(self, messages: pl.DataFrame, now: int) -> pl.DataFrame:
+        """Return messages with their flags."""
+        clock = pl.lit(now, dtype=pl.Int64)
+        if self.stamped:
+            messages = messages.with_columns(clock.alias(NOW))
+        if self.clock is not None:
+            clock = pl.col(self.clock).cast(pl.Int64)
+            messages = messages.with_columns(pl.col(self.clock).alias(columns.CLOCK))
+        if self.time is None:
+            return messages
+        time = pl.col(self.time).cast(pl.Int64)
+        return messages.with_columns(flag_times(time, clock, self.limits))

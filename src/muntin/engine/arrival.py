@@ -1,8 +1,8 @@
-"""Summaries of a task's messages, which the task sends to the shards with the messages."""
+"""Summaries of a task's messages, which it sends to the shards, and of what a shard receives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +11,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.admission import flag_missing_offsets, moves_watermark
-from muntin.engine.clocks import ClockTime, clock_times, merge_times
+from muntin.engine.admission import POSITION, flag_missing_offsets, format_message, moves_watermark
+from muntin.engine.clocks import ClockTime, clock_times, merge_times, read_machine_clock
 from muntin.engine.operator import REJECTED, Part, Task
-from muntin.model.axis import Axis
+from muntin.model.axis import SECOND, Axis
 from muntin.model.counts import add_counts
+from muntin.model.printable import escape_line
 from muntin.model.spec import DUPLICATES
 from muntin.state.offsets import (
     OffsetRange,
@@ -26,6 +27,17 @@ from muntin.state.offsets import (
     to_ranges,
 )
 from muntin.state.rows import stack_rows
+
+# Largest difference that is normal between the clocks of two machines, microseconds.
+SKEW = 5 * SECOND
+# The name of the message among a step's examples, and in the header of a part.
+AHEAD_EXAMPLE = "ahead"
+# The number of messages from which on the heaviest keys are looked for.
+_FEW = 1000
+# The number of rows that are looked at, about, and of keys that a shard names.
+_SAMPLE, _MOST_KEYS = 10_000, 3
+# The least share of a heavy key.
+_SHARE = 0.01
 
 
 @dataclass(kw_only=True)
@@ -172,3 +184,116 @@ def _count_repeated(is_repeated: NDArray[np.bool_]) -> dict[str, int]:
 
 def _greatest(times: Iterable[int | None]) -> int | None:
     return max((time for time in times if time is not None), default=None)
+
+
+class AheadMessage:
+    """The message of a task that moves the watermark farthest ahead of this machine's clock.
+
+    Args:
+        names: Names of the key columns, and of those of the position in the source.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = tuple(dict.fromkeys((*POSITION, *names)))
+        self._latest = read_machine_clock() + SKEW
+        self._row: dict[str, Any] = {}
+
+    def watch(self, messages: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """Yield frames of messages, and note the message."""
+        for frame in messages:
+            time = frame[columns.TIME].max() if columns.TIME in frame.columns else None
+            if isinstance(time, int) and time > self._latest:
+                self._note(frame)
+            yield frame
+
+    def _note(self, frame: pl.DataFrame) -> None:
+        shown = [name for name in self._names if name in frame.columns]
+        moving = frame.filter(moves_watermark(frame)).top_k(1, by=columns.TIME)
+        for row in moving.select(columns.TIME, *shown).iter_rows(named=True):
+            time = row.pop(columns.TIME)
+            if time > self._latest:
+                self._latest, self._row = time, row
+
+    def add_to(self, part: Part) -> None:
+        """Have a part say which message it was, if there was one."""
+        if self._row:
+            part.header[AHEAD_EXAMPLE] = self._latest, format_message(self._row)
+
+    @staticmethod
+    def find_examples(parts: Iterable[Part]) -> dict[str, str]:
+        """Return the message farthest ahead among those of several tasks, as an example."""
+        ahead = [
+            tuple(part.header[AHEAD_EXAMPLE]) for part in parts if AHEAD_EXAMPLE in part.header
+        ]
+        return {AHEAD_EXAMPLE: max(ahead)[1]} if ahead else {}
+
+
+@dataclass(frozen=True)
+class Received:
+    """A frame that a step received.
+
+    Attributes:
+        rows: Messages, or cells with their number of messages.
+        keys: The key columns; empty for a query without keys.
+        has_cells: Whether the rows are cells.
+    """
+
+    rows: pl.DataFrame
+    keys: Sequence[str]
+    has_cells: bool = False
+
+    def count_messages(self) -> int:
+        """Count the messages."""
+        return int(self.rows[columns.MESSAGES].sum()) if self.has_cells else len(self.rows)
+
+    def find_heavy_keys(self, count: int) -> list[tuple[str, int]]:
+        """Return the heaviest keys as text with their messages, from a bounded part of the rows."""
+        if not count or not self.keys:
+            return []
+        if self.has_cells:
+            # A key of many messages has cells with many.
+            sample = self.rows.filter(pl.col(columns.MESSAGES) * _SAMPLE >= count)
+            messages = pl.col(columns.MESSAGES).sum()
+        else:
+            step = max(1, len(self.rows) // _SAMPLE)
+            sample = self.rows.gather_every(step)
+            messages = pl.len().cast(pl.Int64) * step
+        sums = sample.group_by(self.keys).agg(messages.alias(columns.MESSAGES))
+        heaviest = sums.top_k(_MOST_KEYS, by=columns.MESSAGES)
+        return [
+            (", ".join(map(_format_value, key)), number) for *key, number in heaviest.iter_rows()
+        ]
+
+
+def measure_load(frames: Sequence[Received]) -> dict[str, dict[str, int]]:
+    """Return the load of a step as part of an operator's figures.
+
+    Args:
+        frames: The frames that it received.
+
+    Returns:
+        ``load`` (``messages``, and their ``bytes`` as they came) and, for a step of many messages,
+        ``heaviest``: the estimated number of messages of each heavy key.
+
+    Example:
+        >>> rows = pl.DataFrame({"page": ["home"] * 900 + ["help"] * 300})
+        >>> measure_load([Received(rows, ["page"])])["heaviest"]
+        {'home': 900, 'help': 300}
+    """
+    counts = [frame.count_messages() for frame in frames]
+    messages = sum(counts)
+    size = sum(int(frame.rows.estimated_size()) for frame in frames)
+    figures = {"load": {"messages": messages, "bytes": size}}
+    if messages < _FEW:
+        return figures
+    heaviest: dict[str, int] = {}
+    for frame, count in zip(frames, counts, strict=True):
+        for key, number in frame.find_heavy_keys(count):
+            heaviest[key] = heaviest.get(key, 0) + number
+    most = sorted(heaviest, key=heaviest.__getitem__, reverse=True)[:_MOST_KEYS]
+    heavy = {key: heaviest[key] for key in most if heaviest[key] >= messages * _SHARE}
+    return {**figures, "heaviest": heavy} if heavy else figures
+
+
+def _format_value(value: Any) -> str:
+    return r"\N" if value is None else escape_line(str(value)[:100])

@@ -26,8 +26,14 @@ from muntin.model.zones import list_zones
 from muntin.state.frames import decode_frame
 from muntin.state.hashing import assign_shards
 from muntin.state.lookup import join_null_safe
-from muntin.state.manifest import Manifest, Run, list_overlapping_blobs, parse_manifest
-from muntin.state.reopened import Reopened, find_edges
+from muntin.state.manifest import (
+    Manifest,
+    Reopened,
+    Run,
+    find_edges,
+    list_overlapping_blobs,
+    parse_manifest,
+)
 
 _TYPES: dict[str, tuple[pl.DataType, Callable[[str], Any]]] = {
     "String": (pl.String(), str),

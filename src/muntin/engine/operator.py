@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.offsets import TakenOffsets
 
 # The kinds of rows that most operators emit.

@@ -23,8 +23,7 @@ from muntin.model.kinds import is_paned
 from muntin.model.recall import load_spec
 from muntin.model.spec import WindowSpec
 from muntin.state.frames import decode_frame
-from muntin.state.manifest import Manifest
-from muntin.state.reopened import Reopened, find_edges
+from muntin.state.manifest import Manifest, Reopened, find_edges
 
 _MARKS, _CLOCKS, _FLOOR = "marks", "clocks", "floor"
 # Greatest number of emissions of a window in a batch.

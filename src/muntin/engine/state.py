@@ -11,17 +11,17 @@ from muntin.model.axis import is_representable
 from muntin.model.counts import add_counts
 from muntin.model.inputs import BY_GREATEST, InputSpec
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import Complete, FrameCache
+from muntin.state.frames import Complete, FrameCache
 from muntin.state.manifest import (
     Manifest,
     PartBlobs,
     StateKind,
     add_sizes,
+    judge,
     load_manifest,
     sum_sizes,
 )
 from muntin.state.offsets import TakenOffsets
-from muntin.state.reopened import judge
 from muntin.state.runs import Merge, Runs
 
 _ACTIVE, _CLOCKS = "active", "clocks"

@@ -28,8 +28,7 @@ from muntin.model.joins import JoinSpec
 from muntin.model.recall import load_spec
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import ReadBlobs
-from muntin.state.frame_cache import FrameCache
-from muntin.state.frames import decode_frame
+from muntin.state.frames import FrameCache, decode_frame
 from muntin.state.lookup import HASH_COLUMN
 from muntin.state.manifest import Manifest, list_overlapping_blobs
 from muntin.state.rows import stack_rows

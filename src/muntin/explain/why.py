@@ -19,7 +19,7 @@ from muntin.model.policies import After, Every, Never, OnePolicy, turn
 from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.spec import PARTLY_LATE, WindowSpec
 from muntin.model.trailing import Trailing
-from muntin.state.reopened import Reopened, find_edges
+from muntin.state.manifest import Reopened, find_edges
 
 # More windows than this aren't listed one by one.
 MAX_LISTED = 12

@@ -15,7 +15,7 @@ from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.option_names import suggest_options
-from muntin.model.option_types import check_boolean, parse_folder
+from muntin.model.option_types import check_boolean, check_text, parse_folder
 from muntin.model.rolling import emits_plain_rows
 from muntin.model.spec import WindowSpec
 from muntin.sinks.sink import SinkLike
@@ -130,6 +130,8 @@ class Definition(WithoutRows, ABC, Generic[P, Q]):
             StateCorruptedError: When the checkpoint is damaged.
         """
         folder = None if checkpoint is None else parse_folder("checkpoint", checkpoint)
+        if name is not None:
+            check_text("name", name)
         check_boolean("available_now", available_now)
         if available_now and every is not None:
             hint = "leave one of them out: such a run doesn't wait between batches"

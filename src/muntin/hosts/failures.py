@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import os
 import re
+import tempfile
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muntin.model.errors import BatchError, MuntinError
+from muntin.model.secrets import redact
 
 _BEGIN = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>\S+)', re.M)
@@ -19,6 +22,7 @@ _RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
 _PACKAGES = "pyspark|py4j|polars|pyarrow|pandas|numpy"
 _ENGINES = re.compile(rf"/({_PACKAGES})(\.zip)?/|/lib/python3[^/]*/(?!site-pack)")
 _OWN = str(Path(__file__).parents[1])
+_FILES: list[Path] = []
 
 
 @dataclass(frozen=True)
@@ -121,3 +125,21 @@ def _find_user_frame(text: str, is_users: bool) -> str:
 
 def _is_ours(file: str) -> bool:
     return file.startswith((_OWN, "<frozen")) or _ENGINES.search(file) is not None
+
+
+def append_details(text: str) -> Path | None:
+    """Append a text without its secrets to a file that only this user can read.
+
+    Returns:
+        The file, which is created by the first text; ``None`` if it can't be written.
+    """
+    try:
+        if not _FILES:
+            handle, path = tempfile.mkstemp(prefix="muntin-", suffix=".log")
+            os.close(handle)
+            _FILES.append(Path(path))
+        with open(_FILES[0], "a", errors="replace") as file:
+            file.write(redact(text))
+    except OSError:
+        return None
+    return _FILES[0]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from muntin.engine.ahead import AHEAD_EXAMPLE, SKEW
+from muntin.engine.arrival import AHEAD_EXAMPLE, SKEW
 from muntin.engine.clocks import read_elapsed_time
 from muntin.model.axis import MAX_POSITION, SECOND
 from muntin.model.counts import select_rejections

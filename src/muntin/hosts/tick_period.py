@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd
 
-from muntin.model.axis import SECOND
+from muntin.model.axis import SECOND, format_duration
+from muntin.model.errors import OptionError
+from muntin.model.inputs import InputSpec
 from muntin.model.joins import Side
 from muntin.model.policies import Policy, parts
 from muntin.model.spec import WindowSpec
@@ -24,13 +26,47 @@ def period_of(policies: Sequence[Policy | None], *idle: int | None) -> int | Non
     return max(gcd(*periods), min(SECOND, *periods)) if periods else None
 
 
-def period_of_windows(spec: WindowSpec) -> int | None:
-    """Return the period of ticks of windows that follow the machine's clock, microseconds."""
-    firing = spec.firing
-    return period_of((firing.early, firing.late if firing.grace else None), spec.idle)
+def period_of_windows(spec: WindowSpec, clock: object = None) -> int | None:
+    """Return the period of ticks of windows that follow the machine's clock, microseconds.
+
+    Windows with a ``clock`` of arrival times need no ticks.
+
+    Raises:
+        OptionError: When nothing depends on that clock, or the idle time can't pass by it.
+    """
+    if clock is None:
+        firing = spec.firing
+        return period_of((firing.early, firing.late if firing.grace else None), spec.idle)
+    if spec.idle is not None and not spec.clocks:
+        problem = "has no effect beside clock=, which stands still while no message comes"
+        raise OptionError("idle", format_duration(spec.idle), problem, "leave one of them out")
+    if not spec.firing.on_wall_clock:
+        _check_clock(spec, clock)
+    return None
 
 
-def period_of_join(sides: Sequence[Side]) -> int | None:
-    """Return the period of ticks of a join, of its sides that follow the machine's clock."""
-    policies = [policy for side in sides for policy in (side.firing.early, side.firing.late)]
-    return period_of(policies, *(side.idle for side in sides))
+def period_of_join(sides: Sequence[Side], clocks: Sequence[object] = (None, None)) -> int | None:
+    """Return the period of ticks of a join, of its sides that follow the machine's clock.
+
+    ``clocks`` are the arrival times of each side, where it has some.
+
+    Raises:
+        OptionError: When nothing depends on one of these.
+    """
+    policies: list[Policy | None] = []
+    idle = []
+    for side, clock in zip(sides, clocks, strict=True):
+        own = [side.firing.early, side.firing.late]
+        if clock is None:
+            policies += own
+            idle.append(side.idle)
+        elif period_of(own, side.idle) is None:
+            _check_clock(side, clock)
+    return period_of(policies, *idle)
+
+
+def _check_clock(spec: InputSpec, clock: object) -> None:
+    """Refuse arrival times of an input without policies on the wall clock that nothing reads."""
+    if spec.time is None or not spec.limits:
+        problem = "has no effect without max_ahead= and policies on the wall clock"
+        raise OptionError("clock", str(clock), problem, "leave it out")

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, SupportsIndex
 
 from muntin.model.errors import OptionError
 
@@ -125,7 +125,9 @@ def parse_duration(option: str, value: Duration, *, zero: bool = True) -> int:
         if result == 0 and re.search("[1-9]", text):
             raise OptionError(option, value, "is less than a microsecond", _WHOLE)
     else:
-        hint = f'write "{value} seconds"' if isinstance(value, int | float) else _HINT
+        # Numbers of NumPy are numbers, too.
+        is_length = isinstance(value, SupportsIndex | float) and not isinstance(value, bool)
+        hint = f'write "{value} seconds"' if is_length and 0 < value < MAX_DURATION else _HINT
         raise OptionError(option, value, "isn't a duration", hint)
     if result < 0:
         raise OptionError(option, value, "is negative", "durations start at zero")

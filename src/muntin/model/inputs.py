@@ -243,6 +243,14 @@ class InputOptions(InputValues):
         missing: dict[str, Any] = {o.name: o.missing for o in DURATIONS if not o.takes_rows}
         return replace(self, time=None, watermark=None, clocks=(), **missing)
 
+    def find_clock(self, firing: Firing, axis: Axis) -> str | None:
+        """Return the column of arrival times for windows that depend on it, else ``None``.
+
+        The options of a table hold for all queries that read it, not all of which need them.
+        """
+        has_limit = axis == "time" and bool(self.limits)
+        return self.clock if has_limit or firing.on_wall_clock else None
+
     @property
     def options(self) -> dict[str, Any]:
         """The values as options of an `InputSpec`."""

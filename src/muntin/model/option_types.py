@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from os import PathLike, fspath
+from os.path import expanduser
 
 from muntin.model.errors import OptionError
 
@@ -61,14 +62,24 @@ def parse_bytes(option: str, value: object) -> int | None:
 
 
 def parse_folder(option: str, value: object) -> str:
-    """Return the path of a folder as text; an empty one would be the current folder."""
+    """Return the path of a folder as text; an empty one would be the current folder.
+
+    A path that begins with ``~`` is that of the user's home.
+    """
     hint = "give a folder, as in 'checkpoints/views'"
     path = value.__fspath__() if isinstance(value, PathLike) else value
     if not isinstance(path, str):
         raise OptionError(option, value, "isn't a path", hint)
     if not path.strip():
         raise OptionError(option, path, "is empty", hint)
-    return path
+    return expanduser(path)
+
+
+def parse_path(option: str, value: object) -> str:
+    """Return the path of a folder, a file or a pattern as text, with the user's home for ``~``."""
+    if not isinstance(value, str | PathLike):
+        raise OptionError(option, value, "isn't a path", "give a text, or a path of pathlib")
+    return expanduser(fspath(value))
 
 
 def check_local(option: str, path: str | PathLike[str]) -> None:
@@ -84,6 +95,14 @@ def check_text(option: str, value: object) -> None:
         raise OptionError(option, value, "isn't a text", "give one")
     if not value.strip():
         raise OptionError(option, value, "is empty", "give a text")
+
+
+def check_seconds(option: str, value: object) -> None:
+    """Refuse a value that is neither ``None`` nor a number of seconds."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is not None and (not is_number or value != value):
+        hint = "give one such as 12, or nothing to wait without a limit"
+        raise OptionError(option, value, "isn't a number of seconds", hint)
 
 
 def check_name(option: str, value: object) -> None:

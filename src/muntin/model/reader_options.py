@@ -6,7 +6,7 @@ that aren't listed (from a catalog, or the user's own classes) get their options
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -117,6 +117,8 @@ READERS: Mapping[str, tuple[ReaderOption, ...]] = {
 }  # fmt: skip
 """The options of Spark's sources by connector; ``kafka`` is handled elsewhere."""
 _CORRUPT = "columnNameOfCorruptRecord"
+# The column for the text of a row that can't be parsed, if it is declared.
+CORRUPT_DEFAULT = "_corrupt_record"
 _FILE_CONNECTORS = ("json", "csv", "parquet", "orc", "text")
 # Our own names of options of files.
 _FILE_NAMES = {"bytes_per_batch": "maxBytesPerTrigger", "files_per_batch": "maxFilesPerTrigger"}
@@ -170,6 +172,26 @@ def translate_options(table: DeclaredTable) -> tuple[str, dict[str, str]]:
         if name.lower() == "maxbytespertrigger":
             options[name] = _convert_size(name, options[name])
     return connector, options
+
+
+def keeps_unreadable(connector: str, options: Mapping[str, str]) -> bool:
+    """Return whether the reader of a file table keeps the rows that it can't parse.
+
+    Args:
+        connector: The format of the files.
+        options: The options of the reader, with Spark's names.
+    """
+    modes = (value for name, value in options.items() if name.lower() == "mode")
+    return connector in ("json", "csv") and next(modes, "permissive").lower() == "permissive"
+
+
+def marks_malformed(connector: str, options: Mapping[str, str], columns: Collection[str]) -> bool:
+    """Return whether a file table has columns for the rows that its reader can't parse.
+
+    It hasn't if the user names a column for their text, or has Spark leave them out or fail.
+    """
+    own = {_CORRUPT.lower(), "singlevariantcolumn"} & {name.lower() for name in options}
+    return keeps_unreadable(connector, options) and not own and CORRUPT_DEFAULT not in columns
 
 
 def _list_other_names(connector: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ from muntin.model.option_types import check_boolean, check_count, check_name
 from muntin.model.policies import Firing, Never, Policy, Since, Then, limit_waiting, policy
 from muntin.model.sessions import Closed, make_sessions
 from muntin.model.sliding import ClosedSides, rolling, sliding
-from muntin.model.spec import Nulls, WindowSpec, check_nulls, list_result_keys
+from muntin.model.spec import Nulls, WindowSpec, check_effects, check_nulls, list_result_keys
 from muntin.model.trailing import trailing
 from muntin.model.windows import along
 
@@ -392,11 +392,14 @@ class Sentence(WithoutRows):
                 ``early``.
             then: The policy of a window's late emissions after its first one; see ``early``.
         """
-        parse_length("grace", grace, zero=True)
+        length, _ = parse_length("grace", grace, zero=True)
         chosen = self._firing.late
         words = (rows, every, at_least, when, then, after, since)
         if each or any(word is not None for word in words):
             chosen = policy("late", each, *words)
+            if not length:
+                hint = 'give one such as grace="1 hour", or leave the policy out'
+                raise OptionError("late", str(chosen), "has no effect without a grace", hint)
         return self._set_once(
             "late", grace, _firing=replace(self._firing, late=chosen), _grace=grace
         )
@@ -454,7 +457,7 @@ class Sentence(WithoutRows):
         if not aggregates:
             raise OptionError("agg", None, "computes nothing", "write .agg(n=muntin.count())")
         sets = self._number_sets(keys)
-        return WindowSpec(
+        spec = WindowSpec(
             keys=(*keys, *list_result_keys(self._windows, sets)),
             time=self._input_options.time,
             windows=self._windows,
@@ -464,6 +467,7 @@ class Sentence(WithoutRows):
             sets=sets,
             **self._input_options.options,
         )
+        return check_effects(spec)
 
     def _number_sets(self, keys: Sequence[object]) -> tuple[int, ...] | None:
         """Return the numbers of the grouping sets over these key columns."""

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, get_args
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
-from muntin.model.axis import Axis
+from muntin.model.axis import Axis, format_length
 from muntin.model.conditions import read_condition
 from muntin.model.errors import OptionError
 from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, make_fact, names_fact
@@ -86,6 +86,11 @@ class WindowSpec(QuerySpec, InputSpec):
         return self.axis == "rows" and self.offset is None
 
     @property
+    def emits_at_once(self) -> bool:
+        """True if each message has a window that is full with it, so nothing is ever early."""
+        return self.axis == "rows" and self.windows.moves and self.windows.is_numbered
+
+    @property
     def lag(self) -> int:
         """Greatest time by which a full emission trails others, which come in order of their ends.
 
@@ -128,7 +133,10 @@ class WindowSpec(QuerySpec, InputSpec):
                 raise OptionError(
                     "key", key, "is the name of the column with a row's grouping set", "rename it"
                 )
-            if key in own or key in self.keys[:position]:
+            is_added = key == self.windows.result_key
+            if key in self.keys[:position] and not is_added:
+                raise OptionError("key", key, "is named twice", "name it once")
+            if key in own or (is_added and key in self.keys[:position]):
                 raise OptionError("key", key, "is a column of the output already", "rename it")
         for name in self.aggregates:
             if name in own or name in self.keys:
@@ -268,8 +276,10 @@ class WindowSpec(QuerySpec, InputSpec):
         free = self.free_of_input(then)
         if then.nulls == "reject":
             free.add("nulls")
+        if self.emits_at_once and self.firing.early is None:
+            free.add("early")
         if self.by_arrival:
-            return free
+            return free | {"keep"}
         free |= {"late", "repeat", "keep", "keep rows", "over"}
         old_fill, fill = then.firing.fill, self.firing.fill
         if old_fill is None or fill is None or old_fill.waits == fill.waits:
@@ -308,6 +318,22 @@ class WindowSpec(QuerySpec, InputSpec):
         """Return whether an aggregate may be added to stored state."""
         has_values = aggregate.column is not None or self.windows.reads_whole(None)
         return aggregate.starts_empty and has_values
+
+
+def check_effects(spec: WindowSpec) -> WindowSpec:
+    """Refuse policies without an effect, and return the spec.
+
+    A spec doesn't refuse them by itself, since checkpoints of earlier builds may have some.
+    """
+    windows, firing = spec.windows, spec.firing
+    if spec.emits_at_once and firing.early not in (None, Each()):
+        problem = f"has no effect on {windows}, which emit with each message"
+        raise OptionError("early", str(firing.early), problem, "leave it out")
+    if spec.by_arrival and firing.retention:
+        problem = "has no effect: windows in the order of arrival go when they are full"
+        hint = 'leave it out, or give offset=("partition", "offset")'
+        raise OptionError("keep", format_length(firing.retention, "rows"), problem, hint)
+    return spec
 
 
 def check_nulls(nulls: object) -> None:

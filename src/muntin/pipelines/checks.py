@@ -6,12 +6,15 @@ queries with such parts.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from muntin.model.aggregates import Aggregate
+from muntin.model.axis import Axis
 from muntin.model.close_names import find_close_name
 from muntin.model.errors import MuntinError, OptionError, SqlError
+from muntin.model.inputs import AHEAD
 from muntin.model.pipeline import (
     FIRST,
     LAST,
@@ -26,12 +29,13 @@ from muntin.model.pipeline import (
     QueryRelation,
     Relation,
     TableRelation,
+    Union,
     WindowRelation,
     find_tables,
     quote_name,
 )
 from muntin.model.ranking import list_identity_columns
-from muntin.model.reader_options import reader_problems
+from muntin.model.reader_options import marks_malformed, reader_problems
 from muntin.model.rolling import emits_messages, emits_plain_rows
 from muntin.model.shapes import Shape
 from muntin.sql.catalog import resolve_bound_alias
@@ -81,10 +85,14 @@ def check_pipeline(pipeline: Pipeline, check_sink: Callable[[DeclaredTable], Non
     written_tables = {name.lower() for flow in pipeline.flows for name in _output_names(flow)}
     queries = [flow.query for flow in pipeline.flows]
     read_tables = frozenset[str]().union(*map(find_tables, queries))
+    axes: defaultdict[str, set[Axis]] = defaultdict(set)
+    for name, axis in (read for query in queries for read in _list_axes(query)):
+        axes[name].add(axis)
     for name, table in pipeline.tables.items():
         checked.problems += _check_declaration(
             table, name in read_tables, name in written_tables, check_sink
         )
+        checked.problems += _find_unused_options(table, axes[name])
     for flow in pipeline.flows:
         checker = _Checker(pipeline, flow.name)
         checker.check_relation(flow.query)
@@ -131,6 +139,35 @@ def _refuse_reading_parts(table: DeclaredTable, is_read: bool) -> None:
         if value is not None:
             hint = f"leave it out: {table.name} is written to"
             raise OptionError(part, value, "has no effect on a table that is only written", hint)
+
+
+def _find_unused_options(table: DeclaredTable, axes: set[Axis]) -> Iterator[MuntinError]:
+    """Find options of the watermark of a table whose rows are only counted."""
+    marks = table.marks
+    if axes == {"rows"} and marks != replace(marks.on("rows"), time=marks.time, max_ahead=AHEAD):
+        problem = "has options without an effect: the queries of this table count its rows"
+        hint = "leave them out, or measure windows in time"
+        yield _build_error(table, OptionError("watermark", marks.time, problem, hint))
+
+
+def _list_axes(relation: Relation, axis: Axis = "time") -> Iterator[tuple[str, Axis]]:
+    """Yield the tables of a relation, with what windows over them are measured in, if any."""
+    match relation:
+        case TableRelation():
+            yield relation.name.lower(), axis
+        case JoinRelation():
+            for side in (relation.left, relation.right):
+                yield from _list_axes(side, relation.spec.axis)
+        case WindowRelation():
+            is_plain = emits_plain_rows(relation.spec)
+            yield from _list_axes(relation.source, "time" if is_plain else relation.spec.axis)
+        case Derived():
+            yield from _list_axes(relation.source, axis)
+        case Union():
+            for part in relation.parts:
+                yield from _list_axes(part, axis)
+        case _:
+            yield from ((name, "time") for name in find_tables(relation))
 
 
 def _build_error(table: DeclaredTable, error: OptionError) -> PipelineCheckError:
@@ -351,18 +388,12 @@ def _list_columns(table: DeclaredTable) -> Shapes | None:
             if table.connector == "socket"
             else {"value": _TEXT}
         )
-    if columns and "_corrupt_record" not in columns and _marks_malformed(table):
+    connector = table.connector
+    if connector == "filesystem":
+        connector = table.options.get("format", "")
+    if columns and marks_malformed(connector, table.options, columns):
         return {"malformed": None, "malformed_detail": _TEXT, **columns}
     return columns or None
-
-
-def _marks_malformed(table: DeclaredTable) -> bool:
-    """Return whether a table of files has columns for records that can't be read."""
-    connector = (
-        table.options.get("format", "") if table.connector == "filesystem" else table.connector
-    )
-    own = {"mode", "columnnameofcorruptrecord", "singlevariantcolumn"}
-    return connector in ("json", "csv") and not own & {name.lower() for name in table.options}
 
 
 def list_inserted_columns(query: QueryRelation) -> list[str] | None:

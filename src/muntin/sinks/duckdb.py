@@ -9,7 +9,7 @@ import shutil
 import threading
 from collections import defaultdict
 from contextlib import suppress
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from muntin.engine import columns
 from muntin.model.errors import MissingExtraError, OptionError, SinkError
+from muntin.model.option_types import parse_path
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import (
     BATCH_COLUMN,
@@ -49,18 +50,19 @@ class DuckDBSink(TableSink):
 
     def __init__(self, path: str | PathLike[str], table: str, history: str | None) -> None:
         _import_duckdb()
-        self.path = fspath(path)
+        self.path = parse_path("path", path)
         if _OTHER_DATABASE.match(self.path):
             hint = "give the path of a file of this machine, or results=mt.to_memory()"
             raise OptionError("path", self.path, "isn't a file", hint)
-        file = Path(path).resolve()
+        self._file = Path(self.path)
+        file = self._file.resolve()
         super().__init__(table, history, lambda name: f"{file}, {name.lower()}")
 
     def _write(self, batch: Batch) -> None:
         rows = batch.table()
         # A user's own sink may call this one without a check before.
         self.check_names(rows.column_names, batch.keys)
-        path = Path(self.path).resolve()
+        path = self._file.resolve()
         with _LOCKS[path]:
             self._create_file(path)
             with self._open() as connection:
@@ -74,7 +76,7 @@ class DuckDBSink(TableSink):
     def _open(self) -> Any:
         duckdb = _import_duckdb()
         try:
-            return duckdb.connect(self.path)
+            return duckdb.connect(str(self._file))
         except duckdb.IOException as error:
             problem = str(error).removeprefix("IO Error: ").partition("\n")[0]
             raise SinkError(
@@ -98,7 +100,8 @@ class DuckDBSink(TableSink):
 
     def prepare(self) -> None:
         """Create the folder of the file if it doesn't exist, and log that."""
-        path = Path(self.path)
+        # The process may change its folder later.
+        path = self._file = self._file.absolute()
         hint = "give the path of a file, in a folder that you may write to"
         if path.is_dir():
             raise OptionError("path", self.path, "is a folder", hint)
@@ -158,6 +161,12 @@ class DuckDBSink(TableSink):
         except (duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputException) as error:
             connection.execute("ROLLBACK")
             raise RowsRefusedError(str(error)) from error
+        except duckdb.BinderException as error:
+            problem = str(error).removeprefix("Binder Error: ").partition("\n")[0]
+            raise SinkError(
+                f"{self.location} has other columns than the rows: {problem}. Give another table, "
+                "or change this one, and start the query again: the batch is repeated"
+            ) from error
 
     def _upsert(self, connection: Any, identity: tuple[str, ...], rows: pa.Table) -> None:
         table = quote_ansi_name(self.table)

@@ -11,10 +11,9 @@ import pyarrow as pa
 
 from muntin.engine import columns
 from muntin.engine.utf8 import GARBLED, frame_from_arrow
-from muntin.sinks.json_text import format_objects, format_several, format_times
+from muntin.sinks.json_text import format_objects, format_several, format_text, format_times
 from muntin.sinks.kafka_producer import Headers, Messages, send_messages
 from muntin.sinks.plain import format_json_rows
-from muntin.sinks.texts import format_text
 from muntin.sinks.unwritable import ROW_COLUMN, WHY_COLUMN
 
 # The value of each message, if Spark encoded it.

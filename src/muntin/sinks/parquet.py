@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from muntin.engine.utf8 import frame_from_arrow
 from muntin.model.errors import OptionError
-from muntin.model.option_types import check_count, check_local
+from muntin.model.option_types import check_count, check_local, parse_path
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import BATCH_COLUMN, TableSink, report_refused, warn_of_new_table
 from muntin.state.disk import sync_path
@@ -39,9 +39,14 @@ class ParquetSink(TableSink):
     def __init__(
         self, path: str | PathLike[str], partition_by: Sequence[Any] = (), files: int | None = None
     ) -> None:
-        super().__init__(fspath(path).rstrip("/"), None, str)
+        super().__init__(parse_path("path", path).rstrip("/"), None, str)
         self.partition_by = tuple(partition_by)
         self.files = files
+        self._root = Path(self.table.removeprefix("file://"))
+
+    def prepare(self) -> None:
+        """Keep to the folder, should the process change its own."""
+        self._root = self._root.absolute()
 
     def check(self, schema: pa.Schema, keys: tuple[str, ...] | None) -> None:
         super().check(schema, keys)
@@ -82,7 +87,7 @@ class ParquetSink(TableSink):
     def _write(self, batch: Batch) -> None:
         rows = batch.table()
         self.check_names(rows.column_names, None)
-        root = Path(self.table.removeprefix("file://"))
+        root = self._root
         target = root / f"{BATCH_COLUMN}={batch.number}"
         # Readers of the folder ignore hidden names.
         staging = root / f".{target.name}.writing"

@@ -10,7 +10,12 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from inspect import signature
+from inspect import (
+    isasyncgenfunction,
+    iscoroutinefunction,
+    isgeneratorfunction,
+    signature,
+)
 from os import PathLike, fspath
 from typing import Any, ClassVar, Protocol
 
@@ -158,7 +163,18 @@ def to_sink(target: SinkLike | None, option: str = "sink") -> Sink | None:
         name = getattr(target, "__name__", repr(target))
         problem = "can't be called with a frame and a batch's number"
         raise OptionError(option, name, problem, "write lambda rows, batch: …") from None
+    _refuse_unrun(option, target)
     return FunctionSink(target)
+
+
+def _refuse_unrun(option: str, function: Callable[..., Any]) -> None:
+    """Refuse a function whose body a call doesn't run: its rows would be lost in silence."""
+    for one in (function, getattr(function, "__call__", None)):  # noqa: B004
+        if iscoroutinefunction(one) or isasyncgenfunction(one) or isgeneratorfunction(one):
+            name = getattr(function, "__name__", repr(function))
+            kind = "a generator" if isgeneratorfunction(one) else "an async function"
+            hint = "write a plain function, which may call asyncio.run(…)"
+            raise OptionError(option, name, f"is {kind}, which a call doesn't run", hint)
 
 
 class TableSink(ABC):

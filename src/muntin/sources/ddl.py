@@ -162,6 +162,9 @@ def plain_columns(columns: str | Mapping[str, pl.DataType | str]) -> dict[str, p
     """Return the columns that a user passes as text, or as Polars' or textual types by name."""
     if isinstance(columns, str):
         return parse_columns(columns)
+    if not isinstance(columns, Mapping):
+        hint = 'give text, columns="id long, at timestamp", or a dictionary'
+        raise OptionError("columns", columns, "has no types", hint)
     plain = {}
     for name, kind in columns.items():
         if isinstance(kind, str):

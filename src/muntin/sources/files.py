@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -18,7 +18,13 @@ from muntin.engine.session_zone import SessionZone, find_session_zone
 from muntin.model.attribute_hints import WithoutRows
 from muntin.model.errors import OptionError, SourceError
 from muntin.model.option_names import suggest_options
-from muntin.model.option_types import check_boolean, check_count, check_local, parse_bytes
+from muntin.model.option_types import (
+    check_boolean,
+    check_count,
+    check_local,
+    parse_bytes,
+    parse_path,
+)
 from muntin.model.printable import escape_line
 from muntin.sources.ddl import plain_columns
 from muntin.sources.file_formats import FileFormat, format_of
@@ -125,6 +131,8 @@ class FileReader(SourceReader):
 
     def __init__(self, source: FileSource) -> None:
         self._source = source
+        # The process may change its folder later.
+        self._pattern = os.path.abspath(source.pattern)
         self._seen: _Seen | None = None
         self._took = 0.0
         self._warned: set[str] = set()
@@ -132,7 +140,7 @@ class FileReader(SourceReader):
     def _list(self) -> list[ListedFile]:
         """List the files; warn of none that match, and once of each folder that can't be listed."""
         errors: list[OSError] = []
-        listing = sorted(list_files(self._source.pattern, errors.append))
+        listing = sorted(list_files(self._pattern, errors.append))
         if self._seen is None:
             errors = [one for one in errors if not isinstance(one, FileNotFoundError)]
             if not listing and not errors:
@@ -361,7 +369,7 @@ def files(
         >>> files("clicks/*.jsonl", columns="page string, at timestamp")
         files('clicks/*.jsonl')
     """
-    pattern = fspath(path)
+    pattern = parse_path("path", path)
     check_local("path", pattern)
     form = format or _FORMS.get(Path(pattern).suffix)
     if form is None:

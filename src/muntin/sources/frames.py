@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from muntin.engine.columns import is_internal
 from muntin.engine.utf8 import GARBLED, frame_from_arrow, from_pandas
 from muntin.model.errors import OptionError, SourceError
 from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
@@ -111,14 +112,34 @@ def frame_source(frame: object) -> FrameSource | None:
         if home == "pandas" and type(frame).__name__ == "DataFrame":
             return FrameSource(_plain(from_pandas(frame)), "pandas")
     except _UNREADABLE as error:
+        _refuse_duplicates(frame)
         line = str(error).partition("\n")[0]
         hint = "cast its columns to types that Arrow has"
         raise OptionError("frame", type(frame), f"can't be read ({line})", hint) from error
     return None
 
 
+def _refuse_duplicates(frame: Any) -> None:
+    """Refuse a frame with two columns of one name."""
+    names = [*map(str, frame.column_names if isinstance(frame, pa.Table) else frame.columns)]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise OptionError("frame", twice, "is the name of two columns", "rename one of them")
+
+
 def _plain(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return rows with text in place of categories, which differ from frame to frame."""
+    """Return rows with text in place of categories, which differ from frame to frame.
+
+    Raises:
+        OptionError: When a column has objects of Python, or a name that muntin uses itself.
+    """
     kinds = rows.schema.items()
+    for name, kind in kinds:
+        if kind == pl.Object():
+            hint = "cast it to text, or leave it out with frame.drop()"
+            raise OptionError("frame", name, "is a column of Python objects", hint)
+        if is_internal(name) and name != GARBLED:
+            problem = "is a column with a name that muntin uses itself"
+            raise OptionError("frame", name, problem, "rename it")
     casts = {n: pl.String() for n, kind in kinds if isinstance(kind, pl.Categorical | pl.Enum)}
     return rows.cast(casts) if casts else rows  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import polars as pl
 
+from muntin.engine.admission import Flags
 from muntin.engine.session_zone import find_session_zone
 from muntin.model.attribute_hints import WithoutRows
 from muntin.model.errors import MissingExtraError, OptionError
@@ -18,7 +19,6 @@ from muntin.sources.avro_registry import RegisteredAvro
 from muntin.sources.avro_schema import record
 from muntin.sources.csv_payloads import CsvPayloads
 from muntin.sources.ddl import plain_columns
-from muntin.sources.flags import Flags
 from muntin.sources.json_nested import NestedJsonPayloads, is_nested_json
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.sources.kafka_broker import PATIENCE, Topics, starting_of

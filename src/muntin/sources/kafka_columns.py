@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import numpy as np
 import polars as pl
 
+from muntin.engine.admission import Flags
 from muntin.engine.columns import PARTITION
 from muntin.engine.utf8 import decode_with_escapes, mark_garbled
 from muntin.model.errors import OptionError
 from muntin.sources.byte_values import ByteValues, binary_column, join_values, select_values
-from muntin.sources.flags import Flags
 from muntin.sources.kafka_broker import PATIENCE
 from muntin.sources.kafka_consumer import MOST_MESSAGES, Columns, Range, Watch
 from muntin.sources.kafka_reading import MessagePart, decode_parts, read

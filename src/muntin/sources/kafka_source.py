@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -14,9 +14,12 @@ import polars as pl
 from muntin.engine.columns import PARTITION
 from muntin.engine.utf8 import GARBLED
 from muntin.model.errors import SourceError
-from muntin.sources.kafka_broker import Broker, Described, Offsets, Topics
+from muntin.sources.fetch import Fetcher, FetchProgress, lend_fetcher
+from muntin.sources.kafka_broker import Broker, Described, Offsets, TopicIds, Topics
 from muntin.sources.kafka_columns import KafkaReader, ReadAhead
+from muntin.sources.kafka_connection import FetchError
 from muntin.sources.kafka_ranges import (
+    TopicWatch,
     ends_of,
     lag_of,
     limit_batch,
@@ -25,9 +28,9 @@ from muntin.sources.kafka_ranges import (
     refuse_expired,
     refuse_recreated,
 )
+from muntin.sources.kafka_reading import FetchedMessages
 from muntin.sources.kafka_sizes import MessageSizes
-from muntin.sources.kafka_tail import NewMessages, Tail
-from muntin.sources.kafka_watch import TopicWatch
+from muntin.sources.record_batches import DamagedBatchError
 from muntin.sources.source import (
     MALFORMED_COLUMN,
     Planned,
@@ -45,6 +48,10 @@ _DESCRIBING = 5.0
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.001, 0.05
 # The messages of a batch after which the next one may be small enough for a single request.
 _FEW_MESSAGES = 20_000
+# How long nothing is fetched here after an error, in seconds.
+_PAUSE = 5.0
+# No partition has as many messages.
+_END = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -273,3 +280,86 @@ class KafkaSourceReader(SourceReader):
         """Return the end of a range with facts for planning; the first one also has its start."""
         offsets: dict[str, Any] = {"ends": ends, "ids": described.ids, "newest": newest}
         return offsets if start is not None else {**offsets, "from": self._first}
+
+
+@dataclass(frozen=True)
+class NewMessages:
+    """All messages of topics after some offsets.
+
+    Attributes:
+        before: The offsets.
+        ends: The offsets after the last messages.
+        parts: The messages, by partition.
+        is_by_id: True if they are certainly those of topics with the ids.
+    """
+
+    before: Offsets
+    ends: Offsets
+    parts: list[FetchedMessages]
+    is_by_id: bool
+
+    @property
+    def size(self) -> int:
+        """The number of bytes of the messages."""
+        return sum(len(batch.body) for part in self.parts for batch in part.batches)
+
+
+class Tail:
+    """Fetches the newest messages of topics, for a reader that keeps up with them.
+
+    Such a reader needs neither to ask for the newest offsets nor to wait for the next poll: the
+    broker answers a fetch as soon as there is a message, and says in the answer where its
+    partitions end.
+    """
+
+    def __init__(self, client: Mapping[str, str]) -> None:
+        self._lending = ExitStack()
+        self._fetcher: Fetcher | None = self._lending.enter_context(lend_fetcher(client))
+        self._paused_until = 0.0
+
+    def fetch(self, before: Offsets, ids: TopicIds, wait: float = 0.0) -> NewMessages | None:
+        """Fetch all messages after some offsets.
+
+        Args:
+            before: The offsets.
+            ids: The ids of the topics, as far as they are known.
+            wait: How long to wait for the first message, in seconds. Where partitions have several
+                leaders, there is no wait for any of them.
+
+        Returns:
+            The messages; ``None`` when they are too many for one request, or can't be fetched.
+        """
+        if self._fetcher is None or time.monotonic() < self._paused_until:
+            return None
+        progress = [
+            FetchProgress(topic, int(number), start, _END)
+            for topic, starts in before.items()
+            for number, start in starts.items()
+        ]
+        try:
+            if wait and self._fetcher.count_leaders(progress) > 1:
+                return None
+            is_by_id = self._fetcher.fetch_once(progress, ids, int(wait * 1000))
+        except (FetchError, DamagedBatchError):
+            # Whoever reads the range describes the error.
+            self._paused_until = time.monotonic() + _PAUSE
+            return None
+        if any(one.start != one.newest for one in progress):
+            return None
+        ends: Offsets = {topic: {} for topic in before}
+        for one in progress:
+            ends[one.topic][str(one.partition)] = one.start
+        parts = [
+            FetchedMessages(
+                one.topic, one.partition, one.batches, before[one.topic][str(one.partition)],
+                one.start,
+            )
+            for one in progress
+            if one.batches
+        ]  # fmt: skip
+        return NewMessages(before, ends, parts, is_by_id)
+
+    def close(self) -> None:
+        """Return the connections."""
+        self._fetcher = None
+        self._lending.close()

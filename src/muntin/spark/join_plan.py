@@ -65,7 +65,8 @@ def build_join(
     chain = connect_upstreams(tuple(sources), _list_rejected_columns(joiner, inputs))
     columns_of = {RESULTS: _list_result_columns(joiner, inputs), REJECTED: chain.rejected}
     stage = Stage(make, slots(count), columns_of, identity(), chain.layout)
-    period = period_of_join([spec.side(side) for side in SIDES if inputs[side].clock is None])
+    clocks = [inputs[side].clock for side in SIDES]
+    period = period_of_join([spec.side(side) for side in SIDES], clocks)
     return Plan(spec, stage, chain.sources, period, spec.result_keys, shards, rebuild)
 
 

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from muntin.hosts.details import append_details
+from muntin.hosts.failures import append_details
 from muntin.model.printable import escape_controls
 from muntin.model.secrets import redact
 

@@ -99,7 +99,7 @@ def _make_plan(
     chain = connect_upstreams((source,), add_rejected_columns(input_.frame.schema, input_.moments))
     schemas = {RESULTS: results, REJECTED: chain.rejected}
     stage = Stage(make, slots(spec.shards or 1), schemas, identity(), chain.layout)
-    period = period_of_windows(spec) if input_.clock is None else None
+    period = period_of_windows(spec, input_.clock)
     plan = Plan(spec, stage, chain.sources, period, spec.keys, requested_shards, rebuild)
     return replace(plan, build_lean=partial(_drop_rejected, plan, spec, *chain.sources))
 

@@ -7,7 +7,7 @@ unary plus). Text that is cut out of an expression must parse to the same node a
 alone; otherwise the statement is refused. The dialect knows only functions with a syntax of their
 own and leaves all others to Spark.
 
-Only this module and ``muntin.sql.dialect`` use the private methods of sqlglot's parser.
+Only this module uses the private methods of sqlglot's parser.
 """
 
 from __future__ import annotations
@@ -228,6 +228,16 @@ class Cursor(SparkParser):
 
         return PLACEHOLDER.sub(find_value, text)
 
+    @property
+    def function_name(self) -> Token:
+        """The name of the function whose opening parenthesis was read last."""
+        return self._tokens[self._index - 2]
+
+    def parse_arguments(self) -> list[exp.Expr]:
+        """Parse the arguments of a function, without the closing parenthesis."""
+        arguments: list[exp.Expr] = self._parse_csv(self._parse_lambda)
+        return arguments
+
     def parse_type(self) -> exp.Expr | None:
         """Parse the type of a column; return ``None`` if no type comes next."""
         kind: exp.Expr | None = None if self.is_at_end else self._parse_types(schema=True)
@@ -259,7 +269,41 @@ class Cursor(SparkParser):
         node.meta[_SPAN] = self.span_from(start)
         return node
 
-    # sqlglot calls the following methods, which note the span of every part of an expression.
+    def parse_statement(self) -> Any:
+        """Parse a statement; ``None`` leaves it out."""
+        raise NotImplementedError
+
+    def parse_frame_bound(self) -> Any:
+        """Parse a bound of a frame in ``OVER (...)``, without PRECEDING or FOLLOWING."""
+        raise NotImplementedError
+
+    # sqlglot calls the following methods.
+
+    def _parse_statement(self) -> Any:
+        return self.parse_statement()
+
+    def _parse_window_spec(self) -> Any:
+        self._match(TokenType.BETWEEN)
+        value = self.parse_frame_bound()
+        side = self._prev.text.upper() if self._match_texts(self.WINDOW_SIDES) else None
+        return {"value": value, "side": side}
+
+    def _parse_types(
+        self,
+        check_func: bool = False,
+        schema: bool = False,
+        allow_identifiers: bool = True,
+        with_collation: bool = False,
+    ) -> Any:
+        # Hive's parser drops the length of a text in a cast, which is refused here.
+        kind = super()._parse_types(check_func, True, allow_identifiers, with_collation)
+        if kind is not None and not schema:
+            for part in kind.find_all(exp.DataType):
+                if part.is_type("CHAR", "VARCHAR") and not part.expressions:
+                    part.set("this", exp.DType.TEXT)
+        return kind
+
+    # The others note the span of every part of an expression.
 
     def _parse_disjunction(self) -> Any:
         with self._nest():

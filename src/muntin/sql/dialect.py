@@ -32,15 +32,13 @@ _WINDOW_FUNCTIONS = (*TABLE_FUNCTIONS, *BOUND_FUNCTIONS, *SPARK_FUNCTIONS)
 
 def _parse_window_function(cursor: Cursor, name: str) -> exp.Expr:
     node = WindowNode(this=name)
-    # The parser has read the function's name and the parenthesis.
-    node.meta["call"] = parse_window_call(cursor, name, cursor._tokens[cursor._index - 2].start)
+    node.meta["call"] = parse_window_call(cursor, name, cursor.function_name.start)
     return node
 
 
 def _parse_rounding_function(cursor: Cursor, name: str) -> exp.Expr:
     """Parse ``FLOOR(ts TO HOUR)`` as a window, and ``FLOOR(x)`` as Spark's function."""
-    function = cursor._tokens[cursor._index - 2]
-    arguments = cursor._parse_csv(cursor._parse_lambda)
+    function, arguments = cursor.function_name, cursor.parse_arguments()
     if len(arguments) != 1 or not cursor.accept("TO"):
         return exp.Anonymous(this=function.text, expressions=arguments)
     node = WindowNode(this=name)
@@ -63,34 +61,18 @@ class StatementParser(Cursor):
     statement: Callable[[Cursor], Any]
     problems: list[SqlError] | None = None
 
-    def _parse_types(
-        self,
-        check_func: bool = False,
-        schema: bool = False,
-        allow_identifiers: bool = True,
-        with_collation: bool = False,
-    ) -> Any:
-        # Hive's parser drops the length of a text in a cast, which is refused here.
-        kind = super()._parse_types(check_func, True, allow_identifiers, with_collation)
-        if kind is not None and not schema:
-            for part in kind.find_all(exp.DataType):
-                if part.is_type("CHAR", "VARCHAR") and not part.expressions:
-                    part.set("this", exp.DType.TEXT)
-        return kind
-
-    def _parse_window_spec(self) -> Any:
-        self._match(TokenType.BETWEEN)
+    def parse_frame_bound(self) -> Any:
+        """Parse ``UNBOUNDED``, ``CURRENT ROW`` or an interval."""
         if self.accept("UNBOUNDED"):
-            value: Any = "UNBOUNDED"
-        elif self.accept("CURRENT", "ROW"):
-            value = "CURRENT ROW"
-        else:
-            value = IntervalNode(this="interval")
-            value.meta["interval"] = parse_interval(self)
-        side = self._prev.text.upper() if self._match_texts(self.WINDOW_SIDES) else None
-        return {"value": value, "side": side}
+            return "UNBOUNDED"
+        if self.accept("CURRENT", "ROW"):
+            return "CURRENT ROW"
+        value = IntervalNode(this="interval")
+        value.meta["interval"] = parse_interval(self)
+        return value
 
-    def _parse_statement(self) -> Any:
+    def parse_statement(self) -> Any:
+        """Parse a statement, or collect its error."""
         try:
             return self.statement(self)
         except SqlError as error:

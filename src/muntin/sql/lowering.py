@@ -25,6 +25,7 @@ from muntin.sql.lookups import is_input, lower_lookups
 from muntin.sql.order_by import lower_order_by
 from muntin.sql.outer_query import check_qualified_stars, lower_outer_query
 from muntin.sql.select_list import END, START, SelectList, list_group
+from muntin.sql.stream_clauses import refuse_watermark
 from muntin.sql.syntax import (
     CreateView,
     FromItem,
@@ -469,6 +470,7 @@ def _build_windowing(
         **collect_emit_spans(select.emit),
     }
     binding.check_time(scope.text, options.time, select.span)
+    refuse_watermark(scope.cursor, select.source, binding.windows.axis)
     options = replace(options, offset=binding.offset or options.offset)
     where = None if select.where is None else scope.render(select.where)
     if select.where is not None:
@@ -491,7 +493,7 @@ def _build_windowing(
         where,
         select_list.build_columns(),
         select_list.having,
-        options.clock,
+        options.find_clock(spec.firing, spec.axis),
         each=select_list.each,
     )
     return LoweredQuery(windowing, spans, scope.cursor.expression_spans)

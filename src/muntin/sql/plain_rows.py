@@ -14,6 +14,7 @@ from muntin.sql.cursor import Cursor
 from muntin.sql.lookups import is_input
 from muntin.sql.lowering import LoweredQuery
 from muntin.sql.order_by import lower_order_by
+from muntin.sql.stream_clauses import refuse_watermark
 from muntin.sql.syntax import Select
 
 
@@ -26,6 +27,7 @@ def lower_plain_rows(cursor: Cursor, select: Select, resolved: ResolvedRelation)
     if not is_input(resolved.relation):
         hint = "select from the query with the windows, without another query between"
         cursor.fail(select.span, "this query selects from a query over windows", hint)
+    refuse_watermark(cursor, select.source, "rows")
     options = resolved.input_options.on("rows")
     if options.offset is not None:
         hint = "read the table without OFFSET FOR"
@@ -34,7 +36,7 @@ def lower_plain_rows(cursor: Cursor, select: Select, resolved: ResolvedRelation)
     spec = WindowSpec(
         keys=(), time=None, windows=ONE_ROW, aggregates={}, nulls="group", **options.options
     )
-    relation = WindowRelation(source, spec, (), where, columns, clock=options.clock, each=True)
+    relation = WindowRelation(source, spec, (), where, columns, each=True)
     spans = {"select": select.span, "FROM": select.source.span}
     if select.order_by is None:
         return LoweredQuery(relation, spans, cursor.expression_spans)

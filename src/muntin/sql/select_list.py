@@ -14,7 +14,7 @@ from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.kinds import Kind
 from muntin.model.pipeline import EMISSION_COLUMNS, NUMBER, ROW_INDEX, Column, quote_name
 from muntin.model.policies import Firing
-from muntin.model.spec import WindowSpec
+from muntin.model.spec import WindowSpec, check_effects
 from muntin.sql.cursor import Span
 from muntin.sql.expressions import Scope, is_grouped_as_parsed, normalize
 from muntin.sql.syntax import Select, SelectItem
@@ -129,7 +129,7 @@ class SelectList(ABC):
 
     def build_spec(self, binding: WindowBinding, firing: Firing, **options: Any) -> WindowSpec:
         """Return the spec of the query, in which NULL is a group of its own as in ``GROUP BY``."""
-        return WindowSpec(
+        spec = WindowSpec(
             keys=self._identity_columns,
             time=binding.time,
             windows=self._name_zones(binding.windows),
@@ -139,6 +139,7 @@ class SelectList(ABC):
             sets=self.grouping_sets,
             **options,
         )
+        return check_effects(spec)
 
     def _name_zones(self, windows: Kind) -> Kind:
         """Return windows with a zone per key over the key that has the zones."""

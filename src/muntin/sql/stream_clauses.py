@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlglot.tokens import TokenType
 
+from muntin.model.axis import Axis
 from muntin.model.fill import FILL_WORDS, Fill
 from muntin.model.inputs import (
     ANY_TIME,
@@ -28,7 +29,7 @@ from muntin.model.policies import (
 )
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.intervals import Interval, parse_interval, parse_time_interval
-from muntin.sql.syntax import Emit, PolicyClause, ThenClause, Watermark, WhenClause
+from muntin.sql.syntax import Emit, FromItem, PolicyClause, ThenClause, Watermark, WhenClause
 
 _EMIT = (
     "write EMIT with some of EARLY EVERY 5 SECONDS, LATE EVERY 10 SECONDS, GRACE 1 HOUR, "
@@ -301,6 +302,14 @@ def _parse_watermark_options(cursor: Cursor, column: str, delay: int, start: int
     rule, clocks = _parse_clocks(cursor) if cursor.accept("BY") else (None, ())
     options = InputOptions(column, lateness=delay, watermark=rule, clocks=clocks, **durations)
     return Watermark(options, cursor.span_from(start))
+
+
+def refuse_watermark(cursor: Cursor, source: FromItem, axis: Axis) -> None:
+    """Refuse the watermark of a table in a query that counts its rows."""
+    if source.watermark is not None and axis == "rows":
+        hint = "leave it out, or measure the windows in time"
+        problem = "a watermark has no effect on rows, which are counted as they come"
+        cursor.fail(source.watermark.span, problem, hint)
 
 
 def _parse_duration(cursor: Cursor, option: DurationOption) -> int | None:

@@ -56,7 +56,7 @@ def lower_emit(
     if emit.changes and emit.early is not None:
         hint = "CHANGES emits every change: leave EARLY out"
         raise SqlError(text, spans["early"], "CHANGES and EARLY can't be combined", hint)
-    if emit.late is not None and emit.grace is None:
+    if emit.late is not None and (emit.grace is None or not emit.grace.value):
         hint = "add for example GRACE 1 HOUR"
         raise SqlError(text, spans["late"], "without a grace late messages are rejected", hint)
     early = Each() if emit.changes else _lower_policy(text, emit.early, render_over_results)

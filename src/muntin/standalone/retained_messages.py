@@ -17,7 +17,7 @@ from muntin.engine import columns
 from muntin.engine.retention import RetentionCounter
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.manifest import Manifest, Run, load_manifest
 from muntin.state.runs import Runs, segment_length
 

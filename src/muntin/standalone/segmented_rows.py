@@ -14,7 +14,7 @@ import polars as pl
 
 from muntin.engine.columns import TIME
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.manifest import Run
 from muntin.state.runs import Runs
 

@@ -20,7 +20,7 @@ from muntin.standalone.input_fields import InputFields
 from muntin.standalone.retained_messages import RetainedMessages
 from muntin.standalone.stored_windows import StepRows, StoredWindows, cast_bounds
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 
 _ROW = "__muntin_row"
 

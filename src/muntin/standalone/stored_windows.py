@@ -15,7 +15,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.operator import REJECTED, RESULTS, Operator, Step
 from muntin.engine.state import State
-from muntin.hosts.local.shards import OperatorShards
+from muntin.hosts.local.run import OperatorShards
 from muntin.state.blobs import Blobs
 
 # The clock of steps until it is set.

@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import Complete, FrameCache, Frames
+from muntin.state.frames import Complete, FrameCache, Frames
 from muntin.state.lookup import (
     HASH_COLUMN,
     divide_by_hash,

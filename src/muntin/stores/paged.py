@@ -13,8 +13,7 @@ import struct
 import zlib
 
 from muntin.model.errors import OptionError, StateCorruptedError
-from muntin.state.blobs import Blobs
-from muntin.state.envelope import seal, unseal
+from muntin.state.blobs import Blobs, seal, unseal
 from muntin.state.manifest import Manifest, parse_manifest
 from muntin.stores.kv import KeyValue
 from muntin.stores.pages import Page, PageRows, Pages, PagesView

@@ -21,7 +21,7 @@ import polars as pl
 
 from muntin.model.axis import MAX_POSITION
 from muntin.state.blobs import Blobs, MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.manifest import Run
 from muntin.state.runs import Runs
 from muntin.tables.cells import (

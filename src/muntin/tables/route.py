@@ -9,12 +9,11 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.admission import admit, find_watermarks_before
+from muntin.engine.admission import NOW, admit, find_watermarks_before
 from muntin.engine.named_rows import list_values
 from muntin.engine.operator import REJECTED, Part, Task
 from muntin.engine.utf8 import decode_with_escapes
 from muntin.model.axis import MIN_POSITION
-from muntin.sources.flags import NOW
 from muntin.state.hashing import hash_rows
 from muntin.tables.agent import find_topic
 from muntin.tables.app import App

@@ -7,25 +7,28 @@ of the messages in one flush. So after a crash at any moment the app continues f
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet, finalize
 
-from muntin.model.axis import SECOND
+from muntin.model.axis import SECOND, to_datetime
 from muntin.model.closeable import Closeable
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.option_types import check_count
 from muntin.stores import KeyValue
 from muntin.tables.agent import AgentRun
 from muntin.tables.batch import run_batch
-from muntin.tables.changes import TableChanges
+from muntin.tables.cells import GONE, MISSING
 from muntin.tables.copartition import find_partition
 from muntin.tables.event_loop import EventLoop
 from muntin.tables.intake import Intake
 from muntin.tables.partition import Partition, SentMessage
 from muntin.tables.partition_store import PartitionStore
+from muntin.tables.shard import TableEntry, TableShard
 from muntin.tables.sources import Memory, NumberedMessage, Source, TopicMessage, source
 from muntin.tables.time_values import PointInTime
 from muntin.tables.timers import TimerQueue
@@ -332,3 +335,62 @@ def _abandon_agents(loop: EventLoop, runs: Sequence[AgentRun]) -> None:
 def _to_message(sent: SentMessage) -> NumberedMessage:
     time = None if sent.time is None else sent.time / SECOND
     return sent.topic or "", None, TopicMessage.from_values(sent.value, sent.key, time)
+
+
+class Change(NamedTuple):
+    """A change of a key, or of one of its windows, in a batch.
+
+    Attributes:
+        key: The key.
+        window_start: The start of the window; ``None`` without windows.
+        window_end: The end of the window.
+        value: The new value; for ``gone``, the last value.
+        change: ``new``, ``changed`` or ``gone`` (deleted, or merged into another session).
+        batch: The number of the batch.
+    """
+
+    key: Any
+    window_start: datetime | None
+    window_end: datetime | None
+    value: Any
+    change: str
+    batch: int
+
+
+class TableChanges:
+    """The changes of a table, created by ``Running.changes``.
+
+    Iterating yields the changes committed since the last iteration, and then ends. Changes that
+    nobody reads accumulate. A copy of the table's values is held, to compare new values with.
+
+    Args:
+        table: The table's name.
+        shards: The table's shard of each partition, between two batches.
+    """
+
+    def __init__(self, table: str, shards: Iterable[TableShard]) -> None:
+        self.table = table
+        entries = (entry for shard in shards for entry in shard.snapshot())
+        self._values_before = {
+            (entry.key, entry.window): deepcopy(entry.value) for entry in entries
+        }
+        self._unread: deque[Change] = deque()
+
+    def __iter__(self) -> Iterator[Change]:
+        while self._unread:
+            yield self._unread.popleft()
+
+    def add_batch(self, batch: int, shard: TableShard, emitted: Iterable[TableEntry]) -> None:
+        """Add the changes of a batch; a window that only expired isn't a change."""
+        for key, window, value, closed in emitted:
+            before = self._values_before.pop((key, window), MISSING)
+            if closed or (window is not None and shard.is_expired_session(window)):
+                continue
+            if value is GONE:
+                change, shown = "gone", before
+            else:
+                change, shown = "new" if before is MISSING else "changed", deepcopy(value)
+                self._values_before[key, window] = deepcopy(value)
+            if shown is not MISSING and (change != "changed" or before != value):
+                start, end = [to_datetime(position) for position in window or ()] or (None, None)
+                self._unread.append(Change(key, start, end, shown, change, batch))

@@ -13,7 +13,7 @@ from muntin.model.errors import OptionError
 from muntin.model.policies import Each, EveryRows, Firing
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.hashing import split_by_shard
 from muntin.state.manifest import parse_manifest
 

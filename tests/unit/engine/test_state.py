@@ -10,7 +10,7 @@ from tests.unit.engine.queries import CountingBlobs, combiner
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined
 from muntin.model.errors import SpecChangedError, StateCorruptedError
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.manifest import MANIFEST_FORMAT, Run
 
 QUERY = combiner(lateness=5)

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from muntin.engine import columns
+from muntin.engine.admission import Flags
 from muntin.engine.operator import Task
 from muntin.engine.utf8 import GARBLED, decode_with_escapes, frame_from_arrow
-from muntin.sources.flags import Flags
 from muntin.spark.host.messages import add_times, read_frames
 from muntin.spark.sources.parquet import ParquetReader
 from muntin.state.frames import decode_frame, encode_frame

@@ -10,7 +10,7 @@ from muntin.model.axis import SECOND, rows
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.policies import Each, Every, EveryRows, Firing
 from muntin.model.sliding import rolling, sliding
-from muntin.model.spec import WindowSpec
+from muntin.model.spec import WindowSpec, check_effects
 from muntin.model.windows import hopping, tumbling
 
 SPEC = WindowSpec(
@@ -228,3 +228,14 @@ def test_aggregates_may_be_added_behind_the_others() -> None:
     last_aggregates = SPEC.aggregates | {"one": aggregates.first("value")}
     with pytest.raises(SpecChangedError, match="agg one: was absent, is first"):
         replace(SPEC, aggregates=last_aggregates).check_same(SPEC.to_dict())
+
+
+def test_a_policy_without_an_effect_may_be_left_out_of_an_existing_checkpoint() -> None:
+    by_arrival = replace(SPEC, windows=rolling(rows(3)), firing=Firing(), time=None, lateness=0)
+    accepted_once = replace(by_arrival, firing=Firing(early=Every(SECOND), retention=9))
+    assert by_arrival.differences(accepted_once) == []
+    assert accepted_once.differences(by_arrival)
+    for one in (accepted_once, replace(accepted_once, firing=Firing(retention=9))):
+        with pytest.raises(OptionError, match="has no effect"):
+            check_effects(one)
+    assert check_effects(by_arrival) == by_arrival

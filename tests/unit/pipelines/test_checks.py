@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from muntin.cli.pipelines import read_checked_pipeline
+from muntin.model.reader_options import marks_malformed
 
 CLICKS = """
 CREATE TABLE clicks (page STRING, n BIGINT, ms BIGINT, ts TIMESTAMP,
@@ -235,3 +236,33 @@ def test_names_of_flinks_jdbc_reach_postgres(tmp_path: Path) -> None:
     wrong = table.replace("'table-name'", "'sink.parallelism' = '2', 'table-name'")
     (problem,) = list_mistakes(tmp_path, CLICKS + wrong + COUNT)
     assert problem.startswith("table views: option='sink.parallelism' isn't one of the table views")
+
+
+def test_options_of_a_watermark_that_no_query_follows_are_refused(tmp_path: Path) -> None:
+    by_rows = (
+        "INSERT INTO views SELECT page, count(*) AS n FROM clicks GROUP BY page, TUMBLE(3 ROWS);"
+    )
+    (mistake,) = list_mistakes(tmp_path, CLICKS + VIEWS + by_rows)
+    assert mistake.startswith("table clicks: watermark='ts' has options without an effect: ")
+    bare = CLICKS.replace("ts - INTERVAL '30' SECOND", "ts")
+    assert list_mistakes(tmp_path, bare + VIEWS + by_rows) == []
+    other = VIEWS.replace("views", "other").replace("out", "there")
+    by_time = COUNT.replace("views", "other")
+    assert list_mistakes(tmp_path, CLICKS + VIEWS + other + by_time + by_rows) == []
+
+
+@pytest.mark.parametrize(
+    ("connector", "options", "marks"),
+    [
+        ("json", {}, True),
+        ("csv", {"Mode": "PERMISSIVE"}, True),
+        ("csv", {"mode": "dropmalformed"}, False),
+        ("json", {"columnNameOfCorruptRecord": "text"}, False),
+        ("parquet", {}, False),
+    ],
+)
+def test_tables_with_columns_of_unread_records(
+    connector: str, options: dict[str, str], marks: bool
+) -> None:
+    assert marks_malformed(connector, options, ["page"]) == marks
+    assert not marks_malformed(connector, options, ["_corrupt_record"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import duckdb
+import polars as pl
 import pytest
 
 import muntin as mt
@@ -22,3 +24,13 @@ def test_a_database_that_is_no_file_is_refused(path: str) -> None:
 @pytest.mark.parametrize("path", ["views.duckdb", "/data/a:b.duckdb", "C:views.duckdb"])
 def test_a_file_may_have_a_colon(path: str) -> None:
     assert mt.to_duckdb(Path(path), "views").path == path
+
+
+def test_a_table_with_other_columns_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "views.duckdb"
+    duckdb.connect(str(path)).execute("CREATE TABLE views (a INT)").close()
+    clicks = pl.DataFrame({"page": ["a"], "at": ["2026-01-01 09:00"]})
+    views = mt.windowed(clicks, key="page", time="at").tumbling("1 hour").agg(n=mt.count())
+    query = views.start(checkpoint=None, results=mt.to_duckdb(path, "views"))
+    with pytest.raises(mt.SinkError, match=r"table views has other columns .* Give another table"):
+        query.await_end(60)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from muntin.sources import json_payloads
-from muntin.sources.json_few import FEW, read_few
-from muntin.sources.json_payloads import make_schema, read_strictly
+from muntin.sources.json_payloads import FEW, make_schema, read_few, read_strictly
 
 SCHEMA = make_schema(
     {"id": pl.Int64(), "price": pl.Float64(), "name": pl.String(), "paid": pl.Boolean()}

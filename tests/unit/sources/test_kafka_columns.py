@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from muntin.sources.flags import Flags
+from muntin.engine.admission import Flags
 from muntin.sources.kafka_columns import KafkaReader, ReadAhead
 from muntin.sources.kafka_consumer import Columns
 

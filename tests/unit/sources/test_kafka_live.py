@@ -11,12 +11,11 @@ from tests.services.kafka import Kafka
 from tests.services.machine import free_port
 
 from muntin.model.errors import SourceError
-from muntin.sources import kafka_broker, kafka_watch
+from muntin.sources import kafka_broker, kafka_ranges
 from muntin.sources.kafka_broker import Broker, Topics
 from muntin.sources.kafka_consumer import Range
 from muntin.sources.kafka_consumer import consume as read
-from muntin.sources.kafka_ranges import ranges_of, refuse_expired, refuse_recreated
-from muntin.sources.kafka_watch import TopicWatch
+from muntin.sources.kafka_ranges import TopicWatch, ranges_of, refuse_expired, refuse_recreated
 
 
 def open_broker(kafka: Kafka, *names: str, **more: Any) -> Broker:
@@ -101,7 +100,7 @@ def test_offsets_are_committed_to_a_group_and_read_from_it(kafka: Kafka) -> None
 def test_a_reader_notices_that_its_topic_is_another_one(
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_watch, "_SILENCE", 0.2)
+    monkeypatch.setattr(kafka_ranges, "_SILENCE", 0.2)
     topic = kafka.topic(1)
     send_numbers(kafka, topic, 5)
     client = {"bootstrap.servers": kafka.servers}

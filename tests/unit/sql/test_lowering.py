@@ -541,7 +541,9 @@ def test_marks_of_tables_are_those_of_their_queries_and_views():
         key="k", time="ts", lateness="30 seconds", max_ahead=None, offset=("part", "off")
     )
     assert query.spec == twin.tumbling("1 hour").spec(n=mt.count())
-    assert query.clock == "landed"
+    # Nothing of this query goes by the clock of arrivals.
+    assert query.clock is None
+    assert lower_query(f"{text} EMIT EARLY EVERY 1 MINUTE").clock == "landed"
 
 
 def test_placeholders_stand_in_quotes_and_are_escaped():

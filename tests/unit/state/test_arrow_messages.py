@@ -8,7 +8,7 @@ import struct
 import polars as pl
 import pytest
 
-from muntin.state.arrow_messages import check_messages
+from muntin.state.frames import check_messages
 
 FRAME = pl.DataFrame({"k": ["a", "b" * 30, None], "n": [1, None, 3], "l": [[1.5], [], None]})
 

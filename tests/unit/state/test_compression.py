@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from muntin.model.errors import StateCorruptedError
-from muntin.state.envelope import ENVELOPE_FORMAT, seal, unseal
+from muntin.state.blobs import ENVELOPE_FORMAT, seal, unseal
 from muntin.state.frames import compress, decompress
 
 MAGIC = b"TEST"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 
 FRAME = pl.DataFrame({"pane": range(100), "n": range(100)})
 SIZE = int(FRAME.estimated_size())

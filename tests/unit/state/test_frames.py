@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from muntin.model.errors import StateCorruptedError
-from muntin.state.envelope import ENVELOPE_FORMAT, seal
+from muntin.state.blobs import ENVELOPE_FORMAT, seal
 from muntin.state.frames import decode_frame, encode_frame
 
 EVERYTHING = pl.DataFrame(

@@ -7,8 +7,7 @@ import pytest
 
 from muntin.state import frames
 from muntin.state.blobs import MemoryBlobs, draw_number, list_blobs
-from muntin.state.frame_cache import FrameCache, Frames
-from muntin.state.frames import decode_frame
+from muntin.state.frames import FrameCache, Frames, decode_frame
 from muntin.state.manifest import Run, list_overlapping_blobs
 from muntin.state.runs import Runs
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from muntin.state import lookup
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.lookup import (
     HASH_COLUMN,
     add_hashes,

@@ -20,7 +20,7 @@ from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
 from muntin.spark.rescale import choose_division
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.hashing import assign_shards
 from muntin.state.manifest import Manifest, parse_manifest
 from muntin.state.rescale import build_manifests

@@ -11,8 +11,7 @@ from tests.unit.engine.queries import CountingBlobs
 
 from muntin.engine.state import State
 from muntin.model.errors import StateCorruptedError
-from muntin.state.frame_cache import FrameCache
-from muntin.state.frames import encode_frame
+from muntin.state.frames import FrameCache, encode_frame
 from muntin.state.manifest import Manifest, PartBlobs, Run
 from muntin.state.runs import MAX_RUNS, Runs, join_runs
 

@@ -12,7 +12,7 @@ from tests.unit.engine.queries import CountingBlobs
 
 from muntin.state import lookup
 from muntin.state import runs as runs_module
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.lookup import HASH_COLUMN
 from muntin.state.runs import MAX_RUNS, Runs
 

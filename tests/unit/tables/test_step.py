@@ -18,7 +18,7 @@ import muntin as mt
 from muntin.engine import columns
 from muntin.engine.function_times import FUNCTION_TIMES
 from muntin.engine.operator import REJECTED
-from muntin.hosts.local.shards import OperatorShards
+from muntin.hosts.local.run import OperatorShards
 from muntin.model.errors import PartitionError
 from muntin.state.blobs import MemoryBlobs
 from muntin.tables import App

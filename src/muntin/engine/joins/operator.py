@@ -9,13 +9,11 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.admission import find_examples
-from muntin.engine.ahead import AheadMessage
-from muntin.engine.arrival import make_parts
+from muntin.engine.arrival import AheadMessage, Received, make_parts, measure_load
 from muntin.engine.joins.joiner import LATE, Joiner, SideArrival
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.reading import get_side_windows
 from muntin.engine.joins.shard import JoinShard
-from muntin.engine.load import Received, measure_load
 from muntin.engine.operator import REJECTED, RESULTS, STATE_SIZE, Part, ShardState, StepOutput, Task
 from muntin.engine.output import EnteringMessages
 from muntin.engine.windows.panes import in_columns, pane_of, window_end, window_start
@@ -24,7 +22,7 @@ from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.kinds import Paned, is_paned
 from muntin.model.policies import Every
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.hashing import split_by_shard
 from muntin.state.offsets import TakenOffsets
 from muntin.state.rows import stack_rows

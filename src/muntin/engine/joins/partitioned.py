@@ -25,7 +25,7 @@ from muntin.model.bounds import SideName
 from muntin.model.counts import add_counts
 from muntin.model.joins import SIDES
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.offsets import OffsetRange
 
 Starts = dict[SideName, dict[Any, int]]

@@ -33,7 +33,7 @@ from muntin.engine.state import State
 from muntin.model.bounds import AsOf, ByArrival, Newest, SessionBound, SideName
 from muntin.model.joins import SIDES
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.rows import add_constants, stack_rows
 
 _STRATEGIES: dict[type, Callable[..., JoinStrategy]] = {

@@ -10,7 +10,7 @@ from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.state import State
 from muntin.model.bounds import SideName
-from muntin.state.frame_cache import Complete
+from muntin.state.frames import Complete
 from muntin.state.lookup import join_null_safe
 from muntin.state.rows import stack_rows
 

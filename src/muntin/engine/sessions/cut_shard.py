@@ -34,7 +34,7 @@ from muntin.engine.sessions.shard import (
 from muntin.engine.windows.combine import Combined
 from muntin.model.spec import UNDECIDED
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.lookup import join_null_safe
 from muntin.state.rows import stack_rows
 from muntin.state.runs import segment_length

@@ -25,11 +25,12 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.admission import split_rejected
-from muntin.engine.conditions import add_condition_columns, drop_condition_columns
 from muntin.engine.firing import (
     MAX_WINDOW,
     SINCE,
     BatchClock,
+    add_condition_columns,
+    drop_condition_columns,
     is_due,
     is_due_by_clock,
     since_columns,
@@ -43,7 +44,7 @@ from muntin.model.axis import HOUR
 from muntin.model.policies import FirstThen
 from muntin.model.sessions import Sessions
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.lookup import join_null_safe
 from muntin.state.rows import (
     add_constants,

@@ -14,8 +14,15 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.engine import admission, columns
-from muntin.engine.conditions import add_condition_columns, drop_condition_columns
-from muntin.engine.firing import SINCE, BatchClock, is_due, is_due_by_clock, since_columns
+from muntin.engine.firing import (
+    SINCE,
+    BatchClock,
+    add_condition_columns,
+    drop_condition_columns,
+    is_due,
+    is_due_by_clock,
+    since_columns,
+)
 from muntin.engine.output import ShardOutput
 from muntin.engine.results import build_values
 from muntin.engine.windows.combine import Combined, Combiner
@@ -25,7 +32,7 @@ from muntin.engine.windows.shard import WindowShard
 from muntin.model.kinds import Paned
 from muntin.model.policies import by_clock
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.lookup import join_null_safe
 from muntin.state.rows import drop_columns, stack_rows
 from muntin.state.runs import deduplicate

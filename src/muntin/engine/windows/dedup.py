@@ -23,7 +23,7 @@ from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.each import EachShard
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.rows import drop_columns, stack_rows
 
 MakeShard = Callable[[Combiner, Blobs, FrameCache], Shard]

@@ -24,7 +24,7 @@ from muntin.engine.windows.panes import last_ended_window, window_end, window_st
 from muntin.engine.windows.shard import StepContext
 from muntin.model.fill import LINEAR, Fill
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.lookup import join_null_safe
 from muntin.state.rows import stack_rows
 from muntin.state.runs import RangedFrame, find_extent

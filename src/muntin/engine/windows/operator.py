@@ -10,12 +10,10 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.admission import find_examples
-from muntin.engine.ahead import AheadMessage
-from muntin.engine.arrival import make_parts
-from muntin.engine.conditions import check_conditions
+from muntin.engine.arrival import AheadMessage, Received, make_parts, measure_load
 from muntin.engine.fills import check_fills
+from muntin.engine.firing import check_conditions
 from muntin.engine.function_times import FUNCTION_TIMES, collect_function_times, sum_function_times
-from muntin.engine.load import Received, measure_load
 from muntin.engine.operator import (
     REJECTED,
     RESULTS,
@@ -44,7 +42,7 @@ from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
 from muntin.model.zones import ZonedWindows
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.hashing import split_by_shard
 from muntin.state.offsets import TakenOffsets
 

@@ -12,8 +12,14 @@ from typing import Any
 
 import polars as pl
 
-from muntin.engine import columns, conditions
-from muntin.engine.firing import MAX_WINDOW, SINCE, BatchClock
+from muntin.engine import columns
+from muntin.engine.firing import (
+    MAX_WINDOW,
+    SINCE,
+    BatchClock,
+    add_condition_columns,
+    list_condition_columns,
+)
 from muntin.engine.output import ShardOutput
 from muntin.engine.results import build_values, share_empty
 from muntin.engine.windows.combine import Combined, Combiner
@@ -24,7 +30,7 @@ from muntin.engine.windows.waiting import IS_FIRST, Waiting
 from muntin.model.kinds import Numbered
 from muntin.model.policies import FirstThen, Policy, by_change
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.lookup import add_hashes, join_null_safe
 from muntin.state.rows import add_constants, drop_columns, filter_rows, stack_rows
 from muntin.state.runs import (
@@ -249,7 +255,7 @@ class PanedShard(WindowShard):
         policy = self._waiting_for(emission).policy
         if isinstance(policy, FirstThen):
             windows = self._with_first(emission, late, windows)
-        condition_names = conditions.list_condition_columns(policy)
+        condition_names = list_condition_columns(policy)
         if not condition_names:
             return windows
         composed = self._no_windows()
@@ -257,7 +263,7 @@ class PanedShard(WindowShard):
             low, high = find_extent(windows[columns.WINDOW])
             composed = self._compose(new_cells, low, high, windows[self.keys].unique())
             composed = join_null_safe(composed, windows, self._identity, "semi")
-        conditions_met = conditions.add_condition_columns(composed, [policy], self.combiner).select(
+        conditions_met = add_condition_columns(composed, [policy], self.combiner).select(
             *self._identity, *condition_names
         )
         return join_null_safe(windows, conditions_met, self._identity, "left").with_columns(

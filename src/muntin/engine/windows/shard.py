@@ -18,8 +18,8 @@ from muntin.engine.windows.combine import Combined, Combiner
 from muntin.model.kinds import Uniform
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
-from muntin.state.reopened import Reopened, drop_reopened
+from muntin.state.frames import FrameCache
+from muntin.state.manifest import Reopened, drop_reopened
 
 _RETENTION = "kept"
 

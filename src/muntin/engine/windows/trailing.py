@@ -22,7 +22,7 @@ from muntin.engine.windows.shard import StepContext, WindowShard
 from muntin.engine.windows.sliding import SortedCells, compute_part, find_spans_of
 from muntin.model.trailing import Trailing
 from muntin.state.blobs import Blobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.lookup import join_null_safe
 from muntin.state.rows import stack_rows
 from muntin.state.runs import RangedFrame, add_range, find_extent, join_runs, segment_length

@@ -36,8 +36,7 @@ from muntin.model.bounds import SideName
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.spec import WindowSpec
-from muntin.state.manifest import Manifest, parse_manifest
-from muntin.state.reopened import Reopened
+from muntin.state.manifest import Manifest, Reopened, parse_manifest
 
 
 def explain_state(

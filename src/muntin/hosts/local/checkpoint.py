@@ -165,7 +165,8 @@ class LogCheckpoint:
         self, folder: str, sync_every: float | None = 0.0, file_bytes: int = FILE_BYTES
     ) -> None:
         check_local("checkpoint", folder)
-        self.folder = Path(folder)
+        # The process may change its folder later.
+        self.folder = Path(folder).absolute()
         if is_spark_checkpoint(self.folder):
             raise SpecChangedError(
                 f"{folder} is a checkpoint of a query on Spark: give the local query a folder of "

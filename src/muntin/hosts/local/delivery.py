@@ -115,7 +115,7 @@ class Delivery:
     ) -> None:
         self.destinations = tuple(destinations)
         self._query = query
-        self._folder = None if folder is None else Path(folder) / UNWRITABLE
+        self._folder = None if folder is None else Path(folder).absolute() / UNWRITABLE
         self._arrow = {destination.kind: destination.columns for destination in destinations}
         self._started: set[str] = set()
 

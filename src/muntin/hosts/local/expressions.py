@@ -42,7 +42,7 @@ def resolve_column(schema: pl.Schema, option: str, name: str) -> pl.Expr:
     else:
         if fields and dtype is not None:
             return expression
-    hint = f"give one of {', '.join(schema)}"
+    hint = f"give one of {', '.join(schema)}" if schema else "give a frame that has columns"
     if not name.replace(".", "").isidentifier():
         hint += f", or an expression: pl.sql_expr({name!r})"
     raise OptionError(option, name, "isn't a column", hint)
@@ -61,6 +61,7 @@ def resolve_condition(
     if isinstance(value, str):
         expression = parse_sql_expression(schema, option, value, never_zero)
     elif isinstance(value, pl.Expr):
+        check_by_row(option, value)
         expression = value
     else:
         raise OptionError(option, value, "isn't a condition", "give a Polars expression, or SQL")
@@ -163,6 +164,20 @@ def find_type(schema: pl.Schema, option: str, expression: pl.Expr, shown_as: obj
         hint = "give an expression for each"
         raise OptionError(option, str(shown_as), "is several columns", hint)
     return next(iter(selected.values()))
+
+
+def check_by_row(option: str, expression: pl.Expr) -> None:
+    """Refuse an expression over columns that doesn't have a value for each row.
+
+    An aggregate would be that of a batch, which no user chooses.
+    """
+    try:
+        is_by_row = expression.meta.is_length_preserving() or not expression.meta.root_names()
+    except pl.exceptions.PolarsError:  # a function of the user's, whose type isn't known here
+        return
+    if not is_by_row:
+        hint = "add it to the frame as a column first, or give an expression of each row"
+        raise OptionError(option, str(expression), "has no value for each row", hint)
 
 
 def find_output_name(option: str, expression: pl.Expr) -> str:

@@ -63,7 +63,9 @@ def plan_join(
         tuple(sources),
         results=joiner.no_results.schema,
         layout=lay_out_rejected(pl.Schema(rejected), inputs_by_name, joins=True),
-        period=period_of_join([spec.side(side) for side in SIDES if inputs[side].clock is None]),
+        period=period_of_join(
+            [spec.side(side) for side in SIDES], [inputs[side].clock for side in SIDES]
+        ),
         keys=spec.result_keys,
         shards=spec.shards or 1,
         requested_shards=shards,

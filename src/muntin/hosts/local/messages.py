@@ -13,6 +13,7 @@ from muntin.engine import columns
 from muntin.engine.admission import FLAGS, flag_times
 from muntin.engine.utf8 import GARBLED
 from muntin.hosts.local.expressions import (
+    check_by_row,
     find_output_name,
     find_type,
     parse_sql_expression,
@@ -182,6 +183,7 @@ def resolve_named(rows: pl.Schema, option: str, value: object) -> tuple[str, pl.
     if not isinstance(value, pl.Expr):
         raise OptionError(option, value, "isn't a column", "give its name or a Polars expression")
     find_type(rows, option, value, value)
+    check_by_row(option, value)
     return find_output_name(option, value), value
 
 
@@ -195,6 +197,7 @@ def resolve_operand(rows: pl.Schema, option: str, value: object, shown_as: objec
         hint = "give the name of a column, or a Polars expression"
         raise OptionError(option, shown_as, "isn't over a column", hint)
     find_type(rows, option, value, shown_as)
+    check_by_row(option, value)
     return value
 
 

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from decimal import ROUND_HALF_UP, Decimal
+from functools import partial
 
 import polars as pl
 
+from muntin.hosts.local.sql_text_functions import TEXT_FUNCTIONS
+from muntin.hosts.local.sql_time_functions import TIME_FUNCTIONS
 from muntin.hosts.local.sql_values import (
     WIDE,
+    Arity,
     Unportable,
     Value,
     choose,
     coalesce,
     compare,
-    join_texts,
-    make_text_value,
+    compute_remainder,
+    divide_exactly,
+    make_column_value,
+    make_condition_value,
     require_condition,
+    unify,
 )
-from muntin.hosts.local.time_patterns import format_by_pattern, parse_formatted_times
-from muntin.sources.text_values import parse_times
 
-Function = Callable[[Sequence[Value]], Value]
-_MICROS = 1_000_000
-_TIMES = ("timestamp", "timestamp_ntz", "date")
-# Regular expressions of dividers that mean the same in Java and Polars: one of some characters or
-# a run of them.
-_DIVIDERS = re.compile(r"(?:\[[^\]\[\\^&-]+\]|[^\\^$.|?*+()\[\]{}])\+|\[[^\]\[\\^&-]+\]")
-_NONCHARACTER = "\uffff"
+# Below this number of units there are several doubles for each. From the other on, a double written
+# in decimals has no digits behind a unit.
+_SHORT, _LONG = 2.0**48, 1e17
+# The most decimals that a number is rounded to; their power of ten is exact in a double.
+_MOST_DECIMALS = 15
 
 
 def call_function(name: str, values: Sequence[Value]) -> Value:
@@ -46,24 +49,6 @@ def call_function(name: str, values: Sequence[Value]) -> Value:
     return function(values)
 
 
-def _of_text(value: Value, name: str) -> pl.Expr:
-    if value.family not in ("string", "null"):
-        raise Unportable(f"{name}() of {value.family}")
-    return value.cast(pl.String())
-
-
-def _of_time(value: Value, name: str, families: Sequence[str]) -> pl.Expr:
-    """Return a moment in UTC, or a date."""
-    if value.family not in families:
-        raise Unportable(f"{name}() of {value.family}")
-    moment = value.expression
-    return moment.dt.convert_time_zone("UTC") if value.family == "timestamp" else moment
-
-
-def _texts(name: str, compute: Callable[[pl.Expr], pl.Expr]) -> Function:
-    return lambda values: make_text_value(compute(_of_text(values[0], name)))
-
-
 def _abs(values: Sequence[Value]) -> Value:
     (value,) = values
     if value.family == "integer":
@@ -73,9 +58,126 @@ def _abs(values: Sequence[Value]) -> Value:
     return replace(value, expression=value.expression.abs())
 
 
+def _read_double(value: Value, name: str) -> pl.Expr:
+    if value.dtype != pl.Float64():
+        raise Unportable(f"{name}() of {value.dtype}")
+    return value.expression
+
+
+def _round(values: Sequence[Value]) -> Value:
+    """Round a number as it is written in decimals: a half goes away from zero."""
+    value, *rest = values
+    decimals = rest[0].literal if rest else 0
+    if not isinstance(decimals, int) or not 0 <= decimals <= _MOST_DECIMALS:
+        raise Unportable(f"round() to other than 0 to {_MOST_DECIMALS} decimals")
+    if value.family == "integer":
+        return replace(value, literal=None)
+    number, power = _read_double(value, "round"), 10.0**decimals
+    size = number.abs()
+    # The product may be off by its last bit. The quotients are the doubles next to the bounds, as
+    # they are written in decimals, so that they decide.
+    units, divisor = (size * power + 0.5).floor(), pl.lit(power)
+    is_less = size < divide_exactly(units - 0.5, divisor)
+    units = pl.when(is_less).then(units - 1).otherwise(units)
+    is_more = size >= divide_exactly(units + 0.5, divisor)
+    units = pl.when(is_more).then(units + 1).otherwise(units)
+    rounded = divide_exactly(units, divisor)
+    signed = pl.when(number < 0).then(0.0 - rounded).otherwise(rounded)
+    is_short, is_long = size * power < _SHORT, size * power < _LONG
+    by_digits = pl.when(is_long & ~is_short).then(number).map_batches(
+        partial(_round_digits, decimals=decimals), return_dtype=pl.Float64(), is_elementwise=True
+    )  # fmt: skip
+    chosen = pl.when(is_short).then(signed).when(is_long).then(by_digits).otherwise(number)
+    return Value(chosen, pl.Float64(), "float")
+
+
+def _round_digits(numbers: pl.Series, decimals: int) -> pl.Series:
+    """Round the few numbers whose bounds have the same nearest double."""
+    if numbers.null_count() == len(numbers):
+        return numbers
+    last = Decimal(1).scaleb(-decimals)
+    values = [
+        None if number is None else float(Decimal(repr(number)).quantize(last, ROUND_HALF_UP))
+        for number in numbers
+    ]
+    return pl.Series(numbers.name, values, pl.Float64())
+
+
+def _round_whole(name: str, *, up: bool) -> Arity:
+    """Return a function that rounds up or down to a whole number."""
+
+    def function(values: Sequence[Value]) -> Value:
+        (value,) = values
+        if value.family == "integer":
+            return Value(value.cast(WIDE), pl.Int64(), "integer", value.bits)
+        number = _read_double(value, name)
+        whole = number.ceil() if up else number.floor()
+        # As on Spark, NaN is 0, and what doesn't fit ends the query.
+        return make_column_value(whole.fill_nan(0).cast(pl.Int64()), pl.Int64())
+
+    return 1, 1, function
+
+
+def _sqrt(values: Sequence[Value]) -> Value:
+    (value,) = values
+    if value.family not in ("integer", "float"):
+        raise Unportable(f"sqrt() of {value.family}")
+    return Value(value.finish().cast(pl.Float64()).sqrt(), pl.Float64(), "float")
+
+
+def _remainder(values: Sequence[Value]) -> Value:
+    return compute_remainder(*values)
+
+
+def _positive_remainder(values: Sequence[Value]) -> Value:
+    value, divisor = values
+    if not isinstance(divisor.literal, int) or divisor.literal < 1:
+        raise Unportable("pmod() by other than a whole number from 1")
+    rest = compute_remainder(value, divisor)
+    positive = pl.when(rest.expression < 0).then(rest.expression + divisor.literal)
+    return replace(rest, expression=positive.otherwise(rest.expression))
+
+
+def _extreme(name: str, *, greatest: bool) -> Arity:
+    """Return a function that chooses the greatest or the least value that isn't NULL."""
+
+    def function(values: Sequence[Value]) -> Value:
+        unified = unify(name, values)
+        if {value.family for value in unified} & {"boolean", "other", "null", "decimal"}:
+            raise Unportable(f"{name}() of {unified[0].family}")
+        chosen, sign = unified[0].expression, ">" if greatest else "<"
+        for value in unified[1:]:
+            holds = compare(sign, value, replace(unified[0], expression=chosen)).expression
+            better = holds | chosen.is_null()
+            chosen = pl.when(better).then(value.expression).otherwise(chosen)
+        return replace(unified[0], expression=chosen, literal=None, never_zero=False)
+
+    return 2, 99, function
+
+
+def _is_null(values: Sequence[Value]) -> Value:
+    return make_condition_value(values[0].expression.is_null())
+
+
+def _is_not_null(values: Sequence[Value]) -> Value:
+    return make_condition_value(values[0].expression.is_not_null())
+
+
+def _is_nan(values: Sequence[Value]) -> Value:
+    (value,) = values
+    if value.family != "float":
+        raise Unportable(f"isnan() of {value.family}")
+    return make_condition_value(value.expression.is_nan().fill_null(value=False))
+
+
 def _if(values: Sequence[Value]) -> Value:
     holds, then, otherwise = values
     return choose([(require_condition("if", holds), then)], otherwise)
+
+
+def _if_null(values: Sequence[Value]) -> Value:
+    tested, then, otherwise = values
+    return choose([(tested.expression.is_not_null(), then)], otherwise)
 
 
 def _nullif(values: Sequence[Value]) -> Value:
@@ -83,127 +185,6 @@ def _nullif(values: Sequence[Value]) -> Value:
     equal = compare("=", value, other).expression
     chosen = pl.when(equal).then(None).otherwise(value.expression)
     return replace(value, expression=chosen, literal=None, never_zero=other.literal == 0)
-
-
-def _length(values: Sequence[Value]) -> Value:
-    (value,) = values
-    count = _of_text(value, "length").str.len_chars()
-    return Value(count.cast(pl.Int32()), pl.Int32(), "integer", 31)
-
-
-def _substring(values: Sequence[Value]) -> Value:
-    value, *bounds = values
-    numbers = [bound.literal for bound in bounds]
-    if not all(isinstance(number, int) and number >= 0 for number in numbers) or numbers[0] == 0:
-        raise Unportable("substring() with bounds other than numbers from 1")
-    start, length = (*numbers, None)[:2]
-    assert isinstance(start, int)
-    return make_text_value(_of_text(value, "substring").str.slice(start - 1, length))  # type: ignore[arg-type]
-
-
-def _starts(name: str, ends: bool) -> Function:
-    def function(values: Sequence[Value]) -> Value:
-        whole, part = (_of_text(value, name) for value in values)
-        holds = whole.str.ends_with(part) if ends else whole.str.starts_with(part)
-        return Value(holds, pl.Boolean(), "boolean")
-
-    return function
-
-
-def _timestamp(name: str, per_second: int) -> Function:
-    """Return a function from integers to moments; out of range they are NULL, and so rejected."""
-
-    def function(values: Sequence[Value]) -> Value:
-        (value,) = values
-        if value.family != "integer":
-            raise Unportable(f"{name}() of {value.family}")
-        micros = value.cast(WIDE) * (_MICROS // per_second)
-        moment = pl.Datetime("us", "UTC")
-        return Value(micros.cast(pl.Int64(), strict=False).cast(moment), moment, "timestamp")
-
-    return function
-
-
-def _unix(name: str, per_second: int, *, floors: bool = True) -> Function:
-    def function(values: Sequence[Value]) -> Value:
-        (value,) = values
-        if value.family != "timestamp":
-            raise Unportable(f"{name}() of {value.family}")
-        divisor = _MICROS // per_second
-        micros = value.cast(pl.Datetime("us", "UTC")).to_physical()
-        if not floors:
-            # Spark rounds the fractions of a second before 1970 up in this function alone.
-            micros = pl.when(micros < 0).then(micros + divisor - 1).otherwise(micros)
-        return Value(micros.floordiv(divisor), pl.Int64(), "integer", 63)
-
-    return function
-
-
-def extract_part(field: str, value: Value) -> Value:
-    """Return a part of a moment in UTC, or of a date, as in ``EXTRACT(field FROM value)``.
-
-    Raises:
-        Unportable: When the part isn't computed here, or the value isn't a moment.
-    """
-    name = _FIELDS.get(field.lower(), field.lower())
-    if name not in PARTS or name == "second":
-        raise Unportable(f"EXTRACT({field})")
-    return FUNCTIONS[name][2]([value])
-
-
-def _part(name: str, compute: Callable[[pl.Expr], pl.Expr], of_dates: bool) -> Function:
-    def function(values: Sequence[Value]) -> Value:
-        (value,) = values
-        moment = _of_time(value, name, _TIMES if of_dates else _TIMES[:2])
-        return Value(compute(moment).cast(pl.Int32()), pl.Int32(), "integer", 31)
-
-    return function
-
-
-def _to_timestamp(values: Sequence[Value]) -> Value:
-    """Return the moment of a text; NULL where it isn't one, so that its message is rejected."""
-    text, *patterns = values
-    moment = pl.Datetime("us", "UTC")
-    plain = _of_text(text, "to_timestamp")
-    if patterns:
-        parsed = parse_formatted_times(plain, _read_pattern("to_timestamp", patterns[0]))
-        return Value(parsed.cast(moment), moment, "timestamp")
-    return Value(parse_times(plain).cast(moment), moment, "timestamp")
-
-
-def _read_pattern(name: str, value: Value) -> str:
-    if not isinstance(value.literal, str):
-        raise Unportable(f"{name}() with a pattern that isn't a text")
-    return value.literal
-
-
-def _date_format(values: Sequence[Value]) -> Value:
-    time, pattern = values
-    moment = _of_time(time, "date_format", _TIMES).cast(pl.Datetime("us"))
-    return make_text_value(format_by_pattern(moment, _read_pattern("date_format", pattern)))
-
-
-def _array_join(values: Sequence[Value]) -> Value:
-    texts, separator = values
-    if texts.dtype != pl.List(pl.String()) or not isinstance(separator.literal, str):
-        raise Unportable("array_join() of other than texts and a separator")
-    return make_text_value(texts.expression.list.join(separator.literal, ignore_nulls=True))
-
-
-def _split(values: Sequence[Value]) -> Value:
-    text, pattern = values
-    dividers = pattern.literal
-    if not isinstance(dividers, str) or not dividers:
-        raise Unportable("split() by other than a text")
-    plain = _of_text(text, "split")
-    kind = pl.List(pl.String())
-    if _DIVIDERS.fullmatch(dividers):
-        # No text has this noncharacter, by which the places of all dividers are marked.
-        plain = plain.str.replace_all(dividers, _NONCHARACTER)
-        dividers = _NONCHARACTER
-    elif set(dividers) & set(r"\^$.|?*+()[]{}"):
-        raise Unportable(f"split() by the regular expression {dividers!r}")
-    return Value(plain.str.split(dividers), kind, "other")
 
 
 def _build_struct(values: Sequence[Value]) -> Value:
@@ -216,54 +197,30 @@ def _build_struct(values: Sequence[Value]) -> Value:
     return Value(pl.struct(shown), pl.Struct(kinds), "other")
 
 
-PARTS: Mapping[str, tuple[Callable[[pl.Expr], pl.Expr], bool]] = {
-    "year": (lambda one: one.dt.year(), True),
-    "quarter": (lambda one: one.dt.quarter(), True),
-    "month": (lambda one: one.dt.month(), True),
-    "weekofyear": (lambda one: one.dt.week(), True),
-    "day": (lambda one: one.dt.day(), True),
-    "dayofmonth": (lambda one: one.dt.day(), True),
-    "dayofyear": (lambda one: one.dt.ordinal_day(), True),
-    "dayofweek": (lambda one: one.dt.weekday() % 7 + 1, True),
-    "weekday": (lambda one: one.dt.weekday() - 1, True),
-    "hour": (lambda one: one.dt.hour(), False),
-    "minute": (lambda one: one.dt.minute(), False),
-    "second": (lambda one: one.dt.second(), False),
-}
-"""Parts of moments, and whether dates have them."""
-# Names of these parts in EXTRACT.
-_FIELDS = {"week": "weekofyear", "doy": "dayofyear", "dow": "dayofweek"}
+_CEIL = _round_whole("ceil", up=True)
 
-FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
-    **{name: (1, 1, _part(name, *entry)) for name, entry in PARTS.items()},
+FUNCTIONS: Mapping[str, Arity] = {
+    **TEXT_FUNCTIONS,
+    **TIME_FUNCTIONS,
     "abs": (1, 1, _abs),
-    "array_join": (2, 2, _array_join),
+    "ceil": _CEIL,
+    "ceiling": _CEIL,
     "coalesce": (1, 99, coalesce),
-    "concat": (1, 99, join_texts),
-    "date_format": (2, 2, _date_format),
-    "endswith": (2, 2, _starts("endswith", ends=True)),
+    "floor": _round_whole("floor", up=False),
+    "greatest": _extreme("greatest", greatest=True),
     "if": (3, 3, _if),
     "ifnull": (2, 2, coalesce),
-    "length": (1, 1, _length),
-    "lower": (1, 1, _texts("lower", lambda one: one.str.to_lowercase())),
-    "ltrim": (1, 1, _texts("ltrim", lambda one: one.str.strip_chars_start(" "))),
+    "isnan": (1, 1, _is_nan),
+    "isnotnull": (1, 1, _is_not_null),
+    "isnull": (1, 1, _is_null),
+    "least": _extreme("least", greatest=False),
+    "mod": (2, 2, _remainder),
     "named_struct": (2, 999, _build_struct),
     "nullif": (2, 2, _nullif),
     "nvl": (2, 2, coalesce),
-    "rtrim": (1, 1, _texts("rtrim", lambda one: one.str.strip_chars_end(" "))),
-    "split": (2, 2, _split),
-    "startswith": (2, 2, _starts("startswith", ends=False)),
-    "substring": (2, 3, _substring),
-    "timestamp_micros": (1, 1, _timestamp("timestamp_micros", _MICROS)),
-    "timestamp_millis": (1, 1, _timestamp("timestamp_millis", 1000)),
-    "timestamp_seconds": (1, 1, _timestamp("timestamp_seconds", 1)),
-    "to_timestamp": (1, 2, _to_timestamp),
-    "trim": (1, 1, _texts("trim", lambda one: one.str.strip_chars(" "))),
-    "try_to_timestamp": (1, 2, _to_timestamp),
-    "unix_micros": (1, 1, _unix("unix_micros", _MICROS)),
-    "unix_millis": (1, 1, _unix("unix_millis", 1000)),
-    "unix_seconds": (1, 1, _unix("unix_seconds", 1)),
-    "unix_timestamp": (1, 1, _unix("unix_timestamp", 1, floors=False)),
-    "upper": (1, 1, _texts("upper", lambda one: one.str.to_uppercase())),
+    "nvl2": (3, 3, _if_null),
+    "pmod": (2, 2, _positive_remainder),
+    "round": (1, 2, _round),
+    "sqrt": (1, 1, _sqrt),
 }
 """Functions by name, with the smallest and the largest number of their arguments."""

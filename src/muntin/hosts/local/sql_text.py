@@ -10,7 +10,9 @@ from decimal import Decimal
 import polars as pl
 
 from muntin.hosts.local import sql_values as values
-from muntin.hosts.local.sql_functions import call_function, extract_part
+from muntin.hosts.local.sql_casts import cast, try_cast
+from muntin.hosts.local.sql_functions import call_function
+from muntin.hosts.local.sql_time_functions import extract_part
 from muntin.hosts.local.sql_values import NULL_VALUE, Unportable, Value
 from muntin.model.errors import OptionError
 
@@ -23,7 +25,7 @@ _TOKEN = re.compile(
       | (?P<text>'(?:[^']|'')*'|"(?:[^"]|"")*")
       | (?P<quoted>`(?:[^`]|``)+`)
       | (?P<word>[^\W\d]\w*)
-      | (?P<sign><=>|<=|>=|<>|!=|==|\|\||[=<>+\-*/%(),.])
+      | (?P<sign><=>|<=|>=|<>|!=|==|\|\||::|[=<>+\-*/%(),.])
     )""",
     re.VERBOSE,
 )
@@ -41,12 +43,6 @@ _WORDS = frozenset({
     "THEN", "ELSE", "END", "CAST", "DISTINCT", "INTERVAL", "RLIKE", "ILIKE", "ESCAPE", "OVER",
     "SELECT", "EXISTS",
 })  # fmt: skip
-_TYPES = {
-    "tinyint": pl.Int8(), "smallint": pl.Int16(), "int": pl.Int32(), "integer": pl.Int32(),
-    "bigint": pl.Int64(), "long": pl.Int64(), "float": pl.Float32(), "double": pl.Float64(),
-    "string": pl.String(), "boolean": pl.Boolean(), "timestamp": pl.Datetime("us", "UTC"),
-    "timestamp_ntz": pl.Datetime("us"), "date": pl.Date(),
-}  # fmt: skip
 
 
 def read_sql(text: str, find_column: FindColumn) -> Value:
@@ -221,6 +217,14 @@ class _Parser:
         return self._parse_primary()
 
     def _parse_primary(self) -> Value:
+        value = self._parse_operand()
+        while self._accept("::"):
+            name = self.token.lower()
+            self._advance()
+            value = cast(value, name)
+        return value
+
+    def _parse_operand(self) -> Value:
         kind, token = self.kind, self.token
         if kind == "sign":
             self._expect("(")
@@ -242,6 +246,10 @@ class _Parser:
             return _parse_time(token.upper(), moment)
         if kind == "word" and token.upper() == "EXTRACT" and self._accept("("):
             return self._parse_extract()
+        if kind == "word" and token.upper() == "POSITION" and self._accept("("):
+            return self._parse_position()
+        if kind == "word" and token.upper() == "TRY_CAST" and self._accept("("):
+            return try_cast(*self._parse_cast())
         if kind == "word" and self._accept("("):
             return self._parse_fields(call_function(token, self._parse_list()))
         return self._parse_column(token)
@@ -267,7 +275,8 @@ class _Parser:
         if word == "CASE":
             return self._parse_case()
         if word == "CAST":
-            return self._parse_cast()
+            self._expect("(")
+            return cast(*self._parse_cast())
         raise Unportable(word)
 
     def _parse_case(self) -> Value:
@@ -283,14 +292,14 @@ class _Parser:
         self._expect("END")
         return values.choose(branches, rest)
 
-    def _parse_cast(self) -> Value:
-        self._expect("(")
+    def _parse_cast(self) -> tuple[Value, str]:
+        """Parse a value and the name of a type."""
         value = self.parse_condition()
         self._expect("AS")
         name = self.token.lower()
         self._advance()
         self._expect(")")
-        return _cast(value, name)
+        return value, name
 
     def _parse_extract(self) -> Value:
         field = self.token
@@ -299,6 +308,14 @@ class _Parser:
         value = self.parse_condition()
         self._expect(")")
         return extract_part(field, value)
+
+    def _parse_position(self) -> Value:
+        part = self._parse_sum()
+        if not self._accept("IN"):
+            self._expect(",")
+        whole = self._parse_sum()
+        self._expect(")")
+        return call_function("position", [part, whole])
 
     def _parse_column(self, token: str) -> Value:
         path = [_unquote_name(token)]
@@ -387,29 +404,3 @@ def _parse_time(word: str, content: str) -> Value:
         raise Unportable(f"TIMESTAMP {content!r} without a zone")
     dtype = pl.Datetime("us", "UTC")
     return Value(pl.lit(moment).cast(dtype), dtype, "timestamp")
-
-
-def _cast(value: Value, name: str) -> Value:
-    """Cast a value, if both hosts cast it alike."""
-    wanted = _TYPES.get(name)
-    if wanted is not None and value.dtype == wanted:
-        return value
-    if wanted is not None and value.family == "null":
-        return values.make_column_value(value.cast(wanted), wanted)
-    if wanted is not None and value.family == "integer":
-        narrow = values.make_column_value(value.expression, value.dtype)
-        wider = values.make_column_value(value.finish().cast(wanted), wanted)
-        if wider.bits >= narrow.bits or wanted in (pl.Float64(), pl.String()):
-            return wider
-    if value.family == "float" and wanted in (pl.Int32(), pl.Int64()):
-        # The fraction is cut off; NaN and what doesn't fit end the query, as on Spark.
-        return values.make_column_value(value.expression.cast(wanted), wanted)
-    if value.family in ("timestamp", "timestamp_ntz") and wanted == pl.Date():
-        # A moment with a zone is a day of UTC here, as the parts of moments are.
-        day = value.cast(pl.Datetime("us")).dt.date()
-        return values.make_column_value(day, pl.Date())
-    if value.dtype == pl.Binary() and wanted == pl.String():
-        return values.make_text_value(value.expression.cast(pl.String(), strict=False))
-    if value.family == "timestamp_ntz" and wanted == pl.String():
-        return values.format_local_time(value)
-    raise Unportable(f"CAST({value.family} AS {name.upper()})")

@@ -68,6 +68,10 @@ class Value:
         return self.expression.cast(dtype)
 
 
+Arity = tuple[int, int, Callable[[Sequence[Value]], Value]]
+"""A function, after the smallest and the largest number of its arguments."""
+
+
 def make_column_value(expression: pl.Expr, dtype: pl.DataType) -> Value:
     """Return the value of a column."""
     return Value(expression, dtype, name_family(dtype), _BITS.get(dtype, 0))
@@ -174,7 +178,18 @@ def divide(left: Value, right: Value) -> Value:
     if (right.family == "decimal" and left.family == "integer") or left.dtype == pl.Float32():
         raise Unportable("/ of these types")
     double = pl.Float64()
-    return Value(left.cast(double) / right.cast(double), double, "float")
+    return Value(divide_exactly(left.cast(double), right.cast(double)), double, "float")
+
+
+def divide_exactly(dividend: pl.Expr, divisor: pl.Expr) -> pl.Expr:
+    """Return the double next to a quotient, also by a literal.
+
+    Polars multiplies a column by the reciprocal of a single number, and so rounds twice. It divides
+    a column by a column, and a single number by another one.
+    """
+    if not dividend.meta.root_names():
+        return dividend / divisor
+    return dividend / (divisor + 0 * pl.int_range(pl.len()))
 
 
 def compute_remainder(left: Value, right: Value) -> Value:
@@ -258,7 +273,7 @@ def unify(word: str, values: Sequence[Value]) -> list[Value]:
         dtype = max((value.dtype for value in numbers), key=lambda kind: _BITS[kind])
         bits = max(value.bits for value in numbers)
         return [Value(value.cast(WIDE), dtype, "integer", bits) for value in values]
-    if families <= {"float", "integer"}:
+    if "float" in families and families <= {"float", "integer", "decimal"}:
         doubles = [value for value in values if value.family == "float"]
         double = max(doubles, key=lambda value: value.dtype == pl.Float64())
         dtype = max((_find_float_type(word, double, one) for one in values), key=str)
@@ -291,7 +306,10 @@ def _align_operands(sign: str, left: Value, right: Value) -> tuple[pl.Expr, pl.E
         if families <= {"timestamp", "timestamp_ntz"} and left.dtype != right.dtype:
             raise Unportable(f"{sign} of {left.dtype} and {right.dtype}")
         return left.expression, right.expression
-    raise Unportable(f"{sign} of {left.family} and {right.family}")
+    hint = ""
+    if families == {"timestamp", "string"}:
+        hint = " (here TIMESTAMP '2026-01-31 00:00:00Z' and to_timestamp(x) are taken)"
+    raise Unportable(f"{sign} of {left.family} and {right.family}{hint}")
 
 
 def _find_scale(value: Value) -> int:

@@ -67,7 +67,7 @@ def plan_windows(
         (LocalOperatorInput("", query_input.rows, reader, ahead),),
         results=_list_result_columns(operator, reader),
         layout=lay_out_rejected(_list_rejected_columns(reader), {"": query_input}, joins=False),
-        period=period_of_windows(completed_spec) if query_input.clock is None else None,
+        period=period_of_windows(completed_spec, query_input.clock),
         keys=completed_spec.keys,
         shards=completed_spec.shards or 1,
         requested_shards=shards,

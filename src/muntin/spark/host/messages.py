@@ -9,8 +9,8 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine import columns
+from muntin.engine.admission import NOW
 from muntin.engine.utf8 import GARBLED, frame_from_arrow
-from muntin.sources.flags import NOW
 from muntin.state.rows import drop_columns
 
 ROWS_AT_ONCE = 500_000

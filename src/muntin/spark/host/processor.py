@@ -25,8 +25,7 @@ from muntin.spark.host.schema import to_blob
 from muntin.spark.host.state import SparkBlobs
 from muntin.spark.host.task import Stage, read_parts
 from muntin.spark.sources.inputs import WALL
-from muntin.state.frame_cache import FrameCache
-from muntin.state.frames import decode_frame
+from muntin.state.frames import FrameCache, decode_frame
 
 # The columns that a shard emits in a batch: blobs of rows by kind, and one line of progress.
 EMITTED = "kind string, blob binary, progress string"

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from muntin.engine import columns
+from muntin.engine.admission import NOW, Flags
 from muntin.hosts.inspect.opening import read_spec
 from muntin.model.axis import SECOND
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
@@ -27,7 +28,6 @@ from muntin.model.inputs import (
     TimeLimits,
     check_clocks,
 )
-from muntin.sources.flags import NOW, Flags
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.heartbeat import ENDS_RUN, TICK_SOURCE, Heartbeat, parse_tick
 from muntin.spark.host.internals.checkpoints import read_newest_offsets

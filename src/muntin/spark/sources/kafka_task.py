@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from muntin.sources.kafka_columns import KafkaReader
 from muntin.sources.kafka_consumer import Range
-from muntin.sources.kafka_watch import TopicWatch
+from muntin.sources.kafka_ranges import TopicWatch
 from muntin.spark.sources.prefetch import open_prefetch_folder
 
 # Columns of a range of messages; `now` is the batch's wall clock in microseconds, and `behind` says

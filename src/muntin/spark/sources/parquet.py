@@ -31,9 +31,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType
 
+from muntin.engine.admission import Flags
 from muntin.engine.utf8 import GARBLED, frame_from_arrow
 from muntin.model.errors import OptionError, SourceError
-from muntin.sources.flags import Flags
 from muntin.spark.host.internals.jvm import default_files, working_directory
 from muntin.spark.host.internals.plans import find_bare_source, is_seen
 from muntin.spark.host.messages import ROWS_AT_ONCE

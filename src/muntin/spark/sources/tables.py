@@ -15,7 +15,13 @@ from pyspark.sql.types import StructType
 import muntin
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column, DeclaredTable, quote_name
-from muntin.model.reader_options import check_reader, translate_options
+from muntin.model.reader_options import (
+    CORRUPT_DEFAULT,
+    check_reader,
+    keeps_unreadable,
+    marks_malformed,
+    translate_options,
+)
 from muntin.sinks.declared import Surroundings
 from muntin.sources.kafka_tables import reading_arguments
 from muntin.spark.security_settings import hide_secrets
@@ -33,7 +39,6 @@ from muntin.spark.sources.malformed import mark_malformed
 _FIXED = {"rate", "rate-micro-batch", "kafka", "socket"}
 # The column of Spark's readers for the text of a row that they can't parse, and its option.
 _CORRUPT, _CORRUPT_OPTION = "__muntin_corrupt", "columnnameofcorruptrecord"
-_CORRUPT_DEFAULT = "_corrupt_record"
 # Options of Spark's readers for how values are spelled.
 _FORMATS = {"sep", "delimiter", "quote", "escape", "nullvalue", "dateformat", "timestampformat",
             "timestampntzformat", "timezone"}  # fmt: skip
@@ -72,13 +77,13 @@ def _read_declared(
     fail at them, gets that.
     """
     named = {name.lower(): value.lower() for name, value in options.items()}
-    parses = table.connector in ("json", "csv") and named.get("mode", "permissive") == "permissive"
+    parses = keeps_unreadable(table.connector, options)
     kinds = cast(StructType, StructType.fromDDL(str(table.columns)))
-    if _CORRUPT_DEFAULT in kinds.names:
-        named.setdefault(_CORRUPT_OPTION, _CORRUPT_DEFAULT)
+    if CORRUPT_DEFAULT in kinds.names:
+        named.setdefault(_CORRUPT_OPTION, CORRUPT_DEFAULT)
     in_text = parses and has_decimals(kinds) and "locale" not in named
     schema = as_text(kinds) if in_text else kinds
-    marks = parses and not {_CORRUPT_OPTION, "singlevariantcolumn"} & named.keys()
+    marks = marks_malformed(table.connector, options, kinds.names)
     if marks:
         reader = reader.option(_CORRUPT_OPTION, _CORRUPT)
         schema = StructType(schema.fields).add(_CORRUPT, "string")

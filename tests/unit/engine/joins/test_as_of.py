@@ -15,7 +15,7 @@ from muntin.model.bounds import AsOf, SideName
 from muntin.model.joins import SIDES, JoinSpec, Side
 from muntin.model.policies import Each, Firing
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 
 Rows = list[tuple[Any, ...]]
 SCHEMA = pl.Schema({"key": pl.String, "id": pl.Int64, columns.TIME: pl.Int64})

@@ -24,7 +24,7 @@ from muntin.model.recall import load_spec
 from muntin.standalone import JoinWindow, join, windowed
 from muntin.state import runs
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.manifest import parse_manifest
 
 Rows = list[tuple[Any, ...]]

@@ -15,7 +15,7 @@ from muntin.model.errors import OptionError
 from muntin.model.joins import HOWS, SIDES, How, JoinSpec, Side
 from muntin.model.sessions import Sessions
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 
 INT, TEXT = pl.Int64(), pl.String()
 SIDE = Side(("id",), "time")

@@ -23,7 +23,7 @@ from muntin.model.policies import Each, Every, Firing
 from muntin.model.recall import load_spec
 from muntin.model.windows import tumbling
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.hashing import split_by_shard
 from muntin.state.manifest import parse_manifest
 

@@ -14,7 +14,7 @@ from muntin.engine.output import ShardOutput
 from muntin.model.bounds import Within
 from muntin.model.joins import SIDES, JoinSpec, Side
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 
 OFFSET = ("lane", "offset")
 SIDE = Side(("key",), None, offset=OFFSET)

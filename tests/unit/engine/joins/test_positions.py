@@ -14,7 +14,7 @@ from muntin.model.bounds import SideName, Within
 from muntin.model.joins import SIDES, How, JoinSpec, Side
 from muntin.model.policies import Each, Every, Firing
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 
 SCHEMA = pl.Schema({"key": pl.String(), "id": pl.Int64(), columns.TIME: pl.Int64()})
 

@@ -18,8 +18,7 @@ from muntin.model.joins import SIDES, How, JoinSpec, Side
 from muntin.model.policies import Each, Firing
 from muntin.model.sessions import Sessions
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
-from muntin.state.frames import decode_frame, encode_frame
+from muntin.state.frames import FrameCache, decode_frame, encode_frame
 from muntin.state.manifest import parse_manifest
 
 # Names that the engine uses, or used, for its own columns.

@@ -16,7 +16,7 @@ from muntin.model.policies import Each, Firing
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 
 SCHEMA = pl.Schema(
     {"key": pl.String(), "leaves": pl.Boolean(), "opens": pl.Boolean(), columns.TIME: pl.Int64()}

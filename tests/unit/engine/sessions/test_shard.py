@@ -18,7 +18,7 @@ from muntin.model.errors import SpecChangedError, StateCorruptedError
 from muntin.model.policies import Each, Every, EveryRows, Firing, FirstThen, Policy
 from muntin.model.sessions import Closed, Sessions
 from muntin.model.spec import WindowSpec
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 
 Row = tuple[Any, ...]
 

@@ -18,7 +18,7 @@ from muntin.model.sliding import sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import hopping, tumbling
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 
 ORDINARY = [
     "before",

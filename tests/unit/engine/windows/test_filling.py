@@ -18,7 +18,7 @@ from muntin.model.ranking import refuse_delayed
 from muntin.model.spec import WindowSpec
 from muntin.standalone import windowed
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 
 MINUTES = windowed(key="k", time="t").tumbling("1 minute")
 FILLED = MINUTES.fill("zero", up_to="10 minutes").agg(n=count())

@@ -13,7 +13,7 @@ from muntin.engine.windows.operator import WindowOperator
 from muntin.model.aggregates import count
 from muntin.standalone import windowed
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 
 SHARDS = 3
 SPEC = windowed(key=["region", "shop"], time="at").sets("rollup").tumbling("10 s").agg(n=count())

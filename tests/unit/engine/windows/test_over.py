@@ -20,7 +20,7 @@ from muntin.model.policies import Every, EveryRows, FirstThen
 from muntin.model.spec import WindowSpec
 from muntin.standalone import windowed
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 
 SECOND = 1_000_000
 TENS = windowed(key="key", time="time", lateness="1 minute").tumbling("10 seconds")

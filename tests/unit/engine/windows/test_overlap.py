@@ -20,7 +20,7 @@ from muntin.model.kinds import Paned
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.testing.oracle import Oracle
 
 ALL = {

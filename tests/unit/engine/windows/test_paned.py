@@ -16,7 +16,7 @@ from muntin.model.errors import SpecChangedError, StateCorruptedError
 from muntin.model.policies import Each, Every, EveryRows, Firing
 from muntin.model.windows import Windows
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.manifest import MANIFEST_FORMAT, parse_manifest
 
 TUMBLING = Windows(10, 10)

@@ -14,7 +14,7 @@ from muntin.model.aggregates import count
 from muntin.model.axis import MAX_TIME_DISTANCE, MINUTE
 from muntin.standalone import windowed
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 
 SPEC = windowed(key="k", time="t").trailing("3 minutes", "10 minutes", every="1 minute")
 COMBINER = make_combiner(

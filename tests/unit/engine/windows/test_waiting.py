@@ -19,7 +19,7 @@ from muntin.model.policies import Each, Every, EveryRows, Firing, FirstThen, Row
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
 from muntin.state import runs
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 
 FIRING = Firing(early=EveryRows(3), late=EveryRows(2), grace=40, retention=40)
 

@@ -25,7 +25,7 @@ from muntin.model.kinds import of_size
 from muntin.model.policies import Each, Firing
 from muntin.model.spec import WindowSpec
 from muntin.model.zones import ZonedWindows
-from muntin.state.frame_cache import FrameCache
+from muntin.state.frames import FrameCache
 from muntin.state.manifest import parse_manifest
 from muntin.state.rescale import build_manifests, split_blob
 

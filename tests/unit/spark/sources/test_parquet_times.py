@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from muntin.sources.flags import Flags
+from muntin.engine.admission import Flags
 from muntin.spark.sources.parquet import ParquetReader
 
 # The years 1, 9999 and 57971, and the edges of what nanoseconds of 64 bits hold.

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from muntin.sources.flags import Flags
+from muntin.engine.admission import Flags
 from muntin.spark.sources import prefetch
 from muntin.spark.sources.kafka_task import RANGES, RangeReader
 from muntin.spark.sources.prefetch import PrefetchFolder

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from muntin.model.errors import StateCorruptedError
-from muntin.state.envelope import ENVELOPE_FORMAT, seal, unseal
+from muntin.state.blobs import ENVELOPE_FORMAT, seal, unseal
 
 MAGIC = b"TEST"
 BLOB = seal(MAGIC, b"body")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from muntin.engine.load import Received, measure_load
+from muntin.engine.arrival import Received, measure_load
 
 
 def test_heavy_keys_of_messages_and_of_cells_add_up() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from muntin.sinks.texts import list_texts
+from muntin.sinks.json_text import list_texts
 
 
 def test_bytes_that_are_no_text_are_escaped() -> None:

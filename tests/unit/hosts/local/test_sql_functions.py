@@ -1,0 +1,49 @@
+"""Tests of numbers in SQL text; tests/spark/test_local_sql.py compares all with Spark."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muntin.hosts.local.expressions import parse_literal_rows, parse_sql_expression
+
+DOUBLES = st.floats(allow_nan=False, allow_infinity=False) | st.builds(
+    lambda units, decimals: units / 10.0**decimals,
+    st.integers(-(10**17), 10**17), st.integers(0, 16),
+)  # fmt: skip
+
+
+def compute(text: str, **columns: list[object]) -> list[object]:
+    frame = pl.DataFrame(columns)
+    return frame.select(parse_sql_expression(frame.schema, "where", text)).to_series().to_list()
+
+
+@given(st.lists(DOUBLES, min_size=1, max_size=40), st.integers(0, 15))
+def test_a_number_is_rounded_as_it_is_written(numbers: list[float], decimals: int) -> None:
+    last = Decimal(1).scaleb(-decimals)
+    expected = []
+    for number in numbers:
+        written = Decimal(repr(number))
+        # Of more digits than these none are behind the last one.
+        short = abs(number) < 10.0 ** (17 - decimals)
+        expected.append(float(written.quantize(last, ROUND_HALF_UP)) if short else number)
+    assert compute(f"round(x, {decimals})", x=[*numbers]) == expected
+
+
+@pytest.mark.parametrize("divisor", [3, 10, 1000, 0.1, -7])
+def test_a_quotient_is_the_nearest_double(divisor: float) -> None:
+    numbers = [number / 8 for number in range(-2000, 2000)]
+    assert compute(f"x / {divisor}", x=[*numbers]) == [number / divisor for number in numbers]
+    assert compute("x / 10", x=[7]) == [0.7]
+    assert parse_literal_rows("(1000000 / 700000)", ["q"])["q"].to_list() == [10 / 7]
+
+
+def test_a_text_that_is_no_number_ends_the_query_unless_it_is_tried() -> None:
+    texts: list[object] = ["12", " +7 ", "1.5", None]
+    assert compute("TRY_CAST(s AS INT)", s=texts) == [12, 7, None, None]
+    with pytest.raises(pl.exceptions.InvalidOperationError, match=r"1\.5"):
+        compute("CAST(s AS INT)", s=texts)
