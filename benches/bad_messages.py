@@ -4,7 +4,8 @@
 
 Messages of each format, some of which are bad, are decoded on one core, from the buffer in which
 the reader of Kafka has them. The table has the CPU time of a message, and its ratio to that of good
-messages alone. A time counts only if exactly the bad messages were rejected.
+messages alone. Bad messages are of one kind, or of several kinds at random. A time counts only if
+exactly the bad messages were rejected.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import os
 import time
 from collections.abc import Callable, Iterator
+from random import Random
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
@@ -35,6 +37,8 @@ COLUMNS: dict[str, pl.DataType] = {
 # A bad message in so many.
 SHARES = (500, 5, 2, 1)
 _ROUNDS = 5
+# The numbers of kinds in mixes, besides that of all kinds.
+_MIXED = (2, 3, 5, 5, 8)
 Change = Callable[[bytes], bytes | None]
 
 
@@ -51,6 +55,16 @@ BAD: dict[str, dict[str, Change]] = {
         "a text for a number": _with_last(b'"x"'),
         "a fraction for a whole number": lambda good: good[:-1] + b".5}",
         "an object for a number": _with_last(b'{"a":1}'),
+        "an array for a number": _with_last(b"[1]"),
+        "a deep array for a number": _with_last(b"[" * 8 + b"]" * 8),
+        "true for a number": _with_last(b"true"),
+        "NaN": _with_last(b"NaN"),
+        "a time that is none": lambda good: good.replace(b':"2', b':"x'),
+        "a comma too many": lambda good: good[:-1] + b",}",
+        "a name without quotes": lambda good: good.replace(b'"v"', b"v"),
+        "an escape that is none": lambda good: good[:-1] + b',"x":"\\q"}',
+        "no JSON": lambda _: b"hello, world",
+        "empty": lambda _: b"",
         "cut off": lambda good: good[: len(good) // 2],
         "not UTF-8": lambda good: b"\xff" + good,
         "null": lambda _: None,
@@ -59,6 +73,12 @@ BAD: dict[str, dict[str, Change]] = {
         "a field too many": lambda good: good + b",1",
         "a text for a number": lambda good: good + b"x",
         "an open quote": lambda good: b'"' + good,
+        "a text in quotes for a number": lambda good: good[: good.rindex(b",")] + b',"x"',
+        "fields in quotes, and one too many": lambda good: (
+            b'"' + good.replace(b",", b'","') + b'","1"'
+        ),
+        "a time that is none": lambda good: good.replace(b",2", b",x", 1),
+        "empty": lambda _: b"",
         "not UTF-8": lambda good: b"\xff" + good,
         "null": lambda _: None,
     },
@@ -113,12 +133,21 @@ def rows_of(form: str, count: int) -> Iterator[str]:
     payloads, good = payloads_of(form), messages_of(form, count)
     alone = measure(payloads, put_in_buffer([*good]), 0)
     yield f"| {form} | good ones alone | {alone:.0f} |{' |' * (2 * len(SHARES) - 1)}"
-    for name, change in BAD[form].items():
+    dice = Random(1)
+    kinds = {name: [change] for name, change in BAD[form].items()}
+    every = [*BAD[form].values()]
+    for size in (*_MIXED, len(every)):
+        if size <= len(every):
+            chosen = dice.sample([*BAD[form]], size)
+            name = "all kinds" if size == len(every) else f"{size} kinds: {', '.join(chosen)}"
+            kinds[name] = [BAD[form][one] for one in chosen]
+    for name, changes in kinds.items():
         cells = []
         for share in SHARES:
             first = share // 2
             mixed = [
-                change(message) if n % share == first else message for n, message in enumerate(good)
+                dice.choice(changes)(message) if n % share == first else message
+                for n, message in enumerate(good)
             ]
             spent = measure(payloads, put_in_buffer(mixed), len(range(first, count, share)))
             cells.append(f"{spent:.0f} | {spent / alone:.1f}")

@@ -28,6 +28,8 @@ _VALID = (
     rf"|\xf0[\x90-\xbf]{_CONTINUED}{{2}}|[\xf1-\xf3]{_CONTINUED}{{3}}"
     rf"|\xf4[\x80-\x8f]{_CONTINUED}{{2}})*\z"
 )
+# The least byte of characters of several bytes.
+_BEYOND_ASCII = 0x80
 
 
 def frame_from_arrow(table: pa.Table) -> pl.DataFrame:
@@ -96,17 +98,18 @@ def decode_text(values: pl.Series) -> pl.Series:
         return values.cast(pl.String)
     except pl.exceptions.PolarsError:
         binary = values.to_arrow().cast(pa.large_binary())
-    valid = pc.match_substring_regex(binary, _VALID).fill_null(False)
-    is_valid = valid.to_numpy(zero_copy_only=False)
     _, offsets, data = binary.buffers()
-    ends = np.frombuffer(offsets, np.int64)[binary.offset : binary.offset + len(binary) + 1]
+    starts = np.frombuffer(offsets, np.int64)[binary.offset :][: len(binary)]
+    # ASCII needs no closer look. An empty value has the byte after it here.
+    greatest = np.maximum.reduceat(np.append(np.frombuffer(data, np.uint8), 0), starts)
+    others = np.flatnonzero(greatest >= _BEYOND_ASCII)
+    is_valid = np.ones(len(binary), np.bool_)
+    valid = pc.match_substring_regex(binary.take(others), _VALID).fill_null(True)
+    is_valid[others] = valid.to_numpy(zero_copy_only=False)
     # A column of text may hold no invalid bytes at all, not even those of its nulls.
-    cleared = np.frombuffer(data, np.uint8).copy()
-    cleared[ends[0] : ends[-1]][np.repeat(~is_valid, np.diff(ends))] = 0
-    texts = pa.Array.from_buffers(
-        pa.large_string(), len(binary), [None, *map(pa.py_buffer, (ends, cleared))]
-    )
-    return pl.Series(values.name, texts).set(~pl.Series(is_valid), None)
+    none = pa.scalar(None, binary.type)
+    texts = pc.if_else(is_valid, binary, none).view(pa.large_string())
+    return pl.Series(values.name, texts)
 
 
 def cast_unchecked(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:

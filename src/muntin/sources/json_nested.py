@@ -18,10 +18,10 @@ from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import Mask
 from muntin.sources.byte_values import Integers, select_values
 from muntin.sources.decimals import convert_plain_decimals, decimal_of, find_no_decimals
+from muntin.sources.json_members import find_members
 from muntin.sources.json_payloads import (
     JsonPayloads,
     as_read,
-    find_members,
     make_schema,
     read_each,
     read_lines,
@@ -178,8 +178,7 @@ def _read_objects(
     """
     frame, rows, faults, are_sure = read_each(lines, schema, plain)
     nested = [column for column in frame.get_columns() if column.name not in ("", *plain)]
-    # All lines together couldn't be read as they are.
-    if are_sure or (len(rows) < len(lines) and read_lines(lines.select(rows), schema) is not None):
+    if are_sure:
         return frame, rows, faults, np.zeros(len(rows), bool), np.zeros(len(rows), bool)
     unlike = np.zeros(len(rows), bool)
     if nested:
@@ -195,7 +194,7 @@ def _find_unlike(lines: PayloadLines, column: pl.Series) -> Mask:
     unlike = column.is_null().to_numpy().copy()
     rows = np.flatnonzero(unlike)
     if len(rows):
-        unlike[rows] = find_members(lines.select(rows), [column.name])[column.name].to_numpy()
+        unlike[rows] = find_members(lines.select(rows), column.name)
     if column.dtype in (pl.List(pl.Int64), pl.List(pl.Float64)):
         rows = np.flatnonzero(mark_nulls(column) & column.is_not_null().to_numpy())
         unlike[rows] = ~lines.select(rows).texts.str.contains("null", literal=True).to_numpy()

@@ -11,8 +11,6 @@ import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
@@ -21,6 +19,7 @@ from polars.exceptions import PolarsError
 
 from muntin.engine.session_zone import SessionZone
 from muntin.sources.byte_values import ByteValues, Integers
+from muntin.sources.json_members import find_faults
 from muntin.sources.json_patterns import find_pattern
 from muntin.sources.json_syntax import find_objects
 from muntin.sources.message_patterns import decode_alike
@@ -34,10 +33,6 @@ from muntin.sources.text_values import (
     spread_rows,
 )
 
-_BAD = "__muntin_bad"
-# In an object without these or another object, a name in quotes before a colon is a member's, and
-# its value isn't null.
-_NESTED = ("[", "\\", "null")
 # So many messages take less time here than by lines.
 FEW = 100
 # A number of so many digits fits into 64 bits, and one of the others into the bits of a fraction.
@@ -78,10 +73,13 @@ class JsonPayloads:
             rows = rows[among]
         decoded, bad, unlike = convert_texts(frame, self.columns, self.zone)
         faults[rows] = unlike
-        if len(rows) < len(values):
-            spaced = spread_rows(decoded.with_columns(bad.alias(_BAD)), rows, len(values))
-            decoded, bad = spaced.drop(_BAD), spaced[_BAD].fill_null(True)
-        return Decoded(null_malformed(decoded, bad), bad, faults)
+        if len(rows) == len(values):
+            return Decoded(null_malformed(decoded, bad), bad, faults)
+        good = rows[~bad.to_numpy()]
+        is_bad = np.ones(len(values), bool)
+        is_bad[good] = False
+        decoded = decoded if len(good) == len(rows) else decoded.filter(~bad)
+        return Decoded(spread_rows(decoded, good, len(values)), pl.Series(is_bad), faults)
 
 
 def make_schema(types: Mapping[str, pl.DataType]) -> pl.Schema:
@@ -103,7 +101,7 @@ def read_strictly(
     if frame is not None:
         return frame, np.arange(len(values))
     lines, rows = PayloadLines.from_values(values)
-    if not is_tried or len(lines) < len(values):
+    if not is_tried:
         frame = read_lines(lines, schema)
     return lines if frame is None else frame, rows
 
@@ -159,57 +157,15 @@ def read_each(lines: PayloadLines, schema: pl.Schema, names: Iterable[str]) -> O
     A line isn't valid if a member of one of the columns ``names`` isn't of its type; they come
     first in the schema.
     """
-    rows, objects = np.arange(len(lines)), lines
-    frame = read_lines(lines, schema, lenient=True)
-    if frame is None:
-        rows = find_objects(lines.texts).arg_true().to_numpy().astype(np.int64)
-        objects = lines.select(rows)
-        frame = read_lines(objects, schema)
-        if frame is not None:
-            return Objects(frame, rows, no_faults(len(lines)), are_sure=True)
-        frame = objects.read(schema, lenient=True)
-    faults = no_faults(len(lines))
-    faults[rows] = wrong = _find_faults(objects, frame, names)
-    is_readable = wrong < 0
-    if not is_readable.all():
-        frame, rows = frame.filter(pl.Series(is_readable)), rows[is_readable]
-    return Objects(frame, rows, faults, are_sure=False)
-
-
-def _find_faults(lines: PayloadLines, frame: pl.DataFrame, columns: Iterable[str]) -> Faults:
-    """Return the first column of each line whose member isn't of its type, from lenient rows."""
-    faults = no_faults(len(lines))
-    # A null stands for a member that is missing, null, or of another type.
-    typed = [name for name in columns if frame.schema[name] != pl.String]
-    nulls = {name: frame[name].is_null() for name in typed if frame[name].null_count()}
-    if not nulls:
-        return faults
-    rows = reduce(or_, nulls.values()).arg_true().to_numpy()
-    written = find_members(lines.select(rows), list(nulls))
-    numbers = {name: number - 1 for number, name in enumerate(frame.columns)}
-    for name, is_null in nulls.items():
-        unlike = rows[is_null.to_numpy()[rows] & written[name].to_numpy()]
-        faults[unlike[faults[unlike] < 0]] = numbers[name]
-    return faults
-
-
-def find_members(lines: PayloadLines, names: list[str]) -> dict[str, pl.Series]:
-    """Return which lines have a value, other than null, for each of some names."""
-    texts = lines.texts
-    others = pl.Series(dtype=pl.UInt32)
-    if lines.data.count(b"{") > len(lines) or any(one.encode() in lines.data for one in _NESTED):
-        nested = reduce(or_, (texts.str.contains(one, literal=True) for one in _NESTED))
-        others = (nested | (texts.str.count_matches("{", literal=True) > 1)).arg_true()
-    schema = make_schema(dict.fromkeys(names, pl.String()))
-    written = lines.select(others.to_numpy()).read(schema)
-    members = {}
-    for name in names:
-        is_member = texts.str.contains(f'"{name}":', literal=True)
-        spaced = (~is_member).arg_true()
-        pattern = rf'"{pl.escape_regex(name)}"[ \t\r]+:'
-        is_member = is_member.scatter(spaced, texts.gather(spaced).str.contains(pattern))
-        members[name] = is_member.scatter(others, written[name].is_not_null())
-    return members
+    positions = find_objects(lines.texts).arg_true().to_numpy().astype(np.int64)
+    objects, faults = lines.select(positions), no_faults(len(lines))
+    faults[positions] = wrong = find_faults(objects, schema, names)
+    typed = np.flatnonzero(wrong < 0)
+    objects, positions = objects.select(typed), positions[typed]
+    frame = read_lines(objects, schema)
+    if frame is not None:
+        return Objects(frame, positions, faults, are_sure=True)
+    return Objects(objects.read(schema, lenient=True), positions, faults, are_sure=False)
 
 
 def as_read(dtype: pl.DataType) -> pl.DataType:

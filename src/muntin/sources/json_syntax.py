@@ -45,17 +45,15 @@ def _value(levels: int) -> str:
 
 # Most messages are such objects.
 _SHALLOW = rf"\A{_SPACE}{_object(_value(3))}{_SPACE}\z"
+# Other objects have five brackets, or a number of another form.
+_MAYBE_OTHER = rf"{_LONG_NUMBER}|(?:[{{\[][^{{\[]*){{5}}"
 # Most objects with a number that can't be read have it beside values of this kind: a whole number
 # of 40 digits, or one of at least 1e310.
 _EXPONENT = "(?:[4-9][0-9]{2}|3[1-9][0-9]|[1-9][0-9]{3,8})"
 _GREAT = rf"-?[1-9](?:[0-9]{{39,}}|[0-9]*(?:\.[0-9]+)?[eE]\+?0*{_EXPONENT}){_SPACE}[,}}]"
 _MEMBER = f"{_STRING}{_SPACE}:{_SPACE}"
 _PAIRS = f"(?:{_MEMBER}{_value(1)}{_SPACE},{_SPACE})"
-# Nor does a value begin with other bytes or letters, or a name without its quote.
-_NO_WORD = "t(?:[^r]|r[^u]|ru[^e])|f(?:[^a]|a[^l]|al[^s]|als[^e])|n(?:[^u]|u[^l]|ul[^l])"
-_NO_VALUE = rf"-?[^-0-9\"{{\[tfn \t\r\n]|{_NO_WORD}"
-_OPEN = rf"\A{_SPACE}\{{{_SPACE}"
-_OVERFLOWS = rf"{_OPEN}{_PAIRS}*{_MEMBER}(?:{_GREAT}|{_NO_VALUE})|{_OPEN}{_PAIRS}+[^\" \t\r\n]"
+_OVERFLOWS = rf"\A{_SPACE}\{{{_SPACE}{_PAIRS}*{_MEMBER}{_GREAT}"
 # A backslash belongs to a string, so half a surrogate pair breaks an object wherever it stands.
 _NO_HALF = rf"[^\\]|\\[^u]|\\u(?:[^dD]|[dD][0-7])|{_HIGH}{_LOW}"
 _NO_LOW = r"[^\\]|\\[^u]|\\u[^dD]|\\u[dD][^c-fC-F]|\z"
@@ -63,11 +61,20 @@ _HALF_PAIR = rf"\A(?:{_NO_HALF})*(?:\\u[dD][c-fC-F]|{_HIGH}(?:{_NO_LOW}))"
 
 # No message may have it, so it stands for a string in what follows; a zero stands for any value.
 _TEXT = "\x01"
-_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f]"
-_OBJECT = r"\{(?:\x01:[\x010](?:,\x01:[\x010])*)?\}"
-_LIST = r"\[(?:[\x010](?:,[\x010])*)?\]"
-# The number of levels removed from all messages at once; deeper ones are read token by token.
-_LEVELS = 4
+_TOKENS = rf"\A{_SPACE}\{{(?:[{_TEXT}:,{{}}\[\] \t\r\n]|{_NUMBER}|{_WORD})*\}}{_SPACE}\z"
+
+
+def _container(levels: int) -> str:
+    """Return the pattern of an object or a list of limited depth, of such tokens."""
+    value = rf"(?:[\x010]|{_container(levels - 1)})" if levels > 1 else r"[\x010]"
+    member = f"\x01:{value}"
+    return rf"(?:\{{(?:{member}(?:,{member})*)?\}}|\[(?:{value}(?:,{value})*)?\])"
+
+
+# So many levels are removed from all messages in one step, and deeper ones than those of a few
+# steps are read token by token.
+_LEVELS, _STEPS = 5, 8
+_CONTAINER = _container(_LEVELS)
 _DEEPEST = 1024
 # Python's parser is recursive, so its depth is limited.
 _SAFE_LEVELS = 200
@@ -90,35 +97,37 @@ def find_objects(texts: pl.Series) -> pl.Series:
     sound = texts.str.contains(_SHALLOW).fill_null(False)
     if sound.all():
         return sound
-    left = texts.set(sound, None)
-    # A null stays null here, and isn't among the rows that are true.
-    others = (~left.str.contains(_OVERFLOWS)).arg_true()
+    others = (~sound).arg_true()
+    for pattern, may_be in ((_MAYBE_OTHER, True), (_OVERFLOWS, False)):
+        # A null stays null here, and isn't among the rows that are true.
+        others = others.filter(texts.gather(others).str.contains(pattern) == may_be)
     return sound.scatter(others, _find_nested(texts.gather(others)))
 
 
 def _find_nested(texts: pl.Series) -> pl.Series:
     """Return which texts are an object, of any depth and with numbers of any length."""
-    sound = ~texts.str.contains(_CONTROL)
+    # What isn't a string remains as it is, and so does its quote.
     tokens = texts.str.replace_all(_STRING, _TEXT)
-    long = tokens.str.contains(_LONG_NUMBER).arg_true()
+    sound = tokens.str.contains(_TOKENS) & ~texts.str.contains(_TEXT, literal=True)
+    long = (sound & tokens.str.contains(_LONG_NUMBER)).arg_true()
     if len(long):
-        sound = sound.scatter(long, sound.gather(long) & _find_finite(tokens.gather(long)))
-    tokens = tokens.str.replace_all(f"{_NUMBER}|{_WORD}", "0").str.replace_all(r"[ \t\r\n]+", "")
-    # Messages with any other content are broken.
-    open_rows = (sound & tokens.str.contains(r"\A\{[\x010:,{}\[\]]*\}\z")).arg_true()
+        sound = sound.scatter(long, _find_finite(tokens.gather(long)))
+    open_rows = sound.arg_true()
+    left = tokens.gather(open_rows).str.replace_all(f"{_NUMBER}|{_WORD}", "0")
+    tokens = tokens.scatter(open_rows, left.str.replace_all(r"[ \t\r\n]+", ""))
     nested = np.zeros(len(texts), bool)
-    for _ in range(_LEVELS):
+    for _ in range(_STEPS):
         left = tokens.gather(open_rows)
-        whole = left.str.contains(rf"\A{_OBJECT}\z")
+        whole = left.str.contains(rf"\A{_CONTAINER}\z")
         nested[open_rows.filter(whole)] = True
-        shorter = left.str.replace_all(f"{_OBJECT}|{_LIST}", "0")
+        shorter = left.str.replace_all(_CONTAINER, "0")
         goes_on = ~whole & (shorter.str.len_bytes() < left.str.len_bytes())
         open_rows = open_rows.filter(goes_on)
         tokens = tokens.scatter(open_rows, shorter.filter(goes_on))
         if not len(open_rows):
             break
     for row in open_rows:
-        nested[row] = _is_nested(tokens[row], _DEEPEST - _LEVELS)
+        nested[row] = _is_nested(tokens[row], _DEEPEST - _LEVELS * _STEPS)
     return pl.Series(nested)
 
 

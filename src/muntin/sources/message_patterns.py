@@ -9,6 +9,7 @@ patterns don't cover is left to another reader.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -29,6 +30,8 @@ FEWEST = 1_000
 # A pattern has to read two in five of the messages that are left, which the first ones show.
 _TRIED, _SHARE = 500, 0.4
 _MOST_PATTERNS = 4
+# The patterns of so many messages are compared, and the most common ones of them are tried.
+_CANDIDATES, _MOST_COMMON = 16, 2
 _TIME = re.compile(
     rb"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{3}|\.[0-9]{6})?(Z?)"
 )
@@ -216,11 +219,12 @@ def read_alike(
 def _find_common(
     values: ByteValues, columns: Mapping[str, pl.DataType], find_pattern: FindPattern
 ) -> Pattern | None:
-    """Return a pattern that fits many messages."""
-    first = values[:_TRIED]
-    for candidate in (values[0], values[len(values) // 2]):
-        pattern = find_pattern(candidate or b"", columns)
-        if pattern is not None and _is_common(_read_part(first, pattern, columns)[0]):
+    """Return a pattern that fits many messages: the one that most of some have."""
+    rows = np.linspace(0, len(values) - 1, _CANDIDATES).astype(np.int64).tolist()
+    patterns = Counter(find_pattern(values[row] or b"", columns) for row in rows)
+    del patterns[None]
+    for pattern, _ in patterns.most_common(_MOST_COMMON):
+        if pattern is not None and _is_common(_read_part(values[:_TRIED], pattern, columns)[0]):
             return pattern
     return None
 

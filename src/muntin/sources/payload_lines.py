@@ -10,13 +10,15 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from muntin.engine.utf8 import decode_text
-from muntin.sources.byte_values import Integers, binary_column
+from muntin.engine.utf8 import Mask, decode_text
+from muntin.sources.byte_values import ByteValues, Integers, binary_column
 from muntin.sources.json_syntax import find_half_pairs
 
 SURROGATES = (b"\\ud", b"\\uD")
 # The space that JSON allows around an object.
 _SPACE = " \t\r\n"
+# The bytes with which such a value begins or ends.
+_OPENS, _CLOSES = (np.isin(np.arange(256), [*f"{one}{_SPACE}".encode()]) for one in "{}")
 
 
 @dataclass(frozen=True)
@@ -32,21 +34,19 @@ class PayloadLines:
     @classmethod
     def from_values(cls, values: Sequence[bytes | None]) -> tuple[PayloadLines, Integers]:
         """Return the lines of the values that may be objects, and the positions of these values."""
+        rows, is_sure = np.arange(len(values)), np.zeros(len(values), bool)
+        if isinstance(values, ByteValues):
+            rows, is_sure = _find_enclosed(values)
+            values = values.select(rows)
         texts = decode_text(binary_column(values))
-        may_be = (texts.str.starts_with("{") & texts.str.ends_with("}")).fill_null(False)
-        others = (~may_be).arg_true()
-        if len(others):
-            inner = texts.gather(others).str.strip_chars(_SPACE)
-            may_be[others] = (inner.str.starts_with("{") & inner.str.ends_with("}")).fill_null(
-                False
-            )
-            texts = texts.filter(may_be)
-        lines, rows = cls(texts), np.flatnonzero(may_be.to_numpy())
-        if may_have_half_pairs(lines.data):
-            # Half a pair isn't valid text; Polars reads it as a character of its own choice.
-            whole = (~find_half_pairs(texts)).arg_true().to_numpy()
-            lines, rows = lines.select(whole), rows[whole]
-        if lines.data.count(b"\n") >= len(lines):
+        # Half a pair isn't valid text; Polars reads it as a character of its own choice.
+        may_be = (~find_half_pairs(texts)).fill_null(False).to_numpy().copy()
+        unsure = np.flatnonzero(may_be & ~is_sure)
+        if len(unsure):
+            inner = texts.gather(unsure).str.strip_chars(_SPACE)
+            may_be[unsure] = (inner.str.starts_with("{") & inner.str.ends_with("}")).to_numpy()
+        lines, rows = cls(texts.filter(pl.Series(may_be))), rows[may_be]
+        if lines.texts.str.contains("\n", literal=True).any():
             # A line ends at a line feed; between values, JSON also allows a carriage return.
             lines = cls(lines.texts.str.replace_all("\n", "\r", literal=True))
         return lines, rows
@@ -73,6 +73,15 @@ class PayloadLines:
         if not len(self):
             return pl.DataFrame(schema=schema)
         return pl.read_ndjson(io.BytesIO(self.data), schema=schema, ignore_errors=lenient)
+
+
+def _find_enclosed(values: ByteValues) -> tuple[Integers, Mask]:
+    """Return which values may begin and end as an object does, and whether each of these does."""
+    last = values.starts + np.maximum(values.sizes, 1) - 1
+    ends = values.data[values.starts], values.data[last]
+    may_be = (values.sizes > 0) & _OPENS[ends[0]] & _CLOSES[ends[1]]
+    is_sure = (ends[0] == ord("{")) & (ends[1] == ord("}"))
+    return np.flatnonzero(may_be), is_sure[may_be]
 
 
 def may_have_half_pairs(lines: bytes) -> bool:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.sources.damage import damage
 
 from muntin.engine.session_zone import SessionZone
-from muntin.sources.csv_payloads import CsvPayloads
+from muntin.sources.csv_payloads import CsvPayloads, parse_fields
 
 SCHEMA: dict[str, pl.DataType] = {
     "id": pl.Int64(),
@@ -138,3 +138,34 @@ def test_damaged_records_are_the_same_whatever_they_are_read_with(random: Any) -
             (fields,) = csv.reader([value.decode()])
             assert len(fields) == len(SCHEMA)
             assert row["note"] == (fields[2] or None)
+
+
+PIECES = [
+    '"',
+    '""',
+    "\\",
+    "\\\\",
+    '\\"',
+    ",",
+    "\r",
+    "\n",
+    "\r\n",
+    "\x1e",
+    "\x1f",
+    "\x1ea",
+    "a",
+    "é",
+]
+
+
+@settings(max_examples=4 * settings.default.max_examples)
+@given(st.lists(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), max_size=8))
+def test_records_of_any_quotes_have_the_fields_of_single_ones(records: list[str]) -> None:
+    names = ["a", "b", "c"]
+    payloads = CsvPayloads(dict.fromkeys(names, pl.String()), SessionZone())
+    rows, bad, _ = payloads.decode([record.encode() for record in records])
+    for record, row, is_bad in zip(records, rows.rows(), bad, strict=True):
+        fields = parse_fields(record) if record else []
+        assert (is_bad, [*row]) == (
+            (False, fields) if len(fields) == len(names) else (True, [None] * len(names))
+        )
