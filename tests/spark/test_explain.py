@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from tests.spark.feed import Feed, at
 
 import muntin as mt
@@ -40,6 +41,10 @@ def test_a_query_shows_what_it_is(spark: SparkSession, tmp_path: Path) -> None:
     statement = "SELECT key, count(*) * 2 AS twice FROM m GROUP BY key, TUMBLE(at, 1 MINUTE)"
     query = mt.sql(spark, statement, m=feed.stream(spark))
     assert "<td>twice</td><td>bigint</td>" in query._repr_html_()
+    for where, text in (("value > 2", "value > 2"), (F.col("value") > 2, "(value > 2)")):
+        windows = mt.windowed(feed.stream(spark), key="key", time="at", where=where)
+        described = windows.tumbling("1 minute").agg(n=mt.count()).explain()
+        assert f"takes     messages for which {text};" in described
 
 
 def test_a_running_query_shows_how_far_it_is(spark: SparkSession, tmp_path: Path) -> None:

@@ -137,6 +137,8 @@ REFUSED = {
     "to_date(s)": "to_date() of a text (here to_date() of to_timestamp(x)",
     "TRY_CAST(x AS INT)": "TRY_CAST(float AS INT)",
     "CAST(s AS DATE)": "CAST(string AS DATE)",
+    "cuont(*)": "cuont() (did you mean count()?)", "lenght(s)": "lenght() (did you mean length()?)",
+    "power(x, 2)": "power(), which", "t - t": "(here unix_seconds(x) - unix_seconds(y) is taken)",
     "n::map": "CAST(integer AS MAP)", "coalesce(x, d)": "coalesce of",
     "n / i": "/ by what may be 0", "s > 1": "> of",
     "s RLIKE 'a'": "'RLIKE'",

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from pyspark.sql import Column
+
 from muntin.explain.cautions import explain_never_late
 from muntin.explain.joins import explain_join
 from muntin.explain.size import Rates
@@ -13,6 +15,7 @@ from muntin.explain.windows import Circumstances, describe_spec
 from muntin.hosts.definition import explain_chain
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.spark.host.plan import Plan
+from muntin.spark.sources.inputs import Input
 
 CollectedPlans = list[tuple[str | None, Plan]]
 _COLLECTED: ContextVar[CollectedPlans | None] = ContextVar("muntin_noted", default=None)
@@ -33,12 +36,21 @@ def explain_spark_plan(plan: Plan, rates: Rates | None = None) -> str:
             one.columnar,
             rates,
             never,
+            _show_condition(read.input),
             nullable=nullable,
             finite=not read.messages.isStreaming,
         )
         return describe_spec(one.spec, circumstances)
 
     return explain_chain(plan, describe)
+
+
+def _show_condition(input_: Input) -> str | None:
+    """Return the condition on messages as the user or Spark writes it."""
+    if isinstance(input_.where, Column):
+        # A column without a name is named by its text in SQL.
+        return input_.frame.select(input_.where).columns[0]
+    return input_.where
 
 
 @contextmanager

@@ -151,6 +151,14 @@ def test_a_key_that_may_be_null_and_is_rejected():
     )
 
 
+@pytest.mark.parametrize("where", ["k > 'a'", pl.col("k") > "a"])
+def test_the_condition_on_messages_is_described(where):
+    frame = pl.DataFrame(schema={"k": pl.String, "at": pl.Datetime("us", "UTC")})
+    query = mt.windowed(frame, time="at", where=where).tumbling("1 hour").agg(n=mt.count())
+    described = f"takes     messages for which {where}; the others are counted as filtered"
+    assert join_lines(described) in join_lines(query.explain())
+
+
 def test_a_frame_is_never_late():
     frame = pl.DataFrame(schema={"k": pl.String, "at": pl.Datetime("us", "UTC")})
     for rows, times in ((frame, 0), (mt.ticks(1), 1)):

@@ -195,10 +195,15 @@ def explain_local_plan(plan: LocalPlan, rates: Rates | None = None) -> str:
     def describe(operator_plan: LocalPlan) -> str:
         if isinstance(operator_plan.spec, JoinSpec):
             return explain_join(operator_plan.spec, operator_plan.shards, None)
-        source = "" if operator_plan.upstreams else repr(operator_plan.inputs[0].rows)
-        finite = not operator_plan.reads_streams
+        read = operator_plan.inputs[0]
         circumstances = Circumstances(
-            operator_plan.shards, None, rates, source=source or None, local=True, finite=finite
+            operator_plan.shards,
+            None,
+            rates,
+            where=read.reader.where_text,
+            source=None if operator_plan.upstreams else repr(read.rows),
+            local=True,
+            finite=not operator_plan.reads_streams,
         )
         return describe_spec(operator_plan.spec, circumstances)
 

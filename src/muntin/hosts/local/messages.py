@@ -39,6 +39,7 @@ class MessageReader:
         time: The event time as an expression; `None` where there is none.
         time_name: The name of the event time.
         where: The condition that a message must meet; the others are counted as `filtered`.
+        where_text: That condition as the user wrote it.
         result_filter: The condition of an upstream operator's results that count; it may name
             columns that messages don't have. The others are filtered, and have no time.
         clock: The arrival time of a message; `None` is the clock of the machine.
@@ -54,6 +55,7 @@ class MessageReader:
     time: pl.Expr | None = None
     time_name: str | None = None
     where: pl.Expr | None = None
+    where_text: str | None = None
     result_filter: pl.Expr | None = None
     clock: pl.Expr | None = None
     limits: TimeLimits = NO_LIMITS

@@ -175,6 +175,7 @@ class LocalInput:
             time=time,
             time_name=name,
             where=where,
+            where_text=None if self.where is None else str(self.where),
             # The end of an early result's window lies ahead of the watermark.
             result_filter=None if self.upstream is None else self.upstream.result_filter,
             clock=clock,

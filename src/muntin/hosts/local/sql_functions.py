@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
+from difflib import get_close_matches
 from functools import partial
 
 import polars as pl
@@ -26,12 +27,30 @@ from muntin.hosts.local.sql_values import (
     require_condition,
     unify,
 )
+from muntin.model.aggregates.entry import ENTRIES
 
 # Below this number of units there are several doubles for each. From the other on, a double written
 # in decimals has no digits behind a unit.
 _SHORT, _LONG = 2.0**48, 1e17
+# How much a name is like the one that was meant.
+_ALIKE = 0.8
 # The most decimals that a number is rounded to; their power of ten is exact in a double.
 _MOST_DECIMALS = 15
+
+
+def find_function(name: str) -> Arity:
+    """Return the function with a name.
+
+    Raises:
+        Unportable: When there is none; it may name the function that was meant.
+    """
+    entry = FUNCTIONS.get(name.lower())
+    if entry is None:
+        names = {*FUNCTIONS, *(word.lower() for one in ENTRIES.values() for word in one.sql.names)}
+        alike = get_close_matches(name.lower(), names, 1, _ALIKE)
+        is_meant = bool(alike) and alike[0][0] == name[0].lower()
+        raise Unportable(f"{name}()" + (f" (did you mean {alike[0]}()?)" if is_meant else ""))
+    return entry
 
 
 def call_function(name: str, values: Sequence[Value]) -> Value:
@@ -40,10 +59,7 @@ def call_function(name: str, values: Sequence[Value]) -> Value:
     Raises:
         Unportable: When the function isn't supported, or not for these values.
     """
-    entry = FUNCTIONS.get(name.lower())
-    if entry is None:
-        raise Unportable(f"{name}()")
-    least, most, function = entry
+    least, most, function = find_function(name)
     if not least <= len(values) <= most:
         raise Unportable(f"{name}() of {len(values)} values")
     return function(values)

@@ -11,7 +11,7 @@ import polars as pl
 
 from muntin.hosts.local import sql_values as values
 from muntin.hosts.local.sql_casts import cast, try_cast
-from muntin.hosts.local.sql_functions import call_function
+from muntin.hosts.local.sql_functions import call_function, find_function
 from muntin.hosts.local.sql_time_functions import extract_part
 from muntin.hosts.local.sql_values import NULL_VALUE, Unportable, Value
 from muntin.model.errors import OptionError
@@ -251,6 +251,7 @@ class _Parser:
         if kind == "word" and token.upper() == "TRY_CAST" and self._accept("("):
             return try_cast(*self._parse_cast())
         if kind == "word" and self._accept("("):
+            find_function(token)
             return self._parse_fields(call_function(token, self._parse_list()))
         return self._parse_column(token)
 

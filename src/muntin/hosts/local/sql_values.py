@@ -329,7 +329,10 @@ def _find_float_type(sign: str, left: Value, right: Value) -> pl.DataType:
     others = {value.family for value in (left, right)} - {"float"}
     decimals = [v for v in (left, right) if v.family == "decimal" and v.literal is None]
     if not kinds or decimals or not others <= {"integer", "decimal", "null"}:
-        raise Unportable(f"{sign} of {left.family} and {right.family}")
+        hint = ""
+        if sign == "-" and left.family == right.family == "timestamp":
+            hint = " (here unix_seconds(x) - unix_seconds(y) is taken)"
+        raise Unportable(f"{sign} of {left.family} and {right.family}{hint}")
     if pl.Float32() in kinds and "integer" in others:
         raise Unportable(f"{sign} of single precision and a whole number")
     return pl.Float32() if kinds == {pl.Float32()} and not others - {"null"} else pl.Float64()
