@@ -127,7 +127,7 @@ _IDLE = r"idle '1 minute' has no effect|idle='1 minute.*' has no effect on input
             lambda: (
                 mt.windowed(CLICKS, key="page", clock="ts").tumbling(mt.rows(3)).agg(n=mt.count())
             ),
-            "clock='ts' has no effect without max_ahead= and policies on the wall clock",
+            "clock='ts' has no effect without max_ahead=, idle= and policies on the wall clock",
         ),
         (
             lambda: (
@@ -136,14 +136,6 @@ _IDLE = r"idle '1 minute' has no effect|idle='1 minute.*' has no effect on input
                 .agg(n=mt.count())
             ),
             "clock='ts' has no effect without max_ahead=",
-        ),
-        (
-            lambda: (
-                mt.windowed(CLICKS, **_TIMED, clock="ts", idle="1 minute")
-                .tumbling("1 hour")
-                .agg(n=mt.count())
-            ),
-            "idle='1 minute' has no effect beside clock=, which stands still",
         ),
         (
             lambda: mt.join(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd
 
-from muntin.model.axis import SECOND, format_duration
+from muntin.model.axis import SECOND
 from muntin.model.errors import OptionError
 from muntin.model.inputs import InputSpec
 from muntin.model.joins import Side
@@ -32,15 +32,12 @@ def period_of_windows(spec: WindowSpec, clock: object = None) -> int | None:
     Windows with a ``clock`` of arrival times need no ticks.
 
     Raises:
-        OptionError: When nothing depends on that clock, or the idle time can't pass by it.
+        OptionError: When nothing depends on that clock.
     """
     if clock is None:
         firing = spec.firing
         return period_of((firing.early, firing.late if firing.grace else None), spec.idle)
-    if spec.idle is not None and not spec.clocks:
-        problem = "has no effect beside clock=, which stands still while no message comes"
-        raise OptionError("idle", format_duration(spec.idle), problem, "leave one of them out")
-    if not spec.firing.on_wall_clock:
+    if not spec.firing.on_wall_clock and spec.idle is None:
         _check_clock(spec, clock)
     return None
 
@@ -68,5 +65,5 @@ def period_of_join(sides: Sequence[Side], clocks: Sequence[object] = (None, None
 def _check_clock(spec: InputSpec, clock: object) -> None:
     """Refuse arrival times of an input without policies on the wall clock that nothing reads."""
     if spec.time is None or not spec.limits:
-        problem = "has no effect without max_ahead= and policies on the wall clock"
+        problem = "has no effect without max_ahead=, idle= and policies on the wall clock"
         raise OptionError("clock", str(clock), problem, "leave it out")
