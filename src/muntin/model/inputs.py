@@ -248,8 +248,8 @@ class InputOptions(InputValues):
 
         The options of a table hold for all queries that read it, not all of which need them.
         """
-        has_limit = axis == "time" and bool(self.limits)
-        return self.clock if has_limit or firing.on_wall_clock else None
+        judges_time = axis == "time" and (bool(self.limits) or self.idle is not None)
+        return self.clock if judges_time or firing.on_wall_clock else None
 
     @property
     def options(self) -> dict[str, Any]:

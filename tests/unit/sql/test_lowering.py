@@ -544,6 +544,8 @@ def test_marks_of_tables_are_those_of_their_queries_and_views():
     # Nothing of this query goes by the clock of arrivals.
     assert query.clock is None
     assert lower_query(f"{text} EMIT EARLY EVERY 1 MINUTE").clock == "landed"
+    silent = text.replace("MAX AHEAD ANY", "MAX AHEAD ANY IDLE AFTER INTERVAL '1' MINUTE")
+    assert lower_query(silent).clock == "landed"
 
 
 def test_placeholders_stand_in_quotes_and_are_escaped():
