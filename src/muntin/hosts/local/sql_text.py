@@ -251,6 +251,7 @@ class _Parser:
         if kind == "word" and token.upper() == "TRY_CAST" and self._accept("("):
             return try_cast(*self._parse_cast())
         if kind == "word" and self._accept("("):
+            # A name that doesn't exist is reported before what its arguments can't have.
             find_function(token)
             return self._parse_fields(call_function(token, self._parse_list()))
         return self._parse_column(token)

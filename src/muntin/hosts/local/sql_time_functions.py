@@ -40,15 +40,19 @@ def _read_day(value: Value, name: str) -> pl.Expr:
     return moment if value.family == "date" else moment.cast(pl.Datetime("us")).dt.date()
 
 
+def _count_to_moment(value: Value, name: str, per_second: int) -> pl.Expr:
+    """Return the moment of a number of units since 1970; out of range it is NULL."""
+    if value.family != "integer":
+        raise Unportable(f"{name}() of {value.family}")
+    micros = value.cast(WIDE) * (_MICROS // per_second)
+    return micros.cast(pl.Int64(), strict=False).cast(_MOMENT)
+
+
 def _timestamp(name: str, per_second: int) -> Arity:
-    """Return a function from integers to moments; out of range they are NULL, and so rejected."""
+    """Return a function from integers to moments; a message whose moment is NULL is rejected."""
 
     def function(values: Sequence[Value]) -> Value:
-        (value,) = values
-        if value.family != "integer":
-            raise Unportable(f"{name}() of {value.family}")
-        micros = value.cast(WIDE) * (_MICROS // per_second)
-        return Value(micros.cast(pl.Int64(), strict=False).cast(_MOMENT), _MOMENT, "timestamp")
+        return Value(_count_to_moment(values[0], name, per_second), _MOMENT, "timestamp")
 
     return 1, 1, function
 
@@ -149,9 +153,7 @@ def _date_add(name: str, sign: int) -> Arity:
 
 def _from_unixtime(values: Sequence[Value]) -> Value:
     seconds, *patterns = values
-    if seconds.family != "integer":
-        raise Unportable(f"from_unixtime() of {seconds.family}")
-    moment = (seconds.cast(WIDE) * _MICROS).cast(pl.Int64(), strict=False).cast(pl.Datetime("us"))
+    moment = _count_to_moment(seconds, "from_unixtime", 1).cast(pl.Datetime("us"))
     pattern = "yyyy-MM-dd HH:mm:ss"
     if patterns:
         pattern = read_literal(patterns[0], "from_unixtime", "pattern")
