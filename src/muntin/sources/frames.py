@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -122,9 +123,9 @@ def frame_source(frame: object) -> FrameSource | None:
 def _refuse_duplicates(frame: Any) -> None:
     """Refuse a frame with two columns of one name."""
     names = [*map(str, frame.column_names if isinstance(frame, pa.Table) else frame.columns)]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise OptionError("frame", twice, "is the name of two columns", "rename one of them")
+    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+    if count > 1:
+        raise OptionError("frame", name, "is the name of two columns", "rename one of them")
 
 
 def _plain(rows: pl.DataFrame) -> pl.DataFrame:
