@@ -169,6 +169,24 @@ _IDLE = r"idle '1 minute' has no effect|idle='1 minute.*' has no effect on input
             "keep='9 rows' has no effect: windows in the order of arrival go when they are full",
         ),
         (
+            lambda: mt.files("in/*.csv", columns="page string, at string", zone="Europe/Paris"),
+            "zone='Europe/Paris' has no effect on columns without timestamps; leave it out, or",
+        ),
+        (
+            lambda: mt.kafka("localhost:9092", "clicks", format="csv"),
+            "format='csv' needs columns; give columns=",
+        ),
+        (
+            lambda: mt.to_kafka("localhost:9092", "views", key=[]),
+            r"key=\[\] names no column; give one, or leave it out",
+        ),
+        (
+            lambda: mt.kafka(
+                "localhost:9092", "t", columns="a string", reader="spark", patience="5 minutes"
+            ).in_columns(),
+            "patience='300 seconds' isn't possible: reader='spark'; leave out one of both",
+        ),
+        (
             lambda: mt.sql(
                 "SELECT page, count(*) AS n FROM clicks WATERMARK ts DELAY OF 5 SECONDS "
                 "GROUP BY page, TUMBLE(3 ROWS)",
