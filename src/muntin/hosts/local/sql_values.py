@@ -21,7 +21,8 @@ _BITS: Mapping[pl.DataType, int] = {pl.Int8(): 7, pl.Int16(): 15, pl.Int32(): 31
 _MOST_BITS = 126
 _DAY = 86_400 * 10**6
 _ZERO = pl.lit(0, WIDE)
-_TIMES = ("timestamp", "timestamp_ntz", "date")
+_MOMENTS = ("timestamp", "timestamp_ntz")
+_TIMES = (*_MOMENTS, "date")
 _COMPARISONS: Mapping[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
     "=": lambda a, b: a == b,
     "<>": lambda a, b: a != b,
@@ -139,7 +140,7 @@ def compare(sign: str, left: Value, right: Value) -> Value:
 
 
 def add(sign: str, left: Value, right: Value) -> Value:
-    """Compute a sum, a difference or a product of numbers."""
+    """Compute a sum, a difference or a product of numbers, or the time between two moments."""
     if {left.family, right.family} == {"integer"}:
         bits = left.bits + right.bits if sign == "*" else max(left.bits, right.bits) + 1
         if bits > _MOST_BITS:
@@ -147,13 +148,16 @@ def add(sign: str, left: Value, right: Value) -> Value:
         dtype = max(left.dtype, right.dtype, key=lambda kind: _BITS[kind])
         one, other = left.cast(WIDE), right.cast(WIDE)
         return Value(_compute(sign, one, other), dtype, "integer", bits)
+    if sign == "-" and left.family == right.family and left.family in _MOMENTS:
+        length = pl.Duration("us")
+        return Value((left.expression - right.expression).cast(length), length, "interval")
     dtype = _find_float_type(sign, left, right)
     return Value(_compute(sign, left.cast(dtype), right.cast(dtype)), dtype, "float")
 
 
 def shift(sign: str, value: Value, micros: int) -> Value:
     """Move a moment by less than a day; Spark adds whole days in the session's zone."""
-    if value.family not in ("timestamp", "timestamp_ntz"):
+    if value.family not in _MOMENTS:
         raise Unportable(f"INTERVAL beside {value.family}")
     if abs(micros) >= _DAY:
         raise Unportable("INTERVAL of a day or more")
@@ -329,10 +333,7 @@ def _find_float_type(sign: str, left: Value, right: Value) -> pl.DataType:
     others = {value.family for value in (left, right)} - {"float"}
     decimals = [v for v in (left, right) if v.family == "decimal" and v.literal is None]
     if not kinds or decimals or not others <= {"integer", "decimal", "null"}:
-        hint = ""
-        if sign == "-" and left.family == right.family == "timestamp":
-            hint = " (here unix_seconds(x) - unix_seconds(y) is taken)"
-        raise Unportable(f"{sign} of {left.family} and {right.family}{hint}")
+        raise Unportable(f"{sign} of {left.family} and {right.family}")
     if pl.Float32() in kinds and "integer" in others:
         raise Unportable(f"{sign} of single precision and a whole number")
     return pl.Float32() if kinds == {pl.Float32()} and not others - {"null"} else pl.Float64()

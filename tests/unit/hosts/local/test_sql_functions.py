@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 
 import polars as pl
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.hosts.local.expressions import parse_literal_rows, parse_sql_expression
+from muntin.model.errors import OptionError
 
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False) | st.builds(
     lambda units, decimals: units / 10.0**decimals,
@@ -40,6 +42,16 @@ def test_a_quotient_is_the_nearest_double(divisor: float) -> None:
     assert compute(f"x / {divisor}", x=[*numbers]) == [number / divisor for number in numbers]
     assert compute("x / 10", x=[7]) == [0.7]
     assert parse_literal_rows("(1000000 / 700000)", ["q"])["q"].to_list() == [10 / 7]
+
+
+def test_the_difference_of_two_moments_is_a_duration() -> None:
+    at = datetime(2026, 3, 29, tzinfo=UTC)
+    moments: list[object] = [at, at + timedelta(days=400, microseconds=1), None]
+    expected = [timedelta(0), timedelta(days=400, microseconds=1), None]
+    assert compute("t - TIMESTAMP '2026-03-29 00:00:00Z'", t=moments) == expected
+    assert compute("u - t", t=[at], u=[at - timedelta(seconds=1)]) == [timedelta(seconds=-1)]
+    with pytest.raises(OptionError, match="- of timestamp and timestamp_ntz"):
+        compute("t - w", t=[at], w=[at.replace(tzinfo=None)])
 
 
 def test_a_text_that_is_no_number_ends_the_query_unless_it_is_tried() -> None:
