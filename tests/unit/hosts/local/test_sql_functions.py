@@ -54,6 +54,31 @@ def test_the_difference_of_two_moments_is_a_duration() -> None:
         compute("t - w", t=[at], w=[at.replace(tzinfo=None)])
 
 
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("t > '2026-01-01 10:00:00'", [False, True]),
+        ("t >= '2026-01-01T12:00:00.000+02:00'", [True, True]),
+        ("'2026-01-01' <= t", [True, True]),
+        ("t BETWEEN '2026-01-01' AND TIMESTAMP '2026-01-01 23:59:59.5'", [True, False]),
+        ("t IN ('2026-01-02')", [False, True]),
+        ("w >= '2026-01-02'", [False, True]),
+        ("day > '2026-01-01'", [False, True]),
+    ],
+)
+def test_a_literal_text_beside_a_time_is_one(condition: str, expected: list[object]) -> None:
+    moments = [datetime(2026, 1, 1, 10, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)]
+    local: list[object] = [one.replace(tzinfo=None) for one in moments]
+    days: list[object] = [one.date() for one in moments]
+    assert compute(condition, t=[*moments], w=local, day=days) == expected
+
+
+@pytest.mark.parametrize("text", ["soon", "2026-13-01", "20260101", "2026-W01-1", "2026-01-01Z"])
+def test_a_text_beside_a_time_that_is_none_is_named(text: str) -> None:
+    with pytest.raises(OptionError, match=f"the text '{text}' beside timestamp"):
+        compute(f"t > '{text}'", t=[datetime(2026, 1, 1, tzinfo=UTC)])
+
+
 def test_a_text_that_is_no_number_ends_the_query_unless_it_is_tried() -> None:
     texts: list[object] = ["12", " +7 ", "1.5", None]
     assert compute("TRY_CAST(s AS INT)", s=texts) == [12, 7, None, None]
