@@ -67,6 +67,9 @@ class ParquetSink(TableSink):
 
     def check_folders(self, folders: Sequence[str], names: Sequence[str]) -> None:
         """Refuse folders that are named twice, or that leave no column for the files."""
+        if BATCH_COLUMN in {one.lower() for one in folders}:
+            problem = "is the name of the folders of batches"
+            raise OptionError("partition_by", BATCH_COLUMN, problem, "give it another name")
         if len({*folders}) < len(folders) or {*names} <= {*folders}:
             hint = "name each once, and leave one column for the files"
             raise OptionError("partition_by", ", ".join(folders), "can't be folders", hint)
