@@ -197,6 +197,10 @@ _IDLE = r"idle '1 minute' has no effect|idle='1 minute.*' has no effect on input
             "partition_by='batch' is the name of the folders of batches",
         ),
         (
+            lambda: mt.to_postgres("host=localhost", "public.views"),
+            "table='public.views' would be a name with a dot, .*; give schema='public', table='vi",
+        ),
+        (
             lambda: mt.files("in/*.csv", columns="page string, at string", zone="Europe/Paris"),
             "zone='Europe/Paris' has no effect on columns without timestamps; leave it out, or",
         ),
