@@ -8,6 +8,7 @@ from functools import lru_cache
 import polars as pl
 
 from muntin.model.errors import OptionError
+from muntin.model.inputs import DURATIONS
 from muntin.model.pipeline import EMISSION_COLUMNS
 from muntin.model.spec import WindowSpec
 
@@ -15,8 +16,11 @@ from muntin.model.spec import WindowSpec
 _INTERNAL = "__muntin"
 # Internal columns of messages, beside the user's columns.
 TIME = "__muntin_time"
-FUTURE = "__muntin_future"
 MALFORMED = "__muntin_malformed"
+# The flags of messages whose time is beyond a limit, by the reason to reject them.
+LIMIT_FLAGS = {one.reason: f"{_INTERNAL}_{one.reason}" for one in DURATIONS if one.reason}
+# The flags of messages whose time doesn't move the watermark.
+TIME_FLAGS = (MALFORMED, *LIMIT_FLAGS.values())
 KEEP = "__muntin_keep"
 CLOCK = "__muntin_clock"
 # The columns of a source with the bytes of a message that it couldn't decode, and what is wrong.

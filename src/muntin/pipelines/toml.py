@@ -228,7 +228,7 @@ class _Reader:
             query.where and self._fill_placeholders(query.where),
             self._select_all(spec) if query.having else None,
             query.having and self._fill_placeholders(query.having),
-            marks.find_clock(spec.firing, spec.axis),
+            marks.find_clock(spec),
             self.form.shards,
             each=each,
         )
