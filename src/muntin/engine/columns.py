@@ -9,7 +9,7 @@ import polars as pl
 
 from muntin.model.errors import OptionError
 from muntin.model.inputs import DURATIONS
-from muntin.model.pipeline import EMISSION_COLUMNS
+from muntin.model.pipeline import EMISSION_COLUMNS, WINDOW_BOUNDS
 from muntin.model.spec import WindowSpec
 
 # The beginning of each name, except within frames of partials and of windows.
@@ -52,8 +52,7 @@ LAST = "last"
 END = "end"
 
 # In frames of results and of rejected messages.
-WINDOW_START = "window_start"
-WINDOW_END = "window_end"
+WINDOW_START, WINDOW_END = WINDOW_BOUNDS
 EMISSION, REVISION = EMISSION_COLUMNS
 REASON = "reason"
 WATERMARK = "watermark"

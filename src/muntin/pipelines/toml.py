@@ -14,6 +14,7 @@ from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlErro
 from muntin.model.inputs import INPUT_OPTIONS, InputOptions
 from muntin.model.pipeline import (
     EMISSION_COLUMNS,
+    WINDOW_BOUNDS,
     Column,
     DeclaredTable,
     Derived,
@@ -235,7 +236,7 @@ class _Reader:
         return Flow(name, windowing, query.into, query.rejected)
 
     def _select_all(self, spec: WindowSpec) -> tuple[Column, ...]:
-        names = (*spec.keys, "window_start", "window_end", *spec.aggregates, *EMISSION_COLUMNS)
+        names = (*spec.keys, *WINDOW_BOUNDS, *spec.aggregates, *EMISSION_COLUMNS)
         return tuple(
             Column(name, name if name in EMISSION_COLUMNS else quote_name(name)) for name in names
         )

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from muntin.engine.operator import RESULTS
+from muntin.hosts.failures import TRACEBACK
 from muntin.hosts.statements import Resolver, resolve_name
 from muntin.model.bounds import ByArrival
 from muntin.model.errors import OptionError, SqlError
@@ -133,7 +134,6 @@ def bind_statement(
         raise SqlError(text, at, problem, hint) from error
 
 
-_TRACEBACK = "Traceback (most recent call last):"
 # The line of a traceback that names the exception.
 _RAISED = re.compile(r"[\w.]+(?:Error|Exception|Exit|Interrupt)\b")
 
@@ -144,7 +144,7 @@ def get_first_line(error: Exception) -> str:
     If that only announces the traceback of a Python process, it is the exception of that process.
     """
     lines = str(error).strip().splitlines()
-    if lines[0].endswith(_TRACEBACK):
+    if lines[0].endswith(TRACEBACK):
         raised = [line for line in lines[1:] if _RAISED.match(line)]
         lines = [re.sub(r"^muntin\.[\w.]+: ", "", line) for line in raised[-1:]] or lines
     return lines[0].rstrip(".;")
