@@ -241,12 +241,7 @@ def reader_problems(table: DeclaredTable) -> Iterator[OptionError]:
             names = [known_option.name for known_option in options_by_name.values()]
             yield refuse_option(name, table.name, [*names, *others])
             continue
-        is_unused = (
-            (option.when == "stream" and not table.stream)
-            or (option.when == "batch" and table.stream)
-            or (option.when == "no columns" and table.columns is not None)
-        )
-        if is_unused:
+        if _is_unused(option, table):
             yield OptionError(name, value, _UNUSED_BECAUSE[option.when], "leave it out")
             continue
         try:
@@ -264,3 +259,12 @@ def reader_problems(table: DeclaredTable) -> Iterator[OptionError]:
         yield OptionError(_CORRUPT, corrupt, f"isn't a column of {table.name}", hint)
     if connector == "jdbc" and table.stream:
         yield OptionError("connector", "jdbc", "isn't read as a stream", "add mode = 'batch'")
+
+
+def _is_unused(option: ReaderOption, table: DeclaredTable) -> bool:
+    """Return whether an option has no effect on a table, as it is read."""
+    return (
+        (option.when == "stream" and not table.stream)
+        or (option.when == "batch" and table.stream)
+        or (option.when == "no columns" and table.columns is not None)
+    )
