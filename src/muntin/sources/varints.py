@@ -12,7 +12,7 @@ NumberArray = np.ndarray[Any, Any]
 
 _ONE, _BYTE, _TOP = np.uint64(1), np.uint64(56), np.uint64(63)
 # The bit of each byte that says that its number continues, and the other bits.
-_HIGH_BITS, _LOW_BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
+HIGH_BITS, _LOW_BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
 # The same of the first byte, of the first two, and of the second.
 _HIGH_BIT, _TWO_BYTES = np.uint64(0x80), np.uint64(0x8080)
 _LOW_BYTE, _SECOND_BYTE, _SEVEN = np.uint64(0x7F), np.uint64(0x7F00), np.uint64(7)
@@ -49,7 +49,7 @@ def decode_varints(
     if ((word & _TWO_BYTES) != _TWO_BYTES).all():
         second = ((word & _SECOND_BYTE) >> _ONE) * goes_on
         return word & _LOW_BYTE | second, (goes_on + _ONE).view(np.int64), beyond
-    stops = ~word & _HIGH_BITS
+    stops = ~word & HIGH_BITS
     # All bits up to the first byte that ends its number, or all bits if none does.
     mask = (stops & -stops) ^ ((stops & -stops) - _ONE)
     width = (np.bitwise_count(mask) >> 3).astype(np.int64)
