@@ -24,6 +24,10 @@ _GAPS = [
 ]
 
 
+# The last gap is between the fourth byte and the fifth.
+_FOUR_BYTES = 32
+
+
 class MalformedError(ValueError):
     """A message doesn't conform to its schema."""
 
@@ -51,11 +55,16 @@ def decode_varints(
         return word & _LOW_BYTE | second, (goes_on + _ONE).view(np.int64), beyond
     stops = ~word & HIGH_BITS
     # All bits up to the first byte that ends its number, or all bits if none does.
-    mask = (stops & -stops) ^ ((stops & -stops) - _ONE)
-    width = (np.bitwise_count(mask) >> 3).astype(np.int64)
-    number = word & mask & _LOW_BITS
-    for stays, moved, far in _GAPS:
-        number = (number & stays) | ((number & moved) >> far)
+    mask = stops ^ (stops - _ONE)
+    bits = np.bitwise_count(mask)
+    mask &= _LOW_BITS
+    number: NumberArray = word & mask
+    for stays, moved, far in _GAPS[: 3 if bits.max() > _FOUR_BYTES else 2]:
+        high: NumberArray = number & moved
+        high >>= far
+        number &= stays
+        number |= high
+    width = (bits >> 3).astype(np.int64)
     if not stops.all():
         _complete_long(data, at, np.flatnonzero(stops == 0), number, width, beyond)
     return number, width, beyond
