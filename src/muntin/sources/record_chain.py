@@ -15,7 +15,7 @@ import numpy as np
 
 from muntin.engine.utf8 import Mask
 from muntin.sources.byte_cursor import ByteCursor
-from muntin.sources.byte_values import Bytes, Integers
+from muntin.sources.byte_values import Bytes, Integers, gather
 from muntin.sources.varints import read_varints, unzigzag
 
 # From this many batches on, a step for all of them is faster than following each batch.
@@ -37,7 +37,7 @@ class RecordChain(NamedTuple):
     Attributes:
         starts: Where each begins.
         fields: Where the fields after its length and attributes begin; empty if that isn't known.
-        ends: Where it ends; empty if that isn't known.
+        ends: Where it ends, with a zero as its last byte; empty if that isn't known.
     """
 
     starts: Integers
@@ -73,16 +73,19 @@ def _guess_records(
     if not total:
         return RecordChain(_NONE, _NONE, _NONE)
     first, end = int(begins[0]), int(ends[-1])
+    if data[end - 1]:
+        return None
     at = np.concatenate(
         [_find_zeros(data, at, min(at + _AT_ONCE, end)) for at in range(first, end, _AT_ONCE)]
     )
-    low, high = data[at].astype(np.int64), data[at + 1].astype(np.int64)
-    long = low > 127
-    length = np.where(long, low & 127 | high << 7, low) >> 1
+    # The length, and the attributes behind its one or two bytes.
+    words = gather(data, at, "<u4")
+    long = (words & 0x80).astype(bool)
+    length = (words & 0x7F | np.where(long, words >> 1 & 0x3F80, 0)).astype(np.int64) >> 1
     attributes = at + 1 + long
     # Odd numbers are negative; a length of three bytes isn't guessed.
-    plain = (low & 1 == 0) & (length >= _SHORTEST) & ~(long & (high > 127))
-    plain &= data[attributes] == 0
+    plain = np.where(long, (words & 0xFF8081) == 0x80, (words & 0xFF01) == 0)
+    plain &= length >= _SHORTEST
     if not plain.all():
         at, attributes, length = at[plain], attributes[plain], length[plain]
     next_positions = attributes + length
