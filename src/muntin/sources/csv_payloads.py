@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
@@ -56,6 +56,9 @@ class CsvPayloads:
     zone: SessionZone
     fields: Sequence[str] | None = None
 
+    # The pattern of the last messages; the next ones are likely to have it, too.
+    _recent: list[Pattern] = field(default_factory=list, init=False, repr=False, compare=False)
+
     may_have_header: ClassVar[bool] = True
 
     @property
@@ -75,7 +78,9 @@ class CsvPayloads:
         many fields a record has.
         """
         find_pattern = partial(find_record_pattern, names=self.fields or [*self.columns])
-        return decode_alike(values, self.columns, self.zone, find_pattern, self._decode_any)
+        return decode_alike(
+            values, self.columns, self.zone, find_pattern, self._decode_any, self._recent
+        )
 
     def _decode_any(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode records that are written in any way."""

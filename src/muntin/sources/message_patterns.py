@@ -147,11 +147,15 @@ def decode_alike(
     zone: SessionZone,
     find_pattern: FindPattern,
     decode_others: Callable[[Sequence[bytes | None]], Decoded],
+    recent: list[Pattern],
 ) -> Decoded:
-    """Decode messages by their patterns, and those without one by another reader."""
+    """Decode messages by their patterns, and those without one by another reader.
+
+    ``recent`` has the pattern of the messages before, if they had one, and gets that of these.
+    """
     if not isinstance(values, ByteValues) or len(values) < FEWEST:
         return decode_others(values)
-    groups = [*read_alike(values, columns, find_pattern)]
+    groups = [*read_alike(values, columns, find_pattern, recent)]
     if not groups:
         return decode_others(values)
     parts = [_convert(group, columns, zone) for group in groups]
@@ -193,7 +197,10 @@ def _unite(parts: Sequence[Decoded], positions: Sequence[Integers]) -> Decoded:
 
 
 def read_alike(
-    values: ByteValues, columns: Mapping[str, pl.DataType], find_pattern: FindPattern
+    values: ByteValues,
+    columns: Mapping[str, pl.DataType],
+    find_pattern: FindPattern,
+    recent: list[Pattern],
 ) -> Iterator[Alike]:
     """Read messages by the patterns of some of them, as long as a pattern fits many.
 
@@ -201,19 +208,37 @@ def read_alike(
         values: The messages.
         columns: Names and types of the columns to return; times have microseconds.
         find_pattern: Returns how a message of the columns is written.
+        recent: The first pattern of the messages before, which is tried first, if there is one.
     """
     left = np.arange(len(values))
-    for _ in range(_MOST_PATTERNS):
+    for number in range(_MOST_PATTERNS):
         if len(left) < FEWEST:
             return
-        rest = values.select(left)
-        pattern = _find_common(rest, columns, find_pattern)
-        if pattern is None:
-            return
-        agrees, rows = _read_rows(rest, pattern, columns)
+        rest = values.select(left) if number else values
+        read = None if number else _read_by_recent(values, recent, columns)
+        if read is None:
+            pattern = _find_common(rest, columns, find_pattern)
+            if pattern is None:
+                return
+            read = (pattern, *_read_rows(rest, pattern, columns))
+        pattern, agrees, rows = read
+        if not number:
+            recent[:] = [pattern]
         some = rows if agrees.all() else rows.filter(pl.Series(agrees))
         yield Alike(left[agrees], some, pattern.find_fault(columns))
         left = left[~agrees]
+
+
+def _read_by_recent(
+    values: ByteValues, recent: list[Pattern], columns: Mapping[str, pl.DataType]
+) -> tuple[Pattern, Mask, pl.DataFrame] | None:
+    """Read messages by a pattern, if there is one and most of them have it."""
+    for pattern in recent[:1]:
+        agrees, rows = _read_rows(values, pattern, columns)
+        if np.count_nonzero(agrees) > len(agrees) // 2:
+            return pattern, agrees, rows
+        recent.clear()
+    return None
 
 
 def _find_common(

@@ -114,6 +114,7 @@ def test_plain_records_are_read_by_their_pattern() -> None:
         put_in_buffer([*values]),
         COLUMNS,
         lambda record, columns: find_record_pattern(record, columns, FIELDS),
+        [],
     )
     assert group.positions.tolist() == [*range(99)]
     assert not PAYLOADS.decode(put_in_buffer([*values])).bad.any()
@@ -159,5 +160,6 @@ def test_a_record_has_its_own_pattern(record: bytes, names: list[str]) -> None:
         put_in_buffer([record, record]),
         columns,
         lambda value, columns: find_record_pattern(value, columns, names),
+        [],
     )
     assert [group.positions.tolist() for group in groups] == [[0, 1]]
