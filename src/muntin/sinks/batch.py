@@ -24,6 +24,10 @@ class BatchRows(Protocol):
         """An identifier of the query, unique to its checkpoint."""
 
     @property
+    def has_checkpoint(self) -> bool:
+        """True if another run of the query can continue after the batch."""
+
+    @property
     def zone(self) -> str:
         """The time zone in which the query writes times."""
 
@@ -83,6 +87,11 @@ class Batch:
         return self.rows.query
 
     @property
+    def has_checkpoint(self) -> bool:
+        """True if another run of the query can continue after the batch."""
+        return self.rows.has_checkpoint
+
+    @property
     def zone(self) -> str:
         """The time zone in which the query writes times."""
         return self.rows.zone
@@ -105,12 +114,14 @@ class LocalRows:
         schema: The types in which they are written; by default those of ``source``.
         query: An identifier of the query, unique to its checkpoint.
         zone: The time zone in which the query writes times.
+        has_checkpoint: Whether another run of the query can continue after the batch.
     """
 
     source: pl.DataFrame | pa.Table
     schema: pa.Schema | None = None
     query: str = ""
     zone: str = "UTC"
+    has_checkpoint: bool = True
 
     @property
     def frame(self) -> pl.DataFrame:

@@ -109,7 +109,7 @@ class ParquetSink(TableSink):
             warn_of_new_table(f"Parquet {self.table}", batch.number)
             self.is_claimed = False
         if not self.is_claimed and batch.query:
-            _claim_folder(root, batch.query, self.table)
+            _claim_folder(root, batch, self.table)
             self.is_claimed = True
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(parents=True)
@@ -153,12 +153,14 @@ class ParquetSink(TableSink):
         return dict(sorted(refused.items()))
 
 
-def _claim_folder(root: Path, query: str, table: str) -> None:
-    """Mark a folder as that of a query, or refuse it if it is another one's."""
-    own = root / f"{CLAIM}{query}"
-    own.mkdir(parents=True, exist_ok=True)
+def _claim_folder(root: Path, batch: Batch, table: str) -> None:
+    """Mark a folder as that of a query with a checkpoint; refuse it if it is another one's."""
+    own = root / f"{CLAIM}{batch.query}"
+    if batch.has_checkpoint:
+        own.mkdir(parents=True, exist_ok=True)
     if any(one.name != own.name for one in root.glob(f"{CLAIM}*")):
-        own.rmdir()
+        if batch.has_checkpoint:
+            own.rmdir()
         raise refuse_claimed(table)
 
 
@@ -199,7 +201,8 @@ def to_parquet(
     number in the column ``batch``, so no other column can have this name. A batch without
     rows creates no folder, except the first one after a start, so that there are columns to read.
     The folder belongs to one query and its checkpoint, which an empty folder in it names. Another
-    query would replace its batches, and ends with a ``SinkError``.
+    query would replace its batches, and ends with a ``SinkError``. A query without a checkpoint
+    begins anew each time, and replaces the batches of its earlier runs.
 
     Args:
         path: The folder.

@@ -128,13 +128,19 @@ class Delivery:
 
     def make_batches(self, number: int, rows: Mapping[str, pl.DataFrame]) -> list[Batch]:
         """Return a `Batch` with the rows for each destination."""
+        lasts = self._folder is not None
         return [
             Batch(
                 number,
                 destination.kind,
                 self._arrow[destination.kind],
                 destination.keys,
-                LocalRows(rows[destination.kind], self._arrow[destination.kind], self._query),
+                LocalRows(
+                    rows[destination.kind],
+                    self._arrow[destination.kind],
+                    self._query,
+                    has_checkpoint=lasts,
+                ),
                 rows[destination.kind].is_empty(),
                 UnwritableRows(destination.kind),
                 destination.by_window,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -32,6 +32,8 @@ class EmittedRows:
         blobs: The rows on the driver, if they are few: a DataFrame of them needs no Spark job.
         shape: Applies the select list to the rows; ``None`` selects all columns.
     """
+
+    has_checkpoint: ClassVar[bool] = True
 
     emitted: DataFrame
     kind: str

@@ -56,6 +56,24 @@ def test_a_parquet_folder_belongs_to_one_query(tmp_path: Path) -> None:
     assert run("third")
 
 
+def test_a_query_without_a_checkpoint_replaces_the_batches_of_its_earlier_runs(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "results"
+
+    def run(checkpoint: Path | None) -> bool:
+        sink = mt.to_parquet(folder)
+        return _build_query().start(checkpoint=checkpoint, results=sink).await_end(60)
+
+    assert run(None)
+    rows = pl.read_parquet(folder)
+    assert run(None)
+    assert pl.read_parquet(folder).equals(rows)
+    assert run(tmp_path / "checkpoint")
+    with pytest.raises(mt.SinkError, match="has the rows of another query"):
+        run(None)
+
+
 def test_duckdb_has_the_newest_revision_of_each_window(tmp_path: Path) -> None:
     path = str(tmp_path / "results.duckdb")
     results = mt.to_duckdb(path, "views")
