@@ -113,7 +113,7 @@ def test_plain_records_are_read_by_their_pattern() -> None:
     (group,) = read_alike(
         put_in_buffer([*values]),
         COLUMNS,
-        lambda record, columns: find_record_pattern(record, columns, FIELDS),
+        PAYLOADS.form,
     )
     assert group.positions.tolist() == [*range(99)]
     assert not PAYLOADS.decode(put_in_buffer([*values])).bad.any()
@@ -155,9 +155,6 @@ def test_a_record_without_a_pattern(record: bytes) -> None:
 )  # fmt: skip
 def test_a_record_has_its_own_pattern(record: bytes, names: list[str]) -> None:
     columns = {"note": pl.String(), "id": pl.Int64()}
-    groups = read_alike(
-        put_in_buffer([record, record]),
-        columns,
-        lambda value, columns: find_record_pattern(value, columns, names),
-    )
+    form = CsvPayloads(columns, SessionZone(), names).form
+    groups = read_alike(put_in_buffer([record, record]), columns, form)
     assert [group.positions.tolist() for group in groups] == [[0, 1]]
