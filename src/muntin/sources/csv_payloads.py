@@ -31,7 +31,9 @@ from muntin.sources.text_values import convert_texts, null_malformed, spread_row
 # A field with the comma or end after it: quoted, or without a quote at its start.
 _FIELD = re.compile(r'(?:"((?:[^"\\]|\\.|"")*)"|([^",\r\n][^,\r\n]*|))(,|\r?\n?\Z)', re.DOTALL)
 _PATTERN = r'(?:"(?:[^"\\]|\\.|"")*"|[^",\r\n][^,\r\n]*|)'
-_RECORD = rf"(?s)\A{_PATTERN}(?:,{_PATTERN})*(?:\r?\n)?\z"
+_RECORD = rf"(?s)\A{_PATTERN}(?:,{_PATTERN}){{%s}}(?:\r?\n)?\z"
+# A pattern counts so many fields; more are counted by another, since it would be long.
+_COUNTED = 16
 _NEXT = f"(?s),({_PATTERN})"
 # A field with nothing beyond ASCII: quoted, without quotes in it, or without any.
 _PLAIN = re.compile(
@@ -134,7 +136,8 @@ class CsvPayloads:
         The commas between fields become marks.
         """
         records = texts.gather(positions)
-        is_sound = records.str.contains(_RECORD)
+        is_narrow = self.width <= _COUNTED
+        is_sound = records.str.contains(_RECORD % (self.width - 1 if is_narrow else "0,"))
         positions, records = positions.filter(is_sound), records.filter(is_sound)
         if is_stuffed := bool(records.str.contains(f"[{_ESCAPE}{_MARK}]").any()):
             for character, others in _STUFFED.items():
@@ -142,9 +145,10 @@ class CsvPayloads:
         if records.str.ends_with("\n").any():
             records = records.str.replace(r"\r?\n\z", "")
         records = "," + records
-        # Counting fields costs a fifth of marking them.
-        fits = records.str.count_matches(_NEXT) == self.width
-        positions, records = positions.filter(fits), records.filter(fits)
+        if not is_narrow:
+            # Counting fields costs a fifth of marking them.
+            fits = records.str.count_matches(_NEXT) == self.width
+            positions, records = positions.filter(fits), records.filter(fits)
         marked = records.str.replace_all(",", _MARK, literal=True)
         within = (records.str.count_matches(",", literal=True) > self.width).arg_true()
         if len(within):
@@ -226,7 +230,9 @@ def judge_fields(
         ['x', '7']
     """
     none = np.zeros(len(fields), bool)
-    texts = fields.to_series(text=True).replace("", None).str.strip_chars('"')
+    is_quoted = fields.data[fields.starts] == ord(_QUOTE)
+    sizes = np.where(fields.sizes == 0, -1, fields.sizes - 2 * is_quoted)
+    texts = ByteValues(fields.data, fields.starts + is_quoted, sizes).to_series(text=True)
     return Judged(none, none, none, texts)
 
 

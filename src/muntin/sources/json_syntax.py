@@ -57,7 +57,7 @@ _MEMBER = f"{_STRING}{_SPACE}:{_SPACE}"
 _PAIRS = f"(?:{_MEMBER}{_value(1)}{_SPACE},{_SPACE})"
 _OVERFLOWS = rf"\A{_SPACE}\{{{_SPACE}{_PAIRS}*{_MEMBER}{_GREAT}[,}}]"
 # The same of a value alone.
-_VALUE, _OVERFLOW = rf"\A{_value(3)}{_SPACE}\z", rf"\A{_GREAT}\z"
+_VALUE, _OVERFLOW = rf"\A{_SPACE}{_value(3)}{_SPACE}\z", rf"\A{_SPACE}{_GREAT}\z"
 # A backslash belongs to a string, so half a surrogate pair breaks an object wherever it stands.
 _NO_HALF = rf"[^\\]|\\[^u]|\\u(?:[^dD]|[dD][0-7])|{_HIGH}{_LOW}"
 _NO_LOW = r"[^\\]|\\[^u]|\\u[^dD]|\\u[dD][^c-fC-F]|\z"
@@ -103,7 +103,7 @@ def find_objects(texts: pl.Series) -> pl.Series:
 
 
 def find_values(texts: pl.Series) -> pl.Series:
-    """Return which texts are a JSON value that an object may have; space may follow it."""
+    """Return which texts are a JSON value that an object may have; space may be around it."""
     sound, others = _find_shallow(texts, _VALUE, _MAYBE_VALUE, _OVERFLOW)
     if not len(others):
         return sound

@@ -19,7 +19,7 @@ import polars as pl
 
 from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import Mask
-from muntin.sources.byte_values import ByteValues, Integers
+from muntin.sources.byte_values import Bytes, ByteValues, Integers
 from muntin.sources.payloads import Decoded, Faults, no_faults
 from muntin.sources.text_cursor import TextCursor
 from muntin.sources.text_values import REAL, WHOLE, convert_texts, find_order, null_malformed
@@ -361,8 +361,7 @@ def _read_part(
 ) -> _Part:
     """Read messages by a pattern."""
     cursor, read, others = TextCursor(values.data, values.starts), {}, {}
-    ends, closes = values.starts + values.sizes, np.frombuffer(form.ends + b'"', np.uint8)
-    counts = np.zeros(len(values), np.int8)
+    ends, counts = values.starts + values.sizes, np.zeros(len(values), np.int8)
     cursor.skip(pattern.members[0].before)
     behind = [*(member.before for member in pattern.members[1:]), pattern.close]
     for number, (member, after) in enumerate(zip(pattern.members, behind, strict=True)):
@@ -373,17 +372,21 @@ def _read_part(
         cursor.skip(member.zone + member.quote + after)
         if number == len(behind) - 1:
             cursor.agrees &= cursor.at == ends
-        rows = np.flatnonzero(agreed & ~cursor.agrees & (begins <= ends))
-        # Where a value of its kind ends as it should, what follows is another.
-        following = values.data[np.minimum(stops[rows], len(values.data) - 1)]
-        rows = rows[~(reads[rows] & np.isin(following, closes))]
-        rows = rows[counts[rows] < form.most]
-        if len(rows):
+        agreed &= ~cursor.agrees
+        if agreed.any():
+            agreed &= (begins <= ends) & (counts < form.most)
+            rows = np.flatnonzero(agreed & ~(reads & _find_ends(values.data, stops, form.ends)))
             others[number] = _read_others(cursor, rows, begins[rows], member, after, form)
             counts[others[number][0]] += 1
         if value is not None and member.name in columns:
-            read[member.name] = value if not len(rows) else _blank(value, others[number][0])
+            read[member.name] = _blank(value, others[number][0]) if number in others else value
     return _Part(cursor.agrees & (cursor.at == ends) & (values.sizes > 0), read, others)
+
+
+def _find_ends(data: Bytes, at: Integers, ends: bytes) -> Mask:
+    """Return at which positions a value ends as it should, so that what follows is another."""
+    following = data[np.minimum(at, len(data) - 1)]
+    return (following == ord('"')) | (following == ends[0]) | (following == ends[1])
 
 
 def _read_others(

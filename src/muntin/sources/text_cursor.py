@@ -19,7 +19,7 @@ Words = NDArray[np.uint64]
 
 _WORD = 8
 # So many bytes of each message are copied at once.
-_WINDOW = 3 * _WORD
+_WINDOW = 4 * _WORD
 # A text of more words is left to another reader, and so is one of the few longest.
 _MOST_WORDS, _FEW = 16, 16
 # 10**18 and less fit into 64 bits; a double holds 15 digits exactly.
@@ -70,6 +70,8 @@ class TextCursor:
 
     def skip(self, expected: bytes) -> None:
         """Read bytes that are the same in all messages."""
+        if not expected:
+            return
         difference = np.zeros(len(self._at), np.uint64)
         for first in range(0, len(expected), _WORD):
             part = expected[first : first + _WORD]
@@ -103,10 +105,11 @@ class TextCursor:
         self.agrees &= digits <= _EXACT_DIGITS
         if negative is None:
             return real
-        # Without a fraction, -0 is the whole number 0.
-        has_sign = negative & (real != 0)
-        has_sign[rows] = negative[rows]
-        return np.where(has_sign, -real, real)
+        # Without a fraction, -0 is the whole number 0 in JSON, but not in CSV.
+        is_unclear = negative & (real == 0)
+        is_unclear[rows] = False
+        self.agrees &= ~is_unclear
+        return np.where(negative, -real, real)
 
     def read_boolean(self) -> Mask:
         """Read ``true`` or ``false``."""
