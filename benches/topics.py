@@ -30,7 +30,6 @@ from benches.processes import users_environment
 from benches.venvs import ensure
 
 ROOT = Path(__file__).resolve().parent.parent
-PEERS = ("native", "muntin", "connector", "native-unbounded", "muntin-unbounded")
 # Peers with their own environment.
 OTHERS = {"flink": "benches.peers.flink_topics", "quix": "benches.peers.quix_topics"}
 # Formats that a peer reads; Flink's CSV doesn't accept a zone after a time.
@@ -241,8 +240,11 @@ def files(spark: Any, folder: str) -> Any:
     return read.option("maxFilesPerTrigger", "1").parquet(folder)
 
 
-def muntin(reader: Any, *, bounded: bool = True) -> Callable[..., Any]:
-    """Return the query of the README; its batches are bounded by its defaults or by the work."""
+def muntin(reader: Any, *, bounded: bool = True, by_spark: bool = False) -> Callable[..., Any]:
+    """Return the query of the README; its batches are bounded by its defaults or by the work.
+
+    Spark's own `writeStream` starts it with `by_spark`, with a task for each shuffle partition.
+    """
 
     def start(work: Work, servers: str, topic: str, write: Callable[..., None], folder: str) -> Any:
         import muntin as mt
@@ -260,6 +262,10 @@ def muntin(reader: Any, *, bounded: bool = True) -> Callable[..., Any]:
         windows = mt.windowed(orders, key="k", time="at", lateness="1 second")
         hopping = windows.hopping(f"{work.size} seconds", f"{work.slide} seconds")
         counted = hopping.agg(n=mt.count(), s=mt.sum("v"), m=mt.max("v"))
+        if by_spark:
+            writer = counted.results.writeStream.foreachBatch(write)
+            writer = writer.option("checkpointLocation", folder)
+            return writer.trigger(availableNow=True).start()
         return counted.start(checkpoint=folder, results=write, available_now=True).query
 
     return start
@@ -269,8 +275,10 @@ STARTS: dict[str, Callable[..., Any]] = {
     "native": native,
     "muntin": muntin(None),
     "connector": muntin("spark"),
+    "results": muntin(None, by_spark=True),
     "native-unbounded": partial(native, bounded=False),
     "muntin-unbounded": muntin(None, bounded=False),
+    "results-unbounded": muntin(None, bounded=False, by_spark=True),
 }
 
 
@@ -380,7 +388,9 @@ def main() -> None:
     """Run all peers in turn, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--works", default="K1", help=", ".join(WORKS))
-    parser.add_argument("--peers", default="native,muntin")
+    parser.add_argument(
+        "--peers", default="native,muntin", help=", ".join([*STARTS, *IN_PROCESS, *OTHERS])
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--run", nargs=4)
     arguments = parser.parse_args()

@@ -31,7 +31,7 @@ from muntin.sinks.unwritable import (
     warn_of_unwritable,
 )
 from muntin.spark.host.internals.checkpoints import path_exists
-from muntin.spark.host.processor import PROGRESS
+from muntin.spark.host.processor import PROGRESS, limit_blobs
 from muntin.spark.sinks.batch import EmittedRows
 from muntin.spark.sinks.writers import table_schema
 
@@ -160,16 +160,16 @@ class Writer:
         Without the cache, each sink of a large batch would run the whole batch again. The cache
         costs a plan and a copy, which a query of small batches can save.
         """
-        arguments = number, emitted, self._outputs, self._checkpoint
+        arguments = number, emitted, self._outputs, self._checkpoint, self._few
         keeps = self._few_in_a_row < _IN_A_ROW
         if keeps:
             emitted.persist()
-        figures, batches = fetch_batch(*arguments, few=self._few)
+        figures, batches = fetch_batch(*arguments, is_cached=keeps)
         few = all(_are_few(batch) for batch in batches)
         if not few and not keeps:
             self._few_in_a_row = -_WARY
             emitted.persist()
-            return fetch_batch(*arguments, few=self._few)
+            return fetch_batch(*arguments)
         self._few_in_a_row = self._few_in_a_row + 1 if few else min(self._few_in_a_row, 0)
         return figures, batches
 
@@ -202,10 +202,26 @@ def fetch_batch(
     outputs: Sequence[Destination],
     checkpoint: str = "",
     few: int = _FEW,
+    *,
+    is_cached: bool = True,
 ) -> tuple[list[dict[str, Any]], list[Batch]]:
-    """Return the progress of a batch's shards, and the batch of each output."""
-    small = f"CASE WHEN length(blob) <= {few} THEN blob END AS blob"
-    rows = emitted.selectExpr("kind", "progress", small).collect()
+    """Return the progress of a batch's shards, and the batch of each output.
+
+    Args:
+        number: The number of the batch.
+        emitted: The output of the shards.
+        outputs: The sinks.
+        checkpoint: The checkpoint of the query.
+        few: Size of the largest blob that is fetched along with the progress, bytes.
+        is_cached: Whether the output is cached. If it isn't, the shards leave out larger blobs
+            themselves, so that Spark plans no query over their output.
+    """
+    if is_cached:
+        small = f"CASE WHEN length(blob) <= {few} THEN blob END AS blob"
+        rows = emitted.selectExpr("kind", "progress", small).collect()
+    else:
+        with limit_blobs(emitted.sparkSession, few):
+            rows = emitted.collect()
     batches = []
     for o in outputs:
         blobs = [row.blob for row in rows if row.kind == o.kind]

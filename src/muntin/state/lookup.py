@@ -173,8 +173,10 @@ def _select_hashes(
     sizes, indices = [len(frame) for frame in frames], np.arange(len(frames))
     if sum(sizes) > _SCANNED_ROWS:
         rows = [_find_rows(frame[HASH_COLUMN].to_numpy(), hashes) for frame in frames]
-        selected = stack_rows(frame[own] for frame, own in zip(frames, rows, strict=True))
-        return selected, np.repeat(indices, [len(own) for own in rows])
+        # Most frames have none of the keys of a small batch.
+        parts = [frame[own] for frame, own in zip(frames, rows, strict=True) if len(own)]
+        owners = np.repeat(indices, [len(own) for own in rows])
+        return stack_rows(parts or [frames[0].clear()]), owners
     stacked = stack_rows(frames)
     row_hashes = stacked[HASH_COLUMN].to_numpy()
     nearest = np.minimum(np.searchsorted(hashes, row_hashes), len(hashes) - 1)

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -31,6 +34,8 @@ from muntin.state.frames import FrameCache, decode_frame
 EMITTED = "kind string, blob binary, progress string"
 PROGRESS = "progress"
 _ROWS_A_BLOB = 500_000
+# The local property of a job whose shards leave out larger blobs, bytes.
+_LARGEST_BLOB = "muntin.largest.blob"
 
 # Decoded blobs of this worker process; `FrameCache` explains why retries can't read wrong ones.
 CACHE = FrameCache()
@@ -64,10 +69,9 @@ class ShardSteps:
         output = step.run(parts, wall, final=self.final, ends_run=ends_run)
         if step.task_watermark is not None:
             write_watermark(stage.identity, step.task_watermark)
-        yield from self._rows(output.rows)
         progress = json.dumps({"shard": shard, WALL: wall, **output.progress})
-        yield Row(kind=PROGRESS, blob=None, progress=progress)
-        yield from _pass_on(waiting)
+        figures = Row(kind=PROGRESS, blob=None, progress=progress)
+        yield from _leave_out_large(chain(self._rows(output.rows), [figures], _pass_on(waiting)))
 
     def _rows(self, rows: Mapping[str, pl.DataFrame]) -> Iterator[Row]:
         """Yield rows of the kinds that are wanted, as rows of ``EMITTED``."""
@@ -91,6 +95,32 @@ def _pass_on(rows: Sequence[Any]) -> Iterator[Row]:
         if row["passed"] is not None:
             for one in decode_frame(bytes(row["passed"])).iter_rows(named=True):
                 yield Row(kind=one[KIND], blob=one[BLOB], progress=one[PASSED_PROGRESS])
+
+
+def _leave_out_large(rows: Iterator[Row]) -> Iterator[Row]:
+    """Yield rows of ``EMITTED``, without their blobs where ``limit_blobs`` forbids these."""
+    context = TaskContext.get()
+    most = context.getLocalProperty(_LARGEST_BLOB) if context else None
+    for row in rows:
+        if most is not None and row.blob is not None and len(row.blob) > int(most):
+            yield Row(kind=row.kind, blob=None, progress=row.progress)
+        else:
+            yield row
+
+
+@contextmanager
+def limit_blobs(spark: SparkSession, most: int) -> Iterator[None]:
+    """Have shards leave out blobs of more than some bytes in the jobs of the context.
+
+    The driver can then collect the output of a batch as it is. Where it has a row of some kind
+    without a blob, the batch has to run again outside of the context.
+    """
+    context = spark.sparkContext
+    context.setLocalProperty(_LARGEST_BLOB, str(most))
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_LARGEST_BLOB, None)  # type: ignore[arg-type]
 
 
 def clock_of(rows: Sequence[Any]) -> tuple[int | None, bool]:
